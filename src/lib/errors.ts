@@ -1,0 +1,123 @@
+/**
+ * Whose problem is it? Every error that svc makes has an owner, and the owner decides what happens: the exit code of a
+ * command, the status of an HTTP answer and the code of a JSON-RPC error come from the one table here.
+ *
+ * `cause` is kept for the log and is never shown to a client.
+ */
+
+/** One thing wrong with the operator's documents, as data. `line` and `column` count from 1. */
+export type Issue = {
+  readonly code: string
+  readonly severity: "error" | "warning"
+  /** One sentence: what is wrong and what to do. Holds no value that may be secret. */
+  readonly message: string
+  readonly file?: string
+  readonly line?: number
+  readonly column?: number
+  /** Where in the document, for example `["mcpServers", "web", "timeout"]`. */
+  readonly path?: readonly (string | number)[]
+  /** The server that is left out because of it. */
+  readonly server?: string
+}
+
+/** The operator's document is wrong. The last good state stays. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError"
+  constructor(
+    readonly issues: readonly Issue[],
+    options?: ErrorOptions,
+  ) {
+    super(issues.map(formatIssue).join("\n"), options)
+  }
+}
+
+/** A backend failed. The message starts with its name, so that a reader knows whom to blame. */
+export class BackendError extends Error {
+  override readonly name = "BackendError"
+  constructor(
+    readonly server: string,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(`${server}: ${message}`, options)
+  }
+}
+
+/** What a caller did wrong. */
+export type RequestFault =
+  | "usage"
+  | "parse"
+  | "invalid_request"
+  | "unknown_method"
+  | "invalid_params"
+  | "not_found"
+  | "conflict"
+  | "too_large"
+  | "too_many"
+  | "unauthorized"
+  | "forbidden"
+
+/** The caller asked for something that cannot be given; it is told so plainly. */
+export class RequestError extends Error {
+  override readonly name = "RequestError"
+  constructor(
+    readonly fault: RequestFault,
+    message: string,
+    /** Travels as `error.data` of a JSON-RPC error. */
+    readonly data?: unknown,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}
+
+/** Something outside of svc is not available (a port in use, no running instance). Only commands meet it. */
+export class UnavailableError extends Error {
+  override readonly name = "UnavailableError"
+}
+
+export type Codes = { readonly exit: number; readonly http: number; readonly rpc: number }
+
+const REQUEST_CODES: Record<RequestFault, Codes> = {
+  usage: { exit: 64, http: 400, rpc: -32600 },
+  parse: { exit: 64, http: 400, rpc: -32700 },
+  invalid_request: { exit: 64, http: 400, rpc: -32600 },
+  unknown_method: { exit: 64, http: 404, rpc: -32601 },
+  invalid_params: { exit: 64, http: 400, rpc: -32602 },
+  not_found: { exit: 64, http: 404, rpc: -32602 },
+  conflict: { exit: 64, http: 409, rpc: -32600 },
+  too_large: { exit: 64, http: 413, rpc: -32600 },
+  too_many: { exit: 64, http: 429, rpc: -32600 },
+  unauthorized: { exit: 64, http: 401, rpc: -32600 },
+  forbidden: { exit: 64, http: 403, rpc: -32600 },
+}
+
+/** The codes an error has at the three borders of the process: shell, HTTP and JSON-RPC. Total: anything has codes. */
+export function codesOf(error: unknown): Codes {
+  if (error instanceof RequestError) return REQUEST_CODES[error.fault]
+  if (error instanceof ConfigError) return { exit: 78, http: 503, rpc: -32603 }
+  if (error instanceof BackendError) return { exit: 69, http: 503, rpc: -32603 }
+  if (error instanceof UnavailableError) return { exit: 69, http: 503, rpc: -32603 }
+  return { exit: 70, http: 500, rpc: -32603 }
+}
+
+/** What may be told to somebody outside: the message of our own errors, and nothing of anybody else's. */
+export function publicMessage(error: unknown): string {
+  const ours =
+    error instanceof RequestError ||
+    error instanceof ConfigError ||
+    error instanceof BackendError ||
+    error instanceof UnavailableError
+  return ours ? error.message : "internal error"
+}
+
+/** The message of anything thrown, for the log and for `lastError`. Not redacted: the exits do that. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** `file:line:column: message`, with what is unknown left out. */
+export function formatIssue(issue: Issue): string {
+  const place = [issue.file, issue.line, issue.column].filter((part) => part !== undefined).join(":")
+  return place === "" ? issue.message : `${place}: ${issue.message}`
+}

@@ -1,0 +1,20 @@
+import { expect, test } from "bun:test"
+import { BackendError, ConfigError, codesOf, formatIssue, publicMessage, RequestError } from "../../src/lib/errors.ts"
+
+test("an error of ours has the codes of its owner", () => {
+  expect(codesOf(new ConfigError([]))).toEqual({ exit: 78, http: 503, rpc: -32603 })
+  expect(codesOf(new BackendError("web", "gone"))).toEqual({ exit: 69, http: 503, rpc: -32603 })
+  expect(codesOf(new RequestError("invalid_params", "no such tool")).rpc).toBe(-32602)
+})
+
+test("an error of nobody's is internal and says nothing outside", () => {
+  const error = new TypeError("secret is not a function")
+  expect(codesOf(error)).toEqual({ exit: 70, http: 500, rpc: -32603 })
+  expect(publicMessage(error)).toBe("internal error")
+})
+
+test("an issue is written as file:line:column", () => {
+  const issue = { code: "json", severity: "error", message: "a comma is missing", file: "mcp.json", line: 3, column: 7 }
+  expect(formatIssue(issue as never)).toBe("mcp.json:3:7: a comma is missing")
+  expect(formatIssue({ code: "x", severity: "warning", message: "alone" })).toBe("alone")
+})
