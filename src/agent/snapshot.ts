@@ -1,0 +1,49 @@
+/** The facts of one moment, immutable: what every observer (health, status, tools, metrics) reads. */
+import type { Exit, State } from "../backend/supervision.ts"
+import type { Era } from "../catalog/listing.ts"
+import type { Spec } from "../config/spec.ts"
+import type { Issue } from "../lib/errors.ts"
+
+export type BackendSnapshot = {
+  readonly spec: Spec
+  readonly state: State
+  /** Set for an instance of a template. */
+  readonly template: string | undefined
+  /** Milliseconds since the epoch, as all times here; undefined where it has not happened. */
+  readonly lastConnected: number | undefined
+  /** Not redacted; the exits do that. */
+  readonly lastError: string | undefined
+  readonly lastExit: Exit | undefined
+  /** The first start: when loading of this backend began and when it was first connected, failed or refused. */
+  readonly loading: { readonly startedAt: number | undefined; readonly endedAt: number | undefined }
+  readonly restartCount: number
+  /** The last request that failed for reasons of the transport. */
+  readonly lastTransportFailure: number | undefined
+  /** False when the last ping was not answered in time. */
+  readonly responsive: boolean
+  /** Present while connected. */
+  readonly offer:
+    | {
+        readonly era: Era
+        readonly protocolVersion: string
+        readonly tools: number
+        readonly prompts: number
+        readonly resources: number
+        readonly resourceTemplates: number
+      }
+    | undefined
+  /** Where a person must go, while unauthorized. Shown at level `full` only. */
+  readonly authorizationUrl: string | undefined
+}
+
+export type Snapshot = {
+  /** When the process started. */
+  readonly startedAt: number
+  /** False until a configuration has been loaded for the first time. */
+  readonly loaded: boolean
+  readonly backends: readonly BackendSnapshot[]
+  readonly disabled: readonly string[]
+  readonly issues: readonly Issue[]
+  /** Grows with each published change of what is offered. */
+  readonly generation: number
+}

@@ -1,0 +1,24 @@
+/** What one backend offers, as it said it: upstream names and URIs, unknown members kept. */
+
+/** A JSON object whose members svc does not all know. */
+export type Entry = { readonly [key: string]: unknown }
+
+export type Tool = Entry & { readonly name: string }
+export type Prompt = Entry & { readonly name: string }
+export type Resource = Entry & { readonly uri: string; readonly name?: string }
+export type ResourceTemplate = Entry & { readonly uriTemplate: string }
+
+export type Era = "2025" | "2026"
+
+export type Listing = {
+  readonly era: Era
+  /** The negotiated revision, such as `2025-11-25`. */
+  readonly protocolVersion: string
+  readonly serverInfo: Entry
+  readonly capabilities: Entry
+  readonly instructions: string | undefined
+  readonly tools: readonly Tool[]
+  readonly prompts: readonly Prompt[]
+  readonly resources: readonly Resource[]
+  readonly resourceTemplates: readonly ResourceTemplate[]
+}
