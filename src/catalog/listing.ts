@@ -10,6 +10,11 @@ export type ResourceTemplate = Entry & { readonly uriTemplate: string }
 
 export type Era = "2025" | "2026"
 
+export type ListMethod = "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list"
+
+/** How long an answer stays fresh and who may keep it. server: Caching. */
+export type CacheHint = { readonly ttlMs: number; readonly cacheScope: "public" | "private" }
+
 export type Listing = {
   readonly era: Era
   /** The negotiated revision, such as `2025-11-25`. */
@@ -21,4 +26,6 @@ export type Listing = {
   readonly prompts: readonly Prompt[]
   readonly resources: readonly Resource[]
   readonly resourceTemplates: readonly ResourceTemplate[]
+  /** Said by 2026-era backends. */
+  readonly hints?: Partial<Readonly<Record<ListMethod, CacheHint>>>
 }

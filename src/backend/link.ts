@@ -1,0 +1,56 @@
+/**
+ * A link carries frames to one backend and back: a child's pipes, or a remote URL. It knows nothing of MCP but what its
+ * transport needs (method and name for headers, the id to say which request failed).
+ */
+import type { Exit } from "./supervision.ts"
+
+/** Why a link ended without being asked to. `exit` is present where a process ended. */
+export type Loss = { readonly reason: string; readonly exit?: Exit }
+
+export type LinkEvents = {
+  /**
+   * One JSON-RPC message, without the line break. The bytes stay valid and unchanged afterwards. `related` is the number
+   * of our request on whose stream it came, where the transport can tell.
+   */
+  onframe(frame: Uint8Array, related?: number): void
+  /** Exactly once, when the link is lost; not after `close()` was called. */
+  onclose(loss: Loss): void
+  /** A request that will not be answered: it could not be sent, or its stream ended early. */
+  onfail?(number: number, error: Error): void
+}
+
+/** What a transport with headers must know of a frame it sends. */
+export type Outgoing = {
+  /** The number of our request; undefined for notifications and responses. */
+  readonly number: number | undefined
+  readonly method: string | undefined
+  /** Headers mirrored from the body (`Mcp-Name`, `Mcp-Param-*`), for 2026-era peers. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export type Link = {
+  readonly pid: number | undefined
+  /** Sends one frame, without a line break. Never throws; a failure becomes `onfail` or `onclose`. */
+  send(frame: Uint8Array | string, about: Outgoing): void
+  /** Bytes accepted and not yet taken by the other side. */
+  readonly buffered: number
+  /** Gives up on a request: where the transport has a stream for each, it is closed. */
+  abandon?(number: number): void
+  /** Tells the transport the negotiated revision; remote links put it into headers and open their streams. */
+  settle?(era: "2025" | "2026", protocolVersion: string): void
+  /** Ends it; resolves when the process is observed dead or the connections are closed. */
+  close(): Promise<void>
+}
+
+/** The peer wants authorization (401). It says nothing about the peer's era or health. */
+export class UnauthorizedError extends Error {
+  override readonly name = "UnauthorizedError"
+  constructor(
+    message: string,
+    /** Where a person must go, when known. */
+    readonly authorizationUrl?: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}

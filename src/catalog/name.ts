@@ -1,0 +1,39 @@
+/**
+ * Names: how a backend's tools, prompts and resources are called in the aggregate, and back.
+ *
+ *   tools, prompts   <slug>_svc_<name>
+ *   resources        svc://<slug>/<original URI>      also templates: a URI template keeps its braces
+ *   MCP Apps         ui://<slug>_svc_<rest>           hosts render `ui://` alone, so the scheme stays
+ *
+ * Under its own endpoint a backend keeps its own names.
+ */
+
+export const SEPARATOR = "_svc_"
+
+/** The name of a tool or prompt in the aggregate. */
+export const qualify = (slug: string, name: string): string => `${slug}${SEPARATOR}${name}`
+
+/** The URI (or URI template) of a resource in the aggregate. */
+export function qualifyUri(slug: string, uri: string): string {
+  return uri.startsWith(UI) ? `${UI}${slug}${SEPARATOR}${uri.slice(UI.length)}` : `${SCHEME}${slug}/${uri}`
+}
+
+/** A URI of the aggregate as the backend's slug and its own URI, or undefined where it is none of ours. */
+export function splitUri(uri: string): { readonly slug: string; readonly uri: string } | undefined {
+  if (uri.startsWith(SCHEME)) {
+    const slash = uri.indexOf("/", SCHEME.length)
+    if (slash <= SCHEME.length) return undefined
+    return { slug: uri.slice(SCHEME.length, slash), uri: uri.slice(slash + 1) }
+  }
+  if (uri.startsWith(UI)) {
+    const at = uri.indexOf(SEPARATOR, UI.length)
+    if (at <= UI.length) return undefined
+    return { slug: uri.slice(UI.length, at), uri: UI + uri.slice(at + SEPARATOR.length) }
+  }
+  return undefined
+}
+
+// ---
+
+const SCHEME = "svc://"
+const UI = "ui://"

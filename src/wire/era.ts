@@ -1,0 +1,43 @@
+/**
+ * The two eras of MCP. 2025-era peers open with `initialize` and hold sessions; 2026-era peers are stateless and carry
+ * version and capabilities in the `_meta` of each request. basic: Versioning and Compatibility.
+ */
+import { metaOf, type Params } from "./message.ts"
+
+/** Newest first: the first is what svc asks of a 2025-era server. */
+export const LEGACY_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"] as const
+export const MODERN_VERSIONS = ["2026-07-28"] as const
+export const MODERN_VERSION = MODERN_VERSIONS[0]
+
+export const META_VERSION = "io.modelcontextprotocol/protocolVersion"
+export const META_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+export const META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+export const META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+export const META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+export const META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+/** Error codes of 2026-07-28. basic: Error Codes. */
+export const HEADER_MISMATCH = -32020
+export const MISSING_CLIENT_CAPABILITY = -32021
+export const UNSUPPORTED_VERSION = -32022
+
+/** Methods of 2026-07-28 whose results carry cache hints. server: Caching. */
+export const CACHEABLE_METHODS: ReadonlySet<string> = new Set([
+  "server/discover",
+  "tools/list",
+  "prompts/list",
+  "resources/list",
+  "resources/templates/list",
+  "resources/read",
+])
+
+/** Whether a request carries the per-request envelope of the 2026 era. */
+export function modernVersionOf(params: Params | undefined): string | undefined {
+  const version = metaOf(params)?.[META_VERSION]
+  return typeof version === "string" ? version : undefined
+}
+
+/** The revision to answer an `initialize` with: the one asked for where svc speaks it, else svc's newest. */
+export function negotiateLegacy(requested: unknown): string {
+  return LEGACY_VERSIONS.find((version) => version === requested) ?? LEGACY_VERSIONS[0]
+}

@@ -1,0 +1,144 @@
+/**
+ * Frames: one JSON-RPC message as the bytes it came in. A response that svc only passes on is never parsed: its id is
+ * found at the head or the tail of the top-level object and the caller's own is put in its place.
+ *
+ * Why head and tail are enough, and safe in a well-formed frame:
+ *   head  `{"jsonrpc":"2.0","id":"…",`  stands before any nested value, so it is a member of the top-level object;
+ *   tail  `,"id":"…"}`  ends the frame, so its brace closes the top-level object; inside a string its quotes would be
+ *         escaped, so it cannot be text.
+ * Any other shape is parsed (the slow path). Both give the same JSON.
+ */
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+
+export const encode = (text: string): Uint8Array => encoder.encode(text)
+export const decode = (frame: Uint8Array): string => decoder.decode(frame)
+
+/** Where a frame answers one of our requests: the number in the id and the byte range of the id, quotes included. */
+export type Answer = { readonly number: number; readonly start: number; readonly end: number; readonly result: number }
+
+/** Outbound ids: a prefix nobody can guess and a number. */
+export type Ids = {
+  next(): number
+  text(number: number): string
+  /** The number in an id of ours, or undefined. */
+  parse(id: unknown): number | undefined
+  /**
+   * The fast path: where `frame` is a success response to an id of ours that stands at its head or tail.
+   * `result` is the offset of the first byte after the result's opening brace.
+   */
+  answer(frame: Uint8Array): Answer | undefined
+}
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const DIGIT_0 = 0x30
+const BRACE = 0x7d
+
+/** `random` is unguessable text of `[A-Za-z0-9]`, new for each process. */
+export function createIds(random: string): Ids {
+  const prefix = `svc${random}.`
+  const head = encode(`{"jsonrpc":"2.0","id":"${prefix}`)
+  const afterHead = encode(',"result":{')
+  const tail = encode(`,"id":"${prefix}`)
+  const tailHead = encode('{"result":{')
+  const tailHead2 = encode('{"jsonrpc":"2.0","result":{')
+  let last = 0
+  return {
+    next: () => ++last,
+    text: (number) => prefix + number,
+    parse(id) {
+      if (typeof id !== "string" || !id.startsWith(prefix)) return undefined
+      const digits = id.slice(prefix.length)
+      return /^[1-9][0-9]{0,15}$/.test(digits) ? Number(digits) : undefined
+    },
+    answer(frame) {
+      if (matches(frame, head, 0)) {
+        let at = head.length
+        let number = 0
+        for (; at < frame.length; at++) {
+          const digit = (frame[at] as number) - DIGIT_0
+          if (digit < 0 || digit > 9) break
+          number = number * 10 + digit
+        }
+        if (at === head.length || frame[at] !== QUOTE || !matches(frame, afterHead, at + 1)) return undefined
+        return { number, start: head.length - prefix.length - 1, end: at + 1, result: at + 1 + afterHead.length }
+      }
+      const length = frame.length
+      if (frame[length - 1] !== BRACE || frame[length - 2] !== QUOTE) return undefined
+      let at = length - 3
+      let number = 0
+      for (let scale = 1; at > 0; at--, scale *= 10) {
+        const digit = (frame[at] as number) - DIGIT_0
+        if (digit < 0 || digit > 9) break
+        number += digit * scale
+      }
+      const first = at + 1
+      if (first > length - 3 || !matches(frame, tail, first - tail.length)) return undefined
+      const result = matches(frame, tailHead, 0)
+        ? tailHead.length
+        : matches(frame, tailHead2, 0)
+          ? tailHead2.length
+          : -1
+      if (result < 0 || result > first) return undefined
+      return { number, start: first - prefix.length - 1, end: length - 1, result }
+    },
+  }
+}
+
+/**
+ * The frame with another id in place of ours and, where given, `members` (JSON text such as `"a":1`, no trailing comma)
+ * put first in the result object.
+ */
+export function readdress(frame: Uint8Array, answer: Answer, id: Uint8Array, members?: Uint8Array): Uint8Array {
+  const { start, end, result } = answer
+  const out = new Uint8Array(
+    frame.length - (end - start) + id.length + (members === undefined ? 0 : members.length + 1),
+  )
+  let at = 0
+  const put = (part: Uint8Array) => {
+    out.set(part, at)
+    at += part.length
+  }
+  const insert = () => {
+    if (members === undefined) return
+    put(members)
+    if (isEmptyObject(frame, result)) return
+    out[at++] = COMMA
+  }
+  if (start < result) {
+    put(frame.subarray(0, start))
+    put(id)
+    put(frame.subarray(end, result))
+    insert()
+    put(frame.subarray(result))
+  } else {
+    put(frame.subarray(0, result))
+    insert()
+    put(frame.subarray(result, start))
+    put(id)
+    put(frame.subarray(end))
+  }
+  return at === out.length ? out : out.subarray(0, at)
+}
+
+/** Whether `needle` stands anywhere in `frame`. */
+export function contains(frame: Uint8Array, needle: Uint8Array): boolean {
+  return Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength).indexOf(needle) >= 0
+}
+
+// ---
+
+function matches(frame: Uint8Array, part: Uint8Array, at: number): boolean {
+  if (at < 0 || frame.length < at + part.length) return false
+  for (let index = 0; index < part.length; index++) if (frame[at + index] !== part[index]) return false
+  return true
+}
+
+/** Whether the object whose first inner byte is at `at` has no member. */
+function isEmptyObject(frame: Uint8Array, at: number): boolean {
+  let index = at
+  while (frame[index] === 0x20 || frame[index] === 0x09 || frame[index] === 0x0d || frame[index] === 0x0a) index++
+  return frame[index] === BRACE
+}

@@ -1,0 +1,86 @@
+/**
+ * JSON-RPC messages as objects: the few words of the envelope that svc must read. What it only passes on stays a frame
+ * (frame.ts).
+ */
+import { RequestError } from "../lib/errors.ts"
+
+export type Id = string | number
+export type Params = { readonly [key: string]: unknown }
+export type Request = {
+  readonly jsonrpc: "2.0"
+  readonly id: Id
+  readonly method: string
+  readonly params?: Params
+  readonly [key: string]: unknown
+}
+export type Notification = {
+  readonly jsonrpc: "2.0"
+  readonly method: string
+  readonly params?: Params
+  readonly [key: string]: unknown
+}
+export type ErrorObject = { readonly code: number; readonly message: string; readonly data?: unknown }
+export type Response = {
+  readonly jsonrpc: "2.0"
+  readonly id: Id | null
+  readonly result?: unknown
+  readonly error?: ErrorObject
+  readonly [key: string]: unknown
+}
+export type Message = Request | Notification | Response
+
+export const isObject = (value: unknown): value is Params =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+export const isRequest = (message: Message): message is Request => "method" in message && "id" in message
+export const isResponse = (message: Message): message is Response => !("method" in message)
+
+/**
+ * A parsed JSON value as one message. Throws a RequestError (-32600) where it is none.
+ * A `null` id on a request is refused, as MCP does. basic: Messages.
+ */
+export function asMessage(value: unknown): Message {
+  if (!isObject(value)) throw new RequestError("invalid_request", "A JSON-RPC message must be an object")
+  if (value.jsonrpc !== "2.0")
+    throw new RequestError("invalid_request", 'A JSON-RPC message must have "jsonrpc": "2.0"')
+  const { id, method, params } = value
+  if (method !== undefined) {
+    if (typeof method !== "string") throw new RequestError("invalid_request", '"method" must be a string')
+    if (params !== undefined && !isObject(params))
+      throw new RequestError("invalid_request", '"params" must be an object')
+    if ("id" in value && typeof id !== "string" && typeof id !== "number")
+      throw new RequestError("invalid_request", '"id" must be a string or a number')
+    return value as Request | Notification
+  }
+  if ("result" in value || isObject(value.error)) return value as Response
+  throw new RequestError("invalid_request", "A JSON-RPC message must have a method, a result or an error")
+}
+
+/** JSON text as a value. Throws a RequestError (-32700) that says nothing of the text. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new RequestError("parse", "The body is not valid JSON", undefined, { cause })
+  }
+}
+
+/** The `_meta` of a message's params, or undefined. */
+export function metaOf(params: Params | undefined): Params | undefined {
+  const meta = params?._meta
+  return isObject(meta) ? meta : undefined
+}
+
+/** A success response as text; `result` is JSON text. */
+export const resultText = (id: Id, result: string): string =>
+  `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
+
+/** An error response as text. An id of `undefined` is left out, as for a message whose id could not be read. */
+export function errorText(id: Id | undefined, code: number, message: string, data?: unknown): string {
+  const error = data === undefined ? { code, message } : { code, message, data }
+  return JSON.stringify(id === undefined ? { jsonrpc: "2.0", error } : { jsonrpc: "2.0", id, error })
+}
+
+/** A notification as text. */
+export const notificationText = (method: string, params?: Params): string =>
+  JSON.stringify(params === undefined ? { jsonrpc: "2.0", method } : { jsonrpc: "2.0", method, params })
