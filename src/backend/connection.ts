@@ -1,0 +1,355 @@
+/**
+ * One MCP connection to a backend over a link: our requests and who asked for each, its notifications and its questions.
+ *
+ *  1. A success response passes as the bytes it came in; everything else is parsed.
+ *  2. Every request ends exactly once: with an answer, a failure of its transport, its timeout, or the end of the link.
+ *  3. What belongs to a call reaches its caller alone. Where the transport cannot say which call it belongs to, it is the
+ *     only caller in flight, or nobody: one client's question is never shown to another.
+ */
+
+import type { Clock } from "../lib/clock.ts"
+import { BackendError } from "../lib/errors.ts"
+import { META_SUBSCRIPTION } from "../wire/era.ts"
+import { type Answer, decode, type Ids } from "../wire/frame.ts"
+import {
+  asMessage,
+  type ErrorObject,
+  errorText,
+  type Id,
+  isObject,
+  isRequest,
+  isResponse,
+  type Message,
+  metaOf,
+  notificationText,
+  type Params,
+  type Response,
+  resultText,
+} from "../wire/message.ts"
+import type { Link, Loss } from "./link.ts"
+
+/** Who a call is for. */
+export type Caller = {
+  /** The same object for all calls of one client. */
+  readonly session: object
+  /** A notification that belongs to the call; URIs and names are the backend's own. */
+  notify(method: string, params: Params): void
+  /** A question of the backend in mid-call. Rejects with a PeerError or RequestError, which the backend is told. */
+  ask(method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown>
+}
+
+export type Call = {
+  readonly method: string
+  /** As the backend is to see them, but for the progress token. */
+  readonly params: Params
+  readonly caller: Caller | undefined
+  /** The caller's own token, if it wants progress. */
+  readonly progressToken?: Id | undefined
+  /** Milliseconds; progress starts it anew. Infinity for a stream. */
+  readonly timeout: number
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
+/** How a request ended with an answer: as bytes with our id in them, or parsed. */
+export type Outcome =
+  | { readonly kind: "frame"; readonly frame: Uint8Array; readonly answer: Answer }
+  | { readonly kind: "message"; readonly message: Response; readonly size: number }
+
+/** A JSON-RPC error that the backend answered with. */
+export class PeerError extends Error {
+  override readonly name = "PeerError"
+  constructor(
+    readonly code: number,
+    message: string,
+    readonly data?: unknown,
+  ) {
+    super(message)
+  }
+}
+
+export type ConnectionHooks = {
+  /** A notification, with its caller where it belongs to one; progress goes to the caller by itself. */
+  onnotification(method: string, params: Params, caller: Caller | undefined): void
+  /** Something on the line that is no message; the text is bounded. */
+  onnoise(text: string): void
+  /** The only client of this connection, where it has one: its questions outside of calls go there. */
+  readonly owner: Caller | undefined
+}
+
+export type InFlight = { readonly number: number; readonly outcome: Promise<Outcome> }
+
+type Pending = {
+  readonly method: string
+  readonly caller: Caller | undefined
+  readonly progressToken: Id | undefined
+  readonly timeout: number
+  deadline: number
+  resolve(outcome: Outcome): void
+  reject(error: Error): void
+}
+
+export class Connection {
+  /** When the last frame went either way, milliseconds since the epoch. */
+  lastTraffic: number
+  private readonly pending = new Map<number, Pending>()
+  private readonly questions = new Map<Id, AbortController>()
+  private link: Link | undefined
+  private lost: Error | undefined
+  private disarm: (() => void) | undefined
+
+  constructor(
+    readonly server: string,
+    private readonly ids: Ids,
+    readonly clock: Clock,
+    private readonly hooks: ConnectionHooks,
+  ) {
+    this.lastTraffic = clock.now()
+  }
+
+  attach(link: Link): void {
+    this.link = link
+  }
+
+  get pid(): number | undefined {
+    return this.link?.pid
+  }
+
+  get inFlight(): number {
+    return this.pending.size
+  }
+
+  get buffered(): number {
+    return this.link?.buffered ?? 0
+  }
+
+  /** Sends a request. The promise rejects with a BackendError or, for a 401, with what the link failed with. */
+  request(call: Call): InFlight {
+    const number = this.ids.next()
+    const outcome = new Promise<Outcome>((resolve, reject) => {
+      if (this.lost !== undefined || this.link === undefined) {
+        reject(this.lost ?? new BackendError(this.server, "is not connected"))
+        return
+      }
+      const now = this.clock.now()
+      this.lastTraffic = now
+      const { method, caller, progressToken, timeout } = call
+      this.pending.set(number, { method, caller, progressToken, timeout, deadline: now + timeout, resolve, reject })
+      this.arm()
+      this.link.send(requestText(this.ids.text(number), call), { number, method, ...withHeaders(call.headers) })
+    })
+    return { number, outcome }
+  }
+
+  /** A request of svc's own; gives its result. Rejects with a PeerError where the backend answers with an error. */
+  async ask(
+    method: string,
+    params: Params,
+    timeout: number,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<Params> {
+    return resultOf(await this.request({ method, params, caller: undefined, timeout, headers }).outcome)
+  }
+
+  notify(method: string, params?: Params): void {
+    this.link?.send(notificationText(method, params), { number: undefined, method })
+  }
+
+  /** Tells the backend that nobody waits any more; the request's promise rejects with `error`. */
+  cancel(number: number, error: Error): void {
+    const pending = this.pending.get(number)
+    if (pending === undefined) return
+    this.pending.delete(number)
+    this.withdraw(number, error.message)
+    pending.reject(error)
+  }
+
+  /** Ends every request; nothing is sent any more. */
+  end(loss: Loss): void {
+    if (this.lost !== undefined) return
+    this.lost = new BackendError(this.server, loss.reason)
+    this.disarm?.()
+    this.disarm = undefined
+    for (const question of this.questions.values()) question.abort(this.lost)
+    this.questions.clear()
+    const pending = [...this.pending.values()]
+    this.pending.clear()
+    for (const { reject } of pending) reject(this.lost)
+  }
+
+  /** The transport failed one request. */
+  fail(number: number, error: Error): void {
+    const pending = this.pending.get(number)
+    if (pending === undefined) return
+    this.pending.delete(number)
+    pending.reject(error)
+  }
+
+  receive(frame: Uint8Array, related?: number): void {
+    const answer = this.ids.answer(frame)
+    if (answer !== undefined) {
+      this.settle(answer.number, { kind: "frame", frame, answer })
+      return
+    }
+    let value: unknown
+    try {
+      value = JSON.parse(decode(frame))
+    } catch {
+      this.hooks.onnoise(decode(frame.subarray(0, NOISE_BYTES)))
+      return
+    }
+    for (const one of Array.isArray(value) ? value : [value]) {
+      let message: Message
+      try {
+        message = asMessage(one)
+      } catch {
+        this.hooks.onnoise(decode(frame.subarray(0, NOISE_BYTES)))
+        continue
+      }
+      this.route(message, frame.length, related)
+    }
+  }
+
+  // ---
+
+  private settle(number: number, outcome: Outcome): void {
+    const pending = this.pending.get(number)
+    if (pending === undefined) return
+    this.pending.delete(number)
+    this.lastTraffic = this.clock.now()
+    pending.resolve(outcome)
+  }
+
+  private route(message: Message, size: number, related: number | undefined): void {
+    if (isResponse(message)) {
+      const number = this.ids.parse(message.id)
+      if (number !== undefined) this.settle(number, { kind: "message", message, size })
+      // An error without an id answers something that the peer could not read; where its stream says which, it is that.
+      else if (message.id == null && related !== undefined) this.settle(related, { kind: "message", message, size })
+      return
+    }
+    this.lastTraffic = this.clock.now()
+    if (isRequest(message)) {
+      void this.answer(message.id, message.method, message.params, this.callerOf(related))
+      return
+    }
+    const params = message.params ?? {}
+    switch (message.method) {
+      case "notifications/progress":
+        this.progress(params)
+        return
+      case "notifications/cancelled": {
+        const id = params.requestId
+        if (typeof id === "string" || typeof id === "number") this.questions.get(id)?.abort(new Error("cancelled"))
+        return
+      }
+      default:
+        this.hooks.onnotification(message.method, params, this.callerOf(related))
+    }
+  }
+
+  private progress(params: Params): void {
+    const number = this.ids.parse(params.progressToken)
+    const pending = number === undefined ? undefined : this.pending.get(number)
+    if (pending === undefined) return
+    pending.deadline = this.clock.now() + pending.timeout
+    if (pending.progressToken !== undefined)
+      pending.caller?.notify("notifications/progress", { ...params, progressToken: pending.progressToken })
+  }
+
+  /** Whose a message is: the call's on whose stream it came, or the only caller's in flight. */
+  private callerOf(related: number | undefined): Caller | undefined {
+    if (related !== undefined) {
+      const caller = this.pending.get(related)?.caller
+      if (caller !== undefined) return caller
+    }
+    if (this.hooks.owner !== undefined) return this.hooks.owner
+    let only: Caller | undefined
+    for (const { caller } of this.pending.values()) {
+      if (caller === undefined) continue
+      if (only !== undefined && only.session !== caller.session) return undefined
+      only = caller
+    }
+    return only
+  }
+
+  private async answer(id: Id, method: string, params: Params | undefined, caller: Caller | undefined): Promise<void> {
+    const reply = (text: string) => this.link?.send(text, { number: undefined, method: undefined })
+    if (method === "ping") return reply(resultText(id, "{}"))
+    if (caller === undefined) {
+      // Servers ask for roots as soon as they are initialized; with no caller there is no client whose roots they are.
+      if (method === "roots/list") return reply(resultText(id, '{"roots":[]}'))
+      return reply(errorText(id, -32603, unknownCaller(this.pending.size)))
+    }
+    if (this.questions.size >= MAX_QUESTIONS) return reply(errorText(id, -32603, "Too many open requests to clients"))
+    const controller = new AbortController()
+    this.questions.set(id, controller)
+    try {
+      const result = await caller.ask(method, params, controller.signal)
+      if (!controller.signal.aborted) reply(resultText(id, JSON.stringify(result ?? {})))
+    } catch (error) {
+      if (controller.signal.aborted) return
+      const { code, message, data } = errorOf(error)
+      reply(errorText(id, code, message, data))
+    } finally {
+      this.questions.delete(id)
+    }
+  }
+
+  private withdraw(number: number, reason: string): void {
+    if (this.link?.abandon !== undefined) this.link.abandon(number)
+    else this.notify("notifications/cancelled", { requestId: this.ids.text(number), reason })
+  }
+
+  /** One coarse timer for all requests: a timer for each would cost more than relaying it. */
+  private arm(): void {
+    if (this.disarm !== undefined) return
+    this.disarm = this.clock.after(SWEEP_MS, () => {
+      this.disarm = undefined
+      const now = this.clock.now()
+      for (const [number, pending] of this.pending) {
+        // While the backend waits for a person, its time does not run.
+        if (this.questions.size > 0 && pending.caller !== undefined) pending.deadline = now + pending.timeout
+        else if (pending.deadline <= now)
+          this.cancel(
+            number,
+            new BackendError(this.server, `did not answer ${pending.method} within ${pending.timeout} ms`),
+          )
+      }
+      if (this.pending.size > 0) this.arm()
+    })
+  }
+}
+
+/** The result object of an answer to svc itself. Throws a PeerError for an error answer. */
+export function resultOf(outcome: Outcome): Params {
+  const message = outcome.kind === "message" ? outcome.message : (JSON.parse(decode(outcome.frame)) as Response)
+  if (message.error !== undefined) throw peerError(message.error)
+  return isObject(message.result) ? message.result : {}
+}
+
+export const peerError = (error: ErrorObject): PeerError =>
+  new PeerError(Number.isInteger(error.code) ? error.code : -32603, String(error.message ?? "error"), error.data)
+
+/** The subscription that a 2026-era notification belongs to. patterns: Subscriptions. */
+export const subscriptionOf = (params: Params): unknown => metaOf(params)?.[META_SUBSCRIPTION]
+
+const SWEEP_MS = 250
+const NOISE_BYTES = 512
+const MAX_QUESTIONS = 1000
+
+const withHeaders = (headers: Call["headers"]) => (headers === undefined ? {} : { headers })
+
+function requestText(id: string, { method, params, progressToken }: Call): string {
+  const sent = progressToken === undefined ? params : { ...params, _meta: { ...metaOf(params), progressToken: id } }
+  return `{"jsonrpc":"2.0","id":"${id}","method":${JSON.stringify(method)},"params":${JSON.stringify(sent)}}`
+}
+
+const unknownCaller = (inFlight: number): string =>
+  inFlight === 0
+    ? "No client call is in flight that this request could belong to"
+    : 'Several clients are using this server, so it cannot be told whose request this is; set "isolation": "session" on the server'
+
+function errorOf(error: unknown): ErrorObject {
+  if (error instanceof PeerError) return { code: error.code, message: error.message, data: error.data }
+  return { code: -32603, message: error instanceof Error ? error.message : "internal error" }
+}

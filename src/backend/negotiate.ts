@@ -1,0 +1,167 @@
+/**
+ * Which era a backend speaks. `auto` asks the modern question first and falls back to `initialize` only on a positive sign
+ * of a legacy server; a 401, a 403, a 5xx or silence of the network is never evidence of an era.
+ * spec: Server object, `protocolVersion`; stdio and Streamable HTTP: Backward Compatibility.
+ */
+import type { Era } from "../catalog/listing.ts"
+import type { ProtocolMode } from "../config/spec.ts"
+import { BackendError } from "../lib/errors.ts"
+import {
+  HEADER_MISMATCH,
+  LEGACY_VERSIONS,
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_SERVER_INFO,
+  META_VERSION,
+  MISSING_CLIENT_CAPABILITY,
+  MODERN_VERSION,
+  UNSUPPORTED_VERSION,
+} from "../wire/era.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import { type Connection, PeerError } from "./connection.ts"
+import { UnauthorizedError } from "./link.ts"
+
+/** What a backend said of itself. */
+export type Peer = {
+  readonly era: Era
+  readonly protocolVersion: string
+  readonly serverInfo: Params
+  readonly capabilities: Params
+  readonly instructions: string | undefined
+}
+
+/** A remote answer that is no JSON-RPC: its status decides what it is evidence of. */
+export class HttpStatusError extends Error {
+  override readonly name = "HttpStatusError"
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
+/** What the answer to `server/discover` says. */
+export type Verdict = "modern" | "legacy" | "unknown"
+
+/** svc as a client. Towards 2025-era backends it declares all that any of its clients may be able to do. */
+export const CLIENT_CAPABILITIES: Params = {
+  roots: { listChanged: true },
+  sampling: { tools: {}, context: {} },
+  elicitation: { form: {}, url: {} },
+}
+
+/** The `_meta` of a request of svc's own to a 2026-era backend. */
+export function ownMeta(version: string): Params {
+  return {
+    [META_VERSION]: MODERN_VERSION,
+    [META_CLIENT_INFO]: { name: "svc", version },
+    [META_CLIENT_CAPABILITIES]: {},
+  }
+}
+
+/** What a failed probe is evidence of. Pure. */
+export function classify(error: unknown): Verdict {
+  if (error instanceof PeerError) {
+    const modern = [UNSUPPORTED_VERSION, HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY].includes(error.code)
+    return modern ? "modern" : "legacy"
+  }
+  if (error instanceof UnauthorizedError) return "unknown"
+  if (error instanceof HttpStatusError) {
+    const { status } = error
+    return status === 401 ||
+      status === 403 ||
+      status === 407 ||
+      status === 408 ||
+      status === 429 ||
+      status >= 500 ||
+      status < 400
+      ? "unknown"
+      : "legacy"
+  }
+  return "unknown"
+}
+
+export type NegotiateOptions = {
+  readonly mode: ProtocolMode
+  /** What was learned of this launch before. */
+  readonly remembered: Era | undefined
+  /** stdio only: a server that does not answer the probe at all is given `initialize` after this many milliseconds. */
+  readonly probeTimeout: number | undefined
+  /** Milliseconds for the whole. */
+  readonly timeout: number
+  readonly version: string
+}
+
+/** Agrees on an era and a revision. Throws what the transport failed with, or a BackendError. */
+export async function negotiate(connection: Connection, options: NegotiateOptions): Promise<Peer> {
+  const { mode, remembered } = options
+  if (mode === "legacy" || (mode === "auto" && remembered === "2025")) return initialize(connection, options)
+  const probe = discover(connection, options)
+  if (mode === "2026-07-28") return probe
+  try {
+    return await (options.probeTimeout === undefined ? probe : orSilence(probe, connection, options))
+  } catch (error) {
+    if (classify(error) !== "legacy") throw error
+    return initialize(connection, options)
+  }
+}
+
+// ---
+
+async function discover(connection: Connection, options: NegotiateOptions): Promise<Peer> {
+  const params = { _meta: ownMeta(options.version) }
+  const result = await connection.ask("server/discover", params, options.timeout)
+  const supported = Array.isArray(result.supportedVersions) ? result.supportedVersions : []
+  if (supported.length > 0 && !supported.includes(MODERN_VERSION)) {
+    if (supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version)))
+      throw new PeerError(-32601, "speaks only 2025-era revisions")
+    throw new BackendError(connection.server, `speaks only ${supported.join(", ")}, which svc does not`)
+  }
+  if (supported.length === 0) throw new PeerError(-32601, "answered server/discover without supportedVersions")
+  const meta = isObject(result._meta) ? result._meta : {}
+  const info = meta[META_SERVER_INFO]
+  return peer("2026", MODERN_VERSION, info, result)
+}
+
+/** A legacy server may not answer a request before `initialize` at all; a late modern answer still counts. */
+async function orSilence(probe: Promise<Peer>, connection: Connection, options: NegotiateOptions): Promise<Peer> {
+  const silence = new Promise<undefined>((resolve) => {
+    const cancel = connection.clock.after(options.probeTimeout ?? 0, () => resolve(undefined))
+    probe.then(cancel, cancel)
+  })
+  const first = await Promise.race([probe, silence])
+  if (first !== undefined) return first
+  return Promise.any([probe, initialize(connection, options)]).catch((error: unknown) => {
+    throw error instanceof AggregateError ? error.errors.at(-1) : error
+  })
+}
+
+async function initialize(connection: Connection, options: NegotiateOptions): Promise<Peer> {
+  const result = await connection.ask(
+    "initialize",
+    {
+      protocolVersion: LEGACY_VERSIONS[0],
+      capabilities: CLIENT_CAPABILITIES,
+      clientInfo: { name: "svc", version: options.version },
+    },
+    options.timeout,
+  )
+  const version = result.protocolVersion
+  if (typeof version !== "string" || !(LEGACY_VERSIONS as readonly string[]).includes(version))
+    throw new BackendError(
+      connection.server,
+      `answered initialize with a revision svc does not speak: ${String(version).slice(0, 40)}`,
+    )
+  return peer("2025", version, result.serverInfo, result)
+}
+
+function peer(era: Era, protocolVersion: string, info: unknown, result: Params): Peer {
+  return {
+    era,
+    protocolVersion,
+    serverInfo: isObject(info) ? info : {},
+    capabilities: isObject(result.capabilities) ? result.capabilities : {},
+    instructions: typeof result.instructions === "string" ? result.instructions : undefined,
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * Opens a connection to a backend: link, era, listing. What comes back is ready to serve calls, and follows
+ * `list_changed` from then on.
+ */
+
+import type { Era, Listing } from "../catalog/listing.ts"
+import type { Launch, RemoteLaunch, Spec, StdioLaunch } from "../config/spec.ts"
+import type { Clock } from "../lib/clock.ts"
+import { BackendError, messageOf } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
+import type { Ids } from "../wire/frame.ts"
+import type { Params } from "../wire/message.ts"
+import { type Caller, Connection } from "./connection.ts"
+import { type Link, type LinkEvents, type Loss, UnauthorizedError } from "./link.ts"
+import { Lister, type ListerHooks } from "./lister.ts"
+import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
+import { type Credentials, openSse, openStreamable, type RemoteDeps } from "./remote.ts"
+
+/** What the connection tells while it lives. */
+export type OpenHooks = ListerHooks & {
+  onnotification(method: string, params: Params, caller: Caller | undefined): void
+  readonly owner: Caller | undefined
+}
+
+export type OpenDeps = {
+  openChild(launch: StdioLaunch, events: LinkEvents): Link | Promise<Link>
+  readonly fetch: RemoteDeps["fetch"]
+  credentials(spec: Spec, launch: RemoteLaunch): Credentials | undefined
+  readonly ids: Ids
+  readonly clock: Clock
+  readonly log: Log
+  readonly eras: EraMemory
+  /** Bytes of one message at most. */
+  readonly limit: number
+  readonly version: string
+}
+
+/** What was learned of a launch's era, kept for a day. */
+export type EraMemory = { get(launch: Launch): Era | undefined; set(launch: Launch, era: Era): void }
+
+/** An open connection as its driver and the agent see it. */
+export type Open = {
+  readonly connection: Connection
+  readonly peer: Peer
+  readonly listing: Listing
+  readonly pid: number | undefined
+  /** Resolves when the connection is lost; never after `close()`. */
+  readonly closed: Promise<Loss>
+  close(): Promise<void>
+  ping(timeout: number): Promise<void>
+  /** When there was traffic last, milliseconds since the epoch; Infinity while requests are in flight. */
+  idleSince(): number
+  /** Says that `subscriptions()` gives something else now. */
+  resubscribe(): void
+}
+
+/** Throws what the transport failed with; everything that was opened is closed again. `signal` gives up. */
+export async function openConnection(spec: Spec, hooks: OpenHooks, deps: OpenDeps, signal: AbortSignal): Promise<Open> {
+  const { launch } = spec
+  const remembered = deps.eras.get(launch)
+  const attempt = (transport: "child" | "streamable" | "sse", mode = launch.mode) =>
+    openOnce(spec, transport, mode, remembered, hooks, deps, signal)
+  let open: Open
+  try {
+    open = await attempt(launch.transport === "stdio" ? "child" : launch.transport === "sse" ? "sse" : "streamable")
+  } catch (error) {
+    if (signal.aborted) throw error
+    // A 2025-era server may exit on a first request it does not know; that must not cost its only start.
+    if (error instanceof ProbeExit) open = await attempt("child", "legacy")
+    else if (launch.transport === "http" && error instanceof HttpStatusError && [400, 404, 405].includes(error.status))
+      open = await attempt("sse", "legacy").catch(() => {
+        throw error
+      })
+    else throw error
+  }
+  if (launch.mode === "auto") deps.eras.set(launch, open.peer.era)
+  return open
+}
+
+// ---
+
+/** The process ended before it answered the question of its era. */
+class ProbeExit extends BackendError {}
+
+const PROBE_MS = 5000
+
+async function openOnce(
+  spec: Spec,
+  transport: "child" | "streamable" | "sse",
+  mode: Launch["mode"],
+  remembered: Era | undefined,
+  hooks: OpenHooks,
+  deps: OpenDeps,
+  signal: AbortSignal,
+): Promise<Open> {
+  const { tuning } = spec
+  const { clock, log } = deps
+  let live: Lister | undefined
+  let lost: Loss | undefined
+  let resolveClosed: (loss: Loss) => void = () => undefined
+  const closed = new Promise<Loss>((resolve) => {
+    resolveClosed = resolve
+  })
+  const connection: Connection = new Connection(spec.name, deps.ids, clock, {
+    owner: hooks.owner,
+    onnoise: (text) => log.warn(`wrote something that is no message: ${text}`, { server: spec.name }),
+    onnotification(method, params, caller) {
+      if (live?.took(method, params) !== true) hooks.onnotification(method, params, caller)
+    },
+  })
+  const events: LinkEvents & { onrenewed(): void } = {
+    onframe: (frame, related) => connection.receive(frame, related),
+    onfail: (number, error) =>
+      connection.fail(
+        number,
+        error instanceof UnauthorizedError || error instanceof HttpStatusError || error instanceof BackendError
+          ? error
+          : new BackendError(spec.name, messageOf(error), { cause: error }),
+      ),
+    onclose(loss) {
+      lost = loss
+      connection.end(loss)
+      live?.end()
+      resolveClosed(loss)
+    },
+    onrenewed: () => live?.renew(),
+  }
+  const link = await openLink(spec, transport, events, deps)
+  connection.attach(link)
+  const abort = () => {
+    connection.end({ reason: "was stopped while it started" })
+    void link.close()
+  }
+  signal.addEventListener("abort", abort)
+  let probing = transport === "child" && mode === "auto" && remembered !== "2025"
+  try {
+    if (signal.aborted) throw new BackendError(spec.name, "was stopped while it started")
+    const timeout = tuning.connectionTimeout
+    const peer = await negotiate(connection, {
+      mode: transport === "sse" ? "legacy" : mode,
+      remembered,
+      probeTimeout: transport === "child" ? Math.min(PROBE_MS, timeout / 2) : undefined,
+      timeout,
+      version: deps.version,
+    })
+    probing = false
+    link.settle?.(peer.era, peer.protocolVersion)
+    if (peer.era === "2025") connection.notify("notifications/initialized")
+    live = new Lister(spec, connection, peer, hooks, deps)
+    const listing = await live.list()
+    live.begin()
+    return {
+      connection,
+      peer,
+      listing,
+      pid: link.pid,
+      closed,
+      async close() {
+        live?.end()
+        connection.end({ reason: "was stopped" })
+        await link.close()
+      },
+      ping: (timeoutMs) => live?.ping(timeoutMs) ?? Promise.resolve(),
+      idleSince: () => (connection.inFlight > (live?.streams ?? 0) ? Number.POSITIVE_INFINITY : connection.lastTraffic),
+      resubscribe: () => live?.resubscribe(),
+    }
+  } catch (error) {
+    live?.end()
+    connection.end({ reason: "could not be opened" })
+    await link.close()
+    if (probing && lost?.exit !== undefined) throw new ProbeExit(spec.name, lost.reason, { cause: error })
+    throw error
+  } finally {
+    signal.removeEventListener("abort", abort)
+  }
+}
+
+async function openLink(
+  spec: Spec,
+  transport: "child" | "streamable" | "sse",
+  events: LinkEvents,
+  deps: OpenDeps,
+): Promise<Link> {
+  const { launch } = spec
+  if (launch.transport === "stdio") return deps.openChild(launch, events)
+  const { fetch, clock, ids, limit } = deps
+  const remote: RemoteDeps = { fetch, clock, ids, limit, credentials: deps.credentials(spec, launch) }
+  return transport === "sse" ? openSse(launch, events, remote) : openStreamable(launch, events, remote)
+}
