@@ -4,7 +4,6 @@
  * each view, in a stable order: the plan's, then the backend's own.
  */
 import type { Spec } from "../config/spec.ts"
-import type { Params } from "../wire/message.ts"
 import type { CacheHint, Listing, ListMethod } from "./listing.ts"
 import { qualify, qualifyUri, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
@@ -215,9 +214,4 @@ function instructionsOf(chunks: readonly Chunk[], naming: View["naming"]): strin
   if (naming === "plain") return said[0]?.listing.instructions
   if (said.length === 0) return undefined
   return said.map(({ spec, listing }) => `# ${spec.name}\n\n${listing.instructions}`).join("\n\n")
-}
-
-/** Params of a notification with its URI as the view names it. */
-export function rewriteNotification(params: Params, slug: string): Params {
-  return typeof params.uri === "string" ? { ...params, uri: qualifyUri(slug, params.uri) } : params
 }

@@ -45,6 +45,11 @@ export function rewriteResult(method: string, result: Params, slug: string): Par
   }
 }
 
+/** Params of a notification with its URI as the view names it. */
+export function rewriteNotification(params: Params, slug: string): Params {
+  return typeof params.uri === "string" ? { ...params, uri: qualifyUri(slug, params.uri) } : params
+}
+
 // ---
 
 function rewriteToolResult(result: Params, slug: string): Params {

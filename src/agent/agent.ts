@@ -1,0 +1,359 @@
+/**
+ * The one mutable thing: which backends run, what they offer together, and who listens. It handles one change at a time;
+ * everybody else reads its catalog and its snapshot.
+ */
+import { isDeepStrictEqual } from "node:util"
+import { Backend, type BackendDeps } from "../backend/backend.ts"
+import type { Caller } from "../backend/connection.ts"
+import { type OpenDeps, openConnection } from "../backend/open.ts"
+import { buildCatalog, type Catalog, EMPTY_CATALOG } from "../catalog/catalog.ts"
+import type { Plan, Spec } from "../config/spec.ts"
+import type { Clock } from "../lib/clock.ts"
+import type { Issue } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
+import type { Params } from "../wire/message.ts"
+import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
+
+/** Who is told of changes. */
+export type Observer = {
+  /** The catalog is another one. */
+  oncatalog(): void
+  /** A notification of a backend that belongs to no call, or to the given one. */
+  onnotification(spec: Spec, method: string, params: Params, caller: Caller | undefined): void
+}
+
+export type AgentDeps = OpenDeps & { readonly clock: Clock; readonly log: Log; readonly startedAt: number }
+
+/** What applying a plan did, by backend id. */
+export type Applied = {
+  readonly added: readonly string[]
+  readonly removed: readonly string[]
+  readonly replaced: readonly string[]
+  readonly retuned: readonly string[]
+}
+
+export class Agent {
+  catalog: Catalog = EMPTY_CATALOG
+  /** False until a plan was applied. */
+  loaded = false
+  private plan: Plan | undefined
+  private problems: readonly Issue[] = []
+  private readonly backends = new Map<string, Backend>()
+  private readonly observers = new Set<Observer>()
+  private readonly subscribers = new Map<string, Map<string, Set<object>>>()
+  private readonly logLevels = new Map<object, string>()
+  private readonly ending = new Map<string, Promise<void>>()
+  private current: Snapshot | undefined
+  private rebuilding = false
+  private firstRound: { readonly promise: Promise<void>; end(): void } | undefined
+  private closed = false
+
+  constructor(private readonly deps: AgentDeps) {}
+
+  /** Makes what runs equal to `plan`: what has not changed is not touched. */
+  apply(plan: Plan): Applied {
+    const applied = {
+      added: [] as string[],
+      removed: [] as string[],
+      replaced: [] as string[],
+      retuned: [] as string[],
+    }
+    if (this.closed) return applied
+    this.plan = plan
+    this.loaded = true
+    this.problems = plan.issues
+    const wanted = new Map(plan.specs.map((spec) => [spec.id, spec]))
+    for (const [id, backend] of this.backends) {
+      if (wanted.has(id)) continue
+      applied.removed.push(id)
+      this.remove(id, backend)
+    }
+    for (const spec of plan.specs) {
+      const backend = this.backends.get(spec.id)
+      if (backend === undefined) {
+        applied.added.push(spec.id)
+        this.add(spec)
+      } else if (!isDeepStrictEqual(backend.spec.launch, spec.launch)) {
+        applied.replaced.push(spec.id)
+        this.remove(spec.id, backend)
+        this.add(spec)
+      } else if (!isDeepStrictEqual(backend.spec, spec)) {
+        applied.retuned.push(spec.id)
+        backend.retune(spec)
+      }
+    }
+    this.changed()
+    return applied
+  }
+
+  /** Keeps what runs and remembers what is wrong with the documents. */
+  refuse(issues: readonly Issue[]): void {
+    this.problems = [...issues, ...(this.plan?.issues ?? [])]
+    this.current = undefined
+  }
+
+  /** The backend of this name, slug or id. */
+  find(name: string): Backend | undefined {
+    const exact = this.backends.get(name)
+    if (exact !== undefined) return exact
+    for (const backend of this.backends.values())
+      if (backend.spec.name === name || backend.spec.slug === name) return backend
+    return undefined
+  }
+
+  backend(id: string): Backend | undefined {
+    return this.backends.get(id)
+  }
+
+  snapshot(): Snapshot {
+    this.current ??= this.takeSnapshot()
+    return this.current
+  }
+
+  observe(observer: Observer): () => void {
+    this.observers.add(observer)
+    return () => this.observers.delete(observer)
+  }
+
+  /** Resolves when each backend was connected, failed or refused once, or after `ms` milliseconds. Set while it runs. */
+  get loading(): Promise<void> | undefined {
+    return this.firstRound?.promise
+  }
+
+  /** Starts the wait for the first round of loading. */
+  awaitFirstRound(ms: number): void {
+    let resolve: () => void = () => undefined
+    const promise = new Promise<void>((done) => {
+      resolve = done
+    })
+    const cancel = this.deps.clock.after(ms, () => this.firstRound?.end())
+    this.firstRound = {
+      promise,
+      end: () => {
+        cancel()
+        this.firstRound = undefined
+        resolve()
+      },
+    }
+    this.checkFirstRound()
+  }
+
+  subscribe(id: string, uri: string, session: object): void {
+    const uris = this.subscribers.get(id) ?? new Map<string, Set<object>>()
+    this.subscribers.set(id, uris)
+    const sessions = uris.get(uri) ?? new Set<object>()
+    uris.set(uri, sessions)
+    sessions.add(session)
+    if (sessions.size === 1) this.backends.get(id)?.published?.open.resubscribe()
+  }
+
+  unsubscribe(id: string, uri: string, session: object): void {
+    const uris = this.subscribers.get(id)
+    const sessions = uris?.get(uri)
+    if (uris === undefined || sessions === undefined || !sessions.delete(session) || sessions.size > 0) return
+    uris.delete(uri)
+    if (uris.size === 0) this.subscribers.delete(id)
+    this.backends.get(id)?.published?.open.resubscribe()
+  }
+
+  /** Whether a session is subscribed to a backend's resource. */
+  isSubscribed(id: string, uri: string, session: object): boolean {
+    return this.subscribers.get(id)?.get(uri)?.has(session) === true
+  }
+
+  /** A session is gone: its subscriptions and its log level go with it. */
+  forget(session: object): void {
+    for (const [id, uris] of [...this.subscribers])
+      for (const uri of [...uris.keys()]) this.unsubscribe(id, uri, session)
+    this.setLogLevel(session, undefined)
+  }
+
+  /** 2025-era backends have one log level for all: svc asks for the least severe that any client wants and filters. */
+  setLogLevel(session: object, level: string | undefined): void {
+    const before = this.leastLevel()
+    if (level === undefined) this.logLevels.delete(session)
+    else this.logLevels.set(session, level)
+    const after = this.leastLevel()
+    if (after === before || after === undefined) return
+    for (const backend of this.backends.values()) this.sendLogLevel(backend, after)
+  }
+
+  /** Ends every backend; resolves when no process is left. */
+  async close(): Promise<void> {
+    this.closed = true
+    this.firstRound?.end()
+    for (const [id, backend] of [...this.backends].reverse()) this.remove(id, backend)
+    await Promise.all(this.ending.values())
+  }
+
+  /** Requests in flight to all backends. */
+  get inFlight(): number {
+    let count = 0
+    for (const { published } of this.backends.values()) count += published?.open.connection.inFlight ?? 0
+    return count
+  }
+
+  // ---
+
+  private add(spec: Spec): void {
+    const { deps } = this
+    const old = this.ending.get(spec.id)
+    let offered: unknown
+    const backendDeps: BackendDeps = {
+      clock: deps.clock,
+      open: async (planned, onlisting, signal) => {
+        // The old process of the same name is observed dead before the new one starts.
+        await old
+        return openConnection(
+          planned,
+          {
+            owner: undefined,
+            onlisting,
+            subscriptions: () => [...(this.subscribers.get(spec.id)?.keys() ?? [])],
+            onnotification: (method, params, caller) => this.notified(spec.id, method, params, caller),
+          },
+          deps,
+          signal,
+        )
+      },
+      onchange: (backend) => {
+        this.current = undefined
+        const offer = backend.published?.listing
+        if (backend.published !== undefined && offered === undefined) this.greet(backend)
+        const known = offered
+        offered = offer
+        if (known !== offer || this.catalog.chunks.some(({ spec: old }) => old.id === spec.id && old !== backend.spec))
+          this.changed()
+        this.checkFirstRound()
+      },
+      onnote: (level, message) => deps.log[level](message, { server: spec.name }),
+    }
+    const backend = new Backend(spec, backendDeps)
+    this.backends.set(spec.id, backend)
+    backend.start()
+  }
+
+  private greet(backend: Backend): void {
+    const { listing } = backend.published ?? {}
+    if (listing === undefined) return
+    const counts = `${listing.tools.length} tools, ${listing.prompts.length} prompts, ${listing.resources.length} resources`
+    const empty =
+      listing.tools.length + listing.prompts.length + listing.resources.length + listing.resourceTemplates.length === 0
+    const server = backend.spec.name
+    if (empty) this.deps.log.warn(`connected, but offers nothing at all`, { server })
+    else this.deps.log.info(`connected: ${counts} (MCP ${listing.protocolVersion})`, { server })
+    const level = this.leastLevel()
+    if (level !== undefined) this.sendLogLevel(backend, level)
+  }
+
+  private remove(id: string, backend: Backend): void {
+    this.backends.delete(id)
+    const before = this.ending.get(id) ?? Promise.resolve()
+    const ended = Promise.all([before, backend.stop()]).then(() => {
+      if (this.ending.get(id) === ended) this.ending.delete(id)
+    })
+    this.ending.set(id, ended)
+  }
+
+  private notified(id: string, method: string, params: Params, caller: Caller | undefined): void {
+    const spec = this.backends.get(id)?.spec
+    if (spec === undefined) return
+    if (caller !== undefined && method !== "notifications/resources/updated") {
+      caller.notify(method, params)
+      return
+    }
+    for (const observer of this.observers) observer.onnotification(spec, method, params, caller)
+  }
+
+  private leastLevel(): string | undefined {
+    let least: number | undefined
+    for (const level of this.logLevels.values()) {
+      const index = LOG_LEVELS.indexOf(level)
+      if (index >= 0 && (least === undefined || index < least)) least = index
+    }
+    return least === undefined ? undefined : LOG_LEVELS[least]
+  }
+
+  private sendLogLevel(backend: Backend, level: string): void {
+    const open = backend.published?.open
+    if (open === undefined || open.peer.era !== "2025" || open.peer.capabilities.logging === undefined) return
+    open.connection
+      .ask("logging/setLevel", { level }, backend.spec.tuning.requestTimeout)
+      .catch((error: unknown) =>
+        this.deps.log.debug(`logging/setLevel: ${String(error)}`, { server: backend.spec.name }),
+      )
+  }
+
+  private checkFirstRound(): void {
+    if (this.firstRound === undefined || !this.loaded) return
+    for (const { facts } of this.backends.values()) if (facts.loadingEndedAt === undefined) return
+    // The catalog of what has just been connected must be there first.
+    this.rebuild()
+    this.firstRound.end()
+  }
+
+  /** What is offered may have changed: the catalog is built once for a burst of changes. */
+  private changed(): void {
+    this.current = undefined
+    if (this.rebuilding) return
+    this.rebuilding = true
+    queueMicrotask(() => this.rebuild())
+  }
+
+  private rebuild(): void {
+    if (!this.rebuilding) return
+    this.rebuilding = false
+    const sources = (this.plan?.specs ?? []).flatMap(({ id }) => {
+      const backend = this.backends.get(id)
+      return backend?.published === undefined ? [] : [{ spec: backend.spec, listing: backend.published.listing }]
+    })
+    this.catalog = buildCatalog(sources, this.catalog)
+    this.current = undefined
+    for (const observer of this.observers) observer.oncatalog()
+  }
+
+  private takeSnapshot(): Snapshot {
+    return {
+      startedAt: this.deps.startedAt,
+      loaded: this.loaded,
+      backends: [...this.backends.values()].map(describe),
+      disabled: this.plan?.disabled ?? [],
+      issues: this.problems,
+      generation: this.catalog.generation,
+    }
+  }
+}
+
+// ---
+
+/** Least severe first. server: Logging. */
+const LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
+function describe({ spec, state, facts, published }: Backend): BackendSnapshot {
+  const { lastConnected, lastError, lastExit, restartCount, lastTransportFailure, responsive, authorizationUrl } = facts
+  const listing = published?.listing
+  return {
+    spec,
+    state,
+    template: spec.id === spec.name ? undefined : spec.name,
+    lastConnected,
+    lastError,
+    lastExit,
+    loading: { startedAt: facts.loadingStartedAt, endedAt: facts.loadingEndedAt },
+    restartCount,
+    lastTransportFailure,
+    responsive,
+    authorizationUrl,
+    offer:
+      listing === undefined
+        ? undefined
+        : {
+            era: listing.era,
+            protocolVersion: listing.protocolVersion,
+            tools: listing.tools.length,
+            prompts: listing.prompts.length,
+            resources: listing.resources.length,
+            resourceTemplates: listing.resourceTemplates.length,
+          },
+  }
+}

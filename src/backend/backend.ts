@@ -1,0 +1,242 @@
+/**
+ * The driver of one backend's machine: it runs the effects in order, keeps the timer and the connection, and tells the
+ * agent what changed. A replacement is opened only after the old process is observed dead.
+ */
+import type { Listing } from "../catalog/listing.ts"
+import type { Spec } from "../config/spec.ts"
+import type { Clock } from "../lib/clock.ts"
+import { messageOf } from "../lib/errors.ts"
+import { UnauthorizedError } from "./link.ts"
+import type { Open } from "./open.ts"
+import { type Effect, type Event, type Exit, INITIAL, type State, step } from "./supervision.ts"
+
+export type BackendDeps = {
+  readonly clock: Clock
+  open(spec: Spec, onlisting: (listing: Listing) => void, signal: AbortSignal): Promise<Open>
+  /** Anything observable changed: the state, the facts or the listing. */
+  onchange(backend: Backend): void
+  /** Something worth a line in the log. */
+  onnote(level: "info" | "warn", message: string): void
+}
+
+/** What is known beside the state. Times are milliseconds since the epoch. */
+export type Facts = {
+  lastConnected: number | undefined
+  lastError: string | undefined
+  lastExit: Exit | undefined
+  loadingStartedAt: number | undefined
+  loadingEndedAt: number | undefined
+  restartCount: number
+  lastTransportFailure: number | undefined
+  responsive: boolean
+  authorizationUrl: string | undefined
+}
+
+export class Backend {
+  state: State = INITIAL
+  readonly facts: Facts = {
+    lastConnected: undefined,
+    lastError: undefined,
+    lastExit: undefined,
+    loadingStartedAt: undefined,
+    loadingEndedAt: undefined,
+    restartCount: 0,
+    lastTransportFailure: undefined,
+    responsive: true,
+    authorizationUrl: undefined,
+  }
+  /** The connection and what it offers, exactly while published. */
+  published: { readonly open: Open; readonly listing: Listing } | undefined
+  private current: Open | undefined
+  private opening: { readonly controller: AbortController; readonly done: Promise<void> } | undefined
+  private work: Promise<void> = Promise.resolve()
+  private cancelTimer: (() => void) | undefined
+  private cancelPing: (() => void) | undefined
+
+  constructor(
+    public spec: Spec,
+    private readonly deps: BackendDeps,
+  ) {}
+
+  start(): void {
+    this.send({ kind: "start", now: this.deps.clock.now() })
+  }
+
+  /** Resolves when the process is observed dead. */
+  stop(): Promise<void> {
+    this.send({ kind: "stop", now: this.deps.clock.now() })
+    return this.work
+  }
+
+  /** An operator's restart: at once, with a fresh budget. */
+  restart(): void {
+    this.facts.restartCount++
+    this.send({ kind: "restart", now: this.deps.clock.now() })
+  }
+
+  /** New tuning for the same launch: nothing restarts. */
+  retune(spec: Spec): void {
+    this.spec = spec
+    this.deps.onchange(this)
+  }
+
+  /** A request failed for reasons of the transport. */
+  transportFailed(): void {
+    this.facts.lastTransportFailure = this.deps.clock.now()
+  }
+
+  // ---
+
+  private send(event: Event): void {
+    const before = this.state
+    const [state, effects] = step(before, event, this.spec.tuning.restart)
+    this.state = state
+    if (state.kind === "recovering" && before.kind === "waiting") this.facts.restartCount++
+    for (const effect of effects) this.run(effect)
+    if (state !== before) this.deps.onchange(this)
+  }
+
+  private run(effect: Effect): void {
+    const { clock } = this.deps
+    switch (effect.kind) {
+      case "open":
+        this.enqueue(() => this.open(effect.epoch))
+        return
+      case "close": {
+        const { current, opening } = this
+        this.current = undefined
+        opening?.controller.abort()
+        this.enqueue(async () => {
+          await opening?.done
+          await current?.close()
+        })
+        return
+      }
+      case "publish":
+        this.facts.lastConnected = clock.now()
+        this.facts.responsive = true
+        this.facts.authorizationUrl = undefined
+        if (this.current !== undefined) this.published = { open: this.current, listing: this.current.listing }
+        this.schedulePing(0)
+        return
+      case "withdraw":
+        this.cancelPing?.()
+        this.published = undefined
+        return
+      case "wait":
+        this.cancelTimer = clock.after(effect.ms, () => {
+          this.cancelTimer = undefined
+          this.send({ kind: effect.event, epoch: effect.epoch, now: clock.now() })
+        })
+        return
+      case "unwait":
+        this.cancelTimer?.()
+        this.cancelTimer = undefined
+        return
+    }
+  }
+
+  private enqueue(task: () => void | Promise<void>): void {
+    this.work = this.work.then(task).catch((error: unknown) => this.deps.onnote("warn", messageOf(error)))
+  }
+
+  /** Begins to open; the queue does not wait for it, so that a stop can cut in. */
+  private open(epoch: number): void {
+    if (this.state.epoch !== epoch) return
+    const { clock } = this.deps
+    const controller = new AbortController()
+    this.facts.loadingStartedAt ??= clock.now()
+    const limit = this.spec.tuning.connectionTimeout
+    let late = false
+    const cancel = clock.after(limit, () => {
+      late = true
+      controller.abort()
+    })
+    const done = this.deps
+      .open(this.spec, (listing) => this.relisted(epoch, listing), controller.signal)
+      .then((open) => this.opened(epoch, open))
+      .catch((error: unknown) =>
+        this.failed(epoch, late ? new Error(`did not connect within ${limit} ms`, { cause: error }) : error),
+      )
+      .finally(() => {
+        cancel()
+        if (this.opening?.controller === controller) this.opening = undefined
+      })
+    this.opening = { controller, done }
+  }
+
+  private async opened(epoch: number, open: Open): Promise<void> {
+    if (this.state.epoch !== epoch) {
+      await open.close()
+      return
+    }
+    const { clock } = this.deps
+    this.current = open
+    this.facts.loadingEndedAt ??= clock.now()
+    void open.closed.then((loss) => {
+      this.facts.lastError = loss.reason
+      if (loss.exit !== undefined) this.facts.lastExit = loss.exit
+      if (this.state.epoch === epoch) this.deps.onnote("warn", loss.reason)
+      this.send({ kind: "lost", epoch, now: clock.now() })
+    })
+    this.send({ kind: "opened", epoch, now: clock.now(), pid: open.pid })
+  }
+
+  private failed(epoch: number, error: unknown): void {
+    if (this.state.epoch !== epoch) return
+    const { clock } = this.deps
+    this.facts.loadingEndedAt ??= clock.now()
+    this.facts.lastError = messageOf(error)
+    const refused = error instanceof UnauthorizedError
+    if (refused) this.facts.authorizationUrl = error.authorizationUrl
+    this.deps.onnote("warn", `could not be started: ${messageOf(error)}`)
+    this.send({ kind: refused ? "unauthorized" : "lost", epoch, now: clock.now() })
+  }
+
+  private relisted(epoch: number, listing: Listing): void {
+    if (this.state.epoch !== epoch || this.published === undefined) return
+    this.published = { open: this.published.open, listing }
+    this.deps.onchange(this)
+  }
+
+  /** A connection is judged by its answers too: two pings in a row without one, and it is replaced. */
+  private schedulePing(missed: number): void {
+    const { clock } = this.deps
+    const { epoch } = this.state
+    this.cancelPing = clock.after(PING_MS, () => {
+      const open = this.published?.open
+      if (open === undefined || this.state.epoch !== epoch) return
+      if (clock.now() - open.idleSince() < PING_MS) {
+        this.schedulePing(0)
+        return
+      }
+      const timeout = Math.min(this.spec.tuning.requestTimeout, PING_TIMEOUT_MS)
+      open.ping(timeout).then(
+        () => this.pinged(epoch, true, 0),
+        // An error answer is an answer.
+        (error: unknown) => this.pinged(epoch, error instanceof Error && error.name === "PeerError", missed),
+      )
+    })
+  }
+
+  private pinged(epoch: number, answered: boolean, missed: number): void {
+    if (this.state.epoch !== epoch || this.published === undefined) return
+    const was = this.facts.responsive
+    this.facts.responsive = answered
+    if (was !== answered) this.deps.onchange(this)
+    const count = answered ? 0 : missed + 1
+    if (count < MAX_MISSED || this.spec.tuning.restart.kind === "never") {
+      this.schedulePing(count)
+      return
+    }
+    this.facts.lastError = "stopped answering pings"
+    this.deps.onnote("warn", "stopped answering pings")
+    this.send({ kind: "lost", epoch, now: this.deps.clock.now() })
+  }
+}
+
+// ---
+
+const PING_MS = 30_000
+const PING_TIMEOUT_MS = 10_000
+const MAX_MISSED = 2

@@ -1,0 +1,348 @@
+/**
+ * MCP over HTTP on one path: Streamable HTTP with 2025-era sessions and 2026-era requests side by side. A request that
+ * carries its version in `_meta` is served alone; `initialize` opens a session. basic: Transports.
+ */
+
+import type { Scope } from "../catalog/catalog.ts"
+import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
+import type { Client, Face } from "../session/client.ts"
+import { describeInitialize } from "../session/describe.ts"
+import { dispatch } from "../session/dispatch.ts"
+import { listen } from "../session/listen.ts"
+import { Session } from "../session/session.ts"
+import type { Sessions } from "../session/sessions.ts"
+import {
+  HEADER_MISMATCH,
+  LEGACY_VERSIONS,
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_LOG_LEVEL,
+  MODERN_VERSIONS,
+  modernVersionOf,
+  UNSUPPORTED_VERSION,
+} from "../wire/era.ts"
+import {
+  asMessage,
+  errorText,
+  type Id,
+  isObject,
+  isRequest,
+  isResponse,
+  metaOf,
+  type Params,
+  parseJson,
+  type Request as RpcRequest,
+  resultText,
+} from "../wire/message.ts"
+import { formatEvent } from "../wire/sse.ts"
+import { HttpExchange, JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
+
+export type McpDeps = {
+  readonly face: Face
+  readonly sessions: Sessions
+  /** Unguessable text for a session's id. */
+  newId(): string
+  /** Bytes of a body at most. */
+  readonly maxBody: number
+  /** An error that is ours. */
+  onbug(error: unknown): void
+  /** Holds a response open: no idle timeout for it. */
+  hold(request: Request): void
+  /** All open streams, for keep-alive. */
+  readonly streams: Set<{ keepAlive(): void; close(): void }>
+}
+
+/** One HTTP request on an MCP path, for `principal` and `scope`. Never rejects. */
+export async function serveMcp(request: Request, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
+  try {
+    switch (request.method) {
+      case "POST":
+        return await post(request, scope, principal, deps)
+      case "GET":
+        return openStream(request, principal, deps)
+      case "DELETE": {
+        const session = sessionOf(request, principal, deps)
+        deps.sessions.remove(session.id, "was ended by the client")
+        return new Response(null, { status: 204 })
+      }
+      default:
+        return errorResponse(405, undefined, -32600, "Method not allowed", { allow: "GET, POST, DELETE" })
+    }
+  } catch (error) {
+    const { http, rpc } = codesOf(error)
+    if (http === 500) deps.onbug(error)
+    return errorResponse(http, undefined, rpc, publicMessage(error))
+  }
+}
+
+/** The body as text. Throws a RequestError (413) past the limit, also for a body that does not say its length. */
+export async function readText(request: Request, limit: number): Promise<string> {
+  const declared = request.headers.get("content-length")
+  if (declared !== null) {
+    if (Number(declared) > limit) throw tooLarge(limit)
+    return request.text()
+  }
+  const parts: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of request.body ?? []) {
+    size += chunk.length
+    if (size > limit) throw tooLarge(limit)
+    parts.push(chunk)
+  }
+  return Buffer.concat(parts).toString("utf8")
+}
+
+// ---
+
+async function post(request: Request, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
+  const type = request.headers.get("content-type")
+  if (type === null || !/^application\/json\s*(;|$)/i.test(type))
+    return errorResponse(415, undefined, -32600, "Content-Type must be application/json")
+  const value = parseJson(await readText(request, deps.maxBody))
+  if (Array.isArray(value)) return batch(request, value, principal, deps)
+  const message = asMessage(value)
+  if (!isRequest(message)) {
+    const session = sessionOf(request, principal, deps)
+    if (isResponse(message)) session.answered(message)
+    else session.notified(message.method, message.params ?? {})
+    return new Response(null, { status: 202 })
+  }
+  const modern = modernVersionOf(message.params)
+  const header = request.headers.get("mcp-protocol-version")
+  if (modern !== undefined || (header !== null && isModernHeader(header)))
+    return serveModern(request, message, modern, header, scope, principal, deps)
+  if (message.method === "initialize") return initialize(message, scope, principal, deps)
+  if (header !== null && !(LEGACY_VERSIONS as readonly string[]).includes(header))
+    return errorResponse(400, message.id, -32600, `Unsupported protocol version: ${header.slice(0, 40)}`)
+  const session = sessionOf(request, principal, deps, message.id)
+  const exchange = new HttpExchange((...question) => session.ask(...question), undefined, undefined)
+  void runLegacy(message, session, exchange, deps).then((frame) => exchange.finish(frame))
+  return respond(request, exchange, deps)
+}
+
+async function runLegacy(message: RpcRequest, session: Session, exchange: HttpExchange, deps: McpDeps) {
+  const end = session.run(message.id, exchange)
+  try {
+    return await dispatch(message, { face: deps.face, client: session, exchange }, deps.onbug)
+  } finally {
+    end()
+  }
+}
+
+/** The response of an exchange; if it is a stream it is held open and kept alive. */
+async function respond(request: Request, exchange: HttpExchange, deps: McpDeps): Promise<Response> {
+  const response = await exchange.response
+  if (response.headers.get("content-type") === "text/event-stream") {
+    deps.hold(request)
+  }
+  return response
+}
+
+async function initialize(message: RpcRequest, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
+  const params = message.params ?? {}
+  if (deps.face.loading !== undefined) await deps.face.loading
+  const session = new Session(deps.newId(), principal, scope, params)
+  try {
+    const result = describeInitialize(deps.face, session, params)
+    deps.sessions.add(session, deps.face)
+    return new Response(resultText(message.id, JSON.stringify(result)), {
+      headers: { ...JSON_HEADERS, "mcp-session-id": session.id },
+    })
+  } catch (error) {
+    const { http, rpc } = codesOf(error)
+    if (http === 500) deps.onbug(error)
+    return errorResponse(http === 404 ? 503 : http, message.id, http === 404 ? -32603 : rpc, publicMessage(error))
+  }
+}
+
+/** 2025-03-26 allowed several messages in one body; the answers go back as one array. */
+async function batch(
+  request: Request,
+  values: readonly unknown[],
+  principal: string,
+  deps: McpDeps,
+): Promise<Response> {
+  if (values.length === 0 || values.length > MAX_BATCH)
+    throw new RequestError("invalid_request", `A batch must hold 1 to ${MAX_BATCH} messages`)
+  const session = sessionOf(request, principal, deps)
+  const answers = await Promise.all(
+    values.map(async (value) => {
+      const message = asMessage(value)
+      if (isResponse(message)) return void session.answered(message)
+      if (!isRequest(message)) return void session.notified(message.method, message.params ?? {})
+      const exchange = new HttpExchange((...question) => session.ask(...question), undefined, undefined)
+      const frame = await runLegacy(message, session, exchange, deps)
+      return typeof frame === "string" ? frame : new TextDecoder().decode(frame)
+    }),
+  )
+  const frames = answers.filter((answer) => answer !== undefined)
+  if (frames.length === 0) return new Response(null, { status: 202 })
+  return new Response(`[${frames.join(",")}]`, { headers: JSON_HEADERS })
+}
+
+/** One 2026-era request: complete in itself. basic: Streamable HTTP, Request Metadata. */
+function serveModern(
+  request: Request,
+  message: RpcRequest,
+  version: string | undefined,
+  header: string | null,
+  scope: Scope,
+  principal: string,
+  deps: McpDeps,
+): Promise<Response> | Response {
+  const { id, method } = message
+  const params = message.params ?? {}
+  const requested = version ?? header ?? ""
+  if (!(MODERN_VERSIONS as readonly string[]).includes(requested))
+    return errorResponse(400, id, UNSUPPORTED_VERSION, "Unsupported protocol version", undefined, {
+      supported: [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
+      requested,
+    })
+  const mismatch = headerMismatch(request.headers, method, params, version, header)
+  if (mismatch !== undefined) return errorResponse(400, id, HEADER_MISMATCH, mismatch)
+  const meta = metaOf(params) ?? {}
+  const capabilities = meta[META_CLIENT_CAPABILITIES]
+  if (!isObject(capabilities))
+    return errorResponse(400, id, -32602, `_meta must have ${META_CLIENT_CAPABILITIES} (an object)`)
+  const level = meta[META_LOG_LEVEL]
+  const client: Client = {
+    era: "2026",
+    protocolVersion: requested,
+    info: isObject(meta[META_CLIENT_INFO]) ? meta[META_CLIENT_INFO] : {},
+    capabilities,
+    principal,
+    session: {},
+    scope,
+    logLevel: typeof level === "string" ? level : undefined,
+  }
+  const refuse = () => Promise.reject(new RequestError("invalid_request", "This client cannot be asked in mid-call"))
+  const exchange = new HttpExchange(refuse, undefined, undefined)
+  request.signal.addEventListener("abort", () => exchange.abort())
+  if (method === "subscriptions/listen") {
+    const end = listen(message, client, deps.face, exchange)
+    deps.streams.add({ keepAlive: () => exchange.keepAlive(), close: end })
+  } else
+    void dispatch(message, { face: deps.face, client, exchange }, deps.onbug).then((frame) =>
+      exchange.finish(frame, statusOf(frame)),
+    )
+  return respond(request, exchange, deps)
+}
+
+/** 2026-era: an unknown method is HTTP 404, other errors of the envelope 400. */
+function statusOf(frame: Uint8Array | string): number {
+  if (typeof frame !== "string") return 200
+  const code = /^\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+),"error":\{"code":(-?[0-9]+)/.exec(
+    frame,
+  )?.[1]
+  return code === "-32601" ? 404 : code === "-32021" ? 400 : 200
+}
+
+/** What is wrong with the mirrored headers, or undefined. Where they differ from the body, the body is not believed. */
+function headerMismatch(
+  headers: Headers,
+  method: string,
+  params: Params,
+  version: string | undefined,
+  header: string | null,
+): string | undefined {
+  if (header === null) return "Header mismatch: MCP-Protocol-Version is missing"
+  if (version === undefined) return "Header mismatch: the body's _meta has no protocolVersion"
+  if (header !== version)
+    return `Header mismatch: MCP-Protocol-Version '${header.slice(0, 40)}' does not match body value '${version.slice(0, 40)}'`
+  const named = headers.get("mcp-method")
+  if (named === null) return "Header mismatch: Mcp-Method is missing"
+  if (named !== method)
+    return `Header mismatch: Mcp-Method '${named.slice(0, 80)}' does not match body value '${method.slice(0, 80)}'`
+  const source = NAME_SOURCES[method]
+  if (source === undefined) return undefined
+  const raw = headers.get("mcp-name")
+  if (raw === null) return "Header mismatch: Mcp-Name is missing"
+  const name = decodeHeader(raw)
+  if (name !== params[source])
+    return `Header mismatch: Mcp-Name '${raw.slice(0, 80)}' does not match the body's ${source}`
+  return undefined
+}
+
+const NAME_SOURCES: Readonly<Record<string, string>> = {
+  "tools/call": "name",
+  "prompts/get": "name",
+  "resources/read": "uri",
+}
+
+/** basic: Streamable HTTP, Value Encoding. */
+function decodeHeader(value: string): string | undefined {
+  const encoded = /^=\?base64\?(.*)\?=$/.exec(value)?.[1]
+  if (encoded === undefined) return value
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(encoded) || encoded.length % 4 !== 0) return undefined
+  return Buffer.from(encoded, "base64").toString("utf8")
+}
+
+/** A date at or after the first modern revision: older unknown versions are answered as 2025-era ones are. */
+const isModernHeader = (header: string): boolean => header >= MODERN_VERSIONS[0] && /^\d{4}-\d{2}-\d{2}$/.test(header)
+
+/** The stream for what belongs to no request. */
+function openStream(request: Request, principal: string, deps: McpDeps): Response {
+  if (!(request.headers.get("accept") ?? "").includes("text/event-stream"))
+    return errorResponse(406, undefined, -32600, "Accept must include text/event-stream")
+  if (request.headers.get("mcp-session-id") === null)
+    return errorResponse(405, undefined, -32600, "A stream needs a session: Mcp-Session-Id is missing", {
+      allow: "POST",
+    })
+  const session = sessionOf(request, principal, deps)
+  let stop: () => void = () => undefined
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      const outlet = (text: string) => {
+        // A client that does not read must not make svc hold without bound: past the mark it is let go.
+        if ((controller.desiredSize ?? 0) < -MAX_UNREAD_EVENTS) {
+          stop()
+          return false
+        }
+        controller.enqueue(formatEvent(text))
+        return true
+      }
+      const stream = { keepAlive: () => controller.enqueue(COMMENT), close: () => stop() }
+      stop = () => {
+        if (session.outlet === outlet) session.outlet = undefined
+        if (!deps.streams.delete(stream)) return
+        try {
+          controller.close()
+        } catch {
+          // The client had closed it already.
+        }
+      }
+      deps.streams.add(stream)
+      controller.enqueue(COMMENT)
+      session.open(outlet)
+    },
+    cancel: () => stop(),
+  })
+  deps.hold(request)
+  return new Response(body, { headers: { ...SSE_HEADERS, "mcp-session-id": session.id } })
+}
+
+/** Throws a RequestError: 400 without a session id, 404 for one that is not this principal's. */
+function sessionOf(request: Request, principal: string, deps: McpDeps, _id?: Id): Session {
+  const id = request.headers.get("mcp-session-id")
+  if (id === null) throw new RequestError("invalid_request", "Mcp-Session-Id is missing: send initialize first")
+  const session = deps.sessions.get(id, principal)
+  if (session === undefined) throw new RequestError("not_found", "Session not found: send initialize again")
+  return session
+}
+
+const MAX_BATCH = 100
+const MAX_UNREAD_EVENTS = 1000
+const COMMENT = new TextEncoder().encode(":\n\n")
+
+const tooLarge = (limit: number) => new RequestError("too_large", `The body is larger than ${limit} bytes`)
+
+function errorResponse(
+  status: number,
+  id: Id | undefined,
+  code: number,
+  message: string,
+  headers?: Record<string, string>,
+  data?: unknown,
+): Response {
+  return new Response(errorText(id, code, message, data), { status, headers: { ...JSON_HEADERS, ...headers } })
+}

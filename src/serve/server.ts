@@ -1,0 +1,92 @@
+/**
+ * Inbound HTTP: one listener, a route table, and the wrappers every request goes through.
+ *
+ *   /mcp                    the aggregate
+ *   /servers/<name>/mcp     one backend under its own names
+ *   /sse, /messages         the old HTTP+SSE transport
+ *   /health …               health.ts
+ */
+import type { Agent } from "../agent/agent.ts"
+import type { Scope } from "../catalog/catalog.ts"
+import { errorText } from "../wire/message.ts"
+import { JSON_HEADERS } from "./exchange.ts"
+import { type McpDeps, serveMcp } from "./mcp.ts"
+
+export type ServerOptions = {
+  readonly hostname: string
+  readonly port: number
+}
+
+/** A check or a part of the routes: a response, or undefined for "not mine". */
+export type Wrapper = (request: Request, path: string, address: string) => Response | Promise<Response> | undefined
+
+export type ServerDeps = {
+  readonly agent: Agent
+  readonly mcp: McpDeps
+  /** Asked first, in order. */
+  readonly wrappers: readonly Wrapper[]
+}
+
+export type Listening = { readonly url: URL; stop(): Promise<void> }
+
+/** Everything that `/mcp` shows. */
+export const EVERYTHING: Scope = { kind: "aggregate", key: "", includes: () => true }
+
+/** Starts to listen. Throws what `Bun.serve` throws where the port is taken. */
+export function listen({ hostname, port }: ServerOptions, deps: ServerDeps): Listening {
+  const server = Bun.serve({
+    hostname,
+    port,
+    // Calls and streams may be silent for long: each has its own bounds.
+    idleTimeout: 0,
+    maxRequestBodySize: deps.mcp.maxBody,
+    fetch(request, self) {
+      return route(request, self.requestIP(request)?.address ?? "", deps)
+    },
+    error(error) {
+      deps.mcp.onbug(error)
+      return new Response(errorText(undefined, -32603, "internal error"), { status: 500, headers: JSON_HEADERS })
+    },
+  })
+  return { url: server.url, stop: () => server.stop(true) }
+}
+
+/** One request to one response. Exported to be tested without a port. */
+export function route(request: Request, address: string, deps: ServerDeps): Response | Promise<Response> {
+  const path = pathOf(request.url)
+  for (const wrapper of deps.wrappers) {
+    const response = wrapper(request, path, address)
+    if (response !== undefined) return response
+  }
+  if (path === "/mcp") return serveMcp(request, EVERYTHING, "anonymous", deps.mcp)
+  const name = SERVER_PATH.exec(path)?.[1]
+  if (name !== undefined) {
+    const backend = deps.agent.find(decode(name))
+    if (backend === undefined) return notFound(`No server is named ${decode(name).slice(0, 100)}`)
+    return serveMcp(request, { kind: "server", id: backend.spec.id }, "anonymous", deps.mcp)
+  }
+  return notFound(`Nothing is at ${path.slice(0, 200)}; MCP is at /mcp`)
+}
+
+// ---
+
+const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
+
+/** The path of an absolute URL, without parsing the whole: this runs for every call. */
+function pathOf(url: string): string {
+  const start = url.indexOf("/", url.indexOf("://") + 3)
+  if (start < 0) return "/"
+  const query = url.indexOf("?", start)
+  return query < 0 ? url.slice(start) : url.slice(start, query)
+}
+
+function decode(name: string): string {
+  try {
+    return decodeURIComponent(name)
+  } catch {
+    return name
+  }
+}
+
+const notFound = (message: string): Response =>
+  new Response(JSON.stringify({ error: message }), { status: 404, headers: JSON_HEADERS })

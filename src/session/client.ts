@@ -1,0 +1,55 @@
+/** The client of a request, and the way back to it. */
+import type { Connection } from "../backend/connection.ts"
+import type { Peer } from "../backend/negotiate.ts"
+import type { Catalog, Scope } from "../catalog/catalog.ts"
+import type { Spec } from "../config/spec.ts"
+import type { Params } from "../wire/message.ts"
+import type { Listener } from "./listen.ts"
+
+/** What a client said of itself: at `initialize`, or in the `_meta` of a 2026-era request. */
+export type Client = {
+  readonly era: "2025" | "2026"
+  readonly protocolVersion: string
+  readonly info: Params
+  readonly capabilities: Params
+  /** Who it is, as authentication has it. */
+  readonly principal: string
+  /** The same object for all requests of one client. */
+  readonly session: object
+  readonly scope: Scope
+  /** The least severe log message it wants, if it wants any. */
+  readonly logLevel: string | undefined
+}
+
+/** One inbound request's way back. */
+export type Exchange = {
+  /** A notification that belongs to the request, as JSON text. */
+  notify(text: string): void
+  /** A question to the client in the middle of the request. Rejects where the client cannot be asked. */
+  ask(method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown>
+  /** Called when the client gives up, at most once. One listener. */
+  oncancel: ((reason: string) => void) | undefined
+}
+
+/** A connected backend as a request needs it. */
+export type Target = { readonly spec: Spec; readonly connection: Connection; readonly peer: Peer }
+
+/** What a session needs of the agent. */
+export type Face = {
+  readonly catalog: Catalog
+  /** Set while the first round of loading runs. */
+  readonly loading: Promise<void> | undefined
+  /** The connected backend, or why there is none. */
+  target(id: string): Target | string
+  /** Counts a client's interest in a resource (the backend's own URI). */
+  subscribe(id: string, uri: string, session: object): void
+  unsubscribe(id: string, uri: string, session: object): void
+  /** The client wants log messages of this level and above; undefined: no more. */
+  setLogLevel(session: object, level: string | undefined): void
+  /** Registers a 2026-era stream; the returned function takes it away. */
+  listen(listener: Listener): () => void
+  readonly version: string
+}
+
+/** One request in its surroundings. */
+export type Context = { readonly face: Face; readonly client: Client; readonly exchange: Exchange }

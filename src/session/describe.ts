@@ -1,0 +1,81 @@
+/** How svc introduces itself: the results of `initialize` and `server/discover`, for the aggregate and for one server. */
+import { type View, viewOf } from "../catalog/catalog.ts"
+import { RequestError } from "../lib/errors.ts"
+import { LEGACY_VERSIONS, META_SERVER_INFO, MODERN_VERSIONS, negotiateLegacy } from "../wire/era.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { Client, Face } from "./client.ts"
+
+/** lifecycle: Initialization. `params` are the client's. */
+export function describeInitialize(face: Face, client: Client, params: Params): Params {
+  const { capabilities, serverInfo, instructions } = introduce(face, client)
+  return {
+    protocolVersion: negotiateLegacy(params.protocolVersion),
+    capabilities,
+    serverInfo,
+    ...(instructions === undefined ? {} : { instructions }),
+  }
+}
+
+/** server: Discovery. */
+export function describeDiscover(face: Face, client: Client): Params {
+  const { capabilities, serverInfo, instructions } = introduce(face, client)
+  return {
+    resultType: "complete",
+    supportedVersions: [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
+    capabilities,
+    ...(instructions === undefined ? {} : { instructions }),
+    ttlMs: 0,
+    cacheScope: "private",
+    _meta: { [META_SERVER_INFO]: serverInfo },
+  }
+}
+
+// ---
+
+type Introduction = { capabilities: Params; serverInfo: Params; instructions: string | undefined }
+
+function introduce(face: Face, client: Client): Introduction {
+  const { scope } = client
+  const view = viewOf(face.catalog, scope)
+  if (scope.kind === "aggregate")
+    return {
+      capabilities: aggregateCapabilities(view, client.era),
+      serverInfo: { name: "svc", title: "svc", version: face.version },
+      instructions: view.instructions,
+    }
+  const target = face.target(scope.id)
+  if (typeof target === "string") throw new RequestError("not_found", target)
+  const { peer } = target
+  return {
+    capabilities: translate(peer.capabilities, client.era),
+    serverInfo: peer.serverInfo,
+    instructions: view.instructions,
+  }
+}
+
+/** All that a backend may come to offer is advertised at once: a client hears of capabilities only when it connects. */
+function aggregateCapabilities(view: View, era: Client["era"]): Params {
+  const extensions: Record<string, unknown> = {}
+  for (const { listing } of view.chunks)
+    if (isObject(listing.capabilities.extensions))
+      for (const [name, settings] of Object.entries(listing.capabilities.extensions)) extensions[name] ??= settings
+  return {
+    tools: { listChanged: true },
+    prompts: { listChanged: true },
+    resources: { subscribe: true, listChanged: true },
+    completions: {},
+    ...(era === "2025" || view.chunks.some(({ listing }) => listing.capabilities.logging !== undefined)
+      ? { logging: {} }
+      : {}),
+    ...(Object.keys(extensions).length > 0 ? { extensions } : {}),
+  }
+}
+
+/** A backend's own capabilities; svc itself sees to `listChanged` and to subscriptions. */
+function translate(capabilities: Params, era: Client["era"]): Params {
+  const changed: Record<string, unknown> = { ...capabilities }
+  for (const kind of ["tools", "prompts", "resources"])
+    if (isObject(changed[kind])) changed[kind] = { ...changed[kind], listChanged: true }
+  if (era === "2026") delete changed.tasks
+  return changed
+}

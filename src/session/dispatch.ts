@@ -1,0 +1,132 @@
+/**
+ * One request of a client, answered: by svc itself (lists, introductions), or by the backend that its name leads to. The
+ * same for every transport and both eras; what is era's own stands in the tables below.
+ */
+
+import { PeerError } from "../backend/connection.ts"
+import { type Route, type View, viewOf } from "../catalog/catalog.ts"
+import type { ListMethod } from "../catalog/listing.ts"
+import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+import { errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
+import type { Context } from "./client.ts"
+import { describeDiscover } from "./describe.ts"
+import { relay, unknownName } from "./relay.ts"
+
+/** The answer to a request as one frame. Never rejects: whatever goes wrong is a JSON-RPC error. */
+export async function dispatch(
+  request: Request,
+  context: Context,
+  onbug: (error: unknown) => void,
+): Promise<Uint8Array | string> {
+  try {
+    return await route(request, context)
+  } catch (error) {
+    if (error instanceof PeerError) return errorText(request.id, error.code, error.message, error.data)
+    const { rpc, http } = codesOf(error)
+    if (http === 500) onbug(error)
+    return errorText(request.id, rpc, publicMessage(error), error instanceof RequestError ? error.data : undefined)
+  }
+}
+
+/** Methods of one era that the other does not have. */
+export const LEGACY_ONLY: ReadonlySet<string> = new Set([
+  "ping",
+  "logging/setLevel",
+  "resources/subscribe",
+  "resources/unsubscribe",
+])
+
+// ---
+
+async function route(request: Request, context: Context): Promise<Uint8Array | string> {
+  const { face, client } = context
+  const { method, id } = request
+  const params = request.params ?? {}
+  if (client.era === "2026" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
+  if (method === "ping") return resultText(id, "{}")
+  if (face.loading !== undefined) await face.loading
+  const view = viewOf(face.catalog, client.scope)
+  switch (method) {
+    case "tools/list":
+    case "prompts/list":
+    case "resources/list":
+    case "resources/templates/list":
+      return list(request, method, view, context)
+    case "tools/call":
+      return named(request, params, "tool", view.tools, context)
+    case "prompts/get":
+      return named(request, params, "prompt", view.prompts, context)
+    case "resources/read": {
+      const target = resourceOf(view, params.uri)
+      return relay(request, { ...params, uri: target.name }, target, context)
+    }
+    case "resources/subscribe":
+    case "resources/unsubscribe": {
+      const target = resourceOf(view, params.uri)
+      if (method === "resources/subscribe") face.subscribe(target.id, target.name, client.session)
+      else face.unsubscribe(target.id, target.name, client.session)
+      return resultText(id, "{}")
+    }
+    case "completion/complete":
+      return complete(request, params, view, context)
+    case "logging/setLevel":
+      if (typeof params.level !== "string") throw new RequestError("invalid_params", "level must be a string")
+      face.setLogLevel(client.session, params.level)
+      return resultText(id, "{}")
+    case "server/discover":
+      return resultText(id, JSON.stringify(describeDiscover(face, client)))
+    default:
+      return other(request, params, context)
+  }
+}
+
+function list(request: Request, method: ListMethod, view: View, { face, client }: Context): string {
+  if (client.scope.kind === "server") {
+    const target = face.target(client.scope.id)
+    if (typeof target === "string") throw new RequestError("not_found", target)
+  }
+  return resultText(request.id, view.list(method, client.era))
+}
+
+function named(
+  request: Request,
+  params: Params,
+  what: "tool" | "prompt",
+  routes: ReadonlyMap<string, Route>,
+  context: Context,
+): Promise<Uint8Array | string> {
+  const { name } = params
+  const found = typeof name === "string" ? routes.get(name) : undefined
+  if (found === undefined)
+    throw unknownName(what, name, typeof name === "string" ? nearest(name, routes.keys()) : undefined)
+  return relay(request, found.name === name ? params : { ...params, name: found.name }, found, context)
+}
+
+function resourceOf(view: View, uri: unknown): Route {
+  const found = typeof uri === "string" ? view.resource(uri) : undefined
+  if (found === undefined) throw unknownName("resource", uri, undefined)
+  return found
+}
+
+async function complete(request: Request, params: Params, view: View, context: Context): Promise<Uint8Array | string> {
+  const ref = params.ref
+  if (!isObject(ref)) throw new RequestError("invalid_params", "ref must be an object")
+  if (ref.type === "ref/prompt") {
+    const found = typeof ref.name === "string" ? view.prompts.get(ref.name) : undefined
+    if (found === undefined) throw unknownName("prompt", ref.name, undefined)
+    return relay(request, { ...params, ref: { ...ref, name: found.name } }, found, context)
+  }
+  const found = resourceOf(view, ref.uri)
+  return relay(request, { ...params, ref: { ...ref, uri: found.name } }, found, context)
+}
+
+/** A method svc does not know is the backend's business where there is only one. */
+async function other(request: Request, params: Params, context: Context): Promise<Uint8Array | string> {
+  const { scope } = context.client
+  if (scope.kind === "aggregate") throw unknownMethod(request.method)
+  return relay(request, params, { id: scope.id, slug: scope.id, name: "" }, context)
+}
+
+const unknownMethod = (method: string): RequestError =>
+  new RequestError("unknown_method", `Method not found: ${method.slice(0, 200)}`)

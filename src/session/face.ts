@@ -1,0 +1,92 @@
+/** What sessions see of the agent, and how the agent's news reach them. */
+import type { Agent } from "../agent/agent.ts"
+import { WORDS } from "../backend/supervision.ts"
+import type { Scope } from "../catalog/catalog.ts"
+import { rewriteNotification } from "../catalog/rewrite.ts"
+import type { Spec } from "../config/spec.ts"
+import { notificationText, type Params } from "../wire/message.ts"
+import type { Face, Target } from "./client.ts"
+import type { Listener } from "./listen.ts"
+import { wantsLog } from "./relay.ts"
+import type { Session } from "./session.ts"
+
+/** `sessions` are those that live at the moment; the returned function stops the news. */
+export function createFace(
+  agent: Agent,
+  sessions: () => Iterable<Session>,
+  version: string,
+): { readonly face: Face; stop(): void } {
+  const listeners = new Set<Listener>()
+  const face: Face = {
+    version,
+    get catalog() {
+      return agent.catalog
+    },
+    get loading() {
+      return agent.loading
+    },
+    target(id): Target | string {
+      const backend = agent.backend(id)
+      if (backend === undefined) return "is not configured"
+      const { published, spec, state } = backend
+      if (published === undefined) return `is not available (${WORDS[state.kind].status}): ${explain(state.kind)}`
+      return { spec, connection: published.open.connection, peer: published.open.peer }
+    },
+    subscribe: (id, uri, session) => agent.subscribe(id, uri, session),
+    unsubscribe: (id, uri, session) => agent.unsubscribe(id, uri, session),
+    setLogLevel: (session, level) => agent.setLogLevel(session, level),
+    listen(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+  }
+  const stop = agent.observe({
+    oncatalog() {
+      for (const session of sessions()) session.follow(face)
+      for (const listener of listeners) listener.follow()
+    },
+    onnotification(spec, method, params) {
+      for (const session of sessions()) {
+        if (!sees(session.scope, spec)) continue
+        if (method === "notifications/message" && !wantsLog(session, params.level)) continue
+        if (method === "notifications/resources/updated" && !agent.isSubscribed(spec.id, String(params.uri), session))
+          continue
+        session.notify(notificationText(method, named(session.scope, spec, params)))
+      }
+      if (method !== "notifications/resources/updated") return
+      for (const listener of listeners) {
+        if (!sees(listener.client.scope, spec)) continue
+        const shown = named(listener.client.scope, spec, params)
+        listener.updated(String(shown.uri), shown)
+      }
+    },
+  })
+  return { face, stop }
+}
+
+// ---
+
+const sees = (scope: Scope, spec: Spec): boolean =>
+  scope.kind === "server" ? scope.id === spec.id : scope.includes(spec)
+
+const named = (scope: Scope, spec: Spec, params: Params): Params =>
+  scope.kind === "aggregate" ? rewriteNotification(params, spec.slug) : params
+
+function explain(kind: keyof typeof WORDS): string {
+  switch (kind) {
+    case "starting":
+      return "it is starting"
+    case "waiting":
+    case "recovering":
+      return "it is being restarted"
+    case "crashed":
+      return "it crashed too often; restart it with `svc mcp restart`"
+    case "failed":
+      return "it could not be started or was lost; see `svc mcp status`"
+    case "unauthorized":
+      return "it wants authorization; see `svc mcp status`"
+    case "stopped":
+    case "connected":
+      return "it is stopped"
+  }
+}

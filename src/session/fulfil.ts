@@ -1,0 +1,33 @@
+/**
+ * A 2026-era backend's `input_required` for a 2025-era client: its questions are put to the client as server requests, and
+ * the request is tried again with the answers and the exact `requestState`. patterns: Multi Round-Trip Requests.
+ */
+import { RequestError } from "../lib/errors.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { Context } from "./client.ts"
+
+/** The params of the retry. Throws what the client answered an error with. */
+export async function fulfil(params: Params, result: Params, { exchange }: Context): Promise<Params> {
+  const questions = isObject(result.inputRequests) ? Object.entries(result.inputRequests) : []
+  if (questions.length > MAX_QUESTIONS)
+    throw new RequestError("invalid_request", "The server asks too many questions at once")
+  const controller = new AbortController()
+  const answers = await Promise.all(
+    questions.map(async ([key, question]) => {
+      if (!isObject(question) || typeof question.method !== "string")
+        throw new RequestError("invalid_request", "The server asked a question that is no request")
+      const asked = isObject(question.params) ? question.params : undefined
+      return [key, await exchange.ask(question.method, asked, controller.signal)] as const
+    }),
+  ).finally(() => controller.abort())
+  const { inputResponses: _answers, requestState: _state, ...rest } = params
+  return {
+    ...rest,
+    ...(questions.length > 0 ? { inputResponses: Object.fromEntries(answers) } : {}),
+    ...(typeof result.requestState === "string" ? { requestState: result.requestState } : {}),
+  }
+}
+
+// ---
+
+const MAX_QUESTIONS = 100

@@ -1,0 +1,170 @@
+/**
+ * One 2025-era client: what it said at `initialize`, the streams that lead to it, and svc's questions to it. The transport
+ * gives it frames and takes frames; it knows nothing of HTTP.
+ */
+import { PeerError, peerError } from "../backend/connection.ts"
+import { type Scope, type View, viewOf } from "../catalog/catalog.ts"
+import type { ListMethod } from "../catalog/listing.ts"
+import { RequestError } from "../lib/errors.ts"
+import { negotiateLegacy } from "../wire/era.ts"
+import { type Id, isObject, notificationText, type Params, type Response } from "../wire/message.ts"
+import type { Client, Exchange, Face } from "./client.ts"
+
+/** Where frames go that belong to no request. False where nobody listens. */
+export type Outlet = (text: string) => boolean
+
+type Question = { resolve(result: unknown): void; reject(error: Error): void }
+
+export class Session implements Client {
+  readonly era = "2025"
+  readonly protocolVersion: string
+  readonly info: Params
+  readonly capabilities: Params
+  readonly session = this
+  logLevel: string | undefined
+  /** When the client was last heard of, milliseconds since the epoch. */
+  lastSeen = 0
+  /** The stream that the client opened for what belongs to no request. */
+  outlet: Outlet | undefined
+  private readonly running = new Map<Id, Exchange>()
+  private readonly questions = new Map<Id, Question>()
+  private readonly held: string[] = []
+  private lastQuestion = 0
+  private seen: View | undefined
+
+  constructor(
+    readonly id: string,
+    readonly principal: string,
+    readonly scope: Scope,
+    params: Params,
+  ) {
+    this.protocolVersion = negotiateLegacy(params.protocolVersion)
+    this.info = isObject(params.clientInfo) ? params.clientInfo : {}
+    this.capabilities = isObject(params.capabilities) ? params.capabilities : {}
+  }
+
+  /** Registers a request that runs, so that it can be cancelled; the returned function ends it. */
+  run(id: Id, exchange: Exchange): () => void {
+    this.running.set(id, exchange)
+    return () => {
+      if (this.running.get(id) === exchange) this.running.delete(id)
+    }
+  }
+
+  get inFlight(): number {
+    return this.running.size
+  }
+
+  /** A notification of the client. */
+  notified(method: string, params: Params): void {
+    if (method !== "notifications/cancelled") return
+    const id = params.requestId
+    if (typeof id !== "string" && typeof id !== "number") return
+    const reason = typeof params.reason === "string" ? params.reason : "was cancelled by the client"
+    this.running.get(id)?.oncancel?.(reason)
+  }
+
+  /** The client's answer to a question. */
+  answered(response: Response): void {
+    if (response.id === null) return
+    const question = this.questions.get(response.id)
+    if (question === undefined) return
+    this.questions.delete(response.id)
+    if (response.error !== undefined) question.reject(peerError(response.error))
+    else question.resolve(response.result)
+  }
+
+  /**
+   * Asks the client on `send`, the stream of the request it belongs to. Rejects with a PeerError (-32601) where the client
+   * did not say that it can answer such a question.
+   */
+  ask(method: string, params: Params | undefined, signal: AbortSignal, send: (text: string) => void): Promise<unknown> {
+    if (!this.can(method)) return Promise.reject(new PeerError(-32601, `The client does not support ${method}`))
+    if (this.questions.size >= MAX_QUESTIONS)
+      return Promise.reject(new RequestError("too_many", "Too many questions are open to this client"))
+    const id = `svc-${++this.lastQuestion}`
+    return new Promise((resolve, reject) => {
+      const done = () => signal.removeEventListener("abort", abort)
+      const abort = () => {
+        if (!this.questions.delete(id)) return
+        send(notificationText("notifications/cancelled", { requestId: id, reason: "the server withdrew it" }))
+        reject(new RequestError("invalid_request", "The question was withdrawn"))
+      }
+      signal.addEventListener("abort", abort)
+      this.questions.set(id, {
+        resolve(result) {
+          done()
+          resolve(result)
+        },
+        reject(error) {
+          done()
+          reject(error)
+        },
+      })
+      send(JSON.stringify({ jsonrpc: "2.0", id, method, ...(params === undefined ? {} : { params }) }))
+    })
+  }
+
+  /** A notification that belongs to no request. While no stream is open the newest are held, up to a bound. */
+  notify(text: string): void {
+    if (this.outlet?.(text) === true) return
+    if (this.held.length >= MAX_HELD) this.held.shift()
+    if (!this.held.includes(text)) this.held.push(text)
+  }
+
+  /** Connects the stream for what belongs to no request and sends what was held for it. */
+  open(outlet: Outlet): void {
+    this.outlet = outlet
+    for (const text of this.held.splice(0)) outlet(text)
+  }
+
+  /** Tells the client which of its lists have changed with the catalog. */
+  follow(face: Face): void {
+    const before = this.seen
+    const view = viewOf(face.catalog, this.scope)
+    this.seen = view
+    if (before === undefined || before === view) return
+    for (const [method, notification] of LIST_CHANGES)
+      if (before.list(method, "2025") !== view.list(method, "2025")) this.notify(notification)
+  }
+
+  /** Starts to follow the catalog: what the client sees from here on is measured against it. */
+  begin(face: Face): void {
+    this.seen = viewOf(face.catalog, this.scope)
+  }
+
+  /** Ends it: running requests are given up, open questions rejected. */
+  end(reason: string): void {
+    this.outlet = undefined
+    this.held.length = 0
+    for (const exchange of this.running.values()) exchange.oncancel?.(reason)
+    this.running.clear()
+    for (const question of this.questions.values()) question.reject(new RequestError("invalid_request", reason))
+    this.questions.clear()
+  }
+
+  private can(method: string): boolean {
+    switch (method) {
+      case "sampling/createMessage":
+        return this.capabilities.sampling !== undefined
+      case "elicitation/create":
+        return this.capabilities.elicitation !== undefined
+      case "roots/list":
+        return this.capabilities.roots !== undefined
+      default:
+        return true
+    }
+  }
+}
+
+// ---
+
+const MAX_QUESTIONS = 100
+const MAX_HELD = 100
+
+const LIST_CHANGES: readonly (readonly [ListMethod, string])[] = [
+  ["tools/list", notificationText("notifications/tools/list_changed")],
+  ["prompts/list", notificationText("notifications/prompts/list_changed")],
+  ["resources/list", notificationText("notifications/resources/list_changed")],
+  ["resources/templates/list", notificationText("notifications/resources/list_changed")],
+]
