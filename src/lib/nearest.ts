@@ -1,9 +1,10 @@
 /** The nearest known word to one that is not known, for "did you mean". */
 
-/** The member of `known` closest to `word`, or undefined when none is near (more than a third of its letters differ). */
+/** The member of `known` closest to `word`, or undefined when none is near: two slips, or a third of its letters. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   let best: string | undefined
-  let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1
+  let bestDistance = (word.length <= 3 ? 1 : Math.max(2, Math.floor(word.length / 3))) + 1
+  if (word === "") return undefined
   const lower = word.toLowerCase().slice(0, MAX_LENGTH)
   for (const candidate of known) {
     if (Math.abs(candidate.length - word.length) >= bestDistance) continue

@@ -1,0 +1,94 @@
+import { expect, test } from "bun:test"
+import fc from "fast-check"
+import { createIds, decode, encode, readdress } from "../../src/wire/frame.ts"
+
+const ids = createIds("Rand0m")
+const id = (number: number) => ids.text(number)
+
+/** What the slow path gives: parse, change, write. */
+function slow(text: string, to: unknown, members: Record<string, unknown>): unknown {
+  const message = JSON.parse(text)
+  return { ...message, id: to, result: { ...members, ...message.result } }
+}
+
+function fast(text: string, to: unknown, members?: string): unknown {
+  const frame = encode(text)
+  const answer = ids.answer(frame)
+  if (answer === undefined) return undefined
+  const out = readdress(frame, answer, encode(JSON.stringify(to)), members === undefined ? undefined : encode(members))
+  return { number: answer.number, message: JSON.parse(decode(out)) }
+}
+
+const result = fc.dictionary(fc.string(), fc.jsonValue())
+const number = fc.integer({ min: 1, max: 999_999_999 })
+const clientId = fc.oneof(fc.integer(), fc.string())
+
+test("an id at the head is replaced and everything else is kept", () => {
+  fc.assert(
+    fc.property(result, number, clientId, (value, n, to) => {
+      const text = `{"jsonrpc":"2.0","id":"${id(n)}","result":${JSON.stringify(value)}}`
+      expect(fast(text, to)).toEqual({ number: n, message: slow(text, to, {}) })
+    }),
+  )
+})
+
+test("an id at the tail is replaced and everything else is kept", () => {
+  fc.assert(
+    fc.property(result, number, clientId, fc.boolean(), (value, n, to, versionFirst) => {
+      const body = `"result":${JSON.stringify(value)}`
+      const head = versionFirst ? `"jsonrpc":"2.0",${body}` : `${body},"jsonrpc":"2.0"`
+      const text = `{${head},"id":"${id(n)}"}`
+      expect(fast(text, to)).toEqual({ number: n, message: slow(text, to, {}) })
+    }),
+  )
+})
+
+test("members are put first in the result, in an empty one too", () => {
+  fc.assert(
+    fc.property(result, number, fc.boolean(), (value, n, tail) => {
+      const { resultType: _, ...rest } = value
+      const body = JSON.stringify(rest)
+      const text = tail
+        ? `{"result":${body},"jsonrpc":"2.0","id":"${id(n)}"}`
+        : `{"jsonrpc":"2.0","id":"${id(n)}","result":${body}}`
+      const members = '"resultType":"complete"'
+      expect(fast(text, 7, members)).toEqual({ number: n, message: slow(text, 7, { resultType: "complete" }) })
+    }),
+  )
+})
+
+test("ids that only look like ours, or stand deeper, are left to the slow path", () => {
+  const ours = id(5)
+  for (const text of [
+    `{"jsonrpc":"2.0","id":5,"result":{}}`,
+    `{"jsonrpc":"2.0","id":"${ours}x","result":{}}`,
+    `{"jsonrpc":"2.0","id":"x${ours}","result":{}}`,
+    `{"jsonrpc":"2.0","id":"${ids.text(0).slice(0, -1)}","result":{}}`,
+    `{"jsonrpc":"2.0","id":"${ours}","error":{"code":1,"message":"no"}}`,
+    `{"jsonrpc":"2.0","id":"${ours}","result":null}`,
+    `{"jsonrpc":"2.0","result":{"a":{"x":1,"id":"${ours}"}},"id":3}`,
+    `{"jsonrpc":"2.0","method":"m","params":{"x":1,"id":"${ours}"}}`,
+    `{"jsonrpc":"2.0","result":{"text":"a,\\"id\\":\\"${ours}\\"}"}}`,
+    `{"id":"${ours}","jsonrpc":"2.0","result":{}}`,
+    `{ "jsonrpc": "2.0", "id": "${ours}", "result": {} }`,
+    "",
+    "}",
+    `"}`,
+    `,"id":"${ours}"}`,
+  ])
+    expect(ids.answer(encode(text))).toBeUndefined()
+})
+
+test("any bytes at all are survived", () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
+      expect(ids.answer(bytes)).toBeUndefined()
+    }),
+  )
+})
+
+test("an id is read back only when it is one of ours", () => {
+  expect(ids.parse(id(42))).toBe(42)
+  for (const other of [42, null, "42", `${id(4)} `, id(4).replace("svc", "SVC"), `${ids.text(0)}`, `${id(1)}e3`])
+    expect(ids.parse(other)).toBeUndefined()
+})

@@ -1,0 +1,45 @@
+import { expect, test } from "bun:test"
+import fc from "fast-check"
+import { createSplitter } from "../../src/wire/lines.ts"
+
+function split(chunks: readonly Uint8Array[], limit = 1000): { lines: string[]; dropped: number } {
+  const lines: string[] = []
+  let dropped = 0
+  const feed = createSplitter(
+    (line) => lines.push(new TextDecoder().decode(line)),
+    limit,
+    () => dropped++,
+  )
+  for (const chunk of chunks) feed(chunk)
+  return { lines, dropped }
+}
+
+/** Cuts bytes at the given places. */
+function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
+  const at = [0, ...places.map((place) => place % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]
+  return at.slice(1).map((end, index) => bytes.slice(at[index], end))
+}
+
+test("lines are the same however the bytes arrive", () => {
+  const line = fc.string({ unit: "binary" }).map((text) => text.replace(/[\r\n]/g, ""))
+  fc.assert(
+    fc.property(fc.array(line), fc.constantFrom("\n", "\r\n"), fc.array(fc.nat()), (lines, end, places) => {
+      const bytes = new TextEncoder().encode(lines.map((text) => text + end).join(""))
+      const expected = new TextDecoder()
+        .decode(bytes)
+        .split(end)
+        .filter((text) => text !== "")
+      expect(split(cut(bytes, places), 100_000).lines).toEqual(expected)
+    }),
+  )
+})
+
+test("a line past the limit is dropped whole and the next one is whole", () => {
+  const bytes = new TextEncoder().encode(`${"x".repeat(50)}\nok\n${"y".repeat(50)}\nok2\n`)
+  for (const size of [1, 7, 49, 200]) {
+    const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
+      bytes.slice(index * size, (index + 1) * size),
+    )
+    expect(split(chunks, 10)).toEqual({ lines: ["ok", "ok2"], dropped: 2 })
+  }
+})
