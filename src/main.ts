@@ -1,3 +1,38 @@
-import { runServe } from "./cli/serve.ts"
+/** The only file that ends the process: it chooses the command, runs it, and turns errors into one line and an exit code. */
+import { renderUsage, runCommand } from "citty"
+import { choose } from "./cli/command.ts"
+import { root } from "./cli/root.ts"
+import { codesOf, messageOf, publicMessage } from "./lib/errors.ts"
+import { commit, version } from "./lib/version.ts"
 
-await runServe(process.argv.slice(2))
+process.exit(await main(process.argv.slice(2)))
+
+async function main(words: readonly string[]): Promise<number> {
+  if (words[0] === "--version" || words[0] === "-v") {
+    process.stdout.write(`${version} (${commit})\n`)
+    return 0
+  }
+  try {
+    const { command, path, args, help } = await choose(root, words)
+    if (help) {
+      const parent = path.length === 0 ? undefined : { meta: { name: ["svc", ...path.slice(0, -1)].join(" ") } }
+      process.stdout.write(`${await renderUsage(command, parent)}\n`)
+      return 0
+    }
+    const { result } = await runCommand(command, { rawArgs: [...args] })
+    return typeof result === "number" ? result : 0
+  } catch (error) {
+    const { exit } = codesOf(error)
+    if (exit !== 70) process.stderr.write(`svc: ${publicMessage(error)}\n`)
+    else if (isUsageError(error)) {
+      process.stderr.write(`svc: ${messageOf(error)}\n`)
+      return 64
+    } else process.stderr.write(`svc: internal error: ${error instanceof Error ? error.stack : String(error)}\n`)
+    return exit
+  }
+}
+
+/** citty's own complaint about a missing argument. */
+function isUsageError(error: unknown): boolean {
+  return error instanceof Error && error.name === "CLIError"
+}

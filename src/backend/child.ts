@@ -16,6 +16,8 @@ export type ChildDeps = {
   readonly limit: number
   /** Milliseconds between closing stdin, SIGTERM and SIGKILL. */
   readonly grace: number
+  /** The process groups that live: whoever ends svc at once can end them with it. */
+  readonly children: Set<number>
   /** Captured stderr, as it comes; undefined bytes mark its end. */
   onstderr(chunk: Uint8Array): void
 }
@@ -37,6 +39,7 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
     windowsHide: true,
   })
   const { pid, stdin } = child
+  deps.children.add(pid)
   let closing: Promise<void> | undefined
   let ended = false
   let queued: (Uint8Array | string)[] = []
@@ -113,6 +116,15 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
   }
 }
 
+/** Kills a child and all of its group at once; for the last moment of the process. */
+export function killGroup(pid: number): void {
+  try {
+    process.kill(process.platform === "win32" ? pid : -pid, "SIGKILL")
+  } catch {
+    // Nothing is left of it.
+  }
+}
+
 // ---
 
 /** How long the exit may lag behind the end of stdout. */
@@ -130,7 +142,7 @@ async function pump(stream: ReadableStream<Uint8Array>, to: (chunk: Uint8Array) 
 }
 
 /** Closes stdin, then asks, then kills; resolves when no process of the group is left. */
-async function end(child: Child, windows: boolean, { clock, grace }: ChildDeps): Promise<void> {
+async function end(child: Child, windows: boolean, { clock, grace, children }: ChildDeps): Promise<void> {
   const gone = async (ms: number): Promise<boolean> => {
     const until = clock.now() + ms
     await Promise.race([child.exited, new Promise<void>((resolve) => clock.after(ms, resolve))])
@@ -143,11 +155,14 @@ async function end(child: Child, windows: boolean, { clock, grace }: ChildDeps):
   } catch {
     // Already broken.
   }
-  if (await gone(child.exitCode === null && child.signalCode === null ? grace : 0)) return
-  signalTree(child, "SIGTERM", windows)
-  if (await gone(grace)) return
-  signalTree(child, "SIGKILL", windows)
-  await gone(KILL_MS)
+  if (!(await gone(child.exitCode === null && child.signalCode === null ? grace : 0))) {
+    signalTree(child, "SIGTERM", windows)
+    if (!(await gone(grace))) {
+      signalTree(child, "SIGKILL", windows)
+      await gone(KILL_MS)
+    }
+  }
+  children.delete(child.pid)
 }
 
 const KILL_MS = 5000

@@ -8,7 +8,7 @@
  * Under its own endpoint a backend keeps its own names.
  */
 
-export const SEPARATOR = "_svc_"
+import { SEPARATOR } from "../config/spec.ts"
 
 /** The name of a tool or prompt in the aggregate. */
 export const qualify = (slug: string, name: string): string => `${slug}${SEPARATOR}${name}`

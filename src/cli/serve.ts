@@ -1,52 +1,281 @@
-/** `svc serve` */
+/** `svc serve`: everything put together, and its life from the first line to the last process. */
+import { homedir } from "node:os"
+import type { CommandDef } from "citty"
 import { Agent } from "../agent/agent.ts"
-import { openChild } from "../backend/child.ts"
-import { loadPlan } from "../config/load.ts"
+import { HEALTH_LEVELS, type ProcessFacts } from "../agent/health.ts"
+import { createReload } from "../agent/reload.ts"
+import { killGroup, openChild } from "../backend/child.ts"
+import { pathsOf } from "../config/paths.ts"
+import { jsonSchema } from "../config/schema.ts"
+import type { Plan, Spec } from "../config/spec.ts"
+import { createMissing, readTexts, watchFiles } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
-import type { Log } from "../lib/log.ts"
-import { listen } from "../serve/server.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { LOG_LEVELS, openLog } from "../lib/log.ts"
+import { version } from "../lib/version.ts"
+import { createGuard, isLoopback } from "../serve/guard.ts"
+import { serveHealth } from "../serve/health.ts"
+import { EVERYTHING, type Listening, listen } from "../serve/server.ts"
+import { serveStdio } from "../serve/stdio.ts"
 import { createFace } from "../session/face.ts"
 import { Sessions } from "../session/sessions.ts"
 import { createIds } from "../wire/frame.ts"
+import { options, usage } from "./command.ts"
 
-export async function runServe(args: readonly string[]): Promise<void> {
-  const write = (level: string) => (message: string, fields?: object) =>
-    void process.stderr.write(`${level} ${message} ${fields === undefined ? "" : JSON.stringify(fields)}\n`)
-  const log: Log = { debug() {}, info: write("info"), warn: write("warn"), error: write("error") }
+export const serve: CommandDef = {
+  meta: { name: "serve", description: "Run the servers of mcp.json and offer them as one MCP server" },
+  args: {
+    config: { type: "string", description: "The configuration file", valueHint: "path" },
+    "config-dir": {
+      type: "string",
+      description: "The configuration directory (default ~/.config/svc)",
+      valueHint: "directory",
+    },
+    host: { type: "string", description: "Address to listen on (default 127.0.0.1)" },
+    port: { type: "string", description: "Port to listen on (default 3050; 0 takes a free one)" },
+    transport: { type: "string", description: "http or stdio (default http)" },
+    demo: { type: "boolean", description: "Serve a small built-in server; reads no configuration" },
+    reload: { type: "boolean", description: "Follow changes of the files (default; --no-reload turns it off)" },
+    "startup-wait": { type: "string", description: "How long the first list waits for servers (default 5s)" },
+    "shutdown-grace": { type: "string", description: "How long running calls may finish at the end (default 10s)" },
+    "max-body": { type: "string", description: "Largest request body (default 4MiB)" },
+    "max-result": { type: "string", description: "Largest message of a server (default 64MiB)" },
+    "session-ttl": { type: "string", description: "How long an unused session lives (default 24h)" },
+    "health-info-level": { type: "string", description: "full, basic or minimal (default minimal)" },
+    "log-level": { type: "string", description: "debug, info, warn or error (default info)" },
+    "log-format": { type: "string", description: "text or json (default text)" },
+    "allowed-host": { type: "string", description: "Host names svc is reached under, with commas" },
+    "allowed-origin": { type: "string", description: "Origins of pages that may call svc, with commas" },
+    "allow-unauthenticated": { type: "boolean", description: "Listen beyond this machine without authentication" },
+  },
+  run: ({ args }) => run(args),
+}
+
+// ---
+
+const KEEP_ALIVE_MS = 25_000
+const DEBOUNCE_MS = 300
+const STOP_GRACE_MS = 2000
+const MAX_SESSIONS = 10_000
+
+async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
+  const { env, platform } = process
   const clock = systemClock
+  const option = options(args, env)
+  const transport = option.choice("transport", ["http", "stdio"], "http")
+  const hostname = option.text("host") ?? "127.0.0.1"
+  const port = option.integer("port", 3050, 0, 65_535)
+  const level = option.choice("health-info-level", HEALTH_LEVELS, "minimal")
+  const startupWait = option.duration("startup-wait", 5000)
+  const grace = option.duration("shutdown-grace", 10_000)
+  const maxBody = option.size("max-body", 4 * 1024 * 1024)
+  const limit = option.size("max-result", 64 * 1024 * 1024)
+  const demo = option.flag("demo")
+  const loopback = isLoopback(hostname)
+  if (transport === "http" && !loopback && !option.flag("allow-unauthenticated"))
+    throw usage(
+      `listening on ${hostname} lets others in without authentication; add --allow-unauthenticated if that is meant`,
+    )
+  const log = openLog({
+    level: option.choice("log-level", LOG_LEVELS, "info"),
+    format: option.choice("log-format", ["text", "json"], "text"),
+    clock,
+    mask: (text) => text,
+    write: (line) => void process.stderr.write(line),
+  })
+  const onbug = (error: unknown) => log.error(`internal error: ${error instanceof Error ? error.stack : String(error)}`)
+  process.on("unhandledRejection", onbug)
+  process.on("uncaughtException", onbug)
+
+  const startedAt = clock.now()
   const random = () => crypto.randomUUID().replaceAll("-", "")
+  // Whatever ends the process, no child is left: those that ignore the end of their stdin are killed with their group.
+  const children = new Set<number>()
+  process.on("exit", () => {
+    for (const pid of children) killGroup(pid)
+  })
   const agent = new Agent({
     clock,
     log,
-    startedAt: clock.now(),
+    startedAt,
     ids: createIds(random().slice(0, 16)),
-    limit: 64 * 1024 * 1024,
-    version: "0.1.0",
-    eras: { get: () => undefined, set() {} },
+    limit,
+    version,
+    eras: createEras(),
     credentials: () => undefined,
+    // A call may be silent for as long as its own timeout says.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
     openChild: (launch, events) =>
-      openChild(launch, events, { clock, limit: 64 * 1024 * 1024, grace: 2000, onstderr() {} }),
+      openChild(launch, events, { clock, limit, grace: STOP_GRACE_MS, children, onstderr: () => undefined }),
   })
-  const sessions = new Sessions(clock, { count: 10_000, ttl: 24 * 3600_000 }, (session) => agent.forget(session))
-  const { face } = createFace(agent, () => sessions.all(), "0.1.0")
-  const server = listen(
-    { hostname: "127.0.0.1", port: Number(args[1] ?? 3050) },
-    {
-      agent,
-      wrappers: [],
-      mcp: {
-        face,
-        sessions,
-        newId: random,
-        maxBody: 4 * 1024 * 1024,
-        onbug: (error) => log.error(String(error instanceof Error ? error.stack : error)),
-        hold() {},
-        streams: new Set(),
-      },
-    },
+  const sessions = new Sessions(
+    clock,
+    { count: MAX_SESSIONS, ttl: option.duration("session-ttl", 24 * 3_600_000) },
+    (session) => agent.forget(session),
   )
-  log.info(`listening on ${server.url.href}`)
-  agent.awaitFirstRound(5000)
-  agent.apply(loadPlan(args[0] ?? "mcp.json", process.env))
+  const { face } = createFace(agent, () => sessions.all(), version)
+  const streams = new Set<{ keepAlive(): void; close(): void }>()
+  const mcp = { face, sessions, newId: random, maxBody, onbug, streams }
+  const facts = (): ProcessFacts => {
+    const { heapUsed, heapTotal } = process.memoryUsage()
+    const now = clock.now()
+    return {
+      now,
+      version,
+      uptimeSeconds: Math.round((now - startedAt) / 1000),
+      heapUsed,
+      heapTotal,
+      pid: process.pid,
+      runtime: `bun ${Bun.version}`,
+      platform,
+      arch: process.arch,
+      authEnabled: false,
+    }
+  }
+
+  let listening: Listening | undefined
+  if (transport === "http") {
+    const guard = createGuard({
+      allowedHosts: list(option.text("allowed-host")),
+      allowedOrigins: list(option.text("allowed-origin")),
+      loopback,
+    })
+    const health = { snapshot: () => agent.snapshot(), facts, level, redact: (text: string) => text }
+    try {
+      listening = listen(
+        { hostname, port },
+        { agent, mcp, pipes: new Map(), wrappers: [guard, (request, path) => serveHealth(request, path, health)] },
+      )
+    } catch (cause) {
+      if (cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
+        throw new UnavailableError(`port ${port} on ${hostname} is in use; choose another with --port`, { cause })
+      throw new UnavailableError(`cannot listen on ${hostname}:${port}: ${messageOf(cause)}`, { cause })
+    }
+    log.info(`listening on ${listening.url.href}mcp`)
+    if (!loopback) log.warn(`anybody who can reach ${hostname} can use every server: there is no authentication`)
+  }
+
+  agent.awaitFirstRound(startupWait)
+  const files = demo ? undefined : follow()
+  if (demo) agent.apply(demoPlan(env))
+  const keepAlive = () => {
+    for (const stream of streams) stream.keepAlive()
+    cancelKeepAlive = clock.after(KEEP_ALIVE_MS, keepAlive)
+  }
+  let cancelKeepAlive = clock.after(KEEP_ALIVE_MS, keepAlive)
+
+  const reason = await Promise.race([
+    signalled(),
+    ...(transport === "stdio"
+      ? [
+          serveStdio(
+            { input: Bun.stdin.stream(), write: (bytes) => void process.stdout.write(bytes) },
+            { face, sessions, id: random(), scope: EVERYTHING, principal: "stdio", onbug },
+            maxBody,
+          ).then(() => "the client is gone"),
+        ]
+      : []),
+  ])
+  log.info(`stopping: ${reason}`)
+  cancelKeepAlive()
+  files?.close()
+  void listening?.stop(false)
+  await quiet(grace)
+  for (const stream of [...streams]) stream.close()
+  sessions.close()
+  await agent.close()
+  void listening?.stop(true)
+  return 0
+
+  /** Reads the files, and again whenever they change. */
+  function follow(): { close(): void } {
+    const paths = pathsOf({
+      config: option.text("config"),
+      directory: option.text("config-dir"),
+      platform,
+      home: homedir(),
+      appData: env.APPDATA,
+      cwd: process.cwd(),
+    })
+    if (createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`))
+      log.info(`made an empty configuration: ${paths.file}`)
+    const reload = createReload({
+      agent,
+      log,
+      files: { config: paths.file, dotenv: paths.dotenv },
+      read: () => readTexts(paths),
+      world: { parent: env, platform, home: homedir(), folder: paths.file.replace(/[\\/][^\\/]*$/, "") },
+    })
+    reload()
+    if (args.reload === false) return { close() {} }
+    process.on("SIGHUP", reload)
+    return watchFiles(paths, clock, DEBOUNCE_MS, () => {
+      const { applied } = reload()
+      if (applied === undefined) return
+      const said = Object.entries(applied).flatMap(([what, ids]) =>
+        ids.length === 0 ? [] : [`${what} ${ids.join(", ")}`],
+      )
+      log.info(`reloaded: ${said.length === 0 ? "nothing changed" : said.join("; ")}`)
+    })
+  }
+
+  /** Waits until no call runs, at most `ms` milliseconds. */
+  async function quiet(ms: number): Promise<void> {
+    const until = clock.now() + ms
+    while (agent.inFlight > 0 && clock.now() < until) await new Promise<void>((done) => clock.after(20, done))
+  }
+
+  /** The first signal ends it gracefully, the second at once. */
+  function signalled(): Promise<string> {
+    return new Promise((resolve) => {
+      let count = 0
+      for (const signal of ["SIGINT", "SIGTERM"] as const)
+        process.on(signal, () => {
+          if (++count > 1) process.exit(1)
+          resolve(signal)
+        })
+    })
+  }
 }
+
+/** The plan of `--demo`: this same program as its only server. */
+function demoPlan(env: Readonly<Record<string, string | undefined>>): Plan {
+  const compiled = import.meta.path.startsWith("/$bunfs/") || import.meta.path.includes("~BUN")
+  const demo: Spec = {
+    id: "demo",
+    name: "demo",
+    slug: "demo",
+    secrets: [],
+    launch: {
+      transport: "stdio",
+      command: process.execPath,
+      args: compiled ? ["demo-server"] : [Bun.main, "demo-server"],
+      cwd: undefined,
+      env: { PATH: env.PATH ?? "" },
+      stderr: "pipe",
+      mode: "legacy",
+    },
+    tuning: {
+      tags: [],
+      disabledTools: [],
+      toolDescriptionOverrides: {},
+      connectionTimeout: 15_000,
+      requestTimeout: 60_000,
+      restart: { kind: "supervised", limit: 5, delay: 1000 },
+      isolation: "shared",
+    },
+  }
+  return { specs: [demo], disabled: [], issues: [] }
+}
+
+/** What was learned of each launch's era, for this run. */
+function createEras() {
+  const known = new Map<string, "2025" | "2026">()
+  return {
+    get: (launch: unknown) => known.get(JSON.stringify(launch)),
+    set: (launch: unknown, era: "2025" | "2026") => void known.set(JSON.stringify(launch), era),
+  }
+}
+
+const list = (text: string | undefined): readonly string[] =>
+  (text ?? "").split(",").flatMap((part) => (part.trim() === "" ? [] : [part.trim()]))

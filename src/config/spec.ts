@@ -6,6 +6,9 @@
  */
 import type { Issue } from "../lib/errors.ts"
 
+/** Between a server's name and its tool's in the aggregate; no server's name may contain it. */
+export const SEPARATOR = "_svc_"
+
 /** spec: Server object, `protocolVersion`. */
 export type ProtocolMode = "auto" | "legacy" | "2026-07-28"
 

@@ -2,7 +2,7 @@
 export type Clock = {
   /** Milliseconds since the epoch. */
   now(): number
-  /** Runs `run` once after `ms` milliseconds; the returned function calls it off. The timer does not hold the process. */
+  /** Runs `run` once after `ms` milliseconds; the returned function calls it off. A running timer holds the process. */
   after(ms: number, run: () => void): () => void
 }
 
@@ -11,7 +11,6 @@ export const systemClock: Clock = {
   now: () => Date.now(),
   after(ms, run) {
     const timer = setTimeout(run, ms)
-    timer.unref()
     return () => clearTimeout(timer)
   },
 }

@@ -1,4 +1,5 @@
-/** The log: lines to stderr, never to stdout, which belongs to results and to the stdio transport. */
+/** The log: one line an event, to stderr, never to stdout, which belongs to results and to the stdio transport. */
+import type { Clock } from "./clock.ts"
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
@@ -14,3 +15,41 @@ export type Log = {
 
 /** A log that goes nowhere. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} }
+
+export type LogOptions = {
+  readonly level: LogLevel
+  readonly format: "text" | "json"
+  readonly clock: Clock
+  /** Takes secrets out of text. */
+  mask(text: string): string
+  /** Takes one line with its break. */
+  write(line: string): void
+}
+
+/** Text lines are for people: time, level, server, message. JSON lines are for programs: one object each. */
+export function openLog({ level, format, clock, mask, write }: LogOptions): Log {
+  const least = LOG_LEVELS.indexOf(level)
+  const at = (name: LogLevel) => {
+    if (LOG_LEVELS.indexOf(name) < least) return () => undefined
+    return (message: string, fields: LogFields = {}) => {
+      const time = new Date(clock.now()).toISOString()
+      if (format === "json") {
+        write(`${mask(JSON.stringify({ time, level: name, message, ...fields }))}\n`)
+        return
+      }
+      const { server, ...rest } = fields
+      const more = Object.entries(rest).flatMap(([key, value]) => (value === undefined ? [] : [` ${key}=${value}`]))
+      const who = server === undefined ? "" : `${server}: `
+      write(`${time} ${name.padEnd(5)} ${printable(mask(`${who}${message}${more.join("")}`))}\n`)
+    }
+  }
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }
+}
+
+/** Text with its control characters escaped: a server's words must not forge a line or drive a terminal. */
+export function printable(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (char) =>
+    char === "\n" ? "\\n" : char === "\t" ? " " : `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  )
+}

@@ -14,6 +14,14 @@ export const SSE_HEADERS = {
   "x-accel-buffering": "no",
 }
 
+/** An open stream to a client, as the server keeps it. */
+export type Stream = {
+  /** A comment that keeps an idle connection open. */
+  keepAlive(): void
+  /** svc is shutting down. */
+  close(): void
+}
+
 export type Asker = (
   method: string,
   params: Params | undefined,
@@ -21,8 +29,10 @@ export type Asker = (
   send: (text: string) => void,
 ) => Promise<unknown>
 
-export class HttpExchange implements Exchange {
+export class HttpExchange implements Exchange, Stream {
   oncancel: ((reason: string) => void) | undefined
+  /** Ends a stream that would go on for ever. */
+  onshutdown: (() => void) | undefined
   /** Resolves with the HTTP response: at the answer, or at the first thing before it. */
   readonly response: Promise<Response>
   private resolve: (response: Response) => void = () => undefined
@@ -31,10 +41,7 @@ export class HttpExchange implements Exchange {
 
   constructor(
     private readonly asker: Asker,
-    /** Headers of the response, besides its type. */
-    private readonly headers: Readonly<Record<string, string>> | undefined,
-    /** What the end of the client's stream means: for 2026-era clients, that it gave up. */
-    private readonly onclosed: (() => void) | undefined,
+    private readonly streams: Set<Stream>,
   ) {
     this.response = new Promise((resolve) => {
       this.resolve = resolve
@@ -53,13 +60,13 @@ export class HttpExchange implements Exchange {
   /** Sends the answer and ends the response. `status` counts only where nothing was sent before. */
   finish(frame: Uint8Array | string, status = 200): void {
     if (this.stream === undefined) {
-      const headers = this.headers === undefined ? JSON_HEADERS : { ...JSON_HEADERS, ...this.headers }
-      this.resolve(new Response(frame as Uint8Array<ArrayBuffer> | string, { status, headers }))
+      this.resolve(new Response(frame as Uint8Array<ArrayBuffer> | string, { status, headers: JSON_HEADERS }))
       return
     }
     this.push(frame)
     if (this.gone) return
     this.gone = true
+    this.streams.delete(this)
     this.stream.close()
   }
 
@@ -67,11 +74,14 @@ export class HttpExchange implements Exchange {
   abort(): void {
     if (this.gone) return
     this.gone = true
-    this.onclosed?.()
+    this.streams.delete(this)
     this.oncancel?.("the client closed the connection")
   }
 
-  /** A comment that keeps an idle connection open. */
+  close(): void {
+    this.onshutdown?.()
+  }
+
   keepAlive(): void {
     if (!this.gone) this.stream?.enqueue(KEEP_ALIVE)
   }
@@ -90,7 +100,8 @@ export class HttpExchange implements Exchange {
       },
       cancel: () => this.abort(),
     })
-    this.resolve(new Response(body, { headers: { ...SSE_HEADERS, ...this.headers } }))
+    this.streams.add(this)
+    this.resolve(new Response(body, { headers: SSE_HEADERS }))
     return controller as unknown as ReadableStreamDefaultController<Uint8Array>
   }
 }

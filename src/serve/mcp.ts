@@ -5,37 +5,27 @@
 
 import type { Scope } from "../catalog/catalog.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
-import type { Client, Face } from "../session/client.ts"
+import type { Face } from "../session/client.ts"
 import { describeInitialize } from "../session/describe.ts"
 import { dispatch } from "../session/dispatch.ts"
 import { listen } from "../session/listen.ts"
+import { modernClient, type Refusal } from "../session/modern.ts"
 import { Session } from "../session/session.ts"
 import type { Sessions } from "../session/sessions.ts"
-import {
-  HEADER_MISMATCH,
-  LEGACY_VERSIONS,
-  META_CLIENT_CAPABILITIES,
-  META_CLIENT_INFO,
-  META_LOG_LEVEL,
-  MODERN_VERSIONS,
-  modernVersionOf,
-  UNSUPPORTED_VERSION,
-} from "../wire/era.ts"
+import { HEADER_MISMATCH, LEGACY_VERSIONS, MODERN_VERSIONS, modernVersionOf, UNSUPPORTED_VERSION } from "../wire/era.ts"
 import {
   asMessage,
   errorText,
   type Id,
-  isObject,
   isRequest,
   isResponse,
-  metaOf,
   type Params,
   parseJson,
   type Request as RpcRequest,
   resultText,
 } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
-import { HttpExchange, JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
+import { HttpExchange, JSON_HEADERS, SSE_HEADERS, type Stream } from "./exchange.ts"
 
 export type McpDeps = {
   readonly face: Face
@@ -46,10 +36,8 @@ export type McpDeps = {
   readonly maxBody: number
   /** An error that is ours. */
   onbug(error: unknown): void
-  /** Holds a response open: no idle timeout for it. */
-  hold(request: Request): void
-  /** All open streams, for keep-alive. */
-  readonly streams: Set<{ keepAlive(): void; close(): void }>
+  /** All open streams. */
+  readonly streams: Set<Stream>
 }
 
 /** One HTTP request on an MCP path, for `principal` and `scope`. Never rejects. */
@@ -115,9 +103,9 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
   if (header !== null && !(LEGACY_VERSIONS as readonly string[]).includes(header))
     return errorResponse(400, message.id, -32600, `Unsupported protocol version: ${header.slice(0, 40)}`)
   const session = sessionOf(request, principal, deps, message.id)
-  const exchange = new HttpExchange((...question) => session.ask(...question), undefined, undefined)
+  const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams)
   void runLegacy(message, session, exchange, deps).then((frame) => exchange.finish(frame))
-  return respond(request, exchange, deps)
+  return exchange.response
 }
 
 async function runLegacy(message: RpcRequest, session: Session, exchange: HttpExchange, deps: McpDeps) {
@@ -127,15 +115,6 @@ async function runLegacy(message: RpcRequest, session: Session, exchange: HttpEx
   } finally {
     end()
   }
-}
-
-/** The response of an exchange; if it is a stream it is held open and kept alive. */
-async function respond(request: Request, exchange: HttpExchange, deps: McpDeps): Promise<Response> {
-  const response = await exchange.response
-  if (response.headers.get("content-type") === "text/event-stream") {
-    deps.hold(request)
-  }
-  return response
 }
 
 async function initialize(message: RpcRequest, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
@@ -170,7 +149,7 @@ async function batch(
       const message = asMessage(value)
       if (isResponse(message)) return void session.answered(message)
       if (!isRequest(message)) return void session.notified(message.method, message.params ?? {})
-      const exchange = new HttpExchange((...question) => session.ask(...question), undefined, undefined)
+      const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams)
       const frame = await runLegacy(message, session, exchange, deps)
       return typeof frame === "string" ? frame : new TextDecoder().decode(frame)
     }),
@@ -192,41 +171,26 @@ function serveModern(
 ): Promise<Response> | Response {
   const { id, method } = message
   const params = message.params ?? {}
-  const requested = version ?? header ?? ""
-  if (!(MODERN_VERSIONS as readonly string[]).includes(requested))
-    return errorResponse(400, id, UNSUPPORTED_VERSION, "Unsupported protocol version", undefined, {
-      supported: [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
-      requested,
-    })
+  const found = modernClient(version ?? header ?? "", params, scope, principal, {})
+  if ("refusal" in found && found.refusal.code === UNSUPPORTED_VERSION) return refuse(id, found.refusal)
   const mismatch = headerMismatch(request.headers, method, params, version, header)
   if (mismatch !== undefined) return errorResponse(400, id, HEADER_MISMATCH, mismatch)
-  const meta = metaOf(params) ?? {}
-  const capabilities = meta[META_CLIENT_CAPABILITIES]
-  if (!isObject(capabilities))
-    return errorResponse(400, id, -32602, `_meta must have ${META_CLIENT_CAPABILITIES} (an object)`)
-  const level = meta[META_LOG_LEVEL]
-  const client: Client = {
-    era: "2026",
-    protocolVersion: requested,
-    info: isObject(meta[META_CLIENT_INFO]) ? meta[META_CLIENT_INFO] : {},
-    capabilities,
-    principal,
-    session: {},
-    scope,
-    logLevel: typeof level === "string" ? level : undefined,
-  }
-  const refuse = () => Promise.reject(new RequestError("invalid_request", "This client cannot be asked in mid-call"))
-  const exchange = new HttpExchange(refuse, undefined, undefined)
+  if ("refusal" in found) return refuse(id, found.refusal)
+  const { client } = found
+  const cannotAsk = () => Promise.reject(new RequestError("invalid_request", "This client cannot be asked in mid-call"))
+  const exchange = new HttpExchange(cannotAsk, deps.streams)
   request.signal.addEventListener("abort", () => exchange.abort())
   if (method === "subscriptions/listen") {
-    const end = listen(message, client, deps.face, exchange)
-    deps.streams.add({ keepAlive: () => exchange.keepAlive(), close: end })
+    exchange.onshutdown = listen(message, client, deps.face, exchange)
   } else
     void dispatch(message, { face: deps.face, client, exchange }, deps.onbug).then((frame) =>
       exchange.finish(frame, statusOf(frame)),
     )
-  return respond(request, exchange, deps)
+  return exchange.response
 }
+
+const refuse = (id: Id, { code, message, data }: Refusal): Response =>
+  errorResponse(400, id, code, message, undefined, data)
 
 /** 2026-era: an unknown method is HTTP 404, other errors of the envelope 400. */
 function statusOf(frame: Uint8Array | string): number {
@@ -317,7 +281,6 @@ function openStream(request: Request, principal: string, deps: McpDeps): Respons
     },
     cancel: () => stop(),
   })
-  deps.hold(request)
   return new Response(body, { headers: { ...SSE_HEADERS, "mcp-session-id": session.id } })
 }
 

@@ -11,6 +11,7 @@ import type { Scope } from "../catalog/catalog.ts"
 import { errorText } from "../wire/message.ts"
 import { JSON_HEADERS } from "./exchange.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
+import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
 
 export type ServerOptions = {
   readonly hostname: string
@@ -23,11 +24,13 @@ export type Wrapper = (request: Request, path: string, address: string) => Respo
 export type ServerDeps = {
   readonly agent: Agent
   readonly mcp: McpDeps
-  /** Asked first, in order. */
+  readonly pipes: SsePipes
+  /** Asked first, in order: the guard, health. */
   readonly wrappers: readonly Wrapper[]
 }
 
-export type Listening = { readonly url: URL; stop(): Promise<void> }
+/** `stop` takes no more connections; with `now` it ends the open ones too. */
+export type Listening = { readonly url: URL; stop(now: boolean): Promise<void> }
 
 /** Everything that `/mcp` shows. */
 export const EVERYTHING: Scope = { kind: "aggregate", key: "", includes: () => true }
@@ -48,7 +51,7 @@ export function listen({ hostname, port }: ServerOptions, deps: ServerDeps): Lis
       return new Response(errorText(undefined, -32603, "internal error"), { status: 500, headers: JSON_HEADERS })
     },
   })
-  return { url: server.url, stop: () => server.stop(true) }
+  return { url: server.url, stop: (now) => server.stop(now) }
 }
 
 /** One request to one response. Exported to be tested without a port. */
@@ -58,12 +61,16 @@ export function route(request: Request, address: string, deps: ServerDeps): Resp
     const response = wrapper(request, path, address)
     if (response !== undefined) return response
   }
-  if (path === "/mcp") return serveMcp(request, EVERYTHING, "anonymous", deps.mcp)
+  if (path === "/mcp") return serveMcp(request, EVERYTHING, ANYBODY, deps.mcp)
+  if (path === "/sse")
+    return request.method === "GET" ? openSseStream(EVERYTHING, ANYBODY, deps.pipes, deps.mcp) : wrongMethod("GET")
+  if (path === "/messages")
+    return request.method === "POST" ? postSseMessage(request, ANYBODY, deps.pipes, deps.mcp) : wrongMethod("POST")
   const name = SERVER_PATH.exec(path)?.[1]
   if (name !== undefined) {
     const backend = deps.agent.find(decode(name))
     if (backend === undefined) return notFound(`No server is named ${decode(name).slice(0, 100)}`)
-    return serveMcp(request, { kind: "server", id: backend.spec.id }, "anonymous", deps.mcp)
+    return serveMcp(request, { kind: "server", id: backend.spec.id }, ANYBODY, deps.mcp)
   }
   return notFound(`Nothing is at ${path.slice(0, 200)}; MCP is at /mcp`)
 }
@@ -87,6 +94,12 @@ function decode(name: string): string {
     return name
   }
 }
+
+/** Who a client is where nobody asks. */
+const ANYBODY = "anonymous"
+
+const wrongMethod = (allow: string): Response =>
+  new Response(JSON.stringify({ error: "Method not allowed" }), { status: 405, headers: { ...JSON_HEADERS, allow } })
 
 const notFound = (message: string): Response =>
   new Response(JSON.stringify({ error: message }), { status: 404, headers: JSON_HEADERS })

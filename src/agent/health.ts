@@ -1,0 +1,206 @@
+/**
+ * What health endpoints say: projections of one snapshot. Each level is a list of fields that are picked, never of fields
+ * that are left out. spec: Health report, Detail levels; choice: Health.
+ */
+import { WORDS } from "../backend/supervision.ts"
+import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
+
+export const HEALTH_LEVELS = ["full", "basic", "minimal"] as const
+export type HealthLevel = (typeof HEALTH_LEVELS)[number]
+
+/** Facts of the process at the moment of the report. */
+export type ProcessFacts = {
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  readonly version: string
+  readonly uptimeSeconds: number
+  /** Bytes. */
+  readonly heapUsed: number
+  readonly heapTotal: number
+  readonly pid: number
+  readonly runtime: string
+  readonly platform: string
+  readonly arch: string
+  readonly authEnabled: boolean
+}
+
+export type Report = {
+  readonly status: number
+  readonly body: Readonly<Record<string, unknown>>
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export type ReportOptions = { readonly level: HealthLevel; redact(text: string): string }
+
+/** `GET /health`. */
+export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, redact }: ReportOptions): Report {
+  const servers = snapshot.backends
+  const healthy = servers.filter((server) => isHealthy(server, facts.now)).length
+  const status = overall(snapshot.loaded, servers.length, healthy)
+  const percentage = facts.heapTotal === 0 ? 0 : Math.round((facts.heapUsed / facts.heapTotal) * 1000) / 10
+  const body = {
+    status,
+    timestamp: iso(facts.now),
+    version: facts.version,
+    system: {
+      uptime: facts.uptimeSeconds,
+      memory:
+        level === "minimal"
+          ? { percentage }
+          : { used: megabytes(facts.heapUsed), total: megabytes(facts.heapTotal), percentage },
+      ...(level === "minimal"
+        ? {}
+        : {
+            process: {
+              ...(level === "full" ? { pid: facts.pid } : {}),
+              nodeVersion: facts.runtime,
+              platform: facts.platform,
+              ...(level === "full" ? { arch: facts.arch } : {}),
+            },
+          }),
+    },
+    servers: {
+      total: servers.length,
+      healthy,
+      unhealthy: servers.length - healthy,
+      ...(level === "minimal" ? {} : { details: servers.map((server) => detail(server, facts.now, level, redact)) }),
+    },
+    configuration: summary(snapshot, facts),
+  }
+  return {
+    status: status === "unhealthy" ? 503 : 200,
+    body,
+    headers: {
+      "x-health-status": status,
+      "x-service-version": facts.version,
+      "x-uptime-seconds": String(facts.uptimeSeconds),
+    },
+  }
+}
+
+/** `GET /health/live`. */
+export const livenessReport = (facts: Pick<ProcessFacts, "now">): Report => ({
+  status: 200,
+  body: { status: "alive", timestamp: iso(facts.now) },
+  headers: {},
+})
+
+/** `GET /health/ready`. */
+export function readinessReport(snapshot: Snapshot, facts: ProcessFacts, options: ReportOptions): Report {
+  const ready = snapshot.loaded && !supervised(snapshot).some(({ state }) => WORDS[state.kind].holdsReady)
+  return {
+    status: ready ? 200 : 503,
+    body: {
+      status: ready ? "ready" : "not_ready",
+      timestamp: iso(facts.now),
+      configuration: summary(snapshot, facts),
+      backendSupervision: supervision(snapshot, options),
+    },
+    headers: {},
+  }
+}
+
+/** choice: a server counts as healthy when it is connected, answers pings, and its transport did not fail of late. */
+export function isHealthy({ state, responsive, lastTransportFailure }: BackendSnapshot, now: number): boolean {
+  const failedLately = lastTransportFailure !== undefined && now - lastTransportFailure < RECENT_MS
+  return WORDS[state.kind].status === "connected" && responsive && !failedLately
+}
+
+/** choice: exactly half is unhealthy. */
+export function overall(loaded: boolean, total: number, healthy: number): "healthy" | "degraded" | "unhealthy" {
+  if (!loaded) return "unhealthy"
+  if (total === 0) return "degraded"
+  if (healthy === total) return "healthy"
+  return healthy / total > 0.5 ? "degraded" : "unhealthy"
+}
+
+// ---
+
+const RECENT_MS = 60_000
+
+const iso = (time: number): string => new Date(time).toISOString()
+const megabytes = (bytes: number): number => Math.round((bytes / 1024 / 1024) * 10) / 10
+
+function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
+  const { loaded, backends, disabled } = snapshot
+  return {
+    loaded,
+    serverCount: loaded ? backends.length + disabled.length : 0,
+    enabledCount: loaded ? backends.length : 0,
+    disabledCount: loaded ? disabled.length : 0,
+    authEnabled,
+    transport: "http",
+  }
+}
+
+function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact: (text: string) => string) {
+  const { spec, state, lastConnected, lastError, offer } = server
+  return {
+    name: spec.id,
+    status: WORDS[state.kind].status,
+    healthy: isHealthy(server, now),
+    ...(lastConnected === undefined ? {} : { lastConnected: iso(lastConnected) }),
+    ...(lastError === undefined ? {} : { lastError: redact(lastError) }),
+    tags: spec.tuning.tags,
+    ...(level === "full"
+      ? {
+          type: spec.launch.transport,
+          attempt: "attempt" in state ? state.attempt : 0,
+          ...(offer === undefined
+            ? {}
+            : {
+                protocolVersion: offer.protocolVersion,
+                era: offer.era,
+                tools: offer.tools,
+                resources: offer.resources,
+                prompts: offer.prompts,
+              }),
+        }
+      : {}),
+  }
+}
+
+const supervised = (snapshot: Snapshot): readonly BackendSnapshot[] =>
+  snapshot.backends.filter(({ spec }) => spec.tuning.restart.kind === "supervised")
+
+const STATE_NAMES = {
+  connected: "connected",
+  restarting: "restarting",
+  crashLoop: "crash-loop",
+  stopped: "stopped",
+} as const
+
+function supervision(snapshot: Snapshot, { level, redact }: ReportOptions): unknown {
+  const backends = supervised(snapshot)
+  if (level === "minimal") {
+    const counts = { total: backends.length, connected: 0, restarting: 0, crashLoop: 0, stopped: 0 }
+    for (const { state } of backends) {
+      const { aggregate } = WORDS[state.kind]
+      if (aggregate !== undefined) counts[aggregate]++
+    }
+    return counts
+  }
+  return Object.fromEntries(
+    backends.map(({ spec, state, lastExit, lastError, restartCount }) => [
+      spec.id,
+      {
+        backendId: spec.id,
+        state: STATE_NAMES[WORDS[state.kind].aggregate ?? "stopped"],
+        attempt: "attempt" in state ? state.attempt : 0,
+        limit: spec.tuning.restart.limit,
+        nextRetryAt: state.kind === "waiting" ? iso(state.retryAt) : null,
+        lastExit:
+          lastExit === undefined ? null : { code: lastExit.code, signal: lastExit.signal, at: iso(lastExit.at) },
+        lastError: lastError === undefined ? null : redact(lastError),
+        ...(level === "full"
+          ? {
+              pid: state.kind === "connected" ? (state.pid ?? null) : null,
+              startedAt: state.kind === "connected" ? iso(state.since) : null,
+              stableSince: state.kind === "connected" && state.attempt === 0 ? iso(state.since) : null,
+              restartCount,
+            }
+          : {}),
+      },
+    ]),
+  )
+}

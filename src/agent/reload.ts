@@ -1,0 +1,72 @@
+/**
+ * The one door: whatever wants a lasting change edits the file, and this makes what runs equal to it. A broken document
+ * keeps the last good plan, a broken `.env` the last good environment; both are remembered and shown.
+ */
+import { parseDocument } from "../config/document.ts"
+import { parseDotenv } from "../config/dotenv.ts"
+import type { Environment } from "../config/environ.ts"
+import { plan, type World } from "../config/plan.ts"
+import type { Plan } from "../config/spec.ts"
+import { ConfigError, formatIssue, type Issue } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
+import type { Agent, Applied } from "./agent.ts"
+
+export type ReloadDeps = {
+  readonly agent: Agent
+  readonly log: Log
+  /** The names of both files, for messages. */
+  readonly files: { readonly config: string; readonly dotenv: string }
+  /** Their texts at this moment; undefined where there is none. */
+  read(): { readonly config: string | undefined; readonly dotenv: string | undefined }
+  readonly world: Omit<World, "dotenv">
+  /** What the plan must have besides the file's. */
+  adjust?(plan: Plan): Plan
+}
+
+/** What a reload did; `issues` are all that is wrong now. */
+export type Reloaded = { readonly applied: Applied | undefined; readonly issues: readonly Issue[] }
+
+/** Gives the function that reloads. It is synchronous, so two reloads never overlap. */
+export function createReload({ agent, log, files, read, world, adjust }: ReloadDeps): () => Reloaded {
+  let dotenv: Environment = {}
+  let reported = ""
+  const report = (issues: readonly Issue[]) => {
+    const text = issues.map(formatIssue).join("\n")
+    if (text === reported) return
+    reported = text
+    for (const issue of issues) log[issue.severity === "error" ? "error" : "warn"](formatIssue(issue))
+  }
+  return () => {
+    const issues: Issue[] = []
+    try {
+      const texts = read()
+      try {
+        dotenv = parseDotenv(texts.dotenv ?? "", files.dotenv)
+      } catch (error) {
+        if (!(error instanceof ConfigError)) throw error
+        issues.push(...error.issues)
+      }
+      const planned = plan(parseDocument(texts.config ?? "", files.config), { ...world, dotenv })
+      const whole = { ...planned, issues: [...issues, ...planned.issues] }
+      const applied = agent.apply(adjust === undefined ? whole : adjust(whole))
+      report(whole.issues)
+      return { applied, issues: whole.issues }
+    } catch (error) {
+      const found: readonly Issue[] =
+        error instanceof ConfigError
+          ? error.issues
+          : [
+              {
+                code: "read",
+                severity: "error",
+                message: error instanceof Error ? error.message : String(error),
+                file: files.config,
+              },
+            ]
+      const all = [...issues, ...found]
+      agent.refuse(all)
+      report(all)
+      return { applied: undefined, issues: all }
+    }
+  }
+}

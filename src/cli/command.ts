@@ -1,0 +1,149 @@
+/**
+ * What every command has in common. citty parses; what it lets pass is checked here: unknown flags, flags before the
+ * command, unknown commands, and leftover words are errors with the nearest known one.
+ */
+import type { ArgDef, ArgsDef, CommandDef } from "citty"
+import { RequestError } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+
+/** A command with its own path, such as `["mcp", "tools", "list"]`, and the arguments that are its own. */
+export type Chosen = {
+  readonly command: CommandDef
+  readonly path: readonly string[]
+  readonly args: readonly string[]
+  readonly help: boolean
+}
+
+/** The command that the words lead to. Throws a RequestError (usage). */
+export async function choose(root: CommandDef, words: readonly string[]): Promise<Chosen> {
+  let command = root
+  const path: string[] = []
+  let rest = [...words]
+  const wantsHelp = (args: readonly string[]) =>
+    args.some((arg, at) => (arg === "--help" || arg === "-h") && !args.slice(0, at).includes("--"))
+  for (;;) {
+    const subs = (await resolved(command.subCommands)) ?? {}
+    const names = Object.keys(subs)
+    if (names.length === 0) break
+    const [word] = rest
+    if (word === undefined || word === "--help" || word === "-h" || word === "help")
+      return { command, path, args: [], help: true }
+    if (word.startsWith("-")) {
+      throw usage(`${word} must stand behind a command; see \`${["svc", ...path].join(" ")} --help\``)
+    }
+    const found = subs[word]
+    if (found === undefined) {
+      const near = nearest(word, names)
+      throw usage(
+        `unknown command: ${[...path, word].join(" ")}${near === undefined ? `; there are ${names.join(", ")}` : `; did you mean ${[...path, near].join(" ")}?`}`,
+      )
+    }
+    command = (await resolved(found)) as CommandDef
+    path.push(word)
+    rest = rest.slice(1)
+  }
+  const help = wantsHelp(rest)
+  if (!help) checkArgs(((await resolved(command.args)) ?? {}) as ArgsDef, rest, path)
+  return { command, path, args: rest, help }
+}
+
+/** `--health-info-level` as `SVC_HEALTH_INFO_LEVEL`. */
+export const variableOf = (flag: string): string => `SVC_${flag.replaceAll("-", "_").toUpperCase()}`
+
+/**
+ * Reads options that are flags or `SVC_*` variables. A flag wins; an empty variable is none.
+ */
+export function options(args: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>) {
+  const raw = (flag: string): string | undefined => {
+    const value = args[flag]
+    if (typeof value === "string" && value !== "") return value
+    const variable = env[variableOf(flag)]
+    return variable === undefined || variable === "" ? undefined : variable
+  }
+  const named = (flag: string) => (typeof args[flag] === "string" ? `--${flag}` : variableOf(flag))
+  return {
+    text: raw,
+    flag(flag: string): boolean {
+      if (typeof args[flag] === "boolean") return args[flag]
+      const variable = env[variableOf(flag)]?.toLowerCase()
+      return variable === "1" || variable === "true" || variable === "yes" || variable === "on"
+    },
+    choice<T extends string>(flag: string, choices: readonly T[], otherwise: T): T {
+      const value = raw(flag)
+      if (value === undefined) return otherwise
+      const found = choices.find((choice) => choice === value)
+      if (found === undefined) throw usage(`${named(flag)} must be one of ${choices.join(", ")}, not ${value}`)
+      return found
+    },
+    integer(flag: string, otherwise: number, least: number, most: number): number {
+      const value = raw(flag)
+      if (value === undefined) return otherwise
+      const number = /^[0-9]+$/.test(value) ? Number(value) : Number.NaN
+      if (!(number >= least && number <= most))
+        throw usage(`${named(flag)} must be a whole number from ${least} to ${most}, not ${value}`)
+      return number
+    },
+    /** Milliseconds; a bare number is seconds. */
+    duration(flag: string, otherwise: number): number {
+      const value = raw(flag)
+      if (value === undefined) return otherwise
+      const [, number, unit = "s"] = /^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?$/.exec(value) ?? []
+      if (number === undefined) throw usage(`${named(flag)} must be a time such as 500ms, 10s, 5m or 24h, not ${value}`)
+      return Number(number) * UNITS[unit as keyof typeof UNITS]
+    },
+    /** Bytes; a bare number is bytes. */
+    size(flag: string, otherwise: number): number {
+      const value = raw(flag)
+      if (value === undefined) return otherwise
+      const [, number, unit = "B"] = /^([0-9]+)\s*(B|KiB|MiB|GiB|K|M|G)?$/i.exec(value) ?? []
+      if (number === undefined) throw usage(`${named(flag)} must be a size such as 512KiB or 4MiB, not ${value}`)
+      return Number(number) * (SIZES[(unit[0] ?? "B").toUpperCase()] ?? 1)
+    },
+  }
+}
+
+export const usage = (message: string): RequestError => new RequestError("usage", message)
+
+// ---
+
+const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+const SIZES: Readonly<Record<string, number>> = { B: 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 }
+
+async function resolved<T>(value: T | (() => T) | Promise<T> | (() => Promise<T>)): Promise<T> {
+  return typeof value === "function" ? await (value as () => T | Promise<T>)() : await value
+}
+
+function checkArgs(defined: ArgsDef, words: readonly string[], path: readonly string[]): void {
+  const flags = new Map<string, ArgDef>()
+  let positionals = 0
+  for (const [name, definition] of Object.entries(defined)) {
+    if (definition.type === "positional") {
+      positionals++
+      continue
+    }
+    flags.set(`--${name}`, definition)
+    if (definition.type === "boolean") flags.set(`--no-${name}`, definition)
+    for (const alias of [(definition as { alias?: string | string[] }).alias ?? []].flat())
+      flags.set(`${alias.length === 1 ? "-" : "--"}${alias}`, definition)
+  }
+  const here = ["svc", ...path].join(" ")
+  let seen = 0
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] as string
+    if (word === "--") return
+    if (!word.startsWith("-") || word === "-") {
+      if (++seen > positionals) throw usage(`${here} does not take "${word}"; see \`${here} --help\``)
+      continue
+    }
+    const [name = word] = word.split("=", 1)
+    const definition = flags.get(name)
+    if (definition === undefined) {
+      const near = nearest(name, flags.keys())
+      throw usage(`unknown flag: ${name}${near === undefined ? `; see \`${here} --help\`` : `; did you mean ${near}?`}`)
+    }
+    if (definition.type === "boolean" || word.includes("=")) continue
+    const value = words[at + 1]
+    if (value === undefined || (value.startsWith("-") && value.length > 1)) throw usage(`${name} needs a value`)
+    at++
+  }
+}

@@ -1,0 +1,47 @@
+/** What a server inherits from `serverDefaults`. spec: serverDefaults, merge rules 1 to 6. */
+import type { DefaultsConfig, ServerConfig } from "./schema.ts"
+
+export type Origin = "server" | "default" | "built-in"
+
+/** The server's configuration with its defaults. `origins` says where each inherited or merged key came from. */
+export function applyDefaults(
+  server: ServerConfig,
+  defaults: DefaultsConfig,
+  transport: "stdio" | "http" | "sse" | "streamableHttp",
+): { readonly config: ServerConfig; readonly origins: Readonly<Record<string, Origin>> } {
+  const merged: Record<string, unknown> = { ...server }
+  const origins: Record<string, Origin> = Object.fromEntries(Object.keys(server).map((key) => [key, "server" as const]))
+  const ignored = transport === "stdio" ? REMOTE_ONLY : STDIO_ONLY
+  for (const [key, value] of Object.entries(defaults)) {
+    if (value === undefined || ignored.has(key)) continue
+    if (merged[key] === undefined) {
+      merged[key] = value
+      origins[key] = "default"
+    }
+  }
+  // Rule 1: objects merge, the server's keys win; arrays are replaced.
+  if (isRecord(server.env) && isRecord(defaults.env) && transport === "stdio")
+    merged.env = { ...defaults.env, ...server.env }
+  // Rule 2: the server's patterns come after the defaults'; each is kept once, where it stands last.
+  if (server.envFilter !== undefined && defaults.envFilter !== undefined && transport === "stdio") {
+    const all = [...defaults.envFilter, ...server.envFilter]
+    merged.envFilter = all.filter((pattern, index) => all.lastIndexOf(pattern) === index)
+  }
+  return { config: merged as ServerConfig, origins }
+}
+
+// ---
+
+/** Rules 5 and 6. `env` means nothing to a remote server either. */
+const STDIO_ONLY: ReadonlySet<string> = new Set([
+  "env",
+  "inheritParentEnv",
+  "envFilter",
+  "restartOnExit",
+  "maxRestarts",
+  "restartDelay",
+])
+const REMOTE_ONLY: ReadonlySet<string> = new Set(["headers", "oauth"])
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)

@@ -1,0 +1,71 @@
+/** A child's whole environment. spec: Environment inheritance; choice: Configuration. */
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export type EnvironOptions = {
+  readonly platform: string
+  readonly parent: Environment
+  /** The `.env` beside the configuration. */
+  readonly dotenv: Environment
+  readonly inheritParentEnv: boolean
+  readonly envFilter: readonly string[]
+  /** Declared and resolved; they win, and no filter applies to them. */
+  readonly declared: Readonly<Record<string, string>>
+}
+
+/** What every child gets, for without a HOME and a PATH hardly any server starts. */
+export const SAFE_POSIX = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR"] as const
+export const SAFE_WINDOWS = [
+  "APPDATA",
+  "HOMEDRIVE",
+  "HOMEPATH",
+  "LOCALAPPDATA",
+  "PATH",
+  "PROCESSOR_ARCHITECTURE",
+  "SYSTEMDRIVE",
+  "SYSTEMROOT",
+  "TEMP",
+  "USERNAME",
+  "USERPROFILE",
+  "PROGRAMFILES",
+  "PATHEXT",
+  "COMSPEC",
+  "TMP",
+] as const
+
+/** The variables a child is started with, sorted by name so that equal environments compare equal. */
+export function childEnvironment(options: EnvironOptions): Readonly<Record<string, string>> {
+  const { platform, parent, dotenv, inheritParentEnv, envFilter, declared } = options
+  const windows = platform === "win32"
+  const fold = (name: string) => (windows ? name.toUpperCase() : name)
+  const safe = new Set<string>(windows ? SAFE_WINDOWS : SAFE_POSIX)
+  const everything = inheritParentEnv && envFilter.length === 0
+  const chosen = new Map<string, readonly [name: string, value: string]>()
+  const offer = (source: Environment, explicit: boolean) => {
+    for (const [name, value] of Object.entries(source)) {
+      if (value === undefined || fold(name).startsWith("SVC_")) continue
+      const verdict = lastMatch(name, envFilter, fold)
+      // `.env` is inherited only where a pattern names it.
+      const wanted = verdict ?? (!explicit && (everything || safe.has(fold(name))))
+      if (wanted) chosen.set(fold(name), [name, value])
+    }
+  }
+  offer(dotenv, true)
+  offer(parent, false)
+  for (const [name, value] of Object.entries(declared)) chosen.set(fold(name), [name, value])
+  return Object.fromEntries([...chosen.values()].sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+// ---
+
+/** What the last pattern that matches says, or undefined where none does. */
+function lastMatch(name: string, patterns: readonly string[], fold: (name: string) => string): boolean | undefined {
+  let verdict: boolean | undefined
+  for (const pattern of patterns) {
+    const include = !pattern.startsWith("!")
+    const body = fold(include ? pattern : pattern.slice(1))
+    const matches = body.endsWith("*") ? fold(name).startsWith(body.slice(0, -1)) : fold(name) === body
+    if (matches) verdict = include
+  }
+  return verdict
+}

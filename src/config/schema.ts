@@ -1,0 +1,246 @@
+/** The format of mcp.json: one schema gives the types, the errors and the published JSON Schema. spec: Configuration file. */
+import * as z from "zod"
+import { ConfigError, type Issue } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { Document, Path } from "./document.ts"
+
+const milliseconds = z
+  .number()
+  .min(0)
+  .max(2 ** 31 - 1)
+
+const env = z
+  .union([z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])), z.array(z.string())])
+  .describe("Environment variables: an object, or an array of NAME=value and NAME (taken from the parent or .env)")
+
+const oauth = z.strictObject({
+  clientId: z.string().optional(),
+  clientSecret: z.string().optional(),
+  scopes: z.array(z.string()).optional(),
+  autoRegister: z
+    .boolean()
+    .optional()
+    .describe("Register with the authorization server where it allows (default true)"),
+  redirectUrl: z.string().optional(),
+  grantType: z.enum(["authorization_code", "client_credentials"]).optional(),
+  tokenEndpointAuthMethod: z.string().optional(),
+})
+
+const shared = {
+  env: env.optional(),
+  timeout: milliseconds.optional().describe("Deprecated: use connectionTimeout and requestTimeout"),
+  connectionTimeout: milliseconds.optional().describe("Milliseconds to connect, initialize and list"),
+  requestTimeout: milliseconds.optional().describe("Milliseconds for one request; progress starts it anew"),
+  oauth: oauth.optional(),
+  headers: z.record(z.string(), z.string()).optional().describe("HTTP headers for remote servers"),
+  inheritParentEnv: z.boolean().optional().describe("Let the environment of svc in, but for SVC_*"),
+  envFilter: z
+    .array(z.string())
+    .optional()
+    .describe("NAME, PREFIX_*, !NAME, !PREFIX_* over inherited variables; the last match wins"),
+  restartOnExit: z.boolean().optional().describe("Supervise a stdio server and restart it when it is lost"),
+  maxRestarts: z.number().int().min(0).optional().describe("Most consecutive restarts (default 5; 0 is unlimited)"),
+  restartDelay: milliseconds.optional().describe("Milliseconds before the first restart (default 1000)"),
+  toolPinning: z.enum(["off", "report", "strict"]).optional().describe("What happens when a tool's definition changes"),
+  rateLimit: z.number().int().min(1).optional().describe("Calls per minute"),
+}
+
+export const defaultsSchema = z.object(shared)
+
+export const serverSchema = z.object({
+  ...shared,
+  type: z
+    .enum(["stdio", "http", "sse", "streamableHttp", "streamable-http", "streamable_http"])
+    .optional()
+    .describe("stdio when there is a command, http when there is a url"),
+  command: z.string().min(1).optional().describe("Command to run"),
+  args: z.array(z.string()).optional(),
+  cwd: z.string().optional().describe("Working directory; relative to the configuration file"),
+  stderr: z.union([z.enum(["pipe", "overlapped", "inherit", "ignore"]), z.number().int().min(0)]).optional(),
+  url: z.string().min(1).optional().describe("Address of a remote server"),
+  tags: z.array(z.string()).optional().describe("For routing, presets and access"),
+  protocolVersion: z.enum(["legacy", "2026-07-28", "auto"]).optional().describe("MCP era (default auto)"),
+  disabled: z.union([z.boolean(), z.string()]).optional(),
+  disabledTools: z.array(z.string()).optional().describe("Tools that are hidden"),
+  toolDescriptionOverrides: z
+    .record(z.string().min(1), z.string().regex(/\S/, "must not be blank"))
+    .optional()
+    .describe("Descriptions by the server's own tool name"),
+  isolation: z.enum(["shared", "session"]).optional().describe("One process for all clients, or one for each session"),
+})
+
+export const templateSettingsSchema = z.object({
+  validateOnReload: z.boolean().optional(),
+  failureMode: z.enum(["strict", "graceful"]).optional(),
+  cacheContext: z.boolean().optional(),
+})
+
+export type ServerConfig = z.infer<typeof serverSchema>
+export type DefaultsConfig = z.infer<typeof defaultsSchema>
+export type TemplateSettings = z.infer<typeof templateSettingsSchema>
+
+/** The whole document, for editors. JSON Schema 2020-12. */
+export function jsonSchema(): Params {
+  const document = z.object({
+    $schema: z.string().optional(),
+    serverDefaults: defaultsSchema.optional().describe("Defaults for all servers"),
+    mcpServers: z.record(z.string(), serverSchema).optional().describe("Servers by name"),
+    mcpTemplates: z
+      .record(z.string(), serverSchema)
+      .optional()
+      .describe("Servers rendered for each project and client"),
+    templateSettings: templateSettingsSchema.optional(),
+  })
+  return { title: "svc configuration", ...z.toJSONSchema(document, { target: "draft-2020-12", io: "input" }) } as Params
+}
+
+/** The sections of a document, under their own names. `servers` is what VS Code calls `mcpServers`. */
+export type Sections = {
+  readonly defaults: DefaultsConfig
+  readonly servers: readonly Named[]
+  readonly templates: readonly Named[]
+  readonly settings: TemplateSettings
+  readonly issues: readonly Issue[]
+}
+
+/** A server that was understood, or the one that was not. */
+export type Named = { readonly name: string; readonly path: Path; readonly config: ServerConfig | undefined }
+
+/**
+ * A document's sections. What is wrong in one server leaves that server out, with an issue; what is wrong in what all
+ * servers share throws a ConfigError.
+ */
+export function readSections(document: Document): Sections {
+  const issues: Issue[] = [...document.issues]
+  const { value } = document
+  const note = (severity: Issue["severity"], code: string, path: Path, message: string, server?: string) =>
+    issues.push({
+      code,
+      severity,
+      message,
+      path,
+      file: document.file,
+      ...document.locate(path),
+      ...(server === undefined ? {} : { server }),
+    })
+  for (const key of Object.keys(value))
+    if (!TOP_LEVEL.includes(key)) note("warning", "unknown_key", [key], unknownKey(key, TOP_LEVEL))
+
+  const section = <T>(key: string, schema: z.ZodObject): T => {
+    const raw = value[key] ?? {}
+    const parsed = schema.safeParse(raw)
+    if (!parsed.success)
+      throw new ConfigError(
+        parsed.error.issues.map((problem) => {
+          const path = [key, ...(problem.path as Path)]
+          return {
+            code: "type",
+            severity: "error",
+            message: explain(problem, path, raw),
+            path,
+            file: document.file,
+            ...document.locate(path),
+          }
+        }),
+      )
+    warnUnknown(raw, schema, [key])
+    return parsed.data as T
+  }
+  const warnUnknown = (raw: unknown, schema: z.ZodObject, path: Path, server?: string) => {
+    const known = Object.keys(schema.shape)
+    for (const key of isObject(raw) ? Object.keys(raw) : [])
+      if (!known.includes(key) && !IGNORED.includes(key))
+        note("warning", "unknown_key", [...path, key], unknownKey(key, known), server)
+  }
+  const named = (key: string): Named[] => {
+    const raw = value[key]
+    if (raw === undefined) return []
+    if (!isObject(raw))
+      throw new ConfigError([
+        {
+          code: "type",
+          severity: "error",
+          message: `${key} must be an object of servers by name`,
+          path: [key],
+          file: document.file,
+          ...document.locate([key]),
+        },
+      ])
+    return Object.entries(raw).map(([name, server]) => {
+      const path = [key, name]
+      const renamed = withAliases(server)
+      const parsed = serverSchema.safeParse(renamed)
+      if (parsed.success) {
+        warnUnknown(renamed, serverSchema, path, name)
+        return { name, path, config: parsed.data }
+      }
+      for (const problem of parsed.error.issues) {
+        const at = [...path, ...(problem.path as Path)]
+        note("error", "type", at, explain(problem, at, server), name)
+      }
+      return { name, path, config: undefined }
+    })
+  }
+  return {
+    defaults: section<DefaultsConfig>("serverDefaults", defaultsSchema),
+    settings: section<TemplateSettings>("templateSettings", templateSettingsSchema),
+    servers: [...named("mcpServers"), ...named("servers")],
+    templates: named("mcpTemplates"),
+    issues,
+  }
+}
+
+/** The one name of each transport. */
+export function transportOf(config: ServerConfig): "stdio" | "http" | "sse" | "streamableHttp" | undefined {
+  switch (config.type) {
+    case undefined:
+      return config.command !== undefined ? "stdio" : config.url !== undefined ? "http" : undefined
+    case "streamable-http":
+    case "streamable_http":
+      return "streamableHttp"
+    default:
+      return config.type
+  }
+}
+
+// ---
+
+const TOP_LEVEL = [
+  "$schema",
+  "serverDefaults",
+  "mcpServers",
+  "servers",
+  "mcpTemplates",
+  "templateSettings",
+  "inputs",
+  "registries",
+]
+/** Keys that other applications write into the same format and that mean nothing here. */
+const IGNORED = ["$schema", "description", "name", "alwaysAllow", "autoApprove", "disabledReason"]
+
+/** Names that other applications have for `url`. */
+function withAliases(server: unknown): unknown {
+  if (!isObject(server) || server.url !== undefined) return server
+  const { serverUrl, httpUrl, ...rest } = server
+  const url = serverUrl ?? httpUrl
+  return url === undefined ? server : { ...rest, url }
+}
+
+function unknownKey(key: string, known: readonly string[]): string {
+  const near = nearest(key, known)
+  return `unknown key "${key}"${near === undefined ? "" : `; did you mean "${near}"?`} It is ignored`
+}
+
+type Problem = z.core.$ZodIssue
+
+/** What is wrong, without the value: it may be a secret. */
+function explain(problem: Problem, path: Path, _raw: unknown): string {
+  const where = path.join(".")
+  if (problem.code === "unrecognized_keys") {
+    const [key = ""] = problem.keys
+    const near = nearest(key, Object.keys(oauth.shape))
+    return `${where}: unknown key "${key}"${near === undefined ? "" : `; did you mean "${near}"?`}`
+  }
+  return `${where}: ${problem.message}`
+}

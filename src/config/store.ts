@@ -1,0 +1,252 @@
+/**
+ * The documents on disk: read, watched, and written so that nothing is lost.
+ *
+ *  1. A missing mcp.json is an empty configuration; a missing `.env` an empty environment.
+ *  2. The folder is watched, not the file: an atomic replace would take the watch with it.
+ *  3. An edit is made to what is there at that moment, under a lock, with a backup first, and appears whole or not at all.
+ */
+import { randomBytes } from "node:crypto"
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  type FSWatcher,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  statSync,
+  unlinkSync,
+  watch,
+  writeSync,
+} from "node:fs"
+import { basename, dirname, join } from "node:path"
+import type { Clock } from "../lib/clock.ts"
+import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
+import type { Paths } from "./paths.ts"
+
+/** The texts of both files; undefined where there is none. Throws an UnavailableError where one cannot be read. */
+export function readTexts(paths: Paths): { readonly config: string | undefined; readonly dotenv: string | undefined } {
+  return { config: readText(paths.file), dotenv: readText(paths.dotenv) }
+}
+
+/** Makes the folder, a minimal file and the JSON Schema it names where there is no file. True if it made them. */
+export function createMissing(paths: Paths, schema: string): boolean {
+  if (existsSync(paths.file)) return false
+  mkdirSync(dirname(paths.file), { recursive: true, mode: 0o700 })
+  mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
+  replaceFile(join(dirname(paths.file), "mcp.schema.json"), schema, 0o644)
+  replaceFile(paths.file, MINIMAL, 0o600)
+  return true
+}
+
+/**
+ * Changes mcp.json by a function from text to text. Under a lock, so that two edits at once cannot lose one; the old text
+ * is kept in `backups`. Throws what `change` throws, with nothing written. Returns false where nothing changed.
+ */
+export async function editConfig(paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> {
+  mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
+  const lock = join(paths.directory, "mcp.json.lock")
+  await acquire(lock, clock)
+  try {
+    const before = readText(paths.file)
+    const after = change(before ?? MINIMAL)
+    if (after === before) return false
+    if (before !== undefined) backup(paths, before, clock)
+    replaceFile(paths.file, after, before === undefined ? 0o600 : undefined)
+    return true
+  } finally {
+    unlinkSync(lock)
+  }
+}
+
+/** Backups of mcp.json, newest first, as full paths. */
+export function listBackups(paths: Paths): readonly string[] {
+  const folder = join(paths.directory, "backups")
+  if (!existsSync(folder)) return []
+  return readdirSync(folder)
+    .filter((name) => /^mcp-.*\.json$/.test(name))
+    .sort()
+    .reverse()
+    .map((name) => join(folder, name))
+}
+
+/**
+ * Calls `onchange` when the text of mcp.json or `.env` may be another one, at most once in `debounce` milliseconds.
+ * Folder events are quick but some file systems have none, so the files are also looked at every few seconds.
+ */
+export function watchFiles(paths: Paths, clock: Clock, debounce: number, onchange: () => void): { close(): void } {
+  let seen = fingerprint(paths)
+  let cancelDebounce: (() => void) | undefined
+  let closed = false
+  const look = () => {
+    cancelDebounce = undefined
+    const now = fingerprint(paths)
+    if (closed || now === seen) return
+    seen = now
+    onchange()
+  }
+  const poke = () => {
+    cancelDebounce?.()
+    cancelDebounce = clock.after(debounce, look)
+  }
+  const watchers = new Map<string, FSWatcher>()
+  const attach = () => {
+    for (const folder of foldersOf(paths)) {
+      if (watchers.has(folder)) continue
+      try {
+        const watcher = watch(folder, { persistent: false }, (_event, name) => {
+          if (name === null || relevant(paths, name.toString())) poke()
+        })
+        watcher.on("error", () => {
+          watcher.close()
+          watchers.delete(folder)
+        })
+        watchers.set(folder, watcher)
+      } catch {
+        // A folder that is not there yet is looked for again.
+      }
+    }
+  }
+  attach()
+  let cancelPoll: () => void = () => undefined
+  const poll = () => {
+    cancelPoll = clock.after(POLL_MS, () => {
+      attach()
+      if (cancelDebounce === undefined && fingerprint(paths) !== seen) poke()
+      poll()
+    })
+  }
+  poll()
+  return {
+    close() {
+      closed = true
+      cancelDebounce?.()
+      cancelPoll()
+      for (const watcher of watchers.values()) watcher.close()
+    },
+  }
+}
+
+/** Writes a file whole or not at all: a temporary beside it, fsync, rename. A symbolic link stays one. */
+export function replaceFile(path: string, text: string, mode: number | undefined): void {
+  const target = existsSync(path) ? realpathSync(path) : path
+  const kept = mode ?? (existsSync(target) ? statSync(target).mode & 0o777 : 0o600)
+  const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString("hex")}.tmp`)
+  try {
+    const handle = openSync(temporary, "wx", kept)
+    try {
+      writeSync(handle, text)
+      fsyncSync(handle)
+    } finally {
+      closeSync(handle)
+    }
+    chmodSync(temporary, kept)
+    renameSync(temporary, target)
+  } catch (cause) {
+    if (existsSync(temporary)) unlinkSync(temporary)
+    throw new UnavailableError(`cannot write ${path}: ${messageOf(cause)}`, { cause })
+  }
+}
+
+// ---
+
+const MINIMAL = `{
+  "$schema": "./mcp.schema.json",
+  "mcpServers": {}
+}
+`
+const POLL_MS = 2000
+const KEPT_BACKUPS = 20
+const LOCK_TRIES = 200
+const LOCK_PAUSE_MS = 25
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8")
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR"))
+      return undefined
+    throw new UnavailableError(`cannot read ${path}: ${messageOf(cause)}`, { cause })
+  }
+}
+
+/** The texts themselves: same bytes, no reload. */
+function fingerprint(paths: Paths): string {
+  const part = (path: string) => {
+    try {
+      return readText(path) ?? "missing"
+    } catch (error) {
+      return messageOf(error)
+    }
+  }
+  return `${Bun.hash(part(paths.file))} ${Bun.hash(part(paths.dotenv))}`
+}
+
+/** The folders of the files and, for symbolic links, of what they point to. */
+function foldersOf(paths: Paths): ReadonlySet<string> {
+  const folders = new Set<string>()
+  for (const path of [paths.file, paths.dotenv]) {
+    folders.add(dirname(path))
+    try {
+      folders.add(dirname(realpathSync(path)))
+    } catch {
+      // Missing, or a link to nothing.
+    }
+  }
+  return folders
+}
+
+/** Whether an event on this name can matter: svc's own backups, locks and temporaries do not. */
+function relevant(paths: Paths, name: string): boolean {
+  if (name.endsWith(".lock") || name.endsWith(".tmp") || name === "backups" || name === "logs") return false
+  return name === basename(paths.file) || name === ".env" || name.startsWith("..") || !name.includes(".")
+}
+
+function backup(paths: Paths, text: string, clock: Clock): void {
+  const folder = join(paths.directory, "backups")
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const stamp = new Date(clock.now()).toISOString().replaceAll(":", "-")
+  let name = `mcp-${stamp}.json`
+  for (let count = 1; existsSync(join(folder, name)); count++) name = `mcp-${stamp}-${count}.json`
+  replaceFile(join(folder, name), text, 0o600)
+  for (const old of listBackups(paths).slice(KEPT_BACKUPS)) unlinkSync(old)
+}
+
+/** Takes the lock file; one whose process is gone is taken over. */
+async function acquire(lock: string, clock: Clock): Promise<void> {
+  for (let tries = 0; tries < LOCK_TRIES; tries++) {
+    try {
+      const handle = openSync(lock, "wx", 0o600)
+      writeSync(handle, String(process.pid))
+      closeSync(handle)
+      return
+    } catch (cause) {
+      if (!(cause instanceof Error && "code" in cause && cause.code === "EEXIST"))
+        throw new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}`, { cause })
+    }
+    const holder = Number(readText(lock) ?? "0")
+    if (holder > 0 && holder !== process.pid && !isAlive(holder)) {
+      try {
+        unlinkSync(lock)
+      } catch {
+        // Somebody else took it over.
+      }
+      continue
+    }
+    await new Promise<void>((done) => clock.after(LOCK_PAUSE_MS, done))
+  }
+  throw new RequestError("conflict", `another edit holds ${lock}; if none runs, remove it`)
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EPERM"
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * Who may speak to svc from a browser: Host and Origin are checked on every request, so that a page of somebody else's
+ * cannot reach a local instance by rebinding a name. basic: Streamable HTTP, Security & Endpoint.
+ */
+import { errorText } from "../wire/message.ts"
+import { JSON_HEADERS } from "./exchange.ts"
+
+export type GuardOptions = {
+  /** Names svc is reached under besides the loopback ones, without port. */
+  readonly allowedHosts: readonly string[]
+  /** Origins of pages that may call it. */
+  readonly allowedOrigins: readonly string[]
+  /** Whether svc listens on loopback alone; else any Host goes unless hosts are named. */
+  readonly loopback: boolean
+}
+
+/** A refusal, or undefined where the request may pass. */
+export function createGuard({
+  allowedHosts,
+  allowedOrigins,
+  loopback,
+}: GuardOptions): (request: Request) => Response | undefined {
+  const names = new Set([...LOOPBACK, ...allowedHosts.map((host) => host.toLowerCase())])
+  const origins = new Set(allowedOrigins.map((origin) => origin.toLowerCase().replace(/\/$/, "")))
+  const checksHost = loopback || allowedHosts.length > 0
+  const passed = new Set<string>()
+  return (request) => {
+    const host = request.headers.get("host") ?? ""
+    if (checksHost && !passed.has(host)) {
+      if (!names.has(nameOf(host)))
+        return refuse(`Host ${host.slice(0, 100)} is not allowed; name it with --allowed-host`)
+      if (passed.size < MAX_REMEMBERED) passed.add(host)
+    }
+    const origin = request.headers.get("origin")
+    if (origin === null) return undefined
+    if (origins.has(origin.toLowerCase())) return undefined
+    if (URL.canParse(origin) && names.has(nameOf(new URL(origin).host))) return undefined
+    return refuse(`Origin ${origin.slice(0, 100)} is not allowed; name it with --allowed-origin`)
+  }
+}
+
+/** Whether an address to listen on is reached from this machine alone. */
+export const isLoopback = (hostname: string): boolean => LOOPBACK.has(hostname) || /^127\.\d+\.\d+\.\d+$/.test(hostname)
+
+// ---
+
+const LOOPBACK: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "[::1]", "::1"])
+const MAX_REMEMBERED = 64
+
+const nameOf = (host: string): string => host.replace(/:\d+$/, "").toLowerCase()
+
+const refuse = (message: string): Response =>
+  new Response(errorText(undefined, -32600, message), { status: 403, headers: JSON_HEADERS })

@@ -1,0 +1,72 @@
+/** The old HTTP+SSE transport: a stream on /sse, posts to /messages. 2024-11-05: Transports, HTTP with SSE. */
+import type { Scope } from "../catalog/catalog.ts"
+import { codesOf, publicMessage } from "../lib/errors.ts"
+import { Pipe } from "../session/pipe.ts"
+import { formatEvent } from "../wire/sse.ts"
+import { JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
+import { type McpDeps, readText } from "./mcp.ts"
+
+/** The open streams by session id, each with whose it is. */
+export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: string }>
+
+/** `GET /sse`: opens the stream and names the endpoint to post to. */
+export function openSseStream(scope: Scope, principal: string, pipes: SsePipes, deps: McpDeps): Response {
+  const id = deps.newId()
+  let stop: () => void = () => undefined
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      const pipe = new Pipe({ ...deps, id, scope, principal, send: (frame) => push(frame) })
+      const push = (frame: Uint8Array | string) => {
+        // A client that does not read must not make svc hold without bound.
+        if ((controller.desiredSize ?? 0) < -MAX_UNREAD_EVENTS) stop()
+        else if (pipes.has(id)) controller.enqueue(formatEvent(frame, undefined, "message"))
+      }
+      const stream = { keepAlive: () => controller.enqueue(COMMENT), close: () => stop() }
+      stop = () => {
+        if (!pipes.delete(id)) return
+        deps.streams.delete(stream)
+        pipe.close("the client closed its stream")
+        try {
+          controller.close()
+        } catch {
+          // The client had closed it already.
+        }
+      }
+      pipes.set(id, { pipe, principal })
+      deps.streams.add(stream)
+      controller.enqueue(formatEvent(`/messages?sessionId=${id}`, undefined, "endpoint"))
+    },
+    cancel: () => stop(),
+  })
+  return new Response(body, { headers: SSE_HEADERS })
+}
+
+/** `POST /messages?sessionId=…`: one message; its answer comes on the stream. */
+export async function postSseMessage(
+  request: Request,
+  principal: string,
+  pipes: SsePipes,
+  deps: McpDeps,
+): Promise<Response> {
+  const id = new URL(request.url).searchParams.get("sessionId") ?? ""
+  const found = pipes.get(id)
+  if (found === undefined || found.principal !== principal)
+    return new Response(JSON.stringify({ error: "No stream has this sessionId: open /sse first" }), {
+      status: 404,
+      headers: JSON_HEADERS,
+    })
+  try {
+    found.pipe.receive(await readText(request, deps.maxBody))
+    return new Response("Accepted", { status: 202 })
+  } catch (error) {
+    return new Response(JSON.stringify({ error: publicMessage(error) }), {
+      status: codesOf(error).http,
+      headers: JSON_HEADERS,
+    })
+  }
+}
+
+// ---
+
+const MAX_UNREAD_EVENTS = 1000
+const COMMENT = new TextEncoder().encode(":\n\n")

@@ -1,0 +1,46 @@
+/** The client of a 2026-era request: everything it says of itself stands in the request. basic: `_meta`. */
+import type { Scope } from "../catalog/catalog.ts"
+import {
+  LEGACY_VERSIONS,
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_LOG_LEVEL,
+  MODERN_VERSIONS,
+  UNSUPPORTED_VERSION,
+} from "../wire/era.ts"
+import { isObject, metaOf, type Params } from "../wire/message.ts"
+import type { Client } from "./client.ts"
+
+export type Refusal = { readonly code: number; readonly message: string; readonly data?: unknown }
+
+/** The client, or why the request is refused. `session` is what its calls have in common. */
+export function modernClient(
+  version: string,
+  params: Params,
+  scope: Scope,
+  principal: string,
+  session: object,
+): { readonly client: Client } | { readonly refusal: Refusal } {
+  if (!(MODERN_VERSIONS as readonly string[]).includes(version)) {
+    const data = { supported: [...MODERN_VERSIONS, ...LEGACY_VERSIONS], requested: version }
+    return { refusal: { code: UNSUPPORTED_VERSION, message: "Unsupported protocol version", data } }
+  }
+  const meta = metaOf(params) ?? {}
+  const capabilities = meta[META_CLIENT_CAPABILITIES]
+  if (!isObject(capabilities))
+    return { refusal: { code: -32602, message: `_meta must have ${META_CLIENT_CAPABILITIES} (an object)` } }
+  const info = meta[META_CLIENT_INFO]
+  const level = meta[META_LOG_LEVEL]
+  return {
+    client: {
+      era: "2026",
+      protocolVersion: version,
+      info: isObject(info) ? info : {},
+      capabilities,
+      principal,
+      session,
+      scope,
+      logLevel: typeof level === "string" ? level : undefined,
+    },
+  }
+}

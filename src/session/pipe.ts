@@ -1,0 +1,148 @@
+/**
+ * One client at the other end of one channel of frames: stdio, or the old HTTP+SSE transport. Answers, notifications and
+ * questions share the channel; the first request decides the era.
+ */
+import type { Scope } from "../catalog/catalog.ts"
+import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
+import { modernVersionOf } from "../wire/era.ts"
+import {
+  asMessage,
+  errorText,
+  type Id,
+  isRequest,
+  isResponse,
+  parseJson,
+  type Request,
+  resultText,
+} from "../wire/message.ts"
+import type { Exchange, Face } from "./client.ts"
+import { describeInitialize } from "./describe.ts"
+import { dispatch } from "./dispatch.ts"
+import { listen } from "./listen.ts"
+import { modernClient } from "./modern.ts"
+import { Session } from "./session.ts"
+import type { Sessions } from "./sessions.ts"
+
+export type PipeDeps = {
+  readonly face: Face
+  readonly sessions: Sessions
+  readonly id: string
+  readonly scope: Scope
+  readonly principal: string
+  send(frame: Uint8Array | string): void
+  onbug(error: unknown): void
+}
+
+export class Pipe {
+  private session: Session | undefined
+  private readonly running = new Map<Id, Exchange>()
+  /** Graceful ends of the client's open streams. */
+  private readonly streams = new Map<Id, () => void>()
+
+  constructor(private readonly deps: PipeDeps) {}
+
+  /** One frame of the client. Never throws; what is wrong with it is told to the client. */
+  receive(text: string): void {
+    const { deps } = this
+    try {
+      const value = parseJson(text)
+      for (const one of Array.isArray(value) ? value : [value]) {
+        const message = asMessage(one)
+        if (isRequest(message)) void this.serve(message)
+        else if (isResponse(message)) this.session?.answered(message)
+        else if (message.method === "notifications/cancelled") this.cancel(message.params?.requestId)
+        else this.session?.notified(message.method, message.params ?? {})
+      }
+    } catch (error) {
+      deps.send(errorText(undefined, codesOf(error).rpc, publicMessage(error)))
+    }
+  }
+
+  /** The client is gone. */
+  close(reason: string): void {
+    if (this.session !== undefined) this.deps.sessions.remove(this.session.id, reason)
+    for (const exchange of [...this.running.values()]) exchange.oncancel?.(reason)
+    this.running.clear()
+  }
+
+  // ---
+
+  private cancel(id: unknown): void {
+    if (typeof id !== "string" && typeof id !== "number") return
+    const exchange = this.running.get(id)
+    this.running.delete(id)
+    this.streams.delete(id)
+    exchange?.oncancel?.("was cancelled by the client")
+  }
+
+  private async serve(request: Request): Promise<void> {
+    const { deps } = this
+    const { id, method } = request
+    const params = request.params ?? {}
+    try {
+      const version = modernVersionOf(params)
+      if (version !== undefined) return await this.serveModern(request, version)
+      if (method === "initialize") {
+        if (deps.face.loading !== undefined) await deps.face.loading
+        const session = new Session(deps.id, deps.principal, deps.scope, params)
+        const result = describeInitialize(deps.face, session, params)
+        if (this.session !== undefined) deps.sessions.remove(this.session.id, "was initialized again")
+        deps.sessions.add(session, deps.face)
+        this.session = session
+        deps.send(resultText(id, JSON.stringify(result)))
+        session.open((text) => {
+          deps.send(text)
+          return true
+        })
+        return
+      }
+      const { session } = this
+      if (session === undefined) {
+        if (method === "ping") return deps.send(resultText(id, "{}"))
+        throw new RequestError("invalid_request", "Send initialize first")
+      }
+      const exchange: Exchange = {
+        oncancel: undefined,
+        notify: (text) => deps.send(text),
+        ask: (asked, about, signal) => session.ask(asked, about, signal, (text) => deps.send(text)),
+      }
+      const end = session.run(id, exchange)
+      this.running.set(id, exchange)
+      const frame = await dispatch(request, { face: deps.face, client: session, exchange }, deps.onbug)
+      end()
+      // A cancelled request gets no answer.
+      if (this.running.delete(id)) deps.send(frame)
+    } catch (error) {
+      const { rpc, http } = codesOf(error)
+      if (http === 500) deps.onbug(error)
+      deps.send(errorText(id, rpc, publicMessage(error)))
+    }
+  }
+
+  private async serveModern(request: Request, version: string): Promise<void> {
+    const { deps } = this
+    const { id } = request
+    const found = modernClient(version, request.params ?? {}, deps.scope, deps.principal, this)
+    if ("refusal" in found) {
+      const { code, message, data } = found.refusal
+      return deps.send(errorText(id, code, message, data))
+    }
+    const { client } = found
+    const finish = (frame: Uint8Array | string) => {
+      this.streams.delete(id)
+      if (this.running.delete(id)) deps.send(frame)
+    }
+    const exchange = {
+      oncancel: undefined,
+      notify: (text: string) => deps.send(text),
+      ask: () => Promise.reject(new RequestError("invalid_request", "This client cannot be asked in mid-call")),
+      finish,
+    }
+    this.running.set(id, exchange)
+    if (request.method === "subscriptions/listen") {
+      this.streams.set(id, listen(request, client, deps.face, exchange))
+      return
+    }
+    finish(await dispatch(request, { face: deps.face, client, exchange }, deps.onbug))
+  }
+}
