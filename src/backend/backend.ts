@@ -1,12 +1,16 @@
 /**
  * The driver of one backend's machine: it runs the effects in order, keeps the timer and the connection, and tells the
- * agent what changed. A replacement is opened only after the old process is observed dead.
+ * agent what changed.
+ *
+ *  1. A replacement is opened only after the old process is observed dead: opening and closing go through one queue.
+ *  2. An attempt to open is given up by its signal; what it answers after that is closed and otherwise ignored.
+ *  3. What an observer throws is logged and stops nothing.
  */
 import type { Listing } from "../catalog/listing.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
-import { UnauthorizedError } from "./link.ts"
+import { LostError, UnauthorizedError } from "./link.ts"
 import type { Open } from "./open.ts"
 import { type Effect, type Event, type Exit, INITIAL, type State, step } from "./supervision.ts"
 
@@ -77,12 +81,18 @@ export class Backend {
   /** New tuning for the same launch: nothing restarts. */
   retune(spec: Spec): void {
     this.spec = spec
-    this.deps.onchange(this)
+    this.changed()
   }
 
   /** A request failed for reasons of the transport. */
   transportFailed(): void {
     this.facts.lastTransportFailure = this.deps.clock.now()
+    this.changed()
+  }
+
+  /** A request was answered with 401 in mid-life. */
+  refused(error: UnauthorizedError): void {
+    if (this.state.kind === "connected") this.failed(this.state.epoch, error)
   }
 
   // ---
@@ -93,7 +103,15 @@ export class Backend {
     this.state = state
     if (state.kind === "recovering" && before.kind === "waiting") this.facts.restartCount++
     for (const effect of effects) this.run(effect)
-    if (state !== before) this.deps.onchange(this)
+    if (state !== before) this.changed()
+  }
+
+  private changed(): void {
+    try {
+      this.deps.onchange(this)
+    } catch (error) {
+      this.deps.onnote("warn", `an observer failed: ${messageOf(error)}`)
+    }
   }
 
   private run(effect: Effect): void {
@@ -107,7 +125,7 @@ export class Backend {
         this.current = undefined
         opening?.controller.abort()
         this.enqueue(async () => {
-          await opening?.done
+          if (opening !== undefined) await this.settled(opening.done)
           await current?.close()
         })
         return
@@ -147,56 +165,72 @@ export class Backend {
     const controller = new AbortController()
     this.facts.loadingStartedAt ??= clock.now()
     const limit = this.spec.tuning.connectionTimeout
-    let late = false
     const cancel = clock.after(limit, () => {
-      late = true
       controller.abort()
+      this.failed(epoch, new Error(`did not connect within ${limit} ms`))
     })
-    const done = this.deps
-      .open(this.spec, (listing) => this.relisted(epoch, listing), controller.signal)
-      .then((open) => this.opened(epoch, open))
-      .catch((error: unknown) =>
-        this.failed(epoch, late ? new Error(`did not connect within ${limit} ms`, { cause: error }) : error),
-      )
-      .finally(() => {
-        cancel()
-        if (this.opening?.controller === controller) this.opening = undefined
-      })
+    const done = this.attempt(epoch, controller.signal).finally(() => {
+      cancel()
+      if (this.opening?.controller === controller) this.opening = undefined
+    })
     this.opening = { controller, done }
   }
 
-  private async opened(epoch: number, open: Open): Promise<void> {
-    if (this.state.epoch !== epoch) {
-      await open.close()
+  private async attempt(epoch: number, signal: AbortSignal): Promise<void> {
+    let open: Open
+    try {
+      open = await this.deps.open(this.spec, (listing) => this.relisted(epoch, listing), signal)
+    } catch (error) {
+      if (!signal.aborted) this.failed(epoch, error)
       return
     }
+    if (signal.aborted) await open.close()
+    else this.opened(epoch, open)
+  }
+
+  /** An attempt that was given up has closed what it opened, or holds nothing that could be waited for. */
+  private async settled(attempt: Promise<void>): Promise<void> {
+    let cancel: () => void = () => undefined
+    const late = new Promise<void>((resolve) => {
+      cancel = this.deps.clock.after(ABANDON_MS, resolve)
+    })
+    await Promise.race([attempt, late])
+    cancel()
+  }
+
+  private opened(epoch: number, open: Open): void {
     const { clock } = this.deps
     this.current = open
     this.facts.loadingEndedAt ??= clock.now()
     void open.closed.then((loss) => {
-      this.facts.lastError = loss.reason
+      if (this.state.epoch !== epoch || this.state.kind !== "connected") return
       if (loss.exit !== undefined) this.facts.lastExit = loss.exit
-      if (this.state.epoch === epoch) this.deps.onnote("warn", loss.reason)
-      this.send({ kind: "lost", epoch, now: clock.now() })
+      this.lost(epoch, loss.reason)
     })
     this.send({ kind: "opened", epoch, now: clock.now(), pid: open.pid })
   }
 
+  private lost(epoch: number, reason: string): void {
+    this.facts.lastError = reason
+    this.deps.onnote("warn", reason)
+    this.send({ kind: "lost", epoch, now: this.deps.clock.now() })
+  }
+
   private failed(epoch: number, error: unknown): void {
-    if (this.state.epoch !== epoch) return
     const { clock } = this.deps
+    const refused = error instanceof UnauthorizedError
     this.facts.loadingEndedAt ??= clock.now()
     this.facts.lastError = messageOf(error)
-    const refused = error instanceof UnauthorizedError
     if (refused) this.facts.authorizationUrl = error.authorizationUrl
-    this.deps.onnote("warn", `could not be started: ${messageOf(error)}`)
+    if (error instanceof LostError && error.loss.exit !== undefined) this.facts.lastExit = error.loss.exit
+    this.deps.onnote("warn", `${refused ? "refused svc" : "could not be started"}: ${messageOf(error)}`)
     this.send({ kind: refused ? "unauthorized" : "lost", epoch, now: clock.now() })
   }
 
   private relisted(epoch: number, listing: Listing): void {
     if (this.state.epoch !== epoch || this.published === undefined) return
     this.published = { open: this.published.open, listing }
-    this.deps.onchange(this)
+    this.changed()
   }
 
   /** A connection is judged by its answers too: two pings in a row without one, and it is replaced. */
@@ -223,15 +257,13 @@ export class Backend {
     if (this.state.epoch !== epoch || this.published === undefined) return
     const was = this.facts.responsive
     this.facts.responsive = answered
-    if (was !== answered) this.deps.onchange(this)
+    if (was !== answered) this.changed()
     const count = answered ? 0 : missed + 1
     if (count < MAX_MISSED || this.spec.tuning.restart.kind === "never") {
       this.schedulePing(count)
       return
     }
-    this.facts.lastError = "stopped answering pings"
-    this.deps.onnote("warn", "stopped answering pings")
-    this.send({ kind: "lost", epoch, now: this.deps.clock.now() })
+    this.lost(epoch, "stopped answering pings")
   }
 }
 
@@ -240,3 +272,5 @@ export class Backend {
 const PING_MS = 30_000
 const PING_TIMEOUT_MS = 10_000
 const MAX_MISSED = 2
+/** Longer than a child takes to die, whatever it does against it. */
+const ABANDON_MS = 15_000

@@ -2,136 +2,177 @@
  * The link to a stdio backend: a child in a process group of its own, frames as lines over its pipes.
  *
  *  1. The child's environment is the launch's and nothing else.
- *  2. It ends as a tree: `close` resolves when the whole group is observed dead.
- *  3. A child that closes its stdout is lost, whether it lives or not.
+ *  2. It ends as a tree: `close` resolves when no process of its group is left. (One that made a session of its own has
+ *     left the tree, and nothing short of a container holds it.)
+ *  3. A child is lost when it exits, when it closes its stdout, and when it closes its stdin; each is said once.
+ *  4. A child that does not read holds up nobody but itself: what waits for it is counted, and bounded.
  */
+import { readdirSync, readFileSync, statSync } from "node:fs"
 import type { StdioLaunch } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
+import { BackendError } from "../lib/errors.ts"
 import { createSplitter } from "../wire/lines.ts"
+import { resolveCommand } from "./command.ts"
 import type { Link, LinkEvents } from "./link.ts"
+import type { Warden } from "./warden.ts"
 
 export type ChildDeps = {
+  /** Whom errors name. */
+  readonly server: string
   readonly clock: Clock
-  /** Bytes of one frame at most. */
+  /** Bytes of one frame at most, and of all that wait for the child to read. */
   readonly limit: number
-  /** Milliseconds between closing stdin, SIGTERM and SIGKILL. */
+  /** Milliseconds from closing stdin to SIGTERM, and from that to SIGKILL. */
   readonly grace: number
-  /** The process groups that live: whoever ends svc at once can end them with it. */
-  readonly children: Set<number>
-  /** Captured stderr, as it comes; undefined bytes mark its end. */
-  onstderr(chunk: Uint8Array): void
+  readonly warden: Warden
+  /** Captured stderr, as it comes; undefined is its end. */
+  onstderr(chunk: Uint8Array | undefined): void
+  /** A line on stdout that cannot be a message. */
+  onnoise(line: Uint8Array): void
 }
 
-/** Starts the child. Throws where its command cannot be found or run. */
+/** Starts the child. Throws a BackendError where it cannot be started. */
 export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDeps): Link {
-  const command = resolveCommand(launch)
-  const windows = process.platform === "win32"
-  const captured = launch.stderr === "pipe" || launch.stderr === "overlapped"
-  const child = Bun.spawn({
-    cmd: [command, ...launch.args],
-    ...(launch.cwd === undefined ? {} : { cwd: launch.cwd }),
-    env: { ...launch.env },
-    stdin: "pipe",
-    stdout: "pipe",
-    stderr: captured ? "pipe" : (launch.stderr as "inherit" | "ignore" | number),
-    // A group of its own: what it starts can be ended with it, and the terminal's Ctrl-C is svc's to handle.
-    detached: !windows,
-    windowsHide: true,
-  })
+  const child = spawn(launch, deps)
   const { pid, stdin } = child
-  deps.children.add(pid)
+  deps.warden.add(pid)
+  let over = false
   let closing: Promise<void> | undefined
-  let ended = false
-  let queued: (Uint8Array | string)[] = []
-  let unflushed = 0
-  let scheduled = false
 
   const lose = (reason: string) => {
-    if (ended) return
-    ended = true
+    if (over) return
+    over = true
     const { exitCode: code, signalCode: signal } = child
-    if (code === null && signal === null) {
-      events.onclose({ reason })
-      return
-    }
-    const exit = { code, signal: signal === null ? null : String(signal), at: deps.clock.now() }
-    events.onclose({ reason: signal === null ? `exited with code ${code}` : `was ended by ${signal}`, exit })
+    if (code === null && signal === null) return events.onclose({ reason })
+    const how = signal === null ? `exited with code ${code}` : `was ended by ${signal}`
+    events.onclose({
+      reason: how,
+      exit: { code, signal: signal === null ? null : String(signal), at: deps.clock.now() },
+    })
   }
 
   const split = createSplitter(
     (line) => {
-      if (!ended) events.onframe(line)
+      if (over) return
+      if (line[0] === BRACE || line[0] === BRACKET) events.onframe(line)
+      else deps.onnoise(line)
     },
     deps.limit,
     () => lose(`wrote a line of more than ${deps.limit} bytes`),
   )
-  void pump(child.stdout, split).finally(async () => {
-    // The exit says more than the end of the stream does, if it comes at once.
-    await Promise.race([child.exited, new Promise<void>((resolve) => deps.clock.after(EXIT_MS, resolve))])
-    lose("closed its stdout")
-  })
-  if (captured) void pump(child.stderr as ReadableStream<Uint8Array>, deps.onstderr)
+  const drained = pump(child.stdout, split)
+  // The exit says more than the end of the stream, and the stream may hold answers that came before the exit: whichever
+  // is first waits a little for the other. A grandchild may hold the stream open for good.
+  void Promise.race([drained, child.exited])
+    .then(() => atMost(Promise.all([drained, child.exited]), SETTLE_MS, deps.clock))
+    .then(() => lose("closed its stdout"))
+  if (child.stderr instanceof ReadableStream)
+    void pump(child.stderr, deps.onstderr).then(() => deps.onstderr(undefined))
 
-  // Frames of one turn go out in one write: under load a system call for each would cost more than the relay.
-  const flush = () => {
-    scheduled = false
-    const frames = queued
-    queued = []
-    if (ended) return
-    try {
-      for (const frame of frames) {
-        stdin.write(frame)
-        stdin.write("\n")
-      }
-      const flushed = stdin.flush()
-      if (flushed instanceof Promise) {
-        unflushed++
-        flushed.then(
-          () => unflushed--,
-          () => unflushed--,
-        )
-      }
-    } catch {
-      // The pipe is broken: the end of stdout or of the process says so.
-    }
-  }
-
+  const outbox = createOutbox(stdin, () => lose("closed its stdin"))
   return {
     pid,
     get buffered() {
-      return unflushed
+      return outbox.bytes
     },
-    send(frame) {
-      if (ended) return
-      queued.push(frame)
-      if (scheduled) return
-      scheduled = true
-      setImmediate(flush)
+    send(frame, { number }) {
+      if (over) return
+      if (outbox.bytes <= deps.limit) outbox.put(frame)
+      else if (number !== undefined) events.onfail?.(number, new BackendError(deps.server, "does not read its input"))
     },
     close() {
-      ended = true
-      closing ??= end(child, windows, deps)
+      over = true
+      closing ??= end(child, deps).then(() => deps.warden.remove(pid))
       return closing
     },
   }
 }
 
-/** Kills a child and all of its group at once; for the last moment of the process. */
-export function killGroup(pid: number): void {
+// ---
+
+const BRACE = 0x7b
+const BRACKET = 0x5b
+/** How long the end of stdout and the exit may lie apart. */
+const SETTLE_MS = 200
+/** How long the remains of a group may take to be gone after SIGKILL. */
+const REMAINS_MS = 1000
+const POLL_MS = 20
+const WINDOWS = process.platform === "win32"
+
+type Child = ReturnType<typeof spawn>
+
+function spawn({ cwd, env, stderr, ...launch }: StdioLaunch, { server }: ChildDeps) {
+  // A missing directory would be reported as a missing command.
+  if (cwd !== undefined && statSync(cwd, { throwIfNoEntry: false })?.isDirectory() !== true)
+    throw new BackendError(server, `its working directory does not exist: ${cwd}`)
+  const which = (command: string, options: { PATH: string; cwd?: string }) => Bun.which(command, options)
+  const { cmd, verbatim } = resolveCommand({ cwd, env, stderr, ...launch }, server, { windows: WINDOWS, which })
   try {
-    process.kill(process.platform === "win32" ? pid : -pid, "SIGKILL")
-  } catch {
-    // Nothing is left of it.
+    return Bun.spawn({
+      cmd: [...cmd],
+      ...(cwd === undefined ? {} : { cwd }),
+      env: { ...env },
+      stdin: "pipe",
+      stdout: "pipe",
+      stderr: stderr === "overlapped" ? "pipe" : stderr,
+      // A group of its own: what it starts ends with it, and the terminal's Ctrl-C is svc's to answer.
+      detached: !WINDOWS,
+      windowsHide: true,
+      windowsVerbatimArguments: verbatim,
+    })
+  } catch (cause) {
+    throw new BackendError(server, `could not be started: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    })
   }
 }
 
-// ---
+type Outbox = { readonly bytes: number; put(frame: Uint8Array | string): void }
 
-/** How long the exit may lag behind the end of stdout. */
-const EXIT_MS = 200
-const POLL_MS = 20
+/** Frames of one turn go out in one write: under load a system call for each would cost more than the relay does. */
+function createOutbox(stdin: Bun.FileSink, onbroken: () => void): Outbox {
+  let waiting: (Uint8Array | string)[] = []
+  let bytes = 0
+  let busy = false
 
-type Child = ReturnType<typeof Bun.spawn>
+  const write = (frames: readonly (Uint8Array | string)[]): number | Promise<number> => {
+    if (frames.every((frame) => typeof frame === "string")) stdin.write(`${frames.join("\n")}\n`)
+    else
+      for (const frame of frames) {
+        stdin.write(frame)
+        stdin.write("\n")
+      }
+    return stdin.flush()
+  }
+  const flush = async () => {
+    try {
+      while (waiting.length > 0) {
+        const frames = waiting
+        const size = bytes
+        waiting = []
+        const written = write(frames)
+        // A number means that the pipe has taken all; a promise, that the child has to read first.
+        if (written instanceof Promise) await written
+        bytes -= size
+      }
+      busy = false
+    } catch {
+      onbroken()
+    }
+  }
+  return {
+    get bytes() {
+      return bytes
+    },
+    put(frame) {
+      waiting.push(frame)
+      bytes += frame.length + 1
+      if (busy) return
+      busy = true
+      setImmediate(flush)
+    },
+  }
+}
 
 async function pump(stream: ReadableStream<Uint8Array>, to: (chunk: Uint8Array) => void): Promise<void> {
   try {
@@ -141,47 +182,64 @@ async function pump(stream: ReadableStream<Uint8Array>, to: (chunk: Uint8Array) 
   }
 }
 
-/** Closes stdin, then asks, then kills; resolves when no process of the group is left. */
-async function end(child: Child, windows: boolean, { clock, grace, children }: ChildDeps): Promise<void> {
-  const gone = async (ms: number): Promise<boolean> => {
-    const until = clock.now() + ms
-    await Promise.race([child.exited, new Promise<void>((resolve) => clock.after(ms, resolve))])
-    while (clock.now() < until && alive(child, windows))
-      await new Promise<void>((resolve) => clock.after(POLL_MS, resolve))
-    return !alive(child, windows)
-  }
+/** Closes stdin, asks, kills. Resolves when the child is observed dead and no process of its group is left. */
+async function end(child: Child, { clock, grace }: ChildDeps): Promise<void> {
   try {
-    await (child.stdin as { end(): unknown }).end()
+    // Not awaited: what is buffered for a child that does not read would hold it up.
+    void Promise.resolve(child.stdin.end()).catch(() => undefined)
   } catch {
     // Already broken.
   }
-  if (!(await gone(child.exitCode === null && child.signalCode === null ? grace : 0))) {
-    signalTree(child, "SIGTERM", windows)
-    if (!(await gone(grace))) {
-      signalTree(child, "SIGKILL", windows)
-      await gone(KILL_MS)
-    }
-  }
-  children.delete(child.pid)
+  await atMost(child.exited, grace, clock)
+  if (!isAlive(child)) return
+  await signalTree(child, "SIGTERM")
+  if (await gone(child, grace, clock)) return
+  await signalTree(child, "SIGKILL")
+  await child.exited
+  await gone(child, REMAINS_MS, clock)
 }
 
-const KILL_MS = 5000
+async function gone(child: Child, ms: number, clock: Clock): Promise<boolean> {
+  for (const until = clock.now() + ms; isAlive(child); await pause(POLL_MS, clock))
+    if (clock.now() >= until) return false
+  return true
+}
 
 /** Whether the child or, where there are groups, anything in its group lives. */
-function alive(child: Child, windows: boolean): boolean {
-  if (windows) return child.exitCode === null && child.signalCode === null
+function isAlive({ pid, exitCode, signalCode }: Child): boolean {
+  if (exitCode === null && signalCode === null) return true
+  if (WINDOWS) return false
   try {
-    process.kill(-child.pid, 0)
-    return true
+    process.kill(-pid, 0)
   } catch {
     return false
   }
+  return process.platform !== "linux" || hasMembers(pid)
 }
 
-function signalTree(child: Child, signal: "SIGTERM" | "SIGKILL", windows: boolean): void {
-  if (windows) {
-    // Windows has no groups to signal: taskkill ends the tree.
-    Bun.spawnSync({ cmd: ["taskkill", "/PID", String(child.pid), "/T", "/F"], stdout: "ignore", stderr: "ignore" })
+/**
+ * Whether a group holds more than the dead that nobody has reaped yet: where svc is the first process of a container,
+ * that is what remains of grandchildren, and a signal cannot tell them from the living.
+ */
+function hasMembers(group: number): boolean {
+  return readdirSync("/proc").some((name) => {
+    if (!/^[0-9]+$/.test(name)) return false
+    try {
+      // proc_pid_stat(5): pid (comm) state ppid pgrp …
+      const stat = readFileSync(`/proc/${name}/stat`, "latin1")
+      const [state, , pgrp] = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+      return pgrp === String(group) && state !== "Z" && state !== "X"
+    } catch {
+      return false
+    }
+  })
+}
+
+async function signalTree(child: Child, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
+  if (WINDOWS) {
+    // There are no signals there; taskkill ends a tree.
+    await Bun.spawn({ cmd: ["taskkill", "/PID", String(child.pid), "/T", "/F"], stdout: "ignore", stderr: "ignore" })
+      .exited
     return
   }
   try {
@@ -191,14 +249,14 @@ function signalTree(child: Child, signal: "SIGTERM" | "SIGKILL", windows: boolea
   }
 }
 
-/** The command as a path, looked up in the child's own PATH. Throws with what to do where it is not there. */
-function resolveCommand({ command, env, cwd }: StdioLaunch): string {
-  const path = env.PATH ?? env.Path ?? ""
-  const found = Bun.which(command, { PATH: path, ...(cwd === undefined ? {} : { cwd }) })
-  if (found !== null) return found
-  const hint =
-    command === "uvx" || command === "npx" || command === "docker"
-      ? `install ${command === "uvx" ? "uv" : command === "npx" ? "Node.js" : "Docker"}, or `
-      : ""
-  throw new Error(`command not found: ${command} (${hint}give its full path; PATH of the server is "${path}")`)
+const pause = (ms: number, clock: Clock) => new Promise<void>((resolve) => clock.after(ms, resolve))
+
+/** Waits for `promise`, but not longer than `ms`. */
+async function atMost(promise: Promise<unknown>, ms: number, clock: Clock): Promise<void> {
+  let cancel: () => void = () => undefined
+  const late = new Promise<void>((resolve) => {
+    cancel = clock.after(ms, resolve)
+  })
+  await Promise.race([promise, late])
+  cancel()
 }

@@ -2,6 +2,7 @@
  * A link carries frames to one backend and back: a child's pipes, or a remote URL. It knows nothing of MCP but what its
  * transport needs (method and name for headers, the id to say which request failed).
  */
+import { BackendError } from "../lib/errors.ts"
 import type { Exit } from "./supervision.ts"
 
 /** Why a link ended without being asked to. `exit` is present where a process ended. */
@@ -52,5 +53,16 @@ export class UnauthorizedError extends Error {
     options?: ErrorOptions,
   ) {
     super(message, options)
+  }
+}
+
+/** The link was lost before the connection was ready. */
+export class LostError extends BackendError {
+  constructor(
+    server: string,
+    readonly loss: Loss,
+    options?: ErrorOptions,
+  ) {
+    super(server, loss.reason, options)
   }
 }

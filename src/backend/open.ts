@@ -11,7 +11,7 @@ import type { Log } from "../lib/log.ts"
 import type { Ids } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
 import { type Caller, Connection } from "./connection.ts"
-import { type Link, type LinkEvents, type Loss, UnauthorizedError } from "./link.ts"
+import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } from "./link.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
 import { type Credentials, openSse, openStreamable, type RemoteDeps } from "./remote.ts"
@@ -23,7 +23,7 @@ export type OpenHooks = ListerHooks & {
 }
 
 export type OpenDeps = {
-  openChild(launch: StdioLaunch, events: LinkEvents): Link | Promise<Link>
+  openChild(launch: StdioLaunch, events: LinkEvents, spec: Spec): Link | Promise<Link>
   readonly fetch: RemoteDeps["fetch"]
   credentials(spec: Spec, launch: RemoteLaunch): Credentials | undefined
   readonly ids: Ids
@@ -80,7 +80,7 @@ export async function openConnection(spec: Spec, hooks: OpenHooks, deps: OpenDep
 // ---
 
 /** The process ended before it answered the question of its era. */
-class ProbeExit extends BackendError {}
+class ProbeExit extends LostError {}
 
 const PROBE_MS = 5000
 
@@ -168,8 +168,8 @@ async function openOnce(
     live?.end()
     connection.end({ reason: "could not be opened" })
     await link.close()
-    if (probing && lost?.exit !== undefined) throw new ProbeExit(spec.name, lost.reason, { cause: error })
-    throw error
+    if (lost?.exit === undefined) throw error
+    throw new (probing ? ProbeExit : LostError)(spec.name, lost, { cause: error })
   } finally {
     signal.removeEventListener("abort", abort)
   }
@@ -182,7 +182,7 @@ async function openLink(
   deps: OpenDeps,
 ): Promise<Link> {
   const { launch } = spec
-  if (launch.transport === "stdio") return deps.openChild(launch, events)
+  if (launch.transport === "stdio") return deps.openChild(launch, events, spec)
   const { fetch, clock, ids, limit } = deps
   const remote: RemoteDeps = { fetch, clock, ids, limit, credentials: deps.credentials(spec, launch) }
   return transport === "sse" ? openSse(launch, events, remote) : openStreamable(launch, events, remote)

@@ -8,10 +8,15 @@
  *                       ▼                 ▼    │
  *                       └───▶ waiting ─due─▶ recovering ─lost─▶ waiting | crashed
  *
+ *   Lost is failed to open, exited, or gone silent. With the policy `never`: lost ─▶ failed. With the budget of
+ *   `supervised` spent: lost ─▶ crashed. `reconnect` has no budget. From anywhere: stop ─▶ stopped, restart ─▶ recovering
+ *   with a fresh budget. A refusal (401) ─▶ unauthorized, where only an order helps.
+ *
  *  1. Everything that changes a state is in this file; it has no clock, no timer and no I/O. Time arrives in events.
  *  2. Reports and timers carry the epoch they answer; the stale ones are dropped in one place, and no other code checks.
  *  3. Total: every state answers every event, and "nothing happens" is an answer.
- *  4. At most one process and one timer; what is published is published exactly while connected.
+ *  4. At most one process and one timer; what is published is published exactly while connected. `close` comes before the
+ *     next `open`, and the driver does not begin the one before the other is done.
  *
  * spec: Supervised backend.
  */

@@ -4,7 +4,9 @@ import type { CommandDef } from "citty"
 import { Agent } from "../agent/agent.ts"
 import { HEALTH_LEVELS, type ProcessFacts } from "../agent/health.ts"
 import { createReload } from "../agent/reload.ts"
-import { killGroup, openChild } from "../backend/child.ts"
+import { openChild } from "../backend/child.ts"
+import { createCapture, lines } from "../backend/stderr.ts"
+import { createWarden } from "../backend/warden.ts"
 import { pathsOf } from "../config/paths.ts"
 import { jsonSchema } from "../config/schema.ts"
 import type { Plan, Spec } from "../config/spec.ts"
@@ -76,11 +78,12 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
     throw usage(
       `listening on ${hostname} lets others in without authentication; add --allow-unauthenticated if that is meant`,
     )
+  const mask = (text: string) => text
   const log = openLog({
     level: option.choice("log-level", LOG_LEVELS, "info"),
     format: option.choice("log-format", ["text", "json"], "text"),
     clock,
-    mask: (text) => text,
+    mask,
     write: (line) => void process.stderr.write(line),
   })
   const onbug = (error: unknown) => log.error(`internal error: ${error instanceof Error ? error.stack : String(error)}`)
@@ -89,11 +92,8 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
 
   const startedAt = clock.now()
   const random = () => crypto.randomUUID().replaceAll("-", "")
-  // Whatever ends the process, no child is left: those that ignore the end of their stdin are killed with their group.
-  const children = new Set<number>()
-  process.on("exit", () => {
-    for (const pid of children) killGroup(pid)
-  })
+  const warden = createWarden((reason) => log.warn(`servers may outlive svc if it is killed: ${reason}`))
+  process.on("exit", () => warden.close())
   const agent = new Agent({
     clock,
     log,
@@ -105,8 +105,19 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
     credentials: () => undefined,
     // A call may be silent for as long as its own timeout says.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
-    openChild: (launch, events) =>
-      openChild(launch, events, { clock, limit, grace: STOP_GRACE_MS, children, onstderr: () => undefined }),
+    openChild(launch, events, { name: server }) {
+      const capture = (level: "info" | "warn", source: string) =>
+        createCapture({ clock, redact: mask, emit: (line) => log[level](`${source}: ${line}`, { server }) })
+      return openChild(launch, events, {
+        server,
+        clock,
+        limit,
+        grace: STOP_GRACE_MS,
+        warden,
+        onstderr: capture("info", "stderr"),
+        onnoise: lines(capture("warn", "stdout, not a message")),
+      })
+    },
   })
   const sessions = new Sessions(
     clock,

@@ -1,0 +1,73 @@
+/**
+ * What to start for a launch: the command as a path, found in the child's own PATH, and on Windows the interpreter of the
+ * shims that npx, uvx and their like are there.
+ */
+import type { StdioLaunch } from "../config/spec.ts"
+import { BackendError } from "../lib/errors.ts"
+
+/** The machine, as far as finding a command goes. */
+export type Lookup = {
+  readonly windows: boolean
+  /** The path of an executable, or null. */
+  which(command: string, options: { PATH: string; cwd?: string }): string | null
+}
+
+export type Resolved = {
+  readonly cmd: readonly string[]
+  /** Windows: the arguments are quoted already. */
+  readonly verbatim: boolean
+}
+
+/** Throws with what to do where the command is not there. `server` is whom the error names. */
+export function resolveCommand(launch: StdioLaunch, server: string, { windows, which }: Lookup): Resolved {
+  const { command, args, env, cwd } = launch
+  const path = pathOf(env, windows)
+  const found = which(command, { PATH: path, ...(cwd === undefined ? {} : { cwd }) })
+  if (found === null) throw new BackendError(server, notFound(command, path))
+  if (windows && /\.(cmd|bat)$/i.test(found)) {
+    // A shim hands its arguments (`%*`) through cmd once more; its own path is read once.
+    const line = [caret(quoted(found)), ...args.map((argument) => caret(caret(quoted(argument))))].join(" ")
+    return { cmd: [env.ComSpec ?? env.COMSPEC ?? "cmd.exe", "/d", "/s", "/c", `"${line}"`], verbatim: true }
+  }
+  if (windows && /\.ps1$/i.test(found))
+    return {
+      cmd: ["powershell.exe", "-NoProfile", "-ExecutionPolicy", "Bypass", "-File", found, ...args],
+      verbatim: false,
+    }
+  return { cmd: [found, ...args], verbatim: false }
+}
+
+// ---
+
+/** What brings a well-known launcher. */
+const BRINGS: Readonly<Record<string, string>> = {
+  npx: "Node.js",
+  npm: "Node.js",
+  node: "Node.js",
+  uvx: "uv",
+  uv: "uv",
+  python: "Python",
+  python3: "Python",
+  docker: "Docker",
+  bunx: "Bun",
+  deno: "Deno",
+}
+
+function notFound(command: string, path: string): string {
+  if (/\s/.test(command)) return `command not found: "${command}" (put what follows the command into "args")`
+  const brings = BRINGS[command]
+  const install = brings === undefined ? "" : `install ${brings}, or `
+  return `command not found: ${command} (${install}give its full path; the server's PATH is "${path}")`
+}
+
+function pathOf(env: Readonly<Record<string, string>>, windows: boolean): string {
+  if (!windows) return env.PATH ?? ""
+  // Variables have no case there.
+  return Object.entries(env).find(([name]) => name.toUpperCase() === "PATH")?.[1] ?? ""
+}
+
+/** As the C runtime of Windows reads it back: backslashes count only before a quote. */
+const quoted = (argument: string): string => `"${argument.replace(/(\\*)"/g, '$1$1\\"').replace(/(\\+)$/, "$1$1")}"`
+
+/** Takes their meaning from the characters that cmd gives one to. */
+const caret = (text: string): string => text.replace(/[()[\]%!^"`<>&|;, *?]/g, "^$&")

@@ -1,0 +1,321 @@
+import { expect, test } from "bun:test"
+import { Backend } from "../../src/backend/backend.ts"
+import { PeerError } from "../../src/backend/connection.ts"
+import { type Loss, LostError, UnauthorizedError } from "../../src/backend/link.ts"
+import type { Open } from "../../src/backend/open.ts"
+import { WORDS } from "../../src/backend/supervision.ts"
+import type { Listing } from "../../src/catalog/listing.ts"
+import type { RestartPolicy, Spec } from "../../src/config/spec.ts"
+import { type ManualClock, manualClock, settle } from "../clock.ts"
+
+/** One attempt to open, as the test answers it. */
+type Attempt = {
+  readonly signal: AbortSignal
+  opens(): Connected
+  fails(error: Error): void
+}
+type Connected = {
+  lose(loss: Loss): void
+  /** Lets `close` finish; it does at once unless `holdClose` is set. */
+  readonly closing: boolean
+  closed(): void
+  answers: "yes" | "no" | "error"
+  idleSince: number
+}
+
+const LISTING: Listing = {
+  era: "2025",
+  protocolVersion: "2025-11-25",
+  serverInfo: {},
+  capabilities: {},
+  instructions: undefined,
+  tools: [],
+  prompts: [],
+  resources: [],
+  resourceTemplates: [],
+}
+
+function specOf(restart: Partial<RestartPolicy> = {}): Spec {
+  return {
+    id: "web",
+    name: "web",
+    slug: "web",
+    launch: { transport: "stdio", command: "x", args: [], cwd: undefined, env: {}, stderr: "pipe", mode: "auto" },
+    tuning: {
+      tags: [],
+      disabledTools: [],
+      toolDescriptionOverrides: {},
+      connectionTimeout: 10_000,
+      requestTimeout: 60_000,
+      restart: { kind: "supervised", limit: 5, delay: 1000, ...restart },
+      isolation: "shared",
+    },
+    secrets: [],
+  }
+}
+
+function bench(spec = specOf(), options: { holdClose?: boolean; onchange?: () => void } = {}) {
+  const clock: ManualClock = manualClock()
+  const attempts: Attempt[] = []
+  const notes: string[] = []
+  const seen: string[] = []
+  const living = new Set<object>()
+  const backend = new Backend(spec, {
+    clock,
+    open: (_, __, signal) =>
+      new Promise<Open>((resolve, reject) => {
+        expect(living.size).toBe(0)
+        signal.addEventListener("abort", () => reject(new Error("given up")))
+        attempts.push({
+          signal,
+          fails: reject,
+          opens() {
+            const { open, control } = connect(clock, living, options.holdClose === true)
+            resolve(open)
+            return control
+          },
+        })
+      }),
+    onchange(changed) {
+      seen.push(changed.state.kind)
+      options.onchange?.()
+    },
+    onnote: (_, message) => notes.push(message),
+  })
+  const last = (): Attempt => attempts.at(-1) as Attempt
+  return { backend, clock, attempts, notes, seen, last }
+}
+
+function connect(clock: ManualClock, living: Set<object>, hold: boolean): { open: Open; control: Connected } {
+  let lose: (loss: Loss) => void = () => undefined
+  let finish: () => void = () => undefined
+  const me = {}
+  living.add(me)
+  const state = { closing: false, answers: "yes" as Connected["answers"], idleSince: clock.now() }
+  const dead = new Promise<void>((resolve) => {
+    finish = () => {
+      living.delete(me)
+      resolve()
+    }
+  })
+  const control: Connected = Object.assign(state, { lose: (loss: Loss) => lose(loss), closed: () => finish() })
+  const open = {
+    listing: LISTING,
+    pid: 4242,
+    closed: new Promise<Loss>((resolve) => {
+      lose = resolve
+    }),
+    close() {
+      state.closing = true
+      if (!hold) finish()
+      return dead
+    },
+    ping: async () => {
+      if (control.answers === "no") throw new Error("did not answer ping within 10000 ms")
+      if (control.answers === "error") throw new PeerError(-32601, "Method not found")
+    },
+    idleSince: () => control.idleSince,
+    // The driver hands the connection on and does not look into it.
+  } as unknown as Open
+  return { open, control }
+}
+
+test("connected means that a listing is published", async () => {
+  const { backend, last, seen } = bench()
+  backend.start()
+  await settle()
+  expect(backend.published).toBeUndefined()
+  last().opens()
+  await settle()
+  expect(backend.published?.listing).toBe(LISTING)
+  expect(backend.state).toMatchObject({ kind: "connected", pid: 4242 })
+  expect(seen).toEqual(["starting", "connected"])
+})
+
+test("a replacement is not opened before the old process is observed dead", async () => {
+  const { backend, clock, attempts, last } = bench(specOf(), { holdClose: true })
+  backend.start()
+  await settle()
+  const first = last().opens()
+  await settle()
+  first.lose({ reason: "exited with code 1", exit: { code: 1, signal: null, at: 7 } })
+  await clock.pass(60_000)
+  expect(backend.published).toBeUndefined()
+  expect(backend.state.kind).toBe("recovering")
+  expect(attempts).toHaveLength(1)
+  first.closed()
+  await settle()
+  expect(attempts).toHaveLength(2)
+  expect(backend.facts).toMatchObject({ lastExit: { code: 1 }, lastError: "exited with code 1", restartCount: 1 })
+})
+
+test("six failures in a row are a crash loop after 1, 2, 4, 8 and 16 seconds", async () => {
+  const { backend, clock, attempts, last } = bench()
+  backend.start()
+  await settle()
+  for (const seconds of [1, 2, 4, 8, 16]) {
+    const before = attempts.length
+    last().fails(new LostError("web", { reason: "exited with code 3", exit: { code: 3, signal: null, at: 1 } }))
+    await clock.pass(seconds * 1000 - 1)
+    expect(attempts).toHaveLength(before)
+    await clock.pass(1)
+    expect(attempts).toHaveLength(before + 1)
+  }
+  last().fails(new Error("no"))
+  await clock.pass(3_600_000)
+  expect(backend.state.kind).toBe("crashed")
+  expect(WORDS[backend.state.kind].holdsReady).toBe(true)
+  expect(attempts).toHaveLength(6)
+  expect(backend.facts.lastExit).toMatchObject({ code: 3 })
+  expect(clock.timers).toBe(0)
+})
+
+test("five stable minutes refill the budget", async () => {
+  const { backend, clock, last } = bench()
+  backend.start()
+  await settle()
+  last().fails(new Error("no"))
+  await clock.pass(1000)
+  const connected = last().opens()
+  await clock.pass(5 * 60_000 - 1)
+  expect(backend.state).toMatchObject({ attempt: 1 })
+  await clock.pass(1)
+  expect(backend.state).toMatchObject({ kind: "connected", attempt: 0 })
+  connected.lose({ reason: "gone" })
+  await settle()
+  expect(backend.state).toMatchObject({ kind: "waiting", attempt: 1 })
+})
+
+test("an attempt that takes longer than connectionTimeout is given up and counts as lost", async () => {
+  const { backend, clock, last } = bench()
+  backend.start()
+  await clock.pass(10_000)
+  expect(last().signal.aborted).toBe(true)
+  expect(backend.state).toMatchObject({ kind: "waiting", attempt: 1 })
+  expect(backend.facts.lastError).toBe("did not connect within 10000 ms")
+})
+
+test("an attempt that never ends does not hold up its replacement for good", async () => {
+  const clock = manualClock()
+  let attempts = 0
+  const backend = new Backend(specOf(), {
+    clock,
+    open: () => {
+      attempts++
+      return new Promise<Open>(() => undefined)
+    },
+    onchange() {},
+    onnote() {},
+  })
+  backend.start()
+  await clock.pass(40_000)
+  expect(attempts).toBe(2)
+})
+
+test("stop cuts into an attempt and leaves no timer", async () => {
+  const { backend, clock, last } = bench()
+  backend.start()
+  await settle()
+  await backend.stop()
+  expect(last().signal.aborted).toBe(true)
+  expect(backend.state.kind).toBe("stopped")
+  expect(backend.published).toBeUndefined()
+  expect(clock.timers).toBe(0)
+})
+
+test("an operator's restart during a wait happens at once", async () => {
+  const { backend, last, attempts } = bench()
+  backend.start()
+  await settle()
+  last().fails(new Error("no"))
+  await settle()
+  backend.restart()
+  await settle()
+  expect(attempts).toHaveLength(2)
+  expect(backend.state).toMatchObject({ kind: "recovering", attempt: 0 })
+})
+
+test("two pings in a row without an answer replace an idle backend; one does not", async () => {
+  const { backend, clock, last } = bench()
+  backend.start()
+  await settle()
+  const connected = last().opens()
+  await settle()
+  connected.answers = "no"
+  await clock.pass(30_000)
+  expect(backend.facts.responsive).toBe(false)
+  connected.answers = "yes"
+  await clock.pass(30_000)
+  expect(backend.facts.responsive).toBe(true)
+  connected.answers = "no"
+  await clock.pass(60_000)
+  expect(connected.closing).toBe(true)
+  expect(backend.facts.lastError).toBe("stopped answering pings")
+})
+
+test("an error is an answer to a ping, and a busy backend is not asked", async () => {
+  const { backend, clock, last } = bench()
+  backend.start()
+  await settle()
+  const connected = last().opens()
+  await settle()
+  connected.answers = "error"
+  await clock.pass(300_000)
+  expect(backend.state.kind).toBe("connected")
+  connected.answers = "no"
+  connected.idleSince = Number.POSITIVE_INFINITY
+  await clock.pass(300_000)
+  expect(backend.facts.responsive).toBe(true)
+})
+
+test("an unsupervised backend that stops answering is shown so and not replaced", async () => {
+  const { backend, clock, last, attempts } = bench(specOf({ kind: "never" }))
+  backend.start()
+  await settle()
+  const connected = last().opens()
+  await settle()
+  connected.answers = "no"
+  await clock.pass(300_000)
+  expect(backend.state.kind).toBe("connected")
+  expect(backend.facts.responsive).toBe(false)
+  connected.lose({ reason: "gone" })
+  await clock.pass(300_000)
+  expect(backend.state.kind).toBe("failed")
+  expect(attempts).toHaveLength(1)
+})
+
+test("a refusal says where to go, at the start and in mid-life", async () => {
+  const refusal = new UnauthorizedError("answered 401", "https://idp.example/authorize")
+  const first = bench(specOf({ kind: "reconnect" }))
+  first.backend.start()
+  await settle()
+  first.last().fails(refusal)
+  await first.clock.pass(300_000)
+  expect(first.backend.state.kind).toBe("unauthorized")
+  expect(first.backend.facts.authorizationUrl).toBe("https://idp.example/authorize")
+  expect(first.attempts).toHaveLength(1)
+
+  const second = bench(specOf({ kind: "reconnect" }))
+  second.backend.start()
+  await settle()
+  second.last().opens()
+  await settle()
+  second.backend.refused(refusal)
+  await settle()
+  expect(second.backend.state.kind).toBe("unauthorized")
+  expect(second.backend.published).toBeUndefined()
+})
+
+test("an observer that throws stops nothing", async () => {
+  const { backend, last, notes } = bench(specOf(), {
+    onchange: () => {
+      throw new Error("of its own")
+    },
+  })
+  backend.start()
+  await settle()
+  last().opens()
+  await settle()
+  expect(backend.state.kind).toBe("connected")
+  expect(notes).toContain("an observer failed: of its own")
+})

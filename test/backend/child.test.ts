@@ -1,0 +1,196 @@
+/** Real processes. Whatever a test starts is ended by the end of the file. */
+import { afterEach, expect, test } from "bun:test"
+import { join } from "node:path"
+import { type ChildDeps, openChild } from "../../src/backend/child.ts"
+import type { Link, Loss } from "../../src/backend/link.ts"
+import { createWarden } from "../../src/backend/warden.ts"
+import type { StdioLaunch } from "../../src/config/spec.ts"
+import { systemClock } from "../../src/lib/clock.ts"
+import { isAlive, until } from "../process.ts"
+
+const DYING = join(import.meta.dir, "../fixtures/dying.ts")
+const OUT = { number: undefined, method: undefined }
+const text = (bytes: Uint8Array) => Buffer.from(bytes).toString("utf8")
+const warden = createWarden(() => undefined)
+const opened: Link[] = []
+
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((link) => link.close()))
+})
+
+function launchOf(command: string, args: readonly string[], more: Partial<StdioLaunch> = {}): StdioLaunch {
+  const env = { PATH: process.env.PATH ?? "" }
+  return { transport: "stdio", command, args, cwd: undefined, env, stderr: "pipe", mode: "auto", ...more }
+}
+
+function start(launch: StdioLaunch, more: Partial<ChildDeps> = {}) {
+  const frames: string[] = []
+  const noise: string[] = []
+  const losses: Loss[] = []
+  const failures: number[] = []
+  let stderr = ""
+  let lose: (loss: Loss) => void = () => undefined
+  const lost = new Promise<Loss>((resolve) => {
+    lose = resolve
+  })
+  const link = openChild(
+    launch,
+    {
+      onframe: (frame) => frames.push(text(frame)),
+      onclose(loss) {
+        losses.push(loss)
+        lose(loss)
+      },
+      onfail: (number) => failures.push(number),
+    },
+    {
+      server: "web",
+      clock: systemClock,
+      limit: 1 << 20,
+      grace: 150,
+      warden,
+      onstderr(chunk) {
+        if (chunk !== undefined) stderr += text(chunk)
+      },
+      onnoise: (line) => noise.push(text(line)),
+      ...more,
+    },
+  )
+  opened.push(link)
+  return { link, frames, noise, losses, lost, failures, stderr: () => stderr }
+}
+
+const dying = (...args: string[]) => start(launchOf(process.execPath, [DYING, ...args]))
+const call = (id: number) => `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"echo"}}`
+const shell = (script: string, more?: Partial<ChildDeps>, launch?: Partial<StdioLaunch>) =>
+  start(launchOf("sh", ["-c", script], launch), more)
+
+test("frames go out and come back, many in one turn and in order", async () => {
+  const { link, frames } = start(launchOf("cat", []))
+  const sent = Array.from({ length: 5000 }, (_, n) => `{"n":${n},"text":"zażółć"}`)
+  for (const frame of sent) link.send(frame, OUT)
+  link.send(new TextEncoder().encode('{"bytes":true}'), OUT)
+  await until(() => frames.length === sent.length + 1)
+  expect(frames).toEqual([...sent, '{"bytes":true}'])
+  expect(link.buffered).toBe(0)
+})
+
+test("line breaks of any kind end a frame, and what is no frame is noise", async () => {
+  const { frames, noise, lost } = shell(String.raw`printf '{"a":1}\r\n\n[1]\nready!\n{"b":2}\n'; exit 5`)
+  expect(await lost).toMatchObject({ reason: "exited with code 5", exit: { code: 5, signal: null } })
+  expect(frames).toEqual(['{"a":1}', "[1]", '{"b":2}'])
+  expect(noise).toEqual(["ready!"])
+})
+
+test("the child's environment is the launch's and nothing else", async () => {
+  const { stderr, lost } = shell("env >&2", {}, { env: { PATH: process.env.PATH ?? "", ONLY: "this" } })
+  await lost
+  const names = stderr()
+    .split("\n")
+    .map((line) => line.split("=")[0])
+  // The shell itself adds the last three.
+  expect(names.filter((name) => !["PWD", "_", "SHLVL", ""].includes(name ?? "")).sort()).toEqual(["ONLY", "PATH"])
+})
+
+test("a command that is not there is named, with what brings it", () => {
+  expect(() => start(launchOf("npx", ["x"], { env: { PATH: "/nowhere" } }))).toThrow(
+    'web: command not found: npx (install Node.js, or give its full path; the server\'s PATH is "/nowhere")',
+  )
+})
+
+test("a working directory that is not there is named", () => {
+  expect(() => shell("true", {}, { cwd: "/no/such/place" })).toThrow("working directory does not exist: /no/such/place")
+})
+
+test("a child that dies at once is lost once, with its code and its last words", async () => {
+  const { lost, losses, stderr } = dying("at-start")
+  expect((await lost).exit).toMatchObject({ code: 3 })
+  await until(() => stderr() === "cannot go on\n")
+  expect(losses).toHaveLength(1)
+})
+
+test("answers given before an exit arrive before the loss", async () => {
+  const { link, frames, lost } = dying("after", "2")
+  for (const id of [1, 2, 3]) link.send(call(id), OUT)
+  expect(await lost).toMatchObject({ reason: "exited with code 4" })
+  expect(frames).toHaveLength(2)
+})
+
+test("a child that is killed says by which signal", async () => {
+  const { link, lost } = dying("sigkill")
+  link.send(call(1), OUT)
+  expect(await lost).toMatchObject({ reason: "was ended by SIGKILL", exit: { code: null, signal: "SIGKILL" } })
+})
+
+test("a child that closes its stdout and lives on is lost, and ends when it is closed", async () => {
+  const { link, lost } = dying("close-stdout")
+  link.send(call(1), OUT)
+  expect(await lost).toEqual({ reason: "closed its stdout" })
+  await link.close()
+  expect(isAlive(link.pid ?? 0)).toBe(false)
+})
+
+test("a child that closes its stdin and lives on is lost", async () => {
+  const { link, lost } = shell("exec 0<&-; echo '{}'; exec sleep 60")
+  link.send("{}", OUT)
+  const timer = setInterval(() => link.send("{}", OUT), 20)
+  expect(await lost).toEqual({ reason: "closed its stdin" })
+  clearInterval(timer)
+})
+
+test("close ends a child that ignores the end of stdin and SIGTERM", async () => {
+  const { link, frames, losses } = dying("stubborn")
+  link.send(call(1), OUT)
+  await until(() => frames.length === 1)
+  await link.close()
+  expect(isAlive(link.pid ?? 0)).toBe(false)
+  expect(losses).toEqual([])
+})
+
+test("a group is ended whole, also when its leader has gone and a grandchild holds stdout and ignores SIGTERM", async () => {
+  const { link, lost, frames } = shell(
+    `sh -c 'trap "" TERM; echo "{\\"pid\\":$$}"; while :; do sleep 1; done' & read line; exit 0`,
+  )
+  await until(() => frames.length === 1)
+  const { pid } = JSON.parse(frames[0] ?? "") as { pid: number }
+  link.send("{}", OUT)
+  expect(await lost).toMatchObject({ reason: "exited with code 0" })
+  expect(isAlive(pid)).toBe(true)
+  await link.close()
+  await until(() => !isAlive(pid))
+})
+
+test("a child that does not read holds its frames, and is told of when too many wait", async () => {
+  const { link, failures } = shell("exec sleep 60", { limit: 200_000 })
+  link.send(`{"x":"${"y".repeat(300_000)}"}`, { number: 1, method: "tools/call" })
+  expect(link.buffered).toBeGreaterThan(200_000)
+  link.send("{}", { number: 2, method: "tools/call" })
+  expect(failures).toEqual([2])
+  await link.close()
+  expect(isAlive(link.pid ?? 0)).toBe(false)
+})
+
+test("a line over the limit loses the child", async () => {
+  const { lost } = shell(`head -c 3000000 /dev/zero; exec sleep 60`)
+  expect(await lost).toEqual({ reason: "wrote a line of more than 1048576 bytes" })
+})
+
+test("stderr goes where the launch says", async () => {
+  const ignored = shell("echo no >&2", {}, { stderr: "ignore" })
+  const overlapped = shell("echo yes >&2", {}, { stderr: "overlapped" })
+  await Promise.all([ignored.lost, overlapped.lost])
+  await until(() => overlapped.stderr() === "yes\n")
+  expect(ignored.stderr()).toBe("")
+})
+
+test("what a child starts and lets go ends with it", async () => {
+  const { link, frames, lost } = dying("fork")
+  link.send('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"child"}}', OUT)
+  await until(() => frames.length === 1)
+  const pid = Number(JSON.parse(frames[0] ?? "").result.content[0].text)
+  expect(isAlive(pid)).toBe(true)
+  link.send(call(2), OUT)
+  await lost
+  await link.close()
+  expect(isAlive(pid)).toBe(false)
+})

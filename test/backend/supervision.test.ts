@@ -1,0 +1,220 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import {
+  delayBefore,
+  type Effect,
+  type Event,
+  INITIAL,
+  STABLE_MS,
+  type State,
+  step,
+  WORDS,
+} from "../../src/backend/supervision.ts"
+import type { RestartPolicy } from "../../src/config/spec.ts"
+
+const SUPERVISED: RestartPolicy = { kind: "supervised", limit: 5, delay: 1000 }
+const UNSUPERVISED: RestartPolicy = { kind: "never", limit: 5, delay: 1000 }
+const RECONNECT: RestartPolicy = { kind: "reconnect", limit: 5, delay: 1000 }
+
+type Report = "opened" | "lost" | "unauthorized" | "due" | "stable"
+type Word = "start" | "stop" | "restart" | Report
+
+function eventOf(word: Word, epoch: number, now: number): Event {
+  switch (word) {
+    case "start":
+    case "stop":
+    case "restart":
+      return { kind: word, now }
+    case "opened":
+      return { kind: word, epoch, now, pid: 100 + epoch }
+    default:
+      return { kind: word, epoch, now }
+  }
+}
+
+/** Runs words in the current epoch, one millisecond apart; gives the last state and the effects of the last word. */
+function run(policy: RestartPolicy, ...words: Word[]): readonly [State, readonly Effect[]] {
+  let state = INITIAL
+  let effects: readonly Effect[] = []
+  words.forEach((word, now) => {
+    ;[state, effects] = step(state, eventOf(word, state.epoch, now), policy)
+  })
+  return [state, effects]
+}
+
+const cycle: readonly Word[] = ["lost", "due"]
+const cycles = (count: number): Word[] => Array.from({ length: count }, () => cycle).flat()
+
+describe("a supervised backend", () => {
+  test("that exits is withdrawn at once and waits for its replacement", () => {
+    const [state, effects] = run(SUPERVISED, "start", "opened", "lost")
+    expect(state).toEqual({ kind: "waiting", epoch: 1, attempt: 1, retryAt: 1002 })
+    expect(effects).toEqual([
+      { kind: "withdraw" },
+      { kind: "close" },
+      { kind: "wait", event: "due", epoch: 1, ms: 1000 },
+    ])
+    expect(WORDS[state.kind].aggregate).toBe("restarting")
+  })
+
+  test("is published again when its replacement is initialized", () => {
+    const [state, effects] = run(SUPERVISED, "start", "opened", "lost", "due", "opened")
+    expect(state).toEqual({ kind: "connected", epoch: 2, since: 4, pid: 102, attempt: 1 })
+    expect(effects).toEqual([{ kind: "publish" }, { kind: "wait", event: "stable", epoch: 2, ms: STABLE_MS }])
+  })
+
+  test("is in a crash loop after as many attempts as its limit, and stays so", () => {
+    const spent: Word[] = ["start", "opened", ...cycles(5), "lost"]
+    const [state] = run(SUPERVISED, ...spent)
+    expect(state).toMatchObject({ kind: "crashed", attempt: 5 })
+    for (const word of ["start", "lost", "due", "stable", "opened"] as const)
+      expect(run(SUPERVISED, ...spent, word)).toEqual([state, []])
+    expect(run(SUPERVISED, ...spent, "restart")[0]).toMatchObject({ kind: "recovering", attempt: 0 })
+    expect(run(SUPERVISED, ...spent, "stop")[0]).toMatchObject({ kind: "stopped" })
+  })
+
+  test("refills its budget when a replacement has been stable for five minutes", () => {
+    const [state] = run(SUPERVISED, "start", "opened", ...cycles(3), "opened", "stable")
+    expect(state).toMatchObject({ kind: "connected", attempt: 0 })
+  })
+
+  test("does not refill its budget with a replacement that dies young", () => {
+    const young: Word[] = ["lost", "due", "opened"]
+    const [state] = run(SUPERVISED, "start", "opened", ...Array.from({ length: 5 }, () => young).flat(), "lost")
+    expect(state.kind).toBe("crashed")
+  })
+
+  test("is restarted at once by an operator, with a fresh budget, also while it waits", () => {
+    const [state, effects] = run(SUPERVISED, "start", "opened", ...cycles(3), "lost", "restart")
+    expect(state).toMatchObject({ kind: "recovering", attempt: 0 })
+    expect(effects.map(({ kind }) => kind)).toEqual(["unwait", "open"])
+  })
+
+  test("closes what runs before an operator's restart opens the next", () => {
+    const [, effects] = run(SUPERVISED, "start", "opened", "restart")
+    expect(effects.map(({ kind }) => kind)).toEqual(["withdraw", "close", "open"])
+  })
+
+  test("retries a first start that fails", () => {
+    expect(run(SUPERVISED, "start", "lost")[0]).toMatchObject({ kind: "waiting", attempt: 1 })
+  })
+
+  test("restarts without end when its limit is 0", () => {
+    const [state] = run({ ...SUPERVISED, limit: 0 }, "start", "opened", ...cycles(100), "lost")
+    expect(state).toMatchObject({ kind: "waiting", attempt: 101 })
+  })
+})
+
+test("the delay before attempt n is the first times 1, 2, 4, 8, and 16 from then on", () => {
+  expect([1, 2, 3, 4, 5, 6, 50].map((n) => delayBefore(n, 1000))).toEqual([
+    1000, 2000, 4000, 8000, 16_000, 16_000, 16_000,
+  ])
+})
+
+test("an unsupervised backend that is lost has failed until an order comes", () => {
+  const [state, effects] = run(UNSUPERVISED, "start", "opened", "lost")
+  expect(state).toEqual({ kind: "failed", epoch: 1, at: 2 })
+  expect(effects).toEqual([{ kind: "withdraw" }, { kind: "close" }])
+  expect(run(UNSUPERVISED, "start", "lost", "restart")[0].kind).toBe("recovering")
+})
+
+test("a remote backend reconnects without a limit", () => {
+  expect(run(RECONNECT, "start", ...cycles(40), "lost")[0]).toMatchObject({ kind: "waiting", attempt: 41 })
+})
+
+test("a refusal waits for a person", () => {
+  for (const words of [
+    ["start", "unauthorized"],
+    ["start", "opened", "unauthorized"],
+  ] as Word[][]) {
+    const [state] = run(SUPERVISED, ...words)
+    expect(state.kind).toBe("unauthorized")
+    expect(WORDS[state.kind].status).toBe("awaiting_oauth")
+  }
+})
+
+test("each state has its words", () => {
+  expect(WORDS).toEqual({
+    stopped: { status: "disconnected", aggregate: "stopped", holdsReady: false },
+    starting: { status: "disconnected", aggregate: "stopped", holdsReady: false },
+    connected: { status: "connected", aggregate: "connected", holdsReady: false },
+    waiting: { status: "disconnected", aggregate: "restarting", holdsReady: true },
+    recovering: { status: "disconnected", aggregate: "restarting", holdsReady: true },
+    crashed: { status: "error", aggregate: "crashLoop", holdsReady: true },
+    failed: { status: "error", aggregate: undefined, holdsReady: false },
+    unauthorized: { status: "awaiting_oauth", aggregate: "stopped", holdsReady: false },
+  })
+})
+
+test("any walk keeps one process, one timer, and published exactly while connected", () => {
+  const word = fc.constantFrom<Word>("start", "stop", "restart", "opened", "lost", "unauthorized", "due", "stable")
+  // Mostly of this epoch, so that walks get somewhere; sometimes stale, or of an epoch that is not yet.
+  const lag = fc.oneof(
+    { weight: 6, arbitrary: fc.constant(0) },
+    { weight: 1, arbitrary: fc.integer({ min: -3, max: 2 }) },
+  )
+  const policy = fc.record({
+    kind: fc.constantFrom("never" as const, "supervised" as const, "reconnect" as const),
+    limit: fc.nat(4),
+    delay: fc.nat(5000),
+  })
+  fc.assert(
+    fc.property(fc.array(fc.tuple(word, lag, policy), { maxLength: 60, size: "large" }), policy, (walk, first) => {
+      let state: State = INITIAL
+      let current = first
+      let processes = 0
+      let published = false
+      let timer: "due" | "stable" | undefined
+      walk.forEach(([kind, behind, other], now) => {
+        if (now % 17 === 16) current = other
+        const before = Object.freeze(structuredClone(state))
+        const event = Object.freeze(eventOf(kind, state.epoch + behind, now))
+        // A timer of this epoch that nobody set cannot fire.
+        if ((kind === "due" || kind === "stable") && behind === 0) {
+          if (timer !== kind) return
+          timer = undefined
+        }
+        const [next, effects] = step(before, event, current)
+        if ("epoch" in event && event.epoch !== before.epoch) expect([next, effects]).toEqual([before, []])
+        for (const effect of effects)
+          switch (effect.kind) {
+            case "open":
+              expect(effect.epoch).toBe(next.epoch)
+              expect(++processes).toBe(1)
+              break
+            case "close":
+              expect(--processes).toBe(0)
+              break
+            case "publish":
+              expect(published).toBe(false)
+              published = true
+              break
+            case "withdraw":
+              expect(published).toBe(true)
+              published = false
+              break
+            case "wait":
+              expect(timer).toBeUndefined()
+              timer = effect.event
+              break
+            case "unwait":
+              expect(timer).toBeDefined()
+              timer = undefined
+              break
+          }
+        expect(next.epoch).toBeGreaterThanOrEqual(before.epoch)
+        expect(published).toBe(next.kind === "connected")
+        expect(processes).toBe(["starting", "connected", "recovering"].includes(next.kind) ? 1 : 0)
+        expect(timer).toBe(
+          next.kind === "waiting" ? "due" : next.kind === "connected" && next.attempt > 0 ? "stable" : undefined,
+        )
+        if (next.kind === "waiting" && before.kind !== "waiting")
+          expect(next.retryAt - now).toBe(delayBefore(next.attempt, current.delay))
+        if ("attempt" in next && current.kind === "supervised" && current.limit > 0 && next !== before)
+          if (next.kind === "waiting") expect(next.attempt).toBeLessThanOrEqual(current.limit)
+        state = next
+      })
+    }),
+    { numRuns: 10_000 },
+  )
+})
