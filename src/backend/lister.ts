@@ -44,10 +44,10 @@ export class Lister {
     const { capabilities } = peer
     const none = { entries: [], hint: undefined }
     const [tools, prompts, resources, templates] = await Promise.all([
-      capabilities.tools === undefined ? none : this.fetch("tools/list"),
-      capabilities.prompts === undefined ? none : this.fetch("prompts/list"),
-      capabilities.resources === undefined ? none : this.fetch("resources/list"),
-      capabilities.resources === undefined ? none : this.fetch("resources/templates/list"),
+      capabilities.tools === undefined ? none : this.entriesOf("tools/list"),
+      capabilities.prompts === undefined ? none : this.entriesOf("prompts/list"),
+      capabilities.resources === undefined ? none : this.entriesOf("resources/list"),
+      capabilities.resources === undefined ? none : this.entriesOf("resources/templates/list"),
     ])
     const hints = {
       ...(tools.hint && { "tools/list": tools.hint }),
@@ -131,7 +131,7 @@ export class Lister {
   }
 
   /** One list, all pages. A server that has the capability but not the method offers nothing of the kind. */
-  private async fetch(method: ListMethod) {
+  private async entriesOf(method: ListMethod) {
     const entries: Entry[] = []
     let hint: { ttlMs: number; cacheScope: "public" | "private" } | undefined
     let cursor: string | undefined
@@ -175,7 +175,7 @@ export class Lister {
         this.stale.clear()
         let listing: Listing = this.listing
         for (const method of methods) {
-          const { entries, hint } = await this.fetch(method)
+          const { entries, hint } = await this.entriesOf(method)
           listing = {
             ...listing,
             ...partOf(method, entries),

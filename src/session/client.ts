@@ -4,7 +4,6 @@ import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog, Scope } from "../catalog/catalog.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Params } from "../wire/message.ts"
-import type { Listener } from "./listen.ts"
 
 /** What a client said of itself: at `initialize`, or in the `_meta` of a 2026-era request. */
 export type Client = {
@@ -33,6 +32,15 @@ export type Exchange = {
 
 /** A connected backend as a request needs it. */
 export type Target = { readonly spec: Spec; readonly connection: Connection; readonly peer: Peer }
+
+/** What a listener is told. The agent keeps these. */
+export type Listener = {
+  readonly client: Client
+  /** The catalog is another one. */
+  follow(): void
+  /** A resource (its URI as this client knows it) was updated. */
+  updated(uri: string, params: Params): void
+}
 
 /** What a session needs of the agent. */
 export type Face = {

@@ -5,19 +5,10 @@ import { type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { isObject, notificationText, type Params, type Request } from "../wire/message.ts"
-import type { Client, Exchange, Face } from "./client.ts"
+import type { Client, Exchange, Face, Listener } from "./client.ts"
 
 /** A way back that ends with an answer. */
 export type StreamExchange = Exchange & { finish(frame: string): void }
-
-/** What a listener is told. The agent keeps these. */
-export type Listener = {
-  readonly client: Client
-  /** The catalog is another one. */
-  follow(): void
-  /** A resource (its URI as this client knows it) was updated. */
-  updated(uri: string, params: Params): void
-}
 
 /** Opens the stream; the returned function ends it gracefully. */
 export function listen(request: Request, client: Client, face: Face, exchange: StreamExchange): () => void {

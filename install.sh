@@ -1,0 +1,115 @@
+#!/bin/sh
+# Installs svc. In a checkout it builds from source (Bun comes from npm if there is none); piped from a URL it downloads
+# the release file for this platform and checks its SHA-256.
+#
+#   ./install.sh [--prefix DIR]        DIR/bin/svc; the default prefix is ~/.local
+set -eu
+
+prefix=${HOME:?HOME is not set: give --prefix}/.local
+releases=${SVC_RELEASES:-https://github.com/svc-mcp/svc/releases/latest/download}
+
+say() { printf '%s\n' "$*"; }
+fail() {
+  printf 'install.sh: %s\n' "$*" >&2
+  exit 1
+}
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    --prefix)
+      [ $# -ge 2 ] || fail "--prefix needs a directory"
+      prefix=$2
+      shift 2
+      ;;
+    --prefix=*)
+      prefix=${1#--prefix=}
+      shift
+      ;;
+    -h | --help)
+      say "usage: install.sh [--prefix DIR]   puts svc into DIR/bin (default ~/.local/bin)"
+      exit 0
+      ;;
+    *) fail "unknown argument: $1 (usage: install.sh [--prefix DIR])" ;;
+  esac
+done
+bin=$prefix/bin
+
+# Puts a file in place whole: a running svc keeps its old one.
+place() {
+  mkdir -p "$bin"
+  cp "$1" "$bin/.svc.$$"
+  chmod 755 "$bin/.svc.$$"
+  mv -f "$bin/.svc.$$" "$bin/svc"
+}
+
+from_source() {
+  cd "$1"
+  wanted=$(sed -n 's/.*"packageManager": "bun@\([^"]*\)".*/\1/p' package.json)
+  . ./test/get-bun.sh
+  get_bun "$wanted" "$(pwd)/node_modules/.cache" || exit 1
+  say "installing dependencies"
+  bun install --frozen-lockfile >/dev/null || fail "the dependencies could not be installed"
+  say "building"
+  bun run build >/dev/null || fail "the build failed: run 'bun run build' to see why"
+  place dist/svc
+}
+
+# The name of this platform's release file.
+platform() {
+  case $(uname -s) in
+    Linux) os=linux ;;
+    Darwin) os=darwin ;;
+    *) fail "no release for $(uname -s); on Windows download svc-windows-x64.exe" ;;
+  esac
+  case $(uname -m) in
+    x86_64 | amd64) arch=x64 ;;
+    aarch64 | arm64) arch=arm64 ;;
+    *) fail "no release for $(uname -m)" ;;
+  esac
+  libc=
+  if [ "$os" = linux ] && [ -n "$(ls /lib/ld-musl-*.so.1 2>/dev/null)" ]; then libc=-musl; fi
+  say "svc-$os-$arch$libc"
+}
+
+download() {
+  if command -v curl >/dev/null 2>&1; then
+    curl -fsSL "$1" -o "$2"
+  elif command -v wget >/dev/null 2>&1; then
+    wget -q "$1" -O "$2"
+  else
+    fail "curl or wget is needed"
+  fi
+}
+
+sha256() {
+  if command -v sha256sum >/dev/null 2>&1; then
+    sha256sum "$1" | cut -d ' ' -f 1
+  else
+    shasum -a 256 "$1" | cut -d ' ' -f 1
+  fi
+}
+
+from_release() {
+  name=$(platform)
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  say "downloading $name"
+  download "$releases/$name" "$folder/$name" || fail "cannot download $releases/$name"
+  download "$releases/SHA256SUMS" "$folder/SHA256SUMS" || fail "cannot download $releases/SHA256SUMS"
+  expected=$(sed -n "s/^\([0-9a-f]\{64\}\)  $name\$/\1/p" "$folder/SHA256SUMS")
+  [ -n "$expected" ] || fail "SHA256SUMS does not name $name"
+  [ "$(sha256 "$folder/$name")" = "$expected" ] || fail "the SHA-256 of $name is not the one in SHA256SUMS: nothing was installed"
+  place "$folder/$name"
+}
+
+here=$(dirname "$0")
+if [ -f "$here/package.json" ] && [ -f "$here/build.ts" ]; then from_source "$here"; else from_release; fi
+
+say "installed $bin/svc: $("$bin/svc" --version)"
+case ":$PATH:" in
+  *":$bin:"*) ;;
+  *)
+    say "$bin is not on your PATH; add this line to your shell's profile:"
+    say "  export PATH=\"$bin:\$PATH\""
+    ;;
+esac

@@ -1,0 +1,124 @@
+/**
+ * The shape of the source: folders stand in a line and import only leftward, nothing imports in a circle, and only the
+ * files named here touch the world.
+ */
+import { describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { dirname, join, relative } from "node:path"
+import { Glob } from "bun"
+
+const LINE = [
+  "lib",
+  "wire",
+  "config",
+  "catalog",
+  "backend",
+  "agent",
+  "registry",
+  "tools",
+  "session",
+  "serve",
+  "cli",
+  "main",
+]
+
+/** Files that may use the clock, processes, the disk, the network or randomness. Everything else is given them. */
+const WORLD = [
+  "backend/child.ts",
+  "cli/demo.ts",
+  "cli/serve.ts",
+  "config/store.ts",
+  "lib/clock.ts",
+  "main.ts",
+  "serve/server.ts",
+]
+
+const TOUCHES = [
+  /\bBun\./,
+  /\bprocess\./,
+  /(?<![.\w])fetch\(/,
+  /\bDate\.now\b/,
+  /\bnew Date\(\)/,
+  /\bsetTimeout\(/,
+  /\bsetInterval\(/,
+  /\bsetImmediate\(/,
+  /\bMath\.random\b/,
+  /\bcrypto\.random/,
+  /from "node:(fs|child_process|net|http|os|crypto)/,
+]
+
+const root = join(import.meta.dir, "..", "src")
+const files = [...new Glob("**/*.ts").scanSync(root)].sort()
+const source = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]))
+
+/** The text without comments and strings, so that prose does not count as code; import paths are kept. */
+function code(text: string): string {
+  return text
+    .replace(/\/\*[\s\S]*?\*\//g, "")
+    .replace(/^\s*\/\/.*$/gm, "")
+    .replace(/(?<!from )"(?:[^"\\\n]|\\.)*"/g, '""')
+    .replace(/`(?:[^`\\]|\\.)*`/g, (whole) => [...whole.matchAll(/\$\{([^}]*)\}/g)].map(([, inner]) => inner).join(";"))
+}
+
+/** The files of ours that a file imports, types included. */
+function imports(file: string): string[] {
+  const text = source.get(file) ?? ""
+  return [...text.matchAll(/(?:from|import\()\s*"(\.[^"]+)"/g)].map(([, path = ""]) =>
+    relative(root, join(root, dirname(file), path)),
+  )
+}
+
+const folder = (file: string): string =>
+  file.includes("/") ? (file.split("/")[0] as string) : file.replace(/\.tsx?$/, "")
+
+describe("layers", () => {
+  test("every folder has its place in the line", () => {
+    expect(files.map(folder).filter((name) => !LINE.includes(name) && name !== "admin")).toEqual([])
+  })
+
+  test("imports point left", () => {
+    const wrong = files.flatMap((file) =>
+      imports(file)
+        .filter((target) => source.has(target) && LINE.indexOf(folder(target)) > LINE.indexOf(folder(file)))
+        .map((target) => `${file} -> ${target}`),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  test("nothing imports in a circle", () => {
+    const circles: string[] = []
+    const done = new Set<string>()
+    const walk = (file: string, path: readonly string[]) => {
+      const at = path.indexOf(file)
+      if (at >= 0) {
+        circles.push([...path.slice(at), file].join(" -> "))
+        return
+      }
+      if (done.has(file)) return
+      for (const target of imports(file)) if (source.has(target)) walk(target, [...path, file])
+      done.add(file)
+    }
+    for (const file of files) walk(file, [])
+    expect(circles).toEqual([])
+  })
+
+  test("only the files named here touch the world, and each of them does", () => {
+    const touching = files.filter((file) => TOUCHES.some((pattern) => pattern.test(code(source.get(file) ?? ""))))
+    expect(touching).toEqual(WORLD)
+  })
+
+  test("no default exports, no barrels, no any, no vague class names", () => {
+    const found = files.flatMap((file) => {
+      const text = code(source.get(file) ?? "")
+      return [
+        ...(/^export default/m.test(text) ? [`${file}: default export`] : []),
+        ...(/(^|\/)index\.ts$/.test(file) ? [`${file}: barrel`] : []),
+        ...(/[:<,|&(]\s*any\b(?!\w)|\bas any\b/.test(text) ? [`${file}: any`] : []),
+        ...[...text.matchAll(/class (\w*(?:Manager|Service|Handler|Provider|Orchestrator|Factory))\b/g)].map(
+          ([, name]) => `${file}: ${name}`,
+        ),
+      ]
+    })
+    expect(found).toEqual([])
+  })
+})
