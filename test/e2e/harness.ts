@@ -1,0 +1,198 @@
+/** Drives the built binary as a user does: a fresh HOME, a folder of its own, real processes, a free port. */
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+export const ROOT = join(import.meta.dir, "..", "..")
+export const SVC = join(ROOT, "dist", "svc")
+
+/** A server from npm, run by Node as its users do. */
+export const npmServer = (name: string, ...args: string[]) => ({
+  command: "node",
+  args: [join(ROOT, "node_modules", "@modelcontextprotocol", name, "dist", "index.js"), ...args],
+})
+
+export type Instance = AsyncDisposable & {
+  readonly url: string
+  readonly folder: string
+  readonly pid: number
+  /** What it wrote to stderr so far. */
+  stderr(): string
+  /** Resolves when stderr holds the text. */
+  said(text: string | RegExp): Promise<void>
+  write(config: unknown): void
+  signal(name: NodeJS.Signals): void
+  /** Resolves with the exit code. */
+  readonly exited: Promise<number>
+}
+
+export type Options = {
+  readonly config?: unknown
+  readonly flags?: readonly string[]
+  readonly env?: Record<string, string>
+}
+
+/** A fresh folder that serves as HOME and holds nothing. */
+export function freshFolder(): string {
+  return mkdtempSync(join(tmpdir(), "svc-e2e-"))
+}
+
+/** The environment of a new user: nothing but what every shell has. */
+export const freshEnv = (home: string): Record<string, string> => ({
+  PATH: process.env.PATH ?? "",
+  HOME: home,
+  LANG: "C.UTF-8",
+})
+
+/** Starts `svc serve` and waits until it listens. */
+export async function startSvc({ config, flags = [], env = {} }: Options = {}): Promise<Instance> {
+  const folder = freshFolder()
+  const file = join(folder, "mcp.json")
+  const write = (value: unknown) =>
+    writeFileSync(file, typeof value === "string" ? value : JSON.stringify(value, null, 2))
+  if (config !== undefined) write(config)
+  const child = Bun.spawn({
+    cmd: [SVC, "serve", "--config-dir", folder, "--port", "0", ...flags],
+    cwd: folder,
+    env: { ...freshEnv(folder), ...env },
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "pipe",
+  })
+  let text = ""
+  const waiting = new Set<() => void>()
+  const reading = (async () => {
+    const decoder = new TextDecoder()
+    for await (const chunk of child.stderr) {
+      text += decoder.decode(chunk, { stream: true })
+      for (const look of waiting) look()
+    }
+  })()
+  const said = (wanted: string | RegExp) =>
+    new Promise<void>((resolve, reject) => {
+      const look = () => {
+        if (typeof wanted === "string" ? !text.includes(wanted) : !wanted.test(text)) return
+        waiting.delete(look)
+        resolve()
+      }
+      waiting.add(look)
+      void reading.then(() => {
+        look()
+        if (waiting.has(look))
+          reject(
+            new Error(`svc ended without saying ${wanted}:
+${text}`),
+          )
+      })
+      look()
+    })
+  await said(/listening on /)
+  const url = /listening on (\S+)\/mcp/.exec(text)?.[1] ?? ""
+  return {
+    url,
+    folder,
+    pid: child.pid,
+    stderr: () => text,
+    said,
+    write,
+    signal: (name) => child.kill(name),
+    exited: child.exited,
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGTERM")
+      await child.exited
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Runs `svc` to its end. */
+export async function runSvc(
+  args: readonly string[],
+  env?: Record<string, string>,
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const folder = freshFolder()
+  const child = Bun.spawn({
+    cmd: [SVC, ...args],
+    cwd: folder,
+    env: { ...freshEnv(folder), ...env },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  const [stdout, stderr, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  rmSync(folder, { recursive: true, force: true })
+  return { code, stdout, stderr }
+}
+
+/** The processes whose parent is `pid` or whose command holds `text`. Linux only. */
+export function processes(text: string): number[] {
+  const { stdout } = Bun.spawnSync(["ps", "-eo", "pid=,args="])
+  return stdout
+    .toString()
+    .split("\n")
+    .filter((line) => line.includes(text) && !line.includes("ps -eo"))
+    .map((line) => Number.parseInt(line, 10))
+}
+
+/** Calls `look` until it gives something, at most `ms` milliseconds: for what happens outside and cannot be awaited. */
+export async function eventually<T>(
+  look: () => T | undefined | false | Promise<T | undefined | false>,
+  ms = 10_000,
+): Promise<T> {
+  const until = Date.now() + ms
+  for (;;) {
+    const found = await look()
+    if (found !== undefined && found !== false) return found
+    if (Date.now() > until) throw new Error(`not so after ${ms} ms: ${look}`)
+    await Bun.sleep(20)
+  }
+}
+
+/** One JSON-RPC request of a 2026-era client. */
+export async function modern(
+  url: string,
+  method: string,
+  params: Record<string, unknown> = {},
+  headers: Record<string, string> = {},
+) {
+  const name = params.name ?? params.uri
+  const response = await fetch(url, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2026-07-28",
+      "mcp-method": method,
+      ...(typeof name === "string" ? { "mcp-name": name } : {}),
+      ...headers,
+    },
+    body: JSON.stringify({
+      jsonrpc: "2.0",
+      id: 1,
+      method,
+      params: {
+        ...params,
+        _meta: {
+          "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+          "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+          "io.modelcontextprotocol/clientCapabilities": {},
+          ...(params._meta as Record<string, unknown> | undefined),
+        },
+      },
+    }),
+  })
+  return {
+    status: response.status,
+    body: (await response.json()) as {
+      result?: Record<string, unknown>
+      error?: { code: number; message: string; data?: unknown }
+    },
+  }
+}
+
+export const readIfThere = (path: string): string | undefined =>
+  existsSync(path) ? readFileSync(path, "utf8") : undefined

@@ -1,0 +1,153 @@
+/** What a person meets: first run, mistakes, and the end. */
+import { describe, expect, test } from "bun:test"
+import { join } from "node:path"
+import { eventually, modern, processes, ROOT, readIfThere, runSvc, SVC, startSvc } from "./harness.ts"
+
+const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
+
+const toolNames = (result: Record<string, unknown> | undefined) =>
+  ((result?.tools ?? []) as { name: string }[]).map(({ name }) => name)
+
+describe("a first run", () => {
+  test("--demo needs no configuration and serves three tools", async () => {
+    await using svc = await startSvc({ flags: ["--demo"] })
+    const { body } = await modern(`${svc.url}/mcp`, "tools/list")
+    expect(toolNames(body.result)).toEqual(["demo_svc_echo", "demo_svc_add", "demo_svc_time"])
+    const call = await modern(`${svc.url}/mcp`, "tools/call", { name: "demo_svc_add", arguments: { a: 2, b: 40 } })
+    expect(call.body.result).toMatchObject({ resultType: "complete", content: [{ text: "42" }] })
+    expect(readIfThere(join(svc.folder, "mcp.json"))).toBeUndefined()
+  })
+
+  test("without a file it makes one, says so, and is degraded", async () => {
+    await using svc = await startSvc()
+    await svc.said("made an empty configuration")
+    expect(JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "")).toMatchObject({ mcpServers: {} })
+    const health = await fetch(`${svc.url}/health`)
+    expect([health.status, health.headers.get("x-health-status")]).toEqual([200, "degraded"])
+  })
+})
+
+describe("mistakes", () => {
+  test.each([
+    [["sevre"], "unknown command: sevre; did you mean serve?"],
+    [["serve", "--prot", "1"], "unknown flag: --prot; did you mean --port?"],
+    [["--port", "1", "serve"], "--port must stand behind a command"],
+    [["serve", "--port"], "--port needs a value"],
+    [["serve", "--port", "x"], "--port must be a whole number"],
+    [["serve", "extra"], 'svc serve does not take "extra"'],
+    [["serve", "--host", "0.0.0.0"], "--allow-unauthenticated"],
+  ])("svc %p is one line and exit 64", async (args, message) => {
+    const { code, stderr, stdout } = await runSvc(args)
+    expect(stderr).toContain(message)
+    expect([code, stdout, stderr.trim().split("\n").length]).toEqual([64, "", 1])
+  })
+
+  test("a port in use is one line that names it and exit 69", async () => {
+    await using svc = await startSvc({ flags: ["--demo"] })
+    const { port } = new URL(svc.url)
+    const { code, stderr } = await runSvc(["serve", "--demo", "--port", port])
+    expect([code, stderr.trim()]).toEqual([69, `svc: port ${port} on 127.0.0.1 is in use; choose another with --port`])
+  })
+
+  test("a file that is not JSON is told with line and column, and mending it is enough", async () => {
+    await using svc = await startSvc({ config: '{\n  "mcpServers": {\n    "a" {}\n  }\n}' })
+    await svc.said(/mcp\.json:3:9: not JSON: expected a colon/)
+    expect((await fetch(`${svc.url}/health`)).status).toBe(503)
+    expect((await fetch(`${svc.url}/health/ready`)).status).toBe(503)
+    expect((await fetch(`${svc.url}/health/live`)).status).toBe(200)
+    svc.write({ mcpServers: { a: echo() } })
+    await eventually(async () => (await fetch(`${svc.url}/health`)).status === 200)
+  })
+
+  test("a body that is too large, broken or not JSON is refused with its own status", async () => {
+    await using svc = await startSvc({ flags: ["--demo", "--max-body", "1KiB"] })
+    const post = (body: string, headers = {}) =>
+      fetch(`${svc.url}/mcp`, { method: "POST", body, headers: { "content-type": "application/json", ...headers } })
+    expect((await post("x".repeat(2000))).status).toBe(413)
+    const broken = await post("{")
+    expect([broken.status, await broken.json()]).toEqual([
+      400,
+      { jsonrpc: "2.0", error: { code: -32700, message: "The body is not valid JSON" } },
+    ])
+    expect((await post("{}", { "content-type": "text/plain" })).status).toBe(415)
+    expect((await post("{}", { origin: "http://evil.example" })).status).toBe(403)
+    expect((await fetch(`${svc.url}/mcp`, { method: "PUT" })).status).toBe(405)
+    expect((await fetch(`${svc.url}/nothing`)).status).toBe(404)
+  })
+
+  test("an unknown tool is an error that names the nearest one", async () => {
+    await using svc = await startSvc({ flags: ["--demo"] })
+    const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "demo_svc_ehco", arguments: {} })
+    expect(body.error).toMatchObject({
+      code: -32602,
+      message: "Unknown tool: demo_svc_ehco. Did you mean demo_svc_echo?",
+    })
+  })
+
+  test("a server that prints something else on stdout is told so in the log, and works", async () => {
+    await using svc = await startSvc({ config: { mcpServers: { noisy: echo("--noise") } } })
+    await svc.said("noisy: wrote something that is no message")
+    const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "noisy_svc_echo", arguments: { m: "hi" } })
+    expect(body.result).toMatchObject({ content: [{ text: "hi" }] })
+  })
+
+  test("a server that cannot start leaves the others alone", async () => {
+    await using svc = await startSvc({
+      config: { mcpServers: { gone: { command: "no-such-command-here" }, good: echo() } },
+    })
+    await svc.said("command not found: no-such-command-here")
+    const { body } = await modern(`${svc.url}/mcp`, "tools/list")
+    expect(toolNames(body.result)).toEqual(["good_svc_echo"])
+  })
+})
+
+describe("the end", () => {
+  test("SIGTERM lets a running call finish, ends every child and exits 0", async () => {
+    const mark = `svc-mark-${crypto.randomUUID()}`
+    const svc = await startSvc({ config: { mcpServers: { slow: echo("--delay", "400", mark) } } })
+    await eventually(() => processes(mark).length === 1)
+    await svc.said("slow: connected")
+    const call = modern(`${svc.url}/mcp`, "tools/call", { name: "slow_svc_echo", arguments: { m: "late" } })
+    await Bun.sleep(100)
+    svc.signal("SIGTERM")
+    expect((await call).body.result).toMatchObject({ content: [{ text: "late" }] })
+    expect(await svc.exited).toBe(0)
+    expect(processes(mark)).toEqual([])
+  })
+
+  test("no child outlives svc when it is killed", async () => {
+    const mark = `svc-mark-${crypto.randomUUID()}`
+    const svc = await startSvc({
+      config: {
+        mcpServers: { one: echo(mark), two: { command: "sh", args: ["-c", `bun ${echo().args[0]} ${mark}; true`] } },
+      },
+    })
+    await svc.said("one: connected")
+    await svc.said("two: connected")
+    svc.signal("SIGKILL")
+    await svc.exited
+    await eventually(() => processes(mark).length === 0)
+  })
+
+  test("a second signal exits at once", async () => {
+    const svc = await startSvc({ config: { mcpServers: { slow: echo("--delay", "60000") } } })
+    await svc.said("slow: connected")
+    const call = modern(`${svc.url}/mcp`, "tools/call", { name: "slow_svc_echo", arguments: {} }).catch(() => undefined)
+    await Bun.sleep(100)
+    svc.signal("SIGINT")
+    await svc.said("stopping")
+    svc.signal("SIGINT")
+    expect(await svc.exited).toBe(1)
+    await call
+  })
+})
+
+test("--version says version and commit, --help is for people", async () => {
+  expect(SVC).toBeString()
+  expect(await runSvc(["--version"])).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^\d+\.\d+\.\d+\S* \([0-9a-f]+\)\n$/),
+  })
+  const help = await runSvc(["serve", "--help"])
+  expect([help.code, help.stdout.includes("--startup-wait")]).toEqual([0, true])
+})
