@@ -60,14 +60,14 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
     deps.limit,
     () => lose(`wrote a line of more than ${deps.limit} bytes`),
   )
-  const drained = pump(child.stdout, split)
+  const drained = pump(child.stdout, split, () => 0, deps.clock)
   // The exit says more than the end of the stream, and the stream may hold answers that came before the exit: whichever
   // is first waits a little for the other. A grandchild may hold the stream open for good.
   void Promise.race([drained, child.exited])
     .then(() => atMost(Promise.all([drained, child.exited]), SETTLE_MS, deps.clock))
     .then(() => lose("closed its stdout"))
   if (child.stderr instanceof ReadableStream)
-    void pump(child.stderr, deps.onstderr).then(() => deps.onstderr(undefined))
+    void pump(child.stderr, deps.onstderr, restAfter, deps.clock).then(() => deps.onstderr(undefined))
 
   const outbox = createOutbox(stdin, () => lose("closed its stdin"))
   return {
@@ -97,6 +97,10 @@ const SETTLE_MS = 200
 /** How long the remains of a group may take to be gone after SIGKILL. */
 const REMAINS_MS = 1000
 const POLL_MS = 20
+/** Nobody reads so much stderr: a child that floods it is slowed down rather than its neighbours. */
+const FLOOD_BYTES = 32 * 1024
+const FLOOD_REST_MS = 4
+const restAfter = (chunk: Uint8Array): number => (chunk.length < FLOOD_BYTES ? 0 : FLOOD_REST_MS)
 const WINDOWS = process.platform === "win32"
 
 type Child = ReturnType<typeof spawn>
@@ -174,9 +178,23 @@ function createOutbox(stdin: Bun.FileSink, onbroken: () => void): Outbox {
   }
 }
 
-async function pump(stream: ReadableStream<Uint8Array>, to: (chunk: Uint8Array) => void): Promise<void> {
+/**
+ * Hands a stream on, a chunk at a time, and lets everybody else have a turn in between: a child that writes faster than
+ * svc reads would otherwise hold up all others. `rest` gives how many milliseconds to wait after a chunk.
+ */
+async function pump(
+  stream: ReadableStream<Uint8Array>,
+  to: (chunk: Uint8Array) => void,
+  rest: (chunk: Uint8Array) => number,
+  clock: Clock,
+): Promise<void> {
+  const reader = stream.getReader()
   try {
-    for await (const chunk of stream) to(chunk)
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      to(next.value)
+      const ms = rest(next.value)
+      await (ms === 0 ? new Promise<void>((resolve) => setImmediate(resolve)) : pause(ms, clock))
+    }
   } catch {
     // A broken pipe is the end of the stream.
   }

@@ -55,13 +55,12 @@ export function createCapture({ clock, redact, emit }: CaptureOptions): Capture 
 
   const line = (bytes: Uint8Array) => {
     if (bytes.length === 0) return
-    const now = clock.now()
-    if (now >= windowEnds) {
-      summarize()
-      seen = []
-      windowEnds = now + WINDOW_MS
-    }
-    const before = seen.find((other) => other.bytes.length === bytes.length && other.bytes.equals(bytes))
+    let before: Seen | undefined
+    for (const other of seen)
+      if (other.bytes.length === bytes.length && other.bytes.equals(bytes)) {
+        before = other
+        break
+      }
     if (before === undefined && seen.length < MAX_LINES) {
       // What was repeated is said before the next line, where its order still tells something.
       if (seen.at(-1)?.repeats) summarize()
@@ -94,6 +93,13 @@ export function createCapture({ clock, redact, emit }: CaptureOptions): Capture 
       size = 0
       summarize()
       return
+    }
+    // Once for a chunk: under a flood, asking for each line would be most of the work.
+    const now = clock.now()
+    if (now >= windowEnds) {
+      summarize()
+      seen = []
+      windowEnds = now + WINDOW_MS
     }
     let from = 0
     for (let at = chunk.indexOf(LF); at >= 0; at = chunk.indexOf(LF, from)) {

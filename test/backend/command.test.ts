@@ -1,0 +1,69 @@
+import { expect, test } from "bun:test"
+import { type Lookup, resolveCommand } from "../../src/backend/command.ts"
+import type { StdioLaunch } from "../../src/config/spec.ts"
+
+const launch = (
+  command: string,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): StdioLaunch => ({
+  transport: "stdio",
+  command,
+  args,
+  cwd: undefined,
+  env,
+  stderr: "pipe",
+  mode: "auto",
+})
+const finds = (path: string | null, windows: boolean): Lookup => ({ windows, which: () => path })
+
+test("a command is looked up in the child's own PATH", () => {
+  const asked: unknown[] = []
+  const which = (command: string, options: object) => {
+    asked.push([command, options])
+    return "/opt/bin/web"
+  }
+  expect(
+    resolveCommand({ ...launch("web", ["-v"], { PATH: "/opt/bin" }), cwd: "/srv" }, "web", { windows: false, which }),
+  ).toEqual({
+    cmd: ["/opt/bin/web", "-v"],
+    verbatim: false,
+  })
+  expect(asked).toEqual([["web", { PATH: "/opt/bin", cwd: "/srv" }]])
+})
+
+test("a command line given as the command is recognized", () => {
+  expect(() => resolveCommand(launch("npx -y thing"), "web", finds(null, false))).toThrow(
+    'web: command not found: "npx -y thing" (put what follows the command into "args")',
+  )
+})
+
+test("on Windows, PATH is found in any case", () => {
+  const which = (_: string, { PATH }: { PATH: string }) => PATH
+  expect(resolveCommand(launch("x", [], { Path: "C:\\bin" }), "web", { windows: true, which }).cmd).toEqual(["C:\\bin"])
+})
+
+test("on Windows, a .cmd shim runs through cmd, with its arguments kept from cmd", () => {
+  const found = "C:\\Program Files\\nodejs\\npx.cmd"
+  const { cmd, verbatim } = resolveCommand(
+    launch("npx", ["-y", 'a "b" & %PATH%', "c:\\d\\"]),
+    "web",
+    finds(found, true),
+  )
+  expect(verbatim).toBe(true)
+  expect(cmd.slice(0, 4)).toEqual(["cmd.exe", "/d", "/s", "/c"])
+  // What cmd takes from the outer line, then from the shim's `%*`, and what the program reads.
+  const outer = (cmd[4] ?? "").slice(1, -1).replace(/\^(.)/g, "$1")
+  const inner = outer.slice(found.length + 3).replace(/\^(.)/g, "$1")
+  expect(outer.startsWith(`"${found}" `)).toBe(true)
+  expect(inner).toBe(String.raw`"-y" "a \"b\" & %PATH%" "c:\d\\"`)
+})
+
+test("on Windows, a .ps1 shim runs through PowerShell, and an .exe by itself", () => {
+  expect(resolveCommand(launch("x", ["a b"]), "web", finds("C:\\x.ps1", true)).cmd.slice(-3)).toEqual([
+    "-File",
+    "C:\\x.ps1",
+    "a b",
+  ])
+  expect(resolveCommand(launch("x", ["a b"]), "web", finds("C:\\x.exe", true)).cmd).toEqual(["C:\\x.exe", "a b"])
+})
