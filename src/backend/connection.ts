@@ -176,6 +176,11 @@ export class Connection {
     for (const { reject } of pending) reject(this.lost)
   }
 
+  /** Whether a request is not answered yet. */
+  waits(number: number): boolean {
+    return this.pending.has(number)
+  }
+
   /** The transport failed one request. */
   fail(number: number, error: Error): void {
     const pending = this.pending.get(number)

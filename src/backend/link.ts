@@ -16,6 +16,8 @@ export type LinkEvents = {
   onframe(frame: Uint8Array, related?: number): void
   /** Exactly once, when the link is lost; not after `close()` was called. */
   onclose(loss: Loss): void
+  /** Whether the request still waits for its answer: only then is a stream that ended taken up again. */
+  waits?(number: number): boolean
   /** A request that will not be answered: it could not be sent, or its stream ended early. */
   onfail?(number: number, error: Error): void
 }

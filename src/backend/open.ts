@@ -110,6 +110,7 @@ async function openOnce(
   })
   const events: LinkEvents & { onrenewed(): void } = {
     onframe: (frame, related) => connection.receive(frame, related),
+    waits: (number) => connection.waits(number),
     onfail: (number, error) =>
       connection.fail(
         number,

@@ -106,7 +106,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
       }).catch((error: unknown) => {
         if (tail.id === undefined) throw error
       })
-      const waiting = number === undefined || requests.has(number)
+      const waiting = number !== undefined && requests.has(number) && events.waits?.(number) === true
       if (!waiting || tail.id === undefined || settled?.era === "2026" || attempt >= MAX_RESUMES) return
       await pause(deps.clock, tail.retry, signal)
       const headers = { ...headersFor(undefined, "text/event-stream"), "last-event-id": tail.id }

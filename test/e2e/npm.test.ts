@@ -146,7 +146,7 @@ describe("through /mcp", () => {
       const seen: number[] = []
       const call = { name: `${server}_svc_trigger-long-running-operation`, arguments: { duration: 0.3, steps: 3 } }
       await client.callTool(call, undefined, { onprogress: ({ progress }) => seen.push(progress) })
-      expect(seen).toEqual([1, 2, 3])
+      expect({ server, seen }).toEqual({ server, seen: [1, 2, 3] })
     }
     await client.close()
   })

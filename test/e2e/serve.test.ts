@@ -86,7 +86,7 @@ describe("mistakes", () => {
 
   test("a server that prints something else on stdout is told so in the log, and works", async () => {
     await using svc = await startSvc({ config: { mcpServers: { noisy: echo("--noise") } } })
-    await svc.said("noisy: wrote something that is no message")
+    await svc.said("noisy: stdout, not a message")
     const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "noisy_svc_echo", arguments: { m: "hi" } })
     expect(body.result).toMatchObject({ content: [{ text: "hi" }] })
   })
