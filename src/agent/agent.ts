@@ -201,14 +201,14 @@ export class Agent {
     let offered: unknown
     const backendDeps: BackendDeps = {
       clock: deps.clock,
-      open: async (planned, onlisting, signal) => {
+      open: async (planned, hooks, signal) => {
         // The old process of the same name is observed dead before the new one starts.
         await old
         return openConnection(
           planned,
           {
             owner: undefined,
-            onlisting,
+            ...hooks,
             subscriptions: () => [...(this.subscribers.get(spec.id)?.keys() ?? [])],
             onnotification: (method, params, caller) => this.notified(spec.id, method, params, caller),
           },

@@ -11,12 +11,12 @@ import type { Spec } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { LostError, UnauthorizedError } from "./link.ts"
-import type { Open } from "./open.ts"
+import type { Open, OpenHooks } from "./open.ts"
 import { type Effect, type Event, type Exit, INITIAL, type State, step } from "./supervision.ts"
 
 export type BackendDeps = {
   readonly clock: Clock
-  open(spec: Spec, onlisting: (listing: Listing) => void, signal: AbortSignal): Promise<Open>
+  open(spec: Spec, hooks: Pick<OpenHooks, "onlisting" | "onfailure">, signal: AbortSignal): Promise<Open>
   /** Anything observable changed: the state, the facts or the listing. */
   onchange(backend: Backend): void
   /** Something worth a line in the log. */
@@ -82,17 +82,6 @@ export class Backend {
   retune(spec: Spec): void {
     this.spec = spec
     this.changed()
-  }
-
-  /** A request failed for reasons of the transport. */
-  transportFailed(): void {
-    this.facts.lastTransportFailure = this.deps.clock.now()
-    this.changed()
-  }
-
-  /** A request was answered with 401 in mid-life. */
-  refused(error: UnauthorizedError): void {
-    if (this.state.kind === "connected") this.failed(this.state.epoch, error)
   }
 
   // ---
@@ -177,9 +166,13 @@ export class Backend {
   }
 
   private async attempt(epoch: number, signal: AbortSignal): Promise<void> {
+    const hooks = {
+      onlisting: (listing: Listing) => this.relisted(epoch, listing),
+      onfailure: (error: Error) => this.requestFailed(epoch, error),
+    }
     let open: Open
     try {
-      open = await this.deps.open(this.spec, (listing) => this.relisted(epoch, listing), signal)
+      open = await this.deps.open(this.spec, hooks, signal)
     } catch (error) {
       if (!signal.aborted) this.failed(epoch, error)
       return
@@ -225,6 +218,17 @@ export class Backend {
     if (error instanceof LostError && error.loss.exit !== undefined) this.facts.lastExit = error.loss.exit
     this.deps.onnote("warn", `${refused ? "refused svc" : "could not be started"}: ${messageOf(error)}`)
     this.send({ kind: refused ? "unauthorized" : "lost", epoch, now: clock.now() })
+  }
+
+  /** In mid-life, a request that the transport failed counts against its health, and a 401 needs a person. */
+  private requestFailed(epoch: number, error: Error): void {
+    if (this.state.epoch !== epoch || this.published === undefined) return
+    if (error instanceof UnauthorizedError) {
+      this.failed(epoch, error)
+      return
+    }
+    this.facts.lastTransportFailure = this.deps.clock.now()
+    this.changed()
   }
 
   private relisted(epoch: number, listing: Listing): void {

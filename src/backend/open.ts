@@ -20,6 +20,8 @@ import { type Credentials, openSse, openStreamable, type RemoteDeps } from "./re
 export type OpenHooks = ListerHooks & {
   onnotification(method: string, params: Params, caller: Caller | undefined): void
   readonly owner: Caller | undefined
+  /** The transport failed a request; an UnauthorizedError where it was answered with 401. */
+  onfailure(error: Error): void
 }
 
 export type OpenDeps = {
@@ -111,13 +113,15 @@ async function openOnce(
   const events: LinkEvents & { onrenewed(): void } = {
     onframe: (frame, related) => connection.receive(frame, related),
     waits: (number) => connection.waits(number),
-    onfail: (number, error) =>
+    onfail(number, error) {
+      hooks.onfailure(error)
       connection.fail(
         number,
         error instanceof UnauthorizedError || error instanceof HttpStatusError || error instanceof BackendError
           ? error
           : new BackendError(spec.name, messageOf(error), { cause: error }),
-      ),
+      )
+    },
     onclose(loss) {
       lost = loss
       connection.end(loss)

@@ -11,6 +11,8 @@ import { type ManualClock, manualClock, settle } from "../clock.ts"
 /** One attempt to open, as the test answers it. */
 type Attempt = {
   readonly signal: AbortSignal
+  /** Says that the transport failed a request. */
+  failsRequest(error: Error): void
   opens(): Connected
   fails(error: Error): void
 }
@@ -62,12 +64,13 @@ function bench(spec = specOf(), options: { holdClose?: boolean; onchange?: () =>
   const living = new Set<object>()
   const backend = new Backend(spec, {
     clock,
-    open: (_, __, signal) =>
+    open: (_, { onfailure }, signal) =>
       new Promise<Open>((resolve, reject) => {
         expect(living.size).toBe(0)
         signal.addEventListener("abort", () => reject(new Error("given up")))
         attempts.push({
           signal,
+          failsRequest: onfailure,
           fails: reject,
           opens() {
             const { open, control } = connect(clock, living, options.holdClose === true)
@@ -300,10 +303,21 @@ test("a refusal says where to go, at the start and in mid-life", async () => {
   await settle()
   second.last().opens()
   await settle()
-  second.backend.refused(refusal)
+  second.last().failsRequest(refusal)
   await settle()
   expect(second.backend.state.kind).toBe("unauthorized")
   expect(second.backend.published).toBeUndefined()
+})
+
+test("a request that the transport fails is remembered and changes nothing else", async () => {
+  const { backend, clock, last } = bench()
+  backend.start()
+  await settle()
+  last().opens()
+  await settle()
+  last().failsRequest(new Error("answered 502"))
+  expect(backend.facts.lastTransportFailure).toBe(clock.now())
+  expect(backend.state.kind).toBe("connected")
 })
 
 test("an observer that throws stops nothing", async () => {
