@@ -25,6 +25,7 @@ const LINE = [
 /** Files that may use the clock, processes, the disk, the network or randomness. Everything else is given them. */
 const WORLD = [
   "backend/child.ts",
+  "backend/logbook.ts",
   "backend/warden.ts",
   "cli/demo.ts",
   "cli/serve.ts",

@@ -1,0 +1,169 @@
+/**
+ * What each backend said lately: its captured output and svc's own lines about it, in a bounded ring in memory and in
+ * `logs/<slug>.log`, for `svc logs`.
+ *
+ *  1. Bounded everywhere: lines and bytes in memory, bytes of a file, files of a server.
+ *  2. Lines arrive redacted and clean. Files are for their owner alone.
+ *  3. A disk that fails costs the file, not the server: it is said once, and the ring goes on.
+ */
+import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync } from "node:fs"
+import { join } from "node:path"
+import { slugOf } from "../config/plan.ts"
+import type { Clock } from "../lib/clock.ts"
+import { messageOf } from "../lib/errors.ts"
+import { LOG_LEVELS, type Log, type LogFields, type LogLevel } from "../lib/log.ts"
+
+export type LogLine = {
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  readonly level: LogLevel
+  readonly slug: string
+  readonly text: string
+}
+
+export type LogbookOptions = {
+  /** Where the files go; undefined keeps to memory. */
+  readonly directory: string | undefined
+  readonly clock: Clock
+  onfail(reason: string): void
+  readonly maxFileBytes?: number
+  /** Of one server, the one that is written to included. */
+  readonly maxFiles?: number
+  readonly maxLines?: number
+}
+
+export type Logbook = {
+  append(slug: string, level: LogLevel, text: string): void
+  /** From memory, oldest first: of one server or of all, not older than `since`. */
+  read(slug?: string, since?: number): readonly LogLine[]
+  /** Hears every line from now on, until the returned function is called. */
+  follow(hear: (line: LogLine) => void): () => void
+  /** A server that is gone: its lines leave the memory; its files stay. */
+  forget(slug: string): void
+  /** Writes what is not yet on disk. */
+  flush(): void
+}
+
+export const MAX_FILE_BYTES = 1024 * 1024
+export const MAX_FILES = 3
+export const MAX_LINES = 500
+
+export function createLogbook(options: LogbookOptions): Logbook {
+  const { directory, clock, maxFileBytes = MAX_FILE_BYTES, maxFiles = MAX_FILES, maxLines = MAX_LINES } = options
+  const rings = new Map<string, LogLine[]>()
+  const listeners = new Set<(line: LogLine) => void>()
+  const pending = new Map<string, string>()
+  let timer: (() => void) | undefined
+  let failing = false
+
+  const flush = () => {
+    timer?.()
+    timer = undefined
+    for (const [slug, text] of pending) {
+      try {
+        write(directory ?? "", slug, text, maxFileBytes, maxFiles)
+        failing = false
+      } catch (error) {
+        if (!failing) options.onfail(`the log of ${slug} could not be written: ${messageOf(error)}`)
+        failing = true
+      }
+    }
+    pending.clear()
+  }
+  return {
+    append(slug, level, text) {
+      const line: LogLine = { at: clock.now(), level, slug, text: text.slice(0, MAX_TEXT).replaceAll("\n", "\\n") }
+      const ring = rings.get(slug) ?? []
+      rings.set(slug, ring)
+      ring.push(line)
+      // Cut in blocks: moving the whole ring for each line would cost more than the line.
+      if (ring.length >= maxLines * 2) ring.splice(0, ring.length - maxLines)
+      for (const hear of listeners) hear(line)
+      if (directory === undefined) return
+      pending.set(slug, `${pending.get(slug) ?? ""}${formatLine(line)}\n`)
+      timer ??= clock.after(WRITE_MS, () => {
+        timer = undefined
+        flush()
+      })
+    },
+    read(slug, since = 0) {
+      const chosen = slug === undefined ? [...rings.values()] : [rings.get(slug) ?? []]
+      const lines = chosen.flatMap((ring) => ring.slice(-maxLines).filter(({ at }) => at >= since))
+      return lines.sort((a, b) => a.at - b.at)
+    },
+    follow(hear) {
+      listeners.add(hear)
+      return () => listeners.delete(hear)
+    },
+    forget: (slug) => void rings.delete(slug),
+    flush,
+  }
+}
+
+/** The lines of one server on disk, oldest first; for when no svc runs, and for what was before it started. */
+export function readLogFiles(
+  directory: string,
+  slug: string,
+  since = 0,
+  maxFiles: number = MAX_FILES,
+): readonly LogLine[] {
+  const lines: LogLine[] = []
+  for (let number = maxFiles - 1; number >= 0; number--) {
+    let text: string
+    try {
+      text = readFileSync(fileOf(directory, slug, number), "utf8")
+    } catch {
+      continue
+    }
+    for (const row of text.split("\n")) {
+      const line = parseLine(row, slug)
+      if (line !== undefined && line.at >= since) lines.push(line)
+    }
+  }
+  return lines
+}
+
+/** A log whose lines about a server also go into the book. */
+export function recordInto(book: Logbook, log: Log, mask: (text: string) => string): Log {
+  const at =
+    (level: LogLevel) =>
+    (message: string, fields?: LogFields): void => {
+      log[level](message, fields)
+      if (fields?.server !== undefined) book.append(slugOf(fields.server), level, mask(message))
+    }
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }
+}
+
+/** `2026-11-21T02:49:27.123Z info  text` */
+export function formatLine({ at, level, text }: LogLine): string {
+  return `${new Date(at).toISOString()} ${level.padEnd(5)} ${text}`
+}
+
+/** The line that `formatLine` wrote, or undefined for anything else. */
+export function parseLine(row: string, slug: string): LogLine | undefined {
+  const [, time = "", word = "", text = ""] = /^(\S{24}) (.{5}) (.*)$/s.exec(row) ?? []
+  const level = LOG_LEVELS.find((name) => name === word.trimEnd())
+  const at = Date.parse(time)
+  return level === undefined || Number.isNaN(at) ? undefined : { at, level, slug, text }
+}
+
+// ---
+
+const WRITE_MS = 250
+/** Above what the capture lets through. */
+const MAX_TEXT = 16 * 1024
+
+const fileOf = (directory: string, slug: string, number: number): string =>
+  join(directory, number === 0 ? `${slug}.log` : `${slug}.${number}.log`)
+
+function write(directory: string, slug: string, text: string, maxBytes: number, maxFiles: number): void {
+  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  const file = fileOf(directory, slug, 0)
+  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0
+  if (size > 0 && size + Buffer.byteLength(text) > maxBytes)
+    for (let number = maxFiles - 1; number > 0; number--) {
+      const from = fileOf(directory, slug, number - 1)
+      if (statSync(from, { throwIfNoEntry: false }) !== undefined) renameSync(from, fileOf(directory, slug, number))
+    }
+  appendFileSync(file, text, { mode: 0o600 })
+}

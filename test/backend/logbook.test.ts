@@ -1,0 +1,115 @@
+import { afterAll, expect, test } from "bun:test"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import fc from "fast-check"
+import {
+  createLogbook,
+  formatLine,
+  type LogbookOptions,
+  type LogLine,
+  parseLine,
+  readLogFiles,
+  recordInto,
+} from "../../src/backend/logbook.ts"
+import { LOG_LEVELS, silentLog } from "../../src/lib/log.ts"
+import { manualClock } from "../clock.ts"
+
+const folder = mkdtempSync(join(tmpdir(), "svc-logbook-"))
+afterAll(() => rmSync(folder, { recursive: true }))
+let folders = 0
+
+function bench(more: Partial<LogbookOptions> = {}) {
+  const clock = manualClock()
+  const directory = join(folder, String(++folders))
+  const failures: string[] = []
+  const book = createLogbook({ directory, clock, onfail: (reason) => failures.push(reason), ...more })
+  return { clock, directory, failures, book }
+}
+
+test("lines are read back of one server or of all, in order, from a moment on", async () => {
+  const { book, clock } = bench({ directory: undefined })
+  book.append("web", "info", "one")
+  await clock.pass(10)
+  const since = clock.now()
+  book.append("db", "warn", "two")
+  await clock.pass(10)
+  book.append("web", "error", "three")
+  expect(book.read().map(({ text }) => text)).toEqual(["one", "two", "three"])
+  expect(book.read("web").map(({ text }) => text)).toEqual(["one", "three"])
+  expect(book.read(undefined, since).map(({ slug, text }) => `${slug} ${text}`)).toEqual(["db two", "web three"])
+  book.forget("web")
+  expect(book.read("web")).toEqual([])
+})
+
+test("memory holds the newest lines only", () => {
+  const { book } = bench({ directory: undefined, maxLines: 10 })
+  for (let n = 0; n < 105; n++) book.append("web", "info", String(n))
+  expect(book.read("web").map(({ text }) => text)).toEqual(Array.from({ length: 10 }, (_, n) => String(n + 95)))
+})
+
+test("a follower hears each line until it leaves", () => {
+  const { book } = bench({ directory: undefined })
+  const heard: string[] = []
+  const leave = book.follow(({ text }) => heard.push(text))
+  book.append("web", "info", "one")
+  leave()
+  book.append("web", "info", "two")
+  expect(heard).toEqual(["one"])
+})
+
+test("files are written soon, for their owner alone, and read back without svc", async () => {
+  const { book, clock, directory } = bench()
+  book.append("web", "info", "stderr: ready")
+  book.append("web", "warn", "a\nb")
+  await clock.pass(1000)
+  expect(readLogFiles(directory, "web").map(({ level, text }) => `${level} ${text}`)).toEqual([
+    "info stderr: ready",
+    "warn a\\nb",
+  ])
+  if (process.platform !== "win32") expect(statSync(join(directory, "web.log")).mode & 0o777).toBe(0o600)
+})
+
+test("files rotate by size, and the oldest go", () => {
+  const { book, directory } = bench({ maxFileBytes: 1000, maxFiles: 3 })
+  for (let n = 0; n < 100; n++) {
+    book.append("web", "info", `${n} ${"x".repeat(60)}`)
+    book.flush()
+  }
+  expect(readdirSync(directory).sort()).toEqual(["web.1.log", "web.2.log", "web.log"])
+  for (const file of readdirSync(directory))
+    expect(readFileSync(join(directory, file)).length).toBeLessThanOrEqual(1000)
+  const numbers = readLogFiles(directory, "web").map(({ text }) => Number.parseInt(text, 10))
+  expect(numbers).toEqual(Array.from({ length: numbers.length }, (_, n) => 100 - numbers.length + n))
+})
+
+test("a disk that fails is said once, and memory goes on", () => {
+  const file = join(folder, "no-directory")
+  writeFileSync(file, "")
+  const { book, failures } = bench({ directory: file })
+  for (const text of ["one", "two"]) {
+    book.append("web", "info", text)
+    book.flush()
+  }
+  expect(failures).toHaveLength(1)
+  expect(book.read("web")).toHaveLength(2)
+})
+
+test("what svc says about a server goes into its book under its slug, without secrets; the rest does not", () => {
+  const { book } = bench({ directory: undefined })
+  const log = recordInto(book, silentLog, (text) => text.replace("hunter2", "***"))
+  log.warn("exited with hunter2", { server: "my server" })
+  log.info("listening")
+  expect(book.read()).toMatchObject([{ slug: "my-server", level: "warn", text: "exited with ***" }])
+})
+
+test("any line that was formatted is parsed back", () => {
+  const line: fc.Arbitrary<LogLine> = fc.record({
+    at: fc.integer({ min: 0, max: 4_000_000_000_000 }),
+    level: fc.constantFrom(...LOG_LEVELS),
+    slug: fc.constant("web"),
+    text: fc.string(),
+  })
+  fc.assert(fc.property(line, (one) => expect(parseLine(formatLine(one), "web")).toEqual(one)))
+  expect(parseLine("torn", "web")).toBeUndefined()
+})
