@@ -121,7 +121,7 @@ async function exercise(client: AnyClient): Promise<void> {
 }
 
 describe("through /mcp", () => {
-  test("a client of SDK 1.x lists and calls everything", async () => {
+  test("a client of SDK 1.x lists and calls everything [name:tool] [name:uri]", async () => {
     const client = new Client1({ name: "one", version: "1" })
     await client.connect(new Http1(new URL(`${svc.url}/mcp`)) as never)
     await exercise(client as unknown as AnyClient)

@@ -18,7 +18,7 @@ describe("a first run", () => {
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBeUndefined()
   })
 
-  test("without a file it makes one, says so, and is degraded", async () => {
+  test("without a file it makes one, says so, and is degraded [config:file:missing] [health:level:default]", async () => {
     await using svc = await startSvc()
     await svc.said("made an empty configuration")
     expect(JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "")).toMatchObject({ mcpServers: {} })
@@ -36,20 +36,20 @@ describe("mistakes", () => {
     [["serve", "--port", "x"], "--port must be a whole number"],
     [["serve", "extra"], 'svc serve does not take "extra"'],
     [["serve", "--host", "0.0.0.0"], "--allow-unauthenticated"],
-  ])("svc %p is one line and exit 64", async (args, message) => {
+  ])("svc %p is one line and exit 64 [cli:mistake] [inbound:listen]", async (args, message) => {
     const { code, stderr, stdout } = await runSvc(args)
     expect(stderr).toContain(message)
     expect([code, stdout, stderr.trim().split("\n").length]).toEqual([64, "", 1])
   })
 
-  test("a port in use is one line that names it and exit 69", async () => {
+  test("a port in use is one line that names it and exit 69 [cli:port]", async () => {
     await using svc = await startSvc({ flags: ["--demo"] })
     const { port } = new URL(svc.url)
     const { code, stderr } = await runSvc(["serve", "--demo", "--port", port])
     expect([code, stderr.trim()]).toEqual([69, `svc: port ${port} on 127.0.0.1 is in use; choose another with --port`])
   })
 
-  test("a file that is not JSON is told with line and column, and mending it is enough", async () => {
+  test("a file that is not JSON is told with line and column, and mending it is enough [config:file:broken] [auth:open] [health:http:never-waits]", async () => {
     await using svc = await startSvc({ config: '{\n  "mcpServers": {\n    "a" {}\n  }\n}' })
     await svc.said(/mcp\.json:3:9: not JSON: expected a colon/)
     expect((await fetch(`${svc.url}/health`)).status).toBe(503)
@@ -59,7 +59,7 @@ describe("mistakes", () => {
     await eventually(async () => (await fetch(`${svc.url}/health`)).status === 200)
   })
 
-  test("a body that is too large, broken or not JSON is refused with its own status", async () => {
+  test("a body that is too large, broken or not JSON is refused with its own status [inbound:origin]", async () => {
     await using svc = await startSvc({ flags: ["--demo", "--max-body", "1KiB"] })
     const post = (body: string, headers = {}) =>
       fetch(`${svc.url}/mcp`, { method: "POST", body, headers: { "content-type": "application/json", ...headers } })
@@ -75,7 +75,7 @@ describe("mistakes", () => {
     expect((await fetch(`${svc.url}/nothing`)).status).toBe(404)
   })
 
-  test("an unknown tool is an error that names the nearest one", async () => {
+  test("an unknown tool is an error that names the nearest one [tool:unknown]", async () => {
     await using svc = await startSvc({ flags: ["--demo"] })
     const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "demo_svc_ehco", arguments: {} })
     expect(body.error).toMatchObject({
@@ -91,6 +91,13 @@ describe("mistakes", () => {
     expect(body.result).toMatchObject({ content: [{ text: "hi" }] })
   })
 
+  test("a server that exits on a question it does not know is started again and works [protocol:mode:exit]", async () => {
+    await using svc = await startSvc({ config: { mcpServers: { strict: echo("--strict") } } })
+    await svc.said("strict: connected")
+    const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "strict_svc_echo", arguments: { m: "hi" } })
+    expect(body.result).toMatchObject({ content: [{ text: "hi" }] })
+  })
+
   test("a server that cannot start leaves the others alone", async () => {
     await using svc = await startSvc({
       config: { mcpServers: { gone: { command: "no-such-command-here" }, good: echo() } },
@@ -99,6 +106,26 @@ describe("mistakes", () => {
     const { body } = await modern(`${svc.url}/mcp`, "tools/list")
     expect(toolNames(body.result)).toEqual(["good_svc_echo"])
   })
+})
+
+test("the health level is an option or a variable [health:level:option]", async () => {
+  for (const options of [
+    { flags: ["--demo", "--health-info-level", "full"] },
+    { flags: ["--demo"], env: { SVC_HEALTH_INFO_LEVEL: "full" } },
+  ]) {
+    await using svc = await startSvc(options)
+    expect(await (await fetch(`${svc.url}/health`)).json()).toMatchObject({ system: { process: { pid: svc.pid } } })
+  }
+})
+
+test("a call to a server that is gone is an error that names it [tool:server-down]", async () => {
+  const mark = `svc-mark-${crypto.randomUUID()}`
+  await using svc = await startSvc({ config: { mcpServers: { mortal: echo("--delay", "60000", mark) } } })
+  await svc.said("mortal: connected")
+  const call = modern(`${svc.url}/mcp`, "tools/call", { name: "mortal_svc_echo", arguments: {} })
+  await Bun.sleep(100)
+  for (const pid of processes(mark)) process.kill(pid, "SIGKILL")
+  expect((await call).body.result).toMatchObject({ isError: true, content: [{ text: "mortal: was ended by SIGKILL" }] })
 })
 
 describe("the end", () => {

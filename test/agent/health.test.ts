@@ -1,0 +1,317 @@
+import { describe, expect, test } from "bun:test"
+import {
+  type HealthLevel,
+  healthReport,
+  livenessReport,
+  overall,
+  type ProcessFacts,
+  readinessReport,
+} from "../../src/agent/health.ts"
+import type { BackendSnapshot, Snapshot } from "../../src/agent/snapshot.ts"
+import type { State } from "../../src/backend/supervision.ts"
+import { serveHealth } from "../../src/serve/health.ts"
+
+const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
+const facts: ProcessFacts = {
+  now: NOW,
+  version: "1.2.3",
+  uptimeSeconds: 77,
+  heapUsed: 30 * 1024 * 1024,
+  heapTotal: 90 * 1024 * 1024,
+  pid: 42,
+  runtime: "bun 1.4.5",
+  platform: "linux",
+  arch: "x64",
+  authEnabled: false,
+}
+
+const STATES: Record<State["kind"], State> = {
+  stopped: { kind: "stopped", epoch: 1 },
+  starting: { kind: "starting", epoch: 1, since: NOW },
+  connected: { kind: "connected", epoch: 1, since: NOW - 1000, pid: 7, attempt: 0 },
+  waiting: { kind: "waiting", epoch: 1, attempt: 2, retryAt: NOW + 2000 },
+  recovering: { kind: "recovering", epoch: 1, attempt: 2, since: NOW },
+  crashed: { kind: "crashed", epoch: 1, attempt: 5, at: NOW },
+  failed: { kind: "failed", epoch: 1, at: NOW },
+  unauthorized: { kind: "unauthorized", epoch: 1, at: NOW },
+}
+
+function backend(
+  kind: State["kind"],
+  name = kind as string,
+  restart: "supervised" | "never" | "reconnect" = "supervised",
+): BackendSnapshot {
+  const connected = kind === "connected"
+  return {
+    spec: {
+      id: name,
+      name,
+      slug: name,
+      secrets: [],
+      launch: { transport: "stdio", command: "x", args: [], cwd: undefined, env: {}, stderr: "pipe", mode: "auto" },
+      tuning: {
+        tags: [],
+        disabledTools: [],
+        toolDescriptionOverrides: {},
+        connectionTimeout: 1,
+        requestTimeout: 1,
+        restart: { kind: restart, limit: 5, delay: 1000 },
+        isolation: "shared",
+      },
+    },
+    state: STATES[kind],
+    template: undefined,
+    lastConnected: connected ? NOW - 1000 : undefined,
+    lastError: connected ? undefined : "went away",
+    lastExit: undefined,
+    loading: { startedAt: undefined, endedAt: undefined },
+    restartCount: 3,
+    lastTransportFailure: undefined,
+    responsive: true,
+    offer: connected
+      ? { era: "2025", protocolVersion: "2025-11-25", tools: 1, prompts: 2, resources: 3, resourceTemplates: 4 }
+      : undefined,
+    authorizationUrl: undefined,
+  }
+}
+
+const snapshot = (backends: readonly BackendSnapshot[], loaded = true): Snapshot => ({
+  startedAt: NOW - 77_000,
+  loaded,
+  backends,
+  disabled: loaded ? ["off"] : [],
+  issues: [],
+  generation: 1,
+})
+
+const at = (level: HealthLevel) => ({ level, redact: (text: string) => text.replace("away", "•") })
+
+/** The paths of all fields of a body. */
+function fields(value: unknown, prefix = ""): string[] {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [prefix]
+  return Object.entries(value).flatMap(([key, inner]) => fields(inner, prefix === "" ? key : `${prefix}.${key}`))
+}
+
+describe("overall", () => {
+  test.each([
+    [false, 0, 0, "unhealthy"],
+    [false, 2, 2, "unhealthy"],
+    [true, 0, 0, "degraded"],
+    [true, 3, 3, "healthy"],
+    [true, 3, 2, "degraded"],
+    [true, 2, 1, "unhealthy"],
+    [true, 3, 0, "unhealthy"],
+  ] as const)("loaded %p, %p servers, %p healthy: %s", (loaded, total, healthy, expected) => {
+    expect(overall(loaded, total, healthy)).toBe(expected)
+  })
+  test("the boundaries are those of the table [health:overall:not-loaded] [health:overall:all] [health:overall:none] [health:overall:half]", () => {
+    expect([overall(false, 1, 1), overall(true, 1, 1), overall(true, 0, 0), overall(true, 4, 2)]).toEqual([
+      "unhealthy",
+      "healthy",
+      "degraded",
+      "unhealthy",
+    ])
+  })
+})
+
+describe("/health", () => {
+  const mixed = snapshot([backend("connected", "a"), backend("connected", "b"), backend("failed", "c")])
+
+  test("minimal tells counts and no error text [health:level:minimal] [health:report:servers] [health:report:configuration]", () => {
+    const { body, status } = healthReport(mixed, facts, at("minimal"))
+    expect(status).toBe(200)
+    expect(body).toEqual({
+      status: "degraded",
+      timestamp: "2026-01-02T03:04:05.678Z",
+      version: "1.2.3",
+      system: { uptime: 77, memory: { percentage: 33.3 } },
+      servers: { total: 3, healthy: 2, unhealthy: 1 },
+      configuration: {
+        loaded: true,
+        serverCount: 4,
+        enabledCount: 3,
+        disabledCount: 1,
+        authEnabled: false,
+        transport: "http",
+      },
+    })
+  })
+
+  test("basic adds these fields and no others [health:level:basic] [health:report:absent]", () => {
+    const { body } = healthReport(mixed, facts, at("basic"))
+    expect(fields({ ...body, servers: undefined }).filter((path) => path.startsWith("system."))).toEqual([
+      "system.uptime",
+      "system.memory.used",
+      "system.memory.total",
+      "system.memory.percentage",
+      "system.process.nodeVersion",
+      "system.process.platform",
+    ])
+    const { details } = body.servers as { details: unknown[] }
+    expect(details[0]).toEqual({
+      name: "a",
+      status: "connected",
+      healthy: true,
+      lastConnected: "2026-01-02T03:04:04.678Z",
+      tags: [],
+    })
+    expect(details[2]).toEqual({ name: "c", status: "error", healthy: false, lastError: "went •", tags: [] })
+  })
+
+  test("full adds these fields and no others [health:level:full] [health:report:memory]", () => {
+    const { body } = healthReport(mixed, facts, at("full"))
+    expect(body.system).toEqual({
+      uptime: 77,
+      memory: { used: 30, total: 90, percentage: 33.3 },
+      process: { pid: 42, nodeVersion: "bun 1.4.5", platform: "linux", arch: "x64" },
+    })
+    const { details } = body.servers as { details: object[] }
+    expect(Object.keys(details[0] ?? {})).toEqual([
+      "name",
+      "status",
+      "healthy",
+      "lastConnected",
+      "tags",
+      "type",
+      "attempt",
+      "protocolVersion",
+      "era",
+      "tools",
+      "resources",
+      "prompts",
+    ])
+  })
+
+  test("headers repeat the body, and the status follows it [health:http:headers] [health:http:status] [health:report:version] [health:report:uptime] [health:report:timestamp] [health:status:values]", () => {
+    for (const [backends, expected] of [
+      [[backend("connected")], [200, "healthy"]],
+      [[], [200, "degraded"]],
+      [[backend("failed")], [503, "unhealthy"]],
+    ] as const) {
+      const deps = { ...at("minimal"), snapshot: () => snapshot(backends), facts: () => facts }
+      const response = serveHealth(new Request("http://x/health"), "/health", deps)
+      expect([response?.status, response?.headers.get("x-health-status")] as unknown).toEqual(expected)
+      expect(response?.headers.get("content-type")).toBe("application/json")
+      expect(response?.headers.get("cache-control")).toBe("no-cache, no-store, must-revalidate")
+      expect([response?.headers.get("x-service-version"), response?.headers.get("x-uptime-seconds")]).toEqual([
+        "1.2.3",
+        "77",
+      ])
+    }
+  })
+
+  test("not loaded is 503 with zero counts, ready too [health:http:not-loaded]", () => {
+    const { body, status } = healthReport(snapshot([], false), facts, at("minimal"))
+    expect([status, body.status, body.configuration]).toEqual([
+      503,
+      "unhealthy",
+      { loaded: false, serverCount: 0, enabledCount: 0, disabledCount: 0, authEnabled: false, transport: "http" },
+    ])
+    expect(readinessReport(snapshot([], false), facts, at("minimal"))).toMatchObject({
+      status: 503,
+      body: { status: "not_ready" },
+    })
+  })
+
+  test("a disabled server counts in the configuration alone [health:report:disabled]", () => {
+    const { body } = healthReport(snapshot([backend("connected")]), facts, at("minimal"))
+    expect([body.servers, body.configuration]).toMatchObject([{ total: 1 }, { serverCount: 2, disabledCount: 1 }])
+  })
+
+  test("a server is not healthy without answers or with a failed transport [health:healthy:server]", () => {
+    const one = backend("connected")
+    for (const [change, healthy] of [
+      [{}, 1],
+      [{ responsive: false }, 0],
+      [{ lastTransportFailure: NOW - 59_000 }, 0],
+      [{ lastTransportFailure: NOW - 61_000 }, 1],
+    ] as const)
+      expect(healthReport(snapshot([{ ...one, ...change }]), facts, at("minimal")).body.servers).toMatchObject({
+        healthy,
+      })
+  })
+
+  test("a report that throws is 500 with a redacted reason [health:http:failure]", async () => {
+    const deps = {
+      ...at("full"),
+      facts: () => facts,
+      snapshot(): Snapshot {
+        throw new Error("the heap went away")
+      },
+    }
+    const response = serveHealth(new Request("http://x/health"), "/health", deps)
+    expect(response?.status).toBe(500)
+    expect(await response?.json()).toEqual({
+      status: "unhealthy",
+      timestamp: "2026-01-02T03:04:05.678Z",
+      error: "Health check failed",
+      message: "the heap went •",
+    })
+  })
+
+  test("a wrong method is 405 with Allow and an unknown path 404, both JSON [health:http:method]", async () => {
+    const deps = { ...at("minimal"), snapshot: () => snapshot([]), facts: () => facts }
+    const post = serveHealth(new Request("http://x/health", { method: "POST" }), "/health", deps)
+    expect([post?.status, post?.headers.get("allow"), typeof (await post?.json())]).toEqual([
+      405,
+      "GET, HEAD",
+      "object",
+    ])
+    const lost = serveHealth(new Request("http://x/health/x"), "/health/x", deps)
+    expect([lost?.status, typeof (await lost?.json())]).toEqual([404, "object"])
+    expect(serveHealth(new Request("http://x/healthy"), "/healthy", deps)).toBeUndefined()
+  })
+})
+
+test("/health/live is alive [health:live]", () => {
+  expect(livenessReport(facts)).toEqual({
+    status: 200,
+    body: { status: "alive", timestamp: "2026-01-02T03:04:05.678Z" },
+    headers: {},
+  })
+})
+
+describe("/health/ready", () => {
+  test.each([
+    ["connected", 200],
+    ["stopped", 200],
+    ["starting", 200],
+    ["waiting", 503],
+    ["recovering", 503],
+    ["crashed", 503],
+    ["unauthorized", 200],
+  ] as const)("with a supervised backend %s: %p", (kind, status) => {
+    expect(readinessReport(snapshot([backend(kind)]), facts, at("minimal")).status).toBe(status)
+  })
+
+  test("only supervised backends hold it back [health:ready:loaded] [health:ready:restarting] [health:ready:crash-loop] [health:ready:no-threshold] [supervise:remote]", () => {
+    const ready = (one: BackendSnapshot) => readinessReport(snapshot([one]), facts, at("minimal")).body.status
+    expect(ready(backend("waiting"))).toBe("not_ready")
+    expect(ready(backend("crashed"))).toBe("not_ready")
+    expect(ready(backend("waiting", "r", "reconnect"))).toBe("ready")
+    expect(ready(backend("failed", "f", "never"))).toBe("ready")
+  })
+
+  test("minimal counts supervised backends [health:supervision:minimal]", () => {
+    const all = Object.keys(STATES).map((kind) => backend(kind as State["kind"]))
+    const { body } = readinessReport(snapshot([...all, backend("waiting", "r", "reconnect")]), facts, at("minimal"))
+    expect(body.backendSupervision).toEqual({ total: 8, connected: 1, restarting: 2, crashLoop: 1, stopped: 3 })
+  })
+
+  test("basic and full list them, full with process ids [health:supervision:basic] [health:supervision:full]", () => {
+    const two = snapshot([backend("connected", "a"), backend("waiting", "b")])
+    const basic = readinessReport(two, facts, at("basic")).body.backendSupervision as Record<string, object>
+    expect(basic.b).toEqual({
+      backendId: "b",
+      state: "restarting",
+      attempt: 2,
+      limit: 5,
+      nextRetryAt: "2026-01-02T03:04:07.678Z",
+      lastExit: null,
+      lastError: "went •",
+    })
+    const full = readinessReport(two, facts, at("full")).body.backendSupervision as Record<string, object>
+    expect(Object.keys(full.a ?? {}).slice(-4)).toEqual(["pid", "startedAt", "stableSince", "restartCount"])
+    expect(full.a).toMatchObject({ pid: 7 })
+  })
+})

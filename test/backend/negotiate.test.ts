@@ -1,0 +1,89 @@
+import { describe, expect, test } from "bun:test"
+import { Connection, PeerError } from "../../src/backend/connection.ts"
+import { UnauthorizedError } from "../../src/backend/link.ts"
+import { classify, HttpStatusError, negotiate } from "../../src/backend/negotiate.ts"
+import { systemClock } from "../../src/lib/clock.ts"
+import { createIds, encode } from "../../src/wire/frame.ts"
+
+type Asked = { id: string; method: string; params: Record<string, unknown> }
+
+/** A connection to a server that answers by the given function; undefined is silence. */
+function connect(answer: (asked: Asked) => object | undefined) {
+  const asked: string[] = []
+  const connection = new Connection("s", createIds("x"), systemClock, {
+    owner: undefined,
+    onnoise() {},
+    onnotification() {},
+  })
+  connection.attach({
+    pid: undefined,
+    buffered: 0,
+    close: async () => undefined,
+    send(frame) {
+      const message = JSON.parse(String(frame)) as Asked
+      asked.push(message.method)
+      const said = answer(message)
+      if (said !== undefined)
+        queueMicrotask(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...said }))))
+    },
+  })
+  return { connection, asked }
+}
+
+const options = { mode: "auto", remembered: undefined, probeTimeout: undefined, timeout: 5000, version: "1" } as const
+const hello = { result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "old" } } }
+const discovered = { result: { resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: {} } }
+const unknown = { error: { code: -32601, message: "no such method" } }
+
+const legacy = ({ method }: Asked) => (method === "initialize" ? hello : unknown)
+const modern = ({ method }: Asked) => (method === "server/discover" ? discovered : unknown)
+
+describe("negotiation", () => {
+  test("auto asks the modern question first and believes a positive sign [protocol:mode:auto]", async () => {
+    const old = connect(legacy)
+    expect(await negotiate(old.connection, options)).toMatchObject({ era: "2025", protocolVersion: "2025-06-18" })
+    expect(old.asked).toEqual(["server/discover", "initialize"])
+    const fresh = connect(modern)
+    expect(await negotiate(fresh.connection, options)).toMatchObject({ era: "2026", protocolVersion: "2026-07-28" })
+    expect(fresh.asked).toEqual(["server/discover"])
+  })
+
+  test("legacy never asks the modern question [protocol:mode:legacy]", async () => {
+    const { connection, asked } = connect(legacy)
+    expect(await negotiate(connection, { ...options, mode: "legacy" })).toMatchObject({ era: "2025" })
+    expect(asked).toEqual(["initialize"])
+  })
+
+  test("2026-07-28 does not fall back [protocol:mode:modern]", async () => {
+    const { connection, asked } = connect(legacy)
+    await expect(negotiate(connection, { ...options, mode: "2026-07-28" })).rejects.toThrow("no such method")
+    expect(asked).toEqual(["server/discover"])
+  })
+
+  test("a server that is silent before initialize is given it", async () => {
+    const { connection, asked } = connect((message) => (message.method === "initialize" ? hello : undefined))
+    expect(await negotiate(connection, { ...options, probeTimeout: 1 })).toMatchObject({ era: "2025" })
+    expect(asked).toEqual(["server/discover", "initialize"])
+  })
+
+  test("a verdict that is remembered spares the question", async () => {
+    const { connection, asked } = connect(legacy)
+    await negotiate(connection, { ...options, remembered: "2025" })
+    expect(asked).toEqual(["initialize"])
+  })
+
+  test("a server that speaks no revision of ours says so", async () => {
+    const { connection } = connect(() => ({ result: { supportedVersions: ["2099-01-01"], capabilities: {} } }))
+    await expect(negotiate(connection, options)).rejects.toThrow("speaks only 2099-01-01")
+  })
+})
+
+test("refusals and failures are evidence of no era [auth:awaiting]", () => {
+  const verdicts = [401, 403, 407, 408, 429, 500, 502, 503].map((status) => classify(new HttpStatusError(status, "")))
+  expect(new Set(verdicts)).toEqual(new Set(["unknown"]))
+  expect(classify(new UnauthorizedError("401"))).toBe("unknown")
+  expect(classify(new Error("ECONNREFUSED"))).toBe("unknown")
+  for (const status of [400, 404, 405, 406]) expect(classify(new HttpStatusError(status, ""))).toBe("legacy")
+  for (const code of [-32020, -32021, -32022]) expect(classify(new PeerError(code, ""))).toBe("modern")
+  for (const code of [-32601, -32602, -32000]) expect(classify(new PeerError(code, ""))).toBe("legacy")
+})

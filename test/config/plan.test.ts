@@ -1,0 +1,335 @@
+import { describe, expect, test } from "bun:test"
+import { parseDocument } from "../../src/config/document.ts"
+import { plan, type World } from "../../src/config/plan.ts"
+import type { RemoteLaunch, Spec, StdioLaunch } from "../../src/config/spec.ts"
+import { ConfigError } from "../../src/lib/errors.ts"
+
+const parent = {
+  PATH: "/bin",
+  HOME: "/home/u",
+  SVC_PORT: "1",
+  TOKEN: "from-parent",
+  OTHER: "other",
+  APP_ONE: "1",
+  APP_TWO: "2",
+}
+const world: World = { parent, dotenv: {}, platform: "linux", home: "/home/u", folder: "/etc/svc" }
+
+const planned = (document: unknown, more: Partial<World> = {}) =>
+  plan(parseDocument(typeof document === "string" ? document : JSON.stringify(document, null, 2), "mcp.json"), {
+    ...world,
+    ...more,
+  })
+
+function only(document: unknown, more: Partial<World> = {}): Spec {
+  const { specs, issues } = planned(document, more)
+  expect(issues.filter(({ severity }) => severity === "error")).toEqual([])
+  expect(specs).toHaveLength(1)
+  return specs[0] as Spec
+}
+
+const child = (document: unknown, more: Partial<World> = {}) => only(document, more).launch as StdioLaunch
+const remote = (document: unknown, more: Partial<World> = {}) => only(document, more).launch as RemoteLaunch
+const server = (more: object, defaults?: object) => ({
+  serverDefaults: defaults,
+  mcpServers: { a: { command: "x", ...more } },
+})
+const web = (more: object, defaults?: object) => ({
+  serverDefaults: defaults,
+  mcpServers: { a: { url: "http://h/mcp", ...more } },
+})
+const problems = (document: unknown) =>
+  planned(document).issues.map(({ severity, line, message }) => `${severity} ${line} ${message}`)
+
+describe("the file", () => {
+  test("comments, trailing commas and a byte-order mark are read [config:file:jsonc]", () => {
+    expect(
+      child('\ufeff{ // mine\n "mcpServers": { "a": { "command": "x", /* no */ "args": ["1",], }, }, }').args,
+    ).toEqual(["1"])
+  })
+
+  test.each([
+    ['{\n  "mcpServers": {\n    "a" {}\n  }\n}', 3, 9, "colon"],
+    ["{", 1, 2, "closing brace"],
+    ['{ "a": nope }', 1, 8, "word"],
+    ["[]", 1, 1, "object"],
+  ])("what is not JSON is refused with line and column: %p", (text, line, column, says) => {
+    try {
+      planned(text)
+      expect.unreachable()
+    } catch (error) {
+      expect(error).toBeInstanceOf(ConfigError)
+      const [issue] = (error as ConfigError).issues
+      expect([issue?.line, issue?.column]).toEqual([line, column])
+      expect(issue?.message).toContain(says)
+    }
+  })
+
+  test("an unknown key is a warning with its line and the nearest known one [config:key:unknown]", () => {
+    expect(problems({ mcpServer: {}, mcpServers: { a: { command: "x", comand: 1 } } })).toEqual([
+      'warning 2 unknown key "mcpServer"; did you mean "mcpServers"? It is ignored',
+      'warning 6 unknown key "comand"; did you mean "command"? It is ignored',
+    ])
+  })
+
+  test("a wrong value leaves that server out and the others run, and no value is told [config:server:wrong]", () => {
+    const { specs, issues } = planned({
+      mcpServers: { bad: { command: "x", args: "hunter2" }, good: { command: "y" } },
+    })
+    expect(specs.map(({ id }) => id)).toEqual(["good"])
+    expect(issues).toMatchObject([{ severity: "error", server: "bad", line: 5, path: ["mcpServers", "bad", "args"] }])
+    expect(JSON.stringify(issues)).not.toContain("hunter2")
+  })
+
+  test("a key that stands twice is told", () => {
+    expect(problems('{"mcpServers": {"a": {"command": "x", "command": "y"}}}')).toEqual([
+      'warning 1 the key "command" stands twice; the last one counts',
+    ])
+  })
+
+  test("a key named __proto__ changes nothing", () => {
+    expect(planned('{"mcpServers": {"__proto__": {"command": "x"}}}').specs.map(({ id }) => id)).toEqual(["__proto__"])
+    expect(({} as { command?: string }).command).toBeUndefined()
+  })
+})
+
+describe("a server", () => {
+  test("is stdio with a command and http with a url [config:server:type]", () => {
+    expect(child(server({})).transport).toBe("stdio")
+    expect(remote(web({})).transport).toBe("http")
+    expect(problems({ mcpServers: { a: {} } })).toEqual(["error 3 a is left out: it needs a command or a url"])
+  })
+
+  test("is read in the spellings of other applications [config:server:aliases]", () => {
+    for (const type of ["streamableHttp", "streamable-http", "streamable_http"])
+      expect(remote(web({ type })).transport).toBe("streamableHttp")
+    expect(child({ servers: { a: { type: "stdio", command: "x" } } }).command).toBe("x")
+    expect(remote({ mcpServers: { a: { serverUrl: "http://h/x" } } }).url).toBe("http://h/x")
+    expect(remote({ mcpServers: { a: { type: "http", httpUrl: "http://h/y" } } }).url).toBe("http://h/y")
+  })
+
+  test("is not started when it is disabled [config:server:disabled]", () => {
+    for (const disabled of [true, "true", "1", "Yes", "ON"])
+      expect(planned(server({ disabled }))).toMatchObject({ specs: [], disabled: ["a"] })
+    for (const disabled of [false, "false", "", "no"]) expect(planned(server({ disabled })).specs).toHaveLength(1)
+  })
+
+  test("whose name falls together with another's is left out [config:server:name]", () => {
+    const { specs, issues } = planned({
+      mcpServers: { "a b": { command: "x" }, "a/b": { command: "y" }, a_svc_b: { command: "z" } },
+    })
+    expect(specs.map(({ id, slug }) => [id, slug])).toEqual([["a b", "a-b"]])
+    expect(issues.map(({ server }) => server)).toEqual(["a/b", "a_svc_b"])
+  })
+
+  test("of a template's name gives way to it [template:precedence]", () => {
+    expect(planned({ mcpServers: { a: { command: "x" } }, mcpTemplates: { a: { command: "y" } } }).specs).toEqual([])
+  })
+
+  test("rejects empty tool names and blank descriptions [config:overrides:blank]", () => {
+    for (const toolDescriptionOverrides of [{ "": "text" }, { tool: " \n" }])
+      expect(planned(server({ toolDescriptionOverrides })).specs).toEqual([])
+    expect(only(server({ toolDescriptionOverrides: { tool: "text" } })).tuning.toolDescriptionOverrides).toEqual({
+      tool: "text",
+    })
+  })
+
+  test("names the nearest known oauth field [config:oauth:unknown]", () => {
+    expect(problems(web({ oauth: { clientID: "x" } }))).toEqual([
+      'error 5 mcpServers.a.oauth: unknown key "clientID"; did you mean "clientId"?',
+    ])
+  })
+
+  test("takes the specific timeout before the deprecated one [timeout:precedence:connection] [timeout:precedence:request]", () => {
+    const tuning = (more: object) => {
+      const { connectionTimeout, requestTimeout } = only(server(more)).tuning
+      return [connectionTimeout, requestTimeout]
+    }
+    expect(tuning({ timeout: 7 })).toEqual([7, 7])
+    expect(tuning({ timeout: 7, connectionTimeout: 1 })).toEqual([1, 7])
+    expect(tuning({ timeout: 7, requestTimeout: 2 })).toEqual([7, 2])
+  })
+
+  test("is restarted at most five times from a second on, if at all [supervise:defaults]", () => {
+    expect(only(server({})).tuning.restart).toEqual({ kind: "never", limit: 5, delay: 1000 })
+    expect(only(server({ restartOnExit: true, maxRestarts: 0 })).tuning.restart).toEqual({
+      kind: "supervised",
+      limit: 0,
+      delay: 1000,
+    })
+    expect(only(web({ restartOnExit: true })).tuning.restart.kind).toBe("reconnect")
+  })
+
+  test("may not smuggle a line break into a header or a NUL into its environment", () => {
+    expect(planned(web({ headers: { x: "a\r\nevil: 1" } })).specs).toEqual([])
+    expect(planned(web({ headers: { "x y": "a" } })).specs).toEqual([])
+    expect(planned(server({ env: { A: "a\0b" } })).specs).toEqual([])
+    expect(planned(server({ env: { "A=B": "x" } })).specs).toEqual([])
+  })
+})
+
+describe("serverDefaults", () => {
+  test("env objects merge and arrays are replaced [defaults:env:merge]", () => {
+    expect(child(server({ env: { A: "1", B: "2" } }, { env: { B: "9", C: "3" } })).env).toMatchObject({
+      A: "1",
+      B: "2",
+      C: "3",
+    })
+    expect(child(server({ env: ["A=1"] }, { env: ["C=3"] })).env).not.toHaveProperty("C")
+    expect(child(server({}, { env: ["C=3"] })).env).toMatchObject({ C: "3" })
+  })
+
+  test("envFilter entries of the server follow and decide [defaults:envFilter]", () => {
+    expect(child(server({ envFilter: ["APP_ONE"] }, { envFilter: ["APP_*", "!APP_ONE"] })).env).toMatchObject({
+      APP_ONE: "1",
+      APP_TWO: "2",
+    })
+    expect(child(server({ envFilter: ["!APP_TWO"] }, { envFilter: ["APP_*"] })).env).not.toHaveProperty("APP_TWO")
+  })
+
+  test("oauth and headers are replaced, not merged [defaults:replace]", () => {
+    const { headers, oauth } = remote(
+      web({ headers: { a: "1" }, oauth: { clientId: "me" } }, { headers: { b: "2" }, oauth: { scopes: ["x"] } }),
+    )
+    expect([headers, oauth]).toEqual([{ a: "1" }, { clientId: "me" }])
+    expect(remote(web({}, { headers: { b: "2" } })).headers).toEqual({ b: "2" })
+  })
+
+  test("the rest is inherited only when missing [defaults:missing]", () => {
+    const defaults = {
+      timeout: 1,
+      connectionTimeout: 2,
+      requestTimeout: 3,
+      restartOnExit: true,
+      maxRestarts: 9,
+      restartDelay: 10,
+    }
+    expect(only(server({}, defaults)).tuning).toMatchObject({
+      connectionTimeout: 2,
+      requestTimeout: 3,
+      restart: { kind: "supervised", limit: 9, delay: 10 },
+    })
+    expect(only(server({ requestTimeout: 8, restartOnExit: false }, defaults)).tuning).toMatchObject({
+      requestTimeout: 8,
+      restart: { kind: "never" },
+    })
+    expect(child(server({ inheritParentEnv: false }, { inheritParentEnv: true })).env).not.toHaveProperty("OTHER")
+    expect(child(server({}, { inheritParentEnv: true })).env).toHaveProperty("OTHER")
+  })
+
+  test("what belongs to the other transport is ignored [defaults:stdio] [defaults:restart]", () => {
+    const defaults = { headers: { b: "$UNSET" }, oauth: { clientId: "$UNSET" } }
+    expect(child(server({}, defaults)).transport).toBe("stdio")
+    expect(
+      only(
+        web(
+          {},
+          { env: { A: "$UNSET" }, inheritParentEnv: true, envFilter: ["X"], restartOnExit: true, maxRestarts: 1 },
+        ),
+      ).tuning.restart,
+    ).toEqual({
+      kind: "reconnect",
+      limit: 5,
+      delay: 1000,
+    })
+  })
+
+  test("a wrong default refuses the whole document", () => {
+    expect(() => planned(server({}, { timeout: "soon" }))).toThrow(ConfigError)
+  })
+})
+
+describe("references", () => {
+  test("are replaced in these places [env:substitute:places] [env:substitute:forms]", () => {
+    const launch = child(
+      server({
+        command: "$TOKEN",
+        args: ["${TOKEN}", "$$TOKEN", "${NONE:-d}", "a$"],
+        cwd: "$OTHER",
+        env: { V: "x${OTHER}y" },
+        tags: ["$TOKEN"],
+      }),
+    )
+    expect(launch).toMatchObject({
+      command: "from-parent",
+      args: ["from-parent", "$TOKEN", "d", "a$"],
+      cwd: "/etc/svc/other",
+    })
+    expect(launch.env.V).toBe("xothery")
+    const { url, headers, oauth } = remote(
+      web({
+        url: "http://$OTHER/mcp",
+        headers: { x: "Bearer $TOKEN" },
+        oauth: { clientSecret: "$TOKEN", scopes: ["$OTHER"] },
+      }),
+    )
+    expect([url, headers.x, oauth]).toEqual([
+      "http://other/mcp",
+      "Bearer from-parent",
+      { clientSecret: "from-parent", scopes: ["other"] },
+    ])
+    expect(only(server({ tags: ["$TOKEN"] })).tuning.tags).toEqual(["$TOKEN"])
+  })
+
+  test("to nothing leave the server out and are named [env:substitute:missing]", () => {
+    expect(problems(server({ env: { A: "$NOWHERE" } }))).toEqual([
+      "error 3 a is left out: env refers to NOWHERE, which is set neither in the environment nor in .env",
+    ])
+  })
+
+  test("take the parent's value before that of .env [env:dotenv:parent-wins]", () => {
+    const { env } = child(server({ env: { A: "$TOKEN", B: "$LOCAL" } }), {
+      dotenv: { TOKEN: "from-file", LOCAL: "local" },
+    })
+    expect(env).toMatchObject({ A: "from-parent", B: "local" })
+  })
+
+  test("make their values secrets", () => {
+    const { secrets } = only(server({ args: ["$TOKEN"], env: { API_KEY: "literal-key", PLAIN: "visible-text" } }))
+    expect([...secrets].sort()).toEqual(["from-parent", "literal-key"])
+  })
+})
+
+describe("a child's environment", () => {
+  test("is the safe set and what is declared, whole [env:child:safe] [env:dotenv:private]", () => {
+    expect(child(server({ env: { A: "1" } }), { dotenv: { LEAK: "x", SVC_PORT: "9" } }).env).toEqual({
+      A: "1",
+      HOME: "/home/u",
+      PATH: "/bin",
+    })
+  })
+
+  test("lets everything in but SVC_* when it is told to [env:child:inherit]", () => {
+    expect(child(server({ inheritParentEnv: true })).env).toEqual({
+      APP_ONE: "1",
+      APP_TWO: "2",
+      HOME: "/home/u",
+      OTHER: "other",
+      PATH: "/bin",
+      TOKEN: "from-parent",
+    })
+  })
+
+  test("follows the last pattern that matches [env:child:filter]", () => {
+    expect(child(server({ envFilter: ["APP_*", "!APP_TWO", "!PATH"] })).env).toEqual({ APP_ONE: "1", HOME: "/home/u" })
+    expect(child(server({ envFilter: ["SVC_*"] })).env).not.toHaveProperty("SVC_PORT")
+  })
+
+  test("has what is declared whatever the filter says [env:child:declared]", () => {
+    expect(child(server({ env: { APP_ONE: "mine" }, envFilter: ["!APP_ONE"] })).env.APP_ONE).toBe("mine")
+  })
+
+  test("takes a bare name of an array from the parent or .env [env:child:array]", () => {
+    expect(child(server({ env: ["TOKEN", "LOCAL", "X=1=2"] }), { dotenv: { LOCAL: "l" } }).env).toMatchObject({
+      TOKEN: "from-parent",
+      LOCAL: "l",
+      X: "1=2",
+    })
+    expect(planned(server({ env: ["NOWHERE"] })).specs).toEqual([])
+  })
+
+  test("on Windows does not care for case", () => {
+    const windows = { platform: "win32", parent: { Path: "C:\\", SystemRoot: "C:\\W", Secret: "s" } }
+    expect(child(server({ env: { PATH: "D:\\" } }), windows).env).toEqual({ PATH: "D:\\", SystemRoot: "C:\\W" })
+  })
+})

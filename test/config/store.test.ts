@@ -1,0 +1,137 @@
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type Paths, pathsOf } from "../../src/config/paths.ts"
+import { createMissing, editConfig, listBackups, readTexts, watchFiles } from "../../src/config/store.ts"
+import { systemClock } from "../../src/lib/clock.ts"
+
+let folder: string
+let paths: Paths
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "svc-store-"))
+  paths = { directory: folder, file: join(folder, "mcp.json"), dotenv: join(folder, ".env") }
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+test("files are found where the platform and the flags say [config:file:default] [config:file:dir] [config:file:config]", () => {
+  const base = { config: undefined, directory: undefined, platform: "linux", home: "/h", appData: undefined, cwd: "/w" }
+  expect(pathsOf(base)).toEqual({
+    directory: "/h/.config/svc",
+    file: "/h/.config/svc/mcp.json",
+    dotenv: "/h/.config/svc/.env",
+  })
+  expect(pathsOf({ ...base, directory: "d" })).toEqual({
+    directory: "/w/d",
+    file: "/w/d/mcp.json",
+    dotenv: "/w/d/.env",
+  })
+  expect(pathsOf({ ...base, directory: "/d", config: "/c/my.json" })).toEqual({
+    directory: "/d",
+    file: "/c/my.json",
+    dotenv: "/c/.env",
+  })
+  expect(pathsOf({ ...base, platform: "win32", appData: "/appdata" }).directory).toBe("/appdata/svc")
+})
+
+test("an edit keeps a backup, the permissions and the newest twenty [config:backups]", async () => {
+  writeFileSync(paths.file, "0")
+  chmodSync(paths.file, 0o640)
+  for (let count = 1; count <= 25; count++) await editConfig(paths, () => String(count), systemClock)
+  expect(readFileSync(paths.file, "utf8")).toBe("25")
+  expect(statSync(paths.file).mode & 0o777).toBe(0o640)
+  const backups = listBackups(paths)
+  expect(backups).toHaveLength(20)
+  expect(readFileSync(backups[0] as string, "utf8")).toBe("24")
+  expect(readdirSync(folder).sort()).toEqual(["backups", "mcp.json"])
+})
+
+test("an edit that throws leaves everything as it was", async () => {
+  writeFileSync(paths.file, "before")
+  const edit = editConfig(
+    paths,
+    () => {
+      throw new Error("no")
+    },
+    systemClock,
+  )
+  expect(edit).rejects.toThrow("no")
+  await edit.catch(() => undefined)
+  expect(readdirSync(folder)).toEqual(["mcp.json"])
+})
+
+test("edits at once lose nothing [config:edit:lock]", async () => {
+  writeFileSync(paths.file, "")
+  await Promise.all(
+    Array.from({ length: 20 }, (_, index) => editConfig(paths, (text) => `${text}${index},`, systemClock)),
+  )
+  const numbers = readFileSync(paths.file, "utf8").split(",").slice(0, -1).map(Number)
+  expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index))
+})
+
+test("an edit of a link changes what it points to", async () => {
+  mkdirSync(join(folder, "real"))
+  writeFileSync(join(folder, "real", "it.json"), "{}")
+  symlinkSync(join(folder, "real", "it.json"), paths.file)
+  await editConfig(paths, () => "{ }", systemClock)
+  expect(readFileSync(join(folder, "real", "it.json"), "utf8")).toBe("{ }")
+})
+
+test("a missing file is made with its schema, an existing one left alone", () => {
+  expect(createMissing(paths, "{}")).toBe(true)
+  expect(JSON.parse(readFileSync(paths.file, "utf8"))).toEqual({ $schema: "./mcp.schema.json", mcpServers: {} })
+  expect(createMissing(paths, "{}")).toBe(false)
+  expect(readTexts(paths).dotenv).toBeUndefined()
+})
+
+test("every way a file changes is seen: edit, replace, delete, re-create, swapped links", async () => {
+  const versions = ["v1", "v2"].map((name) => join(folder, name))
+  for (const version of versions) {
+    mkdirSync(version)
+    writeFileSync(join(version, "mcp.json"), version)
+  }
+  symlinkSync("v1", join(folder, "..data"))
+  const mounted: Paths = { ...paths, file: join(folder, "linked.json") }
+  symlinkSync(join("..data", "mcp.json"), mounted.file)
+  let notice: () => void = () => undefined
+  const changed = () =>
+    new Promise<void>((resolve) => {
+      notice = resolve
+    })
+  const watchers = [paths, mounted].map((watched) => watchFiles(watched, systemClock, 10, () => notice()))
+  const steps: (() => void)[] = [
+    () => writeFileSync(paths.file, "1"),
+    () => writeFileSync(paths.file, "2"),
+    () => {
+      writeFileSync(join(folder, "next.tmp"), "3")
+      renameSync(join(folder, "next.tmp"), paths.file)
+    },
+    () => unlinkSync(paths.file),
+    () => writeFileSync(paths.file, "4"),
+    () => writeFileSync(paths.dotenv, "A=1"),
+    () => unlinkSync(paths.dotenv),
+    () => {
+      symlinkSync("v2", join(folder, "..next"))
+      renameSync(join(folder, "..next"), join(folder, "..data"))
+    },
+  ]
+  for (const step of steps) {
+    const seen = changed()
+    step()
+    await seen
+  }
+  for (const watcher of watchers) watcher.close()
+})

@@ -1,0 +1,481 @@
+/**
+ * The specification as data: every sentence that can fail, with where it comes from. A test cites an id by having it in
+ * brackets at the end of its title, `test("… [health:ready:crash-loop]", …)`; `spec.test.ts` compares the two. What is
+ * not built yet is marked with the reason, so that the distance can be read here at any time. Entries from "choice" are
+ * what svc does where the specification is silent: the project's decision record.
+ */
+export type Sentence = {
+  readonly says: string
+  /** A heading of the specification, or "choice". */
+  readonly from: string
+  /** Why, for choices. */
+  readonly why?: string
+  /** The reason that no test cites it yet. */
+  readonly unbuilt?: string
+}
+
+const UNTESTED = "built, but no test cites it yet"
+
+export const SPEC: Readonly<Record<string, Sentence>> = {
+  // Health report
+  "health:status:values": { says: "status is healthy, degraded or unhealthy", from: "Health report" },
+  "health:report:timestamp": { says: "timestamp is ISO 8601 UTC with milliseconds", from: "Health report" },
+  "health:report:version": {
+    says: "the body's version equals X-Service-Version and has no leading v",
+    from: "Versioning",
+  },
+  "health:report:uptime": { says: "system.uptime is in seconds and equals X-Uptime-Seconds", from: "GET /health" },
+  "health:report:memory": {
+    says: "memory used and total are MB of heap; percentage is used of total, one decimal",
+    from: "choice",
+    why: "the heap is what the process can say of itself",
+  },
+  "health:report:servers": { says: "servers counts total, healthy and unhealthy", from: "Health report" },
+  "health:report:absent": {
+    says: "lastConnected and lastError are absent when unknown; tags is always an array",
+    from: "choice",
+    why: "an absent field cannot be mistaken for a value",
+  },
+  "health:report:disabled": {
+    says: "disabled servers are counted in configuration alone",
+    from: "choice",
+    why: "what is switched off is neither healthy nor unhealthy",
+  },
+  "health:report:configuration": {
+    says: "configuration holds loaded, the three counts, authEnabled and transport",
+    from: "Configuration summary",
+  },
+  "health:level:default": { says: "the level is minimal when nothing is said", from: "Detail levels" },
+  "health:level:option": {
+    says: "the level comes from --health-info-level or SVC_HEALTH_INFO_LEVEL",
+    from: "Detail levels",
+  },
+  "health:level:minimal": {
+    says: "minimal has status, counts and configuration, and no error text",
+    from: "Detail levels",
+  },
+  "health:level:basic": { says: "basic adds memory, platform, runtime and per-server details", from: "Detail levels" },
+  "health:level:full": { says: "full adds pid, arch and per-server protocol facts", from: "Detail levels" },
+  "health:sanitize:credentials": {
+    says: "user:password@, tokens and keys never leave in error text",
+    from: "Detail levels",
+    unbuilt: "redaction is not built yet",
+  },
+  "health:sanitize:places": {
+    says: "URLs and paths are redacted, IP addresses anonymized",
+    from: "Detail levels",
+    unbuilt: "redaction is not built yet",
+  },
+  "health:overall:not-loaded": {
+    says: "a configuration that was not loaded is unhealthy",
+    from: "Overall health status",
+  },
+  "health:overall:all": { says: "all servers healthy is healthy", from: "Overall health status" },
+  "health:overall:none": { says: "no servers is degraded", from: "Overall health status" },
+  "health:overall:half": {
+    says: "more than half healthy is degraded, half or fewer unhealthy",
+    from: "choice",
+    why: "the rows overlap at half; the safer answer for a load balancer is unhealthy",
+  },
+  "health:http:headers": {
+    says: "Content-Type, Cache-Control, X-Health-Status, X-Service-Version and X-Uptime-Seconds are there",
+    from: "GET /health",
+  },
+  "health:http:status": { says: "200 when healthy or degraded, 503 when unhealthy", from: "GET /health" },
+  "health:http:failure": {
+    says: "a report that cannot be computed is 500 with status, timestamp, error and message",
+    from: "Failure body",
+  },
+  "health:http:method": {
+    says: "a wrong method is 405 with Allow, an unknown path 404, both JSON",
+    from: "choice",
+    why: "a probe that is set up wrongly must see it",
+  },
+  "health:http:not-loaded": { says: "not loaded: /health and /health/ready are 503 with zero counts", from: "Errors" },
+  "health:http:never-waits": {
+    says: "/health reads the snapshot and waits for no backend",
+    from: "choice",
+    why: "a health check must not hang on what it reports",
+  },
+  "health:healthy:server": {
+    says: "a server is healthy when connected, answering pings, with no transport failure in 60 s",
+    from: "choice",
+    why: "connected alone can be hours old",
+  },
+  "health:live": { says: "/health/live is 200 alive whenever svc can answer", from: "GET /health/live" },
+  "health:ready:loaded": {
+    says: "/health/ready is 200 when loaded and no supervised backend is restarting or in crash-loop",
+    from: "Readiness",
+  },
+  "health:ready:restarting": {
+    says: "/health/ready is 503 while a supervised backend restarts",
+    from: "GET /health/ready",
+  },
+  "health:ready:crash-loop": {
+    says: "/health/ready is 503 while a supervised backend is in crash-loop",
+    from: "GET /health/ready",
+  },
+  "health:ready:no-threshold": {
+    says: "readiness does not wait for loading and has no server-count threshold",
+    from: "GET /health/ready",
+  },
+  "health:supervision:minimal": {
+    says: "backendSupervision counts total, connected, restarting, crashLoop, stopped",
+    from: "Supervision summary",
+  },
+  "health:supervision:basic": {
+    says: "basic lists supervised backends without process ids",
+    from: "Supervision summary",
+  },
+  "health:supervision:full": { says: "full lists them with process ids", from: "Supervision summary" },
+  "health:mcp:collection": {
+    says: "/health/mcp reports loading, summary, servers and supervision",
+    from: "GET /health/mcp",
+    unbuilt: "the loading endpoints are not built yet",
+  },
+  "health:mcp:server": {
+    says: "/health/mcp/:serverName is 503 for a backend restarting or in crash-loop",
+    from: "GET /health/mcp",
+    unbuilt: "the loading endpoints are not built yet",
+  },
+  "health:limit:rate": {
+    says: "200 requests per 5 minutes per address over all health paths, then 429",
+    from: "Limits",
+    unbuilt: "the rate limit is not built yet",
+  },
+  "health:limit:headers": {
+    says: "rate-limit headers are on every health response",
+    from: "Limits",
+    unbuilt: "the rate limit is not built yet",
+  },
+
+  // Configuration
+  "config:file:default": {
+    says: "~/.config/svc/mcp.json, or %APPDATA%\\svc\\mcp.json on Windows",
+    from: "Configuration file",
+  },
+  "config:file:dir": {
+    says: "--config-dir or SVC_CONFIG_DIR moves the directory and all in it",
+    from: "Configuration file",
+  },
+  "config:file:config": { says: "--config selects a file directly; .env is beside it", from: "Configuration file" },
+  "config:file:missing": {
+    says: "a missing file is made, minimal, and said in one line",
+    from: "choice",
+    why: "the first run must work",
+  },
+  "config:file:jsonc": {
+    says: "comments, trailing commas and a byte-order mark are accepted",
+    from: "choice",
+    why: "people edit this file",
+  },
+  "config:file:broken": {
+    says: "a document that is not JSON is refused whole, with line and column; the last good plan stays",
+    from: "choice",
+    why: "half a configuration is worse than the old one",
+  },
+  "config:key:unknown": {
+    says: "an unknown key is a warning with its line and the nearest known one",
+    from: "choice",
+    why: "nothing that is typed is silently ignored",
+  },
+  "config:server:wrong": {
+    says: "a wrong value leaves that server out with an issue; the others run",
+    from: "choice",
+    why: "one mistake must not take the rest down",
+  },
+  "config:server:type": { says: "type is stdio with a command, http with a url", from: "Server object" },
+  "config:server:aliases": {
+    says: "the spellings of other applications are read where they mean the same",
+    from: "choice",
+    why: "people bring their files",
+  },
+  "config:server:disabled": {
+    says: "disabled true, or a string true, 1, yes, on, prevents the start",
+    from: "Server object",
+  },
+  "config:server:name": {
+    says: "two names that fall together in tool names: the later is left out",
+    from: "choice",
+    why: "a tool must lead to one server",
+  },
+  "config:overrides:blank": { says: "empty tool names and blank descriptions are rejected", from: "Errors" },
+  "config:oauth:unknown": {
+    says: "an unknown oauth field is an error that names the nearest",
+    from: "choice",
+    why: "a misspelt secret must not be ignored",
+  },
+  "config:backups": {
+    says: "a backup precedes each edit by svc; the newest 20 are kept",
+    from: "choice",
+    why: "an undo for everything",
+  },
+  "config:edit:lock": {
+    says: "two edits at once lose nothing",
+    from: "choice",
+    why: "commands and assistants edit too",
+  },
+  "timeout:precedence:connection": {
+    says: "connectionTimeout wins over timeout for connecting",
+    from: "Server object",
+  },
+  "timeout:precedence:request": { says: "requestTimeout wins over timeout for requests", from: "Server object" },
+
+  // serverDefaults
+  "defaults:env:merge": {
+    says: "env objects merge, the server's keys win; arrays are replaced",
+    from: "serverDefaults 1",
+  },
+  "defaults:envFilter": {
+    says: "envFilter entries of the server follow the defaults'; duplicates are kept once",
+    from: "serverDefaults 2",
+  },
+  "defaults:replace": { says: "oauth and headers of the server replace the defaults'", from: "serverDefaults 3" },
+  "defaults:missing": {
+    says: "timeouts, inheritParentEnv and restart settings are inherited only when missing",
+    from: "serverDefaults 4",
+  },
+  "defaults:stdio": {
+    says: "default headers are ignored for stdio; default inheritParentEnv and envFilter for remote servers",
+    from: "serverDefaults 5",
+  },
+  "defaults:restart": { says: "restart settings apply to stdio servers alone", from: "serverDefaults 6" },
+
+  // Environment
+  "env:substitute:forms": {
+    says: "$NAME and ${NAME} are replaced; $$ is a dollar; ${NAME:-default} is supported",
+    from: "Environment substitution",
+  },
+  "env:substitute:places": {
+    says: "in command, args, cwd, env values, url, header values and oauth, and nowhere else",
+    from: "Environment substitution",
+  },
+  "env:substitute:missing": {
+    says: "a name set nowhere leaves the server out and is named",
+    from: "choice",
+    why: "an empty password is worse than none",
+  },
+  "env:dotenv:parent-wins": { says: "parent values win over .env values", from: "Environment substitution" },
+  "env:dotenv:private": {
+    says: ".env is never in svc's own environment, cannot set SVC_*, and reaches no backend that does not name it",
+    from: "Environment substitution",
+  },
+  "env:dotenv:format": {
+    says: "quotes, export, comments and several lines as dotenv has them",
+    from: "Environment substitution",
+  },
+  "env:dotenv:broken": { says: "a malformed .env is refused; the last working environment stays", from: "Errors" },
+  "env:child:safe": {
+    says: "a child gets the safe set, what the filter lets in, and env",
+    from: "choice",
+    why: "without PATH and HOME nothing starts",
+  },
+  "env:child:inherit": {
+    says: "inheritParentEnv without a filter lets everything in but SVC_*",
+    from: "choice",
+    why: "svc's own options are nobody's business",
+  },
+  "env:child:filter": {
+    says: "patterns apply in order, the last match wins; !PATH removes one of the safe set",
+    from: "choice",
+    why: "as .gitignore does",
+  },
+  "env:child:declared": { says: "no filter applies to declared variables", from: "Environment inheritance" },
+  "env:child:array": {
+    says: "NAME alone in an env array takes the value from the parent or .env",
+    from: "choice",
+    why: "as docker -e does",
+  },
+
+  // Supervision
+  "supervise:exit": {
+    says: "connected, the child exits: restarting; capabilities withdrawn; requests fail and are not replayed",
+    from: "Supervised backend",
+    unbuilt: UNTESTED,
+  },
+  "supervise:back": {
+    says: "restarting, the replacement initializes: connected; capabilities are published again",
+    from: "Supervised backend",
+    unbuilt: UNTESTED,
+  },
+  "supervise:limit": {
+    says: "maxRestarts consecutive attempts: crash-loop, until an operator, a reload or the end",
+    from: "Supervised backend",
+    unbuilt: UNTESTED,
+  },
+  "supervise:stable": {
+    says: "five healthy minutes reset attempts and delay",
+    from: "Supervised backend",
+    unbuilt: UNTESTED,
+  },
+  "supervise:restart": {
+    says: "an operator's restart is at once, with a fresh budget",
+    from: "Supervised backend",
+    unbuilt: UNTESTED,
+  },
+  "supervise:delay": {
+    says: "delays are restartDelay times 1, 2, 4, 8, 16, 16 …",
+    from: "Supervised backend",
+    unbuilt: UNTESTED,
+  },
+  "supervise:defaults": { says: "maxRestarts 5, 0 is unlimited; restartDelay 1000 ms", from: "Limits" },
+  "supervise:remote": {
+    says: "remote backends reconnect with the same delays and no limit, outside backendSupervision",
+    from: "choice",
+    why: "a network comes back",
+  },
+  "stderr:capture": {
+    says: "omitted, pipe and overlapped are captured; inherit, ignore and a descriptor are passed on",
+    from: "Server object",
+    unbuilt: UNTESTED,
+  },
+  "stderr:line": { says: "a captured line has at most 8 KiB", from: "Limits", unbuilt: UNTESTED },
+  "stderr:unique": { says: "at most 20 different lines in 10 s", from: "Limits", unbuilt: UNTESTED },
+  "stderr:repeats": { says: "repeats are summed up every 5 s", from: "Limits", unbuilt: UNTESTED },
+
+  // Protocol
+  "protocol:mode:legacy": { says: "legacy pins the 2025-era client", from: "Server object" },
+  "protocol:mode:modern": { says: "2026-07-28 pins modern MCP without fallback", from: "Server object" },
+  "protocol:mode:auto": {
+    says: "auto tries modern first and falls back only on a positive sign of a legacy server",
+    from: "Server object",
+  },
+  "protocol:mode:exit": {
+    says: "a server that exits on the question is started again with initialize",
+    from: "choice",
+    why: "the question must not cost the one start",
+  },
+
+  // Names and relay
+  "name:tool": { says: "tools and prompts are <server>_svc_<name>", from: "Command-line and configuration interfaces" },
+  "name:uri": {
+    says: "resources are svc://<server>/<URI>, also inside results; ui:// stays ui://",
+    from: "choice",
+    why: "two servers may have the same URI",
+  },
+  "tool:hidden": {
+    says: "a disabled tool, by local or qualified name, is neither listed nor callable",
+    from: "Command-line and configuration interfaces",
+  },
+  "tool:override": {
+    says: "a description override changes the listing alone; removing it restores the upstream text",
+    from: "Command-line and configuration interfaces",
+  },
+  "tool:unknown": {
+    says: "an unknown tool is -32602 and names the nearest",
+    from: "choice",
+    why: "a slip of the finger is common",
+  },
+  "tool:server-down": {
+    says: "a call to a server that is not there is an error that names it",
+    from: "choice",
+    why: "the model must know whom to blame",
+  },
+
+  // Reload
+  "reload:file": { says: "changes of the file apply without a restart of svc", from: "Hot reload" },
+  "reload:dotenv": {
+    says: "a change of .env restarts exactly the servers whose resolved values moved",
+    from: "Hot reload",
+  },
+  "reload:untouched": { says: "servers whose launch did not change are not restarted", from: "Hot reload" },
+  "reload:metadata": {
+    says: "tags, hidden tools and descriptions restart nothing and reach clients as list_changed",
+    from: "Events",
+  },
+
+  // Inbound
+  "inbound:listen": {
+    says: "127.0.0.1:3050 by default; anything else without authentication needs --allow-unauthenticated",
+    from: "choice",
+    why: "secure by default",
+  },
+  "inbound:origin": {
+    says: "foreign Host and Origin are refused",
+    from: "choice",
+    why: "a page must not reach a local instance",
+  },
+  "inbound:rest": {
+    says: "POST /mcp with {tool, arguments} runs the tool",
+    from: "Internal tool invocation",
+    unbuilt: "the internal tools are not built yet",
+  },
+  "inbound:query": {
+    says: "tags, tag-filter, preset and app select on /mcp",
+    from: "choice",
+    why: "one URL, many views",
+    unbuilt: "selection is not built yet",
+  },
+  "auth:open": { says: "/health, /health/live and /health/ready need no authentication", from: "Authentication 1" },
+  "auth:enabled": {
+    says: "authEnabled reports whether authentication is on",
+    from: "Authentication 2",
+    unbuilt: "authentication is not built yet",
+  },
+  "auth:awaiting": { says: "a backend that wants OAuth is awaiting_oauth", from: "Authentication 3" },
+
+  // Templates
+  "template:render": {
+    says: "strings of mcpTemplates are rendered with if/else, eq and and",
+    from: "Templates",
+    unbuilt: "templates are not built yet",
+  },
+  "template:namespaces": {
+    says: "project, user, transport and context are the namespaces",
+    from: "Templates",
+    unbuilt: "templates are not built yet",
+  },
+  "template:precedence": { says: "a template wins over a server of the same name", from: "templateSettings" },
+  "template:failure": {
+    says: "strict refuses the reload, graceful leaves the template out",
+    from: "templateSettings",
+    unbuilt: "templates are not built yet",
+  },
+  "template:instances": {
+    says: "instances are supervised on their own and keep identity and members",
+    from: "Supervised backend",
+    unbuilt: "templates are not built yet",
+  },
+
+  // Internal tools and commands
+  "tools:discovery": {
+    says: "mcp_search, mcp_registry_status, mcp_registry_info, mcp_registry_list, mcp_info",
+    from: "Internal tools",
+    unbuilt: "the internal tools are not built yet",
+  },
+  "tools:installation": {
+    says: "mcp_install, mcp_uninstall, mcp_update",
+    from: "Internal tools",
+    unbuilt: "the internal tools are not built yet",
+  },
+  "tools:management": {
+    says: "mcp_enable, mcp_disable, mcp_list, mcp_status, mcp_reload, mcp_edit",
+    from: "Internal tools",
+    unbuilt: "the internal tools are not built yet",
+  },
+  "cli:tools": {
+    says: "svc mcp tools list, disable and enable edit the file",
+    from: "Command-line and configuration interfaces",
+    unbuilt: "the mcp commands are not built yet",
+  },
+  "cli:status": {
+    says: "svc mcp status --verbose shows the effective merged configuration",
+    from: "Command-line and configuration interfaces",
+    unbuilt: "the mcp commands are not built yet",
+  },
+  "cli:restart": {
+    says: "svc mcp restart restarts a running backend at once",
+    from: "Command-line and configuration interfaces",
+    unbuilt: "the mcp commands are not built yet",
+  },
+  "cli:mistake": {
+    says: "an unknown flag or command is one line with the nearest known one and exit 64",
+    from: "choice",
+    why: "a mistake must cost seconds",
+  },
+  "cli:port": {
+    says: "a port in use is one line that names it and exit 69",
+    from: "choice",
+    why: "it is the commonest first error",
+  },
+}
