@@ -209,9 +209,11 @@ function relevant(paths: Paths, name: string): boolean {
 function backup(paths: Paths, text: string, clock: Clock): void {
   const folder = join(paths.directory, "backups")
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  const stamp = new Date(clock.now()).toISOString().replaceAll(":", "-")
-  let name = `mcp-${stamp}.json`
-  for (let count = 1; existsSync(join(folder, name)); count++) name = `mcp-${stamp}-${count}.json`
+  const nameAt = (time: number) => `mcp-${new Date(time).toISOString().replaceAll(":", "-")}.json`
+  // Names must sort as they came: two edits in one millisecond get two.
+  let time = clock.now()
+  while (existsSync(join(folder, nameAt(time)))) time++
+  const name = nameAt(time)
   replaceFile(join(folder, name), text, 0o600)
   for (const old of listBackups(paths).slice(KEPT_BACKUPS)) unlinkSync(old)
 }
