@@ -31,8 +31,10 @@ const WORLD = [
   "cli/serve.ts",
   "config/store.ts",
   "lib/clock.ts",
+  "lib/seal.ts",
   "main.ts",
   "serve/server.ts",
+  "session/calls.ts",
 ]
 
 const TOUCHES = [

@@ -92,7 +92,7 @@ export class Connection {
   /** When the last frame went either way, milliseconds since the epoch. */
   lastTraffic: number
   private readonly pending = new Map<number, Pending>()
-  private readonly questions = new Map<Id, AbortController>()
+  private readonly questions = new Map<Id, { readonly controller: AbortController; readonly session: object }>()
   private link: Link | undefined
   private lost: Error | undefined
   private disarm: (() => void) | undefined
@@ -169,7 +169,7 @@ export class Connection {
     this.lost = new BackendError(this.server, loss.reason)
     this.disarm?.()
     this.disarm = undefined
-    for (const question of this.questions.values()) question.abort(this.lost)
+    for (const { controller } of this.questions.values()) controller.abort(this.lost)
     this.questions.clear()
     const pending = [...this.pending.values()]
     this.pending.clear()
@@ -244,7 +244,8 @@ export class Connection {
         return
       case "notifications/cancelled": {
         const id = params.requestId
-        if (typeof id === "string" || typeof id === "number") this.questions.get(id)?.abort(new Error("cancelled"))
+        if (typeof id === "string" || typeof id === "number")
+          this.questions.get(id)?.controller.abort(new Error("cancelled"))
         return
       }
       default:
@@ -287,7 +288,7 @@ export class Connection {
     }
     if (this.questions.size >= MAX_QUESTIONS) return reply(errorText(id, -32603, "Too many open requests to clients"))
     const controller = new AbortController()
-    this.questions.set(id, controller)
+    this.questions.set(id, { controller, session: caller.session })
     try {
       const result = await caller.ask(method, params, controller.signal)
       if (!controller.signal.aborted) reply(resultText(id, JSON.stringify(result ?? {})))
@@ -298,6 +299,11 @@ export class Connection {
     } finally {
       this.questions.delete(id)
     }
+  }
+
+  private isAsked(caller: Caller | undefined): boolean {
+    for (const { session } of this.questions.values()) if (session === caller?.session) return true
+    return false
   }
 
   private withdraw(number: number, reason: string): void {
@@ -313,7 +319,7 @@ export class Connection {
       const now = this.clock.now()
       for (const [number, pending] of this.pending) {
         // While the backend waits for a person, its time does not run.
-        if (this.questions.size > 0 && pending.caller !== undefined) pending.deadline = now + pending.timeout
+        if (this.questions.size > 0 && this.isAsked(pending.caller)) pending.deadline = now + pending.timeout
         else if (pending.deadline <= now)
           this.cancel(
             number,

@@ -4,6 +4,7 @@
  * each view, in a stable order: the plan's, then the backend's own.
  */
 import type { Spec } from "../config/spec.ts"
+import { type Mirrored, mirroredOf } from "../wire/headers.ts"
 import type { CacheHint, Listing, ListMethod } from "./listing.ts"
 import { qualify, qualifyUri, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
@@ -24,7 +25,13 @@ export type Catalog = {
 }
 
 /** Where a name of a view leads. */
-export type Route = { readonly id: string; readonly slug: string; readonly name: string }
+export type Route = {
+  readonly id: string
+  readonly slug: string
+  readonly name: string
+  /** Parameters of a tool that a 2026-era HTTP request repeats in headers. */
+  readonly mirrored: readonly Mirrored[]
+}
 
 /** What one kind of client sees of a catalog. */
 export type View = {
@@ -50,12 +57,12 @@ export type Scope =
 
 export const EMPTY_CATALOG: Catalog = { generation: 0, chunks: [], views: new Map() }
 
-export const LIST_KEYS: Readonly<Record<ListMethod, string>> = {
+export const LIST_KEYS = {
   "tools/list": "tools",
   "prompts/list": "prompts",
   "resources/list": "resources",
   "resources/templates/list": "resourceTemplates",
-}
+} as const satisfies Readonly<Record<ListMethod, string>>
 
 /** A new catalog of `sources`, in their order. Parts that have not changed since `previous` are taken from it. */
 export function buildCatalog(sources: readonly Source[], previous: Catalog): Catalog {
@@ -83,6 +90,21 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
   return view
 }
 
+/**
+ * Whether a client that saw one view must list again for another: its entries differ, or a backend listed them anew (it
+ * says "changed" for reasons that may not show in the list).
+ */
+export function hasChanged(before: View, after: View, method: ListMethod): boolean {
+  if (before === after) return false
+  const lists = (view: View) => view.chunks.map(({ listing }) => listing[LIST_KEYS[method]])
+  const [old, now] = [lists(before), lists(after)]
+  return (
+    old.length !== now.length ||
+    old.some((list, index) => list !== now[index]) ||
+    before.list(method, "2025") !== after.list(method, "2025")
+  )
+}
+
 /** Whether a tool is hidden: by its local name or by `<server>_svc_<tool>`. */
 export function isHidden(spec: Spec, tool: string): boolean {
   const { disabledTools } = spec.tuning
@@ -100,8 +122,8 @@ const MAX_VIEWS = 256
 /** The entries of one backend under one naming: JSON texts by list, and the names that lead to it. */
 type Texts = {
   readonly entries: Readonly<Record<ListMethod, readonly string[]>>
-  readonly tools: ReadonlyMap<string, string>
-  readonly prompts: ReadonlyMap<string, string>
+  readonly tools: ReadonlyMap<string, Route>
+  readonly prompts: ReadonlyMap<string, Route>
 }
 
 function createChunk(source: Source): Chunk {
@@ -111,12 +133,20 @@ function createChunk(source: Source): Chunk {
 function createTexts({ spec, listing }: Source, naming: View["naming"]): Texts {
   const name = (local: string) => (naming === "plain" ? local : qualify(spec.slug, local))
   const uri = (local: string) => (naming === "plain" ? local : qualifyUri(spec.slug, local))
-  const tools = unique(listing.tools.filter((tool) => !isHidden(spec, tool.name)))
+  const { id, slug } = spec
+  const routes = new Map<string, Route>()
+  const tools = unique(listing.tools.filter((tool) => !isHidden(spec, tool.name))).filter((tool) => {
+    const mirrored = mirroredOf(tool.inputSchema)
+    // A client of a 2026-era HTTP server must not offer a tool whose marks are not valid.
+    if (typeof mirrored === "string" && listing.era === "2026" && spec.launch.transport !== "stdio") return false
+    routes.set(name(tool.name), { id, slug, name: tool.name, mirrored: typeof mirrored === "string" ? [] : mirrored })
+    return true
+  })
   const prompts = unique(listing.prompts)
   const overrides = new Map(Object.entries(spec.tuning.toolDescriptionOverrides))
   return {
-    tools: new Map(tools.map((tool) => [name(tool.name), tool.name])),
-    prompts: new Map(prompts.map((prompt) => [name(prompt.name), prompt.name])),
+    tools: routes,
+    prompts: new Map(prompts.map((prompt) => [name(prompt.name), { id, slug, name: prompt.name, mirrored: [] }])),
     entries: {
       "tools/list": tools.map((tool) => {
         const description = overrides.get(tool.name)
@@ -145,9 +175,7 @@ function unique<T extends { readonly name: string }>(entries: readonly T[]): rea
 function createView(chunks: readonly Chunk[], naming: View["naming"]): View {
   const routes = (kind: "tools" | "prompts") => {
     const map = new Map<string, Route>()
-    for (const chunk of chunks)
-      for (const [shown, name] of chunk[naming][kind])
-        map.set(shown, { id: chunk.spec.id, slug: chunk.spec.slug, name })
+    for (const chunk of chunks) for (const [shown, route] of chunk[naming][kind]) map.set(shown, route)
     return map
   }
   const bySlug = new Map(chunks.map((chunk) => [chunk.spec.slug, chunk]))
@@ -162,13 +190,13 @@ function createView(chunks: readonly Chunk[], naming: View["naming"]): View {
     resource(uri) {
       if (naming === "plain") {
         const [only] = chunks
-        return only === undefined ? undefined : { id: only.spec.id, slug: only.spec.slug, name: uri }
+        return only === undefined ? undefined : { id: only.spec.id, slug: only.spec.slug, name: uri, mirrored: [] }
       }
       const split = splitUri(uri)
       const chunk = split === undefined ? undefined : bySlug.get(split.slug)
       return chunk === undefined || split === undefined
         ? undefined
-        : { id: chunk.spec.id, slug: chunk.spec.slug, name: split.uri }
+        : { id: chunk.spec.id, slug: chunk.spec.slug, name: split.uri, mirrored: [] }
     },
     entries,
     list(method, era) {

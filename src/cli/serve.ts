@@ -14,11 +14,13 @@ import { createMissing, readTexts, watchFiles } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { LOG_LEVELS, openLog } from "../lib/log.ts"
+import { createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import { createGuard, isLoopback } from "../serve/guard.ts"
 import { serveHealth } from "../serve/health.ts"
 import { EVERYTHING, type Listening, listen } from "../serve/server.ts"
 import { serveStdio } from "../serve/stdio.ts"
+import { Calls } from "../session/calls.ts"
 import { createFace } from "../session/face.ts"
 import { Sessions } from "../session/sessions.ts"
 import { createIds } from "../wire/frame.ts"
@@ -126,7 +128,13 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   )
   const { face } = createFace(agent, () => sessions.all(), version)
   const streams = new Set<{ keepAlive(): void; close(): void }>()
-  const mcp = { face, sessions, newId: random, maxBody, onbug, streams }
+  const calls = new Calls({
+    clock,
+    sealer: createSealer(crypto.getRandomValues(new Uint8Array(32))),
+    newId: random,
+    onbug,
+  })
+  const mcp = { face, sessions, calls, newId: random, maxBody, onbug, streams }
   const facts = (): ProcessFacts => {
     const { heapUsed, heapTotal } = process.memoryUsage()
     const now = clock.now()
@@ -181,7 +189,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
       ? [
           serveStdio(
             { input: Bun.stdin.stream(), write: (bytes) => void process.stdout.write(bytes) },
-            { face, sessions, id: random(), scope: EVERYTHING, principal: "stdio", onbug },
+            { face, sessions, calls, id: random(), scope: EVERYTHING, principal: "stdio", onbug },
             maxBody,
           ).then(() => "the client is gone"),
         ]
@@ -194,6 +202,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   await quiet(grace)
   for (const stream of [...streams]) stream.close()
   sessions.close()
+  calls.close()
   await agent.close()
   void listening?.stop(true)
   return 0

@@ -3,8 +3,9 @@
  * carries its version in `_meta` is served alone; `initialize` opens a session. basic: Transports.
  */
 
-import type { Scope } from "../catalog/catalog.ts"
+import { type Scope, viewOf } from "../catalog/catalog.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
+import type { Calls } from "../session/calls.ts"
 import type { Face } from "../session/client.ts"
 import { describeInitialize } from "../session/describe.ts"
 import { dispatch } from "../session/dispatch.ts"
@@ -12,7 +13,8 @@ import { listen } from "../session/listen.ts"
 import { modernClient, type Refusal } from "../session/modern.ts"
 import { Session } from "../session/session.ts"
 import type { Sessions } from "../session/sessions.ts"
-import { HEADER_MISMATCH, LEGACY_VERSIONS, MODERN_VERSIONS, modernVersionOf, UNSUPPORTED_VERSION } from "../wire/era.ts"
+import { HEADER_MISMATCH, LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS, modernVersionOf } from "../wire/era.ts"
+import { decodeHeader, paramMismatch } from "../wire/headers.ts"
 import {
   asMessage,
   errorText,
@@ -36,6 +38,8 @@ export type McpDeps = {
   readonly maxBody: number
   /** An error that is ours. */
   onbug(error: unknown): void
+  /** Calls of 2026-era clients. */
+  readonly calls: Calls
   /** All open streams. */
   readonly streams: Set<Stream>
 }
@@ -160,7 +164,7 @@ async function batch(
 }
 
 /** One 2026-era request: complete in itself. basic: Streamable HTTP, Request Metadata. */
-function serveModern(
+async function serveModern(
   request: Request,
   message: RpcRequest,
   version: string | undefined,
@@ -168,26 +172,38 @@ function serveModern(
   scope: Scope,
   principal: string,
   deps: McpDeps,
-): Promise<Response> | Response {
+): Promise<Response> {
   const { id, method } = message
   const params = message.params ?? {}
+  if (version !== undefined && header !== null && header !== version)
+    return errorResponse(
+      400,
+      id,
+      HEADER_MISMATCH,
+      "Header mismatch: MCP-Protocol-Version does not match the body's _meta",
+    )
   const found = modernClient(version ?? header ?? "", params, scope, principal, {})
-  if ("refusal" in found && found.refusal.code === UNSUPPORTED_VERSION) return refuse(id, found.refusal)
-  const mismatch = headerMismatch(request.headers, method, params, version, header)
-  if (mismatch !== undefined) return errorResponse(400, id, HEADER_MISMATCH, mismatch)
   if ("refusal" in found) return refuse(id, found.refusal)
+  if (version === undefined) return errorResponse(400, id, -32602, `_meta must have ${META_VERSION}`)
+  const mismatch = headerMismatch(request.headers, method, params, header)
+  if (mismatch !== undefined) return errorResponse(400, id, HEADER_MISMATCH, `Header mismatch: ${mismatch}`)
   const { client } = found
-  const cannotAsk = () => Promise.reject(new RequestError("invalid_request", "This client cannot be asked in mid-call"))
+  if (method === "tools/call" && typeof params.name === "string") {
+    if (deps.face.loading !== undefined) await deps.face.loading
+    const route = viewOf(deps.face.catalog, scope).tools.get(params.name)
+    const wrong = route === undefined ? undefined : paramMismatch(params.arguments, route.mirrored, request.headers)
+    if (wrong !== undefined) return errorResponse(400, id, HEADER_MISMATCH, `Header mismatch: ${wrong}`)
+  }
   const exchange = new HttpExchange(cannotAsk, deps.streams)
   request.signal.addEventListener("abort", () => exchange.abort())
-  if (method === "subscriptions/listen") {
-    exchange.onshutdown = listen(message, client, deps.face, exchange)
-  } else
-    void dispatch(message, { face: deps.face, client, exchange }, deps.onbug).then((frame) =>
-      exchange.finish(frame, statusOf(frame)),
-    )
+  if (method === "subscriptions/listen") exchange.onshutdown = listen(message, client, deps.face, exchange)
+  else
+    void deps.calls.serve(message, client, deps.face, exchange).then((frame) => exchange.finish(frame, statusOf(frame)))
   return exchange.response
 }
+
+/** 2026-era clients are asked by results, never in the middle of a stream. */
+const cannotAsk = () => Promise.reject(new RequestError("invalid_request", "This client cannot be asked in mid-call"))
 
 const refuse = (id: Id, { code, message, data }: Refusal): Response =>
   errorResponse(400, id, code, message, undefined, data)
@@ -201,44 +217,25 @@ function statusOf(frame: Uint8Array | string): number {
   return code === "-32601" ? 404 : code === "-32021" ? 400 : 200
 }
 
-/** What is wrong with the mirrored headers, or undefined. Where they differ from the body, the body is not believed. */
-function headerMismatch(
-  headers: Headers,
-  method: string,
-  params: Params,
-  version: string | undefined,
-  header: string | null,
-): string | undefined {
-  if (header === null) return "Header mismatch: MCP-Protocol-Version is missing"
-  if (version === undefined) return "Header mismatch: the body's _meta has no protocolVersion"
-  if (header !== version)
-    return `Header mismatch: MCP-Protocol-Version '${header.slice(0, 40)}' does not match body value '${version.slice(0, 40)}'`
+/** What is wrong with the standard headers, or undefined. Where they differ from the body, the body is not believed. */
+function headerMismatch(headers: Headers, method: string, params: Params, version: string | null): string | undefined {
+  if (version === null) return "MCP-Protocol-Version is missing"
   const named = headers.get("mcp-method")
-  if (named === null) return "Header mismatch: Mcp-Method is missing"
-  if (named !== method)
-    return `Header mismatch: Mcp-Method '${named.slice(0, 80)}' does not match body value '${method.slice(0, 80)}'`
+  if (named === null) return "Mcp-Method is missing"
+  if (named !== method) return `Mcp-Method '${named.slice(0, 80)}' does not match body value '${method.slice(0, 80)}'`
   const source = NAME_SOURCES[method]
   if (source === undefined) return undefined
   const raw = headers.get("mcp-name")
-  if (raw === null) return "Header mismatch: Mcp-Name is missing"
-  const name = decodeHeader(raw)
-  if (name !== params[source])
-    return `Header mismatch: Mcp-Name '${raw.slice(0, 80)}' does not match the body's ${source}`
-  return undefined
+  if (raw === null) return "Mcp-Name is missing"
+  return decodeHeader(raw) === params[source]
+    ? undefined
+    : `Mcp-Name '${raw.slice(0, 80)}' does not match the body's ${source}`
 }
 
 const NAME_SOURCES: Readonly<Record<string, string>> = {
   "tools/call": "name",
   "prompts/get": "name",
   "resources/read": "uri",
-}
-
-/** basic: Streamable HTTP, Value Encoding. */
-function decodeHeader(value: string): string | undefined {
-  const encoded = /^=\?base64\?(.*)\?=$/.exec(value)?.[1]
-  if (encoded === undefined) return value
-  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(encoded) || encoded.length % 4 !== 0) return undefined
-  return Buffer.from(encoded, "base64").toString("utf8")
 }
 
 /** A date at or after the first modern revision: older unknown versions are answered as 2025-era ones are. */

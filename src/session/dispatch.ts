@@ -31,6 +31,7 @@ export async function dispatch(
 
 /** Methods of one era that the other does not have. */
 export const LEGACY_ONLY: ReadonlySet<string> = new Set([
+  "initialize",
   "ping",
   "logging/setLevel",
   "resources/subscribe",
@@ -125,7 +126,7 @@ async function complete(request: Request, params: Params, view: View, context: C
 async function other(request: Request, params: Params, context: Context): Promise<Uint8Array | string> {
   const { scope } = context.client
   if (scope.kind === "aggregate") throw unknownMethod(request.method)
-  return relay(request, params, { id: scope.id, slug: scope.id, name: "" }, context)
+  return relay(request, params, { id: scope.id, slug: scope.id, name: "", mirrored: [] }, context)
 }
 
 const unknownMethod = (method: string): RequestError =>

@@ -1,7 +1,7 @@
 /**
  * `subscriptions/listen`: a 2026-era client's stream of what changes. patterns: Subscriptions.
  */
-import { type View, viewOf } from "../catalog/catalog.ts"
+import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { isObject, notificationText, type Params, type Request } from "../wire/message.ts"
@@ -34,7 +34,7 @@ export function listen(request: Request, client: Client, face: Face, exchange: S
       view = viewOf(face.catalog, client.scope)
       if (before === view) return
       for (const { method, notification } of kinds)
-        if (method.some((list) => before.list(list, "2025") !== view.list(list, "2025"))) say(notification, {})
+        if (method.some((list) => hasChanged(before, view, list))) say(notification, {})
     },
     updated(uri, params) {
       if (uris.includes(uri)) say("notifications/resources/updated", params)

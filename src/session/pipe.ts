@@ -15,6 +15,7 @@ import {
   type Request,
   resultText,
 } from "../wire/message.ts"
+import type { Calls } from "./calls.ts"
 import type { Exchange, Face } from "./client.ts"
 import { describeInitialize } from "./describe.ts"
 import { dispatch } from "./dispatch.ts"
@@ -26,6 +27,7 @@ import type { Sessions } from "./sessions.ts"
 export type PipeDeps = {
   readonly face: Face
   readonly sessions: Sessions
+  readonly calls: Calls
   readonly id: string
   readonly scope: Scope
   readonly principal: string
@@ -143,6 +145,6 @@ export class Pipe {
       this.streams.set(id, listen(request, client, deps.face, exchange))
       return
     }
-    finish(await dispatch(request, { face: deps.face, client, exchange }, deps.onbug))
+    finish(await deps.calls.serve(request, client, deps.face, exchange))
   }
 }

@@ -17,6 +17,7 @@ import {
   MODERN_VERSION,
 } from "../wire/era.ts"
 import { contains, decode, encode, readdress } from "../wire/frame.ts"
+import { encodeHeader, type Mirrored, paramHeaders } from "../wire/headers.ts"
 import {
   errorText,
   isObject,
@@ -40,7 +41,7 @@ export async function relay(
   const target = face.target(route.id)
   if (typeof target === "string") return failed(request, new BackendError(route.slug, target))
   try {
-    return await call(request, params, target, context)
+    return await call(request, params, target, route.mirrored, context)
   } catch (error) {
     if (error instanceof BackendError) return failed(request, error, client.era)
     throw error
@@ -49,7 +50,13 @@ export async function relay(
 
 // ---
 
-async function call(request: Request, params: Params, target: Target, context: Context): Promise<Uint8Array | string> {
+async function call(
+  request: Request,
+  params: Params,
+  target: Target,
+  mirrored: readonly Mirrored[],
+  context: Context,
+): Promise<Uint8Array | string> {
   const { client, exchange } = context
   const { connection, peer, spec } = target
   const token = metaOf(params)?.progressToken
@@ -57,7 +64,7 @@ async function call(request: Request, params: Params, target: Target, context: C
   const { method } = request
   let sent = adaptParams(params, client, peer.era)
   for (;;) {
-    const headers = peer.era === "2026" ? mirrorHeaders(method, sent) : undefined
+    const headers = peer.era === "2026" ? mirrorHeaders(method, sent, mirrored) : undefined
     const flight = connection.request({
       method,
       params: sent,
@@ -146,16 +153,15 @@ function adaptParams(params: Params, client: Client, era: "2025" | "2026"): Para
   return bare
 }
 
-/** basic: Streamable HTTP, Standard Request Headers. */
-function mirrorHeaders(method: string, params: Params): Record<string, string> | undefined {
+/** basic: Streamable HTTP, Standard Request Headers and Custom Headers from Tool Parameters. */
+function mirrorHeaders(
+  method: string,
+  params: Params,
+  mirrored: readonly Mirrored[],
+): Record<string, string> | undefined {
   const name = method === "resources/read" ? params.uri : params.name
-  return typeof name === "string" ? { "mcp-name": headerValue(name) } : undefined
-}
-
-/** basic: Streamable HTTP, Value Encoding. */
-function headerValue(value: string): string {
-  const plain = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value) && !/^=\?base64\?.*\?=$/.test(value)
-  return plain ? value : `=?base64?${Buffer.from(value).toString("base64")}?=`
+  if (typeof name !== "string") return undefined
+  return { "mcp-name": encodeHeader(name), ...paramHeaders(params.arguments, mirrored) }
 }
 
 function createCaller({ spec }: Target, { client, exchange }: Context): Caller {

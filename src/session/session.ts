@@ -3,7 +3,7 @@
  * gives it frames and takes frames; it knows nothing of HTTP.
  */
 import { PeerError, peerError } from "../backend/connection.ts"
-import { type Scope, type View, viewOf } from "../catalog/catalog.ts"
+import { hasChanged, type Scope, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { RequestError } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
@@ -124,8 +124,7 @@ export class Session implements Client {
     const view = viewOf(face.catalog, this.scope)
     this.seen = view
     if (before === undefined || before === view) return
-    for (const [method, notification] of LIST_CHANGES)
-      if (before.list(method, "2025") !== view.list(method, "2025")) this.notify(notification)
+    for (const [method, notification] of LIST_CHANGES) if (hasChanged(before, view, method)) this.notify(notification)
   }
 
   /** Starts to follow the catalog: what the client sees from here on is measured against it. */

@@ -1,0 +1,262 @@
+/**
+ * Calls of 2026-era clients that outlive a request: a 2025-era backend asks something in mid-call, the client gets the
+ * question as an `input_required` result, and its retry finds the call that still waits in the backend.
+ * patterns: Multi Round-Trip Requests.
+ *
+ *  1. `requestState` is sealed and bound to principal, method, parameters and an expiry; what does not fit is -32602.
+ *  2. A call waits for its client only so long, and only so many wait at once.
+ *  3. A client is never asked what it did not say it can answer: the request fails with -32021 and the call ends.
+ */
+import { createHash } from "node:crypto"
+import { PeerError } from "../backend/connection.ts"
+import type { Clock } from "../lib/clock.ts"
+import { RequestError } from "../lib/errors.ts"
+import type { Sealer } from "../lib/seal.ts"
+import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
+import { decode } from "../wire/frame.ts"
+import { errorText, type Id, isObject, type Params, type Request } from "../wire/message.ts"
+import type { Client, Exchange, Face } from "./client.ts"
+import { dispatch } from "./dispatch.ts"
+
+/** The way back of one 2026-era request. */
+export type Turn = { notify(text: string): void; oncancel: ((reason: string) => void) | undefined }
+
+export type CallsDeps = {
+  readonly clock: Clock
+  readonly sealer: Sealer
+  /** Unguessable text. */
+  newId(): string
+  onbug(error: unknown): void
+}
+
+type Question = {
+  readonly method: string
+  readonly params: Params | undefined
+  resolve(result: unknown): void
+  reject(error: Error): void
+}
+
+/** One call that may take several requests. */
+type Call = {
+  readonly id: string
+  readonly digest: string
+  readonly client: Client
+  readonly questions: Map<string, Question>
+  /** The request that waits at the moment, if one does. */
+  current: { readonly request: Request; readonly turn: Turn; resolve(frame: Uint8Array | string): void } | undefined
+  /** Ends the backend's call. */
+  cancel: ((reason: string) => void) | undefined
+  /** The answer, once it is there and nobody was waiting for it. */
+  frame: Uint8Array | string | undefined
+  forget: () => void
+  asking: boolean
+  count: number
+}
+
+export class Calls {
+  private readonly waiting = new Map<string, Call>()
+
+  constructor(private readonly deps: CallsDeps) {}
+
+  /** Answers one 2026-era request, new or taken up again. Never rejects. */
+  serve(request: Request, client: Client, face: Face, turn: Turn): Promise<Uint8Array | string> {
+    const state = request.params?.requestState
+    if (typeof state === "string" && state.startsWith(PREFIX)) return this.resume(request, client, turn, state)
+    const { promise, resolve } = Promise.withResolvers<Uint8Array | string>()
+    const call: Call = {
+      id: this.deps.newId(),
+      digest: digestOf(request),
+      client,
+      questions: new Map(),
+      current: { request, turn, resolve },
+      cancel: undefined,
+      frame: undefined,
+      forget: () => undefined,
+      asking: false,
+      count: 0,
+    }
+    const exchange: Exchange = {
+      notify: (text) => call.current?.turn.notify(text),
+      ask: (method, params, signal) => this.ask(call, method, params, signal),
+      get oncancel() {
+        return call.cancel
+      },
+      set oncancel(cancel) {
+        call.cancel = cancel
+      },
+    }
+    turn.oncancel = (reason) => this.drop(call, reason)
+    void dispatch(request, { face, client, exchange }, this.deps.onbug).then((frame) => this.finish(call, frame))
+    return promise
+  }
+
+  /** Gives up all calls that wait for their clients. */
+  close(): void {
+    for (const call of [...this.waiting.values()]) this.drop(call, "svc is shutting down")
+  }
+
+  // ---
+
+  private ask(call: Call, method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown> {
+    const missing = missingCapability(call.client, method)
+    if (missing !== undefined) {
+      const { current } = call
+      call.current = undefined
+      current?.resolve(
+        errorText(
+          current.request.id,
+          MISSING_CLIENT_CAPABILITY,
+          `The server needs a capability of the client: ${method}`,
+          {
+            requiredCapabilities: missing,
+          },
+        ),
+      )
+      // The call ends once the backend has been told why it gets no answer.
+      queueMicrotask(() => this.drop(call, `the client cannot answer ${method}`))
+      return Promise.reject(new PeerError(-32601, `The client does not support ${method}`))
+    }
+    if (call.questions.size >= MAX_QUESTIONS)
+      return Promise.reject(new RequestError("too_many", "Too many questions are open"))
+    const key = `q${++call.count}`
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+    call.questions.set(key, { method, params, resolve, reject })
+    signal.addEventListener("abort", () => {
+      if (call.questions.delete(key)) reject(new RequestError("invalid_request", "The question was withdrawn"))
+    })
+    if (!call.asking) {
+      call.asking = true
+      // A server that asks several things at once gets them into one result.
+      this.deps.clock.after(GATHER_MS, () => {
+        call.asking = false
+        this.put(call)
+      })
+    }
+    return promise
+  }
+
+  /** Puts the open questions to the client, if it waits. */
+  private put(call: Call): void {
+    const { current } = call
+    if (current === undefined || call.questions.size === 0) return
+    if (!this.waiting.has(call.id) && this.waiting.size >= MAX_WAITING) {
+      this.drop(call, "too many calls wait for their clients")
+      return
+    }
+    call.current = undefined
+    current.turn.oncancel = undefined
+    call.forget()
+    const expires = this.deps.clock.now() + WAIT_MS
+    call.forget = this.deps.clock.after(WAIT_MS, () => this.drop(call, "the client did not answer in time"))
+    this.waiting.set(call.id, call)
+    const { principal } = call.client
+    const requestState = PREFIX + this.deps.sealer.seal(JSON.stringify([call.id, principal, call.digest, expires]))
+    const inputRequests = Object.fromEntries(
+      [...call.questions].map(([key, { method, params }]) => [
+        key,
+        params === undefined ? { method } : { method, params },
+      ]),
+    )
+    const result = { resultType: "input_required", inputRequests, requestState }
+    current.resolve(JSON.stringify({ jsonrpc: "2.0", id: current.request.id, result }))
+  }
+
+  private async resume(request: Request, client: Client, turn: Turn, state: string): Promise<Uint8Array | string> {
+    const refuse = (message: string) => errorText(request.id, -32602, message)
+    const opened = this.deps.sealer.open(state.slice(PREFIX.length))
+    if (opened === undefined) return refuse("requestState was changed or is not of this server")
+    const [id, principal, digest, expires] = JSON.parse(opened) as [string, string, string, number]
+    if (principal !== client.principal || digest !== digestOf(request))
+      return refuse("requestState belongs to another request")
+    const call = this.waiting.get(id)
+    if (call === undefined || expires < this.deps.clock.now())
+      return refuse("requestState has expired: send the request again without it")
+    const answers = request.params?.inputResponses
+    if (answers !== undefined && (!isObject(answers) || Object.values(answers).some((answer) => !isObject(answer))))
+      return refuse("inputResponses must be an object of results")
+    if (call.current !== undefined) return refuse("this call is being answered already")
+    const { promise, resolve } = Promise.withResolvers<Uint8Array | string>()
+    call.current = { request, turn, resolve }
+    turn.oncancel = (reason) => this.drop(call, reason)
+    if (call.frame !== undefined) {
+      this.finish(call, call.frame)
+      return promise
+    }
+    for (const [key, answer] of Object.entries(isObject(answers) ? answers : {})) {
+      const question = call.questions.get(key)
+      call.questions.delete(key)
+      question?.resolve(answer)
+    }
+    // What was not answered is asked again.
+    if (call.questions.size > 0) this.put(call)
+    return promise
+  }
+
+  private finish(call: Call, frame: Uint8Array | string): void {
+    const { current } = call
+    if (current === undefined) {
+      if (this.waiting.has(call.id)) call.frame = frame
+      return
+    }
+    this.waiting.delete(call.id)
+    call.forget()
+    call.current = undefined
+    call.cancel = undefined
+    current.resolve(call.count === 0 ? frame : withId(frame, current.request.id))
+  }
+
+  /** Ends a call whose client does not want it any more. */
+  private drop(call: Call, reason: string): void {
+    this.waiting.delete(call.id)
+    call.forget()
+    for (const question of call.questions.values()) question.reject(new RequestError("invalid_request", reason))
+    call.questions.clear()
+    call.cancel?.(reason)
+  }
+}
+
+// ---
+
+const PREFIX = "svc."
+const GATHER_MS = 5
+const WAIT_MS = 10 * 60_000
+const MAX_WAITING = 1000
+const MAX_QUESTIONS = 100
+
+/** What a retry must have in common with its request: method and parameters, but for what a retry adds. */
+function digestOf({ method, params }: Request): string {
+  const { _meta, inputResponses, requestState, ...rest } = params ?? {}
+  return createHash("sha256")
+    .update(JSON.stringify([method, canonical(rest)]))
+    .digest("base64url")
+}
+
+/** A value with its keys in order. */
+function canonical(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(canonical)
+  if (!isObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, inner]) => [key, canonical(inner)]),
+  )
+}
+
+/** The answer to the first request, as the answer to the one that waits now. */
+function withId(frame: Uint8Array | string, id: Id): string {
+  return JSON.stringify({ ...JSON.parse(typeof frame === "string" ? frame : decode(frame)), id })
+}
+
+/** The capability a client lacks to be asked this, in the shape of the capabilities themselves. */
+function missingCapability({ capabilities }: Client, method: string): Params | undefined {
+  switch (method) {
+    case "sampling/createMessage":
+      return capabilities.sampling === undefined ? { sampling: {} } : undefined
+    case "elicitation/create":
+      return capabilities.elicitation === undefined ? { elicitation: {} } : undefined
+    case "roots/list":
+      return capabilities.roots === undefined ? { roots: {} } : undefined
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,97 @@
+/** Values of the body that 2026-era HTTP requests repeat in headers. basic: Streamable HTTP, Request Metadata. */
+import { isObject } from "./message.ts"
+
+/** A parameter of a tool that is repeated as `Mcp-Param-<name>`. */
+export type Mirrored = { readonly header: string; readonly path: readonly string[] }
+
+/**
+ * The parameters that a tool's input schema marks with `x-mcp-header`, or why its marks are not valid: then a client must
+ * not offer the tool. basic: Streamable HTTP, Schema Extension.
+ */
+export function mirroredOf(inputSchema: unknown): readonly Mirrored[] | string {
+  // Most schemas have no mark at all, and most of their text is elsewhere.
+  if (!JSON.stringify(inputSchema ?? null).includes(`"${MARK}"`)) return []
+  const found: Mirrored[] = []
+  const names = new Set<string>()
+  const visit = (schema: unknown, path: readonly string[], reachable: boolean): string | undefined => {
+    if (Array.isArray(schema)) return firstOf(schema, (inner) => visit(inner, path, false))
+    if (!isObject(schema)) return undefined
+    if (MARK in schema) {
+      const name = schema[MARK]
+      if (!reachable) return "x-mcp-header stands where no parameter can be reached"
+      if (typeof name !== "string" || !TOKEN.test(name)) return "x-mcp-header is not a header name"
+      if (names.has(name.toLowerCase())) return `x-mcp-header ${name} stands twice`
+      if (schema.type !== "string" && schema.type !== "integer" && schema.type !== "boolean")
+        return `x-mcp-header ${name} is on a parameter that is no string, integer or boolean`
+      names.add(name.toLowerCase())
+      found.push({ header: `mcp-param-${name.toLowerCase()}`, path })
+    }
+    return firstOf(Object.entries(schema), ([key, inner]) => {
+      if (key === "properties" && isObject(inner))
+        return firstOf(Object.entries(inner), ([property, below]) => visit(below, [...path, property], reachable))
+      return isObject(inner) || Array.isArray(inner) ? visit(inner, path, false) : undefined
+    })
+  }
+  return visit(inputSchema, [], true) ?? found
+}
+
+/** The headers of a `tools/call`. */
+export function paramHeaders(args: unknown, mirrored: readonly Mirrored[]): Record<string, string> {
+  const headers: Record<string, string> = {}
+  for (const { header, path } of mirrored) {
+    const value = valueAt(args, path)
+    if (value !== undefined && value !== null) headers[header] = encodeHeader(String(value))
+  }
+  return headers
+}
+
+/** The first of the headers that does not say what the arguments say, or undefined. */
+export function paramMismatch(args: unknown, mirrored: readonly Mirrored[], headers: Headers): string | undefined {
+  for (const { header, path } of mirrored) {
+    const raw = headers.get(header)
+    const value = valueAt(args, path)
+    const expected = value === undefined || value === null ? undefined : String(value)
+    if (raw === null && expected === undefined) continue
+    if (raw === null) return `${header} is missing`
+    const said = decodeHeader(raw)
+    if (said === undefined) return `${header} is not a valid header value`
+    if (said === expected) continue
+    if (typeof value === "number" && said.trim() !== "" && Number(said) === value) continue
+    return `${header} does not match the body's ${path.join(".")}`
+  }
+  return undefined
+}
+
+/** basic: Streamable HTTP, Value Encoding. */
+export function encodeHeader(value: string): string {
+  const plain = /^([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?$/.test(value) && !SENTINEL.test(value)
+  return plain ? value : `=?base64?${Buffer.from(value).toString("base64")}?=`
+}
+
+/** The value a header stands for, or undefined where it is none. */
+export function decodeHeader(value: string): string | undefined {
+  const encoded = SENTINEL.exec(value)?.[1]
+  if (encoded === undefined) return /^[\t\x20-\x7e]*$/.test(value) ? value : undefined
+  if (encoded.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(encoded)) return undefined
+  return Buffer.from(encoded, "base64").toString("utf8")
+}
+
+// ---
+
+const MARK = "x-mcp-header"
+const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const SENTINEL = /^=\?base64\?(.*)\?=$/
+
+function valueAt(args: unknown, path: readonly string[]): unknown {
+  let value = args
+  for (const key of path) value = isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined
+  return value
+}
+
+function firstOf<T>(items: readonly T[], look: (item: T) => string | undefined): string | undefined {
+  for (const item of items) {
+    const found = look(item)
+    if (found !== undefined) return found
+  }
+  return undefined
+}

@@ -1,0 +1,173 @@
+import { beforeEach, expect, test } from "bun:test"
+import { Connection } from "../../src/backend/connection.ts"
+import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import type { Spec } from "../../src/config/spec.ts"
+import { systemClock } from "../../src/lib/clock.ts"
+import { createSealer } from "../../src/lib/seal.ts"
+import { Calls, type Turn } from "../../src/session/calls.ts"
+import type { Client, Face } from "../../src/session/client.ts"
+import { createIds, encode } from "../../src/wire/frame.ts"
+import type { Request } from "../../src/wire/message.ts"
+
+type Sent = { id?: string; method?: string; params?: { name?: string }; result?: unknown; error?: { code: number } }
+
+/** A 2025-era server with a tool `ask` that asks twice in mid-call and tells what it was answered. */
+function backend() {
+  const sent: Sent[] = []
+  const answers: unknown[] = []
+  let call = ""
+  const say = (message: object) =>
+    queueMicrotask(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", ...message }))))
+  const connection = new Connection("s", createIds("x"), systemClock, {
+    owner: undefined,
+    onnoise() {},
+    onnotification() {},
+  })
+  connection.attach({
+    pid: undefined,
+    buffered: 0,
+    close: async () => undefined,
+    send(frame) {
+      const message = JSON.parse(String(frame)) as Sent
+      sent.push(message)
+      if (message.method === "tools/call") {
+        call = message.id ?? ""
+        say({ id: "e1", method: "elicitation/create", params: { message: "Name?" } })
+      } else if (message.id === "e1" && message.result !== undefined) {
+        answers.push(message.result)
+        say({ id: "e2", method: "elicitation/create", params: { message: "Age?" } })
+      } else if (message.id === "e2" && message.result !== undefined) {
+        answers.push(message.result)
+        say({ id: call, result: { content: [{ type: "text", text: JSON.stringify(answers) }] } })
+      }
+    },
+  })
+  return { connection, sent }
+}
+
+const spec = {
+  id: "s",
+  name: "s",
+  slug: "s",
+  secrets: [],
+  launch: {},
+  tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 5000 },
+} as unknown as Spec
+const listing = {
+  era: "2025",
+  protocolVersion: "2025-11-25",
+  serverInfo: {},
+  capabilities: {},
+  instructions: undefined,
+  tools: [{ name: "ask", inputSchema: {} }],
+  prompts: [],
+  resources: [],
+  resourceTemplates: [],
+} as const
+const client: Client = {
+  era: "2026",
+  protocolVersion: "2026-07-28",
+  info: {},
+  capabilities: { elicitation: {} },
+  principal: "me",
+  session: {},
+  scope: { kind: "aggregate", key: "", includes: () => true },
+  logLevel: undefined,
+}
+
+let calls: Calls
+let face: Face
+let server: ReturnType<typeof backend>
+let turn: Turn
+
+beforeEach(() => {
+  server = backend()
+  let id = 0
+  calls = new Calls({
+    clock: systemClock,
+    sealer: createSealer(new Uint8Array(32).fill(7)),
+    newId: () => `c${++id}`,
+    onbug: (error) => expect(error).toBeUndefined(),
+  })
+  turn = { notify() {}, oncancel: undefined }
+  face = {
+    catalog: buildCatalog([{ spec, listing }], EMPTY_CATALOG),
+    loading: undefined,
+    target: () => ({ spec, connection: server.connection, peer: listing }),
+  } as unknown as Face
+})
+
+const request = (id: number, more: object = {}): Request => ({
+  jsonrpc: "2.0",
+  id,
+  method: "tools/call",
+  params: { name: "s_svc_ask", arguments: { a: 1 }, ...more },
+})
+type Answer = {
+  id: number
+  result?: {
+    resultType: string
+    inputRequests: Record<string, { params: { message: string } }>
+    requestState: string
+    content: { text: string }[]
+  }
+  error?: { code: number }
+}
+const serve = async (asked: Request, who: Client = client): Promise<Answer> => {
+  const frame = await calls.serve(asked, who, face, turn)
+  return JSON.parse(typeof frame === "string" ? frame : new TextDecoder().decode(frame))
+}
+
+test("questions in mid-call reach the client as results, and its answers the call that waits", async () => {
+  const first = await serve(request(1))
+  expect(first.result?.resultType).toBe("input_required")
+  const [key, question] = Object.entries(first.result?.inputRequests ?? {})[0] ?? []
+  expect(question?.params.message).toBe("Name?")
+  const second = await serve(
+    request(2, {
+      requestState: first.result?.requestState,
+      inputResponses: { [key ?? ""]: { action: "accept", content: { n: "Ada" } } },
+    }),
+  )
+  const [next] = Object.keys(second.result?.inputRequests ?? {})
+  const third = await serve(
+    request(3, { requestState: second.result?.requestState, inputResponses: { [next ?? ""]: { action: "decline" } } }),
+  )
+  expect(third.id).toBe(3)
+  expect(third.result?.resultType).toBe("complete")
+  expect(JSON.parse(third.result?.content[0]?.text ?? "")).toEqual([
+    { action: "accept", content: { n: "Ada" } },
+    { action: "decline" },
+  ])
+  expect(server.sent.filter(({ method }) => method === "tools/call")).toHaveLength(1)
+})
+
+test("an answer that is missing is asked for again", async () => {
+  const first = await serve(request(1))
+  const again = await serve(request(2, { requestState: first.result?.requestState, inputResponses: { other: {} } }))
+  expect(again.result?.inputRequests).toEqual(first.result?.inputRequests as never)
+})
+
+test("a state that was changed, of another principal, or on another request is refused", async () => {
+  const { result } = await serve(request(1))
+  const state = result?.requestState ?? ""
+  const flipped = state.slice(0, -1) + (state.endsWith("A") ? "B" : "A")
+  expect((await serve(request(2, { requestState: flipped }))).error?.code).toBe(-32602)
+  expect((await serve(request(3, { requestState: state }), { ...client, principal: "you" })).error?.code).toBe(-32602)
+  expect((await serve(request(4, { requestState: state, arguments: { a: 2 } }))).error?.code).toBe(-32602)
+  expect((await serve(request(5, { requestState: state, inputResponses: { q1: 7 } }))).error?.code).toBe(-32602)
+})
+
+test("a client is never asked what it cannot answer: the call ends with -32021", async () => {
+  const { error } = await serve(request(1), { ...client, capabilities: {} })
+  expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: { elicitation: {} } } } as never)
+  await Bun.sleep(0)
+  expect(server.sent.some(({ method }) => method === "notifications/cancelled")).toBe(true)
+})
+
+test("a client that gives up ends the call in the backend", async () => {
+  const first = await serve(request(1))
+  calls.close()
+  expect(server.sent.some(({ method }) => method === "notifications/cancelled")).toBe(true)
+  expect((await serve(request(2, { requestState: first.result?.requestState }))).error?.code).toBe(-32602)
+})
