@@ -59,12 +59,10 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "health:sanitize:credentials": {
     says: "user:password@, tokens and keys never leave in error text",
     from: "Detail levels",
-    unbuilt: "redaction is not built yet",
   },
   "health:sanitize:places": {
     says: "URLs and paths are redacted, IP addresses anonymized",
     from: "Detail levels",
-    unbuilt: "redaction is not built yet",
   },
   "health:overall:not-loaded": {
     says: "a configuration that was not loaded is unhealthy",
@@ -131,22 +129,18 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "health:mcp:collection": {
     says: "/health/mcp reports loading, summary, servers and supervision",
     from: "GET /health/mcp",
-    unbuilt: "the loading endpoints are not built yet",
   },
   "health:mcp:server": {
     says: "/health/mcp/:serverName is 503 for a backend restarting or in crash-loop",
     from: "GET /health/mcp",
-    unbuilt: "the loading endpoints are not built yet",
   },
   "health:limit:rate": {
     says: "200 requests per 5 minutes per address over all health paths, then 429",
     from: "Limits",
-    unbuilt: "the rate limit is not built yet",
   },
   "health:limit:headers": {
     says: "rate-limit headers are on every health response",
     from: "Limits",
-    unbuilt: "the rate limit is not built yet",
   },
 
   // Configuration
@@ -456,17 +450,14 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "cli:tools": {
     says: "svc mcp tools list, disable and enable edit the file",
     from: "Command-line and configuration interfaces",
-    unbuilt: "the mcp commands are not built yet",
   },
   "cli:status": {
     says: "svc mcp status --verbose shows the effective merged configuration",
     from: "Command-line and configuration interfaces",
-    unbuilt: "the mcp commands are not built yet",
   },
   "cli:restart": {
     says: "svc mcp restart restarts a running backend at once",
     from: "Command-line and configuration interfaces",
-    unbuilt: "the mcp commands are not built yet",
   },
   "cli:mistake": {
     says: "an unknown flag or command is one line with the nearest known one and exit 64",

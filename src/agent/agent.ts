@@ -38,6 +38,7 @@ export class Agent {
   loaded = false
   private plan: Plan | undefined
   private problems: readonly Issue[] = []
+  private known: readonly string[] = []
   private readonly backends = new Map<string, Backend>()
   private readonly observers = new Set<Observer>()
   private readonly subscribers = new Map<string, Map<string, Set<object>>>()
@@ -62,6 +63,7 @@ export class Agent {
     this.plan = plan
     this.loaded = true
     this.problems = plan.issues
+    this.known = [...new Set(plan.specs.flatMap(({ secrets }) => secrets))]
     const wanted = new Map(plan.specs.map((spec) => [spec.id, spec]))
     for (const [id, backend] of this.backends) {
       if (wanted.has(id)) continue
@@ -103,6 +105,11 @@ export class Agent {
 
   backend(id: string): Backend | undefined {
     return this.backends.get(id)
+  }
+
+  /** All backends, in the order they were added. */
+  all(): readonly Backend[] {
+    return [...this.backends.values()]
   }
 
   snapshot(): Snapshot {
@@ -184,6 +191,11 @@ export class Agent {
     this.firstRound?.end()
     for (const [id, backend] of [...this.backends].reverse()) this.remove(id, backend)
     await Promise.all(this.ending.values())
+  }
+
+  /** Every value that must not be shown; the same array for the same plan. */
+  get secrets(): readonly string[] {
+    return this.known
   }
 
   /** Requests in flight to all backends. */

@@ -160,7 +160,8 @@ function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact
   }
 }
 
-const supervised = (snapshot: Snapshot): readonly BackendSnapshot[] =>
+/** The backends that readiness and supervision are about. */
+export const supervised = (snapshot: Snapshot): readonly BackendSnapshot[] =>
   snapshot.backends.filter(({ spec }) => spec.tuning.restart.kind === "supervised")
 
 const STATE_NAMES = {
@@ -170,7 +171,8 @@ const STATE_NAMES = {
   stopped: "stopped",
 } as const
 
-function supervision(snapshot: Snapshot, { level, redact }: ReportOptions): unknown {
+/** spec: Supervision summary. */
+export function supervision(snapshot: Snapshot, { level, redact }: ReportOptions): unknown {
   const backends = supervised(snapshot)
   if (level === "minimal") {
     const counts = { total: backends.length, connected: 0, restarting: 0, crashLoop: 0, stopped: 0 }

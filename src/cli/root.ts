@@ -6,6 +6,9 @@ export const root: CommandDef = {
   meta: { name: "svc", version, description: "One MCP server in front of all of yours" },
   subCommands: {
     serve: () => import("./serve.ts").then(({ serve }) => serve),
+    mcp: () => import("./mcp.ts").then(({ mcp }) => mcp),
+    config: () => import("./config.ts").then(({ config }) => config),
+    health: () => import("./health.ts").then(({ health }) => health),
     "demo-server": () => import("./demo.ts").then(({ demoServer }) => demoServer),
   },
 }

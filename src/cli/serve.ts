@@ -3,27 +3,35 @@ import { homedir } from "node:os"
 import type { CommandDef } from "citty"
 import { Agent } from "../agent/agent.ts"
 import { HEALTH_LEVELS, type ProcessFacts } from "../agent/health.ts"
-import { createReload } from "../agent/reload.ts"
+import { exposition, Metrics } from "../agent/metrics.ts"
+import { createReload, type Reloaded } from "../agent/reload.ts"
+import { statusOf } from "../agent/status.ts"
+import type { Backend } from "../backend/backend.ts"
 import { openChild } from "../backend/child.ts"
 import { createCapture, lines } from "../backend/stderr.ts"
 import { createWarden } from "../backend/warden.ts"
+import { isHidden } from "../catalog/catalog.ts"
 import { pathsOf } from "../config/paths.ts"
 import { jsonSchema } from "../config/schema.ts"
 import type { Plan, Spec } from "../config/spec.ts"
 import { createMissing, readTexts, watchFiles } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
-import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { formatIssue, messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { LOG_LEVELS, openLog } from "../lib/log.ts"
+import { createCleaner } from "../lib/redact.ts"
 import { createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
+import { openControl } from "../serve/control.ts"
 import { createGuard, isLoopback } from "../serve/guard.ts"
 import { serveHealth } from "../serve/health.ts"
+import { clientAddress, createLimiter, HEALTH_LIMIT, parseTrustProxy } from "../serve/limit.ts"
 import { EVERYTHING, type Listening, listen } from "../serve/server.ts"
 import { serveStdio } from "../serve/stdio.ts"
 import { Calls } from "../session/calls.ts"
 import { createFace } from "../session/face.ts"
 import { Sessions } from "../session/sessions.ts"
 import { createIds } from "../wire/frame.ts"
+import type { Params } from "../wire/message.ts"
 import { options, usage } from "./command.ts"
 
 export const serve: CommandDef = {
@@ -46,6 +54,9 @@ export const serve: CommandDef = {
     "max-result": { type: "string", description: "Largest message of a server (default 64MiB)" },
     "session-ttl": { type: "string", description: "How long an unused session lives (default 24h)" },
     "health-info-level": { type: "string", description: "full, basic or minimal (default minimal)" },
+    "health-rate-limit": { type: "string", description: "on or off (default on: 200 requests in 5 minutes)" },
+    "trust-proxy": { type: "string", description: "Whose X-Forwarded-For counts: off, loopback, addresses, CIDRs" },
+    metrics: { type: "boolean", description: "Offer /metrics for Prometheus" },
     "log-level": { type: "string", description: "debug, info, warn or error (default info)" },
     "log-format": { type: "string", description: "text or json (default text)" },
     "allowed-host": { type: "string", description: "Host names svc is reached under, with commas" },
@@ -88,6 +99,16 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
     mask,
     write: (line) => void process.stderr.write(line),
   })
+  // Follows the plan: what it resolves must not be shown from that moment on.
+  let known: readonly string[] = []
+  let current = createCleaner(known)
+  const cleaner = () => {
+    if (agent !== undefined && agent.secrets !== known) {
+      known = agent.secrets
+      current = createCleaner(known)
+    }
+    return current
+  }
   const onbug = (error: unknown) => log.error(`internal error: ${error instanceof Error ? error.stack : String(error)}`)
   process.on("unhandledRejection", onbug)
   process.on("uncaughtException", onbug)
@@ -96,7 +117,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const random = () => crypto.randomUUID().replaceAll("-", "")
   const warden = createWarden((reason) => log.warn(`servers may outlive svc if it is killed: ${reason}`))
   process.on("exit", () => warden.close())
-  const agent = new Agent({
+  const agent: Agent = new Agent({
     clock,
     log,
     startedAt,
@@ -121,12 +142,18 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
       })
     },
   })
+  const metrics = option.flag("metrics") ? new Metrics() : undefined
   const sessions = new Sessions(
     clock,
     { count: MAX_SESSIONS, ttl: option.duration("session-ttl", 24 * 3_600_000) },
     (session) => agent.forget(session),
   )
-  const { face } = createFace(agent, () => sessions.all(), version)
+  const { face } = createFace(
+    agent,
+    () => sessions.all(),
+    version,
+    metrics === undefined ? undefined : { now: () => performance.now(), record: (...call) => metrics.record(...call) },
+  )
   const streams = new Set<{ keepAlive(): void; close(): void }>()
   const calls = new Calls({
     clock,
@@ -159,11 +186,39 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
       allowedOrigins: list(option.text("allowed-origin")),
       loopback,
     })
-    const health = { snapshot: () => agent.snapshot(), facts, level, redact: (text: string) => text }
+    const trusted = parseTrustProxy(option.text("trust-proxy") ?? "off")
+    if (trusted === undefined) throw usage("--trust-proxy must be off, loopback, or addresses and CIDRs with commas")
+    const limiter = createLimiter(clock, HEALTH_LIMIT)
+    const limited = (address: string) => {
+      const verdict = limiter(address)
+      if (metrics !== undefined && verdict.retryAfter !== undefined) metrics.rateLimited++
+      return verdict
+    }
+    const count =
+      option.choice("health-rate-limit", ["on", "off"], "on") === "off"
+        ? undefined
+        : (request: Request, address: string) =>
+            limited(clientAddress(address, request.headers.get("x-forwarded-for"), trusted))
+    const health = {
+      snapshot: () => agent.snapshot(),
+      facts,
+      level,
+      redact: (text: string) => cleaner().redact(text),
+      count,
+    }
     try {
       listening = listen(
         { hostname, port },
-        { agent, mcp, pipes: new Map(), wrappers: [guard, (request, path) => serveHealth(request, path, health)] },
+        {
+          agent,
+          mcp,
+          pipes: new Map(),
+          wrappers: [
+            guard,
+            (_request, path) => serveMetrics(path),
+            (request, path, address) => serveHealth(request, path, address, health),
+          ],
+        },
       )
     } catch (cause) {
       if (cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
@@ -175,7 +230,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   }
 
   agent.awaitFirstRound(startupWait)
-  const files = demo ? undefined : follow()
+  const files = demo ? undefined : await follow()
   if (demo) agent.apply(demoPlan(env))
   const keepAlive = () => {
     for (const stream of streams) stream.keepAlive()
@@ -208,7 +263,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   return 0
 
   /** Reads the files, and again whenever they change. */
-  function follow(): { close(): void } {
+  async function follow(): Promise<{ close(): void }> {
     const paths = pathsOf({
       config: option.text("config"),
       directory: option.text("config-dir"),
@@ -226,16 +281,75 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
       read: () => readTexts(paths),
       world: { parent: env, platform, home: homedir(), folder: paths.file.replace(/[\\/][^\\/]*$/, "") },
     })
+    // Clients that start svc over stdio may be several on one directory; only an instance that listens has its door.
+    const control =
+      transport === "http" ? await openControl(paths, (method, params) => answer(method, params, reload)) : undefined
     reload()
-    if (args.reload === false) return { close() {} }
     process.on("SIGHUP", reload)
-    return watchFiles(paths, clock, DEBOUNCE_MS, () => {
+    if (args.reload === false) return { close: () => control?.close() }
+    const watcher = watchFiles(paths, clock, DEBOUNCE_MS, () => {
       const { applied } = reload()
+      if (metrics !== undefined) metrics.reloads[applied === undefined ? "refused" : "ok"]++
       if (applied === undefined) return
       const said = Object.entries(applied).flatMap(([what, ids]) =>
         ids.length === 0 ? [] : [`${what} ${ids.join(", ")}`],
       )
       log.info(`reloaded: ${said.length === 0 ? "nothing changed" : said.join("; ")}`)
+    })
+    return {
+      close() {
+        watcher.close()
+        control?.close()
+      },
+    }
+  }
+
+  /** What svc's own commands may ask of this instance. */
+  function answer(method: string, params: Params, reload: () => Reloaded): unknown {
+    switch (method) {
+      case "status":
+        return { ...statusOf(agent.snapshot(), cleaner().redact), pid: process.pid, version, url: listening?.url.href }
+      case "restart": {
+        const wanted = typeof params.name === "string" ? [find(params.name)] : agent.all()
+        for (const backend of wanted) backend.restart()
+        return { restarted: wanted.map(({ spec }) => spec.id) }
+      }
+      case "reload": {
+        const { applied, issues } = reload()
+        return { applied, issues: issues.map(formatIssue) }
+      }
+      case "tools": {
+        const { spec, published } = find(String(params.name))
+        if (published === undefined) throw new UnavailableError(`${spec.name} is not connected`)
+        return {
+          tools: published.listing.tools.map((tool) => ({
+            name: tool.name,
+            description: tool.description,
+            disabled: isHidden(spec, tool.name),
+          })),
+        }
+      }
+      default:
+        throw new RequestError("unknown_method", `This svc does not know ${method}; it is version ${version}`)
+    }
+  }
+
+  function find(name: string): Backend {
+    const backend = agent.find(name)
+    if (backend === undefined) throw new RequestError("not_found", `No server is named ${name}`)
+    return backend
+  }
+
+  function serveMetrics(path: string): Response | undefined {
+    if (metrics === undefined || path !== "/metrics") return undefined
+    const gauges = {
+      inFlight: agent.inFlight,
+      sessions: sessions.size,
+      uptimeSeconds: Math.round((clock.now() - startedAt) / 1000),
+      version,
+    }
+    return new Response(exposition(metrics, agent.snapshot(), gauges), {
+      headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" },
     })
   }
 

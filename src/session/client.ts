@@ -42,6 +42,12 @@ export type Listener = {
   updated(uri: string, params: Params): void
 }
 
+/** Counts one finished call: its server, its tool, how it ended, how long it took and how large its answer was. */
+export type Meter = {
+  now(): number
+  record(server: string, tool: string, outcome: "ok" | "tool_error" | "error", seconds: number, bytes: number): void
+}
+
 /** What a session needs of the agent. */
 export type Face = {
   readonly catalog: Catalog
@@ -57,6 +63,8 @@ export type Face = {
   /** Registers a 2026-era stream; the returned function takes it away. */
   listen(listener: Listener): () => void
   readonly version: string
+  /** Counts a finished call; undefined where nothing is counted. */
+  readonly meter: Meter | undefined
 }
 
 /** One request in its surroundings. */

@@ -5,7 +5,7 @@ import type { Scope } from "../catalog/catalog.ts"
 import { rewriteNotification } from "../catalog/rewrite.ts"
 import type { Spec } from "../config/spec.ts"
 import { notificationText, type Params } from "../wire/message.ts"
-import type { Face, Listener, Target } from "./client.ts"
+import type { Face, Listener, Meter, Target } from "./client.ts"
 import { wantsLog } from "./relay.ts"
 import type { Session } from "./session.ts"
 
@@ -14,10 +14,12 @@ export function createFace(
   agent: Agent,
   sessions: () => Iterable<Session>,
   version: string,
+  meter: Meter | undefined,
 ): { readonly face: Face; stop(): void } {
   const listeners = new Set<Listener>()
   const face: Face = {
     version,
+    meter,
     get catalog() {
       return agent.catalog
     },

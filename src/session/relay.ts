@@ -37,6 +37,20 @@ export async function relay(
   route: Route,
   context: Context,
 ): Promise<Uint8Array | string> {
+  const { face } = context
+  const { meter } = face
+  if (meter !== undefined && request.method === "tools/call") {
+    const started = meter.now()
+    const frame = await pass(request, params, route, context)
+    meter.record(route.id, route.name, outcomeOf(frame), (meter.now() - started) / 1000, frame.length)
+    return frame
+  }
+  return pass(request, params, route, context)
+}
+
+// ---
+
+async function pass(request: Request, params: Params, route: Route, context: Context): Promise<Uint8Array | string> {
   const { face, client } = context
   const target = face.target(route.id)
   if (typeof target === "string") return failed(request, new BackendError(route.slug, target))
@@ -48,7 +62,13 @@ export async function relay(
   }
 }
 
-// ---
+/** How a call ended, read off the answer's bytes: a tool that failed says so in its result. */
+function outcomeOf(frame: Uint8Array | string): "ok" | "tool_error" | "error" {
+  const has = (needle: string, bytes: Uint8Array) =>
+    typeof frame === "string" ? frame.includes(needle) : contains(frame, bytes)
+  if (typeof frame === "string" && /^\{"jsonrpc":"2\.0","id":[^,]{0,200},"error"/.test(frame)) return "error"
+  return has('"isError":true', NEEDLE_TOOL_ERROR) ? "tool_error" : "ok"
+}
 
 async function call(
   request: Request,
@@ -87,6 +107,7 @@ type Finish =
   | { readonly kind: "done"; readonly frame: Uint8Array | string }
   | { readonly kind: "input"; readonly result: Params }
 
+const NEEDLE_TOOL_ERROR = encode('"isError":true')
 const NEEDLE_URI = encode('"uri"')
 const NEEDLE_ESCAPE = encode("\\u00")
 const NEEDLE_RESULT_TYPE = encode('"resultType"')

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
 import {
   type HealthLevel,
   healthReport,
@@ -7,8 +8,10 @@ import {
   type ProcessFacts,
   readinessReport,
 } from "../../src/agent/health.ts"
+import { loadingReport, serverReport } from "../../src/agent/loading.ts"
 import type { BackendSnapshot, Snapshot } from "../../src/agent/snapshot.ts"
 import type { State } from "../../src/backend/supervision.ts"
+import { createCleaner } from "../../src/lib/redact.ts"
 import { serveHealth } from "../../src/serve/health.ts"
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
@@ -84,7 +87,7 @@ const snapshot = (backends: readonly BackendSnapshot[], loaded = true): Snapshot
   generation: 1,
 })
 
-const at = (level: HealthLevel) => ({ level, redact: (text: string) => text.replace("away", "•") })
+const at = (level: HealthLevel) => ({ level, count: undefined, redact: (text: string) => text.replace("away", "•") })
 
 /** The paths of all fields of a body. */
 function fields(value: unknown, prefix = ""): string[] {
@@ -189,7 +192,7 @@ describe("/health", () => {
       [[backend("failed")], [503, "unhealthy"]],
     ] as const) {
       const deps = { ...at("minimal"), snapshot: () => snapshot(backends), facts: () => facts }
-      const response = serveHealth(new Request("http://x/health"), "/health", deps)
+      const response = serveHealth(new Request("http://x/health"), "/health", "", deps)
       expect([response?.status, response?.headers.get("x-health-status")] as unknown).toEqual(expected)
       expect(response?.headers.get("content-type")).toBe("application/json")
       expect(response?.headers.get("cache-control")).toBe("no-cache, no-store, must-revalidate")
@@ -239,7 +242,7 @@ describe("/health", () => {
         throw new Error("the heap went away")
       },
     }
-    const response = serveHealth(new Request("http://x/health"), "/health", deps)
+    const response = serveHealth(new Request("http://x/health"), "/health", "", deps)
     expect(response?.status).toBe(500)
     expect(await response?.json()).toEqual({
       status: "unhealthy",
@@ -251,15 +254,15 @@ describe("/health", () => {
 
   test("a wrong method is 405 with Allow and an unknown path 404, both JSON [health:http:method]", async () => {
     const deps = { ...at("minimal"), snapshot: () => snapshot([]), facts: () => facts }
-    const post = serveHealth(new Request("http://x/health", { method: "POST" }), "/health", deps)
+    const post = serveHealth(new Request("http://x/health", { method: "POST" }), "/health", "", deps)
     expect([post?.status, post?.headers.get("allow"), typeof (await post?.json())]).toEqual([
       405,
       "GET, HEAD",
       "object",
     ])
-    const lost = serveHealth(new Request("http://x/health/x"), "/health/x", deps)
+    const lost = serveHealth(new Request("http://x/health/x"), "/health/x", "", deps)
     expect([lost?.status, typeof (await lost?.json())]).toEqual([404, "object"])
-    expect(serveHealth(new Request("http://x/healthy"), "/healthy", deps)).toBeUndefined()
+    expect(serveHealth(new Request("http://x/healthy"), "/healthy", "", deps)).toBeUndefined()
   })
 })
 
@@ -314,4 +317,101 @@ describe("/health/ready", () => {
     expect(Object.keys(full.a ?? {}).slice(-4)).toEqual(["pid", "startedAt", "stableSince", "restartCount"])
     expect(full.a).toMatchObject({ pid: 7 })
   })
+})
+
+describe("/health/mcp", () => {
+  const loaded = (kind: State["kind"], name?: string): BackendSnapshot => ({
+    ...backend(kind, name),
+    loading: { startedAt: NOW - 3000, endedAt: NOW - 1000 },
+  })
+  const loading: BackendSnapshot = {
+    ...backend("starting", "slow"),
+    loading: { startedAt: NOW - 500, endedAt: undefined },
+  }
+
+  test("tells how loading goes, with names from basic on [health:mcp:collection]", () => {
+    const some = snapshot([loaded("connected", "a"), loaded("failed", "b"), loading])
+    const minimal = loadingReport(some, facts, at("minimal"))
+    expect([minimal.status, minimal.headers]).toEqual([
+      202,
+      { "x-loading-complete": "false", "x-success-rate": "33.3" },
+    ])
+    expect(minimal.body).toEqual({
+      loading: { isComplete: false, startTime: "2026-01-02T03:02:48.678Z", successRate: 33.3, averageLoadTime: 2000 },
+      summary: { total: 3, pending: 0, loading: 1, ready: 1, failed: 1, awaitingOAuth: 0, cancelled: 0 },
+      backendSupervision: { total: 3, connected: 1, restarting: 0, crashLoop: 0, stopped: 1 },
+      degraded: true,
+      timestamp: "2026-01-02T03:04:05.678Z",
+    })
+    const basic = loadingReport(some, facts, at("basic")).body.servers
+    expect(basic).toMatchObject({
+      byState: { ready: ["a"], failed: ["b"], loading: ["slow"] },
+      details: { b: { error: "went •", duration: 2000 } },
+    })
+    expect(loadingReport(snapshot([loaded("connected")]), facts, at("minimal")).status).toBe(200)
+    expect(loadingReport(snapshot([], false), facts, at("minimal")).status).toBe(404)
+  })
+
+  test.each([
+    ["connected", 200, "ready"],
+    ["starting", 202, "loading"],
+    ["waiting", 503, "restarting"],
+    ["recovering", 503, "restarting"],
+    ["crashed", 503, "crash-loop"],
+    ["failed", 503, "failed"],
+    ["unauthorized", 200, "awaiting_oauth"],
+    ["stopped", 503, "stopped"],
+  ] as const)("a server %s is %p [health:mcp:server]", (kind, status, state) => {
+    const report = serverReport("it", snapshot([loaded(kind, "it")]), facts, at("minimal"))
+    expect([report.status, report.headers["x-server-state"], report.body.state]).toEqual([status, state, state])
+  })
+
+  test("an unknown name is 404, and the worst instance of a template decides", () => {
+    expect(serverReport("nobody", snapshot([]), facts, at("full")).status).toBe(404)
+    const instance = (kind: State["kind"], id: string) => ({
+      ...loaded(kind, id),
+      spec: { ...backend(kind).spec, id, name: "t", slug: "t" },
+      template: "t",
+    })
+    const report = serverReport(
+      "t",
+      snapshot([instance("connected", "t#1"), instance("crashed", "t#2")]),
+      facts,
+      at("basic"),
+    )
+    expect([report.status, report.body.instances]).toEqual([
+      503,
+      [
+        { id: "t#1", state: "ready" },
+        { id: "t#2", state: "crash-loop" },
+      ],
+    ])
+  })
+})
+
+test("no secret, path, URL or address of an error is in any body at any level", () => {
+  const word = fc.stringMatching(/^[A-Za-z0-9]{12,24}$/)
+  fc.assert(
+    fc.property(
+      word,
+      word,
+      fc.ipV4(),
+      fc.constantFrom("full", "basic", "minimal" as const),
+      (secret, name, address, level) => {
+        const lastError = `token=${secret} at /srv/${name}/x from http://${name}.example/${secret} (${address}) ${name}@example.com`
+        const { redact } = createCleaner([])
+        const bad = snapshot([
+          { ...backend("failed", "bad"), lastError },
+          { ...backend("crashed", "worse"), lastError },
+        ])
+        const options = { level, redact }
+        const bodies = JSON.stringify(
+          [healthReport, readinessReport, loadingReport]
+            .map((report) => report(bad, facts, options).body)
+            .concat(serverReport("bad", bad, facts, options).body),
+        )
+        for (const hidden of [secret, name, address]) expect(bodies).not.toContain(hidden)
+      },
+    ),
+  )
 })

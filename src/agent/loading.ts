@@ -1,0 +1,189 @@
+/**
+ * How loading goes and how each server is: the projections behind `/health/mcp` and `/health/mcp/:serverName`.
+ * spec: GET /health/mcp; choice: Health.
+ */
+import { WORDS } from "../backend/supervision.ts"
+import {
+  isHealthy,
+  overall,
+  type ProcessFacts,
+  type Report,
+  type ReportOptions,
+  supervised,
+  supervision,
+} from "./health.ts"
+import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
+
+/** `GET /health/mcp`. 404 where no configuration was ever loaded. */
+export function loadingReport(snapshot: Snapshot, facts: ProcessFacts, options: ReportOptions): Report {
+  if (!snapshot.loaded) return neverLoaded(facts)
+  const { backends } = snapshot
+  const states = backends.map((backend) => [backend, loadingState(backend)] as const)
+  const count = (...wanted: LoadingState[]) => states.filter(([, state]) => wanted.includes(state)).length
+  const summary = {
+    total: backends.length,
+    pending: count("pending"),
+    loading: count("loading", "restarting"),
+    ready: count("ready"),
+    failed: count("failed", "crash-loop"),
+    awaitingOAuth: count("awaiting_oauth"),
+    cancelled: count("stopped"),
+  }
+  const isComplete = backends.every(({ loading }) => loading.endedAt !== undefined)
+  const times = backends.flatMap(({ loading: { startedAt, endedAt } }) =>
+    startedAt === undefined || endedAt === undefined ? [] : [endedAt - startedAt],
+  )
+  const successRate = backends.length === 0 ? 100 : Math.round((summary.ready / backends.length) * 1000) / 10
+  const averageLoadTime = times.length === 0 ? 0 : Math.round(times.reduce((sum, time) => sum + time, 0) / times.length)
+  const healthy = backends.filter((backend) => isHealthy(backend, facts.now)).length
+  return {
+    status: isComplete ? 200 : 202,
+    headers: { "x-loading-complete": String(isComplete), "x-success-rate": String(successRate) },
+    body: {
+      loading: { isComplete, startTime: iso(snapshot.startedAt), successRate, averageLoadTime },
+      summary,
+      ...(options.level === "minimal"
+        ? {}
+        : {
+            servers: {
+              byState: groupBy(states),
+              details: Object.fromEntries(
+                states.map(([backend, state]) => [backend.spec.id, details(backend, state, facts, options)]),
+              ),
+            },
+          }),
+      backendSupervision: supervision(snapshot, options),
+      degraded: overall(snapshot.loaded, backends.length, healthy) !== "healthy",
+      timestamp: iso(facts.now),
+    },
+  }
+}
+
+/** `GET /health/mcp/:serverName`. For a template with instances the worst one decides. */
+export function serverReport(name: string, snapshot: Snapshot, facts: ProcessFacts, options: ReportOptions): Report {
+  if (!snapshot.loaded) return neverLoaded(facts)
+  const found = snapshot.backends.filter(({ spec }) => spec.name === name || spec.id === name || spec.slug === name)
+  const [first] = found
+  if (first === undefined) {
+    if (snapshot.disabled.includes(name))
+      return {
+        status: 503,
+        headers: { "x-server-state": "stopped" },
+        body: { name, state: "stopped", timestamp: iso(facts.now) },
+      }
+    return { status: 404, headers: {}, body: { error: "No server has this name", timestamp: iso(facts.now) } }
+  }
+  const worst = found.reduce(
+    (least, one) => (BADNESS.indexOf(loadingState(one)) > BADNESS.indexOf(loadingState(least)) ? one : least),
+    first,
+  )
+  const state = loadingState(worst)
+  const instances = found.filter(({ template }) => template !== undefined)
+  return {
+    status: STATUS[state],
+    headers: { "x-server-state": state },
+    body: {
+      name: worst.spec.name,
+      ...(options.level === "minimal" ? { state } : details(worst, state, facts, options)),
+      ...(options.level === "minimal" || worst.offer === undefined
+        ? {}
+        : {
+            generation: snapshot.generation,
+            tools: worst.offer.tools,
+            resources: worst.offer.resources,
+            prompts: worst.offer.prompts,
+          }),
+      ...(options.level === "minimal" || instances.length === 0
+        ? {}
+        : { instances: instances.map((one) => ({ id: one.spec.id, state: loadingState(one) })) }),
+      ...(supervised(snapshot).includes(worst) && options.level !== "minimal"
+        ? { backendSupervision: supervision({ ...snapshot, backends: found }, options) }
+        : {}),
+      timestamp: iso(facts.now),
+    },
+  }
+}
+
+// ---
+
+const LOADING_STATES = [
+  "ready",
+  "awaiting_oauth",
+  "pending",
+  "loading",
+  "stopped",
+  "restarting",
+  "crash-loop",
+  "failed",
+] as const
+type LoadingState = (typeof LOADING_STATES)[number]
+
+/** The last is the worst. */
+const BADNESS: readonly LoadingState[] = LOADING_STATES
+
+const STATUS: Readonly<Record<LoadingState, number>> = {
+  ready: 200,
+  awaiting_oauth: 200,
+  pending: 202,
+  loading: 202,
+  stopped: 503,
+  restarting: 503,
+  "crash-loop": 503,
+  failed: 503,
+}
+
+const iso = (time: number): string => new Date(time).toISOString()
+
+function loadingState({ state, loading }: BackendSnapshot): LoadingState {
+  switch (state.kind) {
+    case "stopped":
+      return loading.startedAt === undefined ? "pending" : "stopped"
+    case "starting":
+      return "loading"
+    case "connected":
+      return "ready"
+    case "waiting":
+    case "recovering":
+      return "restarting"
+    case "crashed":
+      return "crash-loop"
+    case "failed":
+      return "failed"
+    case "unauthorized":
+      return "awaiting_oauth"
+  }
+}
+
+function groupBy(states: readonly (readonly [BackendSnapshot, LoadingState])[]): Record<string, string[]> {
+  const groups: Record<string, string[]> = {}
+  for (const [{ spec }, state] of states) {
+    groups[state] ??= []
+    groups[state].push(spec.id)
+  }
+  return groups
+}
+
+function details(
+  backend: BackendSnapshot,
+  state: LoadingState,
+  { now }: ProcessFacts,
+  { level, redact }: ReportOptions,
+) {
+  const { startedAt, endedAt } = backend.loading
+  const { lastError, authorizationUrl } = backend
+  return {
+    state,
+    status: WORDS[backend.state.kind].status,
+    retryCount: "attempt" in backend.state ? backend.state.attempt : 0,
+    ...(startedAt === undefined ? {} : { startTime: iso(startedAt), duration: (endedAt ?? now) - startedAt }),
+    ...(endedAt === undefined ? {} : { endTime: iso(endedAt) }),
+    ...(lastError === undefined || state === "ready" ? {} : { error: redact(lastError) }),
+    ...(level === "full" && authorizationUrl !== undefined ? { authorizationUrl } : {}),
+  }
+}
+
+const neverLoaded = ({ now }: ProcessFacts): Report => ({
+  status: 404,
+  headers: {},
+  body: { error: "No configuration has been loaded", timestamp: iso(now) },
+})

@@ -1,0 +1,72 @@
+/** The state of everything, for commands and for assistants: one projection of the snapshot. */
+import { WORDS } from "../backend/supervision.ts"
+import { formatIssue } from "../lib/errors.ts"
+import type { Snapshot } from "./snapshot.ts"
+
+/** One server, as `svc mcp status` and `mcp_status` show it. Times are ISO 8601; texts are cleaned. */
+export type ServerStatus = {
+  readonly name: string
+  readonly id: string
+  readonly type: string
+  /** The machine's word: `connected`, `waiting`, `crashed` … */
+  readonly state: string
+  readonly status: string
+  readonly tags: readonly string[]
+  readonly pid?: number
+  readonly since?: string
+  readonly attempt?: number
+  readonly nextRetryAt?: string
+  readonly restarts: number
+  readonly protocolVersion?: string
+  readonly era?: string
+  readonly tools?: number
+  readonly prompts?: number
+  readonly resources?: number
+  /** It is connected and offers nothing at all. */
+  readonly empty?: true
+  readonly lastError?: string
+  readonly authorizationUrl?: string
+}
+
+export type Status = {
+  readonly servers: readonly ServerStatus[]
+  readonly disabled: readonly string[]
+  readonly issues: readonly string[]
+  readonly loaded: boolean
+}
+
+export function statusOf(snapshot: Snapshot, redact: (text: string) => string): Status {
+  const iso = (time: number) => new Date(time).toISOString()
+  return {
+    loaded: snapshot.loaded,
+    disabled: snapshot.disabled,
+    issues: snapshot.issues.map(formatIssue),
+    servers: snapshot.backends.map(({ spec, state, offer, lastError, restartCount, authorizationUrl }) => ({
+      name: spec.name,
+      id: spec.id,
+      type: spec.launch.transport,
+      state: state.kind,
+      status: WORDS[state.kind].status,
+      tags: spec.tuning.tags,
+      restarts: restartCount,
+      ...(state.kind === "connected" && state.pid !== undefined ? { pid: state.pid } : {}),
+      ...(state.kind === "connected" ? { since: iso(state.since) } : {}),
+      ...("attempt" in state && state.attempt > 0 ? { attempt: state.attempt } : {}),
+      ...(state.kind === "waiting" ? { nextRetryAt: iso(state.retryAt) } : {}),
+      ...(offer === undefined
+        ? {}
+        : {
+            protocolVersion: offer.protocolVersion,
+            era: offer.era,
+            tools: offer.tools,
+            prompts: offer.prompts,
+            resources: offer.resources,
+          }),
+      ...(offer !== undefined && offer.tools + offer.prompts + offer.resources + offer.resourceTemplates === 0
+        ? { empty: true as const }
+        : {}),
+      ...(lastError === undefined || state.kind === "connected" ? {} : { lastError: redact(lastError) }),
+      ...(authorizationUrl === undefined ? {} : { authorizationUrl }),
+    })),
+  }
+}

@@ -1,0 +1,93 @@
+/** `svc config`: the configuration itself. */
+import { readFileSync } from "node:fs"
+import { basename } from "node:path"
+import type { CommandDef } from "citty"
+import { plan } from "../config/plan.ts"
+import { jsonSchema } from "../config/schema.ts"
+import { editConfig, listBackups } from "../config/store.ts"
+import { systemClock } from "../lib/clock.ts"
+import { ConfigError, formatIssue, type Issue, RequestError } from "../lib/errors.ts"
+import { print } from "./output.ts"
+import { PLACE_ARGS, placeOf } from "./place.ts"
+
+export const config: CommandDef = {
+  meta: { name: "config", description: "The configuration: path, check, schema, backups, restore" },
+  subCommands: {
+    path: {
+      meta: { name: "path", description: "Print where the configuration is" },
+      args: PLACE_ARGS,
+      run({ args }) {
+        const { paths } = placeOf(args)
+        print(args.json === true, paths, () => paths.file)
+        return 0
+      },
+    },
+    check: {
+      meta: { name: "check", description: "Check the configuration; exit code 78 where something is wrong" },
+      args: PLACE_ARGS,
+      run({ args }) {
+        const issues = findIssues(args)
+        const wrong = issues.some(({ severity }) => severity === "error")
+        print(args.json === true, issues, () =>
+          issues.length === 0
+            ? "no issues"
+            : issues.map((issue) => `${formatIssue(issue)} (${issue.severity})`).join("\n"),
+        )
+        return wrong ? 78 : 0
+      },
+    },
+    schema: {
+      meta: { name: "schema", description: "Print the JSON Schema of mcp.json" },
+      run() {
+        print(true, jsonSchema(), () => "")
+        return 0
+      },
+    },
+    backups: {
+      meta: { name: "backups", description: "List the backups, newest first" },
+      args: PLACE_ARGS,
+      run({ args }) {
+        const names = listBackups(placeOf(args).paths).map((path) => basename(path))
+        print(args.json === true, names, () => names.join("\n"))
+        return 0
+      },
+    },
+    restore: {
+      meta: { name: "restore", description: "Put a backup back; what is there now becomes a backup" },
+      args: {
+        backup: {
+          type: "positional",
+          required: false,
+          description: "A name from `svc config backups` (default the newest)",
+        },
+        ...PLACE_ARGS,
+      },
+      async run({ args }) {
+        const { paths } = placeOf(args)
+        const all = listBackups(paths)
+        const found = typeof args.backup === "string" ? all.find((path) => basename(path) === args.backup) : all[0]
+        if (found === undefined)
+          throw new RequestError(
+            "not_found",
+            typeof args.backup === "string" ? `There is no backup ${args.backup}` : "There are no backups",
+          )
+        const text = readFileSync(found, "utf8")
+        const changed = await editConfig(paths, () => text, systemClock)
+        print(args.json === true, { changed, restored: basename(found) }, () => `restored ${basename(found)}`)
+        return 0
+      },
+    },
+  } as Record<string, CommandDef>,
+}
+
+// ---
+
+function findIssues(args: Readonly<Record<string, unknown>>): readonly Issue[] {
+  const place = placeOf(args)
+  try {
+    return plan(place.document(), place.world()).issues
+  } catch (error) {
+    if (error instanceof ConfigError) return error.issues
+    throw error
+  }
+}

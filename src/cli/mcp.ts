@@ -1,0 +1,343 @@
+/** `svc mcp`: the servers of mcp.json. What changes edits the file; a running instance follows it. */
+import type { CommandDef } from "citty"
+import type { ServerStatus, Status } from "../agent/status.ts"
+import { parseDocument } from "../config/document.ts"
+import {
+  addServer,
+  type Edit,
+  patchServer,
+  removeServer,
+  renameServer,
+  setDisabled,
+  setToolDisabled,
+  writtenServers,
+} from "../config/edit.ts"
+import { effectiveOf } from "../config/effective.ts"
+import { isDisabled, plan } from "../config/plan.ts"
+import { jsonSchema, serverSchema } from "../config/schema.ts"
+import { createMissing, editConfig, readTexts } from "../config/store.ts"
+import { systemClock } from "../lib/clock.ts"
+import { ConfigError, RequestError, UnavailableError } from "../lib/errors.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import { usage } from "./command.ts"
+import { ago, print, say, table } from "./output.ts"
+import { PLACE_ARGS, type Place, placeOf, repeated } from "./place.ts"
+
+const NAME = { type: "positional", required: true, description: "The server's name" } as const
+
+const list: CommandDef = {
+  meta: { name: "list", description: "List the servers" },
+  args: PLACE_ARGS,
+  async run({ args }) {
+    const place = placeOf(args)
+    const written = writtenServers(readTexts(place.paths).config ?? "")
+    const status = await statusOf(place)
+    const rows = [...written].map(([name, { section, server }]) => {
+      const live = status?.servers.filter((one) => one.name === name) ?? []
+      const off = isDisabled(server as never)
+      const [first] = live
+      return {
+        name,
+        type: typeof server.url === "string" ? "remote" : "stdio",
+        state: off
+          ? "disabled"
+          : status === undefined
+            ? "not running"
+            : (first?.state ?? (section === "mcpTemplates" ? "template" : "left out")),
+        tools: first?.tools,
+        tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
+        template: section === "mcpTemplates",
+      }
+    })
+    print(args.json === true, rows, () =>
+      rows.length === 0
+        ? "no servers yet; add one with `svc mcp add`"
+        : table(
+            ["name", "type", "state", "tools", "tags"],
+            rows.map((row) => [
+              row.name,
+              row.type,
+              row.state,
+              row.tools === undefined ? "" : String(row.tools),
+              row.tags.join(", "),
+            ]),
+          ),
+    )
+    return 0
+  },
+}
+
+const status: CommandDef = {
+  meta: { name: "status", description: "Show how the servers are, and with --verbose what each is started with" },
+  args: {
+    name: { type: "positional", required: false, description: "One server" },
+    ...PLACE_ARGS,
+    verbose: { type: "boolean", description: "Show the effective configuration and where each value came from" },
+    "show-secrets": { type: "boolean", description: "Show secret values" },
+  },
+  async run({ args }) {
+    const place = placeOf(args)
+    const document = place.document()
+    const world = place.world()
+    const live = await statusOf(place)
+    const planned = live === undefined ? plan(document, world) : undefined
+    const wanted = typeof args.name === "string" ? args.name : undefined
+    const known = [...writtenServers(readTexts(place.paths).config ?? "").keys()]
+    if (wanted !== undefined && !known.includes(wanted))
+      throw new RequestError("not_found", `No server is named ${wanted}`)
+    const names = wanted === undefined ? known : [wanted]
+    const servers = names.map((name) => {
+      const instances = live?.servers.filter((one) => one.name === name) ?? []
+      const effective =
+        args.verbose === true ? effectiveOf(document, name, world, args["show-secrets"] === true) : undefined
+      return { name, instances, ...(effective === undefined ? {} : { effective }) }
+    })
+    const issues = live?.issues ?? planned?.issues.map(({ message }) => message) ?? []
+    print(args.json === true, { running: live !== undefined, servers, issues }, () => {
+      const parts: string[] = []
+      if (live === undefined) parts.push("svc is not running for this configuration; start it with `svc serve`")
+      else {
+        const rows = servers.flatMap(({ name, instances }) =>
+          instances.length === 0
+            ? [[name, live.disabled.includes(name) ? "disabled" : "left out"]]
+            : instances.map(rowOf),
+        )
+        parts.push(table(["name", "state", "since", "pid", "mcp", "tools", "restarts", "note"], rows))
+      }
+      for (const { name, effective } of servers)
+        if (effective !== undefined)
+          parts.push(
+            `${name}\n${table(
+              ["key", "value", "from"],
+              effective.map((row) => [`  ${row.key}`, row.value, row.from.join(", ")]),
+            )}`,
+          )
+      if (issues.length > 0) parts.push(`issues\n${issues.map((issue) => `  ${issue}`).join("\n")}`)
+      return parts.join("\n\n")
+    })
+    return 0
+  },
+}
+
+const add: CommandDef = {
+  meta: { name: "add", description: "Add a server: `svc mcp add NAME -- COMMAND ARGS…`, or with --url" },
+  args: {
+    name: NAME,
+    ...PLACE_ARGS,
+    url: { type: "string", description: "Address of a remote server" },
+    type: { type: "string", description: "stdio, http, sse or streamableHttp" },
+    env: { type: "string", description: "NAME=value, for the server's environment; may be repeated" },
+    header: { type: "string", description: "Name: value, for a remote server; may be repeated" },
+    tag: { type: "string", description: "A tag; may be repeated" },
+    force: { type: "boolean", description: "Replace a server of the same name" },
+  },
+  async run({ args, rawArgs }) {
+    const split = rawArgs.indexOf("--")
+    const [command, ...rest] = split < 0 ? [] : rawArgs.slice(split + 1)
+    const { url } = args
+    if ((command === undefined) === (typeof url !== "string")) throw usage("give either --url or a command behind --")
+    const pairs = (flag: string, separator: RegExp) =>
+      Object.fromEntries(
+        repeated(rawArgs, flag).map((text) => {
+          const found = separator.exec(text)
+          if (found === null) throw usage(`--${flag} must be ${flag === "env" ? "NAME=value" : '"Name: value"'}`)
+          return [found[1] ?? "", found[2] ?? ""]
+        }),
+      )
+    const env = pairs("env", /^([^=]+)=([\s\S]*)$/)
+    const headers = pairs("header", /^([^:=]+)[:=]\s*([\s\S]*)$/)
+    const tags = repeated(rawArgs, "tag")
+    const server: Params = {
+      ...(typeof args.type === "string" ? { type: args.type } : {}),
+      ...(command === undefined ? { url } : { command, ...(rest.length > 0 ? { args: rest } : {}) }),
+      ...(Object.keys(env).length > 0 ? { env } : {}),
+      ...(Object.keys(headers).length > 0 ? { headers } : {}),
+      ...(tags.length > 0 ? { tags } : {}),
+    }
+    checkServer(server)
+    return change(args, addServer(String(args.name), server, args.force === true), `added ${args.name}`)
+  },
+}
+
+const edit: CommandDef = {
+  meta: { name: "edit", description: "Change a server by a JSON merge patch" },
+  args: {
+    name: NAME,
+    patch: { type: "positional", required: false, description: 'For example \'{"timeout": 5000, "cwd": null}\'' },
+    ...PLACE_ARGS,
+    rename: { type: "string", description: "A new name" },
+  },
+  run({ args }) {
+    const patch = typeof args.patch === "string" ? parsePatch(args.patch) : {}
+    const { rename } = args
+    if (typeof args.patch !== "string" && typeof rename !== "string") throw usage("give a patch, or --rename")
+    const name = String(args.name)
+    const whole: Edit = (text) => {
+      const patched = patchServer(name, patch)(text)
+      checkServer(writtenServers(patched).get(name)?.server ?? {})
+      return typeof rename === "string" ? renameServer(name, rename)(patched) : patched
+    }
+    return change(args, whole, `changed ${name}`)
+  },
+}
+
+const simple = (name: string, description: string, edit: (server: string) => Edit, done: string): CommandDef => ({
+  meta: { name, description },
+  args: { name: NAME, ...PLACE_ARGS },
+  run: ({ args }) => change(args, edit(String(args.name)), `${done} ${args.name}`),
+})
+
+const restart: CommandDef = {
+  meta: { name: "restart", description: "Restart a server at once, or all of them" },
+  args: { name: { type: "positional", required: false, description: "One server" }, ...PLACE_ARGS },
+  async run({ args }) {
+    const place = placeOf(args)
+    const answer = await place.ask("restart", typeof args.name === "string" ? { name: args.name } : {})
+    if (answer === undefined) throw notRunning(place)
+    const restarted = isObject(answer) && Array.isArray(answer.restarted) ? answer.restarted.map(String) : []
+    print(args.json === true, { restarted }, () => `restarted ${restarted.join(", ")}`)
+    return 0
+  },
+}
+
+const TOOL_ARGS = {
+  server: NAME,
+  tool: { type: "positional", required: true, description: "The tool's own name" },
+  ...PLACE_ARGS,
+} as const
+
+const tools: CommandDef = {
+  meta: { name: "tools", description: "List, hide and show the tools of a server" },
+  subCommands: {
+    list: {
+      meta: { name: "list", description: "List the tools of a server" },
+      args: { server: NAME, ...PLACE_ARGS, disabled: { type: "boolean", description: "Only those that are hidden" } },
+      async run({ args }) {
+        const place = placeOf(args)
+        const answer = await place.ask("tools", { name: args.server })
+        if (answer === undefined) throw notRunning(place)
+        const all = isObject(answer) && Array.isArray(answer.tools) ? answer.tools.filter(isObject) : []
+        const shown = all.filter((tool) => args.disabled !== true || tool.disabled === true)
+        print(args.json === true, shown, () =>
+          table(
+            ["tool", "", "description"],
+            shown.map((tool) => [
+              String(tool.name),
+              tool.disabled === true ? "disabled" : "",
+              firstLine(tool.description),
+            ]),
+          ),
+        )
+        return 0
+      },
+    },
+    disable: {
+      meta: { name: "disable", description: "Hide a tool" },
+      args: TOOL_ARGS,
+      run: ({ args }) => switchTool(args, true),
+    },
+    enable: {
+      meta: { name: "enable", description: "Show a hidden tool again" },
+      args: TOOL_ARGS,
+      run: ({ args }) => switchTool(args, false),
+    },
+  } as Record<string, CommandDef>,
+}
+
+export const mcp: CommandDef = {
+  meta: { name: "mcp", description: "The servers: list, status, add, edit, remove, enable, disable, restart, tools" },
+  subCommands: {
+    list,
+    status,
+    add,
+    edit,
+    remove: simple("remove", "Take a server out of the file", removeServer, "removed"),
+    enable: simple("enable", "Enable a disabled server", (name) => setDisabled(name, false), "enabled"),
+    disable: simple("disable", "Disable a server without removing it", (name) => setDisabled(name, true), "disabled"),
+    restart,
+    tools,
+  },
+}
+
+// ---
+
+async function statusOf(place: Place): Promise<Status | undefined> {
+  const answer = await place.ask("status")
+  return isObject(answer) ? (answer as Status) : undefined
+}
+
+function rowOf(one: ServerStatus): string[] {
+  const since = one.since === undefined ? "" : ago(systemClock.now() - Date.parse(one.since))
+  const retry =
+    one.nextRetryAt === undefined
+      ? ""
+      : `attempt ${one.attempt} in ${ago(Date.parse(one.nextRetryAt) - systemClock.now())}; `
+  const note =
+    one.empty === true
+      ? "offers nothing at all"
+      : `${retry}${one.lastError ?? ""}${one.authorizationUrl === undefined ? "" : ` authorize: ${one.authorizationUrl}`}`
+  return [
+    one.id,
+    one.state,
+    since,
+    one.pid === undefined ? "" : String(one.pid),
+    one.protocolVersion ?? "",
+    one.tools === undefined ? "" : String(one.tools),
+    one.restarts === 0 ? "" : String(one.restarts),
+    note,
+  ]
+}
+
+/** Edits the file and says so. */
+async function change(args: Readonly<Record<string, unknown>>, edit: Edit, done: string): Promise<number> {
+  const place = placeOf(args)
+  createMissing(place.paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
+  const changed = await editConfig(place.paths, edit, systemClock)
+  print(args.json === true, { changed, file: place.paths.file }, () =>
+    changed ? `${done} (${place.paths.file})` : "nothing to change",
+  )
+  return 0
+}
+
+async function switchTool(args: Readonly<Record<string, unknown>>, disabled: boolean): Promise<number> {
+  const name = String(args.server)
+  const tool = String(args.tool)
+  const answer = await placeOf(args)
+    .ask("tools", { name })
+    .catch(() => undefined)
+  const known =
+    isObject(answer) && Array.isArray(answer.tools)
+      ? answer.tools.filter(isObject).map((one) => String(one.name))
+      : undefined
+  if (known !== undefined && !known.includes(tool)) say(`warning: ${name} has no tool ${tool} at the moment`)
+  return change(args, setToolDisabled(name, tool, disabled), `${disabled ? "disabled" : "enabled"} ${tool} of ${name}`)
+}
+
+/** Throws a ConfigError where a server would be left out for its form. */
+function checkServer(server: Params): void {
+  const parsed = serverSchema.safeParse(server)
+  if (!parsed.success)
+    throw new ConfigError(
+      parsed.error.issues.map(({ path, message }) => ({
+        code: "type",
+        severity: "error",
+        message: `${path.join(".")}: ${message}`,
+      })),
+    )
+}
+
+function parsePatch(text: string): Params {
+  try {
+    return parseDocument(text, "the patch").value
+  } catch (error) {
+    throw usage(error instanceof Error ? error.message : "the patch is not JSON")
+  }
+}
+
+const firstLine = (text: unknown): string =>
+  String(text ?? "")
+    .split("\n", 1)[0]
+    ?.slice(0, 100) ?? ""
+
+const notRunning = (place: Place): UnavailableError =>
+  new UnavailableError(`svc is not running for ${place.paths.file}; start it with \`svc serve\``)

@@ -1,0 +1,38 @@
+/** What commands print: results to stdout, tables for people and JSON for programs; talk to stderr. */
+
+/** Rows as a table with a head, columns aligned; empty columns are left out. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const used = head.map((_, column) => rows.some((row) => (row[column] ?? "") !== ""))
+  const pick = (row: readonly string[]) => row.filter((_, column) => used[column] === true)
+  const all = [pick(head.map((title) => title.toUpperCase())), ...rows.map(pick)]
+  const widths = (all[0] ?? []).map((_, column) => Math.max(...all.map((row) => Bun.stringWidth(row[column] ?? ""))))
+  return all
+    .map((row) =>
+      row
+        .map((cell, column) => cell + " ".repeat(Math.max(0, (widths[column] ?? 0) - Bun.stringWidth(cell))))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n")
+}
+
+/** Prints a result: JSON where it is asked for, else text. */
+export function print(asJson: boolean, value: unknown, text: () => string): void {
+  const out = asJson ? JSON.stringify(value, null, 2) : text()
+  if (out !== "") process.stdout.write(`${out}\n`)
+}
+
+/** Says something that is no result. */
+export const say = (text: string): void => void process.stderr.write(`${text}\n`)
+
+/** `3 minutes`, for people. */
+export function ago(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000))
+  for (const [size, name] of [
+    [86_400, "d"],
+    [3600, "h"],
+    [60, "min"],
+  ] as const)
+    if (seconds >= size) return `${Math.floor(seconds / size)} ${name}`
+  return `${seconds} s`
+}

@@ -1,0 +1,68 @@
+/** Where a command works: the configuration directory, its documents, and the instance that serves it, if one does. */
+import { homedir } from "node:os"
+import { dirname } from "node:path"
+import type { ArgsDef } from "citty"
+import { type Document, parseDocument } from "../config/document.ts"
+import { parseDotenv } from "../config/dotenv.ts"
+import { type Paths, pathsOf } from "../config/paths.ts"
+import type { World } from "../config/plan.ts"
+import { readTexts } from "../config/store.ts"
+import { askControl } from "../serve/control.ts"
+import type { Params } from "../wire/message.ts"
+import { options } from "./command.ts"
+
+/** The flags of every command that has a place. */
+export const PLACE_ARGS = {
+  config: { type: "string", description: "The configuration file", valueHint: "path" },
+  "config-dir": {
+    type: "string",
+    description: "The configuration directory (default ~/.config/svc)",
+    valueHint: "directory",
+  },
+  json: { type: "boolean", description: "Print JSON" },
+} as const satisfies ArgsDef
+
+export type Place = {
+  readonly paths: Paths
+  /** What the documents are planned with. `.env` is read when it is asked for. */
+  world(): World
+  document(): Document
+  /** Asks the running instance; undefined where none runs. */
+  ask(method: string, params?: Params): Promise<unknown>
+}
+
+export function placeOf(args: Readonly<Record<string, unknown>>): Place {
+  const { env, platform } = process
+  const option = options(args, env)
+  const home = homedir()
+  const paths = pathsOf({
+    config: option.text("config"),
+    directory: option.text("config-dir"),
+    platform,
+    home,
+    appData: env.APPDATA,
+    cwd: process.cwd(),
+  })
+  return {
+    paths,
+    document: () => parseDocument(readTexts(paths).config ?? "", paths.file),
+    world: () => ({
+      parent: env,
+      dotenv: parseDotenv(readTexts(paths).dotenv ?? "", paths.dotenv),
+      platform,
+      home,
+      folder: dirname(paths.file),
+    }),
+    ask: (method, params = {}) => askControl(paths, method, params),
+  }
+}
+
+/** All values of a flag that may stand several times. */
+export function repeated(rawArgs: readonly string[], flag: string): readonly string[] {
+  const end = rawArgs.indexOf("--")
+  const own = end < 0 ? rawArgs : rawArgs.slice(0, end)
+  return own.flatMap((word, at) => {
+    if (word === `--${flag}`) return [own[at + 1] ?? ""]
+    return word.startsWith(`--${flag}=`) ? [word.slice(flag.length + 3)] : []
+  })
+}

@@ -1,0 +1,128 @@
+/**
+ * Text cleaned where it leaves. Two strengths: `mask` for the log takes credentials out and leaves what an operator needs
+ * (paths, addresses); `redact` for health bodies and clients takes places out too. spec: Detail levels, Sanitization.
+ *
+ * Every quantifier is bounded or walks characters that its neighbours cannot match, so that no text takes more than
+ * linear time.
+ */
+
+export type Cleaner = { mask(text: string): string; redact(text: string): string }
+
+/** A cleaner that also knows these values, wherever and however they are written. */
+export function createCleaner(secrets: Iterable<string>): Cleaner {
+  const known = literals(secrets)
+  const mask = (text: string) => apply(CREDENTIALS, known === undefined ? text : text.replace(known, HIDDEN))
+  return { mask, redact: (text) => apply(PLACES, mask(unescapePercent(text.slice(0, MAX_LENGTH)))) }
+}
+
+/** Names of the patterns, for the test that pins them. */
+export const patternNames = (): readonly string[] => [...CREDENTIALS, ...PLACES].map(({ name }) => name)
+
+// ---
+
+type Pattern = { readonly name: string; readonly find: RegExp; readonly put: string }
+
+const HIDDEN = "[REDACTED]"
+const MAX_LENGTH = 64 * 1024
+const MIN_SECRET = 6
+
+const SECRET_WORD =
+  "(?:api|access|private|client|secret|signing|encryption|account)[_-]?key|key[_-]?id|token|secret|passw(?:or)?d|passwd|passphrase|pwd|credentials?|authorization|auth|cookie|session[_-]?id|signature|dsn"
+
+const CREDENTIALS: readonly Pattern[] = [
+  {
+    name: "private key",
+    find: /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]{0,8192}?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)/g,
+    put: HIDDEN,
+  },
+  { name: "jwt", find: /\beyJ[\w-]{5,8192}\.[\w-]{2,8192}(?:\.[\w-]{0,8192})?/g, put: HIDDEN },
+  {
+    name: "token by its prefix",
+    find: /\b(?:[spr]k[-_](?:live[-_]|test[-_]|proj[-_]|ant[-_])?[\w-]{8,512}|gh[pousr]_\w{8,512}|github_pat_\w{8,512}|glpat-[\w-]{8,512}|xox[abeoprs]-[\w-]{6,512}|(?:AKIA|ASIA)[0-9A-Z]{12,32}|AIza[\w-]{20,64}|npm_\w{16,64}|hf_\w{16,64}|ya29\.[\w-]{8,512}|svc_\w{4,64}_[\w-]{8,512})/g,
+    put: HIDDEN,
+  },
+  {
+    name: "scheme and token",
+    find: /\b(bearer|basic|digest|negotiate)(\s{1,8}|%20)[\w.~+/=:-]{4,8192}/gi,
+    put: `$1 ${HIDDEN}`,
+  },
+  { name: "user and password", find: /\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@"'<>]{1,512}@/gi, put: `$1${HIDDEN}@` },
+  { name: "password at host", find: /(?<![\w.+-])[\w.+-]{1,64}:[^\s:@/"'<>]{1,256}@(?=[\w[])/g, put: `${HIDDEN}@` },
+  {
+    name: "key and quoted value",
+    find: new RegExp(
+      `((?<![a-z0-9])[\\w-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}\\\\{0,8}["']?\\s{0,8}[:=]\\s{0,8})(\\\\{0,8}["'])(?:(?!\\2)[^\\r\\n]){1,4096}\\2`,
+      "gi",
+    ),
+    put: `$1$2${HIDDEN}$2`,
+  },
+  {
+    name: "key and value",
+    find: new RegExp(
+      `((?<![a-z0-9])[\\w-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}["']?\\s{0,8}[:=]\\s{0,8})(?!\\\\{0,8}["']|\\[REDACTED)[^\\s,;&"'\`)}\\]]{1,4096}`,
+      "gi",
+    ),
+    put: `$1${HIDDEN}`,
+  },
+  {
+    name: "flag and value",
+    find: new RegExp(
+      `(--[\\w-]{0,32}?(?:${SECRET_WORD}|key)[\\w-]{0,32}(?:\\s{1,8}|=))(?!\\[REDACTED)[^\\s"']{1,4096}`,
+      "gi",
+    ),
+    put: `$1${HIDDEN}`,
+  },
+]
+
+const PLACES: readonly Pattern[] = [
+  { name: "url", find: /\b[a-z][a-z0-9+.-]{1,30}:\/\/[^\s"'<>`]{1,4096}/gi, put: "[URL]" },
+  { name: "e-mail", find: /(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}/g, put: "[EMAIL]" },
+  { name: "unc path", find: /\\\\[^\s\\/"'<>|]{1,255}[\\/][^\s"'<>|]{0,4096}/g, put: "[PATH]" },
+  { name: "windows path", find: /(?<![a-z0-9])[a-z]:[\\/][^\s"'<>|]{0,4096}/gi, put: "[PATH]" },
+  { name: "unix path", find: /(?<![\w\]])(?:~|\.{1,2})?\/[\w.@+~%-][^\s"'<>|`,;()]{0,4096}/g, put: "[PATH]" },
+  { name: "ipv4", find: /(?<![\d.])(\d{1,3})\.(\d{1,3})\.\d{1,3}\.\d{1,3}(?![\d.]*\d)/g, put: "$1.$2.x.x" },
+  { name: "ipv6", find: /(?<![\w:])([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}(?![\w:])/gi, put: "[IPv6]" },
+  {
+    name: "short ipv6",
+    find: /(?<![\w:])(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?(?![\w:])/gi,
+    put: "[IPv6]",
+  },
+]
+
+function apply(patterns: readonly Pattern[], text: string): string {
+  return patterns.reduce((cleaned, { find, put }) => cleaned.replace(find, put), text)
+}
+
+/** Percent-encoding of the characters by which credentials and places are known; undone as often as it was done, to a bound. */
+function unescapePercent(text: string): string {
+  let decoded = text
+  for (let rounds = 0; rounds < 3 && decoded.includes("%"); rounds++) {
+    const next = decoded.replace(/%(?:3[ad]|2[2567bdef]|40|5c|20)/gi, (code) =>
+      String.fromCharCode(Number.parseInt(code.slice(1), 16)),
+    )
+    if (next === decoded) break
+    decoded = next
+  }
+  return decoded
+}
+
+/** One expression for all secrets in all spellings, the longest first. */
+function literals(secrets: Iterable<string>): RegExp | undefined {
+  const spellings = new Set<string>()
+  for (const secret of secrets) {
+    if (secret.length < MIN_SECRET) continue
+    const bytes = Buffer.from(secret)
+    for (const spelling of [
+      secret,
+      JSON.stringify(secret).slice(1, -1),
+      encodeURIComponent(secret.toWellFormed()),
+      bytes.toString("base64"),
+      bytes.toString("base64url"),
+      bytes.toString("hex"),
+    ])
+      spellings.add(spelling)
+  }
+  if (spellings.size === 0) return undefined
+  const sorted = [...spellings].sort((a, b) => b.length - a.length)
+  return new RegExp(sorted.map((spelling) => spelling.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|"), "g")
+}

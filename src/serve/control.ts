@@ -1,0 +1,124 @@
+/**
+ * The control door of a running instance, for svc's own commands: a Unix socket in the configuration directory that only
+ * its user can open (on Windows a loopback port with a token in a file that only its user can read).
+ */
+import { createHash, randomBytes } from "node:crypto"
+import { chmodSync, existsSync, readFileSync, unlinkSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Paths } from "../config/paths.ts"
+import { replaceFile } from "../config/store.ts"
+import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
+import { isObject, type Params, parseJson } from "../wire/message.ts"
+
+/** What a command may ask: a name and its parameters, to a JSON answer. Throws what the caller is to be told. */
+export type Answer = (method: string, params: Params) => unknown | Promise<unknown>
+
+/** How to reach an instance, as its file in the configuration directory says. */
+type Door = { readonly pid: number; readonly socket?: string; readonly port?: number; readonly token: string }
+
+/** Opens the door. Throws an UnavailableError that names the process which holds the directory already. */
+export async function openControl(paths: Paths, answer: Answer): Promise<{ close(): void }> {
+  const other = await askControl(paths, "hello", {}).catch(() => undefined)
+  if (isObject(other))
+    throw new UnavailableError(
+      `process ${other.pid} serves ${paths.file} already; stop it, or choose another --config-dir`,
+    )
+  const file = doorFile(paths)
+  const windows = process.platform === "win32"
+  const token = randomBytes(24).toString("base64url")
+  const socket = windows ? undefined : socketPath(file)
+  if (socket !== undefined && existsSync(socket)) unlinkSync(socket)
+  const serve = async (request: Request): Promise<Response> => {
+    if (request.headers.get("authorization") !== `Bearer ${token}`) return new Response(null, { status: 401 })
+    try {
+      const body = parseJson(await request.text())
+      if (!isObject(body) || typeof body.method !== "string")
+        throw new RequestError("invalid_request", "A control request needs a method")
+      const params = isObject(body.params) ? body.params : {}
+      const result = body.method === "hello" ? { pid: process.pid } : await answer(body.method, params)
+      return Response.json({ result: result ?? null })
+    } catch (error) {
+      return Response.json({ error: publicMessage(error), exit: codesOf(error).exit }, { status: codesOf(error).http })
+    }
+  }
+  const server =
+    socket === undefined
+      ? Bun.serve({ hostname: "127.0.0.1", port: 0, idleTimeout: 0, fetch: serve })
+      : Bun.serve({ unix: socket, fetch: serve })
+  if (socket !== undefined) chmodSync(socket, 0o600)
+  const door: Door = {
+    pid: process.pid,
+    token,
+    ...(socket === undefined ? { port: (server as { port?: number }).port ?? 0 } : { socket }),
+  }
+  replaceFile(file, `${JSON.stringify(door)}\n`, 0o600)
+  return {
+    close() {
+      void server.stop(true)
+      for (const path of [file, ...(socket === undefined ? [] : [socket])]) if (existsSync(path)) unlinkSync(path)
+    },
+  }
+}
+
+/**
+ * Asks the instance of a configuration. Undefined where none runs. Throws a RequestError with what it answered
+ * where it refuses.
+ */
+export async function askControl(paths: Paths, method: string, params: Params): Promise<unknown> {
+  const door = readDoor(doorFile(paths))
+  if (door === undefined) return undefined
+  const init = {
+    method: "POST",
+    headers: { authorization: `Bearer ${door.token}` },
+    body: JSON.stringify({ method, params }),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  }
+  let response: Response
+  try {
+    response =
+      door.socket === undefined
+        ? await fetch(`http://127.0.0.1:${door.port}/`, init)
+        : await fetch("http://localhost/", { ...init, unix: door.socket })
+  } catch {
+    return undefined
+  }
+  if (response.status === 401) return undefined
+  const body: unknown = await response.json()
+  if (!isObject(body)) return undefined
+  if (typeof body.error === "string") {
+    if (body.exit === 64) throw new RequestError("invalid_params", body.error)
+    throw new UnavailableError(body.error)
+  }
+  return body.result
+}
+
+// ---
+
+const TIMEOUT_MS = 60_000
+/** What a Unix socket's address holds, with room to spare. */
+const MAX_SOCKET_PATH = 100
+
+/** One instance for each configuration file; a file of another place has a door of its own. */
+function doorFile({ directory, file }: Paths): string {
+  const own = file === join(directory, "mcp.json")
+  return join(
+    directory,
+    own ? "control.json" : `control-${createHash("sha256").update(file).digest("hex").slice(0, 8)}.json`,
+  )
+}
+
+function socketPath(door: string): string {
+  const path = door.replace(/\.json$/, ".sock")
+  if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return path
+  return join(tmpdir(), `svc-${createHash("sha256").update(door).digest("hex").slice(0, 16)}.sock`)
+}
+
+function readDoor(file: string): Door | undefined {
+  try {
+    const value: unknown = JSON.parse(readFileSync(file, "utf8"))
+    return isObject(value) && typeof value.token === "string" ? (value as Door) : undefined
+  } catch {
+    return undefined
+  }
+}

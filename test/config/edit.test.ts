@@ -1,0 +1,116 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { parseDocument } from "../../src/config/document.ts"
+import {
+  addServer,
+  type Edit,
+  patchServer,
+  removeServer,
+  renameServer,
+  setDisabled,
+  setToolDisabled,
+  writtenServers,
+} from "../../src/config/edit.ts"
+
+const TEXT = `{
+    // mine, do not touch
+    "unknown": { "kept" : [1,2,   3] }, // really
+    "mcpServers": {
+        "a": { "command": "x", /* why */ "disabledTools": ["one"] },
+        "b": { "url": "http://h/mcp" },
+        "t": { "command": "stale", "disabledTools": ["old"] }
+    },
+    "mcpTemplates": { "t": { "command": "fresh" } },
+}
+`
+const value = (text: string) =>
+  parseDocument(text, "mcp.json").value as {
+    mcpServers: Record<string, Record<string, unknown>>
+    mcpTemplates: Record<string, Record<string, unknown>>
+  }
+
+describe("edits", () => {
+  test("change what is meant and nothing else", () => {
+    const added = addServer("c", { command: "y" })(TEXT)
+    expect(value(added).mcpServers.c).toEqual({ command: "y" })
+    for (const kept of [
+      "// mine, do not touch",
+      '"unknown": { "kept" : [1,2,   3] }, // really',
+      '/* why */ "disabledTools": ["one"]',
+    ])
+      expect(added).toContain(kept)
+    expect(value(removeServer("b")(TEXT)).mcpServers).not.toHaveProperty("b")
+    expect(value(renameServer("a", "z")(TEXT)).mcpServers.z).toEqual({ command: "x", disabledTools: ["one"] })
+    expect(value(patchServer("a", { timeout: 5, disabledTools: null })(TEXT)).mcpServers.a).toEqual({
+      command: "x",
+      timeout: 5,
+    })
+  })
+
+  test("that change nothing give the very same text", () => {
+    expect(setDisabled("a", false)(TEXT)).toBe(TEXT)
+    expect(setToolDisabled("a", "one", true)(TEXT)).toBe(TEXT)
+    expect(setToolDisabled("a", "two", false)(TEXT)).toBe(TEXT)
+  })
+
+  test("undo each other", () => {
+    expect(value(setDisabled("a", false)(setDisabled("a", true)(TEXT)))).toEqual(value(TEXT))
+    expect(value(setToolDisabled("a", "two", false)(setToolDisabled("a", "two", true)(TEXT)))).toEqual(value(TEXT))
+  })
+
+  test("of a tool's name in both sections change the template and leave the stale server", () => {
+    const changed = value(setToolDisabled("t", "write", true)(TEXT))
+    expect([changed.mcpTemplates.t?.disabledTools, changed.mcpServers.t?.disabledTools]).toEqual([["write"], ["old"]])
+  })
+
+  test("show a tool that was hidden by its qualified name", () => {
+    const text = '{"mcpServers":{"a":{"command":"x","disabledTools":["a_svc_one"]}}}'
+    expect(value(setToolDisabled("a", "one", false)(text)).mcpServers.a).toEqual({ command: "x" })
+  })
+
+  test("of what is not there name the nearest", () => {
+    expect(() => removeServer("bb")(TEXT)).toThrow("No server is named bb; did you mean b?")
+    expect(() => addServer("a", {})(TEXT)).toThrow("already")
+    expect(() => addServer("x_svc_y", {})(TEXT)).toThrow("must not")
+  })
+
+  test("keep tabs and Windows line ends", () => {
+    const text = '{\r\n\t"mcpServers": {\r\n\t\t"a": { "command": "x" }\r\n\t}\r\n}\r\n'
+    const changed = addServer("b", { command: "y" })(text)
+    expect(changed).toContain('\r\n\t\t"b": {\r\n\t\t\t"command": "y"\r\n\t\t}')
+    expect(changed.replaceAll("\r\n", "")).not.toContain("\n")
+  })
+})
+
+test("any sequence of edits leaves a document, and what it does not touch to the byte", () => {
+  const name = fc.constantFrom("a", "b", "c", "d", "é x", "t")
+  const edit: fc.Arbitrary<Edit> = fc.oneof(
+    fc
+      .tuple(name, fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 3 }))
+      .map(([one, server]) => addServer(one, server as never)),
+    name.map(removeServer),
+    fc.tuple(name, name).map(([one, other]) => renameServer(one, other)),
+    fc.tuple(name, fc.boolean()).map(([one, disabled]) => setDisabled(one, disabled)),
+    fc
+      .tuple(name, fc.string({ minLength: 1 }), fc.boolean())
+      .map(([one, tool, disabled]) => setToolDisabled(one, tool, disabled)),
+    fc
+      .tuple(name, fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 3 }))
+      .map(([one, patch]) => patchServer(one, patch as never)),
+  )
+  fc.assert(
+    fc.property(fc.array(edit, { maxLength: 12 }), (edits) => {
+      let text = TEXT
+      for (const one of edits) {
+        const before = text
+        try {
+          text = one(text)
+        } catch {
+          text = before
+        }
+        expect(() => writtenServers(text)).not.toThrow()
+        expect(text).toContain('    // mine, do not touch\n    "unknown": { "kept" : [1,2,   3] }, // really\n')
+      }
+    }),
+  )
+})

@@ -1,0 +1,179 @@
+/** The commands, with and without a running instance. */
+import { expect, test } from "bun:test"
+import { mkdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import {
+  eventually,
+  freshEnv,
+  freshFolder,
+  type Instance,
+  processes,
+  ROOT,
+  readIfThere,
+  runSvc,
+  startSvc,
+} from "./harness.ts"
+
+const ECHO = join(ROOT, "test/fixtures/echo.ts")
+const echo = (...args: string[]) => ({ command: "bun", args: [ECHO, ...args] })
+
+const inFolder =
+  (folder: string) =>
+  async (...args: string[]) => {
+    const at = args.indexOf("--")
+    const placed =
+      at < 0 ? [...args, "--config-dir", folder] : [...args.slice(0, at), "--config-dir", folder, ...args.slice(at)]
+    return runSvc(placed, freshEnv(folder))
+  }
+const json = async (run: Promise<{ stdout: string }>) => JSON.parse((await run).stdout)
+
+test("servers are added, changed and removed without an instance", async () => {
+  const folder = freshFolder()
+  const svc = inFolder(folder)
+  expect((await svc("mcp", "list")).stdout).toContain("no servers yet")
+  expect(
+    (await svc("mcp", "add", "one", "--env", "A=1", "--env", "B=x=y", "--tag", "t", "--", "bun", ECHO, "--tools", "2"))
+      .code,
+  ).toBe(0)
+  expect((await svc("mcp", "add", "two", "--url", "http://h/mcp", "--header", "X-Key: abc")).code).toBe(0)
+  const { mcpServers } = JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "")
+  expect(mcpServers).toEqual({
+    one: { command: "bun", args: [ECHO, "--tools", "2"], env: { A: "1", B: "x=y" }, tags: ["t"] },
+    two: { url: "http://h/mcp", headers: { "X-Key": "abc" } },
+  })
+  expect((await svc("mcp", "add", "one", "--", "x")).code).toBe(64)
+  expect((await svc("mcp", "edit", "one", '{"timeout":5,"env":{"A":null}}', "--rename", "uno")).code).toBe(0)
+  expect((await svc("mcp", "disable", "two")).code).toBe(0)
+  expect(await json(svc("mcp", "list", "--json"))).toMatchObject([
+    { name: "two", state: "disabled" },
+    { name: "uno", state: "not running" },
+  ])
+  expect((await svc("mcp", "remove", "two")).code).toBe(0)
+  expect((await svc("mcp", "remove", "two")).stderr).toBe("svc: No server is named two\n")
+  expect((await json(svc("config", "backups", "--json"))).length).toBe(5)
+  expect((await svc("config", "restore")).code).toBe(0)
+  expect(await json(svc("mcp", "list", "--json"))).toMatchObject([{ name: "two" }, { name: "uno" }])
+  expect((await svc("mcp", "restart", "uno")).code).toBe(69)
+})
+
+test("config check tells every issue with its place and exits 78", async () => {
+  const folder = freshFolder()
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(
+    join(folder, "mcp.json"),
+    '{\n  "mcpServers": {\n    "a": { "command": 1 },\n    "b": { "command": "x", "env": { "K": "$NOWHERE" } }\n  },\n  "extra": 1\n}',
+  )
+  const { code, stdout } = await inFolder(folder)("config", "check")
+  expect(code).toBe(78)
+  for (const part of [
+    "mcp.json:3:12: ",
+    "mcp.json:4:5: b is left out: env refers to NOWHERE",
+    'mcp.json:6:3: unknown key "extra"',
+  ])
+    expect(stdout).toContain(part)
+})
+
+test("status shows effective values, where they come from, and no secret [cli:status]", async () => {
+  const folder = freshFolder()
+  writeFileSync(join(folder, ".env"), "LOCAL=from-the-file\n")
+  writeFileSync(
+    join(folder, "mcp.json"),
+    JSON.stringify({
+      serverDefaults: { env: { BASE: "b" }, requestTimeout: 7 },
+      mcpServers: { a: { command: "x", env: { TOKEN: "literal-secret", V: "$LOCAL", H: "$HOME" } } },
+    }),
+  )
+  const rows = async (...flags: string[]) => {
+    const { servers } = await json(inFolder(folder)("mcp", "status", "a", "--verbose", "--json", ...flags))
+    return Object.fromEntries(
+      servers[0].effective.map((row: { key: string; value: string; from: string[] }) => [
+        row.key,
+        [row.value, ...row.from],
+      ]),
+    )
+  }
+  expect(await rows()).toEqual({
+    type: ["stdio", "built-in"],
+    command: ["x", "server"],
+    requestTimeout: ["7", "default"],
+    "env.BASE": ["b", "default"],
+    "env.TOKEN": ["•••", "server"],
+    "env.V": ["•••", "server", ".env"],
+    "env.H": ["•••", "server", "env"],
+  })
+  expect(await rows("--show-secrets")).toMatchObject({
+    "env.TOKEN": ["literal-secret", "server"],
+    "env.V": ["from-the-file", "server", ".env"],
+  })
+})
+
+const running = async (mark: string): Promise<Instance> =>
+  startSvc({ config: { mcpServers: { a: echo("--tools", "3", mark) } } })
+
+test("tools are listed, hidden and shown through the file [cli:tools]", async () => {
+  await using instance = await running("x")
+  const svc = inFolder(instance.folder)
+  const hidden = async () =>
+    (await json(svc("mcp", "tools", "list", "a", "--disabled", "--json"))).map(({ name }: { name: string }) => name)
+  await instance.said("a: connected")
+  expect((await svc("mcp", "tools", "disable", "a", "echo1")).code).toBe(0)
+  await eventually(async () => (await hidden()).join() === "echo1")
+  const { code, stderr } = await svc("mcp", "tools", "disable", "a", "nope")
+  expect([code, stderr]).toEqual([0, "warning: a has no tool nope at the moment\n"])
+  expect((await svc("mcp", "tools", "enable", "a", "echo1")).code).toBe(0)
+  await eventually(async () => (await hidden()).length === 0)
+})
+
+test("restart replaces the process at once [cli:restart]", async () => {
+  const mark = `svc-mark-${crypto.randomUUID()}`
+  await using instance = await running(mark)
+  await instance.said("a: connected")
+  const [before] = processes(mark)
+  expect(await json(inFolder(instance.folder)("mcp", "restart", "a", "--json"))).toEqual({ restarted: ["a"] })
+  await eventually(() => processes(mark).length === 1 && processes(mark)[0] !== before)
+  expect((await inFolder(instance.folder)("mcp", "restart", "b")).stderr).toContain("No server is named b")
+})
+
+test("a second instance on the same configuration says who holds it and exits 69", async () => {
+  await using instance = await running("x")
+  const { code, stderr } = await inFolder(instance.folder)("serve", "--port", "0")
+  expect([code, stderr.includes(`process ${instance.pid} serves`)]).toEqual([69, true])
+})
+
+test("health waits until everything is loaded, or says what is not", async () => {
+  await using instance = await startSvc({ config: { mcpServers: { a: echo() } } })
+  const { code, stdout } = await runSvc(["health", "--url", instance.url, "--wait", "10s"])
+  expect([code, stdout]).toEqual([0, expect.stringContaining("healthy (svc ")])
+  const refused = await runSvc(["health", "--url", "http://127.0.0.1:1", "--wait", "0.2s"])
+  expect([refused.code, refused.stderr]).toEqual([69, expect.stringMatching(/^svc: not ready after 0 s: cannot reach/)])
+})
+
+test("metrics count calls by server, tool and outcome", async () => {
+  await using instance = await startSvc({ config: { mcpServers: { a: echo() } }, flags: ["--metrics"] })
+  const call = {
+    jsonrpc: "2.0",
+    id: 1,
+    method: "tools/call",
+    params: {
+      name: "a_svc_echo",
+      arguments: {},
+      _meta: {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+      },
+    },
+  }
+  const headers = {
+    "content-type": "application/json",
+    "mcp-protocol-version": "2026-07-28",
+    "mcp-method": "tools/call",
+    "mcp-name": "a_svc_echo",
+  }
+  for (let count = 0; count < 3; count++)
+    await (await fetch(`${instance.url}/mcp`, { method: "POST", headers, body: JSON.stringify(call) })).text()
+  const text = await (await fetch(`${instance.url}/metrics`)).text()
+  expect(text).toContain('svc_calls_total{server="a",tool="echo",outcome="ok"} 3')
+  expect(text).toContain('svc_call_duration_seconds_count{server="a"} 3')
+  for (const line of text.trim().split("\n"))
+    expect(line).toMatch(/^(# (HELP|TYPE) svc_\w+ .+|svc_\w+(\{(\w+="(\\.|[^"\\])*",?)+\})? -?[\d.e+-]+)$/)
+})

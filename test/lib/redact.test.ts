@@ -1,0 +1,132 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { createCleaner, patternNames } from "../../src/lib/redact.ts"
+
+const { mask, redact } = createCleaner([])
+
+test("these are the patterns", () => {
+  expect(patternNames()).toEqual([
+    "private key",
+    "jwt",
+    "token by its prefix",
+    "scheme and token",
+    "user and password",
+    "password at host",
+    "key and quoted value",
+    "key and value",
+    "flag and value",
+    "url",
+    "e-mail",
+    "unc path",
+    "windows path",
+    "unix path",
+    "ipv4",
+    "ipv6",
+    "short ipv6",
+  ])
+})
+
+describe("credentials never leave [health:sanitize:credentials]", () => {
+  const S = "hunter2hunter2"
+  test.each([
+    [`postgres://bob:${S}@db/x`],
+    [`bob:${S}@db.internal refused`],
+    [`Authorization: Bearer ${S}`],
+    [`authorization: basic ${S}==`],
+    [`api_key=${S}`],
+    [`API-KEY: ${S}`],
+    [`{"token": "${S}"}`],
+    [`{"a":"{\\"client_secret\\":\\"${S}\\"}"}`],
+    [`{\\\\\\"password\\\\\\": \\\\\\"${S}\\\\\\"}`],
+    [`password='${S} with spaces'`],
+    [`GITHUB_TOKEN=${S}`],
+    [`x-api-key: ${S}`],
+    [`run --token ${S} now`],
+    [`run --api-key=${S} now`],
+    [`?access_token=${S}&x=1`],
+    [`token%3D${S}`],
+    [`token%253D${S}`],
+    [`first line\nsecret: ${S}\nlast line`],
+    [`sk-${S}`],
+    [`ghp_${S}AAAA`],
+    [`xoxb-${S}`],
+    [`eyJ${S}.${S}.${S}`],
+    [`-----BEGIN RSA PRIVATE KEY-----\n${S}\n-----END RSA PRIVATE KEY-----`],
+  ])("%s", (text) => {
+    expect(redact(text)).not.toContain(S)
+    if (!text.includes("%")) expect(mask(text)).not.toContain(S)
+  })
+
+  test("AWS keys", () => expect(mask("key AKIAIOSFODNN7EXAMPLE used")).toBe("key [REDACTED] used"))
+})
+
+describe("places are taken out of what leaves, and stay in the log [health:sanitize:places]", () => {
+  test.each([
+    ["connect http://internal.host:8080/x?y failed", "connect [URL] failed"],
+    ["open /home/ada/.config/svc/mcp.json: denied", "open [PATH] denied"],
+    ["spawn ~/bin/x", "spawn [PATH]"],
+    ["in C:\\Users\\Ada\\x.json", "in [PATH]"],
+    ["in \\\\server\\share\\x", "in [PATH]"],
+    ["ECONNREFUSED 192.168.17.4:3000", "ECONNREFUSED 192.168.x.x:3000"],
+    ["to 2001:db8:1:2:3:4:5:6 and ::1 and fe80::1:2", "to [IPv6] and [IPv6] and [IPv6]"],
+    ["mail ada@example.com now", "mail [EMAIL] now"],
+    ["file%3A%2F%2F%2Fhome%2Fada", "[URL]"],
+    ["at 12:34:56 it was 1/2 and/or 3.4.5", "at 12:34:56 it was 1/2 and/or 3.4.5"],
+  ])("%s", (text, expected) => {
+    expect(redact(text)).toBe(expected)
+  })
+
+  test("the log keeps them", () => {
+    const text = "open /home/ada/x: http://h/x from 192.168.1.2"
+    expect(mask(text)).toBe(text)
+  })
+})
+
+test("known secrets are found however they are written", () => {
+  const secret = fc
+    .string({ minLength: 6, maxLength: 40 })
+    .filter((text) => text.trim().length >= 6 && text.isWellFormed())
+  fc.assert(
+    fc.property(secret, fc.string(), (value, around) => {
+      const cleaner = createCleaner([value])
+      for (const spelling of [
+        value,
+        JSON.stringify(value).slice(1, -1),
+        encodeURIComponent(value),
+        Buffer.from(value).toString("base64"),
+      ])
+        expect(cleaner.mask(`${around} ${spelling} end`).includes(spelling) && !"[REDACTED]".includes(spelling)).toBe(
+          false,
+        )
+    }),
+  )
+})
+
+test("no text takes more than linear work", () => {
+  const pieces = [
+    "a",
+    "/",
+    "\\",
+    ":",
+    "@",
+    "=",
+    "token",
+    "eyJ",
+    ".",
+    "-",
+    '"',
+    "token=",
+    "http://",
+    "1.",
+    "::",
+    "%3d",
+    "bearer ",
+    "-----BEGIN PRIVATE KEY-----",
+  ]
+  for (const piece of pieces) {
+    const text = piece.repeat(Math.ceil(400_000 / piece.length))
+    // A quadratic pattern would need hours here, not this test's seconds.
+    expect(mask(text).length).toBeGreaterThan(0)
+    expect(redact(text).length).toBeGreaterThan(0)
+  }
+})

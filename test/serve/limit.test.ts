@@ -1,0 +1,53 @@
+import { expect, test } from "bun:test"
+import { clientAddress, createLimiter, HEALTH_LIMIT, parseTrustProxy } from "../../src/serve/limit.ts"
+
+function clocked() {
+  let now = 1000
+  return { clock: { now: () => now, after: () => () => undefined }, pass: (ms: number) => (now += ms) }
+}
+
+test("two hundred requests pass in five minutes and the next waits [health:limit:rate] [health:limit:headers]", () => {
+  const { clock, pass } = clocked()
+  const count = createLimiter(clock, HEALTH_LIMIT)
+  for (let index = 1; index <= 200; index++) expect(count("1.2.3.4").retryAfter).toBeUndefined()
+  pass(60_000)
+  expect(count("1.2.3.4")).toEqual({
+    retryAfter: 240,
+    headers: {
+      "ratelimit-policy": '"health";q=200;w=300',
+      ratelimit: '"health";r=0;t=240',
+      "ratelimit-limit": "200",
+      "ratelimit-remaining": "0",
+      "ratelimit-reset": "240",
+    },
+  })
+  expect(count("1.2.3.5").retryAfter).toBeUndefined()
+  pass(240_000)
+  expect(count("1.2.3.4").headers["ratelimit-remaining"]).toBe("199")
+})
+
+test("an IPv6 client is its /64", () => {
+  const count = createLimiter(clocked().clock, { requests: 1, windowMs: 1000 })
+  expect(count("2001:db8:1:2::1").retryAfter).toBeUndefined()
+  expect(count("2001:db8:1:2:3:4:5:6").retryAfter).toBe(1)
+  expect(count("2001:db8:1:3::1").retryAfter).toBeUndefined()
+})
+
+test("a flood of addresses does not make the table grow without bound", () => {
+  const count = createLimiter(clocked().clock, { requests: 1, windowMs: 1000 })
+  for (let index = 0; index < 20_000; index++) count(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`)
+  expect(count("10.0.78.31").retryAfter).toBe(1)
+  expect(count("10.0.0.0").retryAfter).toBeUndefined()
+})
+
+test("X-Forwarded-For counts only from a trusted proxy, and only its own word", () => {
+  const trust = (text: string) => parseTrustProxy(text) ?? (() => expect.unreachable())
+  expect(clientAddress("10.0.0.1", "6.6.6.6", trust("off"))).toBe("10.0.0.1")
+  expect(clientAddress("127.0.0.1", "6.6.6.6, 7.7.7.7", trust("loopback"))).toBe("7.7.7.7")
+  expect(clientAddress("::ffff:10.0.0.1", "6.6.6.6, 7.7.7.7, 10.9.9.9", trust("10.0.0.0/8"))).toBe("7.7.7.7")
+  expect(clientAddress("9.9.9.9", "6.6.6.6", trust("10.0.0.0/8"))).toBe("9.9.9.9")
+  expect(clientAddress("fd00::1", "2001:db8::1", trust("fd00::/8"))).toBe("2001:db8::1")
+  expect(clientAddress("10.0.0.1", "nonsense", trust("10.0.0.1"))).toBe("10.0.0.1")
+  for (const wrong of ["yes", "10.0.0.0/33", "1.2.3", "fd00::/129", "1::2::3"])
+    expect(parseTrustProxy(wrong)).toBeUndefined()
+})
