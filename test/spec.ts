@@ -14,8 +14,6 @@ export type Sentence = {
   readonly unbuilt?: string
 }
 
-const UNTESTED = "built, but no test cites it yet"
-
 export const SPEC: Readonly<Record<string, Sentence>> = {
   // Health report
   "health:status:values": { says: "status is healthy, degraded or unhealthy", from: "Health report" },
@@ -285,32 +283,26 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "supervise:exit": {
     says: "connected, the child exits: restarting; capabilities withdrawn; requests fail and are not replayed",
     from: "Supervised backend",
-    unbuilt: UNTESTED,
   },
   "supervise:back": {
     says: "restarting, the replacement initializes: connected; capabilities are published again",
     from: "Supervised backend",
-    unbuilt: UNTESTED,
   },
   "supervise:limit": {
     says: "maxRestarts consecutive attempts: crash-loop, until an operator, a reload or the end",
     from: "Supervised backend",
-    unbuilt: UNTESTED,
   },
   "supervise:stable": {
     says: "five healthy minutes reset attempts and delay",
     from: "Supervised backend",
-    unbuilt: UNTESTED,
   },
   "supervise:restart": {
     says: "an operator's restart is at once, with a fresh budget",
     from: "Supervised backend",
-    unbuilt: UNTESTED,
   },
   "supervise:delay": {
     says: "delays are restartDelay times 1, 2, 4, 8, 16, 16 …",
     from: "Supervised backend",
-    unbuilt: UNTESTED,
   },
   "supervise:defaults": { says: "maxRestarts 5, 0 is unlimited; restartDelay 1000 ms", from: "Limits" },
   "supervise:remote": {
@@ -321,11 +313,10 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "stderr:capture": {
     says: "omitted, pipe and overlapped are captured; inherit, ignore and a descriptor are passed on",
     from: "Server object",
-    unbuilt: UNTESTED,
   },
-  "stderr:line": { says: "a captured line has at most 8 KiB", from: "Limits", unbuilt: UNTESTED },
-  "stderr:unique": { says: "at most 20 different lines in 10 s", from: "Limits", unbuilt: UNTESTED },
-  "stderr:repeats": { says: "repeats are summed up every 5 s", from: "Limits", unbuilt: UNTESTED },
+  "stderr:line": { says: "a captured line has at most 8 KiB", from: "Limits" },
+  "stderr:unique": { says: "at most 20 different lines in 10 s", from: "Limits" },
+  "stderr:repeats": { says: "repeats are summed up every 5 s", from: "Limits" },
 
   // Protocol
   "protocol:mode:legacy": { says: "legacy pins the 2025-era client", from: "Server object" },

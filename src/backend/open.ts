@@ -38,7 +38,11 @@ export type OpenDeps = {
 }
 
 /** What was learned of a launch's era, kept for a day. */
-export type EraMemory = { get(launch: Launch): Era | undefined; set(launch: Launch, era: Era): void }
+export type EraMemory = {
+  get(launch: Launch): Era | undefined
+  set(launch: Launch, era: Era): void
+  forget(launch: Launch): void
+}
 
 /** An open connection as its driver and the agent see it. */
 export type Open = {
@@ -67,6 +71,8 @@ export async function openConnection(spec: Spec, hooks: OpenHooks, deps: OpenDep
     open = await attempt(launch.transport === "stdio" ? "child" : launch.transport === "sse" ? "sse" : "streamable")
   } catch (error) {
     if (signal.aborted) throw error
+    // What was remembered may be what is wrong: the next attempt asks again.
+    if (remembered !== undefined) deps.eras.forget(launch)
     // A 2025-era server may exit on a first request it does not know; that must not cost its only start.
     if (error instanceof ProbeExit) open = await attempt("child", "legacy")
     else if (launch.transport === "http" && error instanceof HttpStatusError && [400, 404, 405].includes(error.status))

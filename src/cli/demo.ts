@@ -1,5 +1,6 @@
 /** `svc demo-server`: a small MCP server over stdio, so that a first run needs no network and no configuration. */
 import type { CommandDef } from "citty"
+import type { Plan, Spec } from "../config/spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { version } from "../lib/version.ts"
 import { negotiateLegacy } from "../wire/era.ts"
@@ -35,6 +36,36 @@ export function respond(line: string): string | undefined {
     const known = error instanceof DemoError
     return errorText(request?.id, known ? error.code : -32700, known ? error.message : "not a JSON-RPC message")
   }
+}
+
+/** The plan of `--demo`: this same program as its only server. */
+export function demoPlan(env: Readonly<Record<string, string | undefined>>): Plan {
+  const compiled = import.meta.path.startsWith("/$bunfs/") || import.meta.path.includes("~BUN")
+  const demo: Spec = {
+    id: "demo",
+    name: "demo",
+    slug: "demo",
+    secrets: [],
+    launch: {
+      transport: "stdio",
+      command: process.execPath,
+      args: compiled ? ["demo-server"] : [Bun.main, "demo-server"],
+      cwd: undefined,
+      env: { PATH: env.PATH ?? "" },
+      stderr: "pipe",
+      mode: "legacy",
+    },
+    tuning: {
+      tags: [],
+      disabledTools: [],
+      toolDescriptionOverrides: {},
+      connectionTimeout: 15_000,
+      requestTimeout: 60_000,
+      restart: { kind: "supervised", limit: 5, delay: 1000 },
+      isolation: "shared",
+    },
+  }
+  return { specs: [demo], disabled: [], issues: [] }
 }
 
 // ---

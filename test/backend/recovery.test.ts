@@ -69,7 +69,7 @@ function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, co
           ids,
           clock,
           log: silentLog,
-          eras: { get: () => undefined, set() {} },
+          eras: { get: () => undefined, set() {}, forget() {} },
           limit: 1 << 20,
           version: "0",
         },

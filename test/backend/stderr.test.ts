@@ -13,7 +13,7 @@ function bench(redact: (text: string) => string = (text) => text) {
   return { clock, out, capture, write: (text: string) => capture(bytes(text)) }
 }
 
-test("lines come out one by one, however they were cut into chunks", () => {
+test("lines come out one by one, however they were cut into chunks [stderr:capture]", () => {
   fc.assert(
     fc.property(
       fc.uniqueArray(fc.string({ minLength: 1, unit: fc.constantFrom("a", "b", "ż", "💡") }), { maxLength: 20 }),
@@ -41,7 +41,7 @@ test("what is left without a line break comes out at the end", () => {
   expect(out).toEqual(["last words"])
 })
 
-test("a line is cut at 8 KiB, not inside a character, and marked; the next one is whole", () => {
+test("a line is cut at 8 KiB, not inside a character, and marked; the next one is whole [stderr:line]", () => {
   for (const character of ["x", "ż", "€", "💡"])
     for (const offset of [0, 1, 2, 3]) {
       const { out, write } = bench()
@@ -64,7 +64,7 @@ test("a line of 8 KiB to the byte is not cut", () => {
   expect(out).toEqual(["x".repeat(MAX_LINE_BYTES)])
 })
 
-test("a line that comes again is summed up after five seconds", async () => {
+test("a line that comes again is summed up after five seconds [stderr:repeats]", async () => {
   const { out, write, clock } = bench()
   for (let n = 0; n < 413; n++) write("tick\n")
   expect(out).toEqual(["tick"])
@@ -79,7 +79,7 @@ test("repeats are said before the next line, and of two lines in turn each has i
   expect(out).toEqual(["a", "last line repeated once", "b", 'line "a" repeated once', "last line repeated once"])
 })
 
-test("twenty different lines pass in ten seconds; the rest is counted and said", async () => {
+test("twenty different lines pass in ten seconds; the rest is counted and said [stderr:unique]", async () => {
   const { out, write, clock } = bench()
   for (let n = 0; n < 30; n++) write(`line ${n}\n`)
   expect(out).toHaveLength(20)

@@ -46,7 +46,7 @@ const cycle: readonly Word[] = ["lost", "due"]
 const cycles = (count: number): Word[] => Array.from({ length: count }, () => cycle).flat()
 
 describe("a supervised backend", () => {
-  test("that exits is withdrawn at once and waits for its replacement", () => {
+  test("that exits is withdrawn at once and waits for its replacement [supervise:exit]", () => {
     const [state, effects] = run(SUPERVISED, "start", "opened", "lost")
     expect(state).toEqual({ kind: "waiting", epoch: 1, attempt: 1, retryAt: 1002 })
     expect(effects).toEqual([
@@ -57,13 +57,13 @@ describe("a supervised backend", () => {
     expect(WORDS[state.kind].aggregate).toBe("restarting")
   })
 
-  test("is published again when its replacement is initialized", () => {
+  test("is published again when its replacement is initialized [supervise:back]", () => {
     const [state, effects] = run(SUPERVISED, "start", "opened", "lost", "due", "opened")
     expect(state).toEqual({ kind: "connected", epoch: 2, since: 4, pid: 102, attempt: 1 })
     expect(effects).toEqual([{ kind: "publish" }, { kind: "wait", event: "stable", epoch: 2, ms: STABLE_MS }])
   })
 
-  test("is in a crash loop after as many attempts as its limit, and stays so", () => {
+  test("is in a crash loop after as many attempts as its limit, and stays so [supervise:limit]", () => {
     const spent: Word[] = ["start", "opened", ...cycles(5), "lost"]
     const [state] = run(SUPERVISED, ...spent)
     expect(state).toMatchObject({ kind: "crashed", attempt: 5 })
@@ -73,7 +73,7 @@ describe("a supervised backend", () => {
     expect(run(SUPERVISED, ...spent, "stop")[0]).toMatchObject({ kind: "stopped" })
   })
 
-  test("refills its budget when a replacement has been stable for five minutes", () => {
+  test("refills its budget when a replacement has been stable for five minutes [supervise:stable]", () => {
     const [state] = run(SUPERVISED, "start", "opened", ...cycles(3), "opened", "stable")
     expect(state).toMatchObject({ kind: "connected", attempt: 0 })
   })
@@ -84,7 +84,7 @@ describe("a supervised backend", () => {
     expect(state.kind).toBe("crashed")
   })
 
-  test("is restarted at once by an operator, with a fresh budget, also while it waits", () => {
+  test("is restarted at once by an operator, with a fresh budget, also while it waits [supervise:restart]", () => {
     const [state, effects] = run(SUPERVISED, "start", "opened", ...cycles(3), "lost", "restart")
     expect(state).toMatchObject({ kind: "recovering", attempt: 0 })
     expect(effects.map(({ kind }) => kind)).toEqual(["unwait", "open"])
@@ -105,7 +105,7 @@ describe("a supervised backend", () => {
   })
 })
 
-test("the delay before attempt n is the first times 1, 2, 4, 8, and 16 from then on", () => {
+test("the delay before attempt n is the first times 1, 2, 4, 8, and 16 from then on [supervise:delay]", () => {
   expect([1, 2, 3, 4, 5, 6, 50].map((n) => delayBefore(n, 1000))).toEqual([
     1000, 2000, 4000, 8000, 16_000, 16_000, 16_000,
   ])

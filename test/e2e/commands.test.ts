@@ -177,3 +177,21 @@ test("metrics count calls by server, tool and outcome", async () => {
   for (const line of text.trim().split("\n"))
     expect(line).toMatch(/^(# (HELP|TYPE) svc_\w+ .+|svc_\w+(\{(\w+="(\\.|[^"\\])*",?)+\})? -?[\d.e+-]+)$/)
 })
+
+test("logs show what a server said and what svc said of it, without secrets", async () => {
+  const server = {
+    command: "sh",
+    args: ["-c", 'echo "token=$$TOKEN and hello" >&2; exec "$0" "$@"', "bun", ECHO],
+    env: { TOKEN: "sekret-value-1" },
+  }
+  await using instance = await startSvc({ config: { mcpServers: { talker: server, quiet: echo() } } })
+  await instance.said("talker: connected")
+  const { stdout, code } = await inFolder(instance.folder)("logs", "talker")
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/stderr: token=\[REDACTED\] and hello\n/)
+  expect(stdout).toContain("connected: 1 tools")
+  expect(stdout).not.toContain("quiet")
+  expect(instance.stderr()).not.toContain("sekret-value-1")
+  expect((await inFolder(instance.folder)("logs", "talkr")).stderr).toContain("did you mean talker?")
+  expect((await inFolder(instance.folder)("logs", "--since", "1ms")).stdout).toBe("")
+})

@@ -1,0 +1,106 @@
+/** How a running svc follows its files, and what its own commands may ask of it. */
+import { homedir } from "node:os"
+import { dirname } from "node:path"
+import { createReload, type Reloaded } from "../agent/reload.ts"
+import { statusOf } from "../agent/status.ts"
+import type { Backend } from "../backend/backend.ts"
+import { isHidden } from "../catalog/catalog.ts"
+import type { Paths } from "../config/paths.ts"
+import { jsonSchema } from "../config/schema.ts"
+import { createMissing, readTexts, watchFiles } from "../config/store.ts"
+import { systemClock } from "../lib/clock.ts"
+import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
+import { version } from "../lib/version.ts"
+import { openControl } from "../serve/control.ts"
+import type { Params } from "../wire/message.ts"
+import type { Runtime } from "./runtime.ts"
+import type { Settings } from "./settings.ts"
+
+/** Reads the files, and again whenever they change or SIGHUP comes, until it is closed. */
+export async function followFiles(
+  runtime: Runtime,
+  settings: Settings,
+  paths: Paths,
+  url: string | undefined,
+): Promise<{ close(): void }> {
+  const { agent, log, metrics } = runtime
+  if (createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`))
+    log.info(`made an empty configuration: ${paths.file}`)
+  const apply = createReload({
+    agent,
+    log,
+    files: { config: paths.file, dotenv: paths.dotenv },
+    read: () => readTexts(paths),
+    world: { parent: process.env, platform: process.platform, home: homedir(), folder: dirname(paths.file) },
+  })
+  const reload = (): Reloaded => {
+    const reloaded = apply()
+    if (metrics !== undefined) metrics.reloads[reloaded.applied === undefined ? "refused" : "ok"]++
+    return reloaded
+  }
+  const again = () => {
+    const { applied } = reload()
+    if (applied === undefined) return
+    const said = Object.entries(applied).flatMap(([what, ids]) =>
+      ids.length === 0 ? [] : [`${what} ${ids.join(", ")}`],
+    )
+    log.info(`reloaded: ${said.length === 0 ? "nothing changed" : said.join("; ")}`)
+  }
+  // Clients that start svc over stdio may be several on one directory; only an instance that listens has its door.
+  const control =
+    url === undefined
+      ? undefined
+      : await openControl(paths, (method, params) => answer(runtime, url, reload, method, params))
+  reload()
+  process.on("SIGHUP", again)
+  const watcher = settings.reload ? watchFiles(paths, systemClock, DEBOUNCE_MS, again) : undefined
+  return {
+    close() {
+      process.off("SIGHUP", again)
+      watcher?.close()
+      control?.close()
+    },
+  }
+}
+
+// ---
+
+const DEBOUNCE_MS = 300
+
+function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: string, params: Params): unknown {
+  const { agent, cleaner } = runtime
+  switch (method) {
+    case "status":
+      return { ...statusOf(agent.snapshot(), cleaner().redact), pid: process.pid, version, url }
+    case "restart": {
+      const wanted = typeof params.name === "string" ? [find(runtime, params.name)] : agent.all()
+      for (const backend of wanted) backend.restart()
+      return { restarted: wanted.map(({ spec }) => spec.id) }
+    }
+    case "reload": {
+      const { applied, issues } = reload()
+      return { applied, issues: issues.map(formatIssue) }
+    }
+    case "tools": {
+      const { spec, published } = find(runtime, String(params.name))
+      if (published === undefined) throw new UnavailableError(`${spec.name} is not connected`)
+      return {
+        tools: published.listing.tools.map(({ name, description }) => ({
+          name,
+          description,
+          disabled: isHidden(spec, name),
+        })),
+      }
+    }
+    case "flush":
+      return runtime.book.flush()
+    default:
+      throw new RequestError("unknown_method", `This svc does not know ${method}; it is version ${version}`)
+  }
+}
+
+function find({ agent }: Runtime, name: string): Backend {
+  const backend = agent.find(name)
+  if (backend === undefined) throw new RequestError("not_found", `No server is named ${name}`)
+  return backend
+}

@@ -1,0 +1,65 @@
+/** `svc logs`: what the servers and svc about them have said lately, from the files in the configuration directory. */
+import { existsSync, readdirSync } from "node:fs"
+import { join } from "node:path"
+import type { CommandDef } from "citty"
+import { formatLine, type LogLine, readLogFiles } from "../backend/logbook.ts"
+import { slugOf } from "../config/plan.ts"
+import { systemClock } from "../lib/clock.ts"
+import { RequestError } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+import { options } from "./command.ts"
+import { PLACE_ARGS, placeOf } from "./place.ts"
+
+export const logs: CommandDef = {
+  meta: { name: "logs", description: "Show what the servers have said: svc logs [NAME] [--follow] [--since 10m]" },
+  args: {
+    name: { type: "positional", required: false, description: "One server" },
+    ...PLACE_ARGS,
+    follow: { type: "boolean", alias: "f", description: "Go on as they speak" },
+    since: { type: "string", description: "Only what is not older, for example 10m" },
+  },
+  async run({ args }) {
+    const place = placeOf(args)
+    const folder = join(place.paths.directory, "logs")
+    const known = () =>
+      existsSync(folder) ? readdirSync(folder).flatMap((name) => /^(.+)\.log$/.exec(name)?.[1] ?? []) : []
+    const wanted = typeof args.name === "string" ? slugOf(args.name) : undefined
+    await place.ask("flush")
+    if (wanted !== undefined && !known().includes(wanted)) {
+      const near = nearest(wanted, known())
+      throw new RequestError(
+        "not_found",
+        `There is no log of ${args.name}${near === undefined ? "" : `; did you mean ${near}?`}`,
+      )
+    }
+    const since = typeof args.since === "string" ? systemClock.now() - options(args, {}).duration("since", 0) : 0
+    const read = () =>
+      (wanted === undefined ? known() : [wanted])
+        .flatMap((slug) => readLogFiles(folder, slug))
+        .sort((a, b) => a.at - b.at)
+    const show = (line: LogLine) => {
+      const text = wanted === undefined ? formatLine({ ...line, text: `${line.slug}: ${line.text}` }) : formatLine(line)
+      process.stdout.write(
+        `${args.json === true ? JSON.stringify({ ...line, at: new Date(line.at).toISOString() }) : text}\n`,
+      )
+    }
+    let seen = read().filter(({ at }) => at >= since)
+    for (const line of seen) show(line)
+    while (args.follow === true) {
+      await new Promise<void>((done) => systemClock.after(FOLLOW_MS, done))
+      await place.ask("flush")
+      const last = seen.at(-1)?.at ?? since
+      const already = new Set(seen.filter(({ at }) => at === last).map(({ slug, text }) => `${slug} ${text}`))
+      const fresh = read().filter(
+        (line) => line.at > last || (line.at === last && !already.has(`${line.slug} ${line.text}`)),
+      )
+      for (const line of fresh) show(line)
+      if (fresh.length > 0) seen = fresh
+    }
+    return 0
+  },
+}
+
+// ---
+
+const FOLLOW_MS = 300

@@ -1,0 +1,140 @@
+/** The parts of a running svc, put together once. Nothing in it has started yet. */
+import { join } from "node:path"
+import { Agent } from "../agent/agent.ts"
+import type { ProcessFacts } from "../agent/health.ts"
+import { Metrics } from "../agent/metrics.ts"
+import { openChild } from "../backend/child.ts"
+import { createLogbook, type Logbook, recordInto } from "../backend/logbook.ts"
+import { createCapture, lines } from "../backend/stderr.ts"
+import { createWarden } from "../backend/warden.ts"
+import { createEras } from "../config/eras.ts"
+import type { Paths } from "../config/paths.ts"
+import { systemClock } from "../lib/clock.ts"
+import { type Log, openLog } from "../lib/log.ts"
+import { type Cleaner, createCleaner } from "../lib/redact.ts"
+import { createSealer } from "../lib/seal.ts"
+import { version } from "../lib/version.ts"
+import type { Stream } from "../serve/exchange.ts"
+import type { McpDeps } from "../serve/mcp.ts"
+import { Calls } from "../session/calls.ts"
+import { createFace } from "../session/face.ts"
+import { Sessions } from "../session/sessions.ts"
+import { createIds } from "../wire/frame.ts"
+import type { Settings } from "./settings.ts"
+
+export type Runtime = {
+  readonly agent: Agent
+  readonly sessions: Sessions
+  readonly calls: Calls
+  readonly streams: Set<Stream>
+  readonly mcp: McpDeps
+  readonly metrics: Metrics | undefined
+  readonly book: Logbook
+  readonly log: Log
+  cleaner(): Cleaner
+  facts(): ProcessFacts
+}
+
+/** `paths` undefined: nothing is kept on disk. */
+export function createRuntime(settings: Settings, paths: Paths | undefined): Runtime {
+  const clock = systemClock
+  const startedAt = clock.now()
+  const random = () => crypto.randomUUID().replaceAll("-", "")
+
+  // Follows the plan: what it resolves must not be shown from that moment on.
+  let known: readonly string[] = []
+  let current = createCleaner(known)
+  const cleaner = () => {
+    if (agent.secrets !== known) {
+      known = agent.secrets
+      current = createCleaner(known)
+    }
+    return current
+  }
+  const mask = (text: string) => cleaner().mask(text)
+  const stderr = openLog({
+    level: settings.logLevel,
+    format: settings.logFormat,
+    clock,
+    mask,
+    write: (line) => void process.stderr.write(line),
+  })
+  const book = createLogbook({
+    directory: paths === undefined ? undefined : join(paths.directory, "logs"),
+    clock,
+    onfail: (reason) => stderr.warn(reason),
+  })
+  const log = recordInto(book, stderr, mask)
+  const onbug = (error: unknown) => log.error(`internal error: ${error instanceof Error ? error.stack : String(error)}`)
+
+  const warden = createWarden((reason) => log.warn(`servers may outlive svc if it is killed: ${reason}`))
+  process.on("exit", () => warden.close())
+  const agent: Agent = new Agent({
+    clock,
+    log,
+    startedAt,
+    ids: createIds(random().slice(0, 16)),
+    limit: settings.maxResult,
+    version,
+    eras: createEras(paths === undefined ? undefined : join(paths.directory, "eras.json"), clock),
+    credentials: () => undefined,
+    // A call may be silent for as long as its own timeout says.
+    fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
+    openChild(launch, events, { name: server }) {
+      const capture = (level: "info" | "warn", source: string) =>
+        createCapture({ clock, redact: mask, emit: (line) => log[level](`${source}: ${line}`, { server }) })
+      return openChild(launch, events, {
+        server,
+        clock,
+        limit: settings.maxResult,
+        grace: STOP_GRACE_MS,
+        warden,
+        onstderr: capture("info", "stderr"),
+        onnoise: lines(capture("warn", "stdout, not a message")),
+      })
+    },
+  })
+  const metrics = settings.metrics ? new Metrics() : undefined
+  const meter =
+    metrics === undefined
+      ? undefined
+      : { now: () => performance.now(), record: (...call: Parameters<Metrics["record"]>) => metrics.record(...call) }
+  const limits = { count: MAX_SESSIONS, ttl: settings.sessionTtl }
+  const sessions = new Sessions(clock, limits, (session) => agent.forget(session))
+  const { face } = createFace(agent, () => sessions.all(), version, meter)
+  const streams = new Set<Stream>()
+  const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))
+  const calls = new Calls({ clock, sealer, newId: random, onbug })
+  return {
+    agent,
+    sessions,
+    calls,
+    streams,
+    mcp: { face, sessions, calls, newId: random, maxBody: settings.maxBody, onbug, streams },
+    metrics,
+    book,
+    log,
+    cleaner,
+    facts() {
+      const { heapUsed, heapTotal } = process.memoryUsage()
+      const now = clock.now()
+      return {
+        now,
+        version,
+        uptimeSeconds: Math.round((now - startedAt) / 1000),
+        heapUsed,
+        heapTotal,
+        pid: process.pid,
+        runtime: `bun ${Bun.version}`,
+        platform: process.platform,
+        arch: process.arch,
+        authEnabled: false,
+      }
+    },
+  }
+}
+
+// ---
+
+const STOP_GRACE_MS = 2000
+const MAX_SESSIONS = 10_000

@@ -1,0 +1,101 @@
+/** The options of `svc serve`: flags, each also an `SVC_*` variable, read once. */
+import type { ArgsDef } from "citty"
+import { HEALTH_LEVELS, type HealthLevel } from "../agent/health.ts"
+import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
+import { isLoopback } from "../serve/guard.ts"
+import { parseTrustProxy, type TrustProxy } from "../serve/limit.ts"
+import { options, usage } from "./command.ts"
+
+export const SERVE_ARGS = {
+  config: { type: "string", description: "The configuration file", valueHint: "path" },
+  "config-dir": {
+    type: "string",
+    description: "The configuration directory (default ~/.config/svc)",
+    valueHint: "directory",
+  },
+  host: { type: "string", description: "Address to listen on (default 127.0.0.1)" },
+  port: { type: "string", description: "Port to listen on (default 3050; 0 takes a free one)" },
+  transport: { type: "string", description: "http or stdio (default http)" },
+  demo: { type: "boolean", description: "Serve a small built-in server; reads no configuration" },
+  reload: { type: "boolean", description: "Follow changes of the files (default; --no-reload turns it off)" },
+  "startup-wait": { type: "string", description: "How long the first list waits for servers (default 5s)" },
+  "shutdown-grace": { type: "string", description: "How long running calls may finish at the end (default 10s)" },
+  "max-body": { type: "string", description: "Largest request body (default 4MiB)" },
+  "max-result": { type: "string", description: "Largest message of a server (default 64MiB)" },
+  "session-ttl": { type: "string", description: "How long an unused session lives (default 24h)" },
+  "health-info-level": { type: "string", description: "full, basic or minimal (default minimal)" },
+  "health-rate-limit": { type: "string", description: "on or off (default on: 200 requests in 5 minutes)" },
+  "trust-proxy": { type: "string", description: "Whose X-Forwarded-For counts: off, loopback, addresses, CIDRs" },
+  metrics: { type: "boolean", description: "Offer /metrics for Prometheus" },
+  "log-level": { type: "string", description: "debug, info, warn or error (default info)" },
+  "log-format": { type: "string", description: "text or json (default text)" },
+  "allowed-host": { type: "string", description: "Host names svc is reached under, with commas" },
+  "allowed-origin": { type: "string", description: "Origins of pages that may call svc, with commas" },
+  "allow-unauthenticated": { type: "boolean", description: "Listen beyond this machine without authentication" },
+} as const satisfies ArgsDef
+
+/** Times are milliseconds, sizes bytes. */
+export type Settings = {
+  readonly transport: "http" | "stdio"
+  readonly hostname: string
+  readonly port: number
+  readonly loopback: boolean
+  readonly demo: boolean
+  readonly reload: boolean
+  readonly healthLevel: HealthLevel
+  readonly startupWait: number
+  readonly shutdownGrace: number
+  readonly maxBody: number
+  readonly maxResult: number
+  readonly sessionTtl: number
+  readonly healthRateLimit: boolean
+  readonly trustProxy: TrustProxy
+  readonly metrics: boolean
+  readonly logLevel: LogLevel
+  readonly logFormat: "text" | "json"
+  readonly allowedHosts: readonly string[]
+  readonly allowedOrigins: readonly string[]
+}
+
+/** Throws a RequestError (usage) where an option is none. */
+export function readSettings(
+  args: Readonly<Record<string, unknown>>,
+  env: Readonly<Record<string, string | undefined>>,
+): Settings {
+  const option = options(args, env)
+  const transport = option.choice("transport", ["http", "stdio"], "http")
+  const hostname = option.text("host") ?? "127.0.0.1"
+  const loopback = isLoopback(hostname)
+  if (transport === "http" && !loopback && !option.flag("allow-unauthenticated"))
+    throw usage(
+      `listening on ${hostname} lets others in without authentication; add --allow-unauthenticated if that is meant`,
+    )
+  const trustProxy = parseTrustProxy(option.text("trust-proxy") ?? "off")
+  if (trustProxy === undefined) throw usage("--trust-proxy must be off, loopback, or addresses and CIDRs with commas")
+  return {
+    transport,
+    hostname,
+    port: option.integer("port", 3050, 0, 65_535),
+    loopback,
+    demo: option.flag("demo"),
+    reload: args.reload !== false,
+    healthLevel: option.choice("health-info-level", HEALTH_LEVELS, "minimal"),
+    startupWait: option.duration("startup-wait", 5000),
+    shutdownGrace: option.duration("shutdown-grace", 10_000),
+    maxBody: option.size("max-body", 4 * 1024 * 1024),
+    maxResult: option.size("max-result", 64 * 1024 * 1024),
+    sessionTtl: option.duration("session-ttl", 24 * 3_600_000),
+    healthRateLimit: option.choice("health-rate-limit", ["on", "off"], "on") === "on",
+    trustProxy,
+    metrics: option.flag("metrics"),
+    logLevel: option.choice("log-level", LOG_LEVELS, "info"),
+    logFormat: option.choice("log-format", ["text", "json"], "text"),
+    allowedHosts: list(option.text("allowed-host")),
+    allowedOrigins: list(option.text("allowed-origin")),
+  }
+}
+
+// ---
+
+const list = (text: string | undefined): readonly string[] =>
+  (text ?? "").split(",").flatMap((part) => (part.trim() === "" ? [] : [part.trim()]))

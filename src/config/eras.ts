@@ -1,0 +1,78 @@
+/**
+ * Which era each launch was found to speak, remembered for a day in the configuration directory: a start needs no
+ * question then. A broken or missing file is an empty memory.
+ */
+import { createHash } from "node:crypto"
+import { readFileSync } from "node:fs"
+import type { Clock } from "../lib/clock.ts"
+import { isObject } from "../wire/message.ts"
+import type { Launch } from "./spec.ts"
+import { replaceFile } from "./store.ts"
+
+type Era = "2025" | "2026"
+
+export type Eras = {
+  get(launch: Launch): Era | undefined
+  set(launch: Launch, era: Era): void
+  forget(launch: Launch): void
+}
+
+/** `file` undefined keeps to memory. */
+export function createEras(file: string | undefined, clock: Clock): Eras {
+  const known = new Map<string, { readonly era: Era; readonly at: number }>(read(file))
+  let saving = false
+  const save = () => {
+    if (file === undefined || saving) return
+    saving = true
+    // A start learns of many launches at once: they are written together.
+    clock.after(SAVE_MS, () => {
+      saving = false
+      while (known.size > MAX_LAUNCHES) known.delete(known.keys().next().value as string)
+      try {
+        replaceFile(file, `${JSON.stringify(Object.fromEntries(known))}\n`, 0o600)
+      } catch {
+        // It is only a memory: the next start asks again.
+      }
+    })
+  }
+  return {
+    get(launch) {
+      const found = known.get(keyOf(launch))
+      return found !== undefined && clock.now() - found.at < DAY_MS ? found.era : undefined
+    },
+    set(launch, era) {
+      const key = keyOf(launch)
+      const found = known.get(key)
+      if (found?.era === era && clock.now() - found.at < DAY_MS) return
+      known.delete(key)
+      known.set(key, { era, at: clock.now() })
+      save()
+    },
+    forget(launch) {
+      if (known.delete(keyOf(launch))) save()
+    },
+  }
+}
+
+// ---
+
+const DAY_MS = 24 * 3_600_000
+const SAVE_MS = 500
+const MAX_LAUNCHES = 1000
+
+/** A launch without its secrets: only its hash is written. */
+const keyOf = (launch: Launch): string => createHash("sha256").update(JSON.stringify(launch)).digest("base64url")
+
+function read(file: string | undefined): [string, { era: Era; at: number }][] {
+  if (file === undefined) return []
+  try {
+    const value: unknown = JSON.parse(readFileSync(file, "utf8"))
+    return Object.entries(isObject(value) ? value : {}).flatMap(([key, found]) =>
+      isObject(found) && (found.era === "2025" || found.era === "2026") && typeof found.at === "number"
+        ? [[key, { era: found.era, at: found.at }]]
+        : [],
+    )
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,56 @@
+import { expect, test } from "bun:test"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { createEras } from "../../src/config/eras.ts"
+import type { Launch } from "../../src/config/spec.ts"
+
+const launch = (command: string): Launch => ({
+  transport: "stdio",
+  command,
+  args: ["--token", "sekret"],
+  cwd: undefined,
+  env: {},
+  stderr: "pipe",
+  mode: "auto",
+})
+
+function clocked() {
+  let now = 1000
+  let due: (() => void)[] = []
+  return {
+    clock: {
+      now: () => now,
+      after: (_ms: number, run: () => void) => {
+        due.push(run)
+        return () => undefined
+      },
+    },
+    pass(ms: number) {
+      now += ms
+      const run = due
+      due = []
+      for (const one of run) one()
+    },
+  }
+}
+
+test("a verdict outlives the process for a day, and the file holds no launch", () => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-eras-"))
+  const file = join(folder, "eras.json")
+  const { clock, pass } = clocked()
+  const eras = createEras(file, clock)
+  eras.set(launch("a"), "2025")
+  eras.set(launch("b"), "2026")
+  pass(1000)
+  expect(readFileSync(file, "utf8")).not.toContain("sekret")
+  const next = createEras(file, clock)
+  expect([next.get(launch("a")), next.get(launch("b")), next.get(launch("c"))]).toEqual(["2025", "2026", undefined])
+  next.forget(launch("a"))
+  expect(next.get(launch("a"))).toBeUndefined()
+  pass(24 * 3_600_000)
+  expect(next.get(launch("b"))).toBeUndefined()
+  writeFileSync(file, "{ broken")
+  expect(createEras(file, clock).get(launch("b"))).toBeUndefined()
+  rmSync(folder, { recursive: true })
+})
