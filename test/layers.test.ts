@@ -31,6 +31,7 @@ const WORLD = [
   "cli/demo.ts",
   "cli/follow.ts",
   "cli/health.ts",
+  "cli/import.ts",
   "cli/logs.ts",
   "cli/output.ts",
   "cli/place.ts",

@@ -77,7 +77,8 @@ export class Agent {
         this.add(spec)
       } else if (!isDeepStrictEqual(backend.spec.launch, spec.launch)) {
         applied.replaced.push(spec.id)
-        this.remove(spec.id, backend)
+        if (backend.spec.launch.transport === "stdio") this.remove(spec.id, backend)
+        else this.retire(spec.id, backend)
         this.add(spec)
       } else if (!isDeepStrictEqual(backend.spec, spec)) {
         applied.retuned.push(spec.id)
@@ -267,6 +268,21 @@ export class Agent {
     this.ending.set(id, ended)
   }
 
+  /** A replaced remote backend: its running calls finish on the old connection while the new one is opened. */
+  private retire(id: string, backend: Backend): void {
+    this.backends.delete(id)
+    const { clock } = this.deps
+    const until = clock.now() + backend.spec.tuning.requestTimeout
+    const busy = () => backend.published?.open.idleSince() === Number.POSITIVE_INFINITY && clock.now() < until
+    const key = `${id} ${clock.now()}`
+    const wait = async () => {
+      while (busy() && !this.closed) await new Promise<void>((done) => clock.after(DRAIN_POLL_MS, done))
+      await backend.stop()
+      this.ending.delete(key)
+    }
+    this.ending.set(key, wait())
+  }
+
   private notified(id: string, method: string, params: Params, caller: Caller | undefined): void {
     const spec = this.backends.get(id)?.spec
     if (spec === undefined) return
@@ -337,6 +353,8 @@ export class Agent {
 }
 
 // ---
+
+const DRAIN_POLL_MS = 50
 
 /** Least severe first. server: Logging. */
 const LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]

@@ -3,6 +3,7 @@
  * that are left out. spec: Health report, Detail levels; choice: Health.
  */
 import { WORDS } from "../backend/supervision.ts"
+import { formatIssue } from "../lib/errors.ts"
 import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
 
 export const HEALTH_LEVELS = ["full", "basic", "minimal"] as const
@@ -66,6 +67,10 @@ export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, r
       ...(level === "minimal" ? {} : { details: servers.map((server) => detail(server, facts.now, level, redact)) }),
     },
     configuration: summary(snapshot, facts),
+    // A broken document that keeps the last good plan must be seen somewhere.
+    ...(level === "full" && snapshot.issues.length > 0
+      ? { issues: snapshot.issues.map((issue) => redact(formatIssue(issue))) }
+      : {}),
   }
   return {
     status: status === "unhealthy" ? 503 : 200,

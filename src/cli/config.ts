@@ -7,11 +7,12 @@ import { jsonSchema } from "../config/schema.ts"
 import { editConfig, listBackups } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, type Issue, RequestError } from "../lib/errors.ts"
+import { importServers } from "./import.ts"
 import { print } from "./output.ts"
 import { PLACE_ARGS, placeOf } from "./place.ts"
 
 export const config: CommandDef = {
-  meta: { name: "config", description: "The configuration: path, check, schema, backups, restore" },
+  meta: { name: "config", description: "The configuration: path, check, import, schema, backups, restore" },
   subCommands: {
     path: {
       meta: { name: "path", description: "Print where the configuration is" },
@@ -36,6 +37,7 @@ export const config: CommandDef = {
         return wrong ? 78 : 0
       },
     },
+    import: importServers,
     schema: {
       meta: { name: "schema", description: "Print the JSON Schema of mcp.json" },
       run() {

@@ -195,3 +195,25 @@ test("logs show what a server said and what svc said of it, without secrets", as
   expect((await inFolder(instance.folder)("logs", "talkr")).stderr).toContain("did you mean talker?")
   expect((await inFolder(instance.folder)("logs", "--since", "1ms")).stdout).toBe("")
 })
+
+test("servers of other applications are taken over, and no name is overwritten", async () => {
+  const folder = freshFolder()
+  const svc = inFolder(folder)
+  mkdirSync(join(folder, ".cursor"), { recursive: true })
+  writeFileSync(
+    join(folder, ".cursor", "mcp.json"),
+    JSON.stringify({ mcpServers: { here: { command: "mine" }, fresh: { command: "x" } } }),
+  )
+  mkdirSync(join(folder, ".codex"), { recursive: true })
+  writeFileSync(join(folder, ".codex", "config.toml"), '[mcp_servers.toml]\ncommand = "y"\nargs = ["1"]\n')
+  await svc("mcp", "add", "here", "--", "kept")
+  expect((await svc("config", "import")).code).toBe(64)
+  expect((await svc("config", "import", "--dry-run")).stdout).toContain("there is one of this name already")
+  expect((await svc("config", "import", "--yes")).stdout).toContain("added fresh, toml")
+  expect(JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers).toEqual({
+    here: { command: "kept" },
+    fresh: { command: "x" },
+    toml: { command: "y", args: ["1"] },
+  })
+  expect((await svc("config", "import", "zed")).code).toBe(64)
+})

@@ -1,6 +1,6 @@
 /** The file is the truth: what runs follows it, and only what must restart does. */
 import { expect, test } from "bun:test"
-import { unlinkSync, writeFileSync } from "node:fs"
+import { renameSync, unlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
@@ -85,3 +85,85 @@ test("a change of .env restarts the servers whose values moved, and a broken one
   expect(processes(two)).toEqual([second as number])
   await client.close()
 })
+
+test("calls on a remote server that is replaced finish on the old connection", async () => {
+  let release: () => void = () => undefined
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const remote = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    async fetch(request) {
+      if (request.method !== "POST") return new Response(null, { status: 405 })
+      const { id, method } = (await request.json()) as { id?: number; method: string }
+      if (id === undefined) return new Response(null, { status: 202 })
+      if (method === "tools/call") await held
+      const results: Record<string, unknown> = {
+        initialize: {
+          protocolVersion: "2025-11-25",
+          capabilities: { tools: {} },
+          serverInfo: { name: "r", version: "1" },
+        },
+        "tools/list": { tools: [{ name: "wait", inputSchema: { type: "object" } }] },
+        "tools/call": { content: [{ type: "text", text: "finished" }] },
+      }
+      const result = results[method]
+      return Response.json({
+        jsonrpc: "2.0",
+        id,
+        ...(result === undefined ? { error: { code: -32601, message: "no" } } : { result }),
+      })
+    },
+  })
+  const url = `http://127.0.0.1:${remote.port}/mcp`
+  await using svc = await startSvc({ config: { mcpServers: { r: { url } } } })
+  const { client } = await connect(svc)
+  await svc.said("r: connected")
+  const call = client.callTool({ name: "r_svc_wait", arguments: {} })
+  await eventually(() => remote.pendingRequests > 0)
+  svc.write({ mcpServers: { r: { url, headers: { "x-new": "1" } } } })
+  await svc.said("reloaded: replaced r")
+  await svc.said(/r: connected[\s\S]*r: connected/)
+  release()
+  expect(await call).toMatchObject({ content: [{ text: "finished" }] })
+  await client.close()
+  await remote.stop(true)
+})
+
+test("two hundred edits in a row disturb no call on a server they do not touch", async () => {
+  const mark = `svc-mark-${crypto.randomUUID()}`
+  const config = (count: number) =>
+    JSON.stringify({
+      mcpServers: { still: echo(mark), [`moves-${count % 2}`]: { ...echo(), env: { COUNT: String(count) } } },
+    })
+  await using svc = await startSvc({ config: config(0) })
+  await svc.said("still: connected")
+  const [pid] = processes(mark)
+  let running = true
+  let calls = 0
+  const clients = await Promise.all(Array.from({ length: 16 }, () => connect(svc)))
+  const callers = clients.map(async ({ client }, index) => {
+    while (running) {
+      const m = `${index} ${calls++}`
+      expect(await client.callTool({ name: "still_svc_echo", arguments: { m } })).toMatchObject({
+        content: [{ text: m }],
+      })
+    }
+  })
+  const file = join(svc.folder, "mcp.json")
+  for (let count = 1; count <= 200; count++) {
+    writeFileSync(`${file}.next`, config(count))
+    renameSync(`${file}.next`, file)
+    await Bun.sleep(100)
+  }
+  running = false
+  await Promise.all(callers)
+  expect(calls).toBeGreaterThan(1000)
+  expect(processes(mark)).toEqual([pid as number])
+  const [first] = clients
+  await eventually(
+    async () => (await first?.tools())?.map(({ name }) => name).join() === "still_svc_echo,moves-0_svc_echo",
+  )
+  await Promise.all(clients.map(({ client }) => client.close()))
+}, 60_000)

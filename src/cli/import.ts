@@ -1,0 +1,99 @@
+/** `svc config import`: takes over the servers of other applications. Shows first, asks, and never overwrites a name. */
+import { existsSync, readFileSync } from "node:fs"
+import { homedir } from "node:os"
+import { resolve } from "node:path"
+import type { CommandDef } from "citty"
+import { addServer, type Edit, writtenServers } from "../config/edit.ts"
+import { APPLICATIONS, type Application, type Found, filesOf, readForeign } from "../config/import.ts"
+import { jsonSchema } from "../config/schema.ts"
+import { createMissing, editConfig, readTexts } from "../config/store.ts"
+import { systemClock } from "../lib/clock.ts"
+import { RequestError } from "../lib/errors.ts"
+import { usage } from "./command.ts"
+import { print, say, table } from "./output.ts"
+import { PLACE_ARGS, placeOf } from "./place.ts"
+
+export const importServers: CommandDef = {
+  meta: { name: "import", description: `Take over servers from ${APPLICATIONS.join(", ")} or a file` },
+  args: {
+    from: { type: "positional", required: false, description: "An application or a file (default all applications)" },
+    ...PLACE_ARGS,
+    yes: { type: "boolean", alias: "y", description: "Do not ask" },
+    "dry-run": { type: "boolean", description: "Only show what would be added" },
+  },
+  async run({ args }) {
+    const { paths } = placeOf(args)
+    const files = sources(args.from)
+    const taken = new Set(writtenServers(readTexts(paths).config ?? "").keys())
+    const rows = files.flatMap((file) =>
+      readForeign(readFileSync(file, "utf8"), file, (text) => Bun.TOML.parse(text), process.cwd()).map((found) => {
+        const free = !taken.has(found.name)
+        taken.add(found.name)
+        return { ...found, file, free }
+      }),
+    )
+    const added = rows.filter(({ free }) => free)
+    if (args.json !== true) {
+      if (rows.length === 0) {
+        say("no servers found")
+        return 0
+      }
+      process.stdout.write(
+        `${table(
+          ["name", "starts", "from", "note"],
+          rows.map((row) => [
+            row.name,
+            summary(row),
+            row.file,
+            row.free ? row.notes.join("; ") : "there is one of this name already",
+          ]),
+        )}\n`,
+      )
+    }
+    const willAdd = added.length > 0 && args["dry-run"] !== true && (args.yes === true || (await confirm(added.length)))
+    if (willAdd) {
+      createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
+      const all: Edit = (text) => added.reduce((changed, { name, server }) => addServer(name, server)(changed), text)
+      await editConfig(paths, all, systemClock)
+    }
+    const names = added.map(({ name }) => name)
+    print(
+      args.json === true,
+      {
+        added: willAdd ? names : [],
+        found: rows.map(({ name, file, free, notes }) => ({ name, file, added: willAdd && free, notes })),
+      },
+      () => (willAdd ? `added ${names.join(", ")} (${paths.file})` : "nothing was added"),
+    )
+    return 0
+  },
+}
+
+// ---
+
+function sources(from: unknown): readonly string[] {
+  const around = { platform: process.platform, home: homedir(), appData: process.env.APPDATA, cwd: process.cwd() }
+  if (typeof from !== "string")
+    return APPLICATIONS.flatMap((one) => filesOf(one, around)).filter((file) => existsSync(file))
+  const application = APPLICATIONS.find((one): one is Application => one === from)
+  const files = application === undefined ? [resolve(from)] : filesOf(application, around)
+  const there = files.filter((file) => existsSync(file))
+  if (there.length === 0) throw new RequestError("not_found", `There is no ${files.join(" or ")}`)
+  return there
+}
+
+function summary({ server }: Found): string {
+  const text =
+    typeof server.url === "string"
+      ? server.url
+      : [server.command, ...(Array.isArray(server.args) ? server.args : [])].join(" ")
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text
+}
+
+/** Asks on the terminal. Throws a RequestError (usage) where there is none to ask on. */
+async function confirm(count: number): Promise<boolean> {
+  if (!process.stdin.isTTY) throw usage("add --yes to import without being asked")
+  process.stderr.write(`add ${count === 1 ? "it" : `these ${count}`}? [y/N] `)
+  for await (const line of console) return /^y(es)?$/i.test(line.trim())
+  return false
+}
