@@ -45,6 +45,7 @@ const WORLD = [
   "serve/control.ts",
   "serve/server.ts",
   "session/calls.ts",
+  "session/memory.ts",
 ]
 
 const TOUCHES = [
@@ -58,6 +59,7 @@ const TOUCHES = [
   /\bsetImmediate\(/,
   /\bMath\.random\b/,
   /\bcrypto\.random/,
+  /from "bun:/,
   /from "node:(fs|child_process|net|http|os|crypto)/,
 ]
 

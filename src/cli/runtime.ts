@@ -1,4 +1,5 @@
 /** The parts of a running svc, put together once. Nothing in it has started yet. */
+import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { Agent } from "../agent/agent.ts"
 import type { ProcessFacts } from "../agent/health.ts"
@@ -10,6 +11,7 @@ import { createWarden } from "../backend/warden.ts"
 import { createEras } from "../config/eras.ts"
 import type { Paths } from "../config/paths.ts"
 import { systemClock } from "../lib/clock.ts"
+import { messageOf } from "../lib/errors.ts"
 import { type Log, openLog } from "../lib/log.ts"
 import { type Cleaner, createCleaner } from "../lib/redact.ts"
 import { createSealer } from "../lib/seal.ts"
@@ -18,6 +20,7 @@ import type { Stream } from "../serve/exchange.ts"
 import type { McpDeps } from "../serve/mcp.ts"
 import { Calls } from "../session/calls.ts"
 import { createFace } from "../session/face.ts"
+import { openMemory, type SessionMemory } from "../session/memory.ts"
 import { Sessions } from "../session/sessions.ts"
 import { createIds } from "../wire/frame.ts"
 import type { Settings } from "./settings.ts"
@@ -100,8 +103,16 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
       ? undefined
       : { now: () => performance.now(), record: (...call: Parameters<Metrics["record"]>) => metrics.record(...call) }
   const limits = { count: MAX_SESSIONS, ttl: settings.sessionTtl }
-  const sessions = new Sessions(clock, limits, (session) => agent.forget(session))
-  const { face } = createFace(agent, () => sessions.all(), version, meter)
+  const memory =
+    paths !== undefined && settings.persist ? remember(paths, log, startedAt - settings.sessionTtl) : undefined
+  const sessions = new Sessions(clock, limits, (session) => agent.forget(session), memory)
+  const { face } = createFace(
+    agent,
+    () => sessions.all(),
+    version,
+    meter,
+    (session) => sessions.save(session),
+  )
   const streams = new Set<Stream>()
   const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))
   const calls = new Calls({ clock, sealer, newId: random, onbug })
@@ -135,6 +146,17 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
 }
 
 // ---
+
+/** A file that cannot be opened costs the sessions their survival, not svc its start. */
+function remember(paths: Paths, log: Log, before: number): SessionMemory | undefined {
+  try {
+    mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
+    return openMemory(join(paths.directory, "sessions.sqlite"), before)
+  } catch (error) {
+    log.warn(`sessions will not survive a restart of svc: ${messageOf(error)}`)
+    return undefined
+  }
+}
 
 const STOP_GRACE_MS = 2000
 const MAX_SESSIONS = 10_000

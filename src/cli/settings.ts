@@ -23,6 +23,11 @@ export const SERVE_ARGS = {
   "max-body": { type: "string", description: "Largest request body (default 4MiB)" },
   "max-result": { type: "string", description: "Largest message of a server (default 64MiB)" },
   "session-ttl": { type: "string", description: "How long an unused session lives (default 24h)" },
+  persist: {
+    type: "boolean",
+    default: true,
+    description: "Keep sessions over a restart of svc (default; --no-persist)",
+  },
   "health-info-level": { type: "string", description: "full, basic or minimal (default minimal)" },
   "health-rate-limit": { type: "string", description: "on or off (default on: 200 requests in 5 minutes)" },
   "trust-proxy": { type: "string", description: "Whose X-Forwarded-For counts: off, loopback, addresses, CIDRs" },
@@ -48,6 +53,8 @@ export type Settings = {
   readonly maxBody: number
   readonly maxResult: number
   readonly sessionTtl: number
+  /** Sessions outlive a restart of svc. Only an instance that listens has sessions worth it. */
+  readonly persist: boolean
   readonly healthRateLimit: boolean
   readonly trustProxy: TrustProxy
   readonly metrics: boolean
@@ -85,6 +92,7 @@ export function readSettings(
     maxBody: option.size("max-body", 4 * 1024 * 1024),
     maxResult: option.size("max-result", 64 * 1024 * 1024),
     sessionTtl: option.duration("session-ttl", 24 * 3_600_000),
+    persist: transport === "http" && args.persist !== false,
     healthRateLimit: option.choice("health-rate-limit", ["on", "off"], "on") === "on",
     trustProxy,
     metrics: option.flag("metrics"),

@@ -4,6 +4,7 @@
  */
 import { RequestError } from "../lib/errors.ts"
 import type { Exchange } from "../session/client.ts"
+import { EventLog } from "../session/events.ts"
 import type { Params } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 
@@ -29,6 +30,9 @@ export type Asker = (
   send: (text: string) => void,
 ) => Promise<unknown>
 
+/** A 2025-era session, as its exchanges need it: its streams can be taken up again. */
+export type Resumable = { readonly events: EventLog; readonly primes: boolean }
+
 export class HttpExchange implements Exchange, Stream {
   oncancel: ((reason: string) => void) | undefined
   /** Ends a stream that would go on for ever. */
@@ -38,10 +42,14 @@ export class HttpExchange implements Exchange, Stream {
   private resolve: (response: Response) => void = () => undefined
   private stream: ReadableStreamDefaultController<Uint8Array> | undefined
   private gone = false
+  /** The number of the stream in the session's log, once there is one. */
+  private logged: number | undefined
 
   constructor(
     private readonly asker: Asker,
     private readonly streams: Set<Stream>,
+    /** Where the client may come back for the rest; undefined where its leaving means that it gave up. */
+    private readonly resumable?: Resumable,
   ) {
     this.response = new Promise((resolve) => {
       this.resolve = resolve
@@ -53,7 +61,8 @@ export class HttpExchange implements Exchange, Stream {
   }
 
   ask(method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown> {
-    if (this.gone) return Promise.reject(new RequestError("invalid_request", "The client is gone"))
+    if (this.gone && this.logged === undefined)
+      return Promise.reject(new RequestError("invalid_request", "The client is gone"))
     return this.asker(method, params, signal, (text) => this.push(text))
   }
 
@@ -64,18 +73,16 @@ export class HttpExchange implements Exchange, Stream {
       return
     }
     this.push(frame)
-    if (this.gone) return
-    this.gone = true
-    this.streams.delete(this)
-    this.stream.close()
+    if (this.logged !== undefined) this.resumable?.events.end(this.logged)
+    this.leave()
   }
 
-  /** The client is gone. */
+  /** The client is gone. One that may come back for the rest has not given up. */
   abort(): void {
     if (this.gone) return
     this.gone = true
     this.streams.delete(this)
-    this.oncancel?.("the client closed the connection")
+    if (this.logged === undefined) this.oncancel?.("the client closed the connection")
   }
 
   close(): void {
@@ -87,9 +94,18 @@ export class HttpExchange implements Exchange, Stream {
   }
 
   private push(frame: Uint8Array | string): void {
-    if (this.gone) return
+    if (this.gone && this.logged === undefined) return
     this.stream ??= this.begin()
-    this.stream.enqueue(formatEvent(frame))
+    if (this.logged !== undefined) this.resumable?.events.send(this.logged, frame)
+    else this.stream.enqueue(formatEvent(frame))
+  }
+
+  /** Ends the HTTP response. */
+  private leave(): void {
+    this.streams.delete(this)
+    if (this.gone) return
+    this.gone = true
+    this.stream?.close()
   }
 
   private begin(): ReadableStreamDefaultController<Uint8Array> {
@@ -102,10 +118,27 @@ export class HttpExchange implements Exchange, Stream {
     })
     this.streams.add(this)
     this.resolve(new Response(body, { headers: SSE_HEADERS }))
-    return controller as unknown as ReadableStreamDefaultController<Uint8Array>
+    const opened = controller as unknown as ReadableStreamDefaultController<Uint8Array>
+    if (this.resumable !== undefined) {
+      this.logged = this.resumable.events.open({
+        event: (id, frame) => {
+          if (this.gone) return false
+          opened.enqueue(formatEvent(frame, id))
+          return true
+        },
+        end: () => this.leave(),
+      })
+      if (this.resumable.primes) opened.enqueue(primingEvent(this.logged))
+    }
+    return opened
   }
 }
 
+/** An event without data that tells the client where to take the stream up again, and when. From: SEP-1699. */
+export const primingEvent = (stream: number): Uint8Array =>
+  new TextEncoder().encode(`id: ${EventLog.start(stream)}\nretry: ${RETRY_MS}\ndata:\n\n`)
+
 // ---
 
+const RETRY_MS = 1000
 const KEEP_ALIVE = new TextEncoder().encode(":\n\n")

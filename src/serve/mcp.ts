@@ -27,7 +27,7 @@ import {
   resultText,
 } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
-import { HttpExchange, JSON_HEADERS, SSE_HEADERS, type Stream } from "./exchange.ts"
+import { HttpExchange, JSON_HEADERS, primingEvent, SSE_HEADERS, type Stream } from "./exchange.ts"
 
 export type McpDeps = {
   readonly face: Face
@@ -51,9 +51,9 @@ export async function serveMcp(request: Request, scope: Scope, principal: string
       case "POST":
         return await post(request, scope, principal, deps)
       case "GET":
-        return openStream(request, principal, deps)
+        return openStream(request, scope, principal, deps)
       case "DELETE": {
-        const session = sessionOf(request, principal, deps)
+        const session = sessionOf(request, scope, principal, deps)
         deps.sessions.remove(session.id, "was ended by the client")
         return new Response(null, { status: 204 })
       }
@@ -91,10 +91,10 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
   if (type === null || !/^application\/json\s*(;|$)/i.test(type))
     return errorResponse(415, undefined, -32600, "Content-Type must be application/json")
   const value = parseJson(await readText(request, deps.maxBody))
-  if (Array.isArray(value)) return batch(request, value, principal, deps)
+  if (Array.isArray(value)) return batch(request, value, scope, principal, deps)
   const message = asMessage(value)
   if (!isRequest(message)) {
-    const session = sessionOf(request, principal, deps)
+    const session = sessionOf(request, scope, principal, deps)
     if (isResponse(message)) session.answered(message)
     else session.notified(message.method, message.params ?? {})
     return new Response(null, { status: 202 })
@@ -106,8 +106,8 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
   if (message.method === "initialize") return initialize(message, scope, principal, deps)
   if (header !== null && !(LEGACY_VERSIONS as readonly string[]).includes(header))
     return errorResponse(400, message.id, -32600, `Unsupported protocol version: ${header.slice(0, 40)}`)
-  const session = sessionOf(request, principal, deps, message.id)
-  const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams)
+  const session = sessionOf(request, scope, principal, deps)
+  const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams, session)
   void runLegacy(message, session, exchange, deps).then((frame) => exchange.finish(frame))
   return exchange.response
 }
@@ -142,18 +142,19 @@ async function initialize(message: RpcRequest, scope: Scope, principal: string, 
 async function batch(
   request: Request,
   values: readonly unknown[],
+  scope: Scope,
   principal: string,
   deps: McpDeps,
 ): Promise<Response> {
   if (values.length === 0 || values.length > MAX_BATCH)
     throw new RequestError("invalid_request", `A batch must hold 1 to ${MAX_BATCH} messages`)
-  const session = sessionOf(request, principal, deps)
+  const session = sessionOf(request, scope, principal, deps)
   const answers = await Promise.all(
     values.map(async (value) => {
       const message = asMessage(value)
       if (isResponse(message)) return void session.answered(message)
       if (!isRequest(message)) return void session.notified(message.method, message.params ?? {})
-      const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams)
+      const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams, session)
       const frame = await runLegacy(message, session, exchange, deps)
       return typeof frame === "string" ? frame : new TextDecoder().decode(frame)
     }),
@@ -242,30 +243,41 @@ const NAME_SOURCES: Readonly<Record<string, string>> = {
 const isModernHeader = (header: string): boolean => header >= MODERN_VERSIONS[0] && /^\d{4}-\d{2}-\d{2}$/.test(header)
 
 /** The stream for what belongs to no request. */
-function openStream(request: Request, principal: string, deps: McpDeps): Response {
+function openStream(request: Request, scope: Scope, principal: string, deps: McpDeps): Response {
   if (!(request.headers.get("accept") ?? "").includes("text/event-stream"))
     return errorResponse(406, undefined, -32600, "Accept must include text/event-stream")
   if (request.headers.get("mcp-session-id") === null)
     return errorResponse(405, undefined, -32600, "A stream needs a session: Mcp-Session-Id is missing", {
       allow: "POST",
     })
-  const session = sessionOf(request, principal, deps)
+  const session = sessionOf(request, scope, principal, deps)
+  const last = request.headers.get("last-event-id")
   let stop: () => void = () => undefined
+  let resumed = true
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
-      const outlet = (text: string) => {
-        // A client that does not read must not make svc hold without bound: past the mark it is let go.
-        if ((controller.desiredSize ?? 0) < -MAX_UNREAD_EVENTS) {
-          stop()
-          return false
-        }
-        controller.enqueue(formatEvent(text))
-        return true
+      let open = true
+      const sink = {
+        event(id: string, frame: Uint8Array | string) {
+          // A client that does not read must not make svc hold without bound: past the mark it is let go.
+          if ((controller.desiredSize ?? 0) < -MAX_UNREAD_EVENTS) stop()
+          if (open) controller.enqueue(formatEvent(frame, id))
+          return open
+        },
+        end: () => stop(),
       }
       const stream = { keepAlive: () => controller.enqueue(COMMENT), close: () => stop() }
+      let number: number | undefined
+      const outlet = (text: string) => {
+        if (open && number !== undefined) session.events.send(number, text)
+        return open
+      }
       stop = () => {
+        if (!open) return
+        open = false
+        deps.streams.delete(stream)
         if (session.outlet === outlet) session.outlet = undefined
-        if (!deps.streams.delete(stream)) return
+        if (number !== undefined) session.events.detach(number, sink)
         try {
           controller.close()
         } catch {
@@ -274,18 +286,29 @@ function openStream(request: Request, principal: string, deps: McpDeps): Respons
       }
       deps.streams.add(stream)
       controller.enqueue(COMMENT)
-      session.open(outlet)
+      if (last === null) {
+        number = session.events.open(sink)
+        session.standalone = number
+        if (session.primes) controller.enqueue(primingEvent(number))
+      } else {
+        number = session.events.resume(last, sink)
+        resumed = number !== undefined
+        if (!resumed) stop()
+      }
+      // What belongs to no request goes on the stream that was opened for it, also when that one is taken up again.
+      if (number !== undefined && number === session.standalone) session.open(outlet)
     },
     cancel: () => stop(),
   })
+  if (!resumed) return errorResponse(404, undefined, -32600, "What came after Last-Event-ID is not kept any more")
   return new Response(body, { headers: { ...SSE_HEADERS, "mcp-session-id": session.id } })
 }
 
 /** Throws a RequestError: 400 without a session id, 404 for one that is not this principal's. */
-function sessionOf(request: Request, principal: string, deps: McpDeps, _id?: Id): Session {
+function sessionOf(request: Request, scope: Scope, principal: string, deps: McpDeps): Session {
   const id = request.headers.get("mcp-session-id")
   if (id === null) throw new RequestError("invalid_request", "Mcp-Session-Id is missing: send initialize first")
-  const session = deps.sessions.get(id, principal)
+  const session = deps.sessions.get(id, principal, scope, deps.face)
   if (session === undefined) throw new RequestError("not_found", "Session not found: send initialize again")
   return session
 }

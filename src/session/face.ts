@@ -7,7 +7,7 @@ import type { Spec } from "../config/spec.ts"
 import { notificationText, type Params } from "../wire/message.ts"
 import type { Face, Listener, Meter, Target } from "./client.ts"
 import { wantsLog } from "./relay.ts"
-import type { Session } from "./session.ts"
+import { Session } from "./session.ts"
 
 /** `sessions` are those that live at the moment; the returned function stops the news. */
 export function createFace(
@@ -15,6 +15,8 @@ export function createFace(
   sessions: () => Iterable<Session>,
   version: string,
   meter: Meter | undefined,
+  /** What a session is made of has changed. */
+  onchange: (session: Session) => void,
 ): { readonly face: Face; stop(): void } {
   const listeners = new Set<Listener>()
   const face: Face = {
@@ -33,9 +35,22 @@ export function createFace(
       if (published === undefined) return `is not available (${WORDS[state.kind].status}): ${explain(state.kind)}`
       return { spec, connection: published.open.connection, peer: published.open.peer }
     },
-    subscribe: (id, uri, session) => agent.subscribe(id, uri, session),
-    unsubscribe: (id, uri, session) => agent.unsubscribe(id, uri, session),
-    setLogLevel: (session, level) => agent.setLogLevel(session, level),
+    subscribe(id, uri, session) {
+      agent.subscribe(id, uri, session)
+      if (!(session instanceof Session)) return
+      session.subscriptions.set(`${id} ${uri}`, [id, uri])
+      onchange(session)
+    },
+    unsubscribe(id, uri, session) {
+      agent.unsubscribe(id, uri, session)
+      if (session instanceof Session && session.subscriptions.delete(`${id} ${uri}`)) onchange(session)
+    },
+    setLogLevel(session, level) {
+      agent.setLogLevel(session, level)
+      if (!(session instanceof Session)) return
+      session.logLevel = level
+      onchange(session)
+    },
     listen(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

@@ -9,6 +9,7 @@ import { RequestError } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
 import { type Id, isObject, notificationText, type Params, type Response } from "../wire/message.ts"
 import type { Client, Exchange, Face } from "./client.ts"
+import { EventLog } from "./events.ts"
 
 /** Where frames go that belong to no request. False where nobody listens. */
 export type Outlet = (text: string) => boolean
@@ -24,8 +25,14 @@ export class Session implements Client {
   logLevel: string | undefined
   /** When the client was last heard of, milliseconds since the epoch. */
   lastSeen = 0
+  /** Backend id and URI of each resource it is subscribed to, by both. */
+  readonly subscriptions = new Map<string, readonly [id: string, uri: string]>()
+  /** What was sent on its streams; made when there is a first one. */
+  private log: EventLog | undefined
   /** The stream that the client opened for what belongs to no request. */
   outlet: Outlet | undefined
+  /** The number of that stream in the log. */
+  standalone: number | undefined
   private readonly running = new Map<Id, Exchange>()
   private readonly questions = new Map<Id, Question>()
   private readonly held: string[] = []
@@ -36,11 +43,23 @@ export class Session implements Client {
     readonly id: string,
     readonly principal: string,
     readonly scope: Scope,
-    params: Params,
+    /** What the client said at `initialize`. */
+    readonly params: Params,
   ) {
     this.protocolVersion = negotiateLegacy(params.protocolVersion)
     this.info = isObject(params.clientInfo) ? params.clientInfo : {}
     this.capabilities = isObject(params.capabilities) ? params.capabilities : {}
+  }
+
+  /** What was sent on the session's streams, to be taken up again. */
+  get events(): EventLog {
+    this.log ??= new EventLog()
+    return this.log
+  }
+
+  /** Whether the client knows of streams that can be taken up before they have said anything. From: SEP-1699. */
+  get primes(): boolean {
+    return this.protocolVersion >= "2025-11-25"
   }
 
   /** Registers a request that runs, so that it can be cancelled; the returned function ends it. */

@@ -1,8 +1,11 @@
 /** The table of 2025-era sessions: bounded, and rid of those that nobody has used for long. */
+
+import type { Scope } from "../catalog/catalog.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { Face } from "./client.ts"
-import type { Session } from "./session.ts"
+import type { SessionMemory } from "./memory.ts"
+import { Session } from "./session.ts"
 
 export type SessionLimits = {
   /** Sessions at most. */
@@ -19,6 +22,8 @@ export class Sessions {
     private readonly clock: Clock,
     private readonly limits: SessionLimits,
     private readonly onend: (session: Session) => void,
+    /** Where sessions outlive the process; undefined where they do not. */
+    private readonly memory: SessionMemory | undefined,
   ) {
     this.sweep()
   }
@@ -41,27 +46,61 @@ export class Sessions {
     session.lastSeen = this.clock.now()
     session.begin(face)
     this.byId.set(session.id, session)
+    this.save(session)
   }
 
-  /** The session, if it is this principal's; another's is as unknown as none. */
-  get(id: string, principal: string): Session | undefined {
-    const session = this.byId.get(id)
-    if (session === undefined || session.principal !== principal) return undefined
+  /**
+   * The session, if it is this principal's and of this scope; another's is as unknown as none. One that an earlier run of
+   * svc knew is taken up again.
+   */
+  get(id: string, principal: string, scope: Scope, face: Face): Session | undefined {
+    const session = this.byId.get(id) ?? this.recall(id, scope, face)
+    if (session === undefined || session.principal !== principal || keyOf(session.scope) !== keyOf(scope))
+      return undefined
     session.lastSeen = this.clock.now()
     return session
+  }
+
+  /** Writes down what a session has become. */
+  save(session: Session): void {
+    const { principal, scope, params, logLevel, subscriptions } = session
+    this.memory?.save(
+      session.id,
+      { principal, scope: keyOf(scope), params, logLevel, subscriptions: [...subscriptions.values()] },
+      session.lastSeen,
+    )
   }
 
   remove(id: string, reason: string): void {
     const session = this.byId.get(id)
     if (session === undefined) return
     this.byId.delete(id)
+    this.memory?.remove(id)
     session.end(reason)
     this.onend(session)
   }
 
+  /** Ends all for this process; those that are remembered go on in the next. */
   close(): void {
     this.cancelSweep()
-    for (const id of [...this.byId.keys()]) this.remove(id, "svc is shutting down")
+    for (const session of this.byId.values()) {
+      this.save(session)
+      session.end("svc is shutting down")
+      this.onend(session)
+    }
+    this.byId.clear()
+    this.memory?.close()
+  }
+
+  private recall(id: string, scope: Scope, face: Face): Session | undefined {
+    const found = this.memory?.load(id)
+    if (found === undefined || found.scope !== keyOf(scope)) return undefined
+    const session = new Session(id, found.principal, scope, found.params)
+    this.add(session, face)
+    session.logLevel = found.logLevel
+    if (found.logLevel !== undefined) face.setLogLevel(session, found.logLevel)
+    for (const [backend, uri] of found.subscriptions) face.subscribe(backend, uri, session)
+    return session
   }
 
   private idlest(): Session | undefined {
@@ -79,9 +118,11 @@ export class Sessions {
   private sweep(): void {
     this.cancelSweep = this.clock.after(Math.min(this.limits.ttl, SWEEP_MS), () => {
       const dead = this.clock.now() - this.limits.ttl
-      for (const session of [...this.byId.values()])
+      for (const session of [...this.byId.values()]) {
+        if (session.lastSeen > this.clock.now() - 2 * SWEEP_MS) this.save(session)
         if (session.lastSeen < dead && session.inFlight === 0 && session.outlet === undefined)
           this.remove(session.id, "expired")
+      }
       this.sweep()
     })
   }
@@ -90,3 +131,5 @@ export class Sessions {
 // ---
 
 const SWEEP_MS = 60_000
+
+const keyOf = (scope: Scope): string => (scope.kind === "server" ? `server ${scope.id}` : `aggregate ${scope.key}`)

@@ -30,6 +30,9 @@ export type Options = {
   readonly config?: unknown
   readonly flags?: readonly string[]
   readonly env?: Record<string, string>
+  /** A folder of an instance before, and its port. */
+  readonly folder?: string
+  readonly port?: number
 }
 
 /** A fresh folder that serves as HOME and holds nothing. */
@@ -45,14 +48,19 @@ export const freshEnv = (home: string): Record<string, string> => ({
 })
 
 /** Starts `svc serve` and waits until it listens. */
-export async function startSvc({ config, flags = [], env = {} }: Options = {}): Promise<Instance> {
-  const folder = freshFolder()
+export async function startSvc({
+  config,
+  flags = [],
+  env = {},
+  folder = freshFolder(),
+  port = 0,
+}: Options = {}): Promise<Instance> {
   const file = join(folder, "mcp.json")
   const write = (value: unknown) =>
     writeFileSync(file, typeof value === "string" ? value : JSON.stringify(value, null, 2))
   if (config !== undefined) write(config)
   const child = Bun.spawn({
-    cmd: [SVC, "serve", "--config-dir", folder, "--port", "0", ...flags],
+    cmd: [SVC, "serve", "--config-dir", folder, "--port", String(port), ...flags],
     cwd: folder,
     env: { ...freshEnv(folder), ...env },
     stdin: "ignore",

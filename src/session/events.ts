@@ -1,0 +1,108 @@
+/**
+ * What was sent on a session's streams, kept so that a client whose connection broke can take a stream up where it was.
+ * 2025-11-25: Transports, Resumability and Redelivery.
+ *
+ *  1. Bounded for each session in events and bytes; the oldest go first, and a stream that lost one cannot be taken up.
+ *  2. A stream whose client is gone goes on: what it says is kept until the client is back.
+ */
+
+/** Takes one event of a stream; false where nobody is there any more. */
+export type Sink = { event(id: string, frame: Uint8Array | string): boolean; end(): void }
+
+type Kept = { readonly stream: Stream; readonly number: number; readonly frame: Uint8Array | string }
+type Stream = { readonly id: number; last: number; firstKept: number; sink: Sink | undefined; done: boolean }
+
+export class EventLog {
+  private readonly streams = new Map<number, Stream>()
+  private kept: Kept[] = []
+  private bytes = 0
+  private lastStream = 0
+
+  /** Opens a stream towards `sink`; gives its number. */
+  open(sink: Sink): number {
+    const id = ++this.lastStream
+    this.streams.set(id, { id, last: 0, firstKept: 1, sink, done: false })
+    return id
+  }
+
+  /** The id of an event that says where a stream begins, for one that has sent nothing yet. */
+  static start(stream: number): string {
+    return `${stream}-0`
+  }
+
+  /** Sends a frame on a stream, or keeps it for when its client is back. */
+  send(id: number, frame: Uint8Array | string): void {
+    const stream = this.streams.get(id)
+    if (stream === undefined) return
+    stream.last++
+    this.kept.push({ stream, number: stream.last, frame })
+    this.bytes += frame.length
+    while (this.kept.length > MAX_EVENTS || (this.bytes > MAX_BYTES && this.kept.length > 1)) this.evict()
+    if (stream.sink?.event(`${id}-${stream.last}`, frame) === false) stream.sink = undefined
+  }
+
+  /** The client of a stream is gone. */
+  detach(id: number, sink: Sink): void {
+    const stream = this.streams.get(id)
+    if (stream?.sink === sink) stream.sink = undefined
+  }
+
+  /** A stream has said all it had to say. */
+  end(id: number): void {
+    const stream = this.streams.get(id)
+    if (stream === undefined) return
+    stream.done = true
+    stream.sink?.end()
+    stream.sink = undefined
+    this.trim()
+  }
+
+  /**
+   * Goes on with a stream after the event the client saw last. Gives the stream's number, or undefined where the id is
+   * none of ours or what came after it is not kept any more.
+   */
+  resume(lastEventId: string, sink: Sink): number | undefined {
+    const [, streamText, numberText] = /^(\d{1,15})-(\d{1,15})$/.exec(lastEventId) ?? []
+    const stream = this.streams.get(Number(streamText))
+    const seen = Number(numberText)
+    if (stream === undefined || seen > stream.last || seen + 1 < stream.firstKept) return undefined
+    stream.sink?.end()
+    stream.sink = sink
+    for (const kept of this.kept)
+      if (kept.stream === stream && kept.number > seen) sink.event(`${stream.id}-${kept.number}`, kept.frame)
+    if (stream.done) {
+      sink.end()
+      stream.sink = undefined
+    }
+    return stream.id
+  }
+
+  // ---
+
+  private evict(): void {
+    const oldest = this.kept.shift()
+    if (oldest === undefined) return
+    this.bytes -= oldest.frame.length
+    oldest.stream.firstKept = oldest.number + 1
+    if (oldest.stream.done && oldest.stream.firstKept > oldest.stream.last) this.streams.delete(oldest.stream.id)
+  }
+
+  /** Streams that are done are kept for a client that may come back, but not all of them. */
+  private trim(): void {
+    if (this.streams.size <= MAX_STREAMS) return
+    for (const [id, stream] of this.streams) {
+      if (!stream.done) continue
+      this.streams.delete(id)
+      this.kept = this.kept.filter((kept) => {
+        if (kept.stream !== stream) return true
+        this.bytes -= kept.frame.length
+        return false
+      })
+      if (this.streams.size <= MAX_STREAMS) return
+    }
+  }
+}
+
+const MAX_EVENTS = 256
+const MAX_BYTES = 4 * 1024 * 1024
+const MAX_STREAMS = 32

@@ -1,0 +1,64 @@
+/**
+ * Sessions on disk, so that a client goes on after svc was restarted. Ids are kept as hashes: who reads the file cannot
+ * use a session.
+ */
+import { Database } from "bun:sqlite"
+import { createHash } from "node:crypto"
+import { chmodSync } from "node:fs"
+import type { Params } from "../wire/message.ts"
+import { isObject } from "../wire/message.ts"
+
+/** What a session is made of again. */
+export type Remembered = {
+  readonly principal: string
+  /** The scope, as the server names it: the path and query it was opened with. */
+  readonly scope: string
+  /** What the client said at `initialize`. */
+  readonly params: Params
+  readonly logLevel: string | undefined
+  /** Backend id and URI of each resource it is subscribed to. */
+  readonly subscriptions: readonly (readonly [id: string, uri: string])[]
+}
+
+export type SessionMemory = {
+  load(id: string): Remembered | undefined
+  save(id: string, session: Remembered, now: number): void
+  remove(id: string): void
+  close(): void
+}
+
+/** Opens the file; sessions unused since `before` (milliseconds since the epoch) are forgotten. Throws where it cannot be opened. */
+export function openMemory(file: string, before: number): SessionMemory {
+  const database = new Database(file, { create: true, strict: true })
+  chmodSync(file, 0o600)
+  database.run("PRAGMA journal_mode = WAL")
+  database.run("PRAGMA synchronous = NORMAL")
+  database.run(
+    "CREATE TABLE IF NOT EXISTS sessions (hash TEXT PRIMARY KEY, body TEXT NOT NULL, seen INTEGER NOT NULL) WITHOUT ROWID",
+  )
+  database.run("DELETE FROM sessions WHERE seen < ?", [before])
+  const load = database.query<{ body: string }, [string]>("SELECT body FROM sessions WHERE hash = ?")
+  const save = database.query(
+    "INSERT INTO sessions VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body, seen = excluded.seen",
+  )
+  const remove = database.query("DELETE FROM sessions WHERE hash = ?")
+  return {
+    load(id) {
+      const row = load.get(hashOf(id))
+      if (row === null) return undefined
+      const value: unknown = JSON.parse(row.body)
+      return isObject(value) && isObject(value.params) ? (value as unknown as Remembered) : undefined
+    },
+    save(id, session, now) {
+      save.run(hashOf(id), JSON.stringify(session), now)
+    },
+    remove(id) {
+      remove.run(hashOf(id))
+    },
+    close: () => database.close(),
+  }
+}
+
+// ---
+
+const hashOf = (id: string): string => createHash("sha256").update(id).digest("base64url")

@@ -1,0 +1,156 @@
+/** 2025-era sessions: whose they are, how they end, and what they survive. */
+import { describe, expect, test } from "bun:test"
+import { join } from "node:path"
+import { eventually, type Instance, npmServer, ROOT, startSvc } from "./harness.ts"
+
+const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
+const BOTH = "application/json, text/event-stream"
+
+type Said = { status: number; session: string | null; body: string; type: string }
+
+async function post(url: string, message: object, session?: string, more: Record<string, string> = {}): Promise<Said> {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      accept: BOTH,
+      ...(session === undefined ? {} : { "mcp-session-id": session }),
+      ...more,
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", ...message }),
+  })
+  return {
+    status: response.status,
+    session: response.headers.get("mcp-session-id"),
+    type: response.headers.get("content-type") ?? "",
+    body: await response.text(),
+  }
+}
+
+async function initialize(url: string): Promise<string> {
+  const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } }
+  const { session, status } = await post(url, { id: 0, method: "initialize", params })
+  expect(status).toBe(200)
+  await post(url, { method: "notifications/initialized" }, session ?? "")
+  return session ?? ""
+}
+
+const call = (name: string, args: object = {}, token?: number) => ({
+  id: 1,
+  method: "tools/call",
+  params: { name, arguments: args, ...(token === undefined ? {} : { _meta: { progressToken: token } }) },
+})
+
+describe("a session", () => {
+  test("is needed, ends with DELETE, and an unknown one is 404", async () => {
+    await using svc = await startSvc({ flags: ["--demo"] })
+    const url = `${svc.url}/mcp`
+    expect((await post(url, { id: 1, method: "tools/list" })).status).toBe(400)
+    expect((await post(url, { id: 1, method: "tools/list" }, "nonsense")).status).toBe(404)
+    const session = await initialize(url)
+    expect((await post(url, { id: 1, method: "tools/list" }, session)).status).toBe(200)
+    expect((await post(`${svc.url}/servers/demo/mcp`, { id: 1, method: "tools/list" }, session)).status).toBe(404)
+    expect((await fetch(url, { method: "DELETE", headers: { "mcp-session-id": session } })).status).toBe(204)
+    expect((await post(url, { id: 1, method: "tools/list" }, session)).status).toBe(404)
+  })
+
+  test("survives a restart of svc, unless it is told not to", async () => {
+    const config = { mcpServers: { a: echo() } }
+    const first = await startSvc({ config })
+    const port = Number(new URL(first.url).port)
+    const session = await initialize(`${first.url}/mcp`)
+    first.signal("SIGTERM")
+    expect(await first.exited).toBe(0)
+    await using second = await startSvc({ folder: first.folder, port })
+    const answer = await post(`${second.url}/mcp`, call("a_svc_echo", { m: "still me" }), session)
+    expect([answer.status, JSON.parse(answer.body).result.content[0].text]).toEqual([200, "still me"])
+    second.signal("SIGKILL")
+    await second.exited
+    await using third = await startSvc({ folder: first.folder, port })
+    expect((await post(`${third.url}/mcp`, { id: 1, method: "ping" }, session)).status).toBe(200)
+    third.signal("SIGTERM")
+    await third.exited
+    await using fourth = await startSvc({ folder: first.folder, port, flags: ["--no-persist"] })
+    expect((await post(`${fourth.url}/mcp`, { id: 1, method: "ping" }, session)).status).toBe(404)
+  }, 30_000)
+
+  test("expires when nobody uses it", async () => {
+    await using svc = await startSvc({ flags: ["--demo", "--session-ttl", "100ms"] })
+    const session = await initialize(`${svc.url}/mcp`)
+    await eventually(async () => {
+      await Bun.sleep(250)
+      return (await post(`${svc.url}/mcp`, { id: 1, method: "ping" }, session)).status === 404
+    })
+  })
+})
+
+/** The events of a stream as they come; `enough` ends the reading. */
+async function readEvents(response: Response, enough: (events: { id: string; data: string }[]) => boolean) {
+  const events: { id: string; data: string }[] = []
+  let text = ""
+  const decoder = new TextDecoder()
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk, { stream: true })
+    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+      const fields = Object.fromEntries(
+        text
+          .slice(0, end)
+          .split("\n")
+          .map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]),
+      )
+      text = text.slice(end + 2)
+      if (fields.id !== undefined) events.push({ id: fields.id, data: fields.data ?? "" })
+    }
+    if (enough(events)) break
+  }
+  return events
+}
+
+const everything = async (): Promise<Instance> => {
+  const svc = await startSvc({ config: { mcpServers: { e: npmServer("server-everything") } } })
+  await svc.said("e: connected")
+  return svc
+}
+
+test("a stream whose connection breaks is taken up where it was", async () => {
+  await using svc = await everything()
+  const url = `${svc.url}/mcp`
+  const session = await initialize(url)
+  const headers = { "content-type": "application/json", accept: BOTH, "mcp-session-id": session }
+  const long = { jsonrpc: "2.0", ...call("e_svc_trigger-long-running-operation", { duration: 1, steps: 5 }, 9) }
+  const broken = await fetch(url, { method: "POST", headers, body: JSON.stringify(long) })
+  const seen = await readEvents(broken, (events) => events.length >= 3)
+  expect(seen[0]?.data).toBe("")
+  const last = seen.at(-1)?.id ?? ""
+  const again = await fetch(url, {
+    headers: { accept: "text/event-stream", "mcp-session-id": session, "last-event-id": last },
+  })
+  const rest = await readEvents(again, () => false)
+  const messages = [...seen.slice(1), ...rest].map(({ data }) => JSON.parse(data))
+  expect(messages.slice(0, -1).map(({ params }) => params.progress)).toEqual([1, 2, 3, 4, 5])
+  expect(messages.at(-1)).toMatchObject({ id: 1, result: { content: [{ type: "text" }] } })
+  const lost = await fetch(url, {
+    headers: { accept: "text/event-stream", "mcp-session-id": session, "last-event-id": "99-1" },
+  })
+  expect(lost.status).toBe(404)
+})
+
+test("a client's log level is its own", async () => {
+  await using svc = await everything()
+  const url = `${svc.url}/mcp`
+  const [loud, calm] = [await initialize(url), await initialize(url)]
+  await post(url, { id: 2, method: "logging/setLevel", params: { level: "debug" } }, loud)
+  await post(url, { id: 2, method: "logging/setLevel", params: { level: "emergency" } }, calm)
+  const listen = (session: string) =>
+    fetch(url, { headers: { accept: "text/event-stream", "mcp-session-id": session } })
+  const [streamLoud, streamCalm] = await Promise.all([listen(loud), listen(calm)])
+  const heard = readEvents(streamLoud, (events) => events.some(({ data }) => data.includes("notifications/message")))
+  let calmHeard = ""
+  void (async () => {
+    const decoder = new TextDecoder()
+    for await (const chunk of streamCalm.body ?? []) calmHeard += decoder.decode(chunk)
+  })().catch(() => undefined)
+  await post(url, call("e_svc_toggle-simulated-logging"), loud)
+  expect((await heard).some(({ data }) => data.includes("notifications/message"))).toBe(true)
+  expect(calmHeard).not.toContain("notifications/message")
+}, 30_000)
