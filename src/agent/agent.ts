@@ -46,6 +46,8 @@ export class Agent {
   private readonly ending = new Map<string, Promise<void>>()
   private current: Snapshot | undefined
   private rebuilding = false
+  private readonly leases = new Map<object, Map<string, Backend>>()
+  private readonly settling = new WeakMap<Backend, Promise<void>>()
   private firstRound: { readonly promise: Promise<void>; end(): void } | undefined
   private closed = false
 
@@ -164,6 +166,49 @@ export class Agent {
     this.backends.get(id)?.published?.open.resubscribe()
   }
 
+  /**
+   * A session's own process of a server with `isolation: "session"`, connected: started at its first call and ended with
+   * the session or with the server. Undefined where it could not be started.
+   */
+  async lease(id: string, owner: Caller): Promise<Backend | undefined> {
+    const shared = this.backends.get(id)
+    if (shared === undefined || this.closed) return undefined
+    const own = this.leases.get(owner.session) ?? new Map<string, Backend>()
+    this.leases.set(owner.session, own)
+    let backend = own.get(id)
+    if (backend === undefined) {
+      let settle: () => void = () => undefined
+      const settled = new Promise<void>((resolve) => {
+        settle = resolve
+      })
+      backend = this.create(shared.spec, owner, undefined, (changed) => {
+        if (changed.facts.loadingEndedAt !== undefined) settle()
+      })
+      own.set(id, backend)
+      this.settling.set(backend, settled)
+      backend.start()
+    }
+    await this.settling.get(backend)
+    return backend.published === undefined ? undefined : backend
+  }
+
+  /** Ends the processes that sessions have of their own, of one server or of one session. */
+  private unlease(wanted: { readonly id?: string; readonly session?: object }): void {
+    for (const [session, own] of this.leases) {
+      if (wanted.session !== undefined && wanted.session !== session) continue
+      for (const [id, backend] of own) {
+        if (wanted.id !== undefined && wanted.id !== id) continue
+        own.delete(id)
+        const key = `${id} of a session ${this.deps.ids.next()}`
+        this.ending.set(
+          key,
+          backend.stop().then(() => void this.ending.delete(key)),
+        )
+      }
+      if (own.size === 0) this.leases.delete(session)
+    }
+  }
+
   /** Whether a session is subscribed to a backend's resource. */
   isSubscribed(id: string, uri: string, session: object): boolean {
     return this.subscribers.get(id)?.get(uri)?.has(session) === true
@@ -174,6 +219,7 @@ export class Agent {
     for (const [id, uris] of [...this.subscribers])
       for (const uri of [...uris.keys()]) this.unsubscribe(id, uri, session)
     this.setLogLevel(session, undefined)
+    this.unlease({ session })
   }
 
   /** 2025-era backends have one log level for all: svc asks for the least severe that any client wants and filters. */
@@ -202,25 +248,47 @@ export class Agent {
   /** Requests in flight to all backends. */
   get inFlight(): number {
     let count = 0
-    for (const { published } of this.backends.values()) count += published?.open.connection.inFlight ?? 0
+    const all = [...this.backends.values(), ...[...this.leases.values()].flatMap((own) => [...own.values()])]
+    for (const { published } of all) count += published?.open.connection.inFlight ?? 0
     return count
   }
 
   // ---
 
   private add(spec: Spec): void {
-    const { deps } = this
     const old = this.ending.get(spec.id)
     let offered: unknown
-    const backendDeps: BackendDeps = {
+    const backend = this.create(spec, undefined, old, (changed) => {
+      this.current = undefined
+      const offer = changed.published?.listing
+      if (changed.published !== undefined && offered === undefined) this.greet(changed)
+      const known = offered
+      offered = offer
+      if (known !== offer || this.catalog.chunks.some(({ spec: old }) => old.id === spec.id && old !== changed.spec))
+        this.changed()
+      this.checkFirstRound()
+    })
+    this.backends.set(spec.id, backend)
+    backend.start()
+  }
+
+  /** A backend that is not started yet. `after` is what must have ended before it opens. */
+  private create(
+    spec: Spec,
+    owner: Caller | undefined,
+    after: Promise<void> | undefined,
+    onchange: BackendDeps["onchange"],
+  ): Backend {
+    const { deps } = this
+    return new Backend(spec, {
       clock: deps.clock,
       open: async (planned, hooks, signal) => {
         // The old process of the same name is observed dead before the new one starts.
-        await old
+        await after
         return openConnection(
           planned,
           {
-            owner: undefined,
+            owner,
             ...hooks,
             subscriptions: () => [...(this.subscribers.get(spec.id)?.keys() ?? [])],
             onnotification: (method, params, caller) => this.notified(spec.id, method, params, caller),
@@ -229,21 +297,9 @@ export class Agent {
           signal,
         )
       },
-      onchange: (backend) => {
-        this.current = undefined
-        const offer = backend.published?.listing
-        if (backend.published !== undefined && offered === undefined) this.greet(backend)
-        const known = offered
-        offered = offer
-        if (known !== offer || this.catalog.chunks.some(({ spec: old }) => old.id === spec.id && old !== backend.spec))
-          this.changed()
-        this.checkFirstRound()
-      },
+      onchange,
       onnote: (level, message) => deps.log[level](message, { server: spec.name }),
-    }
-    const backend = new Backend(spec, backendDeps)
-    this.backends.set(spec.id, backend)
-    backend.start()
+    })
   }
 
   private greet(backend: Backend): void {
@@ -261,6 +317,7 @@ export class Agent {
 
   private remove(id: string, backend: Backend): void {
     this.backends.delete(id)
+    this.unlease({ id })
     const before = this.ending.get(id) ?? Promise.resolve()
     const ended = Promise.all([before, backend.stop()]).then(() => {
       if (this.ending.get(id) === ended) this.ending.delete(id)
@@ -271,6 +328,7 @@ export class Agent {
   /** A replaced remote backend: its running calls finish on the old connection while the new one is opened. */
   private retire(id: string, backend: Backend): void {
     this.backends.delete(id)
+    this.unlease({ id })
     const { clock } = this.deps
     const until = clock.now() + backend.spec.tuning.requestTimeout
     const busy = () => backend.published?.open.idleSince() === Number.POSITIVE_INFINITY && clock.now() < until

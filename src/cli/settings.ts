@@ -23,6 +23,7 @@ export const SERVE_ARGS = {
   "max-body": { type: "string", description: "Largest request body (default 4MiB)" },
   "max-result": { type: "string", description: "Largest message of a server (default 64MiB)" },
   "session-ttl": { type: "string", description: "How long an unused session lives (default 24h)" },
+  "max-in-flight": { type: "string", description: "Requests at once for one server or session (default 1000)" },
   persist: {
     type: "boolean",
     default: true,
@@ -53,6 +54,8 @@ export type Settings = {
   readonly maxBody: number
   readonly maxResult: number
   readonly sessionTtl: number
+  /** Requests at once for one server, and for one session. */
+  readonly maxInFlight: number
   /** Sessions outlive a restart of svc. Only an instance that listens has sessions worth it. */
   readonly persist: boolean
   readonly healthRateLimit: boolean
@@ -92,6 +95,7 @@ export function readSettings(
     maxBody: option.size("max-body", 4 * 1024 * 1024),
     maxResult: option.size("max-result", 64 * 1024 * 1024),
     sessionTtl: option.duration("session-ttl", 24 * 3_600_000),
+    maxInFlight: option.integer("max-in-flight", 1000, 1, 1_000_000),
     persist: transport === "http" && args.persist !== false,
     healthRateLimit: option.choice("health-rate-limit", ["on", "off"], "on") === "on",
     trustProxy,

@@ -96,8 +96,15 @@ export class HttpExchange implements Exchange, Stream {
   private push(frame: Uint8Array | string): void {
     if (this.gone && this.logged === undefined) return
     this.stream ??= this.begin()
+    // A client that does not read must not make svc hold without bound: past the mark it is let go.
+    if (!this.gone && (this.stream.desiredSize ?? 0) < -MAX_UNREAD_EVENTS) this.drop()
     if (this.logged !== undefined) this.resumable?.events.send(this.logged, frame)
-    else this.stream.enqueue(formatEvent(frame))
+    else if (!this.gone) this.stream.enqueue(formatEvent(frame))
+  }
+
+  private drop(): void {
+    this.stream?.error(new Error("the client does not read"))
+    this.abort()
   }
 
   /** Ends the HTTP response. */
@@ -141,4 +148,5 @@ export const primingEvent = (stream: number): Uint8Array =>
 // ---
 
 const RETRY_MS = 1000
+const MAX_UNREAD_EVENTS = 1000
 const KEEP_ALIVE = new TextEncoder().encode(":\n\n")

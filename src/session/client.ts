@@ -1,5 +1,5 @@
 /** The client of a request, and the way back to it. */
-import type { Connection } from "../backend/connection.ts"
+import type { Caller, Connection } from "../backend/connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog, Scope } from "../catalog/catalog.ts"
 import type { Spec } from "../config/spec.ts"
@@ -18,6 +18,10 @@ export type Client = {
   readonly scope: Scope
   /** The least severe log message it wants, if it wants any. */
   readonly logLevel: string | undefined
+  /** The client outside of any request; undefined where it is there only as long as its request. */
+  readonly owner?: Exchange
+  /** Requests of this client that run. */
+  readonly inFlight?: number
 }
 
 /** One inbound request's way back. */
@@ -55,6 +59,10 @@ export type Face = {
   readonly loading: Promise<void> | undefined
   /** The connected backend, or why there is none. */
   target(id: string): Target | string
+  /** The client's own process of a server with `isolation: "session"`, or why there is none. */
+  lease(id: string, owner: Caller): Promise<Target | string>
+  /** Requests at once for one server, and for one session. */
+  readonly maxInFlight: number
   /** Counts a client's interest in a resource (the backend's own URI). */
   subscribe(id: string, uri: string, session: object): void
   unsubscribe(id: string, uri: string, session: object): void

@@ -17,6 +17,7 @@ export function createFace(
   meter: Meter | undefined,
   /** What a session is made of has changed. */
   onchange: (session: Session) => void,
+  maxInFlight: number,
 ): { readonly face: Face; stop(): void } {
   const listeners = new Set<Listener>()
   const face: Face = {
@@ -34,6 +35,13 @@ export function createFace(
       const { published, spec, state } = backend
       if (published === undefined) return `is not available (${WORDS[state.kind].status}): ${explain(state.kind)}`
       return { spec, connection: published.open.connection, peer: published.open.peer }
+    },
+    maxInFlight,
+    async lease(id, owner) {
+      const backend = await agent.lease(id, owner)
+      if (backend?.published === undefined) return "could not be started for this session; see `svc logs`"
+      const { open } = backend.published
+      return { spec: backend.spec, connection: open.connection, peer: open.peer }
     },
     subscribe(id, uri, session) {
       agent.subscribe(id, uri, session)

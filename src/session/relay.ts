@@ -52,8 +52,22 @@ export async function relay(
 
 async function pass(request: Request, params: Params, route: Route, context: Context): Promise<Uint8Array | string> {
   const { face, client } = context
-  const target = face.target(route.id)
-  if (typeof target === "string") return failed(request, new BackendError(route.slug, target))
+  const shared = face.target(route.id)
+  const { owner } = client
+  // A client that is there only for its request has no session to isolate.
+  const target =
+    typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined
+      ? await face.lease(route.id, createCaller(shared, { client, exchange: owner }))
+      : shared
+  if (typeof target === "string") return failed(request, new BackendError(route.slug, target), client.era)
+  if (target.connection.inFlight >= face.maxInFlight)
+    return failed(
+      request,
+      new BackendError(route.slug, `has ${face.maxInFlight} requests in flight already; try again later`),
+      client.era,
+    )
+  if ((client.inFlight ?? 0) > face.maxInFlight)
+    throw new RequestError("too_many", `This session has ${face.maxInFlight} requests in flight already`)
   try {
     return await call(request, params, target, route.mirrored, context)
   } catch (error) {
@@ -185,7 +199,7 @@ function mirrorHeaders(
   return { "mcp-name": encodeHeader(name), ...paramHeaders(params.arguments, mirrored) }
 }
 
-function createCaller({ spec }: Target, { client, exchange }: Context): Caller {
+function createCaller({ spec }: Target, { client, exchange }: Pick<Context, "client" | "exchange">): Caller {
   const qualified = client.scope.kind === "aggregate"
   return {
     session: client.session,

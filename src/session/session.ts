@@ -51,6 +51,13 @@ export class Session implements Client {
     this.capabilities = isObject(params.capabilities) ? params.capabilities : {}
   }
 
+  /** The client outside of any request: what is for it goes on the stream it opened for that. */
+  readonly owner: Exchange = {
+    oncancel: undefined,
+    notify: (text) => this.notify(text),
+    ask: (method, params, signal) => this.ask(method, params, signal, (text) => this.notify(text)),
+  }
+
   /** What was sent on the session's streams, to be taken up again. */
   get events(): EventLog {
     this.log ??= new EventLog()

@@ -1,7 +1,7 @@
 /** 2025-era sessions: whose they are, how they end, and what they survive. */
 import { describe, expect, test } from "bun:test"
 import { join } from "node:path"
-import { eventually, type Instance, npmServer, ROOT, startSvc } from "./harness.ts"
+import { eventually, type Instance, npmServer, processes, ROOT, startSvc } from "./harness.ts"
 
 const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
 const BOTH = "application/json, text/event-stream"
@@ -154,3 +154,35 @@ test("a client's log level is its own", async () => {
   expect((await heard).some(({ data }) => data.includes("notifications/message"))).toBe(true)
   expect(calmHeard).not.toContain("notifications/message")
 }, 30_000)
+
+test('a server with isolation "session" has a process for each session, which ends with it', async () => {
+  const mark = `svc-mark-${crypto.randomUUID()}`
+  await using svc = await startSvc({
+    config: { mcpServers: { own: { ...echo("--pid", mark), isolation: "session" } } },
+  })
+  const url = `${svc.url}/mcp`
+  const pidOf = async (session: string) =>
+    JSON.parse((await post(url, call("own_svc_echo"), session)).body).result.content[0].text
+  const [one, two] = [await initialize(url), await initialize(url)]
+  const pids = [await pidOf(one), await pidOf(one), await pidOf(two)]
+  expect(pids[0]).toBe(pids[1])
+  expect(pids[2]).not.toBe(pids[0])
+  expect(processes(mark)).toHaveLength(3)
+  await fetch(url, { method: "DELETE", headers: { "mcp-session-id": one } })
+  await eventually(() => processes(mark).length === 2)
+})
+
+test("requests past --max-in-flight are refused with a clear error", async () => {
+  await using svc = await startSvc({
+    config: { mcpServers: { slow: echo("--delay", "500") } },
+    flags: ["--max-in-flight", "2"],
+  })
+  const url = `${svc.url}/mcp`
+  const sessions = await Promise.all([0, 1, 2].map(() => initialize(url)))
+  await svc.said("slow: connected")
+  const bodies = await Promise.all(
+    sessions.map(async (session) => (await post(url, call("slow_svc_echo", { m: "ok" }), session)).body),
+  )
+  const texts = bodies.map((body) => JSON.parse(body).result.content[0].text).sort()
+  expect(texts).toEqual(["ok", "ok", "slow: has 2 requests in flight already; try again later"])
+})
