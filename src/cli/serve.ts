@@ -4,7 +4,7 @@ import { exposition } from "../agent/metrics.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { createGuard } from "../serve/guard.ts"
-import { serveHealth } from "../serve/health.ts"
+import { createHealth } from "../serve/health.ts"
 import { clientAddress, createLimiter, HEALTH_LIMIT } from "../serve/limit.ts"
 import { EVERYTHING, type Listening, listen, type Wrapper } from "../serve/server.ts"
 import { serveStdio } from "../serve/stdio.ts"
@@ -76,13 +76,14 @@ function startHttp(runtime: Runtime, settings: Settings): Listening {
           if (metrics !== undefined && verdict.retryAfter !== undefined) metrics.rateLimited++
           return verdict
         }
-  const health = {
+  const health = createHealth({
     snapshot: () => agent.snapshot(),
+    now: () => systemClock.now(),
     facts,
     level: settings.healthLevel,
     redact: (text: string) => cleaner().redact(text),
     count,
-  }
+  })
   const serveMetrics: Wrapper = (_request, path) => {
     if (metrics === undefined || path !== "/metrics") return undefined
     const { uptimeSeconds, version } = facts()
@@ -91,11 +92,7 @@ function startHttp(runtime: Runtime, settings: Settings): Listening {
       headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" },
     })
   }
-  const wrappers: Wrapper[] = [
-    guard,
-    serveMetrics,
-    (request, path, address) => serveHealth(request, path, address, health),
-  ]
+  const wrappers: Wrapper[] = [guard, serveMetrics, health]
   let listening: Listening
   try {
     listening = listen({ hostname, port }, { agent, mcp, pipes: new Map(), wrappers })

@@ -14,6 +14,8 @@ import type { Verdict } from "./limit.ts"
 
 export type HealthDeps = {
   snapshot(): Snapshot
+  /** Milliseconds since the epoch. */
+  now(): number
   facts(): ProcessFacts
   readonly level: HealthLevel
   redact(text: string): string
@@ -21,38 +23,62 @@ export type HealthDeps = {
   count: ((request: Request, address: string) => Verdict) | undefined
 }
 
-/** The response to a request under `/health`, or undefined where the path is another. */
-export function serveHealth(request: Request, path: string, address: string, deps: HealthDeps): Response | undefined {
-  if (path !== "/health" && !path.startsWith("/health/")) return undefined
-  const verdict = deps.count?.(request, address)
-  const limits = verdict?.headers ?? {}
-  if (verdict?.retryAfter !== undefined) {
-    const { retryAfter } = verdict
-    return json(429, { error: "Too many requests", retryAfter }, { ...limits, "retry-after": String(retryAfter) })
+/** Gives the function that answers requests under `/health`, and undefined for any other path. */
+export function createHealth(
+  deps: HealthDeps,
+): (request: Request, path: string, address: string) => Response | undefined {
+  const cached = new Map<string, { readonly snapshot: Snapshot; readonly until: number; readonly answer: Answer }>()
+  /** A report is made once for each snapshot and moment: pollers in numbers cost what one does. */
+  const answerOf = (path: string, find: Find): Answer => {
+    const snapshot = deps.snapshot()
+    const known = cached.get(path)
+    if (known !== undefined && known.snapshot === snapshot && deps.now() < known.until) return known.answer
+    const { status, body, headers } = find(deps, snapshot)
+    const answer = { status, body: JSON.stringify(body), headers: { ...HEADERS, ...headers } }
+    // Only the fixed paths are kept: names of servers are the caller's choice.
+    if (Object.hasOwn(REPORTS, path)) cached.set(path, { snapshot, until: deps.now() + FRESH_MS, answer })
+    return answer
   }
-  const find = reportOf(path)
-  if (find === undefined) return json(404, { error: "Not found" }, limits)
-  if (request.method !== "GET" && request.method !== "HEAD")
-    return json(405, { error: "Method not allowed" }, { ...limits, allow: "GET, HEAD" })
-  try {
-    const { status, body, headers } = find(deps)
-    return json(status, body, { ...limits, ...headers })
-  } catch (error) {
-    const message = deps.redact(messageOf(error))
-    const timestamp = new Date(deps.facts().now).toISOString()
-    return json(500, { status: "unhealthy", timestamp, error: "Health check failed", message }, limits)
+  return (request, path, address) => {
+    if (path !== "/health" && !path.startsWith("/health/")) return undefined
+    const verdict = deps.count?.(request, address)
+    const limits = verdict?.headers
+    if (verdict?.retryAfter !== undefined) {
+      const { retryAfter } = verdict
+      return json(429, { error: "Too many requests", retryAfter }, { ...limits, "retry-after": String(retryAfter) })
+    }
+    const live = path === "/health/live"
+    const find = live ? undefined : reportOf(path)
+    if (!live && find === undefined) return json(404, { error: "Not found" }, limits)
+    if (request.method !== "GET" && request.method !== "HEAD")
+      return json(405, { error: "Method not allowed" }, { ...limits, allow: "GET, HEAD" })
+    try {
+      if (find === undefined) {
+        const { status, body } = livenessReport({ now: deps.now() })
+        return json(status, body, limits)
+      }
+      const { status, body, headers } = answerOf(path, find)
+      return new Response(body, { status, headers: limits === undefined ? headers : { ...headers, ...limits } })
+    } catch (error) {
+      const message = deps.redact(messageOf(error))
+      const timestamp = new Date(deps.now()).toISOString()
+      return json(500, { status: "unhealthy", timestamp, error: "Health check failed", message }, limits)
+    }
   }
 }
 
 // ---
 
-type Find = (deps: HealthDeps) => Report
+type Find = (deps: HealthDeps, snapshot: Snapshot) => Report
+type Answer = { readonly status: number; readonly body: string; readonly headers: Record<string, string> }
+
+const FRESH_MS = 500
+const HEADERS = { "content-type": "application/json", "cache-control": "no-cache, no-store, must-revalidate" }
 
 const REPORTS: Readonly<Record<string, Find>> = {
-  "/health": (deps) => healthReport(deps.snapshot(), deps.facts(), deps),
-  "/health/live": (deps) => livenessReport(deps.facts()),
-  "/health/ready": (deps) => readinessReport(deps.snapshot(), deps.facts(), deps),
-  "/health/mcp": (deps) => loadingReport(deps.snapshot(), deps.facts(), deps),
+  "/health": (deps, snapshot) => healthReport(snapshot, deps.facts(), deps),
+  "/health/ready": (deps, snapshot) => readinessReport(snapshot, deps.facts(), deps),
+  "/health/mcp": (deps, snapshot) => loadingReport(snapshot, deps.facts(), deps),
 }
 
 function reportOf(path: string): Find | undefined {
@@ -65,12 +91,12 @@ function reportOf(path: string): Find | undefined {
   } catch {
     // A name that is not percent-encoding is taken as it is.
   }
-  return (deps) => serverReport(decoded, deps.snapshot(), deps.facts(), deps)
+  return (deps, snapshot) => serverReport(decoded, snapshot, deps.facts(), deps)
 }
 
-function json(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): Response {
+function json(status: number, body: unknown, headers?: Readonly<Record<string, string>>): Response {
   return new Response(JSON.stringify(body), {
     status,
-    headers: { "content-type": "application/json", "cache-control": "no-cache, no-store, must-revalidate", ...headers },
+    headers: headers === undefined ? HEADERS : { ...HEADERS, ...headers },
   })
 }

@@ -12,7 +12,7 @@ import { loadingReport, serverReport } from "../../src/agent/loading.ts"
 import type { BackendSnapshot, Snapshot } from "../../src/agent/snapshot.ts"
 import type { State } from "../../src/backend/supervision.ts"
 import { createCleaner } from "../../src/lib/redact.ts"
-import { serveHealth } from "../../src/serve/health.ts"
+import { createHealth } from "../../src/serve/health.ts"
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
 const facts: ProcessFacts = {
@@ -87,7 +87,12 @@ const snapshot = (backends: readonly BackendSnapshot[], loaded = true): Snapshot
   generation: 1,
 })
 
-const at = (level: HealthLevel) => ({ level, count: undefined, redact: (text: string) => text.replace("away", "•") })
+const at = (level: HealthLevel) => ({
+  level,
+  count: undefined,
+  now: () => NOW,
+  redact: (text: string) => text.replace("away", "•"),
+})
 
 /** The paths of all fields of a body. */
 function fields(value: unknown, prefix = ""): string[] {
@@ -192,7 +197,7 @@ describe("/health", () => {
       [[backend("failed")], [503, "unhealthy"]],
     ] as const) {
       const deps = { ...at("minimal"), snapshot: () => snapshot(backends), facts: () => facts }
-      const response = serveHealth(new Request("http://x/health"), "/health", "", deps)
+      const response = createHealth(deps)(new Request("http://x/health"), "/health", "")
       expect([response?.status, response?.headers.get("x-health-status")] as unknown).toEqual(expected)
       expect(response?.headers.get("content-type")).toBe("application/json")
       expect(response?.headers.get("cache-control")).toBe("no-cache, no-store, must-revalidate")
@@ -242,7 +247,7 @@ describe("/health", () => {
         throw new Error("the heap went away")
       },
     }
-    const response = serveHealth(new Request("http://x/health"), "/health", "", deps)
+    const response = createHealth(deps)(new Request("http://x/health"), "/health", "")
     expect(response?.status).toBe(500)
     expect(await response?.json()).toEqual({
       status: "unhealthy",
@@ -254,15 +259,15 @@ describe("/health", () => {
 
   test("a wrong method is 405 with Allow and an unknown path 404, both JSON [health:http:method]", async () => {
     const deps = { ...at("minimal"), snapshot: () => snapshot([]), facts: () => facts }
-    const post = serveHealth(new Request("http://x/health", { method: "POST" }), "/health", "", deps)
+    const post = createHealth(deps)(new Request("http://x/health", { method: "POST" }), "/health", "")
     expect([post?.status, post?.headers.get("allow"), typeof (await post?.json())]).toEqual([
       405,
       "GET, HEAD",
       "object",
     ])
-    const lost = serveHealth(new Request("http://x/health/x"), "/health/x", "", deps)
+    const lost = createHealth(deps)(new Request("http://x/health/x"), "/health/x", "")
     expect([lost?.status, typeof (await lost?.json())]).toEqual([404, "object"])
-    expect(serveHealth(new Request("http://x/healthy"), "/healthy", "", deps)).toBeUndefined()
+    expect(createHealth(deps)(new Request("http://x/healthy"), "/healthy", "")).toBeUndefined()
   })
 })
 
