@@ -2,7 +2,7 @@
  * Edits of mcp.json, from text to text: comments, order, indentation and unknown keys survive, and nothing but what is
  * meant changes. Where one is not possible it throws a RequestError and nothing is written.
  */
-import { applyEdits, type FormattingOptions, modify } from "jsonc-parser"
+import { applyEdits, createScanner, type FormattingOptions, findNodeAtLocation, modify, parseTree } from "jsonc-parser"
 import { RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -85,6 +85,14 @@ export function writtenServers(
   return all
 }
 
+/** Sets one value, or takes it out where it is undefined: jsonc-parser's own edit. What it gives is a document still. */
+export function set(text: string, path: Path, value: unknown, file = "mcp.json"): string {
+  const before = value === undefined ? withoutComma(text, path) : text
+  const changed = applyEdits(before, modify(before, [...path], value, { formattingOptions: formatOf(text) }))
+  parseDocument(changed, file)
+  return changed
+}
+
 // ---
 
 function merge(text: string, path: Path, patch: Params): string {
@@ -98,11 +106,17 @@ function merge(text: string, path: Path, patch: Params): string {
   return changed
 }
 
-/** jsonc-parser's own edit; what it gives must still be a document. */
-function set(text: string, path: Path, value: unknown): string {
-  const changed = applyEdits(text, modify(text, [...path], value, { formattingOptions: formatOf(text) }))
-  parseDocument(changed, "mcp.json")
-  return changed
+/** The text without the comma after an only member, which jsonc-parser would leave standing alone. */
+function withoutComma(text: string, path: Path): string {
+  const root = parseTree(text, [], { allowTrailingComma: true })
+  const object = root === undefined ? undefined : findNodeAtLocation(root, path.slice(0, -1))
+  const [only, ...others] = object?.children ?? []
+  if (only === undefined || others.length > 0) return text
+  const scanner = createScanner(text, true)
+  scanner.setPosition(only.offset + only.length)
+  scanner.scan()
+  const at = scanner.getTokenOffset()
+  return text[at] === "," ? text.slice(0, at) + text.slice(at + 1) : text
 }
 
 /** Indentation and line ends as the file has them. */

@@ -30,6 +30,13 @@ const value = (text: string) =>
   }
 
 describe("edits", () => {
+  test.each(['{"mcpServers": {"a": {"command": "x"},}}', '{"mcpServers": {"a": {} /* its comma */ , // end\n}}'])(
+    "take the comma of an only member out with it: %s",
+    (text) => {
+      expect(value(removeServer("a")(text)).mcpServers).toEqual({})
+    },
+  )
+
   test("change what is meant and nothing else", () => {
     const added = addServer("c", { command: "y" })(TEXT)
     expect(value(added).mcpServers.c).toEqual({ command: "y" })
