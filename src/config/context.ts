@@ -1,0 +1,99 @@
+/**
+ * What a template may ask about: the project, the user, the transport and the request it is rendered for.
+ * spec: Templates, context namespaces; choice: the fourth namespace is `context`.
+ *
+ * A context is data that came from somebody else, also where that somebody is trusted: its size is bounded here, and
+ * template.ts keeps its text from being read as anything but text.
+ */
+import { basename } from "node:path"
+import * as z from "zod"
+
+const text = z.string().max(4096)
+
+export const contextSchema = z.object({
+  project: z.object({
+    path: text,
+    name: text,
+    environment: text.optional(),
+    projectId: text.optional(),
+    team: text.optional(),
+    git: z.object({ branch: text.optional() }),
+    custom: z
+      .record(z.string().max(128), z.unknown())
+      .refine((value) => isShallow(value, MAX_DEPTH) && JSON.stringify(value).length <= MAX_CUSTOM, "is too large"),
+  }),
+  user: z.object({ username: text, name: text.optional(), email: text.optional(), home: text }),
+  transport: z.object({
+    type: z.enum(["http", "sse", "stdio"]),
+    client: z.object({ name: text.optional(), version: text.optional() }),
+  }),
+  context: z.object({ path: text, timestamp: text, sessionId: text, version: text }),
+})
+
+export type Context = z.infer<typeof contextSchema>
+
+/** Every name that a context can have; below `project.custom` all are. */
+export const CONTEXT_NAMES: readonly string[] = [
+  "project.path",
+  "project.name",
+  "project.environment",
+  "project.projectId",
+  "project.team",
+  "project.git.branch",
+  "project.custom",
+  "user.username",
+  "user.name",
+  "user.email",
+  "user.home",
+  "transport.type",
+  "transport.client.name",
+  "transport.client.version",
+  "context.path",
+  "context.timestamp",
+  "context.sessionId",
+  "context.version",
+]
+
+/** What was found out where a client runs, and what the client said of itself. */
+export type Facts = {
+  /** The working directory. */
+  readonly directory: string
+  /** The repository's root, or the working directory outside of one. */
+  readonly root: string
+  readonly branch: string | undefined
+  readonly user: Context["user"]
+  /** The `context` of `.svcrc`. */
+  readonly said: {
+    readonly projectId?: string | undefined
+    readonly environment?: string | undefined
+    readonly team?: string | undefined
+    readonly custom?: Readonly<Record<string, unknown>> | undefined
+  }
+  readonly transport: Context["transport"]
+  readonly sessionId: string
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  /** Of svc. */
+  readonly version: string
+}
+
+/** The context that facts make. */
+export function gather({ directory, root, branch, user, said, transport, sessionId, now, version }: Facts): Context {
+  const { custom = {}, ...rest } = said
+  return {
+    project: { path: root, name: basename(root), ...rest, git: { branch }, custom },
+    user,
+    transport,
+    context: { path: directory, timestamp: new Date(now).toISOString(), sessionId, version },
+  }
+}
+
+// ---
+
+const MAX_DEPTH = 8
+const MAX_CUSTOM = 64 * 1024
+
+function isShallow(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return true
+  return depth > 0 && Object.values(value).every((inner) => isShallow(inner, depth - 1))
+}

@@ -1,0 +1,168 @@
+/**
+ * A template server object, rendered for one context. spec: Templates.
+ *
+ *  1. Every string value is rendered, once; keys, numbers and booleans stay as they are.
+ *  2. The environment belongs to the operator: a `$NAME` reference counts only where it stands whole in the template's own
+ *     text. A `$` of a context's stays a `$`, and no reference, environment name or filter can be put together from one.
+ *  3. Text of a context that would break a line, an argument list or a header is refused.
+ */
+import { digest } from "../lib/digest.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { Context } from "./context.ts"
+import type { Path } from "./document.ts"
+import { type Expression, evaluate, everyPart, type Flaw, type Pens, parseExpression } from "./expression.ts"
+
+/** Parsed strings by their text. The caller's, so that it lives as long as a configuration. */
+export type ExpressionCache = Map<string, Expression>
+
+export type TemplateProblem = {
+  /** Where in the template. */
+  readonly path: Path
+  readonly expression: string
+  readonly severity: "error" | "warning"
+  /** One sentence with template, property and expression. Names no value. */
+  readonly message: string
+}
+
+export type Rendered = { readonly server: Params } | { readonly problems: readonly TemplateProblem[] }
+
+/** The template `name` in a context. */
+export function renderTemplate(name: string, template: Params, context: Context, cache: ExpressionCache): Rendered {
+  const problems: TemplateProblem[] = []
+  const server = mapStrings(template, [], (text, path) => {
+    // Text without an expression is the operator's alone.
+    if (!hasExpression(text)) return text
+    const expression = expressionOf(text, cache)
+    const field = fieldOf(path)
+    const flaws = flawsOf(expression, field).filter(({ severity }) => severity === "error")
+    const rendered = flaws.length > 0 ? "" : evaluate(expression.parts, context, PENS[field], flaws)
+    if (flaws.length === 0 && namesVariable(path, expression, rendered))
+      flaws.push({ expression: text, message: "must have its name and = before the expression", severity: "error" })
+    problems.push(...flaws.map((flaw) => problem(name, path, flaw)))
+    return rendered
+  })
+  return problems.length > 0 ? { problems } : { server: server as Params }
+}
+
+/** What is wrong with a template whatever the context. Warnings are names that no context has. */
+export function validateTemplate(name: string, template: Params, cache: ExpressionCache): readonly TemplateProblem[] {
+  const problems: TemplateProblem[] = []
+  mapStrings(template, [], (text, path) => {
+    if (hasExpression(text))
+      problems.push(...flawsOf(expressionOf(text, cache), fieldOf(path)).map((flaw) => problem(name, path, flaw)))
+    return text
+  })
+  return problems
+}
+
+/** The same for equal renderings, in whatever order their keys stand: they share one instance. */
+export const contextKey = (server: Params): string => digest(canonical(server))
+
+// ---
+
+/** What becomes of a string: it goes to a process or a server, it chooses variables, or svc alone reads it. */
+type Field = "launch" | "filter" | "label"
+
+/** All others are `launch`: an unknown key must not be a way around the rules. */
+const FIELDS: Readonly<Record<string, Field>> = {
+  disabled: "label",
+  disabledTools: "label",
+  envFilter: "filter",
+  tags: "label",
+  toolDescriptionOverrides: "label",
+}
+
+function fieldOf([key]: Path): Field {
+  const name = String(key)
+  return Object.hasOwn(FIELDS, name) ? (FIELDS[name] as Field) : "launch"
+}
+
+const asItIs = (text: string) => ({ text })
+
+const PENS: Readonly<Record<Field, Pens>> = {
+  launch: {
+    // In braces, so that what follows does not lengthen the name; a `$` that begins no reference is one character.
+    written: (text) =>
+      text.replace(REFERENCE(), (whole, name: string | undefined) =>
+        name !== undefined ? `\${${name}}` : whole === "$" ? "$$" : whole,
+      ),
+    put: (text) =>
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+      /[\u0000\r\n]/.test(text)
+        ? { wrong: "has a line break or a NUL character in its value" }
+        : { text: text.replaceAll("$", "$$$$") },
+  },
+  filter: { written: (text) => text, put: asItIs },
+  label: { written: (text) => text, put: asItIs },
+}
+
+/** `$$`, `${NAME}` and `${NAME:-…}` whole; `$NAME` with its name; any other `$`. As substitute.ts reads them. */
+function REFERENCE(): RegExp {
+  return /\$(?:\$|\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))?/g
+}
+
+/** The flaws that need no context. */
+function flawsOf({ parts, flaws }: Expression, field: Field): Flaw[] {
+  const found = [...flaws]
+  for (const part of everyPart(parts)) {
+    if (part.kind === "text" && field === "launch") {
+      const open = /\$\{[^}]*$/.exec(part.text.replaceAll("$$", ""))
+      if (open !== null)
+        found.push({
+          expression: open[0],
+          message: "an expression cannot stand inside of a ${…} reference",
+          severity: "error",
+        })
+    }
+    if (part.kind === "put" && field === "filter")
+      found.push({
+        expression: part.source,
+        message: "a context cannot choose which variables are inherited; use {{#if}} around fixed text",
+        severity: "error",
+      })
+  }
+  return found
+}
+
+/** An entry of `env` in array form that is a name alone takes that variable's value. */
+function namesVariable([key, index]: Path, { parts }: Expression, rendered: string): boolean {
+  return (
+    key === "env" &&
+    typeof index === "number" &&
+    !rendered.includes("=") &&
+    [...everyPart(parts)].some(({ kind }) => kind === "put")
+  )
+}
+
+const hasExpression = (text: string): boolean => text.includes("{{")
+
+function expressionOf(text: string, cache: ExpressionCache): Expression {
+  const known = cache.get(text)
+  if (known !== undefined) return known
+  const expression = parseExpression(text)
+  cache.set(text, expression)
+  return expression
+}
+
+function problem(name: string, path: Path, { expression, message, severity }: Flaw): TemplateProblem {
+  const where = path
+    .map((key, index) => (typeof key === "number" ? `[${key}]` : index === 0 ? key : `.${key}`))
+    .join("")
+  return { path, expression, severity, message: `template ${name}: ${where}: ${expression}: ${message}` }
+}
+
+function mapStrings(value: unknown, path: Path, change: (text: string, path: Path) => string): unknown {
+  if (typeof value === "string") return change(value, path)
+  if (Array.isArray(value)) return value.map((item, index) => mapStrings(item, [...path, index], change))
+  if (!isObject(value)) return value
+  // `fromEntries` defines members, so that one called `__proto__` stays a member.
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapStrings(item, [...path, key], change)]))
+}
+
+/** JSON with the members of each object in order. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`
+  if (!isObject(value)) return JSON.stringify(value)
+  const members = Object.keys(value).sort()
+  return `{${members.map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join(",")}}`
+}

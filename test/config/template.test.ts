@@ -1,0 +1,419 @@
+import { describe, expect, test } from "bun:test"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import fc from "fast-check"
+import { type Context, contextSchema } from "../../src/config/context.ts"
+import { planServer } from "../../src/config/plan.ts"
+import { serverSchema } from "../../src/config/schema.ts"
+import { substitute } from "../../src/config/substitute.ts"
+import { contextKey, renderTemplate, validateTemplate } from "../../src/config/template.ts"
+import type { Params } from "../../src/wire/message.ts"
+
+const CONTEXT: Context = {
+  project: {
+    path: "/work/shop",
+    name: "shop",
+    git: { branch: "main" },
+    custom: { port: 8080, flags: [], deep: { a: 1 } },
+  },
+  user: { username: "ada", home: "/home/ada", name: "Ada <L> & Co" },
+  transport: { type: "stdio", client: { name: "cursor" } },
+  context: { path: "/work/shop/api", timestamp: "2026-01-02T03:04:05.678Z", sessionId: "s1", version: "1.0.0" },
+}
+
+const withCustom = (custom: Context["project"]["custom"]): Context => ({
+  ...CONTEXT,
+  project: { ...CONTEXT.project, custom },
+})
+
+/** The rendered server, or the messages. */
+function render(template: Params, context: Context = CONTEXT): unknown {
+  const rendered = renderTemplate("web", template, context, new Map())
+  return "server" in rendered ? rendered.server : rendered.problems.map(({ message }) => message)
+}
+
+const text = (template: string, context?: Context): unknown => {
+  const rendered = render({ command: template }, context)
+  return Array.isArray(rendered) ? rendered : (rendered as Params).command
+}
+
+const SECRETS = { HOME: "home-secret", TOKEN: "token-secret", A: "a-secret", _: "underscore-secret" }
+
+/** The text as a backend gets it. */
+const arriving = (rendered: unknown) =>
+  substitute(String(rendered), (name) => (Object.hasOwn(SECRETS, name) ? SECRETS[name as "A"] : undefined)).text
+
+describe("golden renderings", () => {
+  const folder = join(import.meta.dir, "golden")
+  test.each(readdirSync(folder))("%s", (file) => {
+    const golden = JSON.parse(readFileSync(join(folder, file), "utf8"))
+    expect(render(golden.template, contextSchema.parse(golden.context))).toEqual(golden.server ?? golden.problems)
+  })
+})
+
+describe("a template", () => {
+  test("renders strings with if, else, eq, and, or, not and default", () => {
+    expect(text('{{#if (eq project.git.branch "main")}}a{{else}}b{{/if}}')).toBe("a")
+    expect(text("{{#if project.environment}}a{{else if (and user.name user.home)}}b{{else}}c{{/if}}")).toBe("b")
+    expect(text("{{#if (not (or user.email project.custom.flags))}}none{{/if}}")).toBe("none")
+    expect(text('{{default project.environment user.email "dev"}}')).toBe("dev")
+    expect(text('{{not (eq transport.type "http")}}')).toBe("true")
+    expect(text("{{project.custom.port}}/{{project.custom.deep.a}}")).toBe("8080/1")
+  })
+
+  test("knows the namespaces project, user, transport and context", () => {
+    const { path, name } = CONTEXT.project
+    expect(
+      text("{{project.path}} {{project.name}} {{user.username}} {{transport.client.name}} {{context.sessionId}}"),
+    ).toBe(`${path} ${name} ada cursor s1`)
+  })
+
+  test("does not escape for HTML", () => {
+    expect(text("{{user.name}}{{{user.name}}}")).toBe("Ada <L> & CoAda <L> & Co")
+  })
+
+  test("leaves keys, numbers, booleans and text without expressions alone", () => {
+    const server = { "{{user.username}}": 1, restartOnExit: true, env: { "{{x}}": "$HOME" }, args: ["$", "${X", "}}"] }
+    expect(render(server)).toEqual(server)
+  })
+
+  test("does not look into what it rendered", () => {
+    expect(text("{{project.custom.x}}", withCustom({ x: "{{user.home}}" }))).toBe("{{user.home}}")
+  })
+
+  test("says which template, property and expression have no value", () => {
+    expect(render({ args: ["ok", "--env={{project.environment}}"], env: { MAIL: "{{user.email}}" } })).toEqual([
+      "template web: args[1]: {{project.environment}}: has no value here",
+      "template web: env.MAIL: {{user.email}}: has no value here",
+    ])
+  })
+
+  test("puts out no object and no list", () => {
+    for (const name of ["project.custom", "project.custom.flags", "project.custom.deep"])
+      expect(text(`{{${name}}}`)).toEqual([`template web: command: {{${name}}}: is not a text or a number`])
+  })
+
+  test("takes a missing value inside of arguments for false", () => {
+    expect(text("{{#if project.nothing.at.all}}a{{else}}b{{/if}}")).toBe("b")
+    expect(text('{{#if (eq nobody "x")}}a{{else}}b{{/if}}')).toBe("b")
+  })
+
+  test.each(["true", "1", "Yes", "ON"])("is disabled by %s", (word) => {
+    const rendered = render({ command: "x", disabled: "{{project.custom.off}}" }, withCustom({ off: word }))
+    expect(rendered).toEqual({ command: "x", disabled: word })
+  })
+})
+
+describe("validation", () => {
+  const wrong = (template: string) =>
+    validateTemplate("web", { url: template }, new Map()).map(({ severity, message }) => `${severity}: ${message}`)
+
+  test("finds what cannot be read, without a context", () => {
+    expect(wrong("{{#if project.name}}x")).toEqual([
+      "error: template web: url: {{#if project.name}}x: cannot be read as a template: a block is not closed",
+    ])
+    expect(wrong("{{#if user.name}}x{{/iff}}")[0]).toContain("{{#if}} is closed by {{/iff}}")
+    expect(wrong("a{{")).toHaveLength(1)
+    expect(wrong("}} {project.name}")).toEqual([])
+  })
+
+  test("finds names that no context has, also where they would be false", () => {
+    expect(wrong("{{projct.name}}")).toEqual([
+      "error: template web: url: {{projct.name}}: there is no projct.name; did you mean project.name?",
+    ])
+    expect(wrong('{{#if (eq project.git.brunch "x")}}{{/if}}')[0]).toBe(
+      "warning: template web: url: project.git.brunch: there is no project.git.brunch; did you mean project.git.branch?",
+    )
+  })
+
+  test("names the helper that was meant", () => {
+    expect(wrong('{{defualt user.name "x"}}')[0]).toContain("there is no helper defualt; did you mean default?")
+    expect(wrong('{{#eq user.name "x"}}{{/eq}}')[0]).toContain("write {{#if (eq …)}}")
+  })
+
+  test("is bounded", () => {
+    expect(wrong("{{#if a}}".repeat(50_000))).toHaveLength(1)
+    expect(wrong("{{#if user.name}}".repeat(600) + "{{/if}}".repeat(600))).toEqual([])
+  })
+
+  test("never throws", () => {
+    const bits = fc.constantFrom(
+      "{{",
+      "}}",
+      "{{{",
+      "#if ",
+      "/if",
+      "else",
+      "^",
+      "~",
+      " ",
+      "project.name",
+      "(",
+      ")",
+      "eq",
+      '"',
+      "!--",
+      "&",
+      ">",
+      "*",
+      "$",
+      "\\",
+      "[",
+      "]",
+      ".",
+      "@",
+      "as |x|",
+    )
+    fc.assert(
+      fc.property(fc.array(bits, { maxLength: 20 }), (parts) => {
+        validateTemplate("web", { command: parts.join("") }, new Map())
+        render({ command: parts.join("") })
+      }),
+    )
+  })
+})
+
+describe("the environment", () => {
+  test("is read by the references of the template's own text alone", () => {
+    const context = withCustom({ a: "$HOME", b: "${TOKEN}", c: "{A}", d: "A", e: "$", f: "$$A" })
+    expect(arriving(text("$TOKEN {{project.custom.a}} {{project.custom.b}}", context))).toBe(
+      "token-secret $HOME ${TOKEN}",
+    )
+    expect(arriving(text("${{project.custom.d}} ${{{project.custom.c}}}", context))).toBe("$A ${A}")
+    expect(arriving(text("{{project.custom.e}}A {{project.custom.e}}{{project.custom.d}}", context))).toBe("$A $A")
+    expect(arriving(text("$TOKEN{{project.custom.d}} $${{project.custom.d}}", context))).toBe("token-secretA $A")
+    expect(arriving(text("{{project.custom.f}}", context))).toBe("$$A")
+    expect(arriving(text('{{default project.environment "$A"}}'))).toBe("$A")
+  })
+
+  test("a reference cannot be finished by an expression", () => {
+    for (const template of [
+      "${TOK{{project.name}} }",
+      "${ {{project.name}}",
+      "${X:-{{project.name}} }",
+      "${{#if user.name}}{A}{{/if}}",
+    ]) {
+      const rendered = text(template, withCustom({}))
+      if (Array.isArray(rendered)) expect(rendered[0]).toContain("cannot stand inside of a ${…} reference")
+      else expect(arriving(rendered)).not.toContain("secret")
+    }
+  })
+
+  test("whatever the pieces, text arrives as it was and only whole references are replaced", () => {
+    const piece = fc.string({ unit: fc.constantFrom("$", "{", "}", "A", "_", ":", "-", "\\", "x"), maxLength: 6 })
+    const written = piece.filter(
+      (chunk) => !chunk.includes("{{") && !/^\}|\{$|\\$/.test(chunk) && !chunk.includes("}}"),
+    )
+    fc.assert(
+      fc.property(fc.array(fc.tuple(written, piece), { minLength: 1, maxLength: 4 }), (pairs) => {
+        const custom = Object.fromEntries(pairs.map(([, value], index) => [`v${index}`, value]))
+        const template = pairs.map(([chunk], index) => `${chunk}{{project.custom.v${index}}}`).join("")
+        const rendered = text(template, withCustom(custom))
+        if (Array.isArray(rendered)) expect(pairs.some(([chunk]) => chunk.includes("${"))).toBe(true)
+        else expect(arriving(rendered)).toBe(pairs.map(([chunk, value]) => arriving(chunk) + value).join(""))
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test("a context names no variable to pass on", () => {
+    const context = withCustom({ name: "TOKEN" })
+    expect(render({ env: ["{{project.custom.name}}"] }, context)).toEqual([
+      "template web: env[0]: {{project.custom.name}}: must have its name and = before the expression",
+    ])
+    expect(render({ envFilter: ["{{project.custom.name}}"] }, context)).toHaveLength(1)
+    expect(render({ env: ["{{#if user.name}}HOME{{/if}}"], envFilter: ["{{#if user.name}}LC_*{{/if}}"] })).toEqual({
+      env: ["HOME"],
+      envFilter: ["LC_*"],
+    })
+  })
+
+  test("an alias or an unknown key is no way around", () => {
+    const rendered = render({ serverUrl: "http://x/{{project.custom.a}}" }, withCustom({ a: "$TOKEN" }))
+    expect(rendered).toEqual({ serverUrl: "http://x/$$TOKEN" })
+  })
+
+  test("labels keep their dollars: nothing is substituted in them", () => {
+    const server = { tags: ["{{project.custom.a}}"], toolDescriptionOverrides: { x: "costs ${{project.custom.a}}" } }
+    expect(render(server, withCustom({ a: "$5" }))).toEqual({
+      tags: ["$5"],
+      toolDescriptionOverrides: { x: "costs $$5" },
+    })
+  })
+
+  test("reaches a planned server as written", () => {
+    const rendered = render(
+      {
+        command: "run",
+        args: ["$TOKEN", "{{project.custom.a}}"],
+        cwd: "{{project.path}}",
+        env: { B: "{{project.git.branch}}" },
+      },
+      withCustom({ a: "$HOME" }),
+    )
+    const world = { parent: SECRETS, dotenv: {}, platform: "linux", home: "/home/ada", folder: "/etc/svc" }
+    const planned = planServer("web#1", "web", serverSchema.parse(rendered), {}, world)
+    expect(planned).toMatchObject({
+      spec: { id: "web#1", launch: { args: ["token-secret", "$HOME"], cwd: "/work/shop", env: { B: "main" } } },
+    })
+  })
+})
+
+describe("what a context may hold", () => {
+  test.each(["a\nb", "a\rb", "a\0b"])("no line break and no NUL goes to a process or a server", (value) => {
+    const context = withCustom({ x: value })
+    for (const server of [
+      { command: "{{project.custom.x}}" },
+      { args: ["{{project.custom.x}}"] },
+      { cwd: "{{project.custom.x}}" },
+      { env: { A: "{{project.custom.x}}" } },
+      { url: "{{project.custom.x}}" },
+      { headers: { A: "{{project.custom.x}}" } },
+    ])
+      expect(JSON.stringify(render(server, context))).toContain("has a line break or a NUL character in its value")
+  })
+
+  test("has a bound", () => {
+    const deep = (depth: number): unknown => (depth === 0 ? 1 : [deep(depth - 1)])
+    const fits = (custom: unknown) =>
+      contextSchema.safeParse({ ...CONTEXT, project: { ...CONTEXT.project, custom } }).success
+    expect(fits({ a: deep(7) })).toBe(true)
+    expect(fits({ a: deep(8) })).toBe(false)
+    expect(fits({ a: deep(5000) })).toBe(false)
+    expect(fits({ a: "x".repeat(64 * 1024) })).toBe(false)
+    expect(contextSchema.safeParse({ ...CONTEXT, user: { ...CONTEXT.user, home: "x".repeat(4097) } }).success).toBe(
+      false,
+    )
+  })
+})
+
+describe("a rendering's key", () => {
+  const keyIn = (context: Context, template: Params = { args: ["{{project.path}}"], env: { A: "1", B: "2" } }) =>
+    contextKey(render(template, context) as Params)
+
+  test("is the same for equal renderings, whoever asked", () => {
+    expect(keyIn(CONTEXT)).toBe(keyIn({ ...CONTEXT, user: { username: "bob", home: "/home/bob" } }))
+    expect(keyIn(CONTEXT)).toBe(keyIn(CONTEXT, { env: { B: "2", A: "1" }, args: ["{{project.path}}"] }))
+    expect(keyIn(CONTEXT)).not.toBe(keyIn({ ...CONTEXT, project: { ...CONTEXT.project, path: "/other" } }))
+  })
+
+  test("tells structures apart", () => {
+    const keys = [{ a: ["1", "2"] }, { a: ["1,2"] }, { a: [1, 2] }, { a: { 0: "1", 1: "2" } }].map(contextKey)
+    expect(new Set(keys).size).toBe(4)
+    expect(keys[0]).toMatch(/^[0-9a-f]{16}$/)
+  })
+})
+
+/** Ways to get out of a template language that are known from elsewhere, and what they would show. */
+const ATTACKS = [
+  "{{constructor}}",
+  "{{constructor.constructor}}",
+  "{{__proto__}}",
+  "{{project.__proto__}}",
+  "{{project.constructor}}",
+  "{{project.constructor.name}}",
+  "{{project.custom.__proto__}}",
+  "{{project.custom.constructor}}",
+  "{{project.custom.constructor.name}}",
+  "{{project.custom.toString}}",
+  "{{project.custom.flags.length}}",
+  "{{project.custom.[__proto__].[constructor]}}",
+  "{{project.name.length}}",
+  "{{project.name.constructor}}",
+  "{{user.username.__proto__}}",
+  "{{process.env.TOKEN}}",
+  "{{process}}",
+  "{{global}}",
+  "{{globalThis.process.env.TOKEN}}",
+  "{{Bun.env.TOKEN}}",
+  "{{env.TOKEN}}",
+  "{{require}}",
+  "{{this}}",
+  "{{.}}",
+  "{{this.constructor}}",
+  "{{..}}",
+  "{{../constructor}}",
+  "{{@root}}",
+  "{{@root.constructor}}",
+  "{{@data}}",
+  "{{lookup this 'constructor'}}",
+  "{{lookup project '__proto__'}}",
+  "{{#with project}}{{name}}{{/with}}",
+  "{{#with (lookup this 'constructor')}}{{name}}{{/with}}",
+  "{{#each project}}{{@key}}{{/each}}",
+  "{{#each this}}{{this}}{{/each}}",
+  "{{#unless project.name}}x{{/unless}}",
+  "{{log project.name}}",
+  "{{helperMissing}}",
+  "{{blockHelperMissing}}",
+  "{{#blockHelperMissing project}}x{{/blockHelperMissing}}",
+  "{{#helperMissing}}x{{/helperMissing}}",
+  "{{__defineGetter__ 'a' 'b'}}",
+  "{{hasOwnProperty 'project'}}",
+  "{{toString}}",
+  "{{valueOf}}",
+  '{{"constructor"}}',
+  "{{'__proto__'}}",
+  "{{> partial}}",
+  "{{> (lookup . 'x')}}",
+  "{{#> layout}}x{{/layout}}",
+  '{{#*inline "x"}}{{project.name}}{{/inline}}',
+  "{{* decorator}}",
+  "{{#* decorator}}x{{/decorator}}",
+  "{{#if project as |x|}}{{x}}{{/if}}",
+  "{{#if project.name includeZero=true}}x{{/if}}",
+  "{{default project.environment process.env.TOKEN}}",
+  "{{default project.environment (lookup project 'constructor')}}",
+  "{{eq.constructor 'a' 'b'}}",
+  "{{if.constructor}}",
+  "{{#eq.constructor}}x{{/eq.constructor}}",
+  "{{#constructor}}x{{/constructor}}",
+  "{{^constructor}}x{{/constructor}}",
+  "{{{{constructor}}}}x{{{{/constructor}}}}",
+  "{{#if constructor}}x{{/if}}{{constructor}}",
+  // The published escapes of handlebars: a call of Function by way of a helper or a literal.
+  "{{#with split as |a|}}{{pop (push \"alert('x')\")}}{{/with}}",
+  '{{#with "s" as |string|}}{{#with "e"}}{{#with split as |conslist|}}{{this.pop}}{{/with}}{{/with}}{{/with}}',
+  '{{(project.custom.constructor "return process.env")}}',
+  '{{project.custom.constructor "return process.env"}}',
+]
+
+describe("attacks", () => {
+  test.each(ATTACKS)("%s renders nothing", (attack) => {
+    const rendered = renderTemplate("web", { command: attack }, CONTEXT, new Map())
+    expect("problems" in rendered && rendered.problems.length > 0).toBe(true)
+  })
+
+  test.each([
+    "constructor",
+    "__proto__",
+    "project.constructor",
+    "project.name.length",
+    "process",
+    "project.custom.toString",
+    "project.custom.flags.length",
+  ])("%s is nothing, also where nothing is allowed", (name) => {
+    expect(text(`{{#if ${name}}}a{{else}}b{{/if}}`)).toBe("b")
+    expect(text(`{{default ${name} "b"}}`)).toBe("b")
+  })
+
+  test("a function in a context is neither called nor shown", () => {
+    let called = 0
+    const spy = () => {
+      called++
+      return "x"
+    }
+    const context = withCustom({ spy, deep: { toString: spy, valueOf: spy, toJSON: spy, toHTML: spy } })
+    expect(text("{{project.custom.spy}}", context)).toBeArray()
+    expect(text("{{project.custom.deep}}", context)).toBeArray()
+    expect(text('{{#if (eq project.custom.deep "x")}}a{{/if}}', context)).toBe("")
+    expect(called).toBe(0)
+  })
+
+  test("a member called __proto__ changes no object", () => {
+    const server = JSON.parse('{"env": {"__proto__": "{{user.username}}"}}')
+    const rendered = render(server) as { env: object }
+    expect(Object.entries(rendered.env)).toEqual([["__proto__", "ada"]])
+    expect(Object.getPrototypeOf(rendered.env)).toBe(Object.prototype)
+  })
+})
