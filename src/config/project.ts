@@ -1,0 +1,164 @@
+/**
+ * What the machine says of a directory: its repository, the branch, `.svcrc` and who works there. It is read from files;
+ * no git is started, so it takes well under a millisecond and works where there is none.
+ *
+ * Of git's own configuration the user's name and address are read: from the repository, from `~/.gitconfig` and from the
+ * configuration folder, the nearest first. Files that these include are not looked into.
+ */
+import { readFileSync, realpathSync, statSync } from "node:fs"
+import { homedir, userInfo } from "node:os"
+import { dirname, join, resolve } from "node:path"
+import type { Context } from "./context.ts"
+import { SVCRC, svcrcFolders } from "./svcrc.ts"
+
+export type Project = {
+  /** Absolute, links resolved. */
+  readonly directory: string
+  /** The repository's root, or the directory outside of one. */
+  readonly root: string
+  /** Undefined outside of a repository and where no branch is checked out. */
+  readonly branch: string | undefined
+  readonly user: Context["user"]
+  /** The `.svcrc` that counts. */
+  readonly svcrc: { readonly file: string; readonly text: string } | undefined
+}
+
+/** Who is asked for and where the user's own files are. */
+export type Surroundings = { readonly home?: string; readonly configHome?: string | undefined }
+
+/** What is found from `directory` upward. Never throws for what cannot be read: it counts as not there. */
+export function findProject(
+  directory: string,
+  { home = homedir(), configHome = join(home, ".config") }: Surroundings = {},
+): Project {
+  const here = realPath(directory)
+  const homeHere = realPath(home)
+  const repository = findRepository(here)
+  const configs = [
+    ...(repository === undefined ? [] : [join(repository.common, "config")]),
+    join(home, ".gitconfig"),
+    join(configHome, "git", "config"),
+  ].map((file) => parseGitConfig(readText(file) ?? ""))
+  const setting = (key: string) => configs.map((config) => config.get(key)).find((value) => value !== undefined)
+  const svcrc = svcrcFolders(here, repository?.root, homeHere)
+    .map((folder) => ({ file: join(folder, SVCRC), text: readText(join(folder, SVCRC)) }))
+    .find(({ text }) => text !== undefined)
+  return {
+    directory: here,
+    root: repository?.root ?? here,
+    branch: repository === undefined ? undefined : branchOf(readText(join(repository.git, "HEAD"))),
+    user: { username: username(), home, name: setting("user.name"), email: setting("user.email") },
+    svcrc: svcrc?.text === undefined ? undefined : { file: svcrc.file, text: svcrc.text },
+  }
+}
+
+/** The files whose change may change what `findProject` finds, for a watch: HEAD and every place of a `.svcrc`. */
+export function projectFiles(directory: string, home = homedir()): readonly string[] {
+  const here = realPath(directory)
+  const repository = findRepository(here)
+  return [
+    ...(repository === undefined ? [] : [join(repository.git, "HEAD")]),
+    ...svcrcFolders(here, repository?.root, realPath(home)).map((folder) => join(folder, SVCRC)),
+  ]
+}
+
+/** Settings of a git configuration by `section.key`, lower case; subsections are left out. The last of a name counts. */
+export function parseGitConfig(text: string): ReadonlyMap<string, string> {
+  const settings = new Map<string, string>()
+  let section = ""
+  for (const line of text.replace(/\\\r?\n/g, "").split(/\r?\n/)) {
+    const header = /^\s*\[\s*([A-Za-z0-9.-]+)(\s+"(?:[^"\\]|\\.)*")?\s*\](.*)$/.exec(line)
+    if (header !== null) section = header[2] === undefined ? (header[1] ?? "").toLowerCase() : ""
+    const setting = /^\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)$/.exec(header?.[3] ?? line)
+    if (setting !== null && section !== "")
+      settings.set(`${section}.${(setting[1] ?? "").toLowerCase()}`, gitValue(setting[2] ?? ""))
+  }
+  return settings
+}
+
+// ---
+
+/** More than any file here can need. */
+const MAX_BYTES = 256 * 1024
+
+type Repository = {
+  readonly root: string
+  /** Where HEAD is; of a worktree its own. */
+  readonly git: string
+  /** Where the repository's configuration is. */
+  readonly common: string
+}
+
+function findRepository(directory: string): Repository | undefined {
+  for (let root = directory; ; ) {
+    const git = gitFolder(root)
+    if (git !== undefined) {
+      const common = readText(join(git, "commondir"))?.trim()
+      return { root, git, common: common ? resolve(git, common) : git }
+    }
+    const parent = dirname(root)
+    if (parent === root) return undefined
+    root = parent
+  }
+}
+
+/** `.git` is a folder, or in worktrees and submodules a file that says where it is. It has a HEAD, or it is none. */
+function gitFolder(root: string): string | undefined {
+  const place = join(root, ".git")
+  const pointer = /^gitdir: (.+?)\s*$/.exec(readText(place) ?? "")?.[1]
+  const git = pointer === undefined ? place : resolve(root, pointer)
+  return readText(join(git, "HEAD")) === undefined ? undefined : git
+}
+
+/** Detached heads have no branch; of other ways to keep references git shows `.invalid` here. */
+function branchOf(head: string | undefined): string | undefined {
+  const branch = /^ref: refs\/heads\/(\P{Cc}+)$/u.exec(head?.trimEnd() ?? "")?.[1]
+  return branch === ".invalid" ? undefined : branch
+}
+
+/** A value without its comment and quotes. */
+function gitValue(written: string): string {
+  let value = ""
+  let bare = ""
+  let quoted = false
+  for (const [piece] of written.matchAll(/\\.|[^\\]/gsu)) {
+    if (piece === '"') quoted = !quoted
+    else if (!quoted && /[#;]/.test(piece)) break
+    else if (!quoted && /\s/.test(piece)) {
+      bare += piece
+    } else {
+      value += bare + (piece.length > 1 ? (ESCAPES[piece] ?? piece.slice(1)) : piece)
+      bare = ""
+    }
+  }
+  return value
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { "\\n": "\n", "\\t": "\t", "\\b": "\b" }
+
+function username(): string {
+  try {
+    return userInfo().username
+  } catch {
+    // An id without an entry in the user database, as containers have it.
+    return ""
+  }
+}
+
+function realPath(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return resolve(path)
+  }
+}
+
+/** Only a plain file of a sane size: no pipe must hold this up. */
+function readText(file: string): string | undefined {
+  try {
+    const facts = statSync(file)
+    return facts.isFile() && facts.size <= MAX_BYTES ? readFileSync(file, "utf8") : undefined
+  } catch {
+    return undefined
+  }
+}

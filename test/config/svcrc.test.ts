@@ -1,0 +1,47 @@
+import { describe, expect, test } from "bun:test"
+import { parseSvcrc, svcrcFolders } from "../../src/config/svcrc.ts"
+import { formatIssue } from "../../src/lib/errors.ts"
+
+describe(".svcrc", () => {
+  test("holds preset, tags and context", () => {
+    const value = {
+      preset: "dev",
+      tags: ["a", "b"],
+      context: { projectId: "p", environment: "production", team: "t", custom: { port: 1, deep: { x: [true] } } },
+    }
+    expect(parseSvcrc(JSON.stringify(value), ".svcrc")).toEqual({ svcrc: value, issues: [] })
+    expect(parseSvcrc("// nothing yet\n{ }", ".svcrc")).toEqual({ svcrc: {}, issues: [] })
+  })
+
+  test("warns of unknown keys with their line", () => {
+    const { svcrc, issues } = parseSvcrc(
+      '{\n  "presett": "x",\n  "context": {\n    "enviroment": "y", // slip\n    "custom": { "any": 1 }\n  }\n}',
+      "/p/.svcrc",
+    )
+    expect(issues.map((issue) => `${issue.severity} ${formatIssue(issue)}`)).toEqual([
+      'warning /p/.svcrc:2:3: unknown key "presett"; did you mean "preset"? It is ignored',
+      'warning /p/.svcrc:4:5: unknown key "enviroment"; did you mean "environment"? It is ignored',
+    ])
+    expect(svcrc).toEqual({ context: { custom: { any: 1 } } })
+  })
+
+  test("is refused where a value has the wrong type", () => {
+    expect(() => parseSvcrc('{\n  "tags": "a"\n}', ".svcrc")).toThrow(".svcrc:2:3: tags: ")
+    expect(() => parseSvcrc('{ "context": { "custom": [] } }', ".svcrc")).toThrow(".svcrc:1:16: context.custom: ")
+    expect(() => parseSvcrc("{", ".svcrc")).toThrow(".svcrc:1:2: not JSON")
+  })
+
+  test("is looked for up to the repository or home, and not beyond", () => {
+    expect(svcrcFolders("/home/ada/r/a/b", "/home/ada/r", "/home/ada")).toEqual([
+      "/home/ada/r/a/b",
+      "/home/ada/r/a",
+      "/home/ada/r",
+    ])
+    expect(svcrcFolders("/home/ada/x", undefined, "/home/ada")).toEqual(["/home/ada/x", "/home/ada"])
+    expect(svcrcFolders("/srv/r/x", "/srv/r", "/home/ada")).toEqual(["/srv/r/x", "/srv/r"])
+  })
+
+  test("of a shared folder is nobody's", () => {
+    expect(svcrcFolders("/tmp/x/y", undefined, "/home/ada")).toEqual(["/tmp/x/y"])
+  })
+})
