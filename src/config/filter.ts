@@ -1,0 +1,179 @@
+/**
+ * Boolean expressions over tags, as in `tag-filter=` and presets: `web and not (slow or "beta tools")`.
+ *
+ *   or    := and ( ("or" | "|" | "||") and )*
+ *   and   := not ( ("and" | "&" | "&&") not )*
+ *   not   := ("not" | "!") not | "(" or ")" | tag
+ *   tag   := word | "quoted" | 'quoted'          a backslash in quotes takes the next character as it is
+ *
+ * The three words are known in any case; a tag that is called like one is quoted. Tags are compared exactly.
+ */
+
+export type Filter =
+  | { readonly kind: "tag"; readonly tag: string }
+  | { readonly kind: "not"; readonly of: Filter }
+  /** `and` of nothing is everything, `or` of nothing is nothing. */
+  | { readonly kind: "and" | "or"; readonly of: readonly Filter[] }
+
+/** Where an expression stops to make sense, and what was expected there. Columns count from 1. */
+export type Misread = { readonly column: number; readonly message: string }
+
+/** An expression as a filter. */
+export function parseFilter(text: string): { readonly filter: Filter } | { readonly misread: Misread } {
+  if (text.length > MAX_LENGTH)
+    return { misread: { column: MAX_LENGTH + 1, message: `is longer than ${MAX_LENGTH} characters` } }
+  try {
+    return { filter: readGroup({ tokens: tokenize(text), at: 0 }, 0) }
+  } catch (error) {
+    if (error instanceof Stop) return { misread: error.misread }
+    throw error
+  }
+}
+
+/** A misread expression in one sentence; `what` names it. */
+export const sayMisread = (what: string, { column, message }: Misread): string =>
+  `${what} cannot be read at column ${column}: ${message}`
+
+/** Whether the tags of a server pass. */
+export function passes(filter: Filter, tags: readonly string[]): boolean {
+  switch (filter.kind) {
+    case "tag":
+      return tags.includes(filter.tag)
+    case "not":
+      return !passes(filter.of, tags)
+    case "and":
+      return filter.of.every((inner) => passes(inner, tags))
+    case "or":
+      return filter.of.some((inner) => passes(inner, tags))
+  }
+}
+
+/** What passes all of them. */
+export function allOf(filters: readonly Filter[]): Filter {
+  const parts = filters.flatMap((filter) => (filter.kind === "and" ? filter.of : [filter]))
+  const [only] = parts
+  return parts.length === 1 && only !== undefined ? only : { kind: "and", of: parts }
+}
+
+/** The one spelling of a filter, which parses to it again; empty for everything. */
+export function printFilter(filter: Filter): string {
+  return print(filter, "or")
+}
+
+/** The tags that a filter names. */
+export function tagsOf(filter: Filter): readonly string[] {
+  const all = (inner: Filter): readonly string[] =>
+    inner.kind === "tag" ? [inner.tag] : inner.kind === "not" ? all(inner.of) : inner.of.flatMap(all)
+  return [...new Set(all(filter))]
+}
+
+// ---
+
+const MAX_LENGTH = 2000
+const MAX_DEPTH = 50
+
+type Token = {
+  readonly kind: "tag" | "and" | "or" | "not" | "(" | ")" | "end"
+  readonly text: string
+  readonly column: number
+}
+type Reader = { readonly tokens: readonly Token[]; at: number }
+
+class Stop extends Error {
+  constructor(readonly misread: Misread) {
+    super(misread.message)
+  }
+}
+
+const OPERATORS: Readonly<Record<string, Token["kind"]>> = {
+  "(": "(",
+  ")": ")",
+  "!": "not",
+  "&": "and",
+  "&&": "and",
+  "|": "or",
+  "||": "or",
+}
+/** A tag that needs no quotes. */
+const BARE = /^[^\s()&|!"',]+$/u
+const WORDS: readonly string[] = ["and", "or", "not"] satisfies Token["kind"][]
+
+function tokenize(text: string): Token[] {
+  const tokens: Token[] = []
+  for (const match of text.matchAll(
+    /\s+|&&?|\|\|?|[()!]|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|[^\s()&|!"',]+|./gsu,
+  )) {
+    const [whole] = match
+    const quoted = match[1] ?? match[2]
+    const column = match.index + 1
+    const kind = Object.hasOwn(OPERATORS, whole) ? OPERATORS[whole] : undefined
+    if (/^\s/.test(whole)) continue
+    if (kind !== undefined) tokens.push({ kind, text: whole, column })
+    else if (quoted !== undefined) tokens.push({ kind: "tag", text: quoted.replace(/\\(.)/gsu, "$1"), column })
+    else if (whole === ",")
+      throw new Stop({ column, message: 'found ","; write "or" between tags of which any will do' })
+    else if (whole === '"' || whole === "'") throw new Stop({ column, message: "found a quote that is not closed" })
+    else {
+      const word = WORDS.find((one) => one === whole.toLowerCase()) as Token["kind"] | undefined
+      tokens.push({ kind: word ?? "tag", text: whole, column })
+    }
+  }
+  return [...tokens, { kind: "end", text: "", column: text.length + 1 }]
+}
+
+const peek = ({ tokens, at }: Reader): Token => tokens[Math.min(at, tokens.length - 1)] as Token
+
+/** What stands in `depth` brackets, with the end of it. */
+function readGroup(reader: Reader, depth: number): Filter {
+  const { column } = peek(reader)
+  if (depth > MAX_DEPTH) throw new Stop({ column, message: `more than ${MAX_DEPTH} brackets are open` })
+  const filter = readList(reader, "or", () => readList(reader, "and", () => readOne(reader, depth)))
+  const [end, name] = depth === 0 ? (["end", "the end"] as const) : ([")", '")"'] as const)
+  if (peek(reader).kind !== end) throw unexpected(`"and", "or" or ${name}`, peek(reader))
+  reader.at++
+  return filter
+}
+
+function readList(reader: Reader, kind: "and" | "or", read: () => Filter): Filter {
+  const first = read()
+  const of = [first]
+  while (peek(reader).kind === kind) {
+    reader.at++
+    of.push(read())
+  }
+  return of.length === 1 ? first : { kind, of }
+}
+
+function readOne(reader: Reader, depth: number): Filter {
+  let negated = false
+  for (; peek(reader).kind === "not"; reader.at++) negated = !negated
+  const token = peek(reader)
+  if (token.kind !== "tag" && token.kind !== "(") throw unexpected('a tag, "not" or "("', token)
+  reader.at++
+  const one: Filter = token.kind === "tag" ? { kind: "tag", tag: token.text } : readGroup(reader, depth + 1)
+  return negated ? { kind: "not", of: one } : one
+}
+
+function unexpected(what: string, { kind, text, column }: Token): Stop {
+  return new Stop({ column, message: `expected ${what}, found ${kind === "end" ? "the end" : `"${text}"`}` })
+}
+
+/** `around` binds as tightly as what the text will stand in; what binds less is bracketed. */
+function print(filter: Filter, around: "or" | "and" | "not"): string {
+  switch (filter.kind) {
+    case "tag":
+      return BARE.test(filter.tag) && !WORDS.includes(filter.tag.toLowerCase())
+        ? filter.tag
+        : `"${filter.tag.replace(/["\\]/g, "\\$&")}"`
+    case "not":
+      return `not ${print(filter.of, "not")}`
+    case "and":
+    case "or": {
+      const [only, ...others] = filter.of
+      if (only !== undefined && others.length === 0) return print(only, around)
+      const text = filter.of.map((inner) => print(inner, filter.kind)).join(` ${filter.kind} `)
+      const loose = around === "not" || (around === "and" && filter.kind === "or")
+      return loose ? `(${text})` : text
+    }
+  }
+}

@@ -1,0 +1,135 @@
+/** `presets.json`: named filters over tags. choice: Configuration, `{presets: {name: {filter, description?}}}`. */
+import * as z from "zod"
+import { ConfigError, type Issue, RequestError } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+import { isObject } from "../wire/message.ts"
+import { type Document, type Path, parseDocument } from "./document.ts"
+import { type Edit, set } from "./edit.ts"
+import { type Filter, parseFilter, sayMisread } from "./filter.ts"
+
+export type Preset = {
+  /** As it is written. */
+  readonly text: string
+  readonly filter: Filter
+  readonly description: string | undefined
+}
+
+export type Presets = { readonly presets: ReadonlyMap<string, Preset>; readonly issues: readonly Issue[] }
+
+export const presetSchema = z.object({ filter: z.string(), description: z.string().optional() })
+
+/**
+ * The presets of a document. One that is wrong is left out, with an issue that says where; a document that has no object
+ * of presets throws a ConfigError.
+ */
+export function readPresets(document: Document): Presets {
+  const issues: Issue[] = [...document.issues]
+  const note = (severity: Issue["severity"], code: string, path: Path, message: string): Issue => ({
+    code,
+    severity,
+    message,
+    path,
+    file: document.file,
+    ...document.locate(path),
+  })
+  for (const key of Object.keys(document.value))
+    if (key !== "presets" && key !== "$schema")
+      issues.push(note("warning", "unknown_key", [key], `unknown key "${key}". It is ignored`))
+  const written = document.value.presets ?? {}
+  if (!isObject(written))
+    throw new ConfigError([note("error", "type", ["presets"], "presets must be an object of presets by name")])
+  const presets = new Map<string, Preset>()
+  for (const [name, value] of Object.entries(written)) {
+    const path = ["presets", name]
+    const parsed = presetSchema.safeParse(value)
+    if (!parsed.success) {
+      for (const problem of parsed.error.issues) {
+        const at = [...path, ...(problem.path as Path)]
+        issues.push(
+          note(
+            "error",
+            "type",
+            at,
+            `preset ${name} is left out: ${at
+              .slice(2)
+              .map((key) => `${String(key)}: `)
+              .join("")}${problem.message}`,
+          ),
+        )
+      }
+      continue
+    }
+    for (const key of isObject(value) ? Object.keys(value) : [])
+      if (!Object.hasOwn(presetSchema.shape, key))
+        issues.push(note("warning", "unknown_key", [...path, key], `unknown key "${key}". It is ignored`))
+    const { filter: text, description } = parsed.data
+    const read = parseFilter(text)
+    if ("misread" in read) {
+      const message = `preset ${name} is left out: ${sayMisread("its filter", read.misread)}`
+      issues.push(note("error", "filter", [...path, "filter"], message))
+    } else presets.set(name, { text, filter: read.filter, description })
+  }
+  return { presets, issues }
+}
+
+/** Adds a preset. Throws a RequestError where the name is taken or cannot stand in a URL, or the filter cannot be read. */
+export const createPreset =
+  (name: string, preset: z.infer<typeof presetSchema>): Edit =>
+  (text) => {
+    if (!NAME.test(name))
+      throw new RequestError(
+        "invalid_params",
+        "A preset's name has letters, digits, dots, dashes and underscores, at most 64",
+      )
+    if (writtenIn(text).includes(name)) throw new RequestError("conflict", `There is a preset named ${name} already`)
+    checkFilter(preset.filter)
+    return set(text, ["presets", name], preset, FILE)
+  }
+
+/** Changes a preset; what the patch does not name stays. An empty description takes it out. */
+export const editPreset =
+  (name: string, patch: { readonly filter?: string | undefined; readonly description?: string | undefined }): Edit =>
+  (text) => {
+    find(text, name)
+    let changed = text
+    if (patch.filter !== undefined) {
+      checkFilter(patch.filter)
+      changed = set(changed, ["presets", name, "filter"], patch.filter, FILE)
+    }
+    if (patch.description !== undefined)
+      changed = set(changed, ["presets", name, "description"], patch.description || undefined, FILE)
+    return changed
+  }
+
+/** Takes a preset out. */
+export const deletePreset =
+  (name: string): Edit =>
+  (text) => {
+    find(text, name)
+    return set(text, ["presets", name], undefined, FILE)
+  }
+
+// ---
+
+const FILE = "presets.json"
+const NAME = /^[\w.-]{1,64}$/
+
+function writtenIn(text: string): readonly string[] {
+  const { presets } = parseDocument(text, FILE).value
+  return isObject(presets) ? Object.keys(presets) : []
+}
+
+function find(text: string, name: string): void {
+  const names = writtenIn(text)
+  if (names.includes(name)) return
+  const near = nearest(name, names)
+  throw new RequestError(
+    "not_found",
+    `No preset is named ${name}${near === undefined ? "" : `; did you mean ${near}?`}`,
+  )
+}
+
+function checkFilter(text: string): void {
+  const parsed = parseFilter(text)
+  if ("misread" in parsed) throw new RequestError("invalid_params", sayMisread("The filter", parsed.misread))
+}

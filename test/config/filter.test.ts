@@ -1,0 +1,108 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { allOf, type Filter, parseFilter, passes, printFilter, sayMisread, tagsOf } from "../../src/config/filter.ts"
+
+const parsed = (text: string): Filter => {
+  const read = parseFilter(text)
+  if ("misread" in read) throw new Error(sayMisread(text, read.misread))
+  return read.filter
+}
+
+const misread = (text: string) => {
+  const read = parseFilter(text)
+  return "misread" in read ? `${read.misread.column}: ${read.misread.message}` : undefined
+}
+
+const TAGS = ["a", "b", "and", "two words", 'quo"te', "back\\slash", "ü/x:1"]
+
+const filters: fc.Arbitrary<Filter> = fc.letrec<{ filter: Filter }>((tie) => ({
+  filter: fc.oneof(
+    { maxDepth: 5, depthIdentifier: "filter" },
+    fc.constantFrom(...TAGS).map((tag): Filter => ({ kind: "tag", tag })),
+    tie("filter").map((of): Filter => ({ kind: "not", of })),
+    fc
+      .tuple(
+        fc.constantFrom("and" as const, "or" as const),
+        fc.array(tie("filter"), { minLength: 1, maxLength: 4, depthIdentifier: "filter" }),
+      )
+      .map(([kind, of]): Filter => ({ kind, of })),
+  ),
+})).filter
+
+/** All sets of tags. */
+const WORLDS = Array.from({ length: 2 ** TAGS.length }, (_, bits) => TAGS.filter((_tag, index) => (bits >> index) & 1))
+const table = (filter: Filter) => WORLDS.map((tags) => (passes(filter, tags) ? "1" : "0")).join("")
+
+describe("a filter", () => {
+  test("is printed so that it means the same when it is read again", () => {
+    fc.assert(
+      fc.property(filters, (filter) => {
+        const text = printFilter(filter)
+        const again = parseFilter(text)
+        // Only its length or depth may keep a filter from being read.
+        if ("misread" in again) expect(again.misread.message).toMatch(/longer|brackets/)
+        else {
+          expect(table(again.filter)).toBe(table(filter))
+          expect(printFilter(parsed(printFilter(again.filter)))).toBe(printFilter(again.filter))
+        }
+      }),
+    )
+  })
+
+  test.each([
+    ["a and b or c", "a and b or c"],
+    ["a and (b or c)", "a and (b or c)"],
+    ["a & !b | c && (d || 'e f')", 'a and not b or c and (d or "e f")'],
+    ["A AND NOT b OR C", "A and not b or C"],
+    ["not not a", "a"],
+    ["((a))", "a"],
+    ["not (a or b) and c", "not (a or b) and c"],
+    ['"and" or \'it\\\'s\' or "\\"\\\\"', '"and" or "it\'s" or "\\"\\\\"'],
+    ["prod/eu-1.x:y and ü", "prod/eu-1.x:y and ü"],
+  ])("%s is spelled %s", (text, spelled) => {
+    expect(printFilter(parsed(text))).toBe(spelled)
+  })
+
+  test.each([
+    ["", '1: expected a tag, "not" or "(", found the end'],
+    ["a and", '6: expected a tag, "not" or "(", found the end'],
+    ["a b", '3: expected "and", "or" or the end, found "b"'],
+    ["(a or b", '8: expected "and", "or" or ")", found the end'],
+    ["a)", '2: expected "and", "or" or the end, found ")"'],
+    ["a,b", '2: found ","; write "or" between tags of which any will do'],
+    ["a or 'b", "6: found a quote that is not closed"],
+    ["or a", '1: expected a tag, "not" or "(", found "or"'],
+    ["()", '2: expected a tag, "not" or "(", found ")"'],
+  ])("%s is refused with its column and what was expected", (text, message) => {
+    expect(misread(text)).toBe(message)
+  })
+
+  test("is bounded in length and depth", () => {
+    expect(misread("a".repeat(2001))).toBe("2001: is longer than 2000 characters")
+    expect(misread(`${"(".repeat(51)}a${")".repeat(51)}`)).toContain("brackets are open")
+    expect(misread(`${"(".repeat(50)}a${")".repeat(50)}`)).toBeUndefined()
+    expect(passes(parsed(`${"!".repeat(1999)}a`), [])).toBe(true)
+  })
+
+  test("never throws for what it cannot read", () => {
+    const bits = fc.constantFrom("a", " ", "(", ")", "and", "or", "not", "!", "&", "|", '"', "'", "\\", ",", "\n", "💥")
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          fc.array(bits).map((list) => list.join("")),
+        ),
+        (text) => void parseFilter(text),
+      ),
+    )
+  })
+
+  test("lets everything through when there is none", () => {
+    expect(passes(allOf([]), [])).toBe(true)
+    expect(printFilter(allOf([]))).toBe("")
+  })
+
+  test("names its tags once", () => {
+    expect(tagsOf(parsed("a and not (b or a)"))).toEqual(["a", "b"])
+  })
+})

@@ -1,0 +1,91 @@
+import { describe, expect, test } from "bun:test"
+import { parseDocument } from "../../src/config/document.ts"
+import { createPreset, deletePreset, editPreset, readPresets } from "../../src/config/presets.ts"
+import { formatIssue } from "../../src/lib/errors.ts"
+
+const read = (text: string) => {
+  const { presets, issues } = readPresets(parseDocument(text, "presets.json"))
+  return {
+    presets: [...presets].map(([name, { text: filter }]) => `${name}: ${filter}`),
+    issues: issues.map(formatIssue),
+  }
+}
+
+describe("presets.json", () => {
+  test("holds filters by name", () => {
+    expect(read('{"presets": {"dev": {"filter": "web or db", "description": "work"}}} // mine')).toEqual({
+      presets: ["dev: web or db"],
+      issues: [],
+    })
+    expect(read("")).toEqual({ presets: [], issues: [] })
+  })
+
+  test("leaves out what is wrong and says where", () => {
+    const text = `{
+  "presets": {
+    "good": { "filter": "a" },
+    "half": { "filter": "a and" },
+    "none": { "description": "x" },
+    "odd": { "filter": "b", "colour": 1 },
+    "text": "a"
+  },
+  "more": 1
+}`
+    expect(read(text)).toEqual({
+      presets: ["good: a", "odd: b"],
+      issues: [
+        'presets.json:9:3: unknown key "more". It is ignored',
+        'presets.json:4:15: preset half is left out: its filter cannot be read at column 6: expected a tag, "not" or "(", found the end',
+        "presets.json:5:5: preset none is left out: filter: Invalid input: expected string, received undefined",
+        'presets.json:6:29: unknown key "colour". It is ignored',
+        "presets.json:7:5: preset text is left out: Invalid input: expected object, received string",
+      ],
+    })
+  })
+
+  test("is refused whole where it is no object of presets", () => {
+    expect(() => read('{"presets": []}')).toThrow("presets.json:1:2: presets must be an object of presets by name")
+    expect(() => read("{")).toThrow("presets.json:1:2")
+  })
+})
+
+describe("an edit of presets", () => {
+  const TEXT = `{
+  // what I use
+  "presets": {
+    "dev": { "filter": "web", "description": "work" }, // daily
+  }
+}
+`
+  test("creates the first one", () => {
+    expect(JSON.parse(createPreset("a", { filter: "x or y" })(""))).toEqual({ presets: { a: { filter: "x or y" } } })
+  })
+
+  test("keeps comments and the others", () => {
+    const text = createPreset("more", { filter: "db", description: "d" })(TEXT)
+    expect(text).toContain("// what I use")
+    expect(text).toContain("// daily")
+    expect(read(text).presets).toEqual(["dev: web", "more: db"])
+  })
+
+  test("changes what it names", () => {
+    const text = editPreset("dev", { filter: "db" })(TEXT)
+    expect(parseDocument(text, "x").value.presets).toEqual({ dev: { filter: "db", description: "work" } })
+    const bare = editPreset("dev", { description: "" })(text)
+    expect(parseDocument(bare, "x").value.presets).toEqual({ dev: { filter: "db" } })
+    expect(editPreset("dev", {})(TEXT)).toBe(TEXT)
+  })
+
+  test("deletes", () => {
+    expect(read(deletePreset("dev")(TEXT)).presets).toEqual([])
+  })
+
+  test("is refused where the name or the filter is wrong", () => {
+    expect(() => createPreset("dev", { filter: "a" })(TEXT)).toThrow("There is a preset named dev already")
+    expect(() => createPreset("a b", { filter: "a" })(TEXT)).toThrow("A preset's name has letters")
+    expect(() => createPreset("x", { filter: "a b" })(TEXT)).toThrow("The filter cannot be read at column 3")
+    expect(() => editPreset("de", { filter: "a" })(TEXT)).toThrow("did you mean dev?")
+    expect(() => editPreset("dev", { filter: "(" })(TEXT)).toThrow("The filter cannot be read at column 2")
+    expect(() => deletePreset("other")(TEXT)).toThrow("No preset is named other")
+  })
+})
