@@ -1,0 +1,79 @@
+/**
+ * Which servers a client sees: what its URL, its `.svcrc` or `serve --filter` ask for, as one filter over tags.
+ * choice: Inbound, query on `/mcp`.
+ */
+import { allOf, type Filter, parseFilter, passes, printFilter, sayMisread, tagsOf } from "../config/filter.ts"
+import type { Preset } from "../config/presets.ts"
+import { RequestError } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+
+/** What was asked for, as it was written. It is kept, and selected from again when a preset changes. */
+export type Query = {
+  /** `tags=a,b`, as a list: any of them. */
+  readonly tags?: readonly string[]
+  /** `tag-filter=`: an expression. */
+  readonly filter?: string
+  /** `preset=`: a name. */
+  readonly preset?: string
+}
+
+export type Selection = {
+  /** The same for the same selection: what is built for a selection is kept under it. Empty for all. */
+  readonly key: string
+  /** Every tag that was named; one that no server has is worth a warning. */
+  readonly tags: readonly string[]
+  includes(tags: readonly string[]): boolean
+}
+
+/** The query of a URL: `tags`, `tag-filter` and `preset`. Throws a RequestError where one of them is empty. */
+export function readQuery(parameters: URLSearchParams): Query {
+  const of = (name: string) => {
+    const value = parameters.get(name)?.trim()
+    if (value === "") throw new RequestError("invalid_params", `${name}= is empty; leave it out to select everything`)
+    return value
+  }
+  const [tags, filter, preset] = [of("tags"), of("tag-filter"), of("preset")]
+  return {
+    ...(tags !== undefined && { tags: tags.split(",").map((tag) => tag.trim()) }),
+    ...(filter !== undefined && { filter }),
+    ...(preset !== undefined && { preset }),
+  }
+}
+
+/**
+ * What all the queries let through together, each of them with all its parts. Throws a RequestError for an expression
+ * that cannot be read and for a preset that is not there.
+ */
+export function select(queries: readonly Query[], presets: ReadonlyMap<string, Preset>): Selection {
+  const filter = allOf(queries.flatMap((query) => filtersOf(query, presets)))
+  const key = printFilter(filter)
+  return { key, tags: tagsOf(filter), includes: (tags) => passes(filter, tags) }
+}
+
+// ---
+
+function filtersOf({ tags, filter, preset }: Query, presets: ReadonlyMap<string, Preset>): Filter[] {
+  const filters: Filter[] = []
+  if (tags !== undefined) {
+    const names = [...new Set(tags)].filter((tag) => tag !== "").sort()
+    if (names.length === 0) throw new RequestError("invalid_params", "tags names no tag")
+    filters.push({ kind: "or", of: names.map((tag) => ({ kind: "tag", tag })) })
+  }
+  if (filter !== undefined) {
+    const parsed = parseFilter(filter)
+    if ("misread" in parsed) throw new RequestError("invalid_params", sayMisread("tag-filter", parsed.misread))
+    filters.push(parsed.filter)
+  }
+  if (preset !== undefined) {
+    const found = presets.get(preset)
+    if (found === undefined) {
+      const near = nearest(preset, presets.keys())
+      throw new RequestError(
+        "not_found",
+        `No preset is named ${preset}${near === undefined ? "" : `; did you mean ${near}?`}`,
+      )
+    }
+    filters.push(found.filter)
+  }
+  return filters
+}

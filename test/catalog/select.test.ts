@@ -1,0 +1,65 @@
+import { describe, expect, test } from "bun:test"
+import { type Query, readQuery, select } from "../../src/catalog/select.ts"
+import { parseDocument } from "../../src/config/document.ts"
+import { readPresets } from "../../src/config/presets.ts"
+import { RequestError } from "../../src/lib/errors.ts"
+
+const presetsOf = (filter: string) =>
+  readPresets(parseDocument(JSON.stringify({ presets: { dev: { filter } } }), "presets.json")).presets
+const PRESETS = presetsOf("web or db")
+
+const SERVERS = { web: ["web"], db: ["db", "slow"], both: ["web", "db"], bare: [] }
+const seen = (...queries: Query[]) => {
+  const selection = select(queries, PRESETS)
+  return Object.entries(SERVERS).flatMap(([name, tags]) => (selection.includes(tags) ? [name] : []))
+}
+
+const query = (text: string) => readQuery(new URLSearchParams(text))
+
+describe("a selection", () => {
+  test("is everything when nothing is asked for", () => {
+    expect(seen()).toEqual(["web", "db", "both", "bare"])
+    expect(seen(query("app=x"))).toEqual(["web", "db", "both", "bare"])
+    expect(select([], PRESETS).key).toBe("")
+  })
+
+  test("of tags is any of them", () => {
+    expect(seen(query("tags=db,web"))).toEqual(["web", "db", "both"])
+    expect(seen(query("tags=slow"))).toEqual(["db"])
+  })
+
+  test("of an expression is what it says", () => {
+    expect(seen(query("tag-filter=db+and+not+slow"))).toEqual(["both"])
+    expect(seen(query("tag-filter=not%20(web%7Cdb)"))).toEqual(["bare"])
+  })
+
+  test("of a preset is its filter, as it is at that moment", () => {
+    expect(seen(query("preset=dev"))).toEqual(["web", "db", "both"])
+    expect(select([query("preset=dev")], presetsOf("slow")).includes(["web"])).toBe(false)
+  })
+
+  test("of several is what all let through", () => {
+    expect(seen(query("preset=dev&tags=web&tag-filter=db"))).toEqual(["both"])
+    expect(seen({ filter: "web" }, { tags: ["db"] })).toEqual(["both"])
+  })
+
+  test("has one key however its tags are written", () => {
+    const key = (text: string) => select([query(text)], PRESETS).key
+    expect(key("tags=b,%20a,b")).toBe(key("tags=a,b"))
+    expect(key("tags=a,b")).toBe(key("tag-filter=a+or+b"))
+    expect(key("tags=a")).not.toBe(key("tags=b"))
+  })
+
+  test("names its tags, for a warning", () => {
+    expect(select([query("tags=a&tag-filter=not+b")], PRESETS).tags).toEqual(["a", "b"])
+  })
+
+  test.each([
+    ["tags=", "tags= is empty; leave it out to select everything"],
+    ["tags=,", "tags names no tag"],
+    ["tag-filter=a+and", 'tag-filter cannot be read at column 6: expected a tag, "not" or "(", found the end'],
+    ["preset=de", "No preset is named de; did you mean dev?"],
+  ])("%s is refused", (text, message) => {
+    expect(() => select([query(text)], PRESETS)).toThrow(new RequestError("invalid_params", message))
+  })
+})
