@@ -410,6 +410,36 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "Templates",
     unbuilt: "templates are not built yet",
   },
+  "template:data": {
+    says: "an expression reaches the context alone: nothing is called, and there is no lookup, loop, partial or decorator",
+    from: "choice",
+    why: "a template decides which command runs; what it can do must be readable at a glance",
+  },
+  "template:missing": {
+    says: "a value that is missing is an error, and inside of arguments it is false",
+    from: "choice",
+    why: "a path that is half empty must not start a server",
+  },
+  "template:environment": {
+    says: "a $ of a context stays a $; references count where they stand whole in the template's own text",
+    from: "choice",
+    why: "nobody's context may read the environment of svc",
+  },
+  "template:key": {
+    says: "equal renderings have one id, and an edit of what no expression touches keeps it",
+    from: "choice",
+    why: "hidden tools and tags of a template must change without a restart",
+  },
+  "svcrc:search": {
+    says: ".svcrc is looked for up to the repository's root or home, and below neither in the directory alone",
+    from: "choice",
+    why: "a file in a shared folder such as /tmp must not speak for the projects below it",
+  },
+  "filter:exact": {
+    says: "tags are compared exactly; and, or, not, brackets and quotes make an expression",
+    from: "choice",
+    why: "one rule without surprises where access may depend on it",
+  },
   "template:precedence": { says: "a template wins over a server of the same name", from: "templateSettings" },
   "template:failure": {
     says: "strict refuses the reload, graceful leaves the template out",

@@ -33,12 +33,15 @@ export type Expression = { readonly parts: readonly Part[]; readonly flaws: read
 /** A string as an expression. Where a flaw is an error, it must not be evaluated. */
 export function parseExpression(text: string): Expression {
   if (text.length > MAX_LENGTH)
-    return { parts: [], flaws: [flaw(text, `is longer than ${MAX_LENGTH} characters, the most for a template`)] }
+    return {
+      parts: [],
+      flaws: [flaw(inBraces(text), `is longer than ${MAX_LENGTH} characters, the most for a template`)],
+    }
   try {
     const flaws: Flaw[] = []
     return { parts: readProgram({ text, flaws }, Handlebars.parse(text)), flaws }
   } catch (error) {
-    return { parts: [], flaws: [flaw(nearby(text, error), `cannot be read as a template${saying(error)}`)] }
+    return { parts: [], flaws: [flaw(inBraces(text), `cannot be read as a template${saying(text, error)}`)] }
   }
 }
 
@@ -82,7 +85,7 @@ export function* everyPart(parts: readonly Part[]): Generator<Part> {
 
 // ---
 
-type AST = hbs.AST.Node
+type Node = hbs.AST.Node
 type Helper = keyof typeof HELPERS
 
 /** More than a configured string can need; bounds the depth of blocks. */
@@ -160,7 +163,7 @@ function readProgram(source: Source, program: hbs.AST.Program | undefined): Part
   return (program?.body ?? []).flatMap((node) => readStatement(source, node))
 }
 
-function readStatement(source: Source, node: AST): Part[] {
+function readStatement(source: Source, node: Node): Part[] {
   if (is<hbs.AST.ContentStatement>(node, "ContentStatement")) return [{ kind: "text", text: node.value }]
   if (node.type === "CommentStatement") return []
   if (is<hbs.AST.BlockStatement>(node, "BlockStatement")) return readBlock(source, node)
@@ -207,7 +210,7 @@ function readCall(source: Source, node: hbs.AST.MustacheStatement | hbs.AST.SubE
   return { kind: "call", helper: name, of }
 }
 
-function readArgument(source: Source, node: AST): Value | undefined {
+function readArgument(source: Source, node: Node): Value | undefined {
   if (is<hbs.AST.SubExpression>(node, "SubExpression")) return readCall(source, node)
   if (
     is<hbs.AST.StringLiteral>(node, "StringLiteral") ||
@@ -220,7 +223,7 @@ function readArgument(source: Source, node: AST): Value | undefined {
 }
 
 /** `severity` is that of a name that no context has. `around` is shown. */
-function readName(source: Source, around: AST, node: AST, severity: Flaw["severity"]): Value | undefined {
+function readName(source: Source, around: Node, node: Node, severity: Flaw["severity"]): Value | undefined {
   // `this.x`, `../x`, `@root.x` and `a/b` are spelled unlike their parts.
   if (!is<hbs.AST.PathExpression>(node, "PathExpression") || node.original !== node.parts.join("."))
     return refuse(source, around, `is not a name such as ${CONTEXT_NAMES[0]}`)
@@ -233,15 +236,16 @@ function readName(source: Source, around: AST, node: AST, severity: Flaw["severi
   return { kind: "name", path: node.parts }
 }
 
-function refuse(source: Source, node: AST, message: string): undefined {
+function refuse(source: Source, node: Node, message: string): undefined {
   source.flaws.push(flaw(sourceOf(source, node), message))
 }
 
-/** The text of a node. */
-function sourceOf({ text }: Source, { loc: { start, end } }: AST): string {
-  const lines = text.split(/\r\n?|\n/).slice(start.line - 1, end.line)
+/** The text of a node; of a block its opening. What stands between blocks may be secret. */
+function sourceOf(source: Source, { loc: { start, end } }: Node): string {
+  const lines = source.text.split(/\r\n?|\n/).slice(start.line - 1, end.line)
   lines.push((lines.pop() ?? "").slice(0, end.column))
-  return [(lines.shift() ?? "").slice(start.column), ...lines].join("\n")
+  const text = [(lines.shift() ?? "").slice(start.column), ...lines].join("\n")
+  return /^.*?\}\}+/s.exec(text)?.[0] ?? text
 }
 
 const REFUSED: Readonly<Record<string, string>> = {
@@ -252,19 +256,17 @@ const REFUSED: Readonly<Record<string, string>> = {
 }
 
 /** Handlebars says the kind of a node by its `type`. */
-const is = <T extends AST>(node: AST, type: T["type"]): node is T => node.type === type
+const is = <T extends Node>(node: Node, type: T["type"]): node is T => node.type === type
 
-/** A text, or the piece of it that the parser's message shows. */
-function nearby(text: string, error: unknown): string {
-  if (text.length <= MOST_SHOWN) return text
-  return /^Parse error[^\n]*\n([^\n]*)\n-*\^/.exec(messageOf(error))?.[1]?.replace(/^\.{3}/, "…") ?? text
-}
+/** What stands in braces, and nothing around it: that may be secret. */
+const inBraces = (text: string): string => text.match(/\{\{[^{}]*\}\}+/g)?.join("…") ?? "{{…"
 
 /** What the parser's message says, in words. */
-function saying(error: unknown): string {
+function saying(text: string, error: unknown): string {
   const message = messageOf(error)
   const mismatch = /^(\S+) doesn't match (\S+)/.exec(message)
   if (mismatch !== null) return `: {{#${mismatch[1]}}} is closed by {{/${mismatch[2]}}}`
+  if (/\{{3}|\}{3}/.test(text)) return ": three braces in a row are read as one; put a space between them"
   if (/got 'EOF'/.test(message))
     return /OPEN_ENDBLOCK/.test(message) ? ": a block is not closed" : ": it ends too early"
   return ""

@@ -10,7 +10,7 @@ import { digest } from "../lib/digest.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Context } from "./context.ts"
 import type { Path } from "./document.ts"
-import { type Expression, evaluate, everyPart, type Flaw, type Pens, parseExpression } from "./expression.ts"
+import { type Expression, evaluate, everyPart, type Flaw, type Part, type Pens, parseExpression } from "./expression.ts"
 
 /** Parsed strings by their text. The caller's, so that it lives as long as a configuration. */
 export type ExpressionCache = Map<string, Expression>
@@ -24,11 +24,21 @@ export type TemplateProblem = {
   readonly message: string
 }
 
-export type Rendered = { readonly server: Params } | { readonly problems: readonly TemplateProblem[] }
+export type Rendered =
+  | {
+      readonly server: Params
+      /**
+       * Stands for what the context contributed: the same for contexts that render the same, which share one instance.
+       * An edit of anything else in the template keeps it, so that what runs can be compared with what is wanted.
+       */
+      readonly key: string
+    }
+  | { readonly problems: readonly TemplateProblem[] }
 
 /** The template `name` in a context. */
 export function renderTemplate(name: string, template: Params, context: Context, cache: ExpressionCache): Rendered {
   const problems: TemplateProblem[] = []
+  const contributed: string[] = []
   const server = mapStrings(template, [], (text, path) => {
     // Text without an expression is the operator's alone.
     if (!hasExpression(text)) return text
@@ -36,12 +46,15 @@ export function renderTemplate(name: string, template: Params, context: Context,
     const field = fieldOf(path)
     const flaws = flawsOf(expression, field).filter(({ severity }) => severity === "error")
     const rendered = flaws.length > 0 ? "" : evaluate(expression.parts, context, PENS[field], flaws)
-    if (flaws.length === 0 && namesVariable(path, expression, rendered))
-      flaws.push({ expression: text, message: "must have its name and = before the expression", severity: "error" })
+    const naming =
+      isEnvEntry(path) && !rendered.includes("=") ? [...everyPart(expression.parts)].find(isPut) : undefined
+    if (flaws.length === 0 && naming !== undefined)
+      flaws.push({ expression: naming.source, message: "must stand after a name and =", severity: "error" })
     problems.push(...flaws.map((flaw) => problem(name, path, flaw)))
+    contributed.push(JSON.stringify([path, rendered]))
     return rendered
   })
-  return problems.length > 0 ? { problems } : { server: server as Params }
+  return problems.length > 0 ? { problems } : { server: server as Params, key: digest(contributed.sort().join()) }
 }
 
 /** What is wrong with a template whatever the context. Warnings are names that no context has. */
@@ -54,9 +67,6 @@ export function validateTemplate(name: string, template: Params, cache: Expressi
   })
   return problems
 }
-
-/** The same for equal renderings, in whatever order their keys stand: they share one instance. */
-export const contextKey = (server: Params): string => digest(canonical(server))
 
 // ---
 
@@ -83,7 +93,7 @@ const PENS: Readonly<Record<Field, Pens>> = {
   launch: {
     // In braces, so that what follows does not lengthen the name; a `$` that begins no reference is one character.
     written: (text) =>
-      text.replace(REFERENCE(), (whole, name: string | undefined) =>
+      text.replace(REFERENCE, (whole, name: string | undefined) =>
         name !== undefined ? `\${${name}}` : whole === "$" ? "$$" : whole,
       ),
     put: (text) =>
@@ -97,19 +107,17 @@ const PENS: Readonly<Record<Field, Pens>> = {
 }
 
 /** `$$`, `${NAME}` and `${NAME:-…}` whole; `$NAME` with its name; any other `$`. As substitute.ts reads them. */
-function REFERENCE(): RegExp {
-  return /\$(?:\$|\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))?/g
-}
+const REFERENCE = /\$(?:\$|\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))?/g
 
 /** The flaws that need no context. */
 function flawsOf({ parts, flaws }: Expression, field: Field): Flaw[] {
   const found = [...flaws]
   for (const part of everyPart(parts)) {
     if (part.kind === "text" && field === "launch") {
-      const open = /\$\{[^}]*$/.exec(part.text.replaceAll("$$", ""))
-      if (open !== null)
+      const open = /(\$\{\w*)[^}]*$/.exec(part.text.replaceAll("$$", ""))?.[1]
+      if (open !== undefined)
         found.push({
-          expression: open[0],
+          expression: `${open}…`,
           message: "an expression cannot stand inside of a ${…} reference",
           severity: "error",
         })
@@ -124,15 +132,10 @@ function flawsOf({ parts, flaws }: Expression, field: Field): Flaw[] {
   return found
 }
 
-/** An entry of `env` in array form that is a name alone takes that variable's value. */
-function namesVariable([key, index]: Path, { parts }: Expression, rendered: string): boolean {
-  return (
-    key === "env" &&
-    typeof index === "number" &&
-    !rendered.includes("=") &&
-    [...everyPart(parts)].some(({ kind }) => kind === "put")
-  )
-}
+/** An entry of `env` in array form; one that is a name alone takes that variable's value. */
+const isEnvEntry = ([key, index]: Path): boolean => key === "env" && typeof index === "number"
+
+const isPut = (part: Part) => part.kind === "put"
 
 const hasExpression = (text: string): boolean => text.includes("{{")
 
@@ -157,12 +160,4 @@ function mapStrings(value: unknown, path: Path, change: (text: string, path: Pat
   if (!isObject(value)) return value
   // `fromEntries` defines members, so that one called `__proto__` stays a member.
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapStrings(item, [...path, key], change)]))
-}
-
-/** JSON with the members of each object in order. */
-function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`
-  if (!isObject(value)) return JSON.stringify(value)
-  const members = Object.keys(value).sort()
-  return `{${members.map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join(",")}}`
 }

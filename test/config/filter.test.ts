@@ -97,6 +97,12 @@ describe("a filter", () => {
     )
   })
 
+  test("compares tags exactly [filter:exact]", () => {
+    expect(passes(parsed("Web"), ["web"])).toBe(false)
+    expect(passes(parsed("we"), ["web"])).toBe(false)
+    expect(passes(parsed("not Web"), ["web"])).toBe(true)
+  })
+
   test("lets everything through when there is none", () => {
     expect(passes(allOf([]), [])).toBe(true)
     expect(printFilter(allOf([]))).toBe("")

@@ -41,7 +41,7 @@ describe(".svcrc", () => {
     expect(svcrcFolders("/srv/r/x", "/srv/r", "/home/ada")).toEqual(["/srv/r/x", "/srv/r"])
   })
 
-  test("of a shared folder is nobody's", () => {
+  test("of a shared folder is nobody's [svcrc:search]", () => {
     expect(svcrcFolders("/tmp/x/y", undefined, "/home/ada")).toEqual(["/tmp/x/y"])
   })
 })

@@ -6,7 +6,7 @@ import { type Context, contextSchema } from "../../src/config/context.ts"
 import { planServer } from "../../src/config/plan.ts"
 import { serverSchema } from "../../src/config/schema.ts"
 import { substitute } from "../../src/config/substitute.ts"
-import { contextKey, renderTemplate, validateTemplate } from "../../src/config/template.ts"
+import { renderTemplate, validateTemplate } from "../../src/config/template.ts"
 import type { Params } from "../../src/wire/message.ts"
 
 const CONTEXT: Context = {
@@ -93,7 +93,7 @@ describe("a template", () => {
       expect(text(`{{${name}}}`)).toEqual([`template web: command: {{${name}}}: is not a text or a number`])
   })
 
-  test("takes a missing value inside of arguments for false", () => {
+  test("takes a missing value inside of arguments for false [template:missing]", () => {
     expect(text("{{#if project.nothing.at.all}}a{{else}}b{{/if}}")).toBe("b")
     expect(text('{{#if (eq nobody "x")}}a{{else}}b{{/if}}')).toBe("b")
   })
@@ -110,10 +110,11 @@ describe("validation", () => {
 
   test("finds what cannot be read, without a context", () => {
     expect(wrong("{{#if project.name}}x")).toEqual([
-      "error: template web: url: {{#if project.name}}x: cannot be read as a template: a block is not closed",
+      "error: template web: url: {{#if project.name}}: cannot be read as a template: a block is not closed",
     ])
     expect(wrong("{{#if user.name}}x{{/iff}}")[0]).toContain("{{#if}} is closed by {{/iff}}")
     expect(wrong("a{{")).toHaveLength(1)
+    expect(wrong('{"n":{{project.name}}}')[0]).toContain("put a space between them")
     expect(wrong("}} {project.name}")).toEqual([])
   })
 
@@ -126,6 +127,19 @@ describe("validation", () => {
     )
   })
 
+  test("shows nothing that stands around an expression", () => {
+    for (const template of [
+      "s3cret {{#if project.name}} s3cret",
+      "s3cret {{oops s3cret",
+      "s3cret {{#each project}}s3cret{{/each}} s3cret",
+      "s3cret ${X:-s3cret{{project.name}} }",
+      `s3cret ${"{{#if user.name}}s3cret".repeat(1000)}`,
+    ]) {
+      expect(wrong(template)).not.toEqual([])
+      expect(wrong(template).join()).not.toContain("s3cret")
+    }
+  })
+
   test("names the helper that was meant", () => {
     expect(wrong('{{defualt user.name "x"}}')[0]).toContain("there is no helper defualt; did you mean default?")
     expect(wrong('{{#eq user.name "x"}}{{/eq}}')[0]).toContain("write {{#if (eq …)}}")
@@ -134,6 +148,7 @@ describe("validation", () => {
   test("is bounded", () => {
     expect(wrong("{{#if a}}".repeat(50_000))).toHaveLength(1)
     expect(wrong("{{#if user.name}}".repeat(600) + "{{/if}}".repeat(600))).toEqual([])
+    expect(text(`{{${"not (".repeat(2600)}not user.name${")".repeat(2600)}}}`)).toBe("false")
   })
 
   test("never throws", () => {
@@ -199,7 +214,7 @@ describe("the environment", () => {
     }
   })
 
-  test("whatever the pieces, text arrives as it was and only whole references are replaced", () => {
+  test("whatever the pieces, text arrives as it was and only whole references are replaced [template:environment]", () => {
     const piece = fc.string({ unit: fc.constantFrom("$", "{", "}", "A", "_", ":", "-", "\\", "x"), maxLength: 6 })
     const written = piece.filter(
       (chunk) => !chunk.includes("{{") && !/^\}|\{$|\\$/.test(chunk) && !chunk.includes("}}"),
@@ -219,7 +234,7 @@ describe("the environment", () => {
   test("a context names no variable to pass on", () => {
     const context = withCustom({ name: "TOKEN" })
     expect(render({ env: ["{{project.custom.name}}"] }, context)).toEqual([
-      "template web: env[0]: {{project.custom.name}}: must have its name and = before the expression",
+      "template web: env[0]: {{project.custom.name}}: must stand after a name and =",
     ])
     expect(render({ envFilter: ["{{project.custom.name}}"] }, context)).toHaveLength(1)
     expect(render({ env: ["{{#if user.name}}HOME{{/if}}"], envFilter: ["{{#if user.name}}LC_*{{/if}}"] })).toEqual({
@@ -288,19 +303,33 @@ describe("what a context may hold", () => {
 })
 
 describe("a rendering's key", () => {
-  const keyIn = (context: Context, template: Params = { args: ["{{project.path}}"], env: { A: "1", B: "2" } }) =>
-    contextKey(render(template, context) as Params)
+  const keyOf = (template: Params, context: Context = CONTEXT) => {
+    const rendered = renderTemplate("web", template, context, new Map())
+    return "key" in rendered ? rendered.key : undefined
+  }
+  const template = { args: ["{{project.path}}"], env: { A: "{{user.username}}", B: "2" } }
+  const elsewhere = { ...CONTEXT, project: { ...CONTEXT.project, path: "/other" } }
 
-  test("is the same for equal renderings, whoever asked", () => {
-    expect(keyIn(CONTEXT)).toBe(keyIn({ ...CONTEXT, user: { username: "bob", home: "/home/bob" } }))
-    expect(keyIn(CONTEXT)).toBe(keyIn(CONTEXT, { env: { B: "2", A: "1" }, args: ["{{project.path}}"] }))
-    expect(keyIn(CONTEXT)).not.toBe(keyIn({ ...CONTEXT, project: { ...CONTEXT.project, path: "/other" } }))
+  test("is the same for equal renderings, whoever asked and however the keys stand", () => {
+    expect(keyOf(template)).toMatch(/^[0-9a-f]{16}$/)
+    expect(keyOf(template)).toBe(keyOf(template, { ...CONTEXT, transport: { type: "http", client: {} } }))
+    expect(keyOf(template)).toBe(keyOf({ env: { B: "2", A: "{{user.username}}" }, args: ["{{project.path}}"] }))
+    expect(keyOf(template)).not.toBe(keyOf(template, elsewhere))
   })
 
-  test("tells structures apart", () => {
-    const keys = [{ a: ["1", "2"] }, { a: ["1,2"] }, { a: [1, 2] }, { a: { 0: "1", 1: "2" } }].map(contextKey)
+  test("does not depend on what the context leaves alone", () => {
+    expect(keyOf(template)).toBe(keyOf({ ...template, command: "other", disabledTools: ["x"] }))
+    expect(keyOf({ command: "x" })).toBe(keyOf({ command: "y" }, elsewhere))
+  })
+
+  test("tells places apart", () => {
+    const keys = [
+      { args: ["{{project.name}}", "x"] },
+      { args: ["x", "{{project.name}}"] },
+      { args: ["{{project.name}}", "{{project.name}}"] },
+      { command: "{{project.name}}" },
+    ].map((server) => keyOf(server))
     expect(new Set(keys).size).toBe(4)
-    expect(keys[0]).toMatch(/^[0-9a-f]{16}$/)
   })
 })
 
@@ -397,7 +426,7 @@ describe("attacks", () => {
     expect(text(`{{default ${name} "b"}}`)).toBe("b")
   })
 
-  test("a function in a context is neither called nor shown", () => {
+  test("a function in a context is neither called nor shown [template:data]", () => {
     let called = 0
     const spy = () => {
       called++

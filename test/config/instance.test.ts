@@ -1,0 +1,91 @@
+import { describe, expect, test } from "bun:test"
+import type { Context } from "../../src/config/context.ts"
+import { parseDocument } from "../../src/config/document.ts"
+import { planInstance, templateIssues } from "../../src/config/instance.ts"
+import type { World } from "../../src/config/plan.ts"
+import { readSections, type ServerConfig } from "../../src/config/schema.ts"
+import { formatIssue } from "../../src/lib/errors.ts"
+
+const WORLD: World = { parent: { TOKEN: "secret-1" }, dotenv: {}, platform: "linux", home: "/home/ada", folder: "/etc" }
+const contextOf = (path: string, custom = {}): Context => ({
+  project: { path, name: "p", git: {}, custom },
+  user: { username: "ada", home: "/home/ada" },
+  transport: { type: "stdio", client: {} },
+  context: { path, timestamp: "2026-01-02T03:04:05.678Z", sessionId: "s", version: "1" },
+})
+const plan = (template: ServerConfig, context = contextOf("/a"), world = WORLD) =>
+  planInstance("fs", template, context, { env: { SHARED: "1" } }, world, new Map())
+const specOf = (...args: Parameters<typeof plan>) => {
+  const instance = plan(...args)
+  if (instance.kind !== "spec") throw new Error(JSON.stringify(instance))
+  return instance.spec
+}
+
+const FS: ServerConfig = { command: "fs", args: ["{{project.path}}", "$TOKEN"], disabledTools: ["rm"] }
+
+describe("an instance", () => {
+  test("is a spec with the template's name and an id of its own", () => {
+    const spec = specOf(FS)
+    expect(spec).toMatchObject({
+      name: "fs",
+      slug: "fs",
+      launch: { command: "fs", args: ["/a", "secret-1"], env: { SHARED: "1" } },
+      tuning: { disabledTools: ["rm"] },
+      secrets: ["secret-1"],
+    })
+    expect(spec.id).toMatch(/^fs#[0-9a-f]{16}$/)
+  })
+
+  test("is shared by contexts that render the same, and by no others", () => {
+    expect(specOf(FS, contextOf("/a", { x: 1 }))).toEqual(specOf(FS, contextOf("/a")))
+    expect(specOf(FS, contextOf("/b")).id).not.toBe(specOf(FS).id)
+  })
+
+  test("keeps its id when the definition's tools or the environment change [template:key]", () => {
+    expect(specOf({ ...FS, disabledTools: [] })).toEqual({
+      ...specOf(FS),
+      tuning: { ...specOf(FS).tuning, disabledTools: [] },
+    })
+    const moved = specOf(FS, contextOf("/a"), { ...WORLD, parent: { TOKEN: "secret-2" } })
+    expect(moved.id).toBe(specOf(FS).id)
+    expect(moved.launch).not.toEqual(specOf(FS).launch)
+  })
+
+  test("may be disabled by its context", () => {
+    const template = { ...FS, disabled: "{{project.custom.off}}" }
+    for (const off of ["true", "1", "YES", "on", true])
+      expect(plan(template, contextOf("/a", { off })).kind).toBe("disabled")
+    for (const off of ["false", "no", "0", false]) expect(plan(template, contextOf("/a", { off })).kind).toBe("spec")
+  })
+
+  test("says what is wrong and names no values", () => {
+    expect(plan({ command: "{{project.git.branch}}" })).toEqual({
+      kind: "wrong",
+      problems: ["template fs: command: {{project.git.branch}}: has no value here"],
+    })
+    expect(plan({ command: "{{project.custom.x}}" }, contextOf("/a", { x: "" }))).toMatchObject({ kind: "wrong" })
+    expect(plan({ command: "x", args: ["$NOT_SET", "{{user.home}}"] })).toEqual({
+      kind: "wrong",
+      problems: ["template fs: args[0] refers to NOT_SET, which is set neither in the environment nor in .env"],
+    })
+  })
+})
+
+test("what is wrong with a template in any context has its place in the file", () => {
+  const text = `{
+  "mcpTemplates": {
+    "fs": {
+      "command": "fs",
+      "args": ["ok", "{{#if project.name}}"],
+      "env": { "A": "{{user.mail}}", "B": "{{#if projct.name}}x{{/if}}" }
+    }
+  }
+}`
+  const document = parseDocument(text, "mcp.json")
+  const issues = templateIssues(document, readSections(document).templates, new Map())
+  expect(issues.map((issue) => `${issue.severity} ${formatIssue(issue)}`)).toEqual([
+    "error mcp.json:6:16: template fs: env.A: {{user.mail}}: there is no user.mail; did you mean user.email?",
+    "warning mcp.json:6:38: template fs: env.B: projct.name: there is no projct.name; did you mean project.name?",
+    "error mcp.json:5:22: template fs: args[1]: {{#if project.name}}: cannot be read as a template: a block is not closed",
+  ])
+})
