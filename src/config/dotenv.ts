@@ -2,65 +2,50 @@
 import { ConfigError } from "../lib/errors.ts"
 
 /**
- * The variables of a `.env` text, as dotenv has them: `export`, comments, quotes (`'…'`, `"…"`, backticks, over several
- * lines; escapes in double quotes only). Throws a ConfigError with the line that is none.
+ * The variables of a `.env` text, read as dotenv reads it: `export`, comments (from any `#` outside of quotes on), and
+ * quotes (`'…'`, `"…"`, backticks) over several lines. In double quotes `\n`, `\r` and `\"` are escapes, and no other
+ * backslash is: it is a Windows path's. Where dotenv ignores a line that is none, this throws a ConfigError with its place.
  */
 export function parseDotenv(text: string, file: string): Readonly<Record<string, string>> {
   const values: Record<string, string> = Object.create(null)
   const source = text.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n")
-  let at = 0
-  while (at < source.length) {
-    const lineEnd = endOfLine(source, at)
-    const line = source.slice(at, lineEnd)
-    if (/^\s*(#.*)?$/.test(line)) {
-      at = lineEnd + 1
+  let rest = source
+  const malformed = (message: string) => {
+    const line = source.slice(0, source.length - rest.length).split("\n").length
+    return new ConfigError([{ code: "dotenv", severity: "error", file, line, column: 1, message }])
+  }
+  while (rest !== "") {
+    const blank = /^[^\S\n]*(?:#.*)?(?:\n|$)/.exec(rest)
+    if (blank !== null) {
+      rest = rest.slice(blank[0].length)
       continue
     }
-    const head = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=[^\S\n]*/.exec(line)
-    if (head === null) throw malformed(source, at, file, "expected NAME=value")
-    const [whole, name = ""] = head
-    const start = at + whole.length
-    const quote = source[start] ?? ""
-    if (quote === '"' || quote === "'" || quote === "`") {
-      const close = closing(source, start + 1, quote)
-      if (close < 0) throw malformed(source, at, file, `the value of ${name} has no closing ${quote}`)
-      const inner = source.slice(start + 1, close)
-      values[name] = quote === '"' ? unquote(inner) : inner
-      const rest = source.slice(close + 1, endOfLine(source, close))
-      if (!/^\s*(#.*)?$/.test(rest))
-        throw malformed(source, close, file, `there is text after the closing quote of ${name}`)
-      at = endOfLine(source, close) + 1
-    } else {
-      values[name] = source
-        .slice(start, lineEnd)
-        .replace(/(^|\s)#.*$/, "")
-        .trim()
-      at = lineEnd + 1
-    }
+    const [head, name = ""] = HEAD.exec(rest) ?? []
+    if (head === undefined) throw malformed("expected NAME=value")
+    const after = rest.slice(head.length)
+    const quote = QUOTED[after[0] ?? ""]
+    const [whole, value = ""] = (quote ?? BARE).exec(after) ?? []
+    if (whole === undefined)
+      throw malformed(
+        after.indexOf(after[0] ?? "", 1) < 0
+          ? `the value of ${name} has no closing ${after[0]}`
+          : `there is text after the closing ${after[0]} of ${name}`,
+      )
+    values[name] = quote === undefined ? value.trim() : after[0] === '"' ? unescaped(value) : value
+    rest = after.slice(whole.length)
   }
   return values
 }
 
 // ---
 
-function endOfLine(text: string, from: number): number {
-  const at = text.indexOf("\n", from)
-  return at < 0 ? text.length : at
+const HEAD = /^[^\S\n]*(?:export[^\S\n]+)?([A-Za-z_][A-Za-z0-9_.-]*)(?:[^\S\n]*=|:(?=\s))[^\S\n]*/
+const BARE = /^([^#\n]*)(?:#.*)?(?:\n|$)/
+/** An escaped quote does not close, unless nothing else can. */
+const QUOTED: Readonly<Record<string, RegExp>> = {
+  '"': /^"((?:\\"|[^"])*)"[^\S\n]*(?:#.*)?(?:\n|$)/,
+  "'": /^'((?:\\'|[^'])*)'[^\S\n]*(?:#.*)?(?:\n|$)/,
+  "`": /^`((?:\\`|[^`])*)`[^\S\n]*(?:#.*)?(?:\n|$)/,
 }
 
-function closing(text: string, from: number, quote: string): number {
-  for (let at = from; at < text.length; at++) {
-    if (text[at] === "\\" && quote === '"') at++
-    else if (text[at] === quote) return at
-  }
-  return -1
-}
-
-const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", '"': '"', "\\": "\\" }
-
-const unquote = (text: string): string => text.replace(/\\(.)/gs, (whole, char: string) => ESCAPES[char] ?? whole)
-
-function malformed(text: string, at: number, file: string, message: string): ConfigError {
-  const line = text.slice(0, at).split("\n").length
-  return new ConfigError([{ code: "dotenv", severity: "error", file, line, column: 1, message }])
-}
+const unescaped = (text: string): string => text.replaceAll("\\n", "\n").replaceAll("\\r", "\r").replaceAll('\\"', '"')

@@ -14,6 +14,9 @@ second"
 TICKS=\`it's "so"\`
   INDENTED = spaced
 HASH=a#b
+YAML: like
+PATH_IN_QUOTES="C:\\temp\\"
+APOSTROPHE='it\\'s'
 WINDOWS=1\r
 `
   expect({ ...parseDotenv(text, ".env") }).toEqual({
@@ -25,7 +28,10 @@ WINDOWS=1\r
     MULTI: "first\nsecond",
     TICKS: `it's "so"`,
     INDENTED: "spaced",
-    HASH: "a#b",
+    HASH: "a",
+    YAML: "like",
+    PATH_IN_QUOTES: "C:\\temp\\",
+    APOSTROPHE: "it\\'s",
     WINDOWS: "1",
   })
 })
