@@ -3,29 +3,38 @@ import type { DefaultsConfig, ServerConfig } from "./schema.ts"
 
 export type Origin = "server" | "default" | "built-in"
 
-/** The server's configuration with its defaults. `origins` says where each inherited or merged key came from. */
+/** The server's configuration with its defaults. `origins` says where each key came from; a merged one has two. */
 export function applyDefaults(
   server: ServerConfig,
   defaults: DefaultsConfig,
   transport: "stdio" | "http" | "sse" | "streamableHttp",
-): { readonly config: ServerConfig; readonly origins: Readonly<Record<string, Origin>> } {
+): { readonly config: ServerConfig; readonly origins: Readonly<Record<string, readonly Origin[]>> } {
   const merged: Record<string, unknown> = { ...server }
-  const origins: Record<string, Origin> = Object.fromEntries(Object.keys(server).map((key) => [key, "server" as const]))
+  const origins: Record<string, readonly Origin[]> = Object.fromEntries(
+    Object.keys(server).map((key) => [key, ["server" as const]]),
+  )
   const ignored = transport === "stdio" ? REMOTE_ONLY : STDIO_ONLY
   for (const [key, value] of Object.entries(defaults)) {
     if (value === undefined || ignored.has(key)) continue
     if (merged[key] === undefined) {
       merged[key] = value
-      origins[key] = "default"
+      origins[key] = ["default"]
     }
+  }
+  const merge = (key: string, value: unknown) => {
+    merged[key] = value
+    origins[key] = ["default", "server"]
   }
   // Rule 1: objects merge, the server's keys win; arrays are replaced.
   if (isRecord(server.env) && isRecord(defaults.env) && transport === "stdio")
-    merged.env = { ...defaults.env, ...server.env }
+    merge("env", { ...defaults.env, ...server.env })
   // Rule 2: the server's patterns come after the defaults'; each is kept once, where it stands last.
   if (server.envFilter !== undefined && defaults.envFilter !== undefined && transport === "stdio") {
     const all = [...defaults.envFilter, ...server.envFilter]
-    merged.envFilter = all.filter((pattern, index) => all.lastIndexOf(pattern) === index)
+    merge(
+      "envFilter",
+      all.filter((pattern, index) => all.lastIndexOf(pattern) === index),
+    )
   }
   return { config: merged as ServerConfig, origins }
 }

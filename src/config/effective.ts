@@ -2,9 +2,11 @@
  * What each server gets and where from, for people: its configuration with its defaults, references resolved, secrets
  * hidden. spec: serverDefaults, `svc mcp status --verbose`.
  */
+import { createCleaner } from "../lib/redact.ts"
 import { isObject } from "../wire/message.ts"
 import { applyDefaults, type Origin } from "./defaults.ts"
 import type { Document } from "./document.ts"
+import { lookUp } from "./environ.ts"
 import { SECRET_NAME, type World } from "./plan.ts"
 import { type Named, readSections, transportOf } from "./schema.ts"
 import { substitute } from "./substitute.ts"
@@ -30,63 +32,77 @@ export function effectiveOf(
   const transport = named?.config === undefined ? undefined : transportOf(named.config)
   if (named?.config === undefined || transport === undefined) return undefined
   const written = named.config
+  const row = (key: string, name: string | undefined, value: unknown, from: readonly Origin[]) =>
+    rowOf({ key, name, value, from }, world, showSecrets)
   const { config, origins } = applyDefaults(written, defaults, transport)
-  const rows: Effective[] = [
+  return [
     { key: "type", value: transport, from: [written.type === undefined ? "built-in" : "server"] },
+    ...Object.entries(config).flatMap(([key, value]): Effective[] => {
+      if (key === "type" || value === undefined) return []
+      const from = origins[key] ?? ["server"]
+      const members = membersOf(key, value)
+      if (members === undefined) return [row(key, undefined, value, from)]
+      return members.map(([name, item]) => {
+        // Of two objects that were merged, each member is one's.
+        const own = isObject(written.env) && Object.hasOwn(written.env, name) ? "server" : "default"
+        return row(key, name, item, from.length === 1 ? from : [own])
+      })
+    }),
   ]
-  for (const [key, value] of Object.entries(config)) {
-    if (key === "type" || value === undefined) continue
-    const inner = isObject(value)
-      ? Object.entries(value).map(([name, item]) => [`${key}.${name}`, item, name] as const)
-      : [[key, value, key] as const]
-    for (const [path, item, last] of inner) {
-      const merged = key === "env" && isObject(written.env) && !Object.hasOwn(written.env, last)
-      const origin: Origin = merged ? "default" : (origins[key] ?? "server")
-      rows.push(
-        rowOf(
-          path,
-          item,
-          origin,
-          SUBSTITUTED.has(key),
-          SECRET_KEYS.has(key) || SECRET_NAME.test(last),
-          world,
-          showSecrets,
-        ),
-      )
-    }
-  }
-  return rows
 }
 
 // ---
 
 /** spec: Environment substitution, supported places. */
 const SUBSTITUTED: ReadonlySet<string> = new Set(["command", "args", "cwd", "env", "url", "headers", "oauth"])
-const SECRET_KEYS: ReadonlySet<string> = new Set(["headers"])
 
-function rowOf(
-  key: string,
-  item: unknown,
-  origin: Origin,
-  substituted: boolean,
-  secret: boolean,
-  world: World,
-  showSecrets: boolean,
-): Effective {
-  const from = new Set<Origin | "env" | ".env">([origin])
-  let referred = false
-  const text = (part: unknown): string => {
-    if (typeof part !== "string") return JSON.stringify(part)
-    if (!substituted) return part
-    return substitute(part, (name) => {
-      const parent = world.parent[name]
-      const value = parent ?? world.dotenv[name]
-      if (value === undefined) return undefined
-      from.add(parent === undefined ? ".env" : "env")
-      referred = true
-      return showSecrets ? value : HIDDEN
-    }).text
-  }
-  const shown = Array.isArray(item) ? `[${item.map(text).join(", ")}]` : text(item)
-  return { key, value: secret && !showSecrets && !referred ? HIDDEN : shown, from: [...from] }
+/** The members of a value that is shown in several rows. Of an `env` array, a name alone refers to that variable. */
+function membersOf(key: string, value: unknown): readonly (readonly [name: string, value: unknown])[] | undefined {
+  if (isObject(value)) return Object.entries(value)
+  if (key !== "env" || !Array.isArray(value)) return undefined
+  return value.map((entry: unknown) => {
+    const [name = "", ...rest] = String(entry).split("=")
+    return [name, rest.length === 0 ? `\${${name}}` : rest.join("=")]
+  })
 }
+
+type Item = {
+  readonly key: string
+  readonly name: string | undefined
+  readonly value: unknown
+  readonly from: readonly Origin[]
+}
+
+function rowOf({ key, name, value, from }: Item, world: World, showSecrets: boolean): Effective {
+  const row = (text: string, more: readonly ("env" | ".env")[] = []) => ({
+    key: name === undefined ? key : `${key}.${name}`,
+    value: text,
+    from: [...new Set([...from, ...more])],
+  })
+  const texts = (Array.isArray(value) ? value : [value]).map((part: unknown) =>
+    typeof part === "string" ? part : JSON.stringify(part),
+  )
+  const list = (shown: readonly string[]) => (Array.isArray(value) ? `[${shown.join(", ")}]` : shown.join())
+  if (!SUBSTITUTED.has(key)) return row(list(texts))
+  const sources: ("env" | ".env")[] = []
+  const resolved = texts.map(
+    (text) =>
+      substitute(text, (variable) => {
+        const found = lookUp(variable, world)
+        if (found === undefined) return undefined
+        sources.push(found.from)
+        return showSecrets ? found.value : HIDDEN
+      }).text,
+  )
+  if (showSecrets) return row(list(resolved), sources)
+  const secret = key === "headers" || (name !== undefined && SECRET_NAME.test(name))
+  const hidden = resolved.map((text, index) => {
+    const flag = /^--?\w/.test(texts[index - 1] ?? "") && SECRET_NAME.test(texts[index - 1] ?? "")
+    // Of a secret value nothing is shown but the scheme before a reference.
+    return secret || flag ? (/^(\w+ )?•••$/.test(text) ? text : HIDDEN) : mask(text)
+  })
+  return row(list(hidden), sources)
+}
+
+/** Credentials written into an address or an argument. */
+const mask = (text: string): string => createCleaner([]).mask(text).replaceAll("[REDACTED]", HIDDEN)

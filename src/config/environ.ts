@@ -33,6 +33,30 @@ export const SAFE_WINDOWS = [
   "TMP",
 ] as const
 
+/** Where variables are looked up. */
+export type Sources = Pick<EnvironOptions, "platform" | "parent" | "dotenv">
+
+/** A variable by its name and where it is set: the parent's value wins over that of `.env`. Windows does not care for case. */
+export function lookUp(
+  name: string,
+  { platform, parent, dotenv }: Sources,
+): { readonly value: string; readonly from: "env" | ".env" } | undefined {
+  const sources: readonly (readonly ["env" | ".env", Environment])[] = [
+    ["env", parent],
+    [".env", dotenv],
+  ]
+  for (const [from, source] of sources) {
+    const spelled =
+      platform === "win32" && !Object.hasOwn(source, name)
+        ? Object.keys(source).find((key) => key.toUpperCase() === name.toUpperCase())
+        : name
+    // Only its own: every object has a `constructor`.
+    const value = spelled !== undefined && Object.hasOwn(source, spelled) ? source[spelled] : undefined
+    if (value !== undefined) return { value, from }
+  }
+  return undefined
+}
+
 /** The variables a child is started with, sorted by name so that equal environments compare equal. */
 export function childEnvironment(options: EnvironOptions): Readonly<Record<string, string>> {
   const { platform, parent, dotenv, inheritParentEnv, envFilter, declared } = options

@@ -2,20 +2,17 @@
  * From the documents and the environment to what is to run. Substitution happens here, before anything is compared: an
  * edit of `.env` replaces exactly the backends whose resolved values moved.
  */
-import { isAbsolute, join } from "node:path"
+import { posix, win32 } from "node:path"
 import type { Issue } from "../lib/errors.ts"
 import { applyDefaults } from "./defaults.ts"
 import type { Document } from "./document.ts"
-import { childEnvironment, type Environment } from "./environ.ts"
+import { childEnvironment, lookUp, type Sources } from "./environ.ts"
 import { type DefaultsConfig, readSections, type ServerConfig, transportOf } from "./schema.ts"
 import { type Launch, type OAuthSettings, type Plan, SEPARATOR, type Spec, type Tuning } from "./spec.ts"
 import { substitute } from "./substitute.ts"
 
 /** The surroundings of a plan. */
-export type World = {
-  readonly parent: Environment
-  readonly dotenv: Environment
-  readonly platform: string
+export type World = Sources & {
   readonly home: string
   /** The folder of the configuration file. */
   readonly folder: string
@@ -74,23 +71,17 @@ export function planServer(
 ): Planned {
   const transport = transportOf(written)
   if (transport === undefined) return { problems: ["it needs a command or a url"] }
-  if (name === "" || name.includes(SEPARATOR))
-    return { problems: [`its name must not be empty or contain "${SEPARATOR}"`] }
+  const unfit = nameProblem(name)
+  if (unfit !== undefined) return { problems: [unfit] }
   const { config } = applyDefaults(written, defaults, transport)
   const problems: string[] = []
   const secrets = new Set<string>()
-  const resolve = (text: string, where: string): string => {
-    const {
-      text: value,
-      missing,
-      values,
-    } = substitute(text, (variable) => world.parent[variable] ?? world.dotenv[variable])
+  const resolve: Resolve = (text, where, refused = NUL) => {
+    const { text: value, missing, values } = substitute(text, (variable) => lookUp(variable, world)?.value)
     for (const variable of missing)
       problems.push(`${where} refers to ${variable}, which is set neither in the environment nor in .env`)
-    for (const secret of values) secrets.add(secret)
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-    if (/[\u0000\r\n]/.test(value) && where !== "env")
-      problems.push(`${where} has a line break or a NUL character in it`)
+    for (const secret of [...values, ...credentialsIn(value)]) secrets.add(secret)
+    if (refused.test(value)) problems.push(`${where} has a control character in it that cannot stand there`)
     return value
   }
   const launch =
@@ -113,17 +104,34 @@ export function planServer(
 /** A server's name in tool names and URLs. */
 export const slugOf = (name: string): string => name.replace(/[^A-Za-z0-9._-]/g, "-")
 
+/** What is wrong with a server's name, or undefined. */
+export function nameProblem(name: string): string | undefined {
+  if (name === "" || name.includes(SEPARATOR)) return `its name must not be empty or contain "${SEPARATOR}"`
+  // A URL's path loses them.
+  return /^\.{1,2}$/.test(name) ? "its name must not be . or .." : undefined
+}
+
 /** choice: `disabled` as a rendered string. */
 export function isDisabled({ disabled }: ServerConfig): boolean {
   return typeof disabled === "string" ? /^(true|1|yes|on)$/i.test(disabled.trim()) : disabled === true
 }
 
 /** Values of names like these are secret even when they are written out. */
-export const SECRET_NAME = /(key|token|secret|passw|credential|auth|cookie|session|private|dsn|connection_?string)/i
+export const SECRET_NAME =
+  /key(?!board)|token|secret|passw|passphrase|_pwd|credential|auth(?!or(?!i[sz]))|cookie|session_?id|private|dsn|connection_?string/i
 
 // ---
 
-type Resolve = (text: string, where: string) => string
+/** `where` is for messages; `refused` are the characters that cannot stand there. */
+type Resolve = (text: string, where: string, refused?: RegExp) => string
+
+const NUL = /\0/
+const BREAKS = /[\0\r\n]/
+/** Tabs and line breaks may stand in a variable: keys in PEM form have several lines. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const NOT_IN_ENV = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
+/** All that a field value has not (RFC 9110, 5.5). */
+const NOT_IN_HEADER = /[^\t\x20-\x7e\x80-\xff]/
 
 const MIN_SECRET = 6
 /** `npx` and `uvx` fetch a package at the first start. */
@@ -147,39 +155,44 @@ function planChild(
   const declare = (name: string, value: string) => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
     if (!/^[^=\u0000\s]+$/.test(name)) problems.push("env has a name that no environment can have")
-    if (value.includes("\0")) problems.push(`env.${name} has a NUL character in it`)
     if (SECRET_NAME.test(name)) secrets.add(value)
     declared[name] = value
   }
   if (Array.isArray(config.env)) {
     for (const entry of config.env) {
       const at = entry.indexOf("=")
-      if (at >= 0) declare(entry.slice(0, at), resolve(entry.slice(at + 1), "env"))
+      if (at >= 0) declare(entry.slice(0, at), resolve(entry.slice(at + 1), "env", NOT_IN_ENV))
       else {
-        const value = world.parent[entry] ?? world.dotenv[entry]
-        if (value === undefined)
+        const found = lookUp(entry, world)
+        if (found === undefined)
           problems.push(`env names ${entry}, which is set neither in the environment nor in .env`)
         else {
-          secrets.add(value)
-          declare(entry, value)
+          secrets.add(found.value)
+          declare(entry, found.value)
         }
       }
     }
-  } else for (const [name, value] of Object.entries(config.env ?? {})) declare(name, resolve(String(value), "env"))
+  } else
+    for (const [name, value] of Object.entries(config.env ?? {}))
+      declare(name, resolve(String(value), `env.${name}`, NOT_IN_ENV))
   const cwd = config.cwd === undefined ? undefined : absolute(resolve(config.cwd, "cwd"), world)
+  const env = childEnvironment({
+    platform: world.platform,
+    parent: world.parent,
+    dotenv: world.dotenv,
+    inheritParentEnv: config.inheritParentEnv ?? false,
+    envFilter: config.envFilter ?? [],
+    declared,
+  })
+  for (const [name, value] of Object.entries(env))
+    if (!Object.hasOwn(declared, name) && (SECRET_NAME.test(name) || lookUp(name, world)?.from === ".env"))
+      secrets.add(value)
   return {
     transport: "stdio",
     command: expandHome(resolve(config.command, "command"), world),
     args: (config.args ?? []).map((arg, index) => resolve(arg, `args[${index}]`)),
     cwd,
-    env: childEnvironment({
-      platform: world.platform,
-      parent: world.parent,
-      dotenv: world.dotenv,
-      inheritParentEnv: config.inheritParentEnv ?? false,
-      envFilter: config.envFilter ?? [],
-      declared,
-    }),
+    env,
     stderr: config.stderr ?? "pipe",
     mode: config.protocolVersion ?? "auto",
   }
@@ -196,16 +209,16 @@ function planRemote(
     problems.push("a remote server needs a url")
     return undefined
   }
-  const url = resolve(config.url, "url")
+  const url = resolve(config.url, "url", BREAKS)
   const parsed = URL.canParse(url) ? new URL(url) : undefined
   if (parsed === undefined || (parsed.protocol !== "http:" && parsed.protocol !== "https:"))
     problems.push("url must be an http or https address")
-  if (parsed !== undefined && parsed.password !== "") secrets.add(decodeURIComponent(parsed.password))
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(config.headers ?? {})) {
     if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) problems.push("headers has a name that no HTTP header can have")
-    const resolved = resolve(value, `headers.${name}`)
-    secrets.add(resolved)
+    const resolved = resolve(value, `headers.${name}`, NOT_IN_HEADER)
+    // Whole, and without its scheme: a server may repeat either.
+    for (const secret of [resolved, /^\S+\s+(\S+)$/.exec(resolved)?.[1]]) if (secret !== undefined) secrets.add(secret)
     headers[name.toLowerCase()] = resolved
   }
   const { oauth } = config
@@ -213,9 +226,9 @@ function planRemote(
   for (const [key, value] of Object.entries(oauth ?? {}))
     settings[key] =
       typeof value === "string"
-        ? resolve(value, `oauth.${key}`)
+        ? resolve(value, `oauth.${key}`, BREAKS)
         : Array.isArray(value)
-          ? value.map((scope) => resolve(scope, `oauth.${key}`))
+          ? value.map((scope) => resolve(scope, `oauth.${key}`, BREAKS))
           : value
   if (typeof settings.clientSecret === "string") secrets.add(settings.clientSecret)
   return {
@@ -245,11 +258,37 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
   }
 }
 
-function expandHome(path: string, { home }: World): string {
-  return path === "~" ? home : path.startsWith("~/") ? join(home, path.slice(2)) : path
+function expandHome(path: string, { home, platform }: World): string {
+  if (path === "~") return home
+  return path.startsWith("~/") || (platform === "win32" && path.startsWith("~\\"))
+    ? pathsOf(platform).join(home, path.slice(2))
+    : path
 }
 
 function absolute(path: string, world: World): string {
   const expanded = expandHome(path, world)
+  const { isAbsolute, join } = pathsOf(world.platform)
   return isAbsolute(expanded) ? expanded : join(world.folder, expanded)
+}
+
+const pathsOf = (platform: string) => (platform === "win32" ? win32 : posix)
+
+/** What stands in URLs that must not be shown: passwords, users without one, and key-like parameters; as written and decoded. */
+function credentialsIn(text: string): readonly string[] {
+  if (!text.includes("://")) return []
+  const users = [...text.matchAll(/:\/\/([^\s/?#@]{1,1024})@/g)].map(([, user = ""]) =>
+    user.slice(user.indexOf(":") + 1),
+  )
+  const parameters = [...text.matchAll(/[?&]([^\s=&#]{1,256})=([^\s&#]+)/g)].flatMap(([, name = "", value = ""]) =>
+    SECRET_NAME.test(name) ? [value] : [],
+  )
+  return [...users, ...parameters].flatMap((written) => [written, decoded(written)])
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }

@@ -11,20 +11,28 @@ const milliseconds = z
   .max(2 ** 31 - 1)
 
 const env = z
-  .union([z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])), z.array(z.string())])
+  .union([z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])), z.array(z.string())], {
+    error: "must be an object of names and values, or an array of NAME=value and NAME",
+  })
   .describe("Environment variables: an object, or an array of NAME=value and NAME (taken from the parent or .env)")
 
 const oauth = z.strictObject({
-  clientId: z.string().optional(),
-  clientSecret: z.string().optional(),
-  scopes: z.array(z.string()).optional(),
+  clientId: z.string().optional().describe("The client that svc is registered as"),
+  clientSecret: z.string().optional().describe("Its secret; better a reference such as ${NAME} than the secret itself"),
+  scopes: z.array(z.string()).optional().describe("What to ask for (default what the server names)"),
   autoRegister: z
     .boolean()
     .optional()
     .describe("Register with the authorization server where it allows (default true)"),
-  redirectUrl: z.string().optional(),
-  grantType: z.enum(["authorization_code", "client_credentials"]).optional(),
-  tokenEndpointAuthMethod: z.string().optional(),
+  redirectUrl: z.string().optional().describe("Where the authorization server sends the browser back to"),
+  grantType: z
+    .enum(["authorization_code", "client_credentials"])
+    .optional()
+    .describe("client_credentials needs no browser (default authorization_code)"),
+  tokenEndpointAuthMethod: z
+    .string()
+    .optional()
+    .describe("How the client shows who it is, for example client_secret_basic"),
 })
 
 const shared = {
@@ -32,7 +40,7 @@ const shared = {
   timeout: milliseconds.optional().describe("Deprecated: use connectionTimeout and requestTimeout"),
   connectionTimeout: milliseconds.optional().describe("Milliseconds to connect, initialize and list"),
   requestTimeout: milliseconds.optional().describe("Milliseconds for one request; progress starts it anew"),
-  oauth: oauth.optional(),
+  oauth: oauth.optional().describe("OAuth for remote servers"),
   headers: z.record(z.string(), z.string()).optional().describe("HTTP headers for remote servers"),
   inheritParentEnv: z.boolean().optional().describe("Let the environment of svc in, but for SVC_*"),
   envFilter: z
@@ -51,29 +59,40 @@ export const defaultsSchema = z.object(shared)
 export const serverSchema = z.object({
   ...shared,
   type: z
-    .enum(["stdio", "http", "sse", "streamableHttp", "streamable-http", "streamable_http"])
+    .enum(["stdio", "http", "sse", "streamableHttp", "streamable-http", "streamable_http", "streamablehttp"])
     .optional()
-    .describe("stdio when there is a command, http when there is a url"),
+    .describe("stdio when there is a command, http when there is a url; the last three mean streamableHttp"),
   command: z.string().min(1).optional().describe("Command to run"),
-  args: z.array(z.string()).optional(),
+  args: z.array(z.string()).optional().describe("Its arguments"),
   cwd: z.string().optional().describe("Working directory; relative to the configuration file"),
-  stderr: z.union([z.enum(["pipe", "overlapped", "inherit", "ignore"]), z.number().int().min(0)]).optional(),
+  stderr: z
+    .union([z.enum(["pipe", "overlapped", "inherit", "ignore"]), z.number().int().min(0)], {
+      error: "must be pipe, overlapped, inherit, ignore or the number of a file descriptor",
+    })
+    .optional()
+    .describe("pipe (default) and overlapped go to the log; inherit to the terminal; ignore nowhere"),
   url: z.string().min(1).optional().describe("Address of a remote server"),
   tags: z.array(z.string()).optional().describe("For routing, presets and access"),
   protocolVersion: z.enum(["legacy", "2026-07-28", "auto"]).optional().describe("MCP era (default auto)"),
-  disabled: z.union([z.boolean(), z.string()]).optional(),
+  disabled: z
+    .union([z.boolean(), z.string()], { error: "must be true, false or a text" })
+    .optional()
+    .describe("true keeps the server from starting; in a template also a text that is rendered"),
   disabledTools: z.array(z.string()).optional().describe("Tools that are hidden"),
   toolDescriptionOverrides: z
-    .record(z.string().min(1), z.string().regex(/\S/, "must not be blank"))
+    .record(z.string().regex(/\S/, "the name of a tool must not be empty"), z.string().regex(/\S/, "must not be blank"))
     .optional()
     .describe("Descriptions by the server's own tool name"),
   isolation: z.enum(["shared", "session"]).optional().describe("One process for all clients, or one for each session"),
 })
 
 export const templateSettingsSchema = z.object({
-  validateOnReload: z.boolean().optional(),
-  failureMode: z.enum(["strict", "graceful"]).optional(),
-  cacheContext: z.boolean().optional(),
+  validateOnReload: z.boolean().optional().describe("Check all templates when the configuration is read again"),
+  failureMode: z
+    .enum(["strict", "graceful"])
+    .optional()
+    .describe("A template that fails: strict refuses the configuration, graceful (default) leaves that one out"),
+  cacheContext: z.boolean().optional().describe("Keep rendered templates by the hash of their context"),
 })
 
 export type ServerConfig = z.infer<typeof serverSchema>
@@ -90,7 +109,7 @@ export function jsonSchema(): Params {
       .record(z.string(), serverSchema)
       .optional()
       .describe("Servers rendered for each project and client"),
-    templateSettings: templateSettingsSchema.optional(),
+    templateSettings: templateSettingsSchema.optional().describe("How templates are processed"),
   })
   return { title: "svc configuration", ...z.toJSONSchema(document, { target: "draft-2020-12", io: "input" }) } as Params
 }
@@ -137,7 +156,7 @@ export function readSections(document: Document): Sections {
           return {
             code: "type",
             severity: "error",
-            message: explain(problem, path, raw),
+            message: explain(problem, path),
             path,
             file: document.file,
             ...document.locate(path),
@@ -177,15 +196,21 @@ export function readSections(document: Document): Sections {
       }
       for (const problem of parsed.error.issues) {
         const at = [...path, ...(problem.path as Path)]
-        note("error", "type", at, explain(problem, at, server), name)
+        note("error", "type", at, explain(problem, at), name)
       }
       return { name, path, config: undefined }
     })
   }
+  const servers = named("mcpServers")
+  const taken = new Set(servers.map(({ name }) => name))
+  for (const server of named("servers")) {
+    if (!taken.has(server.name)) servers.push(server)
+    else note("warning", "duplicate_name", server.path, `${server.name} stands in mcpServers too, and that one counts`)
+  }
   return {
     defaults: section<DefaultsConfig>("serverDefaults", defaultsSchema),
     settings: section<TemplateSettings>("templateSettings", templateSettingsSchema),
-    servers: [...named("mcpServers"), ...named("servers")],
+    servers,
     templates: named("mcpTemplates"),
     issues,
   }
@@ -198,6 +223,7 @@ export function transportOf(config: ServerConfig): "stdio" | "http" | "sse" | "s
       return config.command !== undefined ? "stdio" : config.url !== undefined ? "http" : undefined
     case "streamable-http":
     case "streamable_http":
+    case "streamablehttp":
       return "streamableHttp"
     default:
       return config.type
@@ -235,12 +261,13 @@ function unknownKey(key: string, known: readonly string[]): string {
 type Problem = z.core.$ZodIssue
 
 /** What is wrong, without the value: it may be a secret. */
-function explain(problem: Problem, path: Path, _raw: unknown): string {
+function explain(problem: Problem, path: Path): string {
   const where = path.join(".")
   if (problem.code === "unrecognized_keys") {
     const [key = ""] = problem.keys
     const near = nearest(key, Object.keys(oauth.shape))
     return `${where}: unknown key "${key}"${near === undefined ? "" : `; did you mean "${near}"?`}`
   }
+  if (problem.code === "invalid_key") return `${where}: ${problem.issues.map(({ message }) => message).join("; ")}`
   return `${where}: ${problem.message}`
 }

@@ -101,7 +101,7 @@ describe("a server", () => {
   })
 
   test("is read in the spellings of other applications [config:server:aliases]", () => {
-    for (const type of ["streamableHttp", "streamable-http", "streamable_http"])
+    for (const type of ["streamableHttp", "streamable-http", "streamable_http", "streamablehttp"])
       expect(remote(web({ type })).transport).toBe("streamableHttp")
     expect(child({ servers: { a: { type: "stdio", command: "x" } } }).command).toBe("x")
     expect(remote({ mcpServers: { a: { serverUrl: "http://h/x" } } }).url).toBe("http://h/x")
@@ -127,7 +127,10 @@ describe("a server", () => {
   })
 
   test("rejects empty tool names and blank descriptions [config:overrides:blank]", () => {
-    for (const toolDescriptionOverrides of [{ "": "text" }, { tool: " \n" }])
+    expect(problems(server({ toolDescriptionOverrides: { "": "text" } }))).toEqual([
+      "error 6 mcpServers.a.toolDescriptionOverrides.: the name of a tool must not be empty",
+    ])
+    for (const toolDescriptionOverrides of [{ " ": "text" }, { tool: " \n" }])
       expect(planned(server({ toolDescriptionOverrides })).specs).toEqual([])
     expect(only(server({ toolDescriptionOverrides: { tool: "text" } })).tuning.toolDescriptionOverrides).toEqual({
       tool: "text",
@@ -160,9 +163,45 @@ describe("a server", () => {
     expect(only(web({ restartOnExit: true })).tuning.restart.kind).toBe("reconnect")
   })
 
+  test("that stands in servers and in mcpServers is that of mcpServers", () => {
+    const { specs, issues } = planned({ servers: { a: { command: "x" } }, mcpServers: { a: { command: "y" } } })
+    expect(specs.map(({ launch }) => "command" in launch && launch.command)).toEqual(["y"])
+    expect(issues).toMatchObject([{ severity: "warning", line: 3 }])
+  })
+
+  test("is told what was expected where a value has several forms", () => {
+    for (const [key, says] of [
+      ["env", "object of names and values"],
+      ["stderr", "pipe, overlapped, inherit"],
+      ["disabled", "true, false or a text"],
+    ] as const)
+      expect(problems(server({ [key]: [7] }))[0]).toContain(says)
+  })
+
+  test("may have line breaks in arguments and variables, for scripts and keys have them", () => {
+    const launch = child(server({ args: ["-c", "a\nb"], env: { PEM: "a\r\n\tb" } }))
+    expect([launch.args[1], launch.env.PEM]).toEqual(["a\nb", "a\r\n\tb"])
+  })
+
+  test("whose name a URL would lose is left out", () => {
+    expect(
+      planned({ mcpServers: { ".": { command: "x" }, "..": { command: "x" }, "...": { command: "x" } } }).specs,
+    ).toHaveLength(1)
+  })
+
+  test("has its folder beside the file or in the home", () => {
+    const cwd = (text: string, more?: Partial<World>) => child(server({ cwd: text }), more).cwd
+    expect([cwd("a/b"), cwd("/a"), cwd("~"), cwd("~/a")]).toEqual(["/etc/svc/a/b", "/a", "/home/u", "/home/u/a"])
+    const windows = { platform: "win32", home: "C:\\U", folder: "C:\\S", parent: {} }
+    expect([cwd("a", windows), cwd("D:\\a", windows), cwd("~\\a", windows)]).toEqual(["C:\\S\\a", "D:\\a", "C:\\U\\a"])
+  })
+
   test("may not smuggle a line break into a header or a NUL into its environment", () => {
     expect(planned(web({ headers: { x: "a\r\nevil: 1" } })).specs).toEqual([])
     expect(planned(web({ headers: { "x y": "a" } })).specs).toEqual([])
+    expect(planned(web({ headers: { x: "€" } })).specs).toEqual([])
+    expect(planned(server({ env: { A: "a\u001b[2J" } })).specs).toEqual([])
+    expect(planned(server({ args: ["a\0b"] })).specs).toEqual([])
     expect(planned(server({ env: { A: "a\0b" } })).specs).toEqual([])
     expect(planned(server({ env: { "A=B": "x" } })).specs).toEqual([])
   })
@@ -273,7 +312,7 @@ describe("references", () => {
 
   test("to nothing leave the server out and are named [env:substitute:missing]", () => {
     expect(problems(server({ env: { A: "$NOWHERE" } }))).toEqual([
-      "error 3 a is left out: env refers to NOWHERE, which is set neither in the environment nor in .env",
+      "error 3 a is left out: env.A refers to NOWHERE, which is set neither in the environment nor in .env",
     ])
   })
 
@@ -282,6 +321,31 @@ describe("references", () => {
       dotenv: { TOKEN: "from-file", LOCAL: "local" },
     })
     expect(env).toMatchObject({ A: "from-parent", B: "local" })
+  })
+
+  test("find only what is a variable", () => {
+    expect(planned(server({ args: ["$constructor"] })).specs).toEqual([])
+  })
+
+  test("do not care for case on Windows", () => {
+    expect(child(server({ args: ["$PATH"] }), { platform: "win32", parent: { Path: "C:\\" } }).args).toEqual(["C:\\"])
+  })
+
+  test("are not needed for a secret to be one", () => {
+    const secrets = (document: unknown, more?: Partial<World>) => [...only(document, more).secrets].sort()
+    expect(secrets(web({ url: "https://user:p%40ssword@h/?api_key=abcdef123&page=second" }))).toEqual([
+      "abcdef123",
+      "p%40ssword",
+      "p@ssword",
+    ])
+    expect(secrets(web({ url: "https://ghp_token@h/%zz" }))).toEqual(["ghp_token"])
+    expect(secrets(web({ headers: { authorization: "Bearer literal" } }))).toEqual(["Bearer literal", "literal"])
+    const inherited = {
+      parent: { GITHUB_TOKEN: "inherited", GIT_AUTHOR_NAME: "Some Body" },
+      dotenv: { LOCAL: "of-the-file" },
+    }
+    expect(secrets(server({ envFilter: ["GIT*", "LOCAL"] }), inherited)).toEqual(["inherited", "of-the-file"])
+    expect(secrets(server({ env: { API_KEY: "short" } }))).toEqual([])
   })
 
   test("make their values secrets", () => {

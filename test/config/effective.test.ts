@@ -1,0 +1,61 @@
+import { expect, test } from "bun:test"
+import { parseDocument } from "../../src/config/document.ts"
+import { effectiveOf } from "../../src/config/effective.ts"
+
+const world = {
+  parent: { HOST: "h.example", TOKEN: "hunter2" },
+  dotenv: { LOCAL: "hunter2" },
+  platform: "linux",
+  home: "/h",
+  folder: "/f",
+}
+
+function rows(document: object, showSecrets = false) {
+  const found = effectiveOf(parseDocument(JSON.stringify(document), "mcp.json"), "a", world, showSecrets)
+  return Object.fromEntries((found ?? []).map(({ key, value, from }) => [key, [value, ...from]]))
+}
+
+test("merged values have the origin of each part", () => {
+  const serverDefaults = { env: { A: "1", B: "2" }, envFilter: ["X"], requestTimeout: 5, headers: { h: "v" } }
+  const a = { command: "x", env: { B: "3" }, envFilter: ["Y"] }
+  expect(rows({ serverDefaults, mcpServers: { a } })).toEqual({
+    type: ["stdio", "built-in"],
+    command: ["x", "server"],
+    "env.A": ["1", "default"],
+    "env.B": ["3", "server"],
+    envFilter: ["[X, Y]", "default", "server"],
+    requestTimeout: ["5", "default"],
+  })
+})
+
+test("a reference tells where its value comes from, and not the value", () => {
+  const a = { command: "x", env: ["LOCAL", "V=$TOKEN", "LITERAL_KEY=hunter2", "MODE=on"] }
+  expect(rows({ mcpServers: { a } })).toMatchObject({
+    "env.LOCAL": ["•••", "server", ".env"],
+    "env.V": ["•••", "server", "env"],
+    "env.LITERAL_KEY": ["•••", "server"],
+    "env.MODE": ["on", "server"],
+  })
+  expect(rows({ mcpServers: { a } }, true)).toMatchObject({ "env.LOCAL": ["hunter2", "server", ".env"] })
+})
+
+test("a secret is hidden wherever it is written", () => {
+  for (const a of [
+    { url: "https://me:hunter2@h/mcp" },
+    { url: "https://h/mcp?api_key=hunter2" },
+    { url: "https://h/mcp", headers: { "x-any": "hunter2" } },
+    { url: "https://h/mcp", headers: { authorization: "Bearer hunter2$HOST" } },
+    { url: "https://h/mcp", oauth: { clientSecret: "hunter2" } },
+    { command: "x", args: ["--token", "hunter2"] },
+    { command: "x", args: ["--api-key=hunter2"] },
+    { command: "x", env: { API_KEY: "hunter2" } },
+    { command: "x", env: ["API_KEY=hunter2"] },
+    { command: "x", env: { DATABASE: "postgres://u:hunter2@h/db" } },
+  ])
+    expect(JSON.stringify(rows({ mcpServers: { a } }))).not.toContain("hunter2")
+})
+
+test("the description of a tool is no secret, whatever its name", () => {
+  const a = { command: "x", toolDescriptionOverrides: { get_token: "Gives one" } }
+  expect(rows({ mcpServers: { a } })["toolDescriptionOverrides.get_token"]).toEqual(["Gives one", "server"])
+})
