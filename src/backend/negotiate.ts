@@ -98,7 +98,7 @@ export async function negotiate(connection: Connection, options: NegotiateOption
   const { mode, remembered } = options
   if (mode === "legacy" || (mode === "auto" && remembered === "2025")) return initialize(connection, options)
   const probe = discover(connection, options)
-  if (mode === "2026-07-28") return probe
+  if (mode === "2026-07-28") return probe.catch(assumeModern)
   try {
     return await (options.probeTimeout === undefined ? probe : orSilence(probe, connection, options))
   } catch (error) {
@@ -109,19 +109,40 @@ export async function negotiate(connection: Connection, options: NegotiateOption
 
 // ---
 
-async function discover(connection: Connection, options: NegotiateOptions): Promise<Peer> {
+async function discover(connection: Connection, options: NegotiateOptions, retried = false): Promise<Peer> {
   const params = { _meta: ownMeta(options.version) }
-  const result = await connection.ask("server/discover", params, options.timeout)
-  const supported = Array.isArray(result.supportedVersions) ? result.supportedVersions : []
-  if (supported.length > 0 && !supported.includes(MODERN_VERSION)) {
-    if (supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version)))
-      throw new PeerError(-32601, "speaks only 2025-era revisions")
-    throw new BackendError(connection.server, `speaks only ${supported.join(", ")}, which svc does not`)
+  let result: Params
+  try {
+    result = await connection.ask("server/discover", params, options.timeout)
+  } catch (error) {
+    if (!(error instanceof PeerError) || error.code !== UNSUPPORTED_VERSION || retried) throw error
+    // It says what it does speak; asked in that, it must answer.
+    checkVersions(connection, isObject(error.data) && Array.isArray(error.data.supported) ? error.data.supported : [])
+    return discover(connection, options, true)
   }
+  const supported = Array.isArray(result.supportedVersions) ? result.supportedVersions : []
+  checkVersions(connection, supported)
   if (supported.length === 0) throw new PeerError(-32601, "answered server/discover without supportedVersions")
   const meta = isObject(result._meta) ? result._meta : {}
   const info = meta[META_SERVER_INFO]
   return peer("2026", MODERN_VERSION, info, result)
+}
+
+/** Throws where a server speaks no modern revision of ours: a PeerError where it speaks a legacy one, else a BackendError. */
+function checkVersions({ server }: Connection, supported: readonly unknown[]): void {
+  if (supported.length === 0 || supported.includes(MODERN_VERSION)) return
+  if (supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version)))
+    throw new PeerError(-32601, "speaks only 2025-era revisions")
+  throw new BackendError(server, `speaks only ${supported.join(", ").slice(0, 200)}, which svc does not`)
+}
+
+/**
+ * A server that is said to be modern and lacks `server/discover`, which it must have: it may still answer the rest, so all
+ * of it is asked. Pinning says that there is no other era to try.
+ */
+function assumeModern(error: unknown): Peer {
+  if (!(error instanceof PeerError) || error.code !== -32601) throw error
+  return peer("2026", MODERN_VERSION, {}, { capabilities: { tools: {}, prompts: {}, resources: {}, completions: {} } })
 }
 
 /** A legacy server may not answer a request before `initialize` at all; a late modern answer still counts. */

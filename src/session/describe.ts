@@ -48,7 +48,8 @@ function introduce(face: Face, client: Client): Introduction {
   const { peer } = target
   return {
     capabilities: translate(peer.capabilities, client.era),
-    serverInfo: peer.serverInfo,
+    // 2025-era clients must be told a name and a version; 2026-era servers need not have them.
+    serverInfo: { name: target.spec.name, version: "unknown", ...peer.serverInfo },
     instructions: view.instructions,
   }
 }

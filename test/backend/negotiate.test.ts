@@ -56,8 +56,10 @@ describe("negotiation", () => {
 
   test("2026-07-28 does not fall back [protocol:mode:modern]", async () => {
     const { connection, asked } = connect(legacy)
-    await expect(negotiate(connection, { ...options, mode: "2026-07-28" })).rejects.toThrow("no such method")
+    expect(await negotiate(connection, { ...options, mode: "2026-07-28" })).toMatchObject({ era: "2026" })
     expect(asked).toEqual(["server/discover"])
+    const broken = connect(() => ({ error: { code: -32000, message: "not now" } }))
+    await expect(negotiate(broken.connection, { ...options, mode: "2026-07-28" })).rejects.toThrow("not now")
   })
 
   test("a server that is silent before initialize is given it", async () => {
@@ -70,6 +72,18 @@ describe("negotiation", () => {
     const { connection, asked } = connect(legacy)
     await negotiate(connection, { ...options, remembered: "2025" })
     expect(asked).toEqual(["initialize"])
+  })
+
+  test("a server that refuses the version is asked in one it speaks", async () => {
+    const refused = (supported: string[]) => ({ error: { code: -32022, message: "no", data: { supported } } })
+    let times = 0
+    const again = connect(() => (++times === 1 ? refused(["2026-07-28"]) : discovered))
+    expect(await negotiate(again.connection, options)).toMatchObject({ era: "2026" })
+    const never = connect(() => refused(["2026-07-28"]))
+    await expect(negotiate(never.connection, options)).rejects.toThrow("no")
+    expect(never.asked).toHaveLength(2)
+    const old = connect(({ method }) => (method === "initialize" ? hello : refused(["2025-06-18"])))
+    expect(await negotiate(old.connection, options)).toMatchObject({ era: "2025" })
   })
 
   test("a server that speaks no revision of ours says so", async () => {

@@ -32,6 +32,33 @@ async function untilListening(port: number): Promise<void> {
   throw new Error(`nothing listens on ${port}`)
 }
 
+/** What the suite requires of a client, but for authorization. svc is the client. */
+const CLIENT_SCENARIOS = {
+  "2025-11-25": ["initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"],
+  "2026-07-28": [
+    "tools_call",
+    "request-metadata",
+    "sep-2322-client-request-state",
+    "http-standard-headers",
+    "http-custom-headers",
+    "http-invalid-tool-headers",
+    "json-schema-ref-no-deref",
+  ],
+} as const
+
+async function clientPasses(scenario: string, revision: string): Promise<boolean> {
+  const command = `bun ${join(import.meta.dir, "client.ts")}`
+  const child = Bun.spawn({
+    cmd: ["bun", SUITE, "client", "--command", command, "--scenario", scenario, "--spec-version", revision],
+    cwd: folder,
+    stdout: "pipe",
+    stderr: "ignore",
+  })
+  const text = await new Response(child.stdout).text()
+  await child.exited
+  return text.includes("OVERALL: PASSED")
+}
+
 /** Scenario names with whether all of their checks passed. Scenarios that are not scored are left out. */
 async function suite(url: string, revision: string, scenario?: string): Promise<ReadonlyMap<string, boolean>> {
   const output = mkdtempSync(join(folder, "out-"))
@@ -167,6 +194,15 @@ try {
         `${revision}  ${name.padEnd(16)} through svc  ${count(results)}${failing.length > 0 ? `  (${failing.length} that pass directly do not)` : ""}\n`,
       )
     }
+  }
+  for (const revision of REVISIONS) {
+    const scenarios = CLIENT_SCENARIOS[revision]
+    let passed = 0
+    for (const scenario of scenarios) {
+      if (await clientPasses(scenario, revision)) passed++
+      else wrong.push(`${revision} svc as a client: ${scenario}`)
+    }
+    process.stdout.write(`${revision}  svc as a client                ${passed}/${scenarios.length}\n`)
   }
   for (const key of wrong) process.stdout.write(`FAILS THROUGH svc: ${key}\n`)
   for (const key of stale) process.stdout.write(`STALE, it passes: ${key}\n`)

@@ -1,0 +1,85 @@
+/**
+ * svc as the suite's client under test: `bun client.ts URL`. Starts svc in front of the URL, connects an SDK client to svc
+ * and does what the scenario (MCP_CONFORMANCE_SCENARIO) looks for.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client"
+
+const url = process.argv.at(-1) ?? ""
+const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? ""
+const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? "{}") as {
+  toolCalls?: { name: string; arguments: Record<string, unknown> }[]
+}
+/** Their mocks have no `server/discover`. */
+const MODERN_ONLY = [
+  "sep-2322-client-request-state",
+  "http-custom-headers",
+  "http-invalid-tool-headers",
+  "http-standard-headers",
+]
+
+const folder = mkdtempSync(join(tmpdir(), "svc-client-"))
+const protocolVersion = MODERN_ONLY.includes(scenario) ? "2026-07-28" : "auto"
+writeFileSync(
+  join(folder, "mcp.json"),
+  JSON.stringify({ mcpServers: { it: { type: "streamableHttp", url, protocolVersion } } }),
+)
+const svc = Bun.spawn({
+  cmd: [
+    join(import.meta.dir, "..", "..", "dist", "svc"),
+    "serve",
+    "--config-dir",
+    folder,
+    "--port",
+    "0",
+    "--startup-wait",
+    "15s",
+  ],
+  stdin: "ignore",
+  stderr: "pipe",
+})
+let said = ""
+for await (const chunk of svc.stderr) {
+  said += new TextDecoder().decode(chunk)
+  if (said.includes("listening on ")) break
+}
+const base = /listening on (\S+)\/mcp/.exec(said)?.[1] ?? ""
+
+const client = new Client(
+  { name: "svc-conformance", version: "1.0.0" },
+  {
+    capabilities: { elicitation: { form: { applyDefaults: true } } },
+    versionNegotiation: { mode: scenario.startsWith("sep-2322") ? "auto" : "legacy" },
+  },
+)
+client.setRequestHandler("elicitation/create", () => ({
+  action: "accept" as const,
+  content: scenario.startsWith("sep-2322") ? { confirmed: true } : {},
+}))
+let failed = false
+try {
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${base}/servers/it/mcp`)))
+  const { tools } = await client.listTools()
+  const argumentsOf = (name: string): Record<string, unknown> =>
+    name === "add_numbers" ? { a: 5, b: 3 } : scenario === "http-invalid-tool-headers" ? { region: "us-west1" } : {}
+  const calls = context.toolCalls ?? tools.map(({ name }) => ({ name, arguments: argumentsOf(name) }))
+  if (scenario !== "initialize" && scenario !== "json-schema-ref-no-deref")
+    for (const call of calls)
+      await client.callTool(call).catch((error: unknown) => process.stderr.write(`${call.name}: ${error}\n`))
+  if (scenario === "http-standard-headers") {
+    for (const { name } of (await client.listPrompts().catch(() => ({ prompts: [] }))).prompts)
+      await client.getPrompt({ name, arguments: {} }).catch(() => undefined)
+    for (const { uri } of (await client.listResources().catch(() => ({ resources: [] }))).resources)
+      await client.readResource({ uri }).catch(() => undefined)
+  }
+  await client.close()
+} catch (error) {
+  failed = true
+  process.stderr.write(`${error}\n${said}\n`)
+}
+svc.kill()
+await svc.exited
+rmSync(folder, { recursive: true, force: true })
+process.exit(failed ? 1 : 0)
