@@ -1,5 +1,5 @@
 /** A JSON document with comments, read by a person and by svc: its value, and where in the text each part of it stands. */
-import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
+import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
@@ -69,12 +69,27 @@ export function parseDocument(text: string, file: string): Document {
     issues,
     locate(path) {
       for (let length = path.length; root !== undefined && length > 0; length--) {
-        const node = findNodeAtLocation(root, path.slice(0, length))
+        const node = findNode(root, path.slice(0, length))
         if (node !== undefined) return place((node.parent?.type === "property" ? node.parent : node).offset)
       }
       return { line: 1, column: 1 }
     },
   }
+}
+
+/** The value at a path; of a key that stands twice the last. */
+export function findNode(root: Node, path: Path): Node | undefined {
+  let node: Node | undefined = root
+  for (const key of path) {
+    const children: readonly Node[] = node?.children ?? []
+    if (typeof key === "number") node = node?.type === "array" ? children[key] : undefined
+    else
+      node =
+        node?.type === "object"
+          ? children.findLast(({ children: [name] = [] }) => name?.value === key)?.children?.[1]
+          : undefined
+  }
+  return node
 }
 
 // ---

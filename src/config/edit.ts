@@ -2,11 +2,12 @@
  * Edits of mcp.json, from text to text: comments, order, indentation and unknown keys survive, and nothing but what is
  * meant changes. Where one is not possible it throws a RequestError and nothing is written.
  */
-import { applyEdits, createScanner, type FormattingOptions, findNodeAtLocation, modify, parseTree } from "jsonc-parser"
 import { RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Path, parseDocument } from "./document.ts"
+import { removeValue, renameKey, setValue } from "./jsonc.ts"
+import { isDisabled, nameProblem, slugOf } from "./plan.ts"
 import { SEPARATOR } from "./spec.ts"
 
 export type Edit = (text: string) => string
@@ -15,39 +16,40 @@ export type Edit = (text: string) => string
 export const addServer =
   (name: string, server: Params, replace = false): Edit =>
   (text) => {
-    if (name === "" || name.includes(SEPARATOR))
-      throw new RequestError("invalid_params", `A server's name must not be empty or contain "${SEPARATOR}"`)
     const place = placeOf(text, name)
-    if (place !== undefined && !replace) throw new RequestError("conflict", `There is a server named ${name} already`)
+    if (place === undefined) checkName(text, name)
+    else if (!replace) throw new RequestError("conflict", `There is a server named ${name} already`)
     return set(text, place ?? [serversKey(text), name], server)
   }
 
-/** Takes a server out. */
+/** Takes a server out, from every section: a stale server must not come to life with its template's end. */
 export const removeServer =
   (name: string): Edit =>
   (text) =>
-    set(text, found(text, name), undefined)
+    everywhere(text, name, (changed, path) => set(changed, path, undefined))
 
-/** Gives a server another name; its place in the file stays. */
+/** Gives a server another name, in every section; nothing else of it changes, its place neither. */
 export const renameServer =
   (name: string, newName: string): Edit =>
   (text) => {
-    const path = found(text, name)
+    found(text, name)
+    if (name === newName) return text
     if (placeOf(text, newName) !== undefined)
       throw new RequestError("conflict", `There is a server named ${newName} already`)
-    const value = valueAt(text, path)
-    return addServer(newName, isObject(value) ? value : {})(set(text, path, undefined))
+    checkName(text, newName, name)
+    return everywhere(text, name, (changed, path) => renameKey(changed, path, newName))
   }
 
 /** Enables or disables a server. */
 export const setDisabled =
   (name: string, disabled: boolean): Edit =>
   (text) => {
-    const path = found(text, name)
+    const path = [...found(text, name), "disabled"]
     const value = valueAt(text, path)
-    const now = isObject(value) && value.disabled === true
-    if (now === disabled) return text
-    return set(text, [...path, "disabled"], disabled ? true : undefined)
+    if (disabled)
+      return isDisabled({ disabled: typeof value === "string" ? value : value === true }) ? text : set(text, path, true)
+    // Whatever a text comes to when it is rendered, the server is to run.
+    return value === undefined || value === false ? text : set(text, path, undefined)
   }
 
 /**
@@ -59,12 +61,20 @@ export const setToolDisabled =
   (text) => {
     if (tool === "") throw new RequestError("invalid_params", "A tool's name must not be empty")
     const path = [...found(text, name), "disabledTools"]
+    const prefix = `${slugOf(name)}${SEPARATOR}`
+    const local = tool.startsWith(prefix) && tool !== prefix ? tool.slice(prefix.length) : tool
+    const spellings = [local, prefix + local, `${name}${SEPARATOR}${local}`]
     const value = valueAt(text, path)
-    const list = Array.isArray(value) ? value.filter((one): one is string => typeof one === "string") : []
-    const spellings = [tool, `${name}${SEPARATOR}${tool}`]
-    if (disabled) return list.some((one) => spellings.includes(one)) ? text : set(text, path, [...list, tool])
-    const rest = list.filter((one) => !spellings.includes(one))
-    return rest.length === list.length ? text : set(text, path, rest.length === 0 ? undefined : rest)
+    const list: readonly unknown[] = Array.isArray(value) ? value : []
+    const at = list.findIndex((one) => typeof one === "string" && spellings.includes(one))
+    if (disabled) {
+      if (at >= 0) return text
+      return Array.isArray(value) ? set(text, [...path, list.length], local) : set(text, path, [local])
+    }
+    if (at < 0) return text
+    if (list.length === 1) return set(text, path, undefined)
+    // It may stand there in more than one spelling.
+    return setToolDisabled(name, local, false)(set(text, [...path, at], undefined))
   }
 
 /** Applies a JSON merge patch (RFC 7396) to a server, member by member, so that what it does not name stays as it is. */
@@ -73,27 +83,35 @@ export const patchServer =
   (text) =>
     merge(text, found(text, name), patch)
 
+/** Applies a JSON merge patch to `serverDefaults`. */
+export const patchDefaults =
+  (patch: Params): Edit =>
+  (text) =>
+    merge(text, ["serverDefaults"], patch)
+
 /** The servers of a text, as they are written: templates win over servers of the same name. */
 export function writtenServers(
   text: string,
 ): ReadonlyMap<string, { readonly section: string; readonly server: Params }> {
   const { value } = parseDocument(text, "mcp.json")
   const all = new Map<string, { section: string; server: Params }>()
-  for (const section of ["servers", "mcpServers", "mcpTemplates"])
+  for (const section of SECTIONS)
     for (const [name, server] of Object.entries(isObject(value[section]) ? value[section] : {}))
       if (isObject(server)) all.set(name, { section, server })
   return all
 }
 
-/** Sets one value, or takes it out where it is undefined: jsonc-parser's own edit. What it gives is a document still. */
+/** Sets one value, or takes it out where it is undefined. What it gives is a document still. */
 export function set(text: string, path: Path, value: unknown, file = "mcp.json"): string {
-  const before = value === undefined ? withoutComma(text, path) : text
-  const changed = applyEdits(before, modify(before, [...path], value, { formattingOptions: formatOf(text) }))
+  const changed = value === undefined ? removeValue(text, path) : setValue(text, path, value)
   parseDocument(changed, file)
   return changed
 }
 
 // ---
+
+/** The later win. */
+const SECTIONS = ["servers", "mcpServers", "mcpTemplates"] as const
 
 function merge(text: string, path: Path, patch: Params): string {
   let changed = text
@@ -101,32 +119,35 @@ function merge(text: string, path: Path, patch: Params): string {
     const inner = [...path, key]
     if (value === null) changed = valueAt(changed, inner) === undefined ? changed : set(changed, inner, undefined)
     else if (isObject(value) && isObject(valueAt(changed, inner))) changed = merge(changed, inner, value)
-    else changed = set(changed, inner, value)
+    else changed = set(changed, inner, withoutNulls(value))
   }
   return changed
 }
 
-/** The text without the comma after an only member, which jsonc-parser would leave standing alone. */
-function withoutComma(text: string, path: Path): string {
-  const root = parseTree(text, [], { allowTrailingComma: true })
-  const object = root === undefined ? undefined : findNodeAtLocation(root, path.slice(0, -1))
-  const [only, ...others] = object?.children ?? []
-  if (only === undefined || others.length > 0) return text
-  const scanner = createScanner(text, true)
-  scanner.setPosition(only.offset + only.length)
-  scanner.scan()
-  const at = scanner.getTokenOffset()
-  return text[at] === "," ? text.slice(0, at) + text.slice(at + 1) : text
+/** What a merge patch comes to where there was nothing. */
+function withoutNulls(value: unknown): unknown {
+  if (!isObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, item]) => (item === null ? [] : [[key, withoutNulls(item)]])),
+  )
 }
 
-/** Indentation and line ends as the file has them. */
-function formatOf(text: string): FormattingOptions {
-  const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? "  "
-  return {
-    insertSpaces: !indent.startsWith("\t"),
-    tabSize: indent.startsWith("\t") ? 1 : indent.length,
-    eol: text.includes("\r\n") ? "\r\n" : "\n",
-  }
+/** Throws where a server cannot have this name, or would be left out for it. `but` is the one that gives its name up. */
+function checkName(text: string, name: string, but?: string): void {
+  const problem = nameProblem(name)
+  if (problem !== undefined) throw new RequestError("invalid_params", `No server can be named "${name}": ${problem}`)
+  for (const other of writtenServers(text).keys())
+    if (other !== but && slugOf(other) === slugOf(name))
+      throw new RequestError("conflict", `${name} falls together with ${other} in the names of tools`)
+}
+
+/** Changes a server in every section in which it stands. */
+function everywhere(text: string, name: string, change: (text: string, path: Path) => string): string {
+  found(text, name)
+  return SECTIONS.reduce((changed, section) => {
+    const path = [section, name]
+    return valueAt(changed, path) === undefined ? changed : change(changed, path)
+  }, text)
 }
 
 function valueAt(text: string, path: Path): unknown {

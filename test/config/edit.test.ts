@@ -4,6 +4,7 @@ import { parseDocument } from "../../src/config/document.ts"
 import {
   addServer,
   type Edit,
+  patchDefaults,
   patchServer,
   removeServer,
   renameServer,
@@ -11,6 +12,7 @@ import {
   setToolDisabled,
   writtenServers,
 } from "../../src/config/edit.ts"
+import { RequestError } from "../../src/lib/errors.ts"
 
 const TEXT = `{
     // mine, do not touch
@@ -54,6 +56,52 @@ describe("edits", () => {
     })
   })
 
+  test("rename in place, comments and all", () => {
+    expect(renameServer("a", "z")(TEXT)).toBe(TEXT.replace('"a":', '"z":'))
+    expect(renameServer("a", "a")(TEXT)).toBe(TEXT)
+    expect(renameServer("t", "u")(TEXT)).toBe(TEXT.replaceAll('"t":', '"u":'))
+    expect(() => renameServer("a", "b")(TEXT)).toThrow("already")
+    expect(() => renameServer("none", "none")(TEXT)).toThrow("No server")
+  })
+
+  test("take a template out together with the stale server of its name", () => {
+    expect(writtenServers(removeServer("t")(TEXT)).has("t")).toBe(false)
+  })
+
+  test("leave the other entries of a list as they are", () => {
+    const text = '{"mcpServers":{"a":{"disabledTools":[\n"one", // why\n"two"\n]}}}'
+    expect(setToolDisabled("a", "three", true)(text)).toBe(text.replace('"two"', '"two",\n"three"'))
+    expect(setToolDisabled("a", "two", false)(text)).toBe(text.replace('"one", // why\n"two"', '"one" // why'))
+  })
+
+  test("enable what was disabled by a text", () => {
+    for (const disabled of ["true", "Yes", "{{#if x}}true{{/if}}", true, 1]) {
+      const text = JSON.stringify({ mcpServers: { a: { command: "x", disabled } } })
+      expect(value(setDisabled("a", false)(text)).mcpServers.a).toEqual({ command: "x" })
+    }
+    const text = '{"mcpServers":{"a":{"disabled":"no"}}}'
+    expect(value(setDisabled("a", true)(text)).mcpServers.a).toEqual({ disabled: true })
+  })
+
+  test("merge patches as RFC 7396 does", () => {
+    const patched = patchServer("a", { oauth: { clientId: "me", clientSecret: null, deep: { x: null } }, args: [null] })
+    expect(value(patched(TEXT)).mcpServers.a).toMatchObject({ oauth: { clientId: "me", deep: {} }, args: [null] })
+    expect(value(patched(TEXT)).mcpServers.a?.oauth).not.toHaveProperty("clientSecret")
+  })
+
+  test("of the defaults make the section where there is none", () => {
+    expect(parseDocument(patchDefaults({ timeout: 5, cwd: null })(TEXT), "f").value.serverDefaults).toEqual({
+      timeout: 5,
+    })
+  })
+
+  test("refuse a name that would fall together with another's", () => {
+    const text = addServer("x y", {})(TEXT)
+    expect(() => addServer("x/y", {})(text)).toThrow("x/y falls together with x y in the names of tools")
+    expect(() => renameServer("a", "x/y")(text)).toThrow("falls together")
+    expect(writtenServers(renameServer("x y", "x/y")(text)).has("x/y")).toBe(true)
+  })
+
   test("that change nothing give the very same text", () => {
     expect(setDisabled("a", false)(TEXT)).toBe(TEXT)
     expect(setToolDisabled("a", "one", true)(TEXT)).toBe(TEXT)
@@ -70,6 +118,12 @@ describe("edits", () => {
     expect([changed.mcpTemplates.t?.disabledTools, changed.mcpServers.t?.disabledTools]).toEqual([["write"], ["old"]])
   })
 
+  test("take a tool by either of its names", () => {
+    const text = '{"mcpServers":{"é":{"disabledTools":["one"]}}}'
+    expect(setToolDisabled("é", "-_svc_one", true)(text)).toBe(text)
+    expect(value(setToolDisabled("é", "-_svc_two", true)(text)).mcpServers.é?.disabledTools).toEqual(["one", "two"])
+  })
+
   test("show a tool that was hidden by its qualified name", () => {
     const text = '{"mcpServers":{"a":{"command":"x","disabledTools":["a_svc_one"]}}}'
     expect(value(setToolDisabled("a", "one", false)(text)).mcpServers.a).toEqual({ command: "x" })
@@ -84,7 +138,7 @@ describe("edits", () => {
   test("keep tabs and Windows line ends", () => {
     const text = '{\r\n\t"mcpServers": {\r\n\t\t"a": { "command": "x" }\r\n\t}\r\n}\r\n'
     const changed = addServer("b", { command: "y" })(text)
-    expect(changed).toContain('\r\n\t\t"b": {\r\n\t\t\t"command": "y"\r\n\t\t}')
+    expect(changed).toContain('"a": { "command": "x" },\r\n\t\t"b": {\r\n\t\t\t"command": "y"\r\n\t\t}')
     expect(changed.replaceAll("\r\n", "")).not.toContain("\n")
   })
 })
@@ -107,16 +161,19 @@ test("any sequence of edits leaves a document, and what it does not touch to the
   )
   fc.assert(
     fc.property(fc.array(edit, { maxLength: 12 }), (edits) => {
-      let text = TEXT
+      const kept = '"kept" : {"command":"x" , /* so */\n"args":["1",\n] }'
+      let text = TEXT.replace('"a":', `${kept},\n        "a":`)
       for (const one of edits) {
         const before = text
         try {
           text = one(text)
-        } catch {
+        } catch (error) {
+          expect(error).toBeInstanceOf(RequestError)
           text = before
         }
         expect(() => writtenServers(text)).not.toThrow()
         expect(text).toContain('    // mine, do not touch\n    "unknown": { "kept" : [1,2,   3] }, // really\n')
+        expect(text).toContain(kept)
       }
     }),
   )
