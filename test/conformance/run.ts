@@ -51,12 +51,10 @@ async function clientPasses(scenario: string, revision: string): Promise<boolean
   const child = Bun.spawn({
     cmd: ["bun", SUITE, "client", "--command", command, "--scenario", scenario, "--spec-version", revision],
     cwd: folder,
-    stdout: "pipe",
+    stdout: "ignore",
     stderr: "ignore",
   })
-  const text = await new Response(child.stdout).text()
-  await child.exited
-  return text.includes("OVERALL: PASSED")
+  return (await child.exited) === 0
 }
 
 /** Scenario names with whether all of their checks passed. Scenarios that are not scored are left out. */
