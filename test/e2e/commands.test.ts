@@ -45,14 +45,14 @@ test("servers are added, changed and removed without an instance", async () => {
   expect((await svc("mcp", "edit", "one", '{"timeout":5,"env":{"A":null}}', "--rename", "uno")).code).toBe(0)
   expect((await svc("mcp", "disable", "two")).code).toBe(0)
   expect(await json(svc("mcp", "list", "--json"))).toMatchObject([
-    { name: "two", state: "disabled" },
     { name: "uno", state: "not running" },
+    { name: "two", state: "disabled" },
   ])
   expect((await svc("mcp", "remove", "two")).code).toBe(0)
   expect((await svc("mcp", "remove", "two")).stderr).toBe("svc: No server is named two\n")
   expect((await json(svc("config", "backups", "--json"))).length).toBe(5)
   expect((await svc("config", "restore")).code).toBe(0)
-  expect(await json(svc("mcp", "list", "--json"))).toMatchObject([{ name: "two" }, { name: "uno" }])
+  expect(await json(svc("mcp", "list", "--json"))).toMatchObject([{ name: "uno" }, { name: "two" }])
   expect((await svc("mcp", "restart", "uno")).code).toBe(69)
 })
 
@@ -67,7 +67,7 @@ test("config check tells every issue with its place and exits 78", async () => {
   expect(code).toBe(78)
   for (const part of [
     "mcp.json:3:12: ",
-    "mcp.json:4:5: b is left out: env refers to NOWHERE",
+    "mcp.json:4:5: b is left out: env.K refers to NOWHERE",
     'mcp.json:6:3: unknown key "extra"',
   ])
     expect(stdout).toContain(part)
