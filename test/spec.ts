@@ -389,7 +389,6 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "tags, tag-filter, preset and app select on /mcp",
     from: "choice",
     why: "one URL, many views",
-    unbuilt: "selection is not built yet",
   },
   "auth:open": { says: "/health, /health/live and /health/ready need no authentication", from: "Authentication 1" },
   "auth:enabled": {

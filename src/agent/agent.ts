@@ -7,6 +7,7 @@ import { Backend, type BackendDeps } from "../backend/backend.ts"
 import type { Caller } from "../backend/connection.ts"
 import { type OpenDeps, openConnection } from "../backend/open.ts"
 import { buildCatalog, type Catalog, EMPTY_CATALOG } from "../catalog/catalog.ts"
+import type { Preset } from "../config/presets.ts"
 import type { Plan, Spec } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
@@ -16,7 +17,7 @@ import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
 
 /** Who is told of changes. */
 export type Observer = {
-  /** The catalog is another one. */
+  /** The catalog is another one, or what is selected from it. */
   oncatalog(): void
   /** A notification of a backend that belongs to no call, or to the given one. */
   onnotification(spec: Spec, method: string, params: Params, caller: Caller | undefined): void
@@ -34,6 +35,8 @@ export type Applied = {
 
 export class Agent {
   catalog: Catalog = EMPTY_CATALOG
+  /** Named selections of what is offered. */
+  presets: ReadonlyMap<string, Preset> = new Map()
   /** False until a plan was applied. */
   loaded = false
   private plan: Plan | undefined
@@ -95,6 +98,12 @@ export class Agent {
   refuse(issues: readonly Issue[]): void {
     this.problems = [...issues, ...(this.plan?.issues ?? [])]
     this.current = undefined
+  }
+
+  /** Other presets: what clients see may be something else from now on. */
+  setPresets(presets: ReadonlyMap<string, Preset>): void {
+    this.presets = presets
+    for (const observer of this.observers) observer.oncatalog()
   }
 
   /** The backend of this name, slug or id. */

@@ -1,12 +1,16 @@
 /**
  * The one door: whatever wants a lasting change edits the file, and this makes what runs equal to it. A broken document
- * keeps the last good plan, a broken `.env` the last good environment; both are remembered and shown.
+ * keeps the last good plan, a broken `.env` the last good environment, broken presets the last good ones; all are
+ * remembered and shown.
  */
 import { parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { Environment } from "../config/environ.ts"
+import type { Paths } from "../config/paths.ts"
 import { plan, type World } from "../config/plan.ts"
+import { readPresets } from "../config/presets.ts"
 import type { Plan } from "../config/spec.ts"
+import type { Texts } from "../config/store.ts"
 import { ConfigError, formatIssue, type Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { Agent, Applied } from "./agent.ts"
@@ -14,10 +18,10 @@ import type { Agent, Applied } from "./agent.ts"
 export type ReloadDeps = {
   readonly agent: Agent
   readonly log: Log
-  /** The names of both files, for messages. */
-  readonly files: { readonly config: string; readonly dotenv: string }
-  /** Their texts at this moment; undefined where there is none. */
-  read(): { readonly config: string | undefined; readonly dotenv: string | undefined }
+  /** Where the documents are, for messages. */
+  readonly paths: Paths
+  /** Their texts at this moment. */
+  read(): Texts
   readonly world: Omit<World, "dotenv">
   /** What the plan must have besides the file's. */
   adjust?(plan: Plan): Plan
@@ -27,8 +31,9 @@ export type ReloadDeps = {
 export type Reloaded = { readonly applied: Applied | undefined; readonly issues: readonly Issue[] }
 
 /** Gives the function that reloads. It is synchronous, so two reloads never overlap. */
-export function createReload({ agent, log, files, read, world, adjust }: ReloadDeps): () => Reloaded {
+export function createReload({ agent, log, paths, read, world, adjust }: ReloadDeps): () => Reloaded {
   let dotenv: Environment = {}
+  let presets = ""
   let reported = ""
   const report = (issues: readonly Issue[]) => {
     const text = issues.map(formatIssue).join("\n")
@@ -40,13 +45,25 @@ export function createReload({ agent, log, files, read, world, adjust }: ReloadD
     const issues: Issue[] = []
     try {
       const texts = read()
-      try {
-        dotenv = parseDotenv(texts.dotenv ?? "", files.dotenv)
-      } catch (error) {
-        if (!(error instanceof ConfigError)) throw error
-        issues.push(...error.issues)
+      // Each of the small documents is refused alone.
+      const attempt = (read: () => void) => {
+        try {
+          read()
+        } catch (error) {
+          if (!(error instanceof ConfigError)) throw error
+          issues.push(...error.issues)
+        }
       }
-      const planned = plan(parseDocument(texts.config ?? "", files.config), { ...world, dotenv })
+      attempt(() => {
+        dotenv = parseDotenv(texts.dotenv ?? "", paths.dotenv)
+      })
+      attempt(() => {
+        const read = readPresets(parseDocument(texts.presets ?? "{}", paths.presets))
+        issues.push(...read.issues)
+        if (presets !== (texts.presets ?? "")) agent.setPresets(read.presets)
+        presets = texts.presets ?? ""
+      })
+      const planned = plan(parseDocument(texts.config ?? "", paths.file), { ...world, dotenv })
       const whole = { ...planned, issues: [...issues, ...planned.issues] }
       const applied = agent.apply(adjust === undefined ? whole : adjust(whole))
       report(whole.issues)
@@ -60,7 +77,7 @@ export function createReload({ agent, log, files, read, world, adjust }: ReloadD
                 code: "read",
                 severity: "error",
                 message: error instanceof Error ? error.message : String(error),
-                file: files.config,
+                file: paths.file,
               },
             ]
       const all = [...issues, ...found]

@@ -8,6 +8,7 @@ import { type Mirrored, mirroredOf } from "../wire/headers.ts"
 import type { CacheHint, Listing, ListMethod } from "./listing.ts"
 import { qualify, qualifyUri, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
+import { identityOf, type Scope, sees } from "./scope.ts"
 
 /** A connected backend and what it said it offers. */
 export type Source = { readonly spec: Spec; readonly listing: Listing }
@@ -50,11 +51,6 @@ export type View = {
   readonly instructions: string | undefined
 }
 
-/** Which part of the catalog is seen: all that pass `includes`, or one backend under its own names. */
-export type Scope =
-  | { readonly kind: "aggregate"; readonly key: string; includes(spec: Spec): boolean }
-  | { readonly kind: "server"; readonly id: string }
-
 export const EMPTY_CATALOG: Catalog = { generation: 0, chunks: [], views: new Map() }
 
 export const LIST_KEYS = {
@@ -76,13 +72,11 @@ export function buildCatalog(sources: readonly Source[], previous: Catalog): Cat
 
 /** The view of a scope, made once for each catalog. The number kept is bounded. */
 export function viewOf(catalog: Catalog, scope: Scope): View {
-  const key = scope.kind === "server" ? `server ${scope.id}` : `aggregate ${scope.key}`
+  const key = scope.kind === "server" ? identityOf(scope) : `aggregate ${scope.key}`
   const known = catalog.views.get(key)
   if (known !== undefined) return known
   const view = createView(
-    catalog.chunks.filter((chunk) =>
-      scope.kind === "server" ? chunk.spec.id === scope.id : scope.includes(chunk.spec),
-    ),
+    catalog.chunks.filter((chunk) => sees(scope, chunk.spec)),
     scope.kind === "server" ? "plain" : "qualified",
   )
   if (catalog.views.size >= MAX_VIEWS) catalog.views.delete(catalog.views.keys().next().value as string)

@@ -29,7 +29,7 @@ export async function followFiles(
   const apply = createReload({
     agent,
     log,
-    files: { config: paths.file, dotenv: paths.dotenv },
+    paths,
     read: () => readTexts(paths),
     world: { parent: process.env, platform: process.platform, home: homedir(), folder: dirname(paths.file) },
   })

@@ -8,6 +8,7 @@ export const root: CommandDef = {
     serve: () => import("./serve.ts").then(({ serve }) => serve),
     mcp: () => import("./mcp.ts").then(({ mcp }) => mcp),
     config: () => import("./config.ts").then(({ config }) => config),
+    preset: () => import("./preset.ts").then(({ preset }) => preset),
     logs: () => import("./logs.ts").then(({ logs }) => logs),
     health: () => import("./health.ts").then(({ health }) => health),
     "demo-server": () => import("./demo.ts").then(({ demoServer }) => demoServer),

@@ -18,6 +18,7 @@ import { createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import type { Stream } from "../serve/exchange.ts"
 import type { McpDeps } from "../serve/mcp.ts"
+import { createScopes, type ScopeOf } from "../serve/scopes.ts"
 import { Calls } from "../session/calls.ts"
 import { createFace } from "../session/face.ts"
 import { openMemory, type SessionMemory } from "../session/memory.ts"
@@ -31,6 +32,7 @@ export type Runtime = {
   readonly calls: Calls
   readonly streams: Set<Stream>
   readonly mcp: McpDeps
+  readonly scopeOf: ScopeOf
   readonly metrics: Metrics | undefined
   readonly book: Logbook
   readonly log: Log
@@ -123,6 +125,7 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
     calls,
     streams,
     mcp: { face, sessions, calls, newId: random, maxBody: settings.maxBody, onbug, streams },
+    scopeOf: createScopes(() => agent.presets),
     metrics,
     book,
     log,

@@ -6,7 +6,7 @@ import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { createGuard } from "../serve/guard.ts"
 import { createHealth } from "../serve/health.ts"
 import { clientAddress, createLimiter, HEALTH_LIMIT } from "../serve/limit.ts"
-import { EVERYTHING, type Listening, listen, type Wrapper } from "../serve/server.ts"
+import { type Listening, listen, type Wrapper } from "../serve/server.ts"
 import { serveStdio } from "../serve/stdio.ts"
 import { demoPlan } from "./demo.ts"
 import { followFiles } from "./follow.ts"
@@ -95,7 +95,7 @@ function startHttp(runtime: Runtime, settings: Settings): Listening {
   const wrappers: Wrapper[] = [guard, serveMetrics, health]
   let listening: Listening
   try {
-    listening = listen({ hostname, port }, { agent, mcp, pipes: new Map(), wrappers })
+    listening = listen({ hostname, port }, { agent, mcp, pipes: new Map(), wrappers, scopeOf: runtime.scopeOf })
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
       throw new UnavailableError(`port ${port} on ${hostname} is in use; choose another with --port`, { cause })
@@ -107,9 +107,9 @@ function startHttp(runtime: Runtime, settings: Settings): Listening {
 }
 
 /** Serves the client that started svc, until it is gone. */
-async function serveClient({ mcp }: Runtime, { maxBody }: Settings): Promise<string> {
+async function serveClient({ mcp, scopeOf }: Runtime, { maxBody }: Settings): Promise<string> {
   const streams = { input: Bun.stdin.stream(), write: (bytes: Uint8Array) => void process.stdout.write(bytes) }
-  await serveStdio(streams, { ...mcp, id: mcp.newId(), scope: EVERYTHING, principal: "stdio" }, maxBody)
+  await serveStdio(streams, { ...mcp, id: mcp.newId(), scope: scopeOf(""), principal: "stdio" }, maxBody)
   return "the client is gone"
 }
 

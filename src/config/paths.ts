@@ -8,6 +8,7 @@ export type Paths = {
   readonly file: string
   /** The `.env` beside it. */
   readonly dotenv: string
+  readonly presets: string
 }
 
 export type PathOptions = {
@@ -27,5 +28,5 @@ export function pathsOf({ config, directory, platform, home, appData, cwd }: Pat
     platform === "win32" ? join(appData ?? join(home, "AppData", "Roaming"), "svc") : join(home, ".config", "svc")
   const chosen = directory === undefined ? standard : resolve(cwd, directory)
   const file = config === undefined ? join(chosen, "mcp.json") : resolve(cwd, config)
-  return { directory: chosen, file, dotenv: join(dirname(file), ".env") }
+  return { directory: chosen, file, dotenv: join(dirname(file), ".env"), presets: join(chosen, "presets.json") }
 }

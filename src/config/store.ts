@@ -28,9 +28,16 @@ import type { Clock } from "../lib/clock.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Paths } from "./paths.ts"
 
-/** The texts of both files; undefined where there is none. Throws an UnavailableError where one cannot be read. */
-export function readTexts(paths: Paths): { readonly config: string | undefined; readonly dotenv: string | undefined } {
-  return { config: readText(paths.file), dotenv: readText(paths.dotenv) }
+/** The documents' texts; undefined where there is no such file. */
+export type Texts = {
+  readonly config: string | undefined
+  readonly dotenv: string | undefined
+  readonly presets: string | undefined
+}
+
+/** Reads the documents. Throws an UnavailableError where one cannot be read. */
+export function readTexts(paths: Paths): Texts {
+  return { config: readText(paths.file), dotenv: readText(paths.dotenv), presets: readText(paths.presets) }
 }
 
 /** Makes the folder, a minimal file and the JSON Schema it names where there is no file. True if it made them. */
@@ -47,21 +54,12 @@ export function createMissing(paths: Paths, schema: string): boolean {
  * Changes mcp.json by a function from text to text. Under a lock, so that two edits at once cannot lose one; the old text
  * is kept in `backups`. Throws what `change` throws, with nothing written. Returns false where nothing changed.
  */
-export async function editConfig(paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> {
-  mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
-  const lock = join(paths.directory, "mcp.json.lock")
-  await acquire(lock, clock)
-  try {
-    const before = readText(paths.file)
-    const after = change(before ?? MINIMAL)
-    if (after === before) return false
-    if (before !== undefined) backup(paths, before, clock)
-    replaceFile(paths.file, after, before === undefined ? 0o600 : undefined)
-    return true
-  } finally {
-    unlinkSync(lock)
-  }
-}
+export const editConfig = (paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> =>
+  editFile(paths, paths.file, MINIMAL, change, clock, (before) => backup(paths, before, clock))
+
+/** Changes presets.json in the same way, without a backup. */
+export const editPresets = (paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> =>
+  editFile(paths, paths.presets, "{}\n", change, clock)
 
 /** Backups of mcp.json, newest first, as full paths. */
 export function listBackups(paths: Paths): readonly string[] {
@@ -75,7 +73,7 @@ export function listBackups(paths: Paths): readonly string[] {
 }
 
 /**
- * Calls `onchange` when the text of mcp.json or `.env` may be another one, at most once in `debounce` milliseconds.
+ * Calls `onchange` when the text of a document may be another one, at most once in `debounce` milliseconds.
  * Folder events are quick but some file systems have none, so the files are also looked at every few seconds.
  */
 export function watchFiles(paths: Paths, clock: Clock, debounce: number, onchange: () => void): { close(): void } {
@@ -174,6 +172,29 @@ function readText(path: string): string | undefined {
   }
 }
 
+async function editFile(
+  paths: Paths,
+  file: string,
+  empty: string,
+  change: (text: string) => string,
+  clock: Clock,
+  keep?: (before: string) => void,
+): Promise<boolean> {
+  mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
+  const lock = join(paths.directory, `${file === paths.file ? "mcp.json" : basename(file)}.lock`)
+  await acquire(lock, clock)
+  try {
+    const before = readText(file)
+    const after = change(before ?? empty)
+    if (after === before) return false
+    if (before !== undefined) keep?.(before)
+    replaceFile(file, after, before === undefined ? 0o600 : undefined)
+    return true
+  } finally {
+    unlinkSync(lock)
+  }
+}
+
 /** The texts themselves: same bytes, no reload. */
 function fingerprint(paths: Paths): string {
   const part = (path: string) => {
@@ -183,13 +204,17 @@ function fingerprint(paths: Paths): string {
       return messageOf(error)
     }
   }
-  return `${Bun.hash(part(paths.file))} ${Bun.hash(part(paths.dotenv))}`
+  return documents(paths)
+    .map((path) => Bun.hash(part(path)))
+    .join()
 }
+
+const documents = ({ file, dotenv, presets }: Paths): readonly string[] => [file, dotenv, presets]
 
 /** The folders of the files and, for symbolic links, of what they point to. */
 function foldersOf(paths: Paths): ReadonlySet<string> {
   const folders = new Set<string>()
-  for (const path of [paths.file, paths.dotenv]) {
+  for (const path of documents(paths)) {
     folders.add(dirname(path))
     try {
       folders.add(dirname(realpathSync(path)))
@@ -203,7 +228,7 @@ function foldersOf(paths: Paths): ReadonlySet<string> {
 /** Whether an event on this name can matter: svc's own backups, locks and temporaries do not. */
 function relevant(paths: Paths, name: string): boolean {
   if (name.endsWith(".lock") || name.endsWith(".tmp") || name === "backups" || name === "logs") return false
-  return name === basename(paths.file) || name === ".env" || name.startsWith("..") || !name.includes(".")
+  return documents(paths).some((path) => basename(path) === name) || name.startsWith("..") || !name.includes(".")
 }
 
 function backup(paths: Paths, text: string, clock: Clock): void {

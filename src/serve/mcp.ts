@@ -3,7 +3,8 @@
  * carries its version in `_meta` is served alone; `initialize` opens a session. basic: Transports.
  */
 
-import { type Scope, viewOf } from "../catalog/catalog.ts"
+import { viewOf } from "../catalog/catalog.ts"
+import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import type { Calls } from "../session/calls.ts"
 import type { Face } from "../session/client.ts"

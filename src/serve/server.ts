@@ -1,16 +1,18 @@
 /**
  * Inbound HTTP: one listener, a route table, and the wrappers every request goes through.
  *
- *   /mcp                    the aggregate
+ *   /mcp                    the aggregate, or the part of it that the query selects
  *   /servers/<name>/mcp     one backend under its own names
  *   /sse, /messages         the old HTTP+SSE transport
  *   /health …               health.ts
  */
 import type { Agent } from "../agent/agent.ts"
-import type { Scope } from "../catalog/catalog.ts"
+import type { Scope } from "../catalog/scope.ts"
+import { codesOf, publicMessage } from "../lib/errors.ts"
 import { errorText } from "../wire/message.ts"
 import { JSON_HEADERS } from "./exchange.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
+import type { ScopeOf } from "./scopes.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
 
 export type ServerOptions = {
@@ -25,15 +27,13 @@ export type ServerDeps = {
   readonly agent: Agent
   readonly mcp: McpDeps
   readonly pipes: SsePipes
+  readonly scopeOf: ScopeOf
   /** Asked first, in order: the guard, health. */
   readonly wrappers: readonly Wrapper[]
 }
 
 /** `stop` takes no more connections; with `now` it ends the open ones too. */
 export type Listening = { readonly url: URL; stop(now: boolean): Promise<void> }
-
-/** Everything that `/mcp` shows. */
-export const EVERYTHING: Scope = { kind: "aggregate", key: "", includes: () => true }
 
 /** Starts to listen. Throws what `Bun.serve` throws where the port is taken. */
 export function listen({ hostname, port }: ServerOptions, deps: ServerDeps): Listening {
@@ -61,9 +61,11 @@ export function route(request: Request, address: string, deps: ServerDeps): Resp
     const response = wrapper(request, path, address)
     if (response !== undefined) return response
   }
-  if (path === "/mcp") return serveMcp(request, EVERYTHING, ANYBODY, deps.mcp)
+  if (path === "/mcp") return scoped(request, deps, (scope) => serveMcp(request, scope, ANYBODY, deps.mcp))
   if (path === "/sse")
-    return request.method === "GET" ? openSseStream(EVERYTHING, ANYBODY, deps.pipes, deps.mcp) : wrongMethod("GET")
+    return request.method === "GET"
+      ? scoped(request, deps, (scope) => openSseStream(scope, ANYBODY, deps.pipes, deps.mcp))
+      : wrongMethod("GET")
   if (path === "/messages")
     return request.method === "POST" ? postSseMessage(request, ANYBODY, deps.pipes, deps.mcp) : wrongMethod("POST")
   const name = SERVER_PATH.exec(path)?.[1]
@@ -76,6 +78,23 @@ export function route(request: Request, address: string, deps: ServerDeps): Resp
 }
 
 // ---
+
+/** Serves in the scope that the URL's query selects. */
+function scoped(
+  request: Request,
+  { scopeOf }: ServerDeps,
+  serve: (scope: Scope) => Response | Promise<Response>,
+): Response | Promise<Response> {
+  const query = request.url.indexOf("?")
+  let scope: Scope
+  try {
+    scope = scopeOf(query < 0 ? "" : request.url.slice(query))
+  } catch (error) {
+    const { http, rpc } = codesOf(error)
+    return new Response(errorText(undefined, rpc, publicMessage(error)), { status: http, headers: JSON_HEADERS })
+  }
+  return serve(scope)
+}
 
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 

@@ -1,5 +1,5 @@
 /** The old HTTP+SSE transport: a stream on /sse, posts to /messages. 2024-11-05: Transports, HTTP with SSE. */
-import type { Scope } from "../catalog/catalog.ts"
+import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
 import { formatEvent } from "../wire/sse.ts"

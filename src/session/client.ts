@@ -1,7 +1,8 @@
 /** The client of a request, and the way back to it. */
 import type { Caller, Connection } from "../backend/connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
-import type { Catalog, Scope } from "../catalog/catalog.ts"
+import type { Catalog } from "../catalog/catalog.ts"
+import type { Scope } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Params } from "../wire/message.ts"
 

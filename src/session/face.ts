@@ -1,8 +1,8 @@
 /** What sessions see of the agent, and how the agent's news reach them. */
 import type { Agent } from "../agent/agent.ts"
 import { WORDS } from "../backend/supervision.ts"
-import type { Scope } from "../catalog/catalog.ts"
 import { rewriteNotification } from "../catalog/rewrite.ts"
+import { type Scope, sees } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
 import { notificationText, type Params } from "../wire/message.ts"
 import type { Face, Listener, Meter, Target } from "./client.ts"
@@ -89,9 +89,6 @@ export function createFace(
 }
 
 // ---
-
-const sees = (scope: Scope, spec: Spec): boolean =>
-  scope.kind === "server" ? scope.id === spec.id : scope.includes(spec)
 
 const named = (scope: Scope, spec: Spec, params: Params): Params =>
   scope.kind === "aggregate" ? rewriteNotification(params, spec.slug) : params

@@ -1,5 +1,5 @@
 /** The client of a 2026-era request: everything it says of itself stands in the request. basic: `_meta`. */
-import type { Scope } from "../catalog/catalog.ts"
+import type { Scope } from "../catalog/scope.ts"
 import {
   LEGACY_VERSIONS,
   META_CLIENT_CAPABILITIES,

@@ -2,7 +2,7 @@
  * One client at the other end of one channel of frames: stdio, or the old HTTP+SSE transport. Answers, notifications and
  * questions share the channel; the first request decides the era.
  */
-import type { Scope } from "../catalog/catalog.ts"
+import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { modernVersionOf } from "../wire/era.ts"
 import {

@@ -3,8 +3,9 @@
  * gives it frames and takes frames; it knows nothing of HTTP.
  */
 import { PeerError, peerError } from "../backend/connection.ts"
-import { hasChanged, type Scope, type View, viewOf } from "../catalog/catalog.ts"
+import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
+import type { Scope } from "../catalog/scope.ts"
 import { RequestError } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
 import { type Id, isObject, notificationText, type Params, type Response } from "../wire/message.ts"

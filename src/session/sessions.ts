@@ -1,6 +1,6 @@
 /** The table of 2025-era sessions: bounded, and rid of those that nobody has used for long. */
 
-import type { Scope } from "../catalog/catalog.ts"
+import { identityOf, type Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { Face } from "./client.ts"
@@ -55,7 +55,7 @@ export class Sessions {
    */
   get(id: string, principal: string, scope: Scope, face: Face): Session | undefined {
     const session = this.byId.get(id) ?? this.recall(id, scope, face)
-    if (session === undefined || session.principal !== principal || keyOf(session.scope) !== keyOf(scope))
+    if (session === undefined || session.principal !== principal || identityOf(session.scope) !== identityOf(scope))
       return undefined
     session.lastSeen = this.clock.now()
     return session
@@ -66,7 +66,7 @@ export class Sessions {
     const { principal, scope, params, logLevel, subscriptions } = session
     this.memory?.save(
       session.id,
-      { principal, scope: keyOf(scope), params, logLevel, subscriptions: [...subscriptions.values()] },
+      { principal, scope: identityOf(scope), params, logLevel, subscriptions: [...subscriptions.values()] },
       session.lastSeen,
     )
   }
@@ -94,7 +94,7 @@ export class Sessions {
 
   private recall(id: string, scope: Scope, face: Face): Session | undefined {
     const found = this.memory?.load(id)
-    if (found === undefined || found.scope !== keyOf(scope)) return undefined
+    if (found === undefined || found.scope !== identityOf(scope)) return undefined
     const session = new Session(id, found.principal, scope, found.params)
     this.add(session, face)
     session.logLevel = found.logLevel
@@ -131,5 +131,3 @@ export class Sessions {
 // ---
 
 const SWEEP_MS = 60_000
-
-const keyOf = (scope: Scope): string => (scope.kind === "server" ? `server ${scope.id}` : `aggregate ${scope.key}`)

@@ -23,7 +23,12 @@ let paths: Paths
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "svc-store-"))
-  paths = { directory: folder, file: join(folder, "mcp.json"), dotenv: join(folder, ".env") }
+  paths = {
+    directory: folder,
+    file: join(folder, "mcp.json"),
+    dotenv: join(folder, ".env"),
+    presets: join(folder, "presets.json"),
+  }
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
@@ -33,16 +38,19 @@ test("files are found where the platform and the flags say [config:file:default]
     directory: "/h/.config/svc",
     file: "/h/.config/svc/mcp.json",
     dotenv: "/h/.config/svc/.env",
+    presets: "/h/.config/svc/presets.json",
   })
   expect(pathsOf({ ...base, directory: "d" })).toEqual({
     directory: "/w/d",
     file: "/w/d/mcp.json",
     dotenv: "/w/d/.env",
+    presets: "/w/d/presets.json",
   })
   expect(pathsOf({ ...base, directory: "/d", config: "/c/my.json" })).toEqual({
     directory: "/d",
     file: "/c/my.json",
     dotenv: "/c/.env",
+    presets: "/d/presets.json",
   })
   expect(pathsOf({ ...base, platform: "win32", appData: "/appdata" }).directory).toBe("/appdata/svc")
 })

@@ -1,6 +1,7 @@
 import { beforeEach, expect, test } from "bun:test"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { createScope } from "../../src/catalog/scope.ts"
 import type { Spec } from "../../src/config/spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createSealer } from "../../src/lib/seal.ts"
@@ -71,7 +72,7 @@ const client: Client = {
   capabilities: { elicitation: {} },
   principal: "me",
   session: {},
-  scope: { kind: "aggregate", key: "", includes: () => true },
+  scope: createScope([], () => new Map()),
   logLevel: undefined,
 }
 

@@ -1,0 +1,184 @@
+/** `svc preset`: named selections of servers, kept in presets.json. A running instance follows the file. */
+import type { CommandDef } from "citty"
+import type { Status } from "../agent/status.ts"
+import { select } from "../catalog/select.ts"
+import { parseDocument } from "../config/document.ts"
+import type { Edit } from "../config/edit.ts"
+import { createPreset, deletePreset, editPreset, type Presets, readPresets } from "../config/presets.ts"
+import { readSections } from "../config/schema.ts"
+import { editPresets, readTexts } from "../config/store.ts"
+import { systemClock } from "../lib/clock.ts"
+import { formatIssue, RequestError } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+import { usage } from "./command.ts"
+import { print, say, table } from "./output.ts"
+import { PLACE_ARGS, type Place, placeOf } from "./place.ts"
+
+const NAME = { type: "positional", required: true, description: "The preset's name" } as const
+const FILTER = {
+  type: "string",
+  description: 'An expression over tags, such as "web and not slow"',
+  valueHint: "expression",
+} as const
+const DESCRIPTION = { type: "string", description: "What it is for" } as const
+
+const change = (
+  name: string,
+  about: string,
+  args: Record<string, typeof FILTER | typeof DESCRIPTION>,
+  edit: (preset: string, args: Readonly<Record<string, unknown>>) => Edit,
+  done: string,
+): CommandDef => ({
+  meta: { name, description: about },
+  args: { name: NAME, ...args, ...PLACE_ARGS },
+  async run({ args }) {
+    const place = placeOf(args)
+    const preset = String(args.name)
+    const changed = await editPresets(place.paths, edit(preset, args), systemClock)
+    print(args.json === true, { preset, changed }, () => `${done} ${preset}`)
+    return 0
+  },
+})
+
+const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
+
+export const preset: CommandDef = {
+  meta: { name: "preset", description: "Named selections of servers: create, edit, list, show, delete, test, url" },
+  subCommands: {
+    create: change(
+      "create",
+      "Make a preset",
+      { filter: FILTER, description: DESCRIPTION },
+      (name, { filter, description }) => {
+        if (text(filter) === undefined) throw usage("a preset needs --filter")
+        return createPreset(name, {
+          filter: String(filter),
+          ...(description ? { description: String(description) } : {}),
+        })
+      },
+      "created",
+    ),
+    edit: change(
+      "edit",
+      "Change a preset; connected clients follow",
+      { filter: FILTER, description: DESCRIPTION },
+      (name, { filter, description }) => {
+        if (text(filter) === undefined && text(description) === undefined)
+          throw usage("give --filter, --description or both")
+        return editPreset(name, { filter: text(filter), description: text(description) })
+      },
+      "changed",
+    ),
+    delete: change("delete", "Take a preset out", {}, (name) => deletePreset(name), "deleted"),
+    list: {
+      meta: { name: "list", description: "List the presets" },
+      args: PLACE_ARGS,
+      run({ args }) {
+        const place = placeOf(args)
+        const servers = serversOf(place)
+        const rows = [...presetsOf(place).presets].map(([name, { text: filter, description }]) => ({
+          name,
+          filter,
+          ...(description === undefined ? {} : { description }),
+          servers: matching(servers, filter),
+        }))
+        print(args.json === true, rows, () =>
+          rows.length === 0
+            ? "no presets yet; make one with `svc preset create`"
+            : table(
+                ["name", "filter", "servers", "description"],
+                rows.map((row) => [row.name, row.filter, row.servers.join(", "), row.description ?? ""]),
+              ),
+        )
+        return 0
+      },
+    },
+    show: {
+      meta: { name: "show", description: "Show a preset and the servers it selects" },
+      args: { name: NAME, ...PLACE_ARGS },
+      run({ args }) {
+        const place = placeOf(args)
+        const { text: filter, description } = find(place, String(args.name))
+        const servers = matching(serversOf(place), filter)
+        print(args.json === true, { name: args.name, filter, description, servers }, () =>
+          [
+            `filter       ${filter}`,
+            ...(description === undefined ? [] : [`description  ${description}`]),
+            `servers      ${servers.length === 0 ? "none" : servers.join(", ")}`,
+          ].join("\n"),
+        )
+        return 0
+      },
+    },
+    test: {
+      meta: { name: "test", description: "Say which servers an expression selects" },
+      args: { filter: { type: "positional", required: true, description: FILTER.description }, ...PLACE_ARGS },
+      run({ args }) {
+        const all = serversOf(placeOf(args))
+        const filter = String(args.filter)
+        const names = matching(all, filter)
+        const tags = new Set(all.flatMap((server) => server.tags))
+        for (const tag of select([{ filter }], new Map()).tags)
+          if (!tags.has(tag)) {
+            const near = nearest(tag, tags)
+            say(`no server has the tag ${tag}${near === undefined ? "" : `; did you mean ${near}?`}`)
+          }
+        print(args.json === true, { filter, servers: names }, () =>
+          names.length === 0 ? "no server" : names.join("\n"),
+        )
+        return 0
+      },
+    },
+    url: {
+      meta: { name: "url", description: "Print the address under which a client sees a preset" },
+      args: { name: NAME, ...PLACE_ARGS },
+      async run({ args }) {
+        const place = placeOf(args)
+        const name = String(args.name)
+        find(place, name)
+        const status = (await place.ask("status")) as (Status & { readonly url?: string }) | undefined
+        const url = new URL("mcp", status?.url ?? "http://127.0.0.1:3050/")
+        url.searchParams.set("preset", name)
+        if (status === undefined) say("svc is not running for this configuration; this is its usual address")
+        print(args.json === true, { url: url.href }, () => url.href)
+        return 0
+      },
+    },
+  } as Record<string, CommandDef>,
+}
+
+// ---
+
+type Tagged = { readonly name: string; readonly tags: readonly string[] }
+
+/** Servers and templates that are understood, with their tags. */
+function serversOf(place: Place): readonly Tagged[] {
+  const { servers, templates } = readSections(place.document())
+  const names = new Set(templates.map(({ name }) => name))
+  return [...servers.filter(({ name }) => !names.has(name)), ...templates].map(({ name, config }) => ({
+    name,
+    tags: config?.tags ?? [],
+  }))
+}
+
+function matching(servers: readonly Tagged[], filter: string): readonly string[] {
+  const { includes } = select([{ filter }], new Map())
+  return servers.filter(({ tags }) => includes(tags)).map(({ name }) => name)
+}
+
+function presetsOf({ paths }: Place): Presets {
+  const presets = readPresets(parseDocument(readTexts(paths).presets ?? "{}", paths.presets))
+  for (const issue of presets.issues) say(formatIssue(issue))
+  return presets
+}
+
+function find(place: Place, name: string) {
+  const { presets } = presetsOf(place)
+  const found = presets.get(name)
+  if (found !== undefined) return found
+  const near = nearest(name, presets.keys())
+  throw new RequestError(
+    "not_found",
+    `No preset is named ${name}${near === undefined ? "" : `; did you mean ${near}?`}`,
+  )
+}
