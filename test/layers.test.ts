@@ -40,6 +40,7 @@ const WORLD = [
   "config/eras.ts",
   "config/project.ts",
   "config/store.ts",
+  "config/transaction.ts",
   "lib/clock.ts",
   "lib/digest.ts",
   "lib/seal.ts",

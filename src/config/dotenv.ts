@@ -1,5 +1,5 @@
 /** The `.env` beside mcp.json: values for references and explicit inheritance, never for svc's own environment. */
-import { ConfigError } from "../lib/errors.ts"
+import { ConfigError, RequestError } from "../lib/errors.ts"
 
 /**
  * The variables of a `.env` text, read as dotenv reads it: `export`, comments (from any `#` outside of quotes on), and
@@ -37,7 +37,37 @@ export function parseDotenv(text: string, file: string): Readonly<Record<string,
   return values
 }
 
+/**
+ * The text with these variables behind what is there, written so that they are read as they are. Throws a ConfigError
+ * where the text is none, and a RequestError where a value cannot be written.
+ */
+export function addVariables(text: string, values: Readonly<Record<string, string>>, file: string): string {
+  const eol = text.includes("\r\n") ? "\r\n" : "\n"
+  let added = text === "" || text.endsWith("\n") ? text : `${text}${eol}`
+  for (const [name, value] of Object.entries(values)) added += `${name}=${quoted(name, value)}${eol}`
+  const read = parseDotenv(added, file)
+  for (const [name, value] of Object.entries(values))
+    if (read[name] !== value) throw new RequestError("invalid_params", `the value of ${name} cannot be written to .env`)
+  return added
+}
+
 // ---
+
+/** The first way to write a value that is read as it is. */
+function quoted(name: string, value: string): string {
+  const spellings = [value, `'${value}'`, `"${value.replaceAll('"', '\\"').replaceAll("\n", "\\n")}"`, `\`${value}\``]
+  const reads = (spelling: string): boolean => {
+    try {
+      const read = parseDotenv(`${name}=${spelling}\n`, "")
+      return read[name] === value && Object.keys(read).length === 1
+    } catch {
+      return false
+    }
+  }
+  return (
+    (value === "" || value.trim() !== value ? undefined : spellings.find(reads)) ?? spellings.slice(1).find(reads) ?? ""
+  )
+}
 
 const HEAD = /^[^\S\n]*(?:export[^\S\n]+)?([A-Za-z_][A-Za-z0-9_.-]*)(?:[^\S\n]*=|:(?=\s))[^\S\n]*/
 const BARE = /^([^#\n]*)(?:#.*)?(?:\n|$)/

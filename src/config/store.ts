@@ -21,6 +21,7 @@ import {
   statSync,
   unlinkSync,
   watch,
+  writeFileSync,
   writeSync,
 } from "node:fs"
 import { basename, dirname, join } from "node:path"
@@ -55,7 +56,10 @@ export function createMissing(paths: Paths, schema: string): boolean {
  * is kept in `backups`. Throws what `change` throws, with nothing written. Returns false where nothing changed.
  */
 export const editConfig = (paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> =>
-  editFile(paths, paths.file, MINIMAL, change, clock, (before) => backup(paths, before, clock))
+  editFile(paths, paths.file, MINIMAL, change, clock, (before) => {
+    backup(paths, before, clock)
+    pruneBackups(paths)
+  })
 
 /** Changes presets.json in the same way, without a backup. */
 export const editPresets = (paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> =>
@@ -129,21 +133,32 @@ export function watchFiles(paths: Paths, clock: Clock, debounce: number, onchang
   }
 }
 
-/** Writes a file whole or not at all: a temporary beside it, fsync, rename. A symbolic link stays one. */
-export function replaceFile(path: string, text: string, mode: number | undefined): void {
+/**
+ * Writes a file whole or not at all: a temporary beside it, fsync, rename. A symbolic link stays one. Where `still` says no
+ * at the last moment, nothing is written, and the answer is false.
+ */
+export function replaceFile(
+  path: string,
+  content: string | Uint8Array,
+  mode: number | undefined,
+  still: () => boolean = () => true,
+): boolean {
   const target = existsSync(path) ? realpathSync(path) : path
   const kept = mode ?? (existsSync(target) ? statSync(target).mode & 0o777 : 0o600)
   const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString("hex")}.tmp`)
   try {
     const handle = openSync(temporary, "wx", kept)
     try {
-      writeSync(handle, text)
+      writeFileSync(handle, content)
       fsyncSync(handle)
     } finally {
       closeSync(handle)
     }
     chmodSync(temporary, kept)
-    renameSync(temporary, target)
+    const wanted = still()
+    if (wanted) renameSync(temporary, target)
+    else unlinkSync(temporary)
+    return wanted
   } catch (cause) {
     if (existsSync(temporary)) unlinkSync(temporary)
     throw new UnavailableError(`cannot write ${path}: ${messageOf(cause)}`, { cause })
@@ -152,7 +167,8 @@ export function replaceFile(path: string, text: string, mode: number | undefined
 
 // ---
 
-const MINIMAL = `{
+/** What stands in a file that svc makes. */
+export const MINIMAL = `{
   "$schema": "./mcp.schema.json",
   "mcpServers": {}
 }
@@ -182,7 +198,7 @@ async function editFile(
 ): Promise<boolean> {
   mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
   const lock = join(paths.directory, `${file === paths.file ? "mcp.json" : basename(file)}.lock`)
-  await acquire(lock, clock)
+  const release = await acquire(lock, clock)
   try {
     const before = readText(file)
     const after = change(before ?? empty)
@@ -191,7 +207,7 @@ async function editFile(
     replaceFile(file, after, before === undefined ? 0o600 : undefined)
     return true
   } finally {
-    unlinkSync(lock)
+    release()
   }
 }
 
@@ -231,26 +247,36 @@ function relevant(paths: Paths, name: string): boolean {
   return documents(paths).some((path) => basename(path) === name) || name.startsWith("..") || !name.includes(".")
 }
 
-function backup(paths: Paths, text: string, clock: Clock): void {
+/** Keeps a text in `backups`; gives the file's path. */
+export function backup(paths: Paths, text: string | Uint8Array, clock: Clock): string {
   const folder = join(paths.directory, "backups")
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+  } catch (cause) {
+    throw new UnavailableError(`cannot make ${folder}: ${messageOf(cause)}`, { cause })
+  }
   const nameAt = (time: number) => `mcp-${new Date(time).toISOString().replaceAll(":", "-")}.json`
   // Names must sort as they came: two edits in one millisecond get two.
   let time = clock.now()
   while (existsSync(join(folder, nameAt(time)))) time++
-  const name = nameAt(time)
-  replaceFile(join(folder, name), text, 0o600)
+  const path = join(folder, nameAt(time))
+  replaceFile(path, text, 0o600)
+  return path
+}
+
+/** The oldest backups go. */
+export function pruneBackups(paths: Paths): void {
   for (const old of listBackups(paths).slice(KEPT_BACKUPS)) unlinkSync(old)
 }
 
-/** Takes the lock file; one whose process is gone is taken over. */
-async function acquire(lock: string, clock: Clock): Promise<void> {
+/** Takes the lock file; one whose process is gone is taken over. The returned function gives it back. */
+export async function acquire(lock: string, clock: Clock): Promise<() => void> {
   for (let tries = 0; tries < LOCK_TRIES; tries++) {
     try {
       const handle = openSync(lock, "wx", 0o600)
       writeSync(handle, String(process.pid))
       closeSync(handle)
-      return
+      return () => unlinkSync(lock)
     } catch (cause) {
       if (!(cause instanceof Error && "code" in cause && cause.code === "EEXIST"))
         throw new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}`, { cause })

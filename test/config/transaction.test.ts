@@ -1,0 +1,132 @@
+import { describe, expect, test } from "bun:test"
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import fc from "fast-check"
+import { addVariables, parseDotenv } from "../../src/config/dotenv.ts"
+import type { Paths } from "../../src/config/paths.ts"
+import { listBackups } from "../../src/config/store.ts"
+import { type Change, changeDocuments, readWritten } from "../../src/config/transaction.ts"
+import { systemClock } from "../../src/lib/clock.ts"
+
+const CONFIG = '{ "mcpServers": {} } // mine\r\n'
+
+function place(files: Record<string, string> = { "mcp.json": CONFIG }): Paths {
+  const directory = mkdtempSync(join(tmpdir(), "svc-transaction-"))
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(directory, name), text)
+  const at = (name: string) => join(directory, name)
+  return { directory, file: at("mcp.json"), dotenv: at(".env"), presets: at("presets.json") }
+}
+
+/** Every file below a folder with its bytes and mode. */
+function contents(folder: string): Record<string, string> {
+  return Object.fromEntries(
+    readdirSync(folder, { recursive: true, withFileTypes: true }).map((entry) => {
+      const path = join(entry.parentPath, entry.name)
+      const mode = (statSync(path).mode & 0o777).toString(8)
+      return [path, entry.isDirectory() ? mode : `${mode} ${readFileSync(path).toString("hex")}`]
+    }),
+  )
+}
+
+const both: Change = ({ config, dotenv }) => ({ config: `${config}// more\n`, dotenv: `${dotenv}KEY=1\n` })
+const apart: Change = ({ config, dotenv }) => ({
+  config: config.replace("// more\n", ""),
+  dotenv: dotenv.replace("KEY=1\n", ""),
+})
+
+describe("a change of both documents", () => {
+  test("is written whole, with a backup, and .env is for its owner alone", async () => {
+    const paths = place()
+    const done = await changeDocuments(paths, both, systemClock)
+    done.keep()
+    expect(readWritten(paths)).toEqual({ config: `${CONFIG}// more\n`, dotenv: "KEY=1\n" })
+    expect(statSync(paths.dotenv).mode & 0o777).toBe(0o600)
+    expect(listBackups(paths)).toEqual([done.backup ?? ""])
+    expect(readFileSync(done.backup ?? "", "utf8")).toBe(CONFIG)
+  })
+
+  test("leaves the folder byte for byte when it is undone, modes and old backups too", async () => {
+    for (const files of [
+      { "mcp.json": CONFIG },
+      { "mcp.json": CONFIG, ".env": "A=1" },
+      { ".env": "\ufeffA=1\r\n" },
+      { "mcp.json": Buffer.from([0x2f, 0x2f, 0xff, 0x0a, 0x7b, 0x7d]).toString("latin1") },
+    ]) {
+      const paths = place(files as Record<string, string>)
+      if (existsSync(paths.dotenv)) chmodSync(paths.dotenv, 0o644)
+      const backups = join(paths.directory, "backups")
+      if (".env" in files) {
+        mkdirSync(backups)
+        for (let n = 10; n < 30; n++) writeFileSync(join(backups, `mcp-2026-01-${n}.json`), String(n))
+      }
+      const before = contents(paths.directory)
+      const done = await changeDocuments(paths, both, systemClock)
+      expect(contents(paths.directory)).not.toEqual(before)
+      await done.undo(apart)
+      expect(contents(paths.directory)).toEqual(before)
+    }
+  })
+
+  test("is taken out of what somebody else has written since", async () => {
+    const paths = place()
+    const done = await changeDocuments(paths, both, systemClock)
+    writeFileSync(paths.file, `// theirs\n${readFileSync(paths.file, "utf8")}`)
+    await done.undo(apart)
+    expect(readWritten(paths)).toEqual({ config: `// theirs\n${CONFIG}`, dotenv: "" })
+  })
+
+  test("is made to what somebody saves in the very moment", async () => {
+    const paths = place({ "mcp.json": CONFIG })
+    let seen = 0
+    const done = await changeDocuments(
+      paths,
+      (written) => {
+        if (++seen === 1) writeFileSync(paths.file, `// theirs\n${written.config}`)
+        return both(written)
+      },
+      systemClock,
+    )
+    expect([seen, done.after.config]).toEqual([2, `// theirs\n${CONFIG}// more\n`])
+    expect(readWritten(paths)).toEqual({ config: `// theirs\n${CONFIG}// more\n`, dotenv: "KEY=1\n" })
+  })
+
+  test("leaves everything as it was when it cannot be written", async () => {
+    const blocked = place({ "mcp.json": CONFIG, backups: "a file where a folder should be" })
+    const before = contents(blocked.directory)
+    expect(changeDocuments(blocked, both, systemClock)).rejects.toThrow("cannot make")
+    await Promise.resolve()
+    expect(contents(blocked.directory)).toEqual(before)
+    const odd = place()
+    mkdirSync(join(odd.directory, ".env"))
+    expect(changeDocuments(odd, both, systemClock)).rejects.toThrow("cannot read")
+  })
+})
+
+test("whatever can be written to .env is read as it is", () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: fc.constantFrom("a", " ", "#", '"', "'", "`", "\\", "n", "=", "$", "é") }),
+      (value) => {
+        let text: string
+        try {
+          text = addVariables("OLD=1", { NEW: value, LAST: "x" }, ".env")
+        } catch {
+          // Only a value that has every kind of quote in it cannot.
+          expect(["'", '"', "`"].every((quote) => value.includes(quote)) || value.includes("\\")).toBe(true)
+          return
+        }
+        expect(parseDotenv(text, ".env")).toEqual({ OLD: "1", NEW: value, LAST: "x" })
+      },
+    ),
+  )
+})
