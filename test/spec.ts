@@ -383,7 +383,6 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "inbound:rest": {
     says: "POST /mcp with {tool, arguments} runs the tool",
     from: "Internal tool invocation",
-    unbuilt: "the internal tools are not built yet",
   },
   "inbound:query": {
     says: "tags, tag-filter, preset and app select on /mcp",
@@ -465,7 +464,6 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "tools:management": {
     says: "mcp_enable, mcp_disable, mcp_list, mcp_status, mcp_reload, mcp_edit",
     from: "Internal tools",
-    unbuilt: "the internal tools are not built yet",
   },
   "cli:tools": {
     says: "svc mcp tools list, disable and enable edit the file",

@@ -50,7 +50,7 @@ export class Agent {
   private current: Snapshot | undefined
   private rebuilding = false
   private readonly leases = new Map<object, Map<string, Backend>>()
-  private readonly settling = new WeakMap<Backend, Promise<void>>()
+  private readonly waiters = new Map<Backend, Set<() => void>>()
   private firstRound: { readonly promise: Promise<void>; end(): void } | undefined
   private closed = false
 
@@ -117,6 +117,28 @@ export class Agent {
 
   backend(id: string): Backend | undefined {
     return this.backends.get(id)
+  }
+
+  /** Resolves when a backend is not about to be connected any more: it is, or it failed, waits, or was stopped. */
+  settled(backend: Backend): Promise<void> {
+    const busy = () => backend.state.kind === "starting" || backend.state.kind === "recovering"
+    if (!busy()) return Promise.resolve()
+    return new Promise((resolve) => {
+      const waiting = this.waiters.get(backend) ?? new Set()
+      this.waiters.set(backend, waiting)
+      const look = () => {
+        if (busy()) return
+        waiting.delete(look)
+        if (waiting.size === 0) this.waiters.delete(backend)
+        resolve()
+      }
+      waiting.add(look)
+    })
+  }
+
+  /** Resolves when nothing is left of what was stopped under this id. */
+  async ended(id: string): Promise<void> {
+    await this.ending.get(id)
   }
 
   /** All backends, in the order they were added. */
@@ -186,18 +208,11 @@ export class Agent {
     this.leases.set(owner.session, own)
     let backend = own.get(id)
     if (backend === undefined) {
-      let settle: () => void = () => undefined
-      const settled = new Promise<void>((resolve) => {
-        settle = resolve
-      })
-      backend = this.create(shared.spec, owner, undefined, (changed) => {
-        if (changed.facts.loadingEndedAt !== undefined) settle()
-      })
+      backend = this.create(shared.spec, owner, undefined, () => undefined)
       own.set(id, backend)
-      this.settling.set(backend, settled)
       backend.start()
     }
-    await this.settling.get(backend)
+    await this.settled(backend)
     return backend.published === undefined ? undefined : backend
   }
 
@@ -306,7 +321,10 @@ export class Agent {
           signal,
         )
       },
-      onchange,
+      onchange: (backend) => {
+        onchange(backend)
+        for (const look of [...(this.waiters.get(backend) ?? [])]) look()
+      },
       onnote: (level, message) => deps.log[level](message, { server: spec.name }),
     })
   }

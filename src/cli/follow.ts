@@ -15,6 +15,7 @@ import { openControl } from "../serve/control.ts"
 import type { Params } from "../wire/message.ts"
 import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
+import { openTools } from "./tools.ts"
 
 /** Reads the files, and again whenever they change or SIGHUP comes, until it is closed. */
 export async function followFiles(
@@ -26,12 +27,13 @@ export async function followFiles(
   const { agent, log, metrics } = runtime
   if (createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`))
     log.info(`made an empty configuration: ${paths.file}`)
+  const world = { parent: process.env, platform: process.platform, home: homedir(), folder: dirname(paths.file) }
   const apply = createReload({
     agent,
     log,
     paths,
     read: () => readTexts(paths),
-    world: { parent: process.env, platform: process.platform, home: homedir(), folder: dirname(paths.file) },
+    world,
   })
   const reload = (): Reloaded => {
     const reloaded = apply()
@@ -47,10 +49,13 @@ export async function followFiles(
     log.info(`reloaded: ${said.length === 0 ? "nothing changed" : said.join("; ")}`)
   }
   // Clients that start svc over stdio may be several on one directory; only an instance that listens has its door.
+  const tools = openTools(runtime, settings, paths, world, reload)
   const control =
     url === undefined
       ? undefined
-      : await openControl(paths, (method, params) => answer(runtime, url, reload, method, params))
+      : await openControl(paths, (method, params) =>
+          method === "tool" ? tools(params) : answer(runtime, url, reload, method, params),
+        )
   reload()
   process.on("SIGHUP", again)
   const watcher = settings.reload ? watchFiles(paths, systemClock, DEBOUNCE_MS, again) : undefined

@@ -4,6 +4,8 @@ import { HEALTH_LEVELS, type HealthLevel } from "../agent/health.ts"
 import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
 import { isLoopback } from "../serve/guard.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/limit.ts"
+import type { Tool } from "../tools/tool.ts"
+import { chooseTools } from "../tools/toolbox.ts"
 import { options, usage } from "./command.ts"
 
 export const SERVE_ARGS = {
@@ -32,6 +34,14 @@ export const SERVE_ARGS = {
   "health-info-level": { type: "string", description: "full, basic or minimal (default minimal)" },
   "health-rate-limit": { type: "string", description: "on or off (default on: 200 requests in 5 minutes)" },
   "trust-proxy": { type: "string", description: "Whose X-Forwarded-For counts: off, loopback, addresses, CIDRs" },
+  "internal-tools": {
+    type: "string",
+    description: "Tools to manage svc itself: all, or of discovery, installation, management, safe (default off)",
+  },
+  "confirm-installs": {
+    type: "string",
+    description: "on or off (default on): refuse to run new commands where no person can be asked",
+  },
   metrics: { type: "boolean", description: "Offer /metrics for Prometheus" },
   "log-level": { type: "string", description: "debug, info, warn or error (default info)" },
   "log-format": { type: "string", description: "text or json (default text)" },
@@ -60,6 +70,10 @@ export type Settings = {
   readonly persist: boolean
   readonly healthRateLimit: boolean
   readonly trustProxy: TrustProxy
+  /** svc's own tools that clients are offered. */
+  readonly internalTools: readonly Tool[]
+  /** New commands are run only when a person agreed. */
+  readonly confirmInstalls: boolean
   readonly metrics: boolean
   readonly logLevel: LogLevel
   readonly logFormat: "text" | "json"
@@ -82,6 +96,8 @@ export function readSettings(
     )
   const trustProxy = parseTrustProxy(option.text("trust-proxy") ?? "off")
   if (trustProxy === undefined) throw usage("--trust-proxy must be off, loopback, or addresses and CIDRs with commas")
+  const internalTools = chooseTools(option.text("internal-tools") ?? "")
+  if (typeof internalTools === "string") throw usage(`--internal-tools ${internalTools}`)
   return {
     transport,
     hostname,
@@ -99,6 +115,8 @@ export function readSettings(
     persist: transport === "http" && args.persist !== false,
     healthRateLimit: option.choice("health-rate-limit", ["on", "off"], "on") === "on",
     trustProxy,
+    internalTools,
+    confirmInstalls: option.choice("confirm-installs", ["on", "off"], "on") === "on",
     metrics: option.flag("metrics"),
     logLevel: option.choice("log-level", LOG_LEVELS, "info"),
     logFormat: option.choice("log-format", ["text", "json"], "text"),

@@ -29,6 +29,7 @@ import {
 } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 import { HttpExchange, JSON_HEADERS, primingEvent, SSE_HEADERS, type Stream } from "./exchange.ts"
+import { plainCall, servePlain } from "./plain.ts"
 
 export type McpDeps = {
   readonly face: Face
@@ -93,6 +94,8 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
     return errorResponse(415, undefined, -32600, "Content-Type must be application/json")
   const value = parseJson(await readText(request, deps.maxBody))
   if (Array.isArray(value)) return batch(request, value, scope, principal, deps)
+  const plain = plainCall(value)
+  if (plain !== undefined) return servePlain(plain, { scope, principal, signal: request.signal }, deps.face, deps.onbug)
   const message = asMessage(value)
   if (!isRequest(message)) {
     const session = sessionOf(request, scope, principal, deps)

@@ -4,6 +4,7 @@ import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
+import type { Toolbox } from "../tools/toolbox.ts"
 import type { Params } from "../wire/message.ts"
 
 /** What a client said of itself: at `initialize`, or in the `_meta` of a 2026-era request. */
@@ -74,6 +75,8 @@ export type Face = {
   readonly version: string
   /** Counts a finished call; undefined where nothing is counted. */
   readonly meter: Meter | undefined
+  /** svc's own tools, where they are switched on; there once the configuration is. */
+  toolbox: Toolbox | undefined
 }
 
 /** One request in its surroundings. */

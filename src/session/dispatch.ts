@@ -4,13 +4,15 @@
  */
 
 import { PeerError } from "../backend/connection.ts"
-import { type Route, type View, viewOf } from "../catalog/catalog.ts"
+import { listResult, type Route, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
+import type { Toolbox } from "../tools/toolbox.ts"
 import { errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
-import type { Context } from "./client.ts"
+import type { Client, Context } from "./client.ts"
 import { describeDiscover } from "./describe.ts"
+import { callInternal } from "./internal.ts"
 import { relay, unknownName } from "./relay.ts"
 
 /** The answer to a request as one frame. Never rejects: whatever goes wrong is a JSON-RPC error. */
@@ -55,9 +57,9 @@ async function route(request: Request, context: Context): Promise<Uint8Array | s
     case "resources/templates/list":
       return list(request, method, view, context)
     case "tools/call":
-      return named(request, params, "tool", view.tools, context)
+      return callTool(request, params, view, context)
     case "prompts/get":
-      return named(request, params, "prompt", view.prompts, context)
+      return named(request, params, "prompt", view.prompts, [], context)
     case "resources/read": {
       const target = resourceOf(view, params.uri)
       return relay(request, { ...params, uri: target.name }, target, context)
@@ -87,7 +89,31 @@ function list(request: Request, method: ListMethod, view: View, { face, client }
     const target = face.target(client.scope.id)
     if (typeof target === "string") throw new RequestError("not_found", target)
   }
-  return resultText(request.id, view.list(method, client.era))
+  const own = client.scope.kind === "aggregate" && method === "tools/list" ? face.toolbox : undefined
+  return resultText(request.id, own === undefined ? view.list(method, client.era) : listWith(own, view, client.era))
+}
+
+/** The list of tools with svc's own first. The view keeps the text, as it keeps that of its own. */
+function listWith(toolbox: Toolbox, view: View, era: Client["era"]): string {
+  const known = WITH_OWN.get(view) ?? {}
+  WITH_OWN.set(view, known)
+  known[era] ??= listResult(
+    "tools/list",
+    [...toolbox.entries, ...view.entries("tools/list")],
+    era,
+    view.hint("tools/list"),
+  )
+  return known[era]
+}
+
+const WITH_OWN = new WeakMap<View, { [era in Client["era"]]?: string }>()
+
+async function callTool(request: Request, params: Params, view: View, context: Context): Promise<Uint8Array | string> {
+  const { toolbox } = context.face
+  if (toolbox === undefined || context.client.scope.kind !== "aggregate")
+    return named(request, params, "tool", view.tools, [], context)
+  const own = callInternal(request, params, toolbox, context)
+  return own === undefined ? named(request, params, "tool", view.tools, toolbox.names, context) : own
 }
 
 function named(
@@ -95,12 +121,14 @@ function named(
   params: Params,
   what: "tool" | "prompt",
   routes: ReadonlyMap<string, Route>,
+  /** Names that lead elsewhere and may have been meant. */
+  others: readonly string[],
   context: Context,
 ): Promise<Uint8Array | string> {
   const { name } = params
   const found = typeof name === "string" ? routes.get(name) : undefined
   if (found === undefined)
-    throw unknownName(what, name, typeof name === "string" ? nearest(name, routes.keys()) : undefined)
+    throw unknownName(what, name, typeof name === "string" ? nearest(name, [...others, ...routes.keys()]) : undefined)
   return relay(request, found.name === name ? params : { ...params, name: found.name }, found, context)
 }
 

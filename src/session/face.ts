@@ -23,6 +23,7 @@ export function createFace(
   const face: Face = {
     version,
     meter,
+    toolbox: undefined,
     get catalog() {
       return agent.catalog
     },

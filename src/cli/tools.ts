@@ -1,0 +1,47 @@
+/** svc's own tools in a running instance: offered to clients where they are switched on, and to its own commands always. */
+import type { Reloaded } from "../agent/reload.ts"
+import type { Paths } from "../config/paths.ts"
+import type { World } from "../config/plan.ts"
+import { systemClock } from "../lib/clock.ts"
+import { RequestError } from "../lib/errors.ts"
+import { createDoor } from "../tools/door.ts"
+import type { Context, ToolResult } from "../tools/tool.ts"
+import { createToolbox, TOOLS } from "../tools/toolbox.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { Runtime } from "./runtime.ts"
+import type { Settings } from "./settings.ts"
+
+/** Gives the function that runs a tool for a command: its user has agreed to what it does. */
+export function openTools(
+  { agent, mcp, book, cleaner }: Runtime,
+  { internalTools, confirmInstalls }: Pick<Settings, "internalTools" | "confirmInstalls">,
+  paths: Paths,
+  world: Omit<World, "dotenv">,
+  reload: () => Reloaded,
+): (params: Params) => Promise<ToolResult> {
+  const context: Omit<Context, "person" | "signal" | "trusted"> = {
+    agent,
+    clock: systemClock,
+    door: createDoor({ paths, clock: systemClock, world, reload }),
+    mask: (text) => cleaner().mask(text),
+    redact: (text) => cleaner().redact(text),
+    lines: (slug) =>
+      book
+        .read(slug)
+        .slice(-LOG_LINES)
+        .map(({ text }) => text),
+  }
+  if (internalTools.length > 0)
+    mcp.face.toolbox = createToolbox(internalTools, { ...context, trusted: !confirmInstalls }, mcp.onbug)
+  const own = createToolbox(TOOLS, { ...context, trusted: true }, mcp.onbug)
+  return ({ tool, arguments: args }) => {
+    const running = own.call(String(tool), isObject(args) ? args : {}, undefined, NEVER)
+    if (running === undefined) throw new RequestError("unknown_method", `This svc has no tool ${String(tool)}`)
+    return running
+  }
+}
+
+// ---
+
+const LOG_LINES = 20
+const NEVER = new AbortController().signal

@@ -1,0 +1,74 @@
+/**
+ * `POST /mcp` with `{tool, arguments}`: one call without the envelope of JSON-RPC, for scripts. svc's own tools and the
+ * aggregated ones; nobody can be asked in the middle of it. spec: Internal tool invocation; choice: Inbound.
+ */
+import { viewOf } from "../catalog/catalog.ts"
+import type { Scope } from "../catalog/scope.ts"
+import { codesOf, publicMessage } from "../lib/errors.ts"
+import type { Client, Exchange, Face } from "../session/client.ts"
+import { dispatch } from "../session/dispatch.ts"
+import { LEGACY_VERSIONS } from "../wire/era.ts"
+import { decode } from "../wire/frame.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import { JSON_HEADERS } from "./exchange.ts"
+
+export type PlainCall = { readonly tool: string; readonly arguments: unknown }
+
+/** The call that a body is, if it is one. */
+export function plainCall(body: unknown): PlainCall | undefined {
+  if (!isObject(body) || typeof body.tool !== "string" || "jsonrpc" in body) return undefined
+  return { tool: body.tool, arguments: body.arguments ?? {} }
+}
+
+/** Answers `{result}`, or `{error: {code, message}}` with 400, 404 or 502. */
+export async function servePlain(
+  { tool, arguments: args }: PlainCall,
+  { scope, principal, signal }: { scope: Scope; principal: string; signal: AbortSignal },
+  face: Face,
+  onbug: (error: unknown) => void,
+): Promise<Response> {
+  if (!isObject(args)) return answer(400, { error: { code: -32602, message: "arguments must be an object" } })
+  if (face.loading !== undefined) await face.loading
+  const route = viewOf(face.catalog, scope).tools.get(tool)
+  const target = route === undefined ? undefined : face.target(route.id)
+  if (typeof target === "string") return answer(502, { error: { code: -32603, message: `${route?.slug}: ${target}` } })
+  const known = route !== undefined || (scope.kind === "aggregate" && face.toolbox?.names.includes(tool) === true)
+  const exchange: Exchange = {
+    oncancel: undefined,
+    notify: () => undefined,
+    ask: () => Promise.reject(new Error("nobody can be asked")),
+  }
+  const abort = () => exchange.oncancel?.("the client closed the connection")
+  signal.addEventListener("abort", abort)
+  try {
+    const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } } as const
+    const frame = await dispatch(request, { face, client: caller(scope, principal), exchange }, onbug)
+    const message: unknown = JSON.parse(typeof frame === "string" ? frame : decode(frame))
+    if (isObject(message) && "result" in message) return answer(200, { result: message.result })
+    const error = isObject(message) && isObject(message.error) ? message.error : {}
+    const status = !known ? 404 : error.code === -32602 || error.code === -32600 ? 400 : 502
+    return answer(status, { error: { code: error.code, message: error.message } })
+  } catch (error) {
+    onbug(error)
+    return answer(codesOf(error).http, { error: { code: codesOf(error).rpc, message: publicMessage(error) } })
+  } finally {
+    signal.removeEventListener("abort", abort)
+  }
+}
+
+// ---
+
+/** A client that can do nothing but call. */
+const caller = (scope: Scope, principal: string): Client => ({
+  era: "2025",
+  protocolVersion: LEGACY_VERSIONS[0],
+  info: {},
+  capabilities: {},
+  principal,
+  session: {},
+  scope,
+  logLevel: undefined,
+})
+
+const answer = (status: number, body: Params): Response =>
+  new Response(JSON.stringify(body), { status, headers: JSON_HEADERS })

@@ -1,0 +1,54 @@
+/** A call of one of svc's own tools: the client's way to be asked, its way to give up, and the answer in its era's form. */
+
+import type { Person } from "../tools/tool.ts"
+import type { Toolbox } from "../tools/toolbox.ts"
+import { isObject, type Params, type Request, resultText } from "../wire/message.ts"
+import type { Client, Context, Exchange } from "./client.ts"
+
+/** The answer as a frame, or undefined where svc has no tool of this name. */
+export function callInternal(
+  request: Request,
+  params: Params,
+  toolbox: Toolbox,
+  { client, exchange }: Context,
+): Promise<string> | undefined {
+  const controller = new AbortController()
+  const args = isObject(params.arguments) ? params.arguments : {}
+  const running = toolbox.call(
+    String(params.name),
+    args,
+    personOf(client, exchange, controller.signal),
+    controller.signal,
+  )
+  if (running === undefined) return undefined
+  exchange.oncancel = () => controller.abort()
+  return running.then((result) => {
+    exchange.oncancel = undefined
+    const whole = client.era === "2026" ? { resultType: "complete", ...result } : result
+    return resultText(request.id, JSON.stringify(whole))
+  })
+}
+
+// ---
+
+/** Whoever sits at the client, where it can show a form. client: Elicitation. */
+function personOf(client: Client, exchange: Exchange, signal: AbortSignal): Person | undefined {
+  const { elicitation } = client.capabilities
+  // An empty object says form: revisions before 2025-11-25 had nothing else.
+  if (!isObject(elicitation) || (Object.keys(elicitation).length > 0 && elicitation.form === undefined))
+    return undefined
+  return {
+    async agrees(message, yes) {
+      const requestedSchema = {
+        type: "object",
+        properties: { confirm: { type: "boolean", title: yes, default: true } },
+      }
+      const answer = await exchange.ask("elicitation/create", { message, requestedSchema }, signal)
+      return (
+        isObject(answer) &&
+        answer.action === "accept" &&
+        !(isObject(answer.content) && answer.content.confirm === false)
+      )
+    },
+  }
+}

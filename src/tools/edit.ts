@@ -1,0 +1,80 @@
+/** `mcp_edit`: changes a server by a JSON merge patch, checked before it is written. */
+import * as z from "zod"
+import { parseDocument } from "../config/document.ts"
+import { patchServer, renameServer, writtenServers } from "../config/edit.ts"
+import { plan } from "../config/plan.ts"
+import type { Written } from "../config/transaction.ts"
+import type { Params } from "../wire/message.ts"
+import { confirm } from "./confirm.ts"
+import { changeSchema, changesOf, listed } from "./servers.ts"
+import { type Context, define, SERVER_NAME, ToolError } from "./tool.ts"
+import { edit, outcomeOf, reloadSchema, warningsOf, writtenName } from "./transact.ts"
+
+export const mcpEdit = define({
+  name: "mcp_edit",
+  category: "management",
+  title: "Edit an MCP server's configuration",
+  description:
+    'Changes a server\'s configuration by a JSON merge patch (RFC 7396): members replace, null removes, objects merge, arrays are replaced whole. For example {"requestTimeout": 60000, "disabledTools": ["write_file"], "env": {"OLD": null}}. What is not valid is refused before anything is written. Try it with dryRun first to see what would change. Put secrets into .env and refer to them as ${NAME}.',
+  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
+  input: z.object({
+    serverName: SERVER_NAME,
+    patch: z.record(z.string(), z.unknown()).default({}).describe("The merge patch; null removes a member"),
+    newName: z.string().min(1).optional().describe("A new name for the server"),
+    dryRun: z.boolean().default(false).describe("Only show what would change"),
+  }),
+  output: z.object({
+    serverName: z.string().describe("Its name after the edit"),
+    changes: z.array(changeSchema).describe("What it is started with that changes, secrets hidden"),
+    dryRun: z.boolean(),
+    status: z.string().optional().describe("How the server is after the edit"),
+    reload: reloadSchema.optional(),
+    warnings: z.array(z.string()),
+  }),
+  async run({ serverName, patch, newName, dryRun }, context) {
+    if (Object.keys(patch).length === 0 && newName === undefined)
+      throw new ToolError("invalid_argument", "Give a patch or a newName: there is nothing to change")
+    const { door, agent } = context
+    const before = door.read()
+    const name = writtenName(before.config, serverName)
+    const after = newName ?? name
+    const warnings: string[] = []
+    const change = (written: Written): Written => {
+      const patched = patchServer(name, patch)(written.config)
+      const changed = { ...written, config: newName === undefined ? patched : renameServer(name, newName)(patched) }
+      warnings.splice(0, warnings.length, ...judge(context, written, changed))
+      return changed
+    }
+    const planned = change(before)
+    const changes = changesOf(context, [name, before], [after, planned])
+    if (dryRun)
+      return {
+        data: { serverName: after, changes, dryRun, warnings },
+        text: `would change ${listed(changes.map(({ key }) => key))}${newName === undefined ? "" : `; new name ${newName}`}`,
+      }
+    const { server } = writtenServers(planned.config).get(after) ?? { server: {} }
+    if (runs(patch)) await confirm(context, `Change how the MCP server ${name} is started`, server)
+    const reload = await edit(context, change)
+    const outcome = await outcomeOf(agent, after)
+    warnings.push(...warningsOf(after, outcome))
+    return {
+      data: { serverName: after, changes, dryRun, status: outcome.kind, reload, warnings },
+      text: `changed ${after}: ${listed(changes.map(({ key }) => key))}`,
+    }
+  },
+})
+
+// ---
+
+/** Whether a patch decides what code runs: a person has to agree to that. */
+const runs = (patch: Params): boolean => ["command", "args", "cwd", "env", "url", "type"].some((key) => key in patch)
+
+/** What is to be said of the documents as they would be. Throws where that leaves a server out. */
+function judge({ door }: Context, before: Written, after: Written): string[] {
+  const issuesOf = ({ config, dotenv }: Written) => plan(parseDocument(config, "mcp.json"), door.world(dotenv)).issues
+  const known = new Set(issuesOf(before).map(({ message }) => message))
+  const fresh = issuesOf(after).filter(({ message }) => !known.has(message))
+  const errors = fresh.filter(({ severity }) => severity === "error")
+  if (errors.length > 0) throw new ToolError("invalid_argument", errors.map(({ message }) => message).join("; "))
+  return fresh.map(({ message }) => message)
+}

@@ -1,0 +1,42 @@
+/** `mcp_list`: the servers, with filtering and status. */
+import * as z from "zod"
+import { listed, type Server, serverSchema, serversOf } from "./servers.ts"
+import { define, READS } from "./tool.ts"
+
+const FILTERS = {
+  all: () => true,
+  enabled: ({ enabled }: Server) => enabled,
+  disabled: ({ enabled }: Server) => !enabled,
+  connected: ({ status }: Server) => status === "connected",
+  error: ({ status }: Server) => status === "error",
+}
+
+export const mcpList = define({
+  name: "mcp_list",
+  category: "management",
+  title: "List MCP servers",
+  description:
+    "Lists the MCP servers that svc manages, each with whether it is enabled, its status, its tags and how many tools it offers. Use it first to learn the names that the other mcp_* tools take.",
+  annotations: READS,
+  input: z.object({
+    filter: z
+      .enum(["all", "enabled", "disabled", "connected", "error"])
+      .default("all")
+      .describe("Which servers: all, enabled, disabled, connected, or in error"),
+    tags: z.array(z.string()).optional().describe("Only servers with one of these tags"),
+  }),
+  output: z.object({
+    servers: z.array(serverSchema),
+    total: z.number().describe("How many there are without a filter"),
+  }),
+  run({ filter, tags }, context) {
+    const all = serversOf(context)
+    const servers = all
+      .filter((server) => FILTERS[filter](server) && (tags?.some((tag) => server.tags.includes(tag)) ?? true))
+      .map(({ instances: _, ...server }) => server)
+    return {
+      data: { servers, total: all.length },
+      text: `${servers.length} of ${all.length} servers: ${listed(servers.map(({ name, state }) => `${name} (${state})`))}`,
+    }
+  },
+})

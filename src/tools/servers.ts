@@ -1,0 +1,108 @@
+/** The servers as they are written and as they run, together: what `mcp_list`, `mcp_status` and `mcp_info` show. */
+import * as z from "zod"
+import { type ServerStatus, type Status, statusOf } from "../agent/status.ts"
+import { parseDocument } from "../config/document.ts"
+import { writtenServers } from "../config/edit.ts"
+import { effectiveOf } from "../config/effective.ts"
+import { isDisabled } from "../config/plan.ts"
+import type { Written } from "../config/transaction.ts"
+import { ConfigError } from "../lib/errors.ts"
+import type { Context } from "./tool.ts"
+import { writtenName } from "./transact.ts"
+
+export const serverSchema = z.object({
+  name: z.string(),
+  type: z.string().describe("stdio, http, sse or streamableHttp"),
+  enabled: z.boolean(),
+  template: z.boolean().describe("Rendered for each project and client; its instances run"),
+  status: z.enum(["connected", "error", "disconnected", "awaiting_oauth"]),
+  state: z.string().describe("More exactly: connected, starting, waiting for a retry, crashed, disabled, left out …"),
+  tools: z.number().optional().describe("How many tools it offers, while it is connected"),
+  tags: z.array(z.string()),
+  lastError: z.string().optional(),
+})
+
+export type Server = z.infer<typeof serverSchema> & { readonly instances: readonly ServerStatus[] }
+
+/** All servers of the file, in its order, each with what runs of it. */
+export function serversOf({ agent, door, redact }: Context): readonly Server[] {
+  const status = statusOf(agent.snapshot(), redact)
+  return [...writtenServers(door.read().config)].map(([name, { section, server }]) => {
+    const instances = status.servers.filter((one) => one.name === name)
+    const enabled = !isDisabled(server as never)
+    const template = section === "mcpTemplates"
+    // The worst instance speaks for the rest.
+    const shown = instances.find((one) => one.status !== "connected") ?? instances[0]
+    const state = !enabled ? "disabled" : (shown?.state ?? (template ? "no instance" : "left out"))
+    return {
+      name,
+      type: shown?.type ?? (typeof server.type === "string" ? server.type : "url" in server ? "http" : "stdio"),
+      enabled,
+      template,
+      status: (shown?.status ?? (state === "left out" ? "error" : "disconnected")) as Server["status"],
+      state,
+      tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
+      ...(shown?.tools === undefined ? {} : { tools: shown.tools }),
+      ...(shown?.lastError === undefined ? {} : { lastError: shown.lastError }),
+      instances,
+    }
+  })
+}
+
+/** One of them. Throws a ToolError (not_found). */
+export function serverOf(context: Context, given: string): Server {
+  const name = writtenName(context.door.read().config, given)
+  return serversOf(context).find((server) => server.name === name) as Server
+}
+
+/** What runs now, cleaned. */
+export const runningOf = ({ agent, redact }: Context): Status => statusOf(agent.snapshot(), redact)
+
+export const valueSchema = z.object({ key: z.string(), value: z.string(), from: z.array(z.string()) })
+
+/** What a server is started with and where each value came from, secrets hidden. */
+export function valuesOf(
+  { door }: Context,
+  name: string,
+  texts: Written = door.read(),
+  showSecrets = false,
+): z.infer<typeof valueSchema>[] {
+  try {
+    const document = parseDocument(texts.config, "mcp.json")
+    const rows = effectiveOf(document, name, door.world(texts.dotenv), showSecrets) ?? []
+    return rows.map(({ key, value, from }) => ({ key, value, from: [...from] }))
+  } catch (error) {
+    if (error instanceof ConfigError) return []
+    throw error
+  }
+}
+
+export const changeSchema = z.object({
+  key: z.string(),
+  from: z.string().optional().describe("Absent where the value is new"),
+  to: z.string().optional().describe("Absent where the value goes"),
+})
+
+/** How the values of a server differ; of a secret that changes it is only said that it does. */
+export function changesOf(
+  context: Context,
+  before: readonly [name: string, texts: Written],
+  after: readonly [name: string, texts: Written],
+): z.infer<typeof changeSchema>[] {
+  const rows = ([name, texts]: typeof before, showSecrets: boolean) =>
+    new Map(valuesOf(context, name, texts, showSecrets).map(({ key, value }) => [key, value]))
+  const [old, now, oldShown, nowShown] = [
+    rows(before, true),
+    rows(after, true),
+    rows(before, false),
+    rows(after, false),
+  ]
+  return [...new Set([...old.keys(), ...now.keys()])].flatMap((key) => {
+    if (old.get(key) === now.get(key)) return []
+    const [from, to] = [oldShown.get(key), nowShown.get(key)]
+    return [{ key, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }]
+  })
+}
+
+/** A list in a sentence. */
+export const listed = (names: readonly string[]): string => (names.length === 0 ? "none" : names.join(", "))

@@ -1,0 +1,50 @@
+/** `mcp_enable` and `mcp_disable`. */
+import * as z from "zod"
+import { setDisabled } from "../config/edit.ts"
+import { serverOf } from "./servers.ts"
+import { type Context, define, SERVER_NAME } from "./tool.ts"
+import { edit, ofConfig, outcomeOf, reloadSchema, warningsOf, writtenName } from "./transact.ts"
+
+const output = z.object({
+  serverName: z.string(),
+  enabled: z.boolean(),
+  changed: z.boolean().describe("False where it was so already"),
+  status: z.string(),
+  reload: reloadSchema,
+  warnings: z.array(z.string()),
+})
+
+const toggle = (disabled: boolean) => ({
+  category: "management" as const,
+  input: z.object({ serverName: SERVER_NAME }),
+  output,
+  async run({ serverName }: { serverName: string }, context: Context) {
+    const { config } = context.door.read()
+    const name = writtenName(config, serverName)
+    const changed = setDisabled(name, disabled)(config) !== config
+    const reload = await edit(context, ofConfig(setDisabled(name, disabled)))
+    const outcome = await outcomeOf(context.agent, name)
+    const { status, state } = serverOf(context, name)
+    return {
+      data: { serverName: name, enabled: !disabled, changed, status, reload, warnings: warningsOf(name, outcome) },
+      text: `${name} is ${disabled ? "disabled" : `enabled: ${state}`}`,
+    }
+  },
+})
+
+export const mcpEnable = define({
+  name: "mcp_enable",
+  title: "Enable an MCP server",
+  description:
+    "Enables a disabled server: it is started, and its tools appear. Answers how it came up; where it failed, mcp_status with details says why.",
+  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  ...toggle(false),
+})
+
+export const mcpDisable = define({
+  name: "mcp_disable",
+  title: "Disable an MCP server",
+  description: "Stops a server and takes its tools away without removing its configuration; mcp_enable undoes it.",
+  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
+  ...toggle(true),
+})

@@ -1,0 +1,240 @@
+/**
+ * What an internal tool is: a name, schemas in and out, and a function. Everything that all of them have in common is
+ * here: arguments are checked, errors become results with a code, and secrets are taken out of whatever is answered.
+ */
+import * as z from "zod"
+import type { Agent } from "../agent/agent.ts"
+import type { Clock } from "../lib/clock.ts"
+import { ConfigError, codesOf, publicMessage, RequestError } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { Door } from "./door.ts"
+
+export const CATEGORIES = ["discovery", "installation", "management"] as const
+export type Category = (typeof CATEGORIES)[number]
+
+/** server: Tools, tool annotations. */
+export type Annotations = {
+  readonly readOnlyHint: boolean
+  readonly destructiveHint: boolean
+  readonly idempotentHint: boolean
+  readonly openWorldHint: boolean
+}
+
+/** Whoever can be asked in the middle of a call. */
+export type Person = {
+  /** Puts a yes-or-no question. */
+  agrees(message: string, yes: string): Promise<boolean>
+}
+
+/** What tools work with. `person` is undefined where nobody can be asked. */
+export type Context = {
+  readonly agent: Agent
+  readonly door: Door
+  readonly clock: Clock
+  /** Takes credentials out; paths and addresses stay. */
+  mask(text: string): string
+  /** Takes places out too. */
+  redact(text: string): string
+  /** The last lines of a server's log, oldest first. */
+  lines(slug: string): readonly string[]
+  /** Without a person to ask: false refuses what would run a new command. */
+  readonly trusted: boolean
+  readonly person: Person | undefined
+  /** The caller has given up. */
+  readonly signal: AbortSignal
+}
+
+export type Fault =
+  | "not_found"
+  | "invalid_argument"
+  | "conflict"
+  | "confirmation_required"
+  | "declined"
+  | "registry_unavailable"
+  | "rolled_back"
+  | "internal"
+
+/** A tool's failure. `data` stands beside the error in the answer. */
+export class ToolError extends Error {
+  override readonly name = "ToolError"
+  constructor(
+    readonly fault: Fault,
+    message: string,
+    readonly data: Params = {},
+  ) {
+    super(message)
+  }
+}
+
+export type Tool = {
+  readonly name: string
+  readonly category: Category
+  readonly title: string
+  readonly description: string
+  readonly annotations: Annotations
+  readonly input: z.ZodObject
+  readonly output: z.ZodObject
+  /** Throws what went wrong. */
+  run(args: Params, context: Context): Promise<Answer>
+}
+
+/** What a tool answers: data that fits its `output`, and the same in a few words. */
+export type Answer<T = Params> = { readonly data: T; readonly text: string }
+
+/** server: Tools, `CallToolResult`. */
+export type ToolResult = {
+  readonly content: readonly { readonly type: "text"; readonly text: string }[]
+  readonly structuredContent: Params
+  readonly isError?: true
+}
+
+/** A tool from its parts: `run` gets arguments that fit `input`. */
+export function define<I extends z.ZodObject, O extends z.ZodObject>(
+  tool: Omit<Tool, "input" | "output" | "run"> & {
+    readonly input: I
+    readonly output: O
+    run(args: z.output<I>, context: Context): Answer<z.input<O>> | Promise<Answer<z.input<O>>>
+  },
+): Tool {
+  return {
+    ...tool,
+    async run(args, context) {
+      const { data, text } = await tool.run(check(tool.input, args), context)
+      return { data, text }
+    },
+  }
+}
+
+/** Runs a tool. Never rejects: what goes wrong is a result with a code; `onbug` hears what is svc's own fault. */
+export async function invoke(
+  tool: Tool,
+  args: Params,
+  context: Context,
+  onbug: (error: unknown) => void,
+): Promise<ToolResult> {
+  try {
+    const { data, text } = await tool.run(args, context)
+    return clean({ content: [{ type: "text", text }], structuredContent: data }, context)
+  } catch (error) {
+    const { code, message, data } = failureOf(error)
+    if (code === "internal" && codesOf(error).http === 500) onbug(error)
+    return clean(
+      {
+        content: [{ type: "text", text: message }],
+        structuredContent: { ...data, error: { code, message } },
+        isError: true,
+      },
+      context,
+    )
+  }
+}
+
+/** The code of anything thrown, and what may be told of it. */
+export function failureOf(error: unknown): { readonly code: Fault; readonly message: string; readonly data: Params } {
+  if (error instanceof ToolError) return { code: error.fault, message: error.message, data: error.data }
+  return { code: codeOf(error), message: publicMessage(error), data: {} }
+}
+
+/** The entry in `tools/list`, as JSON text. */
+export function entryOf({ name, title, description, annotations, input, output }: Tool): string {
+  return JSON.stringify({
+    name,
+    title,
+    description,
+    inputSchema: schemaOf(input),
+    outputSchema: outputSchemaOf(output),
+    annotations: { title, ...annotations },
+  })
+}
+
+/** The argument that names a server, in all tools. */
+export const SERVER_NAME = z.string().min(1).describe("The server's name, as mcp_list shows it")
+
+export const READS: Annotations = {
+  readOnlyHint: true,
+  destructiveHint: false,
+  idempotentHint: true,
+  openWorldHint: false,
+}
+
+// ---
+
+/** The arguments as the tool has them. Throws a ToolError that names the member that is wrong, and none of its value. */
+function check<I extends z.ZodObject>(input: I, args: Params): z.output<I> {
+  const known = Object.keys(input.shape)
+  const named: Record<string, unknown> = {}
+  for (const [key, value] of Object.entries(args)) {
+    const wanted = !known.includes(key) && ALIASES.includes(key) && known.includes("serverName") ? "serverName" : key
+    if (!known.includes(wanted)) {
+      const near = nearest(key, known)
+      throw new ToolError(
+        "invalid_argument",
+        `There is no argument "${key}"${near === undefined ? `; there are: ${known.join(", ") || "none"}` : `; did you mean "${near}"?`}`,
+      )
+    }
+    // What is not there and what is null are the same to many callers.
+    if (value !== null && value !== undefined) named[wanted] ??= value
+  }
+  const parsed = input.safeParse(named)
+  if (parsed.success) return parsed.data
+  throw new ToolError(
+    "invalid_argument",
+    parsed.error.issues
+      .map(({ path, message }) => `${path.length === 0 ? "the arguments" : `"${path.join(".")}"`}: ${message}`)
+      .join("; "),
+  )
+}
+
+/** Other names under which a server is named. */
+const ALIASES = ["name", "server"]
+
+function codeOf(error: unknown): Fault {
+  if (error instanceof ConfigError) return "invalid_argument"
+  if (!(error instanceof RequestError)) return "internal"
+  switch (error.fault) {
+    case "not_found":
+      return "not_found"
+    case "conflict":
+    case "too_many":
+      return "conflict"
+    default:
+      return "invalid_argument"
+  }
+}
+
+/** Secrets are taken out of every text on its way to the client. */
+function clean(result: ToolResult, { mask }: Context): ToolResult {
+  return walk(result, mask) as ToolResult
+}
+
+function walk(value: unknown, change: (text: string) => string): unknown {
+  if (typeof value === "string") return change(value)
+  if (Array.isArray(value)) return value.map((item: unknown) => walk(item, change))
+  if (!isObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, item]) => (item === undefined ? [] : [[key, walk(item, change)]])),
+  )
+}
+
+function schemaOf(schema: z.ZodObject): Params {
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { target: "draft-2020-12", io: "input" })
+  return rest
+}
+
+/** A failure fits the schema too: clients check every structured answer against it. */
+function outputSchemaOf(output: z.ZodObject): Params {
+  const { required, properties, ...rest } = schemaOf(output)
+  return {
+    ...rest,
+    properties: { ...(isObject(properties) ? properties : {}), error: schemaOf(ERROR) },
+    anyOf: [{ required: required ?? [] }, { required: ["error"] }],
+  }
+}
+
+const ERROR = z
+  .object({
+    code: z.string().describe("not_found, invalid_argument, conflict, rolled_back …"),
+    message: z.string().describe("What went wrong and what to do"),
+  })
+  .describe("Set where the call failed")

@@ -1,0 +1,55 @@
+/** The internal tools that are switched on, as a session offers them: their entries in `tools/list`, and a way to call them. */
+import { nearest } from "../lib/nearest.ts"
+import type { Params } from "../wire/message.ts"
+import { mcpEdit } from "./edit.ts"
+import { mcpList } from "./list.ts"
+import { mcpReload } from "./reload.ts"
+import { mcpStatus } from "./status.ts"
+import { mcpDisable, mcpEnable } from "./switch.ts"
+import { CATEGORIES, type Context, entryOf, invoke, type Person, type Tool, type ToolResult } from "./tool.ts"
+
+/** All tools, in the order in which they are listed. spec: Internal tools. */
+export const TOOLS: readonly Tool[] = [mcpEnable, mcpDisable, mcpList, mcpStatus, mcpReload, mcpEdit]
+
+export type Toolbox = {
+  /** JSON texts for `tools/list`. */
+  readonly entries: readonly string[]
+  readonly names: readonly string[]
+  /** Undefined where there is no such tool. */
+  call(name: string, args: Params, person: Person | undefined, signal: AbortSignal): Promise<ToolResult> | undefined
+}
+
+/** What `--internal-tools` says: categories, `safe` for those that change nothing, `all`. Undefined where it is none. */
+export function chooseTools(text: string): readonly Tool[] | string {
+  const words = text.split(",").flatMap((word) => (word.trim() === "" ? [] : [word.trim()]))
+  const known = ["all", "safe", ...CATEGORIES]
+  const wrong = words.find((word) => !known.includes(word))
+  if (wrong !== undefined) {
+    const near = nearest(wrong, known)
+    return `must be ${known.join(", ")}, not ${wrong}${near === undefined ? "" : `; did you mean ${near}?`}`
+  }
+  return TOOLS.filter(
+    ({ category, annotations }) =>
+      words.includes("all") || words.includes(category) || (words.includes("safe") && annotations.readOnlyHint),
+  )
+}
+
+export function createToolbox(
+  tools: readonly Tool[],
+  context: Omit<Context, "person" | "signal">,
+  onbug: (error: unknown) => void,
+): Toolbox {
+  const byName = new Map(tools.map((tool) => [tool.name, tool]))
+  let entries: readonly string[] | undefined
+  return {
+    get entries() {
+      entries ??= tools.map(entryOf)
+      return entries
+    },
+    names: tools.map(({ name }) => name),
+    call(name, args, person, signal) {
+      const tool = byName.get(name)
+      return tool === undefined ? undefined : invoke(tool, args, { ...context, person, signal }, onbug)
+    },
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * A change that a tool makes, and what became of it: what the reload did, how the server came up, and the way back where
+ * that is not what it must be.
+ */
+import * as z from "zod"
+import type { Agent } from "../agent/agent.ts"
+import type { Reloaded } from "../agent/reload.ts"
+import { WORDS } from "../backend/supervision.ts"
+import { type Edit, writtenServers } from "../config/edit.ts"
+import { slugOf } from "../config/plan.ts"
+import type { Change } from "../config/transaction.ts"
+import { formatIssue, publicMessage } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+import { type Context, ToolError } from "./tool.ts"
+
+/** What a reload did, in an answer. */
+export const reloadSchema = z
+  .object({
+    applied: z.boolean().describe("False where the configuration is broken and the last good one still runs"),
+    added: z.array(z.string()),
+    removed: z.array(z.string()),
+    replaced: z.array(z.string()).describe("Restarted, for what starts them has changed"),
+    retuned: z.array(z.string()).describe("Changed without a restart"),
+    issues: z.array(z.string()).describe("Everything that is wrong with the configuration now"),
+  })
+  .describe("What the change of the file did to what runs")
+export type ReloadReport = z.infer<typeof reloadSchema>
+
+export function reportOf({ applied, issues }: Reloaded): ReloadReport {
+  return {
+    applied: applied !== undefined,
+    added: [...(applied?.added ?? [])],
+    removed: [...(applied?.removed ?? [])],
+    replaced: [...(applied?.replaced ?? [])],
+    retuned: [...(applied?.retuned ?? [])],
+    issues: issues.map(formatIssue),
+  }
+}
+
+/** Changes the documents for good. */
+export async function edit({ door }: Context, change: Change): Promise<ReloadReport> {
+  const { done, reloaded } = await door.change(change)
+  done.keep()
+  return reportOf(reloaded)
+}
+
+/** An edit of mcp.json as a change of both documents. */
+export const ofConfig =
+  (edit: Edit): Change =>
+  ({ config, dotenv }) => ({ config: edit(config), dotenv })
+
+/** The name under which a server is written; its slug leads to it too. Throws a ToolError (not_found). */
+export function writtenName(config: string, given: string): string {
+  const names = [...writtenServers(config).keys()]
+  const found = names.find((name) => name === given) ?? names.find((name) => slugOf(name) === given)
+  if (found !== undefined) return found
+  const near = nearest(given, names)
+  const hint = near === undefined ? "; mcp_list shows those that there are" : `; did you mean ${near}?`
+  throw new ToolError("not_found", `No server is named ${given.slice(0, 200)}${hint}`)
+}
+
+/** How a server came out of a change. */
+export type Outcome =
+  | { readonly kind: "connected"; readonly tools: number; readonly empty: boolean }
+  /** It waits for a person's authorization. */
+  | { readonly kind: "unauthorized"; readonly url: string }
+  | { readonly kind: "failed"; readonly reason: string }
+  /** Nothing of it is to run: disabled, left out, or a template without instances. */
+  | { readonly kind: "absent" }
+
+/** Waits until a server is connected or is not going to be. */
+export async function outcomeOf(agent: Agent, name: string): Promise<Outcome> {
+  const backend = agent.backend(name)
+  if (backend === undefined) return { kind: "absent" }
+  await agent.settled(backend)
+  const { state, facts, published } = backend
+  if (published !== undefined) {
+    const { tools, prompts, resources, resourceTemplates } = published.listing
+    const empty = tools.length + prompts.length + resources.length + resourceTemplates.length === 0
+    return { kind: "connected", tools: tools.length, empty }
+  }
+  if (state.kind === "unauthorized" && facts.authorizationUrl !== undefined)
+    return { kind: "unauthorized", url: facts.authorizationUrl }
+  return { kind: "failed", reason: facts.lastError ?? `it is ${WORDS[state.kind].status}` }
+}
+
+/** What has to be said of an outcome, for `warnings`. */
+export function warningsOf(name: string, outcome: Outcome): string[] {
+  switch (outcome.kind) {
+    case "connected":
+      return outcome.empty ? [`${name} is connected but offers nothing at all`] : []
+    case "unauthorized":
+      return [`${name} needs authorization: open ${outcome.url}`]
+    case "failed":
+      return [`${name} does not run: ${outcome.reason}`]
+    case "absent":
+      return []
+  }
+}
+
+/** What a change must come to, or is taken back. */
+export type Transaction = {
+  readonly name: string
+  readonly change: Change
+  /** Takes the change out of a text that somebody else has edited meanwhile. */
+  readonly reverse: Change
+  /** What must hold after it; a text says why it does not. */
+  holds(outcome: Outcome, reloaded: Reloaded): string | undefined
+}
+
+/** Makes a change and waits for what becomes of the server; where that is not what it must be, all is as it was before. */
+export async function transact(
+  { agent, door, signal, redact, lines }: Context,
+  { name, change, reverse, holds }: Transaction,
+): Promise<{ readonly outcome: Outcome; readonly reload: ReloadReport; readonly backup: string | undefined }> {
+  if (signal.aborted) throw new ToolError("conflict", "The caller gave up")
+  const { done, reloaded } = await door.change(change)
+  const given = Promise.withResolvers<Outcome>()
+  const abort = () => given.resolve({ kind: "failed", reason: "the caller gave up" })
+  signal.addEventListener("abort", abort)
+  const outcome = await Promise.race([given.promise, outcomeOf(agent, name)])
+  signal.removeEventListener("abort", abort)
+  const why = holds(outcome, reloaded)
+  if (why === undefined) {
+    done.keep()
+    return { outcome, reload: reportOf(reloaded), backup: done.backup }
+  }
+  const reason = redact(why)
+  try {
+    await done.undo(reverse)
+  } catch (error) {
+    door.reload()
+    throw new ToolError(
+      "internal",
+      `${name}: ${reason}. It could not be taken back (${publicMessage(error)}): the file is as the change left it`,
+    )
+  }
+  door.reload()
+  await agent.ended(name)
+  const again = await outcomeOf(agent, name)
+  const still = again.kind === "failed" ? ` What ran before does not run any more either: ${redact(again.reason)}` : ""
+  throw new ToolError("rolled_back", `${name}: ${reason}. Everything is as it was before.${still}`, {
+    log: lines(slugOf(name)),
+  })
+}
