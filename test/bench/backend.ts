@@ -1,0 +1,111 @@
+/**
+ * The server behind every measurement: stdio, or with `--http` over Streamable HTTP (its port is printed). As small as it
+ * can be, and like any server in one thing: each answer is made anew with JSON.stringify.
+ *
+ *   echo                          gives its argument `m` back
+ *   text, structured, base64      a result of a megabyte of that kind
+ *   --tools N                     that many tools, all but these like echo
+ */
+const MEGABYTE = 1024 * 1024
+const at = process.argv.indexOf("--tools")
+const count = at < 0 ? 4 : Number(process.argv[at + 1])
+
+type Incoming = {
+  id?: unknown
+  method?: string
+  params?: { name?: string; arguments?: { m?: string }; protocolVersion?: string }
+}
+
+const prose = 'A line with "quotes", a tab\t, a path C:\\temp and a snowman ☃.\n'
+const record = { id: 1234567, name: "some name or other", tags: ["a", "b", "c"], ok: true, score: 0.12345, none: null }
+const text = prose.repeat(Math.ceil(MEGABYTE / JSON.stringify(prose).length))
+const rows = Array.from({ length: Math.ceil(MEGABYTE / JSON.stringify(record).length) }, (_, n) => ({
+  ...record,
+  id: n,
+}))
+const base64 = Buffer.alloc((MEGABYTE * 3) / 4, 7).toString("base64")
+
+const tools = ["echo", "text", "structured", "base64", ...Array.from({ length: count }, (_, n) => `echo${n}`)]
+  .slice(0, count)
+  .map((name) => ({
+    name,
+    description: "Gives back what it is given, as text, and is described at the length that is usual for a tool",
+    inputSchema: { type: "object", properties: { m: { type: "string", description: "What to give back" } } },
+  }))
+
+function call(name: string | undefined, m: string | undefined): unknown {
+  switch (name) {
+    case "text":
+      return { content: [{ type: "text", text }] }
+    case "structured":
+      return { content: [], structuredContent: { rows } }
+    case "base64":
+      return { content: [{ type: "image", mimeType: "image/png", data: base64 }] }
+    default:
+      return { content: [{ type: "text", text: m ?? "" }] }
+  }
+}
+
+function resultOf({ method, params }: Incoming): unknown {
+  switch (method) {
+    case "initialize":
+      return {
+        // The older peers know no newer one.
+        protocolVersion: params?.protocolVersion ?? "2025-11-25",
+        capabilities: { tools: {} },
+        serverInfo: { name: "bench", version: "1" },
+      }
+    case "ping":
+      return {}
+    case "tools/list":
+      return { tools }
+    case "tools/call":
+      return call(params?.name, params?.arguments?.m)
+    default:
+      return undefined
+  }
+}
+
+function answer(message: Incoming): string {
+  const result = resultOf(message)
+  const { id } = message
+  return JSON.stringify(
+    result === undefined
+      ? { jsonrpc: "2.0", id, error: { code: -32601, message: "Method not found" } }
+      : { jsonrpc: "2.0", id, result },
+  )
+}
+
+function serveStdio(): void {
+  let rest = ""
+  process.stdin.setEncoding("utf8")
+  process.stdin.on("data", (chunk: string) => {
+    const lines = (rest + chunk).split("\n")
+    rest = lines.pop() ?? ""
+    let out = ""
+    for (const line of lines) {
+      const message: Incoming = JSON.parse(line)
+      if (message.id !== undefined && message.method !== undefined) out += `${answer(message)}\n`
+    }
+    if (out !== "") process.stdout.write(out)
+  })
+  process.stdin.on("end", () => process.exit(0))
+}
+
+function serveHttp(): void {
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    async fetch(request) {
+      if (request.method !== "POST") return new Response(null, { status: 405 })
+      const message = (await request.json()) as Incoming
+      if (message.id === undefined || message.method === undefined) return new Response(null, { status: 202 })
+      return new Response(answer(message), { headers: { "content-type": "application/json" } })
+    },
+  })
+  process.stdout.write(`${server.port}\n`)
+}
+
+if (process.argv.includes("--http")) serveHttp()
+else serveStdio()

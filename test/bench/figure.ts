@@ -1,0 +1,47 @@
+/** A figure beside its aim, and figures as a table. */
+
+export type Figure = {
+  readonly what: string
+  readonly value: number
+  readonly unit: string
+  /** What it must reach: at least, or at most. */
+  readonly aim?: { readonly least: number } | { readonly most: number }
+  /** The figures it comes from, for people. */
+  readonly from?: string
+}
+
+/** A group of measurements: its figures, and what could not be measured. */
+export type Measured = { readonly figures: readonly Figure[]; readonly missing?: readonly string[] }
+
+export function isReached({ value, aim }: Figure): boolean {
+  if (aim === undefined) return true
+  return "least" in aim ? value >= aim.least : value <= aim.most
+}
+
+/** A Markdown table. */
+export function tableOf(figures: readonly Figure[]): string {
+  const rows = figures.map((figure) => [
+    figure.what,
+    show(figure.value, figure.unit),
+    aimOf(figure),
+    figure.aim === undefined ? "" : isReached(figure) ? "yes" : "NO",
+    figure.from ?? "",
+  ])
+  const head = ["what", "measured", "aim", "reached", "from"]
+  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => (row[column] ?? "").length)))
+  const line = (cells: readonly string[]) => `| ${cells.map((cell, n) => cell.padEnd(widths[n] ?? 0)).join(" | ")} |`
+  return [line(head), `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`, ...rows.map(line)].join("\n")
+}
+
+/** With the digits that mean something. */
+export const digits = (value: number): string =>
+  Math.abs(value) >= 1000
+    ? Math.round(value).toLocaleString("en-US")
+    : String(Number(value.toPrecision(Math.abs(value) >= 100 ? 3 : 2)))
+
+// ---
+
+const show = (value: number, unit: string): string => (unit === "" ? digits(value) : `${digits(value)} ${unit}`)
+
+const aimOf = ({ aim, unit }: Figure): string =>
+  aim === undefined ? "" : "least" in aim ? `≥ ${show(aim.least, unit)}` : `≤ ${show(aim.most, unit)}`

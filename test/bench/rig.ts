@@ -1,0 +1,48 @@
+/** The load generator's process as its parent has it, and how rounds are made: interleaved, and their median taken. */
+import { join } from "node:path"
+import type { Count, Job } from "./load.ts"
+
+export type Rig = AsyncDisposable & { run(job: Job): Promise<Count> }
+
+export function startRig(): Rig {
+  let settle: (answer: { count?: Count; error?: string }) => void = () => undefined
+  const child = Bun.spawn({
+    cmd: [process.execPath, join(import.meta.dir, "load.ts")],
+    stdin: "ignore",
+    stdout: "inherit",
+    stderr: "inherit",
+    ipc: (message: { count?: Count; error?: string }) => settle(message),
+    onExit: () => settle({ error: "the load generator ended" }),
+  })
+  return {
+    run: (job) =>
+      new Promise((resolve, reject) => {
+        settle = ({ count, error }) => (count === undefined ? reject(new Error(error)) : resolve(count))
+        child.send(job)
+      }),
+    async [Symbol.asyncDispose]() {
+      child.disconnect()
+      await child.exited
+    },
+  }
+}
+
+/** Runs every measure once in each round, so that what disturbs the machine disturbs all of them alike. */
+export async function interleave<K extends string>(
+  rounds: number,
+  measures: Readonly<Record<K, () => Promise<Count>>>,
+): Promise<Record<K, readonly Count[]>> {
+  const counts = Object.fromEntries(Object.keys(measures).map((key) => [key, []])) as unknown as Record<K, Count[]>
+  for (let round = 0; round < rounds; round++) for (const key in measures) counts[key].push(await measures[key]())
+  return counts
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = sorted.length >> 1
+  return sorted.length % 2 === 1 ? (sorted[middle] ?? 0) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2
+}
+
+/** The median over rounds of one figure of each round. Ratios are taken within a round, then their median. */
+export const over = (counts: readonly Count[], figure: (count: Count, round: number) => number): number =>
+  median(counts.map(figure))

@@ -1,0 +1,72 @@
+/**
+ * Measures the built binary: `bun run bench [--check] [--json] [group …]`; groups are calls, peers, results, lists, cold,
+ * memory. Prints a table, or JSON; with --check ends with 1 where an aim is missed.
+ *
+ *  1. What is compared is measured in the same run, in interleaved rounds; a ratio is taken within a round, and the median
+ *     of the rounds counts. Ratios travel from machine to machine, absolute figures do not.
+ *  2. Everything runs on loopback, and ends by its pid.
+ */
+import { existsSync } from "node:fs"
+import { availableParallelism, cpus, loadavg, release, totalmem } from "node:os"
+import { measureCalls, measurePeers } from "./calls.ts"
+import { measureCold } from "./cold.ts"
+import { type Figure, isReached, type Measured, tableOf } from "./figure.ts"
+import { measureLists } from "./lists.ts"
+import { measureMemory } from "./memory.ts"
+import { measureResults } from "./results.ts"
+import { startRig } from "./rig.ts"
+import { SVC } from "./targets.ts"
+
+const ROUNDS = 5
+
+const args = process.argv.slice(2)
+const flags = args.filter((arg) => arg.startsWith("--"))
+const unknown = flags.filter((flag) => flag !== "--check" && flag !== "--json")
+if (unknown.length > 0) throw new Error(`unknown option ${unknown.join(" ")}`)
+if (!existsSync(SVC)) throw new Error("there is no binary: run `bun run build` first")
+
+await using rig = startRig()
+const groups: Readonly<Record<string, () => Promise<Measured>>> = {
+  calls: () => measureCalls(rig, ROUNDS),
+  peers: () => measurePeers(rig, ROUNDS),
+  results: () => measureResults(rig, ROUNDS),
+  lists: () => measureLists(rig, ROUNDS),
+  cold: () => measureCold(ROUNDS),
+  memory: () => measureMemory(rig),
+}
+const wanted = args.filter((arg) => !arg.startsWith("--"))
+for (const name of wanted) if (groups[name] === undefined) throw new Error(`there is no group ${name}`)
+
+const started = performance.now()
+const figures: Figure[] = []
+const missing: string[] = []
+for (const [name, measure] of Object.entries(groups)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue
+  const begun = performance.now()
+  const measured = await measure()
+  figures.push(...measured.figures)
+  missing.push(...(measured.missing ?? []))
+  process.stderr.write(`${name}: ${((performance.now() - begun) / 1000).toFixed(0)} s\n`)
+}
+const seconds = Math.round((performance.now() - started) / 1000)
+const machine = {
+  cpu: cpus()[0]?.model.trim(),
+  cores: availableParallelism(),
+  memoryGb: Math.round(totalmem() / 2 ** 30),
+  linux: release().split("-")[0],
+  bun: Bun.version,
+  load: loadavg()[0],
+}
+const missed = figures.filter((figure) => !isReached(figure))
+if (flags.includes("--json"))
+  process.stdout.write(`${JSON.stringify({ machine, seconds, rounds: ROUNDS, figures, missing }, null, 2)}\n`)
+else {
+  process.stdout.write(
+    `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGb} GB, Linux ${machine.linux}, Bun ${machine.bun}; medians of ${ROUNDS} rounds; ${seconds} s\n\n${tableOf(figures)}\n`,
+  )
+  for (const line of missing) process.stdout.write(`\nleft out: ${line}\n`)
+}
+if (flags.includes("--check") && missed.length > 0) {
+  process.stderr.write(`${missed.length} of ${figures.length} aims are missed\n`)
+  process.exitCode = 1
+}

@@ -1,0 +1,265 @@
+/** What is measured, each as processes on loopback: started here, and ended by their pid. */
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+export const ROOT = join(import.meta.dir, "..", "..")
+export const SVC = join(ROOT, "dist", "svc")
+
+/** A command that starts the server behind every measurement. */
+export const backend = (...flags: string[]): string[] => [
+  process.execPath,
+  join(import.meta.dir, "backend.ts"),
+  ...flags,
+]
+
+/** Where calls go. */
+export type Target = AsyncDisposable & {
+  readonly port: number
+  readonly pid: number
+  readonly path: string
+  /** The name of the server's tool `echo` there. */
+  readonly tool: (name: string) => string
+}
+
+/** Frames that open a session: `initialize` with id 1, and what must follow it. */
+export const OPENING: readonly string[] = [
+  JSON.stringify({
+    jsonrpc: "2.0",
+    id: 1,
+    method: "initialize",
+    params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "bench", version: "1" } },
+  }),
+  JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" }),
+]
+
+export const callFrame = (id: number, name: string, m = "hello world"): string =>
+  JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: { m } } })
+
+/** Requests that post these frames to `path`, ready to be written to a socket. */
+export const requestsOf = (
+  { port, path }: Pick<Target, "port" | "path">,
+  headers: Readonly<Record<string, string>>,
+  frames: readonly string[],
+): string[] =>
+  frames.map(
+    (frame) =>
+      `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${Object.entries({ ...POST_HEADERS, ...headers })
+        .map(([name, value]) => `${name}: ${value}\r\n`)
+        .join("")}Content-Length: ${Buffer.byteLength(frame)}\r\n\r\n${frame}`,
+  )
+
+/** Opens a 2025-era session; gives the headers of its requests. */
+export async function openSession({ port, path }: Pick<Target, "port" | "path">): Promise<Record<string, string>> {
+  const url = `http://127.0.0.1:${port}${path}`
+  let headers: Record<string, string> = {}
+  for (const body of OPENING) {
+    const response = await fetch(url, { method: "POST", headers: { ...POST_HEADERS, ...headers }, body })
+    await response.text()
+    if (!response.ok) throw new Error(`${url} answered ${response.status} to ${body}`)
+    const session = response.headers.get("mcp-session-id")
+    if (session !== null) headers = { "Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25" }
+  }
+  return headers
+}
+
+/** An HTTP server that echoes, with nothing behind it: what HTTP itself costs. */
+export const startFloor = (): Promise<Target> => startPrinting(backend("--http"))
+
+/** The least a relay can be. */
+export const startRaw = (): Promise<Target> =>
+  startPrinting([process.execPath, join(import.meta.dir, "raw.ts"), ...backend()])
+
+export type Instance = Target & { readonly folder: string }
+
+/** svc with these servers, when `connected` of them are (all where it is not said). */
+export async function startSvc(
+  servers: Readonly<Record<string, unknown>>,
+  flags: readonly string[] = [],
+  extra: object = {},
+): Promise<Instance> {
+  const folder = mkdtempSync(join(tmpdir(), "svc-bench-"))
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: servers, ...extra }))
+  const child = Bun.spawn({
+    cmd: [SVC, "serve", "--config-dir", folder, "--port", "0", ...flags],
+    env: { PATH: process.env.PATH ?? "", HOME: folder },
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "pipe",
+  })
+  const end = async () => {
+    child.kill("SIGTERM")
+    await child.exited
+    rmSync(folder, { recursive: true, force: true })
+  }
+  let said = ""
+  const names = Object.keys(servers)
+  const ready = () => names.every((name) => said.includes(`${name}: connected`)) && said.includes("listening on ")
+  for await (const chunk of child.stderr) {
+    said += new TextDecoder().decode(chunk)
+    if (ready()) break
+  }
+  if (!ready()) {
+    await end()
+    throw new Error(`svc did not start:\n${said}`)
+  }
+  return {
+    port: Number(/listening on http:\/\/127\.0\.0\.1:(\d+)/.exec(said)?.[1]),
+    pid: child.pid,
+    path: "/mcp",
+    folder,
+    tool: (name) => `${names[0]}_svc_${name}`,
+    [Symbol.asyncDispose]: end,
+  }
+}
+
+export const stdio = (...flags: string[]) => {
+  const [command, ...args] = backend(...flags)
+  return { command, args }
+}
+
+/** A package from npm that does what svc does, or a part of it. */
+export type Peer = {
+  readonly name: string
+  readonly version: string
+  readonly kind: "http" | "sse"
+  start(bin: string, port: number, folder: string): { cmd: string[]; path: string; tool: (name: string) => string }
+}
+
+export const PEERS: readonly Peer[] = [
+  {
+    name: "mcp-hub",
+    version: "4.2.1",
+    kind: "sse",
+    start(bin, port, folder) {
+      const config = join(folder, "hub.json")
+      writeFileSync(config, JSON.stringify({ mcpServers: { echo: stdio() } }))
+      return { cmd: [bin, "--port", String(port), "--config", config], path: "/mcp", tool: (name) => `echo__${name}` }
+    },
+  },
+  {
+    name: "supergateway",
+    version: "4.0.0",
+    kind: "http",
+    start: (bin, port) => ({
+      cmd: [
+        bin,
+        "--stdio",
+        backend().join(" "),
+        "--outputTransport",
+        "streamableHttp",
+        "--stateful",
+        "--logLevel",
+        "none",
+        "--port",
+        String(port),
+      ],
+      path: "/mcp",
+      tool: (name) => name,
+    }),
+  },
+  {
+    name: "mcp-proxy",
+    version: "6.7.19",
+    kind: "http",
+    start: (bin, port) => ({
+      cmd: [
+        bin,
+        "--port",
+        String(port),
+        "--host",
+        "127.0.0.1",
+        "--server",
+        "stream",
+        "--no-eventStore",
+        "--",
+        ...backend(),
+      ],
+      path: "/mcp",
+      tool: (name) => name,
+    }),
+  },
+]
+
+/** Installs a peer below `folder`. Throws where npm cannot. */
+export function installPeer({ name, version }: Peer, folder: string): string {
+  const home = join(folder, name)
+  mkdirSync(home, { recursive: true })
+  writeFileSync(join(home, "package.json"), '{"private":true}')
+  const npm = Bun.spawnSync(["npm", "install", "--no-audit", "--no-fund", "--silent", `${name}@${version}`], {
+    cwd: home,
+    timeout: INSTALL_MS,
+    stderr: "pipe",
+  })
+  const bin = join(home, "node_modules", ".bin", name)
+  if (!existsSync(bin)) throw new Error(`npm could not install it: ${npm.stderr.toString().trim().slice(0, 200)}`)
+  return bin
+}
+
+/** Starts a peer and waits until it listens. */
+export async function startPeer(peer: Peer, bin: string, folder: string): Promise<Target> {
+  const port = await freePort()
+  const { cmd, path, tool } = peer.start(bin, port, folder)
+  const child = Bun.spawn({ cmd, cwd: folder, stdin: "ignore", stdout: "ignore", stderr: "ignore" })
+  const end = async () => {
+    child.kill("SIGTERM")
+    const late = setTimeout(() => child.kill("SIGKILL"), STOP_MS)
+    await child.exited
+    clearTimeout(late)
+  }
+  const until = performance.now() + START_MS
+  for (;;) {
+    try {
+      const socket = await Bun.connect({ hostname: "127.0.0.1", port, socket: { data() {} } })
+      socket.end()
+      break
+    } catch {
+      if (child.exitCode !== null || performance.now() > until) {
+        await end()
+        throw new Error(`it did not listen within ${START_MS} ms`)
+      }
+      await Bun.sleep(POLL_MS)
+    }
+  }
+  // It listens before its server is there.
+  await Bun.sleep(SETTLE_MS)
+  return { port, pid: child.pid, path, tool, [Symbol.asyncDispose]: end }
+}
+
+// ---
+
+const INSTALL_MS = 120_000
+const START_MS = 15_000
+const SETTLE_MS = 1500
+const STOP_MS = 3000
+const POLL_MS = 20
+
+const POST_HEADERS = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" }
+
+/** A server that prints its port first. */
+async function startPrinting(cmd: string[]): Promise<Target> {
+  const child = Bun.spawn({ cmd, stdin: "ignore", stdout: "pipe", stderr: "ignore" })
+  const reader = child.stdout.getReader()
+  const port = Number(new TextDecoder().decode((await reader.read()).value).trim())
+  return {
+    port,
+    pid: child.pid,
+    path: "/mcp",
+    tool: (name) => name,
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGTERM")
+      await child.exited
+    },
+  }
+}
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once("error", reject)
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0))
+    })
+  })
