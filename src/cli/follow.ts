@@ -7,7 +7,7 @@ import type { Backend } from "../backend/backend.ts"
 import { isHidden } from "../catalog/catalog.ts"
 import type { Paths } from "../config/paths.ts"
 import { jsonSchema } from "../config/schema.ts"
-import { createMissing, readTexts, watchFiles } from "../config/store.ts"
+import { createMissing, readTexts, type Watch, watchFiles } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { version } from "../lib/version.ts"
@@ -49,7 +49,11 @@ export async function followFiles(
     log.info(`reloaded: ${said.length === 0 ? "nothing changed" : said.join("; ")}`)
   }
   // Clients that start svc over stdio may be several on one directory; only an instance that listens has its door.
-  const tools = openTools(runtime, settings, paths, world, reload)
+  let watcher: Watch | undefined
+  const tools = openTools(runtime, settings, paths, world, () => {
+    watcher?.note()
+    return reload()
+  })
   const control =
     url === undefined
       ? undefined
@@ -58,7 +62,7 @@ export async function followFiles(
         )
   reload()
   process.on("SIGHUP", again)
-  const watcher = settings.reload ? watchFiles(paths, systemClock, DEBOUNCE_MS, again) : undefined
+  watcher = settings.reload ? watchFiles(paths, systemClock, DEBOUNCE_MS, again) : undefined
   return {
     close() {
       process.off("SIGHUP", again)

@@ -76,11 +76,14 @@ export function listBackups(paths: Paths): readonly string[] {
     .map((name) => join(folder, name))
 }
 
+/** `note` says that what is there now is known: svc's own edits are not news. */
+export type Watch = { note(): void; close(): void }
+
 /**
  * Calls `onchange` when the text of a document may be another one, at most once in `debounce` milliseconds.
  * Folder events are quick but some file systems have none, so the files are also looked at every few seconds.
  */
-export function watchFiles(paths: Paths, clock: Clock, debounce: number, onchange: () => void): { close(): void } {
+export function watchFiles(paths: Paths, clock: Clock, debounce: number, onchange: () => void): Watch {
   let seen = fingerprint(paths)
   let cancelDebounce: (() => void) | undefined
   let closed = false
@@ -124,6 +127,9 @@ export function watchFiles(paths: Paths, clock: Clock, debounce: number, onchang
   }
   poll()
   return {
+    note() {
+      seen = fingerprint(paths)
+    },
     close() {
       closed = true
       cancelDebounce?.()
