@@ -1,14 +1,12 @@
 /** `mcp_edit`: changes a server by a JSON merge patch, checked before it is written. */
 import * as z from "zod"
-import { parseDocument } from "../config/document.ts"
 import { patchServer, renameServer, writtenServers } from "../config/edit.ts"
-import { plan } from "../config/plan.ts"
 import type { Written } from "../config/transaction.ts"
 import type { Params } from "../wire/message.ts"
 import { confirm } from "./confirm.ts"
 import { changeSchema, changesOf, listed } from "./servers.ts"
-import { type Context, define, SERVER_NAME, ToolError } from "./tool.ts"
-import { edit, outcomeOf, reloadSchema, warningsOf, writtenName } from "./transact.ts"
+import { define, SERVER_NAME, ToolError } from "./tool.ts"
+import { edit, judge, outcomeOf, reloadSchema, warningsOf, writtenName } from "./transact.ts"
 
 export const mcpEdit = define({
   name: "mcp_edit",
@@ -68,13 +66,3 @@ export const mcpEdit = define({
 
 /** Whether a patch decides what code runs: a person has to agree to that. */
 const runs = (patch: Params): boolean => ["command", "args", "cwd", "env", "url", "type"].some((key) => key in patch)
-
-/** What is to be said of the documents as they would be. Throws where that leaves a server out. */
-function judge({ door }: Context, before: Written, after: Written): string[] {
-  const issuesOf = ({ config, dotenv }: Written) => plan(parseDocument(config, "mcp.json"), door.world(dotenv)).issues
-  const known = new Set(issuesOf(before).map(({ message }) => message))
-  const fresh = issuesOf(after).filter(({ message }) => !known.has(message))
-  const errors = fresh.filter(({ severity }) => severity === "error")
-  if (errors.length > 0) throw new ToolError("invalid_argument", errors.map(({ message }) => message).join("; "))
-  return fresh.map(({ message }) => message)
-}

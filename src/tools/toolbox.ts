@@ -2,14 +2,25 @@
 import { nearest } from "../lib/nearest.ts"
 import type { Params } from "../wire/message.ts"
 import { mcpEdit } from "./edit.ts"
+import { mcpInstall } from "./install.ts"
 import { mcpList } from "./list.ts"
 import { mcpReload } from "./reload.ts"
 import { mcpStatus } from "./status.ts"
 import { mcpDisable, mcpEnable } from "./switch.ts"
 import { CATEGORIES, type Context, entryOf, invoke, type Person, type Tool, type ToolResult } from "./tool.ts"
+import { mcpUninstall } from "./uninstall.ts"
 
 /** All tools, in the order in which they are listed. spec: Internal tools. */
-export const TOOLS: readonly Tool[] = [mcpEnable, mcpDisable, mcpList, mcpStatus, mcpReload, mcpEdit]
+export const TOOLS: readonly Tool[] = [
+  mcpInstall,
+  mcpUninstall,
+  mcpEnable,
+  mcpDisable,
+  mcpList,
+  mcpStatus,
+  mcpReload,
+  mcpEdit,
+]
 
 export type Toolbox = {
   /** JSON texts for `tools/list`. */

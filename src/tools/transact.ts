@@ -6,9 +6,10 @@ import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
 import type { Reloaded } from "../agent/reload.ts"
 import { WORDS } from "../backend/supervision.ts"
+import { parseDocument } from "../config/document.ts"
 import { type Edit, writtenServers } from "../config/edit.ts"
-import { slugOf } from "../config/plan.ts"
-import type { Change } from "../config/transaction.ts"
+import { plan, slugOf } from "../config/plan.ts"
+import type { Change, Written } from "../config/transaction.ts"
 import { formatIssue, publicMessage } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { type Context, ToolError } from "./tool.ts"
@@ -42,6 +43,16 @@ export async function edit({ door }: Context, change: Change): Promise<ReloadRep
   const { done, reloaded } = await door.change(change)
   done.keep()
   return reportOf(reloaded)
+}
+
+/** What is to be said of the documents as they would be. Throws where that leaves a server out. */
+export function judge({ door }: Context, before: Written, after: Written): string[] {
+  const issuesOf = ({ config, dotenv }: Written) => plan(parseDocument(config, "mcp.json"), door.world(dotenv)).issues
+  const known = new Set(issuesOf(before).map(({ message }) => message))
+  const fresh = issuesOf(after).filter(({ message }) => !known.has(message))
+  const errors = fresh.filter(({ severity }) => severity === "error")
+  if (errors.length > 0) throw new ToolError("invalid_argument", errors.map(({ message }) => message).join("; "))
+  return fresh.map(({ message }) => message)
 }
 
 /** An edit of mcp.json as a change of both documents. */

@@ -1,41 +1,12 @@
 /** svc's own tools through real clients of both SDKs, and as plain calls. */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { Client as Client2, StreamableHTTPClientTransport as Http2 } from "@modelcontextprotocol/client"
 import { Client as Client1 } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport as Http1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+import { connect1, connect2, connect2Legacy } from "./clients.ts"
 import { type Instance, ROOT, readIfThere, runSvc, startSvc } from "./harness.ts"
 
 const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
-
-type Result = { structuredContent: Record<string, unknown>; isError?: boolean; content: { text: string }[] }
-type Connected = AsyncDisposable & {
-  names(): Promise<string[]>
-  call(name: string, args?: Record<string, unknown>): Promise<Result>
-}
-
-const connect1 = async (svc: Instance): Promise<Connected> => {
-  const client = new Client1({ name: "one", version: "1" })
-  await client.connect(new Http1(new URL(`${svc.url}/mcp`)) as never)
-  // A client checks answers against the schema of a tool that it has listed.
-  await client.listTools()
-  return {
-    names: async () => (await client.listTools()).tools.map(({ name }) => name),
-    call: async (name, args = {}) => (await client.callTool({ name, arguments: args })) as never,
-    [Symbol.asyncDispose]: () => client.close(),
-  }
-}
-
-const connect2 = async (svc: Instance, mode: "legacy" | "auto" = "auto"): Promise<Connected> => {
-  const client = new Client2({ name: "two", version: "1" }, { versionNegotiation: { mode } })
-  await client.connect(new Http2(new URL(`${svc.url}/mcp`)))
-  await client.listTools()
-  return {
-    names: async () => (await client.listTools()).tools.map(({ name }) => name),
-    call: async (name, args = {}) => (await client.callTool({ name, arguments: args })) as never,
-    [Symbol.asyncDispose]: () => client.close(),
-  }
-}
 
 const ALL = ["--internal-tools", "all", "--confirm-installs", "off"]
 const running = async (flags = ALL) =>
@@ -53,7 +24,7 @@ const written = (svc: Instance) => JSON.parse(readIfThere(join(svc.folder, "mcp.
 
 test.each([
   ["SDK 1.x", connect1],
-  ["SDK 2.x, 2025", (svc: Instance) => connect2(svc, "legacy")],
+  ["SDK 2.x, 2025", connect2Legacy],
   ["SDK 2.x, 2026", connect2],
 ] as const)(
   "a client of %s manages servers [tools:management]",

@@ -1,0 +1,183 @@
+/**
+ * `mcp_install`, a transaction: what is missing is said, a person agrees to the exact command, both files are written, and
+ * the server must connect and list. Otherwise everything is as it was before.
+ */
+import * as z from "zod"
+import type { Reloaded } from "../agent/reload.ts"
+import { addVariables } from "../config/dotenv.ts"
+import { addServer, removeServer, writtenServers } from "../config/edit.ts"
+import { nameProblem, slugOf } from "../config/plan.ts"
+import type { Change } from "../config/transaction.ts"
+import type { Params } from "../wire/message.ts"
+import { commandOf, confirm } from "./confirm.ts"
+import { type Draft, draftCustom, merged } from "./draft.ts"
+import { type Sheltered, shelter } from "./shelter.ts"
+import { type Context, define, SERVER_NAME, ToolError } from "./tool.ts"
+import { judge, type Outcome, reloadSchema, transact, warningsOf } from "./transact.ts"
+
+export const missingSchema = z.object({
+  name: z.string().describe("The name to give it under in env"),
+  description: z.string().optional(),
+  secret: z.boolean().describe("Ask the person for it; do not make it up"),
+  choices: z.array(z.string()).optional(),
+})
+
+export const mcpInstall = define({
+  name: "mcp_install",
+  category: "installation",
+  title: "Install an MCP server",
+  description:
+    "Installs a server and starts it. From a registry: give serverName as mcp_search shows it (and version). From a source of your own: give serverName and one of command (with args), url, or package (npm's; pypi: or oci: before the name for others). Values it needs go into env; secrets among them are kept in .env. What is missing is answered as `missing`: ask the person for it. The person confirms the exact command. If the server does not connect, everything is rolled back and the answer says why. dryRun shows what would be done.",
+  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true },
+  input: z.object({
+    serverName: SERVER_NAME.describe("The name in the registry, or the name that the server is to have"),
+    version: z.string().min(1).optional().describe("A version, or latest (default)"),
+    registryId: z.string().min(1).optional().describe("The name in the registry, where serverName is to be another"),
+    package: z.string().min(1).optional().describe("A package: npm's name, pypi:name or oci:image"),
+    command: z.string().min(1).optional().describe("A command to run"),
+    args: z.array(z.string()).optional().describe("Arguments of the command or package"),
+    url: z.string().min(1).optional().describe("The address of a remote server"),
+    env: z.record(z.string(), z.string()).optional().describe("Values that the server needs, by name"),
+    tags: z.array(z.string()).optional().describe("Tags for the server"),
+    config: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe("More server settings as in mcp.json, for example requestTimeout, headers, restartOnExit"),
+    enabled: z.boolean().default(true).describe("false only writes it, disabled"),
+    dryRun: z.boolean().default(false).describe("Only show what would be done"),
+  }),
+  output: z.object({
+    serverName: z.string().describe("Its name from now on"),
+    installed: z.boolean(),
+    command: z.string().describe("What is run or connected to"),
+    source: z.string(),
+    version: z.string().optional(),
+    missing: z.array(missingSchema).describe("Values that are needed and were not given"),
+    variables: z.array(z.string()).describe("Variables that refer to secrets in .env"),
+    status: z.string().optional(),
+    tools: z.number().optional(),
+    reload: reloadSchema.optional(),
+    warnings: z.array(z.string()),
+  }),
+  async run(args, context) {
+    const { config } = context.door.read()
+    const draft = await draftOf(args, context)
+    const { name } = draft
+    const problem = nameProblem(name)
+    if (problem !== undefined) throw new ToolError("invalid_argument", `No server can be named "${name}": ${problem}`)
+    if (writtenServers(config).has(name))
+      throw new ToolError("conflict", `There is a server named ${name} already; mcp_update or mcp_edit change it`)
+    const server = merged(draft.server, {
+      ...args.config,
+      ...(args.tags === undefined ? {} : { tags: args.tags }),
+      ...(args.enabled ? {} : { disabled: true }),
+    })
+    const command = commandOf(server)
+    const about = {
+      serverName: name,
+      command,
+      source: draft.source,
+      missing: [...draft.missing].map((one) => ({
+        ...one,
+        choices: one.choices === undefined ? undefined : [...one.choices],
+      })),
+      ...(draft.version === undefined ? {} : { version: draft.version }),
+    }
+    const addition = additionOf(context, { ...draft, server })
+    if (draft.missing.length > 0 && !args.dryRun)
+      throw new ToolError("invalid_argument", sayMissing(draft), { ...about, installed: false })
+    const planned = draft.missing.length > 0 ? undefined : addition.preview()
+    const variables = [...(planned?.references ?? [])]
+    const warnings = [...draft.warnings]
+    if (args.dryRun)
+      return {
+        data: { ...about, installed: false, variables, warnings },
+        text: `would install ${name}: ${command}${draft.missing.length === 0 ? "" : `; ${sayMissing(draft)}`}`,
+      }
+    await confirm(context, `Install the MCP server ${name} from ${draft.source} and let svc run this`, server)
+    const { outcome, reload } = await context.door.exclusive(() =>
+      transact(context, {
+        name,
+        change: addition.change,
+        reverse: addition.reverse,
+        holds: args.enabled ? mustConnect(name) : mustApply,
+      }),
+    )
+    return {
+      data: {
+        ...about,
+        installed: true,
+        variables,
+        status: args.enabled ? outcome.kind : "disabled",
+        ...(outcome.kind === "connected" ? { tools: outcome.tools } : {}),
+        reload,
+        warnings: [...warnings, ...warningsOf(name, outcome)],
+      },
+      text: `installed ${name}: ${args.enabled ? outcome.kind : "disabled"}${outcome.kind === "connected" ? `, ${outcome.tools} tools` : ""}`,
+    }
+  },
+})
+
+/** The server must be connected and have listed, or wait for a person's authorization. */
+export const mustConnect =
+  (name: string) =>
+  (outcome: Outcome, reloaded: Reloaded): string | undefined => {
+    const broken = mustApply(outcome, reloaded)
+    if (broken !== undefined) return broken
+    if (outcome.kind === "failed") return outcome.reason
+    if (outcome.kind !== "absent") return undefined
+    const issues = reloaded.issues.filter(({ server }) => server === name)
+    return issues.length > 0 ? issues.map(({ message }) => message).join("; ") : "it was taken out of the file"
+  }
+
+/** The file as it is now must be what runs. */
+export const mustApply = (_outcome: Outcome, { applied, issues }: Reloaded): string | undefined =>
+  applied === undefined
+    ? `the configuration was refused: ${issues.map(({ message }) => message).join("; ")}`
+    : undefined
+
+// ---
+
+type Args = Parameters<typeof draftCustom>[1] & { readonly serverName: string }
+
+async function draftOf(args: Args, _context: Context): Promise<Draft> {
+  return draftCustom(args.serverName, args)
+}
+
+type Addition = { readonly change: Change; readonly reverse: Change; preview(): Sheltered }
+
+/** A server and its variables, put into both documents and taken out again. */
+function additionOf(context: Context, { name, server, secret }: Draft & { readonly server: Params }): Addition {
+  const { door } = context
+  const prefix = slugOf(name).toUpperCase()
+  let added = ""
+  const sheltered = (dotenv: string) => shelter(server, prefix, secret, door.world(dotenv))
+  const change: Change = (written) => {
+    const { server: safe, variables } = sheltered(written.dotenv)
+    const dotenv =
+      Object.keys(variables).length === 0 ? written.dotenv : addVariables(written.dotenv, variables, ".env")
+    added = dotenv.slice(written.dotenv.length)
+    const changed = { config: addServer(name, safe)(written.config), dotenv }
+    judge(context, written, changed)
+    return changed
+  }
+  return {
+    change,
+    preview() {
+      const written = door.read()
+      change(written)
+      return sheltered(written.dotenv)
+    },
+    reverse: ({ config, dotenv }) => ({
+      config: writtenServers(config).has(name) ? removeServer(name)(config) : config,
+      dotenv: added === "" ? dotenv : dotenv.replace(added, () => ""),
+    }),
+  }
+}
+
+function sayMissing({ name, missing }: Draft): string {
+  const wanted = missing.map(({ name: variable, description }) =>
+    description === undefined ? variable : `${variable} (${description})`,
+  )
+  return `${name} needs ${wanted.join(", ")}: ask the person, and give the values in env`
+}

@@ -1,0 +1,70 @@
+/** `mcp_uninstall`: takes a server out of the file, with a backup; where its processes do not end, it is put back. */
+import * as z from "zod"
+import { addServer, removeServer, writtenServers } from "../config/edit.ts"
+import { substitute } from "../config/substitute.ts"
+import { mustApply } from "./install.ts"
+import { define, SERVER_NAME } from "./tool.ts"
+import { reloadSchema, transact, writtenName } from "./transact.ts"
+
+export const mcpUninstall = define({
+  name: "mcp_uninstall",
+  category: "installation",
+  title: "Uninstall an MCP server",
+  description:
+    "Stops a server and takes it out of mcp.json. The file as it was is kept as a backup, whose name is answered. Values in .env stay; those that nothing refers to any more are named. To stop a server for a while only, use mcp_disable.",
+  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
+  input: z.object({ serverName: SERVER_NAME }),
+  output: z.object({
+    serverName: z.string(),
+    uninstalled: z.boolean(),
+    backup: z.string().optional().describe("Where mcp.json as it was is kept; `svc config restore` brings it back"),
+    unusedVariables: z.array(z.string()).describe("Variables of .env that no server refers to any more"),
+    reload: reloadSchema,
+    warnings: z.array(z.string()),
+  }),
+  async run({ serverName }, context) {
+    const { door, agent } = context
+    const name = writtenName(door.read().config, serverName)
+    return door.exclusive(async () => {
+      const before = door.read()
+      const server = writtenServers(before.config).get(name)?.server ?? {}
+      const ids = agent.all().flatMap(({ spec }) => (spec.name === name ? [spec.id] : []))
+      const { reload, backup } = await transact(context, {
+        name,
+        change: ({ config, dotenv }) => ({ config: removeServer(name)(config), dotenv }),
+        reverse: ({ config, dotenv }) => ({ config: addServer(name, server, true)(config), dotenv }),
+        holds: mustApply,
+      })
+      await Promise.all(ids.map((id) => agent.ended(id)))
+      const { dotenv } = door.world(before.dotenv)
+      const still = referencesOf(door.read().config)
+      const unused = [...referencesOf(before.config)].filter(
+        (variable) => !still.has(variable) && Object.hasOwn(dotenv, variable),
+      )
+      return {
+        data: {
+          serverName: name,
+          uninstalled: true,
+          ...(backup === undefined ? {} : { backup }),
+          unusedVariables: unused,
+          reload,
+          warnings:
+            unused.length === 0 ? [] : [`.env still has ${unused.join(", ")}, which nothing refers to any more`],
+        },
+        text: `uninstalled ${name}`,
+      }
+    })
+  },
+})
+
+// ---
+
+/** The variables that a text refers to. */
+function referencesOf(config: string): ReadonlySet<string> {
+  const names = new Set<string>()
+  substitute(config, (name) => {
+    names.add(name)
+    return ""
+  })
+  return names
+}

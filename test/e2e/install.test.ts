@@ -1,0 +1,253 @@
+/** Installing and uninstalling: what a person agrees to, what a failure leaves behind, and two at once. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { connect1, connect2, connect2Legacy } from "./clients.ts"
+import { eventually, type Instance, processes, ROOT, readIfThere, startSvc } from "./harness.ts"
+
+const ECHO = join(ROOT, "test/fixtures/echo.ts")
+const FAILING = join(ROOT, "test/fixtures/failing.ts")
+const ALL = ["--internal-tools", "all", "--startup-wait", "10s"]
+const UNASKED = [...ALL, "--confirm-installs", "off"]
+
+const start = (flags: readonly string[], config: object = { mcpServers: { here: { command: "bun", args: [ECHO] } } }) =>
+  startSvc({ config, flags })
+const written = (svc: Instance) => JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "").mcpServers
+
+/** Every document in the folder with its bytes and mode: what svc says in logs and remembers of sessions is none. */
+function documents(folder: string): Record<string, string> {
+  return Object.fromEntries(
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter(
+        ({ name, parentPath }) => !`${parentPath}/${name}`.slice(folder.length).match(/^\/(logs|sessions|control)/),
+      )
+      .map((entry) => {
+        const path = join(entry.parentPath, entry.name)
+        const mode = (statSync(path).mode & 0o777).toString(8)
+        return [path, entry.isDirectory() ? mode : `${mode} ${readFileSync(path).toString("hex")}`]
+      }),
+  )
+}
+
+const CLIENTS = [
+  ["SDK 1.x", connect1],
+  ["SDK 2.x, 2025", connect2Legacy],
+  ["SDK 2.x, 2026", connect2],
+] as const
+
+describe.each(CLIENTS)("with a client of %s", (_name, connect) => {
+  test("a person agrees to the exact command, or nothing happens", async () => {
+    await using svc = await start(ALL)
+    const asked: string[] = []
+    let answer: "accept" | "decline" | "cancel" = "decline"
+    await using client = await connect(svc, (message) => {
+      asked.push(message)
+      return answer
+    })
+    const before = documents(svc.folder)
+    const args = {
+      serverName: "new",
+      command: "bun",
+      args: [ECHO, "--tools", "2"],
+      env: { PLAIN: "p$1", API_TOKEN: "sekret-value-1" },
+    }
+    expect((await client.call("mcp_install", args)).structuredContent).toMatchObject({ error: { code: "declined" } })
+    answer = "cancel"
+    expect((await client.call("mcp_install", args)).structuredContent).toMatchObject({ error: { code: "declined" } })
+    expect(documents(svc.folder)).toEqual(before)
+    answer = "accept"
+    const { structuredContent, isError } = await client.call("mcp_install", args)
+    expect(isError).toBeUndefined()
+    expect(structuredContent).toMatchObject({
+      serverName: "new",
+      installed: true,
+      status: "connected",
+      tools: 2,
+      variables: ["API_TOKEN"],
+      reload: { added: ["new"] },
+      missing: [],
+    })
+    expect(asked).toHaveLength(3)
+    expect(asked[2]).toContain(`bun ${ECHO} --tools 2 with PLAIN, API_TOKEN set`)
+    expect(written(svc).new).toEqual({
+      command: "bun",
+      args: [ECHO, "--tools", "2"],
+      env: { PLAIN: "p$$1", API_TOKEN: "${API_TOKEN}" },
+    })
+    expect(readIfThere(join(svc.folder, ".env"))).toBe("API_TOKEN=sekret-value-1\n")
+    expect(statSync(join(svc.folder, ".env")).mode & 0o777).toBe(0o600)
+    expect(JSON.stringify(structuredContent) + asked.join()).not.toContain("sekret")
+    expect(await client.names()).toContain("new_svc_echo1")
+
+    const gone = await client.call("mcp_uninstall", { serverName: "new" })
+    expect(gone.structuredContent).toMatchObject({
+      uninstalled: true,
+      reload: { removed: ["new"] },
+      unusedVariables: ["API_TOKEN"],
+      backup: expect.stringContaining("backups"),
+    })
+    expect(written(svc)).toEqual({ here: { command: "bun", args: [ECHO] } })
+    expect(await client.names()).not.toContain("new_svc_echo")
+  }, 20_000)
+})
+
+test("where nobody can be asked, what runs a new command is refused unless svc was told otherwise", async () => {
+  await using svc = await start(ALL)
+  await using client = await connect1(svc)
+  const before = documents(svc.folder)
+  const refused = {
+    error: { code: "confirmation_required", message: expect.stringContaining("--confirm-installs off") },
+  }
+  const install = { serverName: "new", command: "bun", args: [ECHO] }
+  for (const enabled of [true, false])
+    expect((await client.call("mcp_install", { ...install, enabled })).structuredContent).toMatchObject({
+      ...refused,
+      command: `bun ${ECHO}`,
+    })
+  expect(
+    (await client.call("mcp_edit", { serverName: "here", patch: { args: [ECHO, "--tools", "9"] } })).structuredContent,
+  ).toMatchObject(refused)
+  expect(documents(svc.folder)).toEqual(before)
+  expect((await client.call("mcp_edit", { serverName: "here", patch: { tags: ["x"] } })).isError).toBeUndefined()
+  expect((await client.call("mcp_install", { ...install, dryRun: true })).structuredContent).toMatchObject({
+    installed: false,
+    command: `bun ${ECHO}`,
+  })
+}, 20_000)
+
+describe("an installation that fails leaves the folder byte for byte", () => {
+  const attempts: readonly (readonly [string, object, string])[] = [
+    ["to spawn", { command: "/nowhere/at/all" }, "rolled_back"],
+    ["at its start", { command: "bun", args: [FAILING, "exit"] }, "rolled_back"],
+    ["to initialize", { command: "bun", args: [FAILING, "initialize"] }, "rolled_back"],
+    [
+      "to connect in time",
+      { command: "bun", args: [FAILING, "silent"], config: { connectionTimeout: 700 } },
+      "rolled_back",
+    ],
+    ["to list", { command: "bun", args: [FAILING, "list"] }, "rolled_back"],
+    ["to reach an address", { url: "http://127.0.0.1:1/mcp" }, "rolled_back"],
+    ["for a reference that is not set", { command: "bun", env: { A: "${NOWHERE}" } }, "invalid_argument"],
+    ["for its form", { command: "bun", config: { requestTimeout: "long" } }, "invalid_argument"],
+  ]
+  let svc: Instance
+  beforeAll(async () => {
+    svc = await startSvc({
+      config: `{\r\n\t"mcpServers": { "here": { "command": "bun", "args": ["${ECHO}"] } }, // mine\r\n}\r\n`,
+      flags: UNASKED,
+    })
+    writeFileSync(join(svc.folder, ".env"), "OLD=1 # keep")
+    // What was learned of the servers that run is written a moment later.
+    await eventually(() => readIfThere(join(svc.folder, "eras.json")))
+  }, 20_000)
+  afterAll(() => svc[Symbol.asyncDispose]())
+
+  test.each(attempts)(
+    "%s",
+    async (_name, args, code) => {
+      await using client = await connect2(svc)
+      const before = documents(svc.folder)
+      const env = { SOME_SECRET: "sekret-value-2", ...(args as { env?: object }).env }
+      const whole = { serverName: "new", ...args, ...("url" in args ? {} : { env }) }
+      const { structuredContent } = await client.call("mcp_install", whole)
+      expect(structuredContent).toMatchObject({ error: { code } })
+      if (code === "rolled_back")
+        expect((structuredContent.error as { message: string }).message).toContain("Everything is as it was before.")
+      expect(documents(svc.folder)).toEqual(before)
+      expect(processes(`${FAILING} `)).toEqual([])
+      expect(await client.names()).toEqual(expect.arrayContaining(["here_svc_echo"]))
+      expect((await client.call("mcp_list")).structuredContent).toMatchObject({ total: 1 })
+    },
+    20_000,
+  )
+
+  test("to be written", async () => {
+    await using client = await connect1(svc)
+    writeFileSync(join(svc.folder, "backups"), "a file where a folder should be")
+    const before = documents(svc.folder)
+    const { structuredContent } = await client.call("mcp_install", {
+      serverName: "new",
+      command: "bun",
+      args: [ECHO],
+      env: { SOME_SECRET: "sekret-value-2" },
+    })
+    expect(structuredContent).toMatchObject({
+      error: { code: "internal", message: expect.stringContaining("cannot make") },
+    })
+    expect(documents(svc.folder)).toEqual(before)
+    rmSync(join(svc.folder, "backups"))
+  }, 20_000)
+
+  test("and says what the server said", async () => {
+    await using client = await connect1(svc)
+    const { structuredContent } = await client.call("mcp_install", {
+      serverName: "new",
+      command: "bun",
+      args: [FAILING, "exit"],
+    })
+    expect((structuredContent.log as string[]).join()).toContain("the moon is in the wrong phase")
+  }, 20_000)
+})
+
+test("two installations at once both succeed", async () => {
+  await using svc = await start(UNASKED)
+  await using one = await connect1(svc)
+  await using two = await connect2(svc)
+  const install = (client: typeof one, serverName: string) =>
+    client.call("mcp_install", { serverName, command: "bun", args: [ECHO], env: { TOKEN: `sekret-of-${serverName}` } })
+  const results = await Promise.all([install(one, "a"), install(two, "b"), install(one, "c")])
+  expect(results.map(({ structuredContent }) => structuredContent.status)).toEqual([
+    "connected",
+    "connected",
+    "connected",
+  ])
+  expect(Object.keys(written(svc)).sort()).toEqual(["a", "b", "c", "here"])
+  // Each has a variable of its own, for their values differ.
+  expect(new Set(["a", "b", "c"].map((name) => written(svc)[name].env.TOKEN)).size).toBe(3)
+  const [first, second] = await Promise.all([install(one, "same"), install(two, "same")])
+  expect([first.isError ?? false, second.isError ?? false].sort()).toEqual([false, true])
+}, 30_000)
+
+test("a hand edit during an installation survives it, whether it succeeds or not", async () => {
+  await using svc = await start(UNASKED)
+  await using client = await connect1(svc)
+  const file = join(svc.folder, "mcp.json")
+  const during = async (args: object) => {
+    const running = client.call("mcp_install", { serverName: "new", command: "bun", ...args })
+    await eventually(() => readFileSync(file, "utf8").includes('"new"'))
+    const text = readFileSync(file, "utf8")
+    writeFileSync(file, `// by hand\n${text.replace('"here"', '"renamed"')}`)
+    return running
+  }
+  const failed = await during({
+    args: [FAILING, "silent"],
+    config: { connectionTimeout: 1500 },
+    env: { A_KEY: "sekret-3" },
+  })
+  expect(failed.structuredContent).toMatchObject({ error: { code: "rolled_back" } })
+  expect(readIfThere(file)).toStartWith("// by hand\n")
+  expect(Object.keys(JSON.parse(readFileSync(file, "utf8").replace("// by hand\n", "")).mcpServers)).toEqual([
+    "renamed",
+  ])
+  expect(readIfThere(join(svc.folder, ".env"))).toBeUndefined()
+  await eventually(async () => (await client.names()).includes("renamed_svc_echo"))
+}, 20_000)
+
+test("a server that connects but offers nothing is said to", async () => {
+  await using svc = await start(UNASKED)
+  await using client = await connect1(svc)
+  const { structuredContent } = await client.call("mcp_install", {
+    serverName: "empty",
+    command: "bun",
+    args: [ECHO, "--tools", "0"],
+  })
+  expect(structuredContent.warnings).toEqual(["empty is connected but offers nothing at all"])
+  const disabled = await client.call("mcp_install", {
+    serverName: "later",
+    package: "some-package",
+    version: "1.2.3",
+    enabled: false,
+  })
+  expect(disabled.structuredContent).toMatchObject({ installed: true, status: "disabled" })
+  expect(written(svc).later).toEqual({ command: "npx", args: ["-y", "some-package@1.2.3"], disabled: true })
+}, 20_000)
