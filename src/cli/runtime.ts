@@ -114,7 +114,7 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
     version,
     meter,
     (session) => sessions.save(session),
-    settings.maxInFlight,
+    settings,
   )
   const streams = new Set<Stream>()
   const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))

@@ -26,6 +26,7 @@ export const SERVE_ARGS = {
   "max-result": { type: "string", description: "Largest message of a server (default 64MiB)" },
   "session-ttl": { type: "string", description: "How long an unused session lives (default 24h)" },
   "max-in-flight": { type: "string", description: "Requests at once for one server or session (default 1000)" },
+  pagination: { type: "string", description: "Entries of a list in one page (default 0: all in one)" },
   persist: {
     type: "boolean",
     default: true,
@@ -66,6 +67,8 @@ export type Settings = {
   readonly sessionTtl: number
   /** Requests at once for one server, and for one session. */
   readonly maxInFlight: number
+  /** Entries of a list in one answer at most. */
+  readonly pageSize: number
   /** Sessions outlive a restart of svc. Only an instance that listens has sessions worth it. */
   readonly persist: boolean
   readonly healthRateLimit: boolean
@@ -112,6 +115,7 @@ export function readSettings(
     maxResult: option.size("max-result", 64 * 1024 * 1024),
     sessionTtl: option.duration("session-ttl", 24 * 3_600_000),
     maxInFlight: option.integer("max-in-flight", 1000, 1, 1_000_000),
+    pageSize: option.integer("pagination", 0, 0, 1_000_000) || Number.POSITIVE_INFINITY,
     persist: transport === "http" && args.persist !== false,
     healthRateLimit: option.choice("health-rate-limit", ["on", "off"], "on") === "on",
     trustProxy,

@@ -65,6 +65,8 @@ export type Face = {
   lease(id: string, owner: Caller): Promise<Target | string>
   /** Requests at once for one server, and for one session. */
   readonly maxInFlight: number
+  /** Entries of a list in one answer at most. */
+  readonly pageSize: number
   /** Counts a client's interest in a resource (the backend's own URI). */
   subscribe(id: string, uri: string, session: object): void
   unsubscribe(id: string, uri: string, session: object): void

@@ -6,6 +6,7 @@
 import { PeerError } from "../backend/connection.ts"
 import { listResult, type Route, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
+import { pageOf } from "../catalog/page.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
@@ -90,7 +91,12 @@ function list(request: Request, method: ListMethod, view: View, { face, client }
     if (typeof target === "string") throw new RequestError("not_found", target)
   }
   const own = client.scope.kind === "aggregate" && method === "tools/list" ? face.toolbox : undefined
-  return resultText(request.id, own === undefined ? view.list(method, client.era) : listWith(own, view, client.era))
+  const cursor = request.params?.cursor
+  if (cursor === undefined && face.pageSize === Number.POSITIVE_INFINITY)
+    return resultText(request.id, own === undefined ? view.list(method, client.era) : listWith(own, view, client.era))
+  const all = own === undefined ? view.entries(method) : [...own.entries, ...view.entries(method)]
+  const { entries, nextCursor } = pageOf(all, method, face.pageSize, cursor)
+  return resultText(request.id, listResult(method, entries, client.era, view.hint(method), nextCursor))
 }
 
 /** The list of tools with svc's own first. The view keeps the text, as it keeps that of its own. */

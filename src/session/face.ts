@@ -17,7 +17,7 @@ export function createFace(
   meter: Meter | undefined,
   /** What a session is made of has changed. */
   onchange: (session: Session) => void,
-  maxInFlight: number,
+  limits: Pick<Face, "maxInFlight" | "pageSize">,
 ): { readonly face: Face; stop(): void } {
   const listeners = new Set<Listener>()
   const face: Face = {
@@ -37,7 +37,8 @@ export function createFace(
       if (published === undefined) return `is not available (${WORDS[state.kind].status}): ${explain(state.kind)}`
       return { spec, connection: published.open.connection, peer: published.open.peer }
     },
-    maxInFlight,
+    maxInFlight: limits.maxInFlight,
+    pageSize: limits.pageSize,
     async lease(id, owner) {
       const backend = await agent.lease(id, owner)
       if (backend?.published === undefined) return "could not be started for this session; see `svc logs`"

@@ -1,0 +1,42 @@
+import { expect, test } from "bun:test"
+import fc from "fast-check"
+import { pageOf } from "../../src/catalog/page.ts"
+
+const tools = (...names: string[]) => names.map((name) => JSON.stringify({ name }))
+const namesOf = (entries: readonly string[]) => entries.map((entry) => JSON.parse(entry).name as string)
+const page = (names: string[], size: number, cursor?: unknown) => {
+  const { entries, nextCursor } = pageOf(tools(...names), "tools/list", size, cursor)
+  return { names: namesOf(entries), nextCursor }
+}
+
+test("the pages together are the list, whatever their size", () => {
+  const names = fc.uniqueArray(fc.string(), { maxLength: 20 })
+  fc.assert(
+    fc.property(names, fc.integer({ min: 1, max: 25 }), (all, size) => {
+      const seen: string[] = []
+      let cursor: string | undefined
+      do {
+        const { names, nextCursor } = page(all, size, cursor)
+        expect(names.length).toBeLessThanOrEqual(size)
+        seen.push(...names)
+        cursor = nextCursor
+      } while (cursor !== undefined)
+      expect(seen).toEqual(all)
+    }),
+  )
+})
+
+test("a cursor goes on after its entry when the list has changed", () => {
+  const { nextCursor } = page(["a", "b", "c", "d"], 2)
+  expect(page(["a", "b", "c", "d"], 2, nextCursor).names).toEqual(["c", "d"])
+  expect(page(["b", "c", "x", "d"], 2, nextCursor).names).toEqual(["c", "x"])
+  expect(page(["new", "a", "b"], 2, nextCursor)).toEqual({ names: [], nextCursor: undefined })
+})
+
+test("a cursor whose entry is gone, of another list, or of nobody is refused", () => {
+  const { nextCursor } = page(["a", "b", "c"], 1)
+  expect(() => page(["b", "c"], 1, nextCursor)).toThrow("list again")
+  expect(() => pageOf(tools("a", "b"), "prompts/list", 1, nextCursor)).toThrow("list again")
+  for (const cursor of ["", "garbage", 7, null, {}, "W10", "e30"])
+    expect(() => page(["a", "b"], 1, cursor)).toThrow("list again")
+})
