@@ -12,6 +12,41 @@ export const npmServer = (name: string, ...args: string[]) => ({
   args: [join(ROOT, "node_modules", "@modelcontextprotocol", name, "dist", "index.js"), ...args],
 })
 
+export const fixture = (name: string): string => join(ROOT, "test", "fixtures", name)
+
+export type Remote = { readonly url: string; stop(): Promise<void> }
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() })
+  const port = server.port as number
+  await server.stop(true)
+  return port
+}
+
+/** One of the fixtures over HTTP. */
+export async function startHttp(file: string, ...args: string[]): Promise<Remote> {
+  const port = await freePort()
+  const child = Bun.spawn({
+    cmd: ["bun", fixture(file), "--port", String(port), ...args],
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "inherit",
+  })
+  await eventually(async () => {
+    const socket = await Bun.connect({ hostname: "127.0.0.1", port, socket: { data() {} } }).catch(() => undefined)
+    socket?.end()
+    return socket !== undefined
+  })
+  return {
+    url: `http://127.0.0.1:${port}/mcp`,
+    async stop() {
+      child.kill()
+      await child.exited
+    },
+  }
+}
+
 export type Instance = AsyncDisposable & {
   readonly url: string
   readonly folder: string

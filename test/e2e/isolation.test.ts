@@ -1,40 +1,12 @@
 /** Fifty sessions on shared servers of every kind: what belongs to one reaches no other. */
 import { expect, test } from "bun:test"
-import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { ElicitRequestSchema, LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js"
-import { eventually, ROOT, startSvc } from "./harness.ts"
+import { fixture, startHttp, startSvc } from "./harness.ts"
 
 const SESSIONS = 50
 const CALLS = 10_000
-const fixture = (name: string) => join(ROOT, "test", "fixtures", name)
-
-/** One of the conformance servers over HTTP. */
-async function startHttp(file: string): Promise<{ url: string; stop(): Promise<void> }> {
-  const free = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() })
-  const port = free.port as number
-  await free.stop(true)
-  const child = Bun.spawn({
-    cmd: ["bun", fixture(file), "--port", String(port)],
-    stdin: "ignore",
-    stdout: "ignore",
-    stderr: "ignore",
-  })
-  await eventually(async () => {
-    const socket = await Bun.connect({ hostname: "127.0.0.1", port, socket: { data() {} } }).catch(() => undefined)
-    socket?.end()
-    return socket !== undefined
-  })
-  return {
-    url: `http://127.0.0.1:${port}/mcp`,
-    async stop() {
-      child.kill()
-      await child.exited
-    },
-  }
-}
-
 type Text = { isError?: boolean; content: { text: string }[] }
 
 test("progress, answers, questions and cancellations of fifty sessions are each their own", async () => {
