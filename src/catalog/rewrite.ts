@@ -45,6 +45,11 @@ export function rewriteResult(method: string, result: Params, slug: string): Par
   }
 }
 
+/** The data of an error with the URI it names qualified. */
+export function rewriteErrorData(data: unknown, slug: string): unknown {
+  return withUri(data, slug)
+}
+
 /** Params of a notification with its URI as the view names it. */
 export function rewriteNotification(params: Params, slug: string): Params {
   return typeof params.uri === "string" ? { ...params, uri: qualifyUri(slug, params.uri) } : params

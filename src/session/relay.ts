@@ -7,7 +7,7 @@
  */
 import { type Caller, type Outcome, peerError } from "../backend/connection.ts"
 import type { Route } from "../catalog/catalog.ts"
-import { rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
+import { rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
 import { BackendError, RequestError } from "../lib/errors.ts"
 import {
   META_CLIENT_CAPABILITIES,
@@ -150,7 +150,11 @@ function finish(request: Request, outcome: Outcome, target: Target, client: Clie
   const message = outcome.kind === "message" ? outcome.message : (JSON.parse(decode(outcome.frame)) as Response)
   if (message.error !== undefined) {
     const { code, message: text, data } = peerError(message.error)
-    return { kind: "done", frame: errorText(request.id, code, text, data) }
+    const shown = qualified ? rewriteErrorData(data, spec.slug) : data
+    return {
+      kind: "done",
+      frame: errorText(request.id, adaptCode(request.method, code, data, client.era), text, shown),
+    }
   }
   const result = isObject(message.result) ? message.result : {}
   if (peer.era === "2026" && client.era === "2025" && result.resultType === "input_required")
@@ -189,6 +193,16 @@ function adaptParams(params: Params, client: Client, era: "2025" | "2026"): Para
   const { _meta, ...bare } = params
   return bare
 }
+
+/** "Resource not found" has another code in each era. server: Resources, Error Handling. */
+function adaptCode(method: string, code: number, data: unknown, era: Client["era"]): number {
+  if (method !== "resources/read" || !isObject(data) || typeof data.uri !== "string") return code
+  if (code !== INVALID_PARAMS && code !== LEGACY_NOT_FOUND) return code
+  return era === "2026" ? INVALID_PARAMS : LEGACY_NOT_FOUND
+}
+
+const INVALID_PARAMS = -32602
+const LEGACY_NOT_FOUND = -32002
 
 /** basic: Streamable HTTP, Standard Request Headers and Custom Headers from Tool Parameters. */
 function mirrorHeaders(
