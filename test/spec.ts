@@ -401,12 +401,10 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "template:render": {
     says: "strings of mcpTemplates are rendered with if/else, eq and and",
     from: "Templates",
-    unbuilt: "templates are not built yet",
   },
   "template:namespaces": {
     says: "project, user, transport and context are the namespaces",
     from: "Templates",
-    unbuilt: "templates are not built yet",
   },
   "template:data": {
     says: "an expression reaches the context alone: nothing is called, and there is no lookup, loop, partial or decorator",
@@ -442,12 +440,10 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "template:failure": {
     says: "strict refuses the reload, graceful leaves the template out",
     from: "templateSettings",
-    unbuilt: "templates are not built yet",
   },
   "template:instances": {
     says: "instances are supervised on their own and keep identity and members",
     from: "Supervised backend",
-    unbuilt: "templates are not built yet",
   },
 
   // Internal tools and commands

@@ -51,7 +51,8 @@ export class Agent {
   private rebuilding = false
   private readonly leases = new Map<object, Map<string, Backend>>()
   private readonly waiters = new Map<Backend, Set<() => void>>()
-  private firstRound: { readonly promise: Promise<void>; end(): void } | undefined
+  private firstRound: Promise<void> | undefined
+  private readonly rounds = new Set<Round>()
   private closed = false
 
   constructor(private readonly deps: AgentDeps) {}
@@ -65,6 +66,7 @@ export class Agent {
       retuned: [] as string[],
     }
     if (this.closed) return applied
+    const order = this.plan?.specs.map(({ id }) => id)
     this.plan = plan
     this.loaded = true
     this.problems = plan.issues
@@ -90,7 +92,17 @@ export class Agent {
         backend.retune(spec)
       }
     }
-    this.changed()
+    this.current = undefined
+    const quiet = Object.values(applied).every((ids) => ids.length === 0)
+    if (
+      !quiet ||
+      !isDeepStrictEqual(
+        order,
+        plan.specs.map(({ id }) => id),
+      )
+    )
+      this.changed()
+    this.checkRounds()
     return applied
   }
 
@@ -100,19 +112,22 @@ export class Agent {
     this.current = undefined
   }
 
-  /** Other presets: what clients see may be something else from now on. */
+  /** Other presets, from now on. */
   setPresets(presets: ReadonlyMap<string, Preset>): void {
     this.presets = presets
+    this.reselect()
+  }
+
+  /** What clients see of the catalog may be something else from now on. */
+  reselect(): void {
     for (const observer of this.observers) observer.oncatalog()
   }
 
-  /** The backend of this name, slug or id. */
-  find(name: string): Backend | undefined {
+  /** The backends of this id, name or slug: several where it is a template's. */
+  find(name: string): readonly Backend[] {
     const exact = this.backends.get(name)
-    if (exact !== undefined) return exact
-    for (const backend of this.backends.values())
-      if (backend.spec.name === name || backend.spec.slug === name) return backend
-    return undefined
+    if (exact !== undefined) return [exact]
+    return this.all().filter(({ spec }) => spec.name === name || spec.slug === name)
   }
 
   backend(id: string): Backend | undefined {
@@ -156,27 +171,36 @@ export class Agent {
     return () => this.observers.delete(observer)
   }
 
-  /** Resolves when each backend was connected, failed or refused once, or after `ms` milliseconds. Set while it runs. */
+  /** Resolves when the first round of loading is over. Set while it runs. */
   get loading(): Promise<void> | undefined {
-    return this.firstRound?.promise
+    return this.firstRound
   }
 
-  /** Starts the wait for the first round of loading. */
+  /** Starts the wait for the first round of loading: of everything, at most `ms` milliseconds. */
   awaitFirstRound(ms: number): void {
-    let resolve: () => void = () => undefined
-    const promise = new Promise<void>((done) => {
-      resolve = done
+    this.firstRound = this.whenLoaded(undefined, ms).then(() => {
+      this.firstRound = undefined
     })
-    const cancel = this.deps.clock.after(ms, () => this.firstRound?.end())
-    this.firstRound = {
-      promise,
-      end: () => {
-        cancel()
-        this.firstRound = undefined
-        resolve()
-      },
-    }
-    this.checkFirstRound()
+  }
+
+  /**
+   * Resolves when each of these backends (of all where none are named) was connected, failed or refused once and the
+   * catalog has what came of it, or after `ms` milliseconds.
+   */
+  whenLoaded(ids: ReadonlySet<string> | undefined, ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const round: Round = {
+        ids,
+        end: () => {
+          cancel()
+          this.rounds.delete(round)
+          resolve()
+        },
+      }
+      const cancel = this.deps.clock.after(ms, () => round.end())
+      this.rounds.add(round)
+      this.checkRounds()
+    })
   }
 
   subscribe(id: string, uri: string, session: object): void {
@@ -259,7 +283,7 @@ export class Agent {
   /** Ends every backend; resolves when no process is left. */
   async close(): Promise<void> {
     this.closed = true
-    this.firstRound?.end()
+    for (const round of [...this.rounds]) round.end()
     for (const [id, backend] of [...this.backends].reverse()) this.remove(id, backend)
     await Promise.all(this.ending.values())
   }
@@ -290,7 +314,7 @@ export class Agent {
       offered = offer
       if (known !== offer || this.catalog.chunks.some(({ spec: old }) => old.id === spec.id && old !== changed.spec))
         this.changed()
-      this.checkFirstRound()
+      this.checkRounds()
     })
     this.backends.set(spec.id, backend)
     backend.start()
@@ -397,12 +421,17 @@ export class Agent {
       )
   }
 
-  private checkFirstRound(): void {
-    if (this.firstRound === undefined || !this.loaded) return
-    for (const { facts } of this.backends.values()) if (facts.loadingEndedAt === undefined) return
-    // The catalog of what has just been connected must be there first.
-    this.rebuild()
-    this.firstRound.end()
+  private checkRounds(): void {
+    if (!this.loaded) return
+    for (const round of [...this.rounds]) {
+      let open = false
+      for (const { spec, facts } of this.backends.values())
+        if (facts.loadingEndedAt === undefined && (round.ids?.has(spec.id) ?? true)) open = true
+      if (open) continue
+      // The catalog of what has just been connected must be there first.
+      this.rebuild()
+      round.end()
+    }
   }
 
   /** What is offered may have changed: the catalog is built once for a burst of changes. */
@@ -430,6 +459,7 @@ export class Agent {
       startedAt: this.deps.startedAt,
       loaded: this.loaded,
       backends: [...this.backends.values()].map(describe),
+      templates: this.plan?.templates ?? [],
       disabled: this.plan?.disabled ?? [],
       issues: this.problems,
       generation: this.catalog.generation,
@@ -438,6 +468,9 @@ export class Agent {
 }
 
 // ---
+
+/** A wait for backends, by id; undefined for all. */
+type Round = { readonly ids: ReadonlySet<string> | undefined; end(): void }
 
 const DRAIN_POLL_MS = 50
 

@@ -127,11 +127,13 @@ const iso = (time: number): string => new Date(time).toISOString()
 const megabytes = (bytes: number): number => Math.round((bytes / 1024 / 1024) * 10) / 10
 
 function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
-  const { loaded, backends, disabled } = snapshot
+  const { loaded, backends, templates, disabled } = snapshot
+  // As the document has them: a template counts once, whatever its instances.
+  const enabled = backends.filter(({ template }) => template === undefined).length + templates.length
   return {
     loaded,
-    serverCount: loaded ? backends.length + disabled.length : 0,
-    enabledCount: loaded ? backends.length : 0,
+    serverCount: loaded ? enabled + disabled.length : 0,
+    enabledCount: loaded ? enabled : 0,
     disabledCount: loaded ? disabled.length : 0,
     authEnabled,
     transport: "http",

@@ -65,12 +65,14 @@ export function serverReport(name: string, snapshot: Snapshot, facts: ProcessFac
   const found = snapshot.backends.filter(({ spec }) => spec.name === name || spec.id === name || spec.slug === name)
   const [first] = found
   if (first === undefined) {
-    if (snapshot.disabled.includes(name))
-      return {
-        status: 503,
-        headers: { "x-server-state": "stopped" },
-        body: { name, state: "stopped", timestamp: iso(facts.now) },
-      }
+    const without = (status: number, state: string): Report => ({
+      status,
+      headers: { "x-server-state": state },
+      body: { name, state, timestamp: iso(facts.now) },
+    })
+    if (snapshot.disabled.includes(name)) return without(503, "stopped")
+    // A template that nobody needs at the moment is as it should be.
+    if (snapshot.templates.includes(name)) return without(200, "idle")
     return { status: 404, headers: {}, body: { error: "No server has this name", timestamp: iso(facts.now) } }
   }
   const worst = found.reduce(

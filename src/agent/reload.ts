@@ -6,32 +6,32 @@
 import { parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { Environment } from "../config/environ.ts"
+import { readTemplates } from "../config/instance.ts"
 import type { Paths } from "../config/paths.ts"
 import { plan, type World } from "../config/plan.ts"
 import { readPresets } from "../config/presets.ts"
-import type { Plan } from "../config/spec.ts"
 import type { Texts } from "../config/store.ts"
 import { ConfigError, formatIssue, type Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { Agent, Applied } from "./agent.ts"
+import type { Instances } from "./instances.ts"
 
 export type ReloadDeps = {
   readonly agent: Agent
+  readonly instances: Instances
   readonly log: Log
   /** Where the documents are, for messages. */
   readonly paths: Paths
   /** Their texts at this moment. */
   read(): Texts
   readonly world: Omit<World, "dotenv">
-  /** What the plan must have besides the file's. */
-  adjust?(plan: Plan): Plan
 }
 
 /** What a reload did; `issues` are all that is wrong now. */
 export type Reloaded = { readonly applied: Applied | undefined; readonly issues: readonly Issue[] }
 
 /** Gives the function that reloads. It is synchronous, so two reloads never overlap. */
-export function createReload({ agent, log, paths, read, world, adjust }: ReloadDeps): () => Reloaded {
+export function createReload({ agent, instances, log, paths, read, world }: ReloadDeps): () => Reloaded {
   let dotenv: Environment = {}
   let presets = ""
   let reported = ""
@@ -63,9 +63,16 @@ export function createReload({ agent, log, paths, read, world, adjust }: ReloadD
         if (presets !== (texts.presets ?? "")) agent.setPresets(read.presets)
         presets = texts.presets ?? ""
       })
-      const planned = plan(parseDocument(texts.config ?? "", paths.file), { ...world, dotenv })
-      const whole = { ...planned, issues: [...issues, ...planned.issues] }
-      const applied = agent.apply(adjust === undefined ? whole : adjust(whole))
+      const document = parseDocument(texts.config ?? "", paths.file)
+      const surroundings = { ...world, dotenv }
+      const planned = plan(document, surroundings)
+      const templates = readTemplates(document, planned.templates, surroundings)
+      const whole = {
+        ...planned,
+        templates: templates.named.map(({ name }) => name),
+        issues: [...issues, ...planned.issues, ...templates.issues],
+      }
+      const applied = instances.update(whole, templates)
       report(whole.issues)
       return { applied, issues: whole.issues }
     } catch (error) {

@@ -42,6 +42,8 @@ export type Snapshot = {
   /** False until a configuration has been loaded for the first time. */
   readonly loaded: boolean
   readonly backends: readonly BackendSnapshot[]
+  /** Names of templates that can have instances. */
+  readonly templates: readonly string[]
   readonly disabled: readonly string[]
   readonly issues: readonly Issue[]
   /** Grows with each published change of what is offered. */

@@ -30,6 +30,8 @@ export type ServerStatus = {
 
 export type Status = {
   readonly servers: readonly ServerStatus[]
+  /** Names of templates that can have instances. */
+  readonly templates: readonly string[]
   readonly disabled: readonly string[]
   readonly issues: readonly string[]
   readonly loaded: boolean
@@ -39,6 +41,7 @@ export function statusOf(snapshot: Snapshot, redact: (text: string) => string): 
   const iso = (time: number) => new Date(time).toISOString()
   return {
     loaded: snapshot.loaded,
+    templates: snapshot.templates,
     disabled: snapshot.disabled,
     issues: snapshot.issues.map(formatIssue),
     servers: snapshot.backends.map(({ spec, state, offer, lastError, restartCount, authorizationUrl }) => ({

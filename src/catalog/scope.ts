@@ -36,20 +36,21 @@ export const sees = (scope: Scope, spec: Spec): boolean =>
  * All servers that pass every query. Throws a RequestError for a query that cannot be followed now; where a preset is taken
  * away later, nothing is left.
  */
-export function createScope(queries: readonly Query[], presets: () => ReadonlyMap<string, Preset>): Scope {
-  let known = presets()
-  let selection = select(queries, known)
+export function createScope(queries: () => readonly Query[], presets: () => ReadonlyMap<string, Preset>): Scope {
+  const first = queries()
+  let known = { queries: first, presets: presets() }
+  let selection = select(first, known.presets)
   const current = (): Selection => {
-    const now = presets()
-    if (now !== known) {
+    const now = { queries: queries(), presets: presets() }
+    if (now.queries !== known.queries || now.presets !== known.presets) {
       known = now
-      selection = follow(queries, now)
+      selection = follow(now.queries, now.presets)
     }
     return selection
   }
   return {
     kind: "aggregate",
-    name: queries.length === 0 ? "" : JSON.stringify(queries),
+    name: first.length === 0 ? "" : JSON.stringify(first),
     get key() {
       return current().key
     },

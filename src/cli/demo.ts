@@ -65,7 +65,7 @@ export function demoPlan(env: Readonly<Record<string, string | undefined>>): Pla
       isolation: "shared",
     },
   }
-  return { specs: [demo], disabled: [], issues: [] }
+  return { specs: [demo], templates: [], disabled: [], issues: [] }
 }
 
 // ---

@@ -7,9 +7,9 @@ import type { Backend } from "../backend/backend.ts"
 import { isHidden } from "../catalog/catalog.ts"
 import type { Paths } from "../config/paths.ts"
 import { jsonSchema } from "../config/schema.ts"
-import { createMissing, readTexts, type Watch, watchFiles } from "../config/store.ts"
+import { createMissing, documentFiles, readTexts, type Watch, watchFiles } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
-import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
+import { ConfigError, formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { version } from "../lib/version.ts"
 import { openControl } from "../serve/control.ts"
 import type { Params } from "../wire/message.ts"
@@ -24,12 +24,13 @@ export async function followFiles(
   paths: Paths,
   url: string | undefined,
 ): Promise<{ close(): void }> {
-  const { agent, log, metrics } = runtime
+  const { agent, instances, log, metrics } = runtime
   if (createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`))
     log.info(`made an empty configuration: ${paths.file}`)
   const world = { parent: process.env, platform: process.platform, home: homedir(), folder: dirname(paths.file) }
   const apply = createReload({
     agent,
+    instances,
     log,
     paths,
     read: () => readTexts(paths),
@@ -42,7 +43,10 @@ export async function followFiles(
   }
   const again = () => {
     const { applied } = reload()
-    if (applied === undefined) return
+    if (applied === undefined) {
+      log.warn("not reloaded: what was good before stays")
+      return
+    }
     const said = Object.entries(applied).flatMap(([what, ids]) =>
       ids.length === 0 ? [] : [`${what} ${ids.join(", ")}`],
     )
@@ -57,12 +61,18 @@ export async function followFiles(
   const control =
     url === undefined
       ? undefined
-      : await openControl(paths, (method, params) =>
-          method === "tool" ? tools(params) : answer(runtime, url, reload, method, params),
+      : await openControl(
+          paths,
+          (method, params) => (method === "tool" ? tools(params) : answer(runtime, url, reload, method, params)),
+          { mcp: runtime.mcp, member: runtime.member, maxResult: settings.maxResult },
         )
-  reload()
+  const { applied, issues } = reload()
+  if (applied === undefined && issues.some(({ code }) => code === "template")) {
+    control?.close()
+    throw new ConfigError(issues)
+  }
   process.on("SIGHUP", again)
-  watcher = settings.reload ? watchFiles(paths, systemClock, DEBOUNCE_MS, again) : undefined
+  watcher = settings.reload ? watchFiles(documentFiles(paths), systemClock, DEBOUNCE_MS, again) : undefined
   return {
     close() {
       process.off("SIGHUP", again)
@@ -82,7 +92,7 @@ function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: s
     case "status":
       return { ...statusOf(agent.snapshot(), cleaner().redact), pid: process.pid, version, url }
     case "restart": {
-      const wanted = typeof params.name === "string" ? [find(runtime, params.name)] : agent.all()
+      const wanted = typeof params.name === "string" ? find(runtime, params.name) : agent.all()
       for (const backend of wanted) backend.restart()
       return { restarted: wanted.map(({ spec }) => spec.id) }
     }
@@ -91,7 +101,7 @@ function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: s
       return { applied, issues: issues.map(formatIssue) }
     }
     case "tools": {
-      const { spec, published } = find(runtime, String(params.name))
+      const [{ spec, published }] = find(runtime, String(params.name))
       if (published === undefined) throw new UnavailableError(`${spec.name} is not connected`)
       return {
         tools: published.listing.tools.map(({ name, description }) => ({
@@ -108,8 +118,10 @@ function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: s
   }
 }
 
-function find({ agent }: Runtime, name: string): Backend {
-  const backend = agent.find(name)
-  if (backend === undefined) throw new RequestError("not_found", `No server is named ${name}`)
-  return backend
+function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]] {
+  const [first, ...others] = agent.find(name)
+  if (first !== undefined) return [first, ...others]
+  throw agent.snapshot().templates.includes(name)
+    ? new UnavailableError(`${name} is a template that nobody uses at the moment`)
+    : new RequestError("not_found", `No server is named ${name}`)
 }

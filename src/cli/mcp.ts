@@ -20,8 +20,9 @@ import { systemClock } from "../lib/clock.ts"
 import { ConfigError, RequestError, UnavailableError } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { usage } from "./command.ts"
-import { ago, print, say, table } from "./output.ts"
+import { ago, effectiveTable, print, say, table } from "./output.ts"
 import { PLACE_ARGS, type Place, placeOf, repeated } from "./place.ts"
+import { render } from "./render.ts"
 
 const NAME = { type: "positional", required: true, description: "The server's name" } as const
 
@@ -99,19 +100,22 @@ const status: CommandDef = {
       else {
         const rows = servers.flatMap(({ name, instances }) =>
           instances.length === 0
-            ? [[name, live.disabled.includes(name) ? "disabled" : "left out"]]
+            ? [
+                [
+                  name,
+                  live.disabled.includes(name)
+                    ? "disabled"
+                    : live.templates.includes(name)
+                      ? "template, not in use"
+                      : "left out",
+                ],
+              ]
             : instances.map(rowOf),
         )
         parts.push(table(["name", "state", "since", "pid", "mcp", "tools", "restarts", "note"], rows))
       }
       for (const { name, effective } of servers)
-        if (effective !== undefined)
-          parts.push(
-            `${name}\n${table(
-              ["key", "value", "from"],
-              effective.map((row) => [`  ${row.key}`, row.value, row.from.join(", ")]),
-            )}`,
-          )
+        if (effective !== undefined) parts.push(`${name}\n${effectiveTable(effective)}`)
       if (issues.length > 0) parts.push(`issues\n${issues.map((issue) => `  ${issue}`).join("\n")}`)
       return parts.join("\n\n")
     })
@@ -245,7 +249,10 @@ const tools: CommandDef = {
 }
 
 export const mcp: CommandDef = {
-  meta: { name: "mcp", description: "The servers: list, status, add, edit, remove, enable, disable, restart, tools" },
+  meta: {
+    name: "mcp",
+    description: "The servers: list, status, add, edit, remove, enable, disable, restart, render, tools",
+  },
   subCommands: {
     list,
     status,
@@ -255,6 +262,7 @@ export const mcp: CommandDef = {
     enable: simple("enable", "Enable a disabled server", (name) => setDisabled(name, false), "enabled"),
     disable: simple("disable", "Disable a server without removing it", (name) => setDisabled(name, true), "disabled"),
     restart,
+    render,
     tools,
   },
 }

@@ -1,5 +1,7 @@
 /** What commands print: results to stdout, tables for people and JSON for programs; talk to stderr. */
 
+import type { Effective } from "../config/effective.ts"
+
 /** Rows as a table with a head, columns aligned; empty columns are left out. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const used = head.map((_, column) => rows.some((row) => (row[column] ?? "") !== ""))
@@ -15,6 +17,13 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
     )
     .join("\n")
 }
+
+/** Effective values with where each came from. */
+export const effectiveTable = (effective: readonly Effective[]): string =>
+  table(
+    ["key", "value", "from"],
+    effective.map((row) => [`  ${row.key}`, row.value, row.from.join(", ")]),
+  )
 
 /** Prints a result: JSON where it is asked for, else text. */
 export function print(asJson: boolean, value: unknown, text: () => string): void {

@@ -6,6 +6,7 @@ export const root: CommandDef = {
   meta: { name: "svc", version, description: "One MCP server in front of all of yours" },
   subCommands: {
     serve: () => import("./serve.ts").then(({ serve }) => serve),
+    proxy: () => import("./proxy.ts").then(({ proxy }) => proxy),
     mcp: () => import("./mcp.ts").then(({ mcp }) => mcp),
     config: () => import("./config.ts").then(({ config }) => config),
     preset: () => import("./preset.ts").then(({ preset }) => preset),

@@ -3,12 +3,14 @@ import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { Agent } from "../agent/agent.ts"
 import type { ProcessFacts } from "../agent/health.ts"
+import { Instances } from "../agent/instances.ts"
 import { Metrics } from "../agent/metrics.ts"
 import { openChild } from "../backend/child.ts"
 import { createLogbook, type Logbook, recordInto } from "../backend/logbook.ts"
 import { createCapture, lines } from "../backend/stderr.ts"
 import { createWarden } from "../backend/warden.ts"
 import { createEras } from "../config/eras.ts"
+import { passes } from "../config/filter.ts"
 import type { Paths } from "../config/paths.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -16,12 +18,15 @@ import { type Log, openLog } from "../lib/log.ts"
 import { type Cleaner, createCleaner } from "../lib/redact.ts"
 import { createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
+import { createContexts } from "../serve/contexts.ts"
 import type { Stream } from "../serve/exchange.ts"
 import type { McpDeps } from "../serve/mcp.ts"
+import type { MemberDeps } from "../serve/member.ts"
 import { createScopes, type ScopeOf } from "../serve/scopes.ts"
 import { Calls } from "../session/calls.ts"
 import { createFace } from "../session/face.ts"
 import { openMemory, type SessionMemory } from "../session/memory.ts"
+import type { Session } from "../session/session.ts"
 import { Sessions } from "../session/sessions.ts"
 import { createIds } from "../wire/frame.ts"
 import type { Settings } from "./settings.ts"
@@ -33,6 +38,9 @@ export type Runtime = {
   readonly streams: Set<Stream>
   readonly mcp: McpDeps
   readonly scopeOf: ScopeOf
+  readonly instances: Instances
+  /** For clients whose context is trusted. */
+  readonly member: MemberDeps
   readonly metrics: Metrics | undefined
   readonly book: Logbook
   readonly log: Log
@@ -99,6 +107,14 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
       })
     },
   })
+  const instances = new Instances({
+    agent,
+    clock,
+    log,
+    linger: settings.templateLinger,
+    selects: (tags) => passes(settings.filter, tags),
+  })
+  const member: MemberDeps = { agent, instances, clock, version, wait: settings.startupWait }
   const metrics = settings.metrics ? new Metrics() : undefined
   const meter =
     metrics === undefined
@@ -107,7 +123,18 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
   const limits = { count: MAX_SESSIONS, ttl: settings.sessionTtl }
   const memory =
     paths !== undefined && settings.persist ? remember(paths, log, startedAt - settings.sessionTtl) : undefined
-  const sessions = new Sessions(clock, limits, (session) => agent.forget(session), memory)
+  const contexts = settings.trustContext ? createContexts(member, random) : undefined
+  const onend = (session: Session) => {
+    agent.forget(session)
+    contexts?.leave(session.scope)
+  }
+  const sessions = new Sessions(
+    clock,
+    limits,
+    onend,
+    memory,
+    contexts === undefined ? undefined : (scope, params) => contexts.session(scope, params, params.clientInfo).scope,
+  )
   const { face } = createFace(
     agent,
     () => sessions.all(),
@@ -124,8 +151,10 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
     sessions,
     calls,
     streams,
-    mcp: { face, sessions, calls, newId: random, maxBody: settings.maxBody, onbug, streams },
+    mcp: { face, sessions, calls, newId: random, maxBody: settings.maxBody, contexts, onbug, streams },
     scopeOf: createScopes(() => agent.presets),
+    instances,
+    member,
     metrics,
     book,
     log,

@@ -6,6 +6,7 @@ import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { createGuard } from "../serve/guard.ts"
 import { createHealth } from "../serve/health.ts"
 import { clientAddress, createLimiter, HEALTH_LIMIT } from "../serve/limit.ts"
+import { createMember } from "../serve/member.ts"
 import { type Listening, listen, type Wrapper } from "../serve/server.ts"
 import { serveStdio } from "../serve/stdio.ts"
 import { demoPlan } from "./demo.ts"
@@ -13,6 +14,7 @@ import { followFiles } from "./follow.ts"
 import { placeOf } from "./place.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
 import { readSettings, SERVE_ARGS, type Settings } from "./settings.ts"
+import { findSurroundings, followSurroundings } from "./surroundings.ts"
 
 export const serve: CommandDef = {
   meta: { name: "serve", description: "Run the servers of mcp.json and offer them as one MCP server" },
@@ -56,6 +58,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   for (const stream of [...streams]) stream.close()
   sessions.close()
   calls.close()
+  runtime.instances.close()
   await agent.close()
   void listening?.stop(true)
   book.flush()
@@ -106,10 +109,24 @@ function startHttp(runtime: Runtime, settings: Settings): Listening {
   return listening
 }
 
-/** Serves the client that started svc, until it is gone. */
-async function serveClient({ mcp, scopeOf }: Runtime, { maxBody }: Settings): Promise<string> {
+/** Serves the client that started svc, where it was started, until it is gone. */
+async function serveClient({ mcp, member: deps, log }: Runtime, { maxBody }: Settings): Promise<string> {
   const streams = { input: Bun.stdin.stream(), write: (bytes: Uint8Array) => void process.stdout.write(bytes) }
-  await serveStdio(streams, { ...mcp, id: mcp.newId(), scope: scopeOf(""), principal: "stdio" }, maxBody)
+  const directory = process.cwd()
+  const note = (text: string) => log.warn(text)
+  const id = mcp.newId()
+  const member = createMember(findSurroundings(directory, [], note), id, "stdio", deps)
+  const following = followSurroundings(directory, [], note, (found) => {
+    try {
+      member.move(found)
+    } catch (error) {
+      log.warn(messageOf(error))
+    }
+  })
+  const { scope, introduce } = member
+  await serveStdio(streams, { ...mcp, id, scope, principal: "stdio", onclient: introduce }, maxBody)
+  following.close()
+  member.leave()
   return "the client is gone"
 }
 

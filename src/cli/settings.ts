@@ -1,6 +1,7 @@
 /** The options of `svc serve`: flags, each also an `SVC_*` variable, read once. */
 import type { ArgsDef } from "citty"
 import { HEALTH_LEVELS, type HealthLevel } from "../agent/health.ts"
+import { type Filter, parseFilter, sayMisread } from "../config/filter.ts"
 import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
 import { isLoopback } from "../serve/guard.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/limit.ts"
@@ -27,6 +28,9 @@ export const SERVE_ARGS = {
   "session-ttl": { type: "string", description: "How long an unused session lives (default 24h)" },
   "max-in-flight": { type: "string", description: "Requests at once for one server or session (default 1000)" },
   pagination: { type: "string", description: "Entries of a list in one page (default 0: all in one)" },
+  filter: { type: "string", description: 'Run only servers whose tags pass, such as "web and not slow"' },
+  "template-linger": { type: "string", description: "How long a template's server outlives its last client (30s)" },
+  "template-context": { type: "string", description: "Whose context templates take from HTTP: none or trusted (none)" },
   persist: {
     type: "boolean",
     default: true,
@@ -69,6 +73,11 @@ export type Settings = {
   readonly maxInFlight: number
   /** Entries of a list in one answer at most. */
   readonly pageSize: number
+  /** Which servers are run at all, by their tags. */
+  readonly filter: Filter
+  readonly templateLinger: number
+  /** Clients that come over HTTP may say where they are. */
+  readonly trustContext: boolean
   /** Sessions outlive a restart of svc. Only an instance that listens has sessions worth it. */
   readonly persist: boolean
   readonly healthRateLimit: boolean
@@ -101,6 +110,7 @@ export function readSettings(
   if (trustProxy === undefined) throw usage("--trust-proxy must be off, loopback, or addresses and CIDRs with commas")
   const internalTools = chooseTools(option.text("internal-tools") ?? "")
   if (typeof internalTools === "string") throw usage(`--internal-tools ${internalTools}`)
+  const filter = option.text("filter")
   return {
     transport,
     hostname,
@@ -116,6 +126,9 @@ export function readSettings(
     sessionTtl: option.duration("session-ttl", 24 * 3_600_000),
     maxInFlight: option.integer("max-in-flight", 1000, 1, 1_000_000),
     pageSize: option.integer("pagination", 0, 0, 1_000_000) || Number.POSITIVE_INFINITY,
+    filter: filter === undefined ? EVERYTHING : readFilter(filter),
+    templateLinger: option.duration("template-linger", 30_000),
+    trustContext: option.choice("template-context", ["none", "trusted"], "none") === "trusted",
     persist: transport === "http" && args.persist !== false,
     healthRateLimit: option.choice("health-rate-limit", ["on", "off"], "on") === "on",
     trustProxy,
@@ -130,6 +143,14 @@ export function readSettings(
 }
 
 // ---
+
+const EVERYTHING: Filter = { kind: "and", of: [] }
+
+function readFilter(text: string): Filter {
+  const parsed = parseFilter(text)
+  if ("misread" in parsed) throw usage(sayMisread("--filter", parsed.misread))
+  return parsed.filter
+}
 
 const list = (text: string | undefined): readonly string[] =>
   (text ?? "").split(",").flatMap((part) => (part.trim() === "" ? [] : [part.trim()]))

@@ -7,8 +7,14 @@
  */
 import { basename } from "node:path"
 import * as z from "zod"
+import { digest } from "../lib/digest.ts"
 
 const text = z.string().max(4096)
+
+/** What a project may say of itself beside the names that are known. */
+export const customSchema = z
+  .record(z.string().max(128), z.unknown())
+  .refine((value) => isShallow(value, MAX_DEPTH) && JSON.stringify(value).length <= MAX_CUSTOM, "is too large")
 
 export const contextSchema = z.object({
   project: z.object({
@@ -18,9 +24,7 @@ export const contextSchema = z.object({
     projectId: text.optional(),
     team: text.optional(),
     git: z.object({ branch: text.optional() }),
-    custom: z
-      .record(z.string().max(128), z.unknown())
-      .refine((value) => isShallow(value, MAX_DEPTH) && JSON.stringify(value).length <= MAX_CUSTOM, "is too large"),
+    custom: customSchema,
   }),
   user: z.object({ username: text, name: text.optional(), email: text.optional(), home: text }),
   transport: z.object({
@@ -86,6 +90,11 @@ export function gather({ directory, root, branch, user, said, transport, session
     transport,
     context: { path: directory, timestamp: new Date(now).toISOString(), sessionId, version },
   }
+}
+
+/** Stands for a context, whenever it was asked: two that differ in the time alone have the same. */
+export function contextKey({ context: { timestamp: _, ...request }, ...rest }: Context): string {
+  return digest(JSON.stringify({ ...rest, request }))
 }
 
 // ---

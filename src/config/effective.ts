@@ -8,7 +8,7 @@ import { applyDefaults, type Origin } from "./defaults.ts"
 import type { Document } from "./document.ts"
 import { lookUp } from "./environ.ts"
 import { SECRET_NAME, type World } from "./plan.ts"
-import { type Named, readSections, transportOf } from "./schema.ts"
+import { type DefaultsConfig, type Named, readSections, type ServerConfig, transportOf } from "./schema.ts"
 import { substitute } from "./substitute.ts"
 
 /** One effective value: a dotted key, its value as text, and all the places it came from. */
@@ -29,9 +29,18 @@ export function effectiveOf(
 ): readonly Effective[] | undefined {
   const { defaults, servers, templates } = readSections(document)
   const named: Named | undefined = [...templates, ...servers].find((server) => server.name === name)
-  const transport = named?.config === undefined ? undefined : transportOf(named.config)
-  if (named?.config === undefined || transport === undefined) return undefined
-  const written = named.config
+  return named?.config === undefined ? undefined : effectiveServer(named.config, defaults, world, showSecrets)
+}
+
+/** The effective values of a server, or undefined where it has neither a command nor a url. */
+export function effectiveServer(
+  written: ServerConfig,
+  defaults: DefaultsConfig,
+  world: World,
+  showSecrets: boolean,
+): readonly Effective[] | undefined {
+  const transport = transportOf(written)
+  if (transport === undefined) return undefined
   const row = (key: string, name: string | undefined, value: unknown, from: readonly Origin[]) =>
     rowOf({ key, name, value, from }, world, showSecrets)
   const { config, origins } = applyDefaults(written, defaults, transport)

@@ -6,7 +6,7 @@
  *   {{name}}                          the value; one that is missing is an error
  *   {{#if x}}…{{else if y}}…{{else}}…{{/if}}
  *   (eq a b) (and …) (or …) (not a)   true or false; inside arguments a missing value is just false
- *   {{default a b …}}                 the first that is there and not empty
+ *   {{default a b …}}                 the first that is there and not empty, or else the last
  *
  * spec: Templates.
  */
@@ -127,7 +127,7 @@ function evaluated(value: Value, context: Context): unknown {
         case "not":
           return !isTrue(of[0])
         case "default":
-          return of.find((one) => one !== undefined && one !== null && one !== "")
+          return of.find((one) => one !== undefined && one !== null && one !== "") ?? of.at(-1)
       }
     }
   }

@@ -1,11 +1,46 @@
 /** Instances of templates: an instance is an ordinary spec, whose id says which rendering it is. spec: Templates. */
-import type { Issue } from "../lib/errors.ts"
+import { ConfigError, type Issue } from "../lib/errors.ts"
 import type { Context } from "./context.ts"
 import type { Document } from "./document.ts"
 import { isDisabled, planServer, type World } from "./plan.ts"
-import { type DefaultsConfig, type Named, type ServerConfig, serverSchema } from "./schema.ts"
+import {
+  type DefaultsConfig,
+  type Named,
+  readSections,
+  type ServerConfig,
+  serverSchema,
+  type TemplateSettings,
+} from "./schema.ts"
 import type { Spec } from "./spec.ts"
 import { type ExpressionCache, renderTemplate, validateTemplate } from "./template.ts"
+
+/** The templates of a document with what they are rendered with. */
+export type Templates = {
+  readonly named: readonly { readonly name: string; readonly config: ServerConfig }[]
+  readonly settings: Required<TemplateSettings>
+  readonly defaults: DefaultsConfig
+  readonly world: World
+  /** What is wrong with them in whatever context; those with an error are not in `named`. */
+  readonly issues: readonly Issue[]
+}
+
+/**
+ * The templates of a document that are called `names`. Throws a ConfigError where one is wrong and the document says
+ * `strict`. spec: templateSettings.
+ */
+export function readTemplates(document: Document, names: readonly string[], world: World): Templates {
+  const { defaults, templates, settings: written } = readSections(document)
+  const settings = { ...SETTINGS, ...written }
+  const wanted = templates.filter(({ name }) => names.includes(name))
+  const issues = settings.validateOnReload ? templateIssues(document, wanted, new Map()) : []
+  const errors = issues.filter(({ severity }) => severity === "error")
+  if (settings.failureMode === "strict" && errors.length > 0) throw new ConfigError(errors)
+  const wrong = new Set(errors.map(({ server }) => server))
+  const named = wanted.flatMap(({ name, config }) =>
+    config === undefined || wrong.has(name) ? [] : [{ name, config }],
+  )
+  return { named, settings, defaults, world, issues }
+}
 
 /** What a template comes to in a context. Problems name no values. */
 export type Instance =
@@ -22,19 +57,28 @@ export function planInstance(
   world: World,
   cache: ExpressionCache,
 ): Instance {
-  const rendered = renderTemplate(name, template, context, cache)
-  if ("problems" in rendered) return { kind: "wrong", problems: rendered.problems.map(({ message }) => message) }
-  const parsed = serverSchema.safeParse(rendered.server)
-  if (!parsed.success)
-    return {
-      kind: "wrong",
-      problems: parsed.error.issues.map(({ path, message }) => `template ${name}: ${path.join(".")}: ${message}`),
-    }
-  if (isDisabled(parsed.data)) return { kind: "disabled" }
-  const planned = planServer(`${name}#${rendered.key}`, name, parsed.data, defaults, world)
+  const rendered = renderServer(name, template, context, cache)
+  if ("problems" in rendered) return { kind: "wrong", problems: rendered.problems }
+  if (isDisabled(rendered.server)) return { kind: "disabled" }
+  const planned = planServer(`${name}#${rendered.key}`, name, rendered.server, defaults, world)
   return "spec" in planned
     ? { kind: "spec", spec: planned.spec }
     : { kind: "wrong", problems: planned.problems.map((problem) => `template ${name}: ${problem}`) }
+}
+
+/** The server that a template comes to in a context, references to the environment still in it. */
+export function renderServer(
+  name: string,
+  template: ServerConfig,
+  context: Context,
+  cache: ExpressionCache,
+): { readonly server: ServerConfig; readonly key: string } | { readonly problems: readonly string[] } {
+  const rendered = renderTemplate(name, template, context, cache)
+  if ("problems" in rendered) return { problems: rendered.problems.map(({ message }) => message) }
+  const parsed = serverSchema.safeParse(rendered.server)
+  return parsed.success
+    ? { server: parsed.data, key: rendered.key }
+    : { problems: parsed.error.issues.map(({ path, message }) => `template ${name}: ${path.join(".")}: ${message}`) }
 }
 
 /** What is wrong with templates in whatever context, with its place: for `validateOnReload`. */
@@ -49,3 +93,7 @@ export function templateIssues(document: Document, templates: readonly Named[], 
         }),
   )
 }
+
+// ---
+
+const SETTINGS: Required<TemplateSettings> = { validateOnReload: true, failureMode: "graceful", cacheContext: true }

@@ -7,7 +7,7 @@ import type { Issue } from "../lib/errors.ts"
 import { applyDefaults } from "./defaults.ts"
 import type { Document } from "./document.ts"
 import { childEnvironment, lookUp, type Sources } from "./environ.ts"
-import { type DefaultsConfig, readSections, type ServerConfig, transportOf } from "./schema.ts"
+import { type DefaultsConfig, type Named, readSections, type ServerConfig, transportOf } from "./schema.ts"
 import { type Launch, type OAuthSettings, type Plan, SEPARATOR, type Spec, type Tuning } from "./spec.ts"
 import { substitute } from "./substitute.ts"
 
@@ -21,44 +21,54 @@ export type World = Sources & {
 /** One server as it is to run, or what is wrong with it. Messages name no values. */
 export type Planned = { readonly spec: Spec } | { readonly problems: readonly string[] }
 
-/** The plan of a document. Throws a ConfigError where what all servers share is wrong. spec: Configuration file. */
+/** The plan of a document, without instances. Throws a ConfigError where what all servers share is wrong. spec: Configuration file. */
 export function plan(document: Document, world: World): Plan {
   const { defaults, servers, templates, issues: found } = readSections(document)
   const issues: Issue[] = [...found]
   const specs: Spec[] = []
   const disabled: string[] = []
+  const rendered: string[] = []
   const slugs = new Map<string, string>()
+  const leave = ({ name, path }: Named, code: string, message: string) =>
+    issues.push({
+      code,
+      severity: "error",
+      message: `${name} is left out: ${message}`,
+      path,
+      server: name,
+      file: document.file,
+      ...document.locate(path),
+    })
+  /** Whether the name is free in tool names; the first has it. */
+  const claim = (named: Named): boolean => {
+    const slug = slugOf(named.name)
+    const taken = slugs.get(slug)
+    if (taken === undefined) slugs.set(slug, named.name)
+    else leave(named, "name", `its name falls together with "${taken}" in tool names; rename one of them`)
+    return taken === undefined
+  }
+  for (const template of templates) {
+    const { name, config } = template
+    if (config === undefined) continue
+    const unfit = nameProblem(name)
+    if (unfit !== undefined) leave(template, "server", unfit)
+    else if (isDisabled(config)) disabled.push(name)
+    else if (claim(template)) rendered.push(name)
+  }
+  // A template is authoritative, also where it is disabled or left out.
   const templated = new Set(templates.map(({ name }) => name))
-  for (const { name, path, config } of servers) {
+  for (const server of servers) {
+    const { name, config } = server
     if (config === undefined || templated.has(name)) continue
-    const leave = (code: string, message: string) =>
-      issues.push({
-        code,
-        severity: "error",
-        message: `${name} is left out: ${message}`,
-        path,
-        server: name,
-        file: document.file,
-        ...document.locate(path),
-      })
     if (isDisabled(config)) {
       disabled.push(name)
       continue
     }
     const planned = planServer(name, name, config, defaults, world)
-    if ("problems" in planned) {
-      for (const problem of planned.problems) leave("server", problem)
-      continue
-    }
-    const taken = slugs.get(planned.spec.slug)
-    if (taken !== undefined) {
-      leave("name", `its name falls together with "${taken}" in tool names; rename one of them`)
-      continue
-    }
-    slugs.set(planned.spec.slug, name)
-    specs.push(planned.spec)
+    if ("problems" in planned) for (const problem of planned.problems) leave(server, "server", problem)
+    else if (claim(server)) specs.push(planned.spec)
   }
-  return { specs, disabled, issues }
+  return { specs, templates: rendered, disabled, issues }
 }
 
 /** Plans one server, already rendered, under an id. */

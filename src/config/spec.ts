@@ -84,10 +84,12 @@ export type Spec = {
 export type Plan = {
   /** Enabled servers, in the file's order. */
   readonly specs: readonly Spec[]
-  /** Names of servers that are in the file and disabled. */
+  /** Names of templates that can have instances; those that have stand in `specs`. */
+  readonly templates: readonly string[]
+  /** Names of servers and templates that are in the file and disabled. */
   readonly disabled: readonly string[]
   /** What was wrong: servers left out, unknown keys. */
   readonly issues: readonly Issue[]
 }
 
-export const EMPTY_PLAN: Plan = { specs: [], disabled: [], issues: [] }
+export const EMPTY_PLAN: Plan = { specs: [], templates: [], disabled: [], issues: [] }

@@ -36,6 +36,9 @@ export type Texts = {
   readonly presets: string | undefined
 }
 
+/** The documents' files, for a watch. */
+export const documentFiles = ({ file, dotenv, presets }: Paths): readonly string[] => [file, dotenv, presets]
+
 /** Reads the documents. Throws an UnavailableError where one cannot be read. */
 export function readTexts(paths: Paths): Texts {
   return { config: readText(paths.file), dotenv: readText(paths.dotenv), presets: readText(paths.presets) }
@@ -80,16 +83,16 @@ export function listBackups(paths: Paths): readonly string[] {
 export type Watch = { note(): void; close(): void }
 
 /**
- * Calls `onchange` when the text of a document may be another one, at most once in `debounce` milliseconds.
+ * Calls `onchange` when the text of a file may be another one, at most once in `debounce` milliseconds.
  * Folder events are quick but some file systems have none, so the files are also looked at every few seconds.
  */
-export function watchFiles(paths: Paths, clock: Clock, debounce: number, onchange: () => void): Watch {
-  let seen = fingerprint(paths)
+export function watchFiles(files: readonly string[], clock: Clock, debounce: number, onchange: () => void): Watch {
+  let seen = fingerprint(files)
   let cancelDebounce: (() => void) | undefined
   let closed = false
   const look = () => {
     cancelDebounce = undefined
-    const now = fingerprint(paths)
+    const now = fingerprint(files)
     if (closed || now === seen) return
     seen = now
     onchange()
@@ -100,11 +103,11 @@ export function watchFiles(paths: Paths, clock: Clock, debounce: number, onchang
   }
   const watchers = new Map<string, FSWatcher>()
   const attach = () => {
-    for (const folder of foldersOf(paths)) {
+    for (const folder of foldersOf(files)) {
       if (watchers.has(folder)) continue
       try {
         const watcher = watch(folder, { persistent: false }, (_event, name) => {
-          if (name === null || relevant(paths, name.toString())) poke()
+          if (name === null || relevant(files, name.toString())) poke()
         })
         watcher.on("error", () => {
           watcher.close()
@@ -121,14 +124,14 @@ export function watchFiles(paths: Paths, clock: Clock, debounce: number, onchang
   const poll = () => {
     cancelPoll = clock.after(POLL_MS, () => {
       attach()
-      if (cancelDebounce === undefined && fingerprint(paths) !== seen) poke()
+      if (cancelDebounce === undefined && fingerprint(files) !== seen) poke()
       poll()
     })
   }
   poll()
   return {
     note() {
-      seen = fingerprint(paths)
+      seen = fingerprint(files)
     },
     close() {
       closed = true
@@ -218,7 +221,7 @@ async function editFile(
 }
 
 /** The texts themselves: same bytes, no reload. */
-function fingerprint(paths: Paths): string {
+function fingerprint(files: readonly string[]): string {
   const part = (path: string) => {
     try {
       return readText(path) ?? "missing"
@@ -226,17 +229,13 @@ function fingerprint(paths: Paths): string {
       return messageOf(error)
     }
   }
-  return documents(paths)
-    .map((path) => Bun.hash(part(path)))
-    .join()
+  return files.map((path) => Bun.hash(part(path))).join()
 }
 
-const documents = ({ file, dotenv, presets }: Paths): readonly string[] => [file, dotenv, presets]
-
 /** The folders of the files and, for symbolic links, of what they point to. */
-function foldersOf(paths: Paths): ReadonlySet<string> {
+function foldersOf(files: readonly string[]): ReadonlySet<string> {
   const folders = new Set<string>()
-  for (const path of documents(paths)) {
+  for (const path of files) {
     folders.add(dirname(path))
     try {
       folders.add(dirname(realpathSync(path)))
@@ -248,9 +247,9 @@ function foldersOf(paths: Paths): ReadonlySet<string> {
 }
 
 /** Whether an event on this name can matter: svc's own backups, locks and temporaries do not. */
-function relevant(paths: Paths, name: string): boolean {
+function relevant(files: readonly string[], name: string): boolean {
   if (name.endsWith(".lock") || name.endsWith(".tmp") || name === "backups" || name === "logs") return false
-  return documents(paths).some((path) => basename(path) === name) || name.startsWith("..") || !name.includes(".")
+  return files.some((path) => basename(path) === name) || name.startsWith("..") || !name.includes(".")
 }
 
 /** Keeps a text in `backups`; gives the file's path. */

@@ -10,15 +10,23 @@ import type { Paths } from "../config/paths.ts"
 import { replaceFile } from "../config/store.ts"
 import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
+import { type LocalAddress, type LocalDeps, listenLocal } from "./local.ts"
 
 /** What a command may ask: a name and its parameters, to a JSON answer. Throws what the caller is to be told. */
 export type Answer = (method: string, params: Params) => unknown | Promise<unknown>
 
 /** How to reach an instance, as its file in the configuration directory says. */
-type Door = { readonly pid: number; readonly socket?: string; readonly port?: number; readonly token: string }
+type Door = {
+  readonly pid: number
+  readonly socket?: string
+  readonly port?: number
+  /** Where `svc proxy` brings its client. */
+  readonly lines?: { readonly socket?: string; readonly port?: number }
+  readonly token: string
+}
 
 /** Opens the door. Throws an UnavailableError that names the process which holds the directory already. */
-export async function openControl(paths: Paths, answer: Answer): Promise<{ close(): void }> {
+export async function openControl(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ close(): void }> {
   const other = await askControl(paths, "hello", {}).catch(() => undefined)
   if (isObject(other))
     throw new UnavailableError(
@@ -27,8 +35,10 @@ export async function openControl(paths: Paths, answer: Answer): Promise<{ close
   const file = doorFile(paths)
   const windows = process.platform === "win32"
   const token = randomBytes(24).toString("base64url")
-  const socket = windows ? undefined : socketPath(file)
-  if (socket !== undefined && existsSync(socket)) unlinkSync(socket)
+  const socket = windows ? undefined : socketPath(file, ".sock")
+  const linesSocket = windows ? undefined : socketPath(file, "-lines.sock")
+  const sockets = [socket, linesSocket].filter((path) => path !== undefined)
+  for (const path of sockets) if (existsSync(path)) unlinkSync(path)
   const serve = async (request: Request): Promise<Response> => {
     if (request.headers.get("authorization") !== `Bearer ${token}`) return new Response(null, { status: 401 })
     try {
@@ -46,17 +56,24 @@ export async function openControl(paths: Paths, answer: Answer): Promise<{ close
     socket === undefined
       ? Bun.serve({ hostname: "127.0.0.1", port: 0, idleTimeout: 0, fetch: serve })
       : Bun.serve({ unix: socket, fetch: serve })
-  if (socket !== undefined) chmodSync(socket, 0o600)
+  const lines = listenLocal(
+    linesSocket === undefined ? { hostname: "127.0.0.1", port: 0 } : { unix: linesSocket },
+    token,
+    local,
+  )
+  for (const path of sockets) chmodSync(path, 0o600)
   const door: Door = {
     pid: process.pid,
     token,
     ...(socket === undefined ? { port: (server as { port?: number }).port ?? 0 } : { socket }),
+    lines: linesSocket === undefined ? { port: lines.port ?? 0 } : { socket: linesSocket },
   }
   replaceFile(file, `${JSON.stringify(door)}\n`, 0o600)
   return {
     close() {
       void server.stop(true)
-      for (const path of [file, ...(socket === undefined ? [] : [socket])]) if (existsSync(path)) unlinkSync(path)
+      lines.stop()
+      for (const path of [file, ...sockets]) if (existsSync(path)) unlinkSync(path)
     },
   }
 }
@@ -93,6 +110,15 @@ export async function askControl(paths: Paths, method: string, params: Params): 
   return body.result
 }
 
+/** Where `svc proxy` finds the running instance; undefined where none has said so. */
+export function localDoor(paths: Paths): { readonly address: LocalAddress; readonly token: string } | undefined {
+  const door = readDoor(doorFile(paths))
+  const { socket, port } = door?.lines ?? {}
+  if (door === undefined) return undefined
+  if (socket !== undefined) return { address: { unix: socket }, token: door.token }
+  return port === undefined ? undefined : { address: { hostname: "127.0.0.1", port }, token: door.token }
+}
+
 // ---
 
 const TIMEOUT_MS = 60_000
@@ -108,10 +134,10 @@ function doorFile({ directory, file }: Paths): string {
   )
 }
 
-function socketPath(door: string): string {
-  const path = door.replace(/\.json$/, ".sock")
+function socketPath(door: string, ending: string): string {
+  const path = door.replace(/\.json$/, ending)
   if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return path
-  return join(tmpdir(), `svc-${createHash("sha256").update(door).digest("hex").slice(0, 16)}.sock`)
+  return join(tmpdir(), `svc-${createHash("sha256").update(door).digest("hex").slice(0, 16)}${ending}`)
 }
 
 function readDoor(file: string): Door | undefined {

@@ -28,6 +28,7 @@ import {
   resultText,
 } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
+import type { Contexts } from "./contexts.ts"
 import { HttpExchange, JSON_HEADERS, primingEvent, SSE_HEADERS, type Stream } from "./exchange.ts"
 import { plainCall, servePlain } from "./plain.ts"
 
@@ -42,6 +43,8 @@ export type McpDeps = {
   onbug(error: unknown): void
   /** Calls of 2026-era clients. */
   readonly calls: Calls
+  /** Set where HTTP clients may say where they are. */
+  readonly contexts?: Contexts | undefined
   /** All open streams. */
   readonly streams: Set<Stream>
 }
@@ -128,7 +131,9 @@ async function runLegacy(message: RpcRequest, session: Session, exchange: HttpEx
 async function initialize(message: RpcRequest, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
   const params = message.params ?? {}
   if (deps.face.loading !== undefined) await deps.face.loading
-  const session = new Session(deps.newId(), principal, scope, params)
+  const own = deps.contexts?.session(scope, params, params.clientInfo)
+  await own?.ready
+  const session = new Session(deps.newId(), principal, own?.scope ?? scope, params)
   try {
     const result = describeInitialize(deps.face, session, params)
     deps.sessions.add(session, deps.face)
@@ -136,6 +141,7 @@ async function initialize(message: RpcRequest, scope: Scope, principal: string, 
       headers: { ...JSON_HEADERS, "mcp-session-id": session.id },
     })
   } catch (error) {
+    deps.contexts?.leave(session.scope)
     const { http, rpc } = codesOf(error)
     if (http === 500) deps.onbug(error)
     return errorResponse(http === 404 ? 503 : http, message.id, http === 404 ? -32603 : rpc, publicMessage(error))
@@ -192,10 +198,12 @@ async function serveModern(
   if (version === undefined) return errorResponse(400, id, -32602, `_meta must have ${META_VERSION}`)
   const mismatch = headerMismatch(request.headers, method, params, header)
   if (mismatch !== undefined) return errorResponse(400, id, HEADER_MISMATCH, `Header mismatch: ${mismatch}`)
-  const { client } = found
+  const own = deps.contexts?.request(scope, params, found.client.info)
+  await own?.ready
+  const client = own === undefined ? found.client : { ...found.client, scope: own.scope }
   if (method === "tools/call" && typeof params.name === "string") {
     if (deps.face.loading !== undefined) await deps.face.loading
-    const route = viewOf(deps.face.catalog, scope).tools.get(params.name)
+    const route = viewOf(deps.face.catalog, client.scope).tools.get(params.name)
     const wrong = route === undefined ? undefined : paramMismatch(params.arguments, route.mirrored, request.headers)
     if (wrong !== undefined) return errorResponse(400, id, HEADER_MISMATCH, `Header mismatch: ${wrong}`)
   }

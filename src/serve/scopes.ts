@@ -1,13 +1,14 @@
 /** From the query of a URL to what the client sees. choice: Inbound, query on `/mcp`. */
 import { createScope, type Scope } from "../catalog/scope.ts"
-import { readQuery } from "../catalog/select.ts"
+import { type Query, readQuery } from "../catalog/select.ts"
 import type { Preset } from "../config/presets.ts"
 
 /** Gives the scope of a URL's query, `?` included or empty. Throws a RequestError for one that cannot be followed. */
 export type ScopeOf = (search: string) => Scope
 
 export function createScopes(presets: () => ReadonlyMap<string, Preset>): ScopeOf {
-  const everything = createScope([], presets)
+  const none: readonly Query[] = []
+  const everything = createScope(() => none, presets)
   // Every request of a client names it again.
   const known = new Map<string, { readonly scope: Scope; readonly presets: unknown }>()
   return (search) => {
@@ -15,7 +16,8 @@ export function createScopes(presets: () => ReadonlyMap<string, Preset>): ScopeO
     const found = known.get(search)
     if (found !== undefined && found.presets === presets()) return found.scope
     const query = readQuery(new URLSearchParams(search))
-    const scope = Object.keys(query).length === 0 ? everything : createScope([query], presets)
+    const queries = [query]
+    const scope = Object.keys(query).length === 0 ? everything : createScope(() => queries, presets)
     if (known.size >= MAX_KNOWN) known.clear()
     known.set(search, { scope, presets: presets() })
     return scope

@@ -70,7 +70,8 @@ export function route(request: Request, address: string, deps: ServerDeps): Resp
     return request.method === "POST" ? postSseMessage(request, ANYBODY, deps.pipes, deps.mcp) : wrongMethod("POST")
   const name = SERVER_PATH.exec(path)?.[1]
   if (name !== undefined) {
-    const backend = deps.agent.find(decode(name))
+    // Instances of templates are their members' alone.
+    const backend = deps.agent.find(decode(name)).find(({ spec }) => spec.id === spec.name)
     if (backend === undefined) return notFound(`No server is named ${decode(name).slice(0, 100)}`)
     return serveMcp(request, { kind: "server", id: backend.spec.id }, ANYBODY, deps.mcp)
   }

@@ -9,8 +9,10 @@ import {
   asMessage,
   errorText,
   type Id,
+  isObject,
   isRequest,
   isResponse,
+  type Params,
   parseJson,
   type Request,
   resultText,
@@ -32,6 +34,8 @@ export type PipeDeps = {
   readonly scope: Scope
   readonly principal: string
   send(frame: Uint8Array | string): void
+  /** The client has said who it is; what it asks for waits for this. */
+  onclient?(info: Params): Promise<void>
   onbug(error: unknown): void
 }
 
@@ -40,6 +44,7 @@ export class Pipe {
   private readonly running = new Map<Id, Exchange>()
   /** Graceful ends of the client's open streams. */
   private readonly streams = new Map<Id, () => void>()
+  private introduced: Promise<void> | undefined
 
   constructor(private readonly deps: PipeDeps) {}
 
@@ -77,6 +82,10 @@ export class Pipe {
     exchange?.oncancel?.("was cancelled by the client")
   }
 
+  private async introduce(info: unknown): Promise<void> {
+    await this.deps.onclient?.(isObject(info) ? info : {})
+  }
+
   private async serve(request: Request): Promise<void> {
     const { deps } = this
     const { id, method } = request
@@ -85,6 +94,7 @@ export class Pipe {
       const version = modernVersionOf(params)
       if (version !== undefined) return await this.serveModern(request, version)
       if (method === "initialize") {
+        await this.introduce(params.clientInfo)
         if (deps.face.loading !== undefined) await deps.face.loading
         const session = new Session(deps.id, deps.principal, deps.scope, params)
         const result = describeInitialize(deps.face, session, params)
@@ -141,6 +151,9 @@ export class Pipe {
       finish,
     }
     this.running.set(id, exchange)
+    this.introduced ??= this.introduce(client.info)
+    await this.introduced
+    if (!this.running.has(id)) return
     if (request.method === "subscriptions/listen") {
       this.streams.set(id, listen(request, client, deps.face, exchange))
       return

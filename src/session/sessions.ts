@@ -3,6 +3,7 @@
 import { identityOf, type Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
+import type { Params } from "../wire/message.ts"
 import type { Face } from "./client.ts"
 import type { SessionMemory } from "./memory.ts"
 import { Session } from "./session.ts"
@@ -24,6 +25,8 @@ export class Sessions {
     private readonly onend: (session: Session) => void,
     /** Where sessions outlive the process; undefined where they do not. */
     private readonly memory: SessionMemory | undefined,
+    /** What a session saw that is taken up again: of the scope of its URL, and what the client said at `initialize`. */
+    private readonly rescope: (scope: Scope, params: Params) => Scope = (scope) => scope,
   ) {
     this.sweep()
   }
@@ -95,7 +98,7 @@ export class Sessions {
   private recall(id: string, scope: Scope, face: Face): Session | undefined {
     const found = this.memory?.load(id)
     if (found === undefined || found.scope !== identityOf(scope)) return undefined
-    const session = new Session(id, found.principal, scope, found.params)
+    const session = new Session(id, found.principal, this.rescope(scope, found.params), found.params)
     this.add(session, face)
     session.logLevel = found.logLevel
     if (found.logLevel !== undefined) face.setLogLevel(session, found.logLevel)

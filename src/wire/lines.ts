@@ -1,7 +1,20 @@
 /** Newline-delimited frames out of a byte stream: whole lines in one chunk are passed on without copying. */
 
+import { encode } from "./frame.ts"
+
 const LF = 0x0a
+const SPACE = 0x20
 const CR = 0x0d
+
+/** A frame as one line, whatever breaks stand between its tokens. */
+export function lineOf(frame: Uint8Array | string): Uint8Array {
+  const bytes = typeof frame === "string" ? encode(frame) : frame
+  const line = new Uint8Array(bytes.length + 1)
+  line.set(bytes)
+  for (let at = line.indexOf(LF); at >= 0; at = line.indexOf(LF, at + 1)) line[at] = SPACE
+  line[bytes.length] = LF
+  return line
+}
 
 /**
  * A splitter: feed it chunks; each line without its break is given to `emit`. Empty lines are left out. A line longer

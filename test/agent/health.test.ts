@@ -82,6 +82,7 @@ const snapshot = (backends: readonly BackendSnapshot[], loaded = true): Snapshot
   startedAt: NOW - 77_000,
   loaded,
   backends,
+  templates: [],
   disabled: loaded ? ["off"] : [],
   issues: [],
   generation: 1,

@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Paths, pathsOf } from "../../src/config/paths.ts"
-import { createMissing, editConfig, listBackups, readTexts, watchFiles } from "../../src/config/store.ts"
+import { createMissing, documentFiles, editConfig, listBackups, readTexts, watchFiles } from "../../src/config/store.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 
 let folder: string
@@ -119,7 +119,9 @@ test("every way a file changes is seen: edit, replace, delete, re-create, swappe
     new Promise<void>((resolve) => {
       notice = resolve
     })
-  const watchers = [paths, mounted].map((watched) => watchFiles(watched, systemClock, 10, () => notice()))
+  const watchers = [paths, mounted].map((watched) =>
+    watchFiles(documentFiles(watched), systemClock, 10, () => notice()),
+  )
   const steps: (() => void)[] = [
     () => writeFileSync(paths.file, "1"),
     () => writeFileSync(paths.file, "2"),

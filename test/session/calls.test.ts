@@ -10,6 +10,13 @@ import type { Client, Face } from "../../src/session/client.ts"
 import { createIds, encode } from "../../src/wire/frame.ts"
 import type { Request } from "../../src/wire/message.ts"
 
+const NO_QUERIES: readonly never[] = []
+const NO_PRESETS = new Map<string, never>()
+const SCOPE = createScope(
+  () => NO_QUERIES,
+  () => NO_PRESETS,
+)
+
 type Sent = { id?: string; method?: string; params?: { name?: string }; result?: unknown; error?: { code: number } }
 
 /** A 2025-era server with a tool `ask` that asks twice in mid-call and tells what it was answered. */
@@ -72,7 +79,7 @@ const client: Client = {
   capabilities: { elicitation: {} },
   principal: "me",
   session: {},
-  scope: createScope([], () => new Map()),
+  scope: SCOPE,
   logLevel: undefined,
 }
 

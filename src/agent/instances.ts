@@ -1,0 +1,157 @@
+/**
+ * Who needs which instance of which template. A member is a client whose context is trusted; its instances are what the
+ * templates come to in that context, and an instance runs as long as it has a member, and a little longer.
+ *
+ * An instance is an ordinary spec of the plan: starting, replacing and stopping it is the agent's work, as for any other.
+ */
+import { type Context, contextKey } from "../config/context.ts"
+import { planInstance, type Templates } from "../config/instance.ts"
+import { EMPTY_PLAN, type Plan, type Spec } from "../config/spec.ts"
+import type { ExpressionCache } from "../config/template.ts"
+import type { Clock } from "../lib/clock.ts"
+import { ConfigError, type Issue } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
+import type { Agent, Applied } from "./agent.ts"
+
+export type InstancesDeps = {
+  readonly agent: Agent
+  readonly clock: Clock
+  readonly log: Log
+  /** Milliseconds that an instance outlives its last member. */
+  readonly linger: number
+  /** Which servers this svc is to run at all, by their tags: `serve --filter`. */
+  selects(tags: readonly string[]): boolean
+}
+
+export class Instances {
+  private base: Plan = EMPTY_PLAN
+  private templates: Templates | undefined
+  private expressions: ExpressionCache = new Map()
+  private rendered = new Map<string, Rendering>()
+  private readonly members = new Map<object, Member>()
+  /** Gone, and not forgotten yet. */
+  private readonly leaving = new Map<Member, () => void>()
+
+  constructor(private readonly deps: InstancesDeps) {}
+
+  /**
+   * Another document: every member's instances are rendered anew. Throws a ConfigError, with nothing changed, where one
+   * cannot be and the document says `strict`.
+   */
+  update(base: Plan, templates: Templates): Applied {
+    const before = { templates: this.templates, expressions: this.expressions, rendered: this.rendered }
+    this.templates = templates
+    this.expressions = new Map()
+    this.rendered = new Map()
+    const everybody = [...this.members.values(), ...this.leaving.keys()]
+    const renderings = everybody.map(({ context }) => this.render(context))
+    const problems = [...new Set(renderings.flatMap((rendering) => rendering.problems))]
+    if (templates.settings.failureMode === "strict" && problems.length > 0) {
+      Object.assign(this, before)
+      throw new ConfigError(problems.map(issueOf))
+    }
+    this.base = base
+    everybody.forEach((member, index) => {
+      member.rendering = renderings[index] ?? NOTHING
+    })
+    return this.apply()
+  }
+
+  /** A client, under the object that stands for it, has this context from now on. */
+  enter(member: object, context: Context): void {
+    this.retire(member)
+    const rendering = this.render(context)
+    for (const problem of rendering.problems) this.deps.log.warn(problem)
+    this.members.set(member, { context, rendering })
+    this.apply()
+    this.deps.agent.reselect()
+  }
+
+  /** The client is gone. */
+  leave(member: object): void {
+    this.retire(member)
+  }
+
+  /** The ids of a client's instances. */
+  of(member: object): ReadonlySet<string> {
+    return this.members.get(member)?.rendering.ids ?? NOTHING.ids
+  }
+
+  /** Ends the waiting. */
+  close(): void {
+    for (const cancel of this.leaving.values()) cancel()
+    this.leaving.clear()
+    this.members.clear()
+  }
+
+  // ---
+
+  private retire(key: object): void {
+    const member = this.members.get(key)
+    if (member === undefined) return
+    this.members.delete(key)
+    const cancel = this.deps.clock.after(this.deps.linger, () => {
+      this.leaving.delete(member)
+      this.apply()
+    })
+    this.leaving.set(member, cancel)
+  }
+
+  private apply(): Applied {
+    const specs = new Map<string, Spec>()
+    const problems = new Set<string>()
+    for (const { rendering } of [...this.members.values(), ...this.leaving.keys()]) {
+      for (const problem of rendering.problems) problems.add(problem)
+      for (const spec of rendering.specs) {
+        if (specs.size < MAX_INSTANCES || specs.has(spec.id)) specs.set(spec.id, spec)
+        else problems.add(`template ${spec.name}: there are ${MAX_INSTANCES} instances already`)
+      }
+    }
+    return this.deps.agent.apply({
+      ...this.base,
+      specs: [...this.base.specs, ...specs.values()].filter(({ tuning }) => this.deps.selects(tuning.tags)),
+      issues: [...this.base.issues, ...[...problems].slice(0, MAX_PROBLEMS).map(issueOf)],
+    })
+  }
+
+  private render(context: Context): Rendering {
+    const { templates } = this
+    if (templates === undefined || templates.named.length === 0) return NOTHING
+    const key = contextKey(context)
+    const known = this.rendered.get(key)
+    if (known !== undefined) return known
+    const { defaults, world, settings } = templates
+    const specs: Spec[] = []
+    const problems: string[] = []
+    for (const { name, config } of templates.named) {
+      const instance = planInstance(name, config, context, defaults, world, this.expressions)
+      if (instance.kind === "spec") specs.push(instance.spec)
+      else if (instance.kind === "wrong") problems.push(...instance.problems)
+    }
+    const rendering = { specs, problems, ids: new Set(specs.map(({ id }) => id)) }
+    if (settings.cacheContext) {
+      if (this.rendered.size >= MAX_RENDERED) this.rendered.clear()
+      this.rendered.set(key, rendering)
+    }
+    return rendering
+  }
+}
+
+// ---
+
+type Rendering = {
+  readonly specs: readonly Spec[]
+  readonly ids: ReadonlySet<string>
+  readonly problems: readonly string[]
+}
+
+type Member = { readonly context: Context; rendering: Rendering }
+
+const NOTHING: Rendering = { specs: [], ids: new Set(), problems: [] }
+
+/** A context that differs with every request must not start processes without end. */
+const MAX_INSTANCES = 256
+const MAX_RENDERED = 1000
+const MAX_PROBLEMS = 50
+
+const issueOf = (message: string): Issue => ({ code: "template", severity: "error", message })

@@ -1,0 +1,125 @@
+/**
+ * `svc proxy`: a stdio MCP server for clients that start a command. It brings its client to the running svc, with the
+ * project it works on, and ends when its client goes.
+ */
+import { mkdirSync, openSync } from "node:fs"
+import { join, resolve } from "node:path"
+import type { Socket } from "bun"
+import type { CommandDef } from "citty"
+import { readQuery } from "../catalog/select.ts"
+import type { Paths } from "../config/paths.ts"
+import { systemClock } from "../lib/clock.ts"
+import { localDoor } from "../serve/control.ts"
+import { createOutbox } from "../serve/local.ts"
+import { type ProxyDeps, ProxySession } from "../serve/proxy.ts"
+import { decode } from "../wire/frame.ts"
+import { createSplitter, lineOf } from "../wire/lines.ts"
+import { options } from "./command.ts"
+import { say } from "./output.ts"
+import { PLACE_ARGS, placeOf } from "./place.ts"
+import { findSurroundings, followSurroundings } from "./surroundings.ts"
+
+const { json: _, ...PLACE } = PLACE_ARGS
+
+export const proxy: CommandDef = {
+  meta: { name: "proxy", description: "Bring a client that starts a command to the running svc, with its project" },
+  args: {
+    ...PLACE,
+    project: { type: "string", description: "The project's directory (default the working directory)" },
+    tags: { type: "string", description: "Only servers with one of these tags, with commas" },
+    "tag-filter": { type: "string", description: 'Only servers whose tags pass, such as "web and not slow"' },
+    preset: { type: "string", description: "Only servers of this preset" },
+    start: { type: "boolean", description: "Start svc in the background where none is running" },
+  },
+  async run({ args }) {
+    const { paths } = placeOf(args)
+    const option = options(args, process.env)
+    const parameters = new URLSearchParams()
+    for (const name of ["tags", "tag-filter", "preset"]) {
+      const value = typeof args[name] === "string" ? args[name] : undefined
+      if (value !== undefined) parameters.set(name, value)
+    }
+    const query = readQuery(parameters)
+    const asked = Object.keys(query).length === 0 ? [] : [query]
+    const directory = resolve(option.text("project") ?? process.cwd())
+    const note = (text: string) => say(`svc proxy: ${text}`)
+    if (args.start === true && localDoor(paths) === undefined) startInBackground(paths, args)
+    const session = new ProxySession(findSurroundings(directory, asked, note), {
+      clock: systemClock,
+      send: (line) => void process.stdout.write(lineOf(line)),
+      connect: (events) => connect(paths, events),
+      note,
+    })
+    session.start()
+    const following = followSurroundings(directory, asked, note, (found) => session.moved(found))
+    const feed = createSplitter(
+      (line) => session.receive(decode(line)),
+      MAX_LINE,
+      () => session.receive(""),
+    )
+    const stop = stopped()
+    const input = (async () => {
+      for await (const chunk of Bun.stdin.stream()) feed(chunk)
+    })()
+    await Promise.race([input, stop])
+    following.close()
+    session.close()
+    return 0
+  },
+}
+
+// ---
+
+/** As much as svc takes and gives: its own bounds are what counts. */
+const MAX_LINE = 64 * 1024 * 1024
+const MAX_WAITING = 128 * 1024 * 1024
+
+/** Resolves when somebody ends the process. */
+const stopped = () =>
+  new Promise<void>((done) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => done())
+  })
+
+async function connect(
+  paths: Paths,
+  { line, lost }: Parameters<ProxyDeps["connect"]>[0],
+): ReturnType<ProxyDeps["connect"]> {
+  const door = localDoor(paths)
+  if (door === undefined) return undefined
+  let socket: Socket<undefined> | undefined
+  const outbox = createOutbox(
+    () => socket as Socket<unknown> | undefined,
+    MAX_WAITING,
+    () => socket?.terminate(),
+  )
+  const feed = createSplitter(line, MAX_LINE, () => undefined)
+  socket = await Bun.connect({
+    ...(door.address as { unix: string }),
+    socket: {
+      data: (_socket, bytes) => feed(bytes),
+      drain: () => outbox.drain(),
+      close: () => lost(),
+      error: () => undefined,
+    },
+  })
+  return { link: { send: outbox.write, close: () => void socket?.end() }, token: door.token }
+}
+
+/** Starts `svc serve` so that it outlives this command. What it says at its start is kept beside its logs. */
+function startInBackground(paths: Paths, args: Readonly<Record<string, unknown>>): void {
+  const logs = join(paths.directory, "logs")
+  mkdirSync(logs, { recursive: true, mode: 0o700 })
+  const own = import.meta.path.startsWith("/$bunfs/") || import.meta.path.includes("~BUN") ? [] : [Bun.main]
+  const places = ["config", "config-dir"].flatMap((flag) =>
+    typeof args[flag] === "string" ? [`--${flag}`, resolve(args[flag])] : [],
+  )
+  const child = Bun.spawn({
+    cmd: [process.execPath, ...own, "serve", ...places],
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: openSync(join(logs, "start.log"), "w", 0o600),
+    // A group of its own: what ends the client must not end the others' svc.
+    detached: true,
+  })
+  child.unref()
+}

@@ -1,0 +1,72 @@
+/** `svc mcp render`: what a template comes to for a project, as svc would start it. */
+import { resolve } from "node:path"
+import type { CommandDef } from "citty"
+import { gather } from "../config/context.ts"
+import { effectiveServer } from "../config/effective.ts"
+import { renderServer } from "../config/instance.ts"
+import { isDisabled } from "../config/plan.ts"
+import { readSections } from "../config/schema.ts"
+import { systemClock } from "../lib/clock.ts"
+import { ConfigError, RequestError } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+import { version } from "../lib/version.ts"
+import { effectiveTable, print, say } from "./output.ts"
+import { PLACE_ARGS, placeOf } from "./place.ts"
+import { findSurroundings } from "./surroundings.ts"
+
+export const render: CommandDef = {
+  meta: { name: "render", description: "Show what a template comes to for a project" },
+  args: {
+    name: { type: "positional", required: true, description: "The template's name" },
+    ...PLACE_ARGS,
+    project: { type: "string", description: "The project's directory (default the working directory)" },
+    client: { type: "string", description: "Name of the client application" },
+    "show-secrets": { type: "boolean", description: "Show secret values" },
+  },
+  run({ args }) {
+    const place = placeOf(args)
+    const document = place.document()
+    const { templates, defaults } = readSections(document)
+    const name = String(args.name)
+    const template = templates.find((one) => one.name === name)
+    if (template === undefined) {
+      const near = nearest(
+        name,
+        templates.map((one) => one.name),
+      )
+      throw new RequestError(
+        "not_found",
+        `No template is named ${name}${near === undefined ? "" : `; did you mean ${near}?`}`,
+      )
+    }
+    if (template.config === undefined) throw new ConfigError(readSections(document).issues)
+    const { project } = findSurroundings(resolve(String(args.project ?? process.cwd())), [], say)
+    const client = typeof args.client === "string" ? { name: args.client } : {}
+    const context = gather({
+      ...project,
+      transport: { type: "stdio", client },
+      sessionId: "",
+      now: systemClock.now(),
+      version,
+    })
+    const rendered = renderServer(name, template.config, context, new Map())
+    if ("problems" in rendered)
+      throw new ConfigError(
+        rendered.problems.map((message) => ({
+          code: "template",
+          severity: "error",
+          message,
+          file: document.file,
+          ...document.locate(template.path),
+        })),
+      )
+    const effective = effectiveServer(rendered.server, defaults, place.world(), args["show-secrets"] === true) ?? []
+    const disabled = isDisabled(rendered.server)
+    print(
+      args.json === true,
+      { name, id: `${name}#${rendered.key}`, disabled, effective },
+      () => `${name}#${rendered.key}${disabled ? " (disabled here)" : ""}\n${effectiveTable(effective)}`,
+    )
+    return 0
+  },
+}

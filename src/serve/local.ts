@@ -1,0 +1,200 @@
+/**
+ * Clients that come through `svc proxy`: lines on a socket that only this user can open (on Windows a loopback port, with a
+ * token). The first line says where the client is; what follows is MCP as over stdio, and a line that says it has moved.
+ */
+import { timingSafeEqual } from "node:crypto"
+import type { Socket } from "bun"
+import * as z from "zod"
+import { customSchema } from "../config/context.ts"
+import { codesOf, publicMessage } from "../lib/errors.ts"
+import { Pipe } from "../session/pipe.ts"
+import { decode, encode } from "../wire/frame.ts"
+import { createSplitter, lineOf } from "../wire/lines.ts"
+import type { McpDeps } from "./mcp.ts"
+import { createMember, type Member, type MemberDeps, type Surroundings } from "./member.ts"
+
+/** Where the lines are: a path, or a port of this machine. */
+export type LocalAddress = { readonly unix: string } | { readonly hostname: "127.0.0.1"; readonly port: number }
+
+/** What svc and its proxy say to each other beside MCP. */
+export const LOCAL_MARK = '{"svc":'
+export type LocalNote =
+  | { readonly svc: "hello"; readonly token: string; readonly surroundings: Surroundings }
+  | { readonly svc: "moved"; readonly surroundings: Surroundings }
+  | { readonly svc: "welcome"; readonly version: string }
+  | { readonly svc: "refused"; readonly message: string }
+
+/** Text of JSON lines, written as the other side takes them; at most `limit` bytes wait. */
+export type Outbox = { write(line: Uint8Array | string): void; drain(): void }
+
+/** What is written to a socket that takes only a part at a time. `overflow` is called when too much waits. */
+export function createOutbox(socket: () => Socket<unknown> | undefined, limit: number, overflow: () => void): Outbox {
+  const waiting: Uint8Array[] = []
+  let size = 0
+  const push = (bytes: Uint8Array) => {
+    waiting.push(bytes)
+    size += bytes.length
+    if (size > limit) overflow()
+  }
+  return {
+    write(line) {
+      const bytes = lineOf(line)
+      if (waiting.length > 0) return push(bytes)
+      const taken = socket()?.write(bytes) ?? bytes.length
+      if (taken < bytes.length) push(bytes.subarray(Math.max(0, taken)))
+    },
+    drain() {
+      for (let first = waiting[0]; first !== undefined; first = waiting[0]) {
+        const taken = Math.max(0, socket()?.write(first) ?? first.length)
+        size -= taken
+        if (taken < first.length) {
+          waiting[0] = first.subarray(taken)
+          return
+        }
+        waiting.shift()
+      }
+    },
+  }
+}
+
+export type LocalDeps = { readonly mcp: McpDeps; readonly member: MemberDeps; readonly maxResult: number }
+
+/** Listens at `address`. `token` is what a client must know. */
+export function listenLocal(
+  address: { readonly unix: string } | { readonly hostname: string; readonly port: number },
+  token: string,
+  deps: LocalDeps,
+): { readonly port: number | undefined; stop(): void } {
+  const connections = new Set<Socket<Connection>>()
+  const listener = Bun.listen<Connection>({
+    ...(address as { unix: string }),
+    socket: {
+      open(socket) {
+        connections.add(socket)
+        socket.data = createConnection(socket, token, deps)
+      },
+      data(socket, bytes) {
+        socket.data.feed(bytes)
+      },
+      drain(socket) {
+        socket.data.drain()
+      },
+      close(socket) {
+        connections.delete(socket)
+        socket.data.close()
+      },
+      error(socket) {
+        socket.end()
+      },
+    },
+  })
+  return {
+    port: "port" in listener ? (listener.port as number) : undefined,
+    stop() {
+      listener.stop()
+      for (const socket of connections) socket.end()
+    },
+  }
+}
+
+// ---
+
+/** Two results of the largest size. */
+const WAITING_RESULTS = 2
+
+type Connection = { feed(bytes: Uint8Array): void; drain(): void; close(): void }
+
+function createConnection(
+  socket: Socket<Connection>,
+  token: string,
+  { mcp, member: deps, maxResult }: LocalDeps,
+): Connection {
+  const outbox = createOutbox(
+    () => socket as Socket<unknown>,
+    WAITING_RESULTS * maxResult,
+    () => socket.terminate(),
+  )
+  const say = (note: LocalNote) => outbox.write(JSON.stringify(note))
+  let client: { readonly pipe: Pipe; readonly member: Member } | undefined
+  const refuse = (error: unknown) => {
+    if (codesOf(error).http === 500) mcp.onbug(error)
+    say({ svc: "refused", message: publicMessage(error) })
+  }
+  const greet = (line: string) => {
+    const note = noteSchema.safeParse(parse(line)).data
+    if (note?.svc !== "hello" || !same(note.token, token)) return void socket.end()
+    const id = mcp.newId()
+    try {
+      const member = createMember(note.surroundings as Surroundings, id, "stdio", deps)
+      const { scope } = member
+      const pipe = new Pipe({ ...mcp, id, scope, principal: "local", send: outbox.write, onclient: member.introduce })
+      client = { pipe, member }
+      say({ svc: "welcome", version: deps.version })
+    } catch (error) {
+      refuse(error)
+      socket.end()
+    }
+  }
+  const feed = createSplitter(
+    (bytes) => {
+      const line = decode(bytes)
+      if (client === undefined) return greet(line)
+      if (!line.startsWith(LOCAL_MARK)) return client.pipe.receive(line)
+      const note = noteSchema.safeParse(parse(line)).data
+      if (note?.svc !== "moved") return
+      try {
+        client.member.move(note.surroundings as Surroundings)
+      } catch (error) {
+        refuse(error)
+      }
+    },
+    Math.max(mcp.maxBody, MAX_NOTE),
+    () => client?.pipe.receive(""),
+  )
+  return {
+    feed,
+    drain: () => outbox.drain(),
+    close() {
+      client?.pipe.close("the client is gone")
+      client?.member.leave()
+    },
+  }
+}
+
+const MAX_NOTE = 256 * 1024
+
+const text = z.string().max(4096)
+const surroundings = z.object({
+  project: z.object({
+    directory: text,
+    root: text,
+    branch: text.optional(),
+    user: z.object({ username: text, name: text.optional(), email: text.optional(), home: text }),
+    said: z.object({
+      projectId: text.optional(),
+      environment: text.optional(),
+      team: text.optional(),
+      custom: customSchema.optional(),
+    }),
+  }),
+  queries: z
+    .array(z.object({ tags: z.array(text).optional(), filter: text.optional(), preset: text.optional() }))
+    .max(10),
+})
+const noteSchema = z.discriminatedUnion("svc", [
+  z.object({ svc: z.literal("hello"), token: z.string(), surroundings }),
+  z.object({ svc: z.literal("moved"), surroundings }),
+])
+
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch {
+    return undefined
+  }
+}
+
+function same(one: string, other: string): boolean {
+  const [a, b] = [encode(one), encode(other)]
+  return a.length === b.length && timingSafeEqual(a, b)
+}

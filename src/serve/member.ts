@@ -1,0 +1,83 @@
+/**
+ * A client whose context is trusted: it runs on this machine as this user, or the operator said so. It sees instances of
+ * templates, rendered for it. choice: Templates see context only from a trusted source.
+ */
+import type { Agent } from "../agent/agent.ts"
+import type { Instances } from "../agent/instances.ts"
+import { createScope, type Scope, withInstances } from "../catalog/scope.ts"
+import type { Query } from "../catalog/select.ts"
+import { type Context, type Facts, gather } from "../config/context.ts"
+import type { Clock } from "../lib/clock.ts"
+import type { Params } from "../wire/message.ts"
+
+/** What was found out where the client runs. */
+export type Surroundings = {
+  readonly project: Omit<Facts, "transport" | "sessionId" | "now" | "version">
+  /** What its `.svcrc` and its options select. */
+  readonly queries: readonly Query[]
+}
+
+export type MemberDeps = {
+  readonly agent: Agent
+  readonly instances: Instances
+  readonly clock: Clock
+  readonly version: string
+  /** Milliseconds that the first request waits for the instances. */
+  readonly wait: number
+}
+
+export type Member = {
+  readonly scope: Scope
+  /** The client said who it is: its instances are started. Resolves when they are there, or after `wait`. */
+  introduce(info: Params): Promise<void>
+  /** It is somewhere else now. Throws a RequestError, with nothing changed, where its queries cannot be followed. */
+  move(surroundings: Surroundings): void
+  leave(): void
+}
+
+/** A client in its surroundings. Throws a RequestError where its queries cannot be followed. */
+export function createMember(
+  first: Surroundings,
+  sessionId: string,
+  type: Context["transport"]["type"],
+  deps: MemberDeps,
+): Member {
+  const { agent, instances, clock, version, wait } = deps
+  const key = {}
+  let now = first
+  let client: Context["transport"]["client"] | undefined
+  const enter = () => {
+    const transport = { type, client: client ?? {} }
+    instances.enter(key, gather({ ...now.project, transport, sessionId, now: clock.now(), version }))
+  }
+  return {
+    scope: withInstances(
+      createScope(
+        () => now.queries,
+        () => agent.presets,
+      ),
+      () => instances.of(key),
+    ),
+    introduce({ name, version: its }) {
+      client = {
+        ...(typeof name === "string" ? { name: name.slice(0, MAX_TEXT) } : {}),
+        ...(typeof its === "string" ? { version: its.slice(0, MAX_TEXT) } : {}),
+      }
+      enter()
+      return agent.whenLoaded(instances.of(key), wait)
+    },
+    move(surroundings) {
+      createScope(
+        () => surroundings.queries,
+        () => agent.presets,
+      )
+      now = surroundings
+      if (client !== undefined) enter()
+    },
+    leave: () => instances.leave(key),
+  }
+}
+
+// ---
+
+const MAX_TEXT = 256

@@ -1,0 +1,313 @@
+/**
+ * The client's side of `svc proxy`: MCP lines of a client that started a command, passed on to the running instance, and
+ * what keeps them together when the instance is restarted.
+ *
+ *  1. What was asked when the instance went away fails once, with a clear error; it is not asked again.
+ *  2. What is asked while there is none is held for a while.
+ *  3. A new instance is told what the old one was: `initialize`, the log level, subscriptions; and the client that its
+ *     lists may be others.
+ */
+import type { Clock } from "../lib/clock.ts"
+import { META_SUBSCRIPTION } from "../wire/era.ts"
+import { decode } from "../wire/frame.ts"
+import { asMessage, errorText, type Id, isObject, isRequest, isResponse, notificationText } from "../wire/message.ts"
+import { LOCAL_MARK, type LocalNote } from "./local.ts"
+import type { Surroundings } from "./member.ts"
+
+/** An open connection to the instance. */
+export type Link = { send(line: Uint8Array | string): void; close(): void }
+
+export type ProxyDeps = {
+  readonly clock: Clock
+  /** A line for the client. */
+  send(line: Uint8Array | string): void
+  /** Connects to the instance; undefined where none runs. `lost` is called once, after the connection was there. */
+  connect(events: { line(bytes: Uint8Array): void; lost(): void }): Promise<{ link: Link; token: string } | undefined>
+  /** Something the person behind the client may want to know. */
+  note(text: string): void
+}
+
+export class ProxySession {
+  private link: Link | undefined
+  /** The instance has taken this client; before that nothing but the greeting is sent. */
+  private welcome = false
+  /** Why it has not. */
+  private refusal: string | undefined
+  private initialize: { readonly id: Id; readonly line: string; answered: boolean } | undefined
+  private initialized: string | undefined
+  /** Requests without an answer. */
+  private readonly open = new Map<Id, Asked>()
+  /** Questions of the instance without an answer. */
+  private readonly questions = new Set<Id>()
+  /** What a new instance must be told, by what it is about. */
+  private readonly replays = new Map<string, string>()
+  /** Answers that are not the client's. */
+  private readonly own = new Map<Id, () => void>()
+  private held: string[] = []
+  private cancelHold: (() => void) | undefined
+  private cancelRetry: (() => void) | undefined
+  private pause = FIRST_PAUSE_MS
+  private noted = false
+  private count = 0
+  private closed = false
+  /** There was an instance before this one. */
+  private again = false
+
+  constructor(
+    private surroundings: Surroundings,
+    private readonly deps: ProxyDeps,
+  ) {}
+
+  /** Connects, and again whenever the connection is lost, until it is closed. */
+  start(): void {
+    void this.connect()
+  }
+
+  /** The client is somewhere else now, or wants something else. */
+  moved(surroundings: Surroundings): void {
+    this.surroundings = surroundings
+    if (this.welcome) this.tell({ svc: "moved", surroundings })
+    else if (this.link === undefined) this.retry(0)
+  }
+
+  /** The client is gone. */
+  close(): void {
+    this.closed = true
+    this.cancelRetry?.()
+    this.cancelHold?.()
+    this.link?.close()
+  }
+
+  /** One line of the client. */
+  receive(line: string): void {
+    let value: unknown
+    try {
+      value = JSON.parse(line)
+    } catch {
+      this.deps.send(errorText(undefined, -32700, "Parse error: not JSON"))
+      return
+    }
+    let wanted = false
+    for (const one of Array.isArray(value) ? value : [value]) {
+      try {
+        wanted = this.remember(asMessage(one), line) || wanted
+      } catch {
+        // The instance says what is wrong with it.
+        wanted = true
+      }
+    }
+    if (!wanted) return
+    if (this.refusal !== undefined) this.fail(this.refusal)
+    else if (this.welcome && this.own.size === 0) this.link?.send(line)
+    else this.hold(line)
+  }
+
+  // ---
+
+  /** Takes note of a message; false where it must not go on. */
+  private remember(message: ReturnType<typeof asMessage>, line: string): boolean {
+    if (isResponse(message)) return message.id !== null && this.questions.delete(message.id)
+    const params = message.params ?? {}
+    if (!isRequest(message)) {
+      if (message.method === "notifications/initialized") this.initialized = line
+      const { requestId } = params
+      if (
+        message.method === "notifications/cancelled" &&
+        (typeof requestId === "string" || typeof requestId === "number")
+      )
+        this.open.delete(requestId)
+      return true
+    }
+    const { id, method } = message
+    this.open.set(id, { method, line, kinds: isObject(params.notifications) ? params.notifications : {} })
+    if (method === "initialize") this.initialize = { id, line, answered: false }
+    else if (method === "logging/setLevel") this.replays.set(method, line)
+    else if (method === "resources/subscribe") this.replays.set(`resource ${params.uri}`, line)
+    else if (method === "resources/unsubscribe") this.replays.delete(`resource ${params.uri}`)
+    return true
+  }
+
+  private hold(line: string): void {
+    if (this.held.length >= MAX_HELD) this.fail("svc is not running, and too much waits for it")
+    this.held.push(line)
+    this.cancelHold ??= this.deps.clock.after(HOLD_MS, () => {
+      this.cancelHold = undefined
+      if (!this.welcome) this.fail("svc is not running for this configuration; start it with `svc serve`")
+    })
+  }
+
+  /** Every request that waits fails. */
+  private fail(reason: string): void {
+    this.held = []
+    for (const id of this.open.keys()) this.deps.send(errorText(id, -32603, reason))
+    this.open.clear()
+  }
+
+  private async connect(): Promise<void> {
+    const found = await this.deps
+      .connect({ line: (bytes) => this.line(bytes), lost: () => this.lost() })
+      .catch(() => undefined)
+    if (this.closed) return found?.link.close()
+    if (found === undefined) {
+      if (!this.noted) this.deps.note("no svc is running for this configuration; waiting for it")
+      this.noted = true
+      return this.retry(this.pause)
+    }
+    this.link = found.link
+    this.tell({ svc: "hello", token: found.token, surroundings: this.surroundings })
+  }
+
+  private retry(ms: number): void {
+    this.cancelRetry?.()
+    this.pause = Math.min(this.pause * 2, MAX_PAUSE_MS)
+    this.cancelRetry = this.deps.clock.after(ms, () => {
+      this.cancelRetry = undefined
+      if (!this.closed && this.link === undefined) void this.connect()
+    })
+  }
+
+  private tell(note: LocalNote): void {
+    this.link?.send(JSON.stringify(note))
+  }
+
+  /** One line of the instance. */
+  private line(bytes: Uint8Array): void {
+    const head = decode(bytes.subarray(0, HEAD_BYTES))
+    if (head.startsWith(LOCAL_MARK)) {
+      this.noteOf(JSON.parse(decode(bytes)) as LocalNote)
+      return
+    }
+    const id = answered(head, bytes)
+    if (id === undefined) {
+      const asked = question(head, bytes)
+      if (asked !== undefined) this.questions.add(asked)
+    } else {
+      const own = this.own.get(id)
+      if (own !== undefined) {
+        this.own.delete(id)
+        own()
+        return
+      }
+      this.open.delete(id)
+      if (this.initialize?.id === id) this.initialize.answered = true
+    }
+    this.deps.send(bytes)
+  }
+
+  private noteOf(note: LocalNote): void {
+    if (note.svc === "refused") {
+      this.refusal = note.message
+      this.deps.note(note.message)
+      this.fail(note.message)
+    }
+    if (note.svc !== "welcome") return
+    if (this.noted) this.deps.note("connected to svc")
+    this.noted = false
+    this.pause = FIRST_PAUSE_MS
+    this.welcome = true
+    this.refusal = undefined
+    const { initialize } = this
+    if (initialize?.answered !== true) {
+      if (this.again) this.announce()
+      this.flush()
+      return
+    }
+    // The new instance must know the client before it is asked anything.
+    this.own.set(initialize.id, () => {
+      if (this.initialized !== undefined) this.link?.send(this.initialized)
+      for (const line of this.replays.values()) this.replay(line)
+      this.announce()
+      this.flush()
+    })
+    this.link?.send(initialize.line)
+  }
+
+  /** Asks on svc's own account. */
+  private replay(line: string): void {
+    const id = `svc-proxy-${++this.count}`
+    this.own.set(id, () => {
+      if (this.own.size === 0) this.flush()
+    })
+    this.link?.send(JSON.stringify({ ...JSON.parse(line), id }))
+  }
+
+  /** The client's lists may be others. */
+  private announce(): void {
+    for (const [id, { method, line, kinds }] of this.open)
+      if (method === "subscriptions/listen") {
+        this.link?.send(line)
+        for (const [kind, notification] of Object.entries(LIST_CHANGES))
+          if (kinds[kind] === true)
+            this.deps.send(notificationText(notification, { _meta: { [META_SUBSCRIPTION]: id } }))
+      }
+    if (this.initialize?.answered === true)
+      for (const notification of Object.values(LIST_CHANGES)) this.deps.send(notificationText(notification))
+  }
+
+  private flush(): void {
+    if (this.own.size > 0) return
+    this.cancelHold?.()
+    this.cancelHold = undefined
+    for (const line of this.held.splice(0)) this.link?.send(line)
+  }
+
+  private lost(): void {
+    const known = this.welcome
+    this.link = undefined
+    this.welcome = false
+    this.own.clear()
+    if (this.closed) return
+    if (known) {
+      this.again = true
+      this.noted = true
+      this.deps.note("svc is gone; waiting for it")
+    }
+    for (const id of this.questions)
+      this.deps.send(notificationText("notifications/cancelled", { requestId: id, reason: "svc is gone" }))
+    this.questions.clear()
+    const held = new Set(this.held)
+    for (const [id, { method, line }] of [...this.open]) {
+      if (method === "subscriptions/listen" || held.has(line)) continue
+      if (method === "initialize") {
+        this.held.unshift(line)
+        continue
+      }
+      this.open.delete(id)
+      this.deps.send(errorText(id, -32603, "svc went away while this request ran; it was not asked again"))
+    }
+    this.retry(this.refusal === undefined ? this.pause : REFUSED_PAUSE_MS)
+  }
+}
+
+// ---
+
+type Asked = { readonly method: string; readonly line: string; readonly kinds: Readonly<Record<string, unknown>> }
+
+const FIRST_PAUSE_MS = 100
+const MAX_PAUSE_MS = 2000
+const REFUSED_PAUSE_MS = 5000
+const HOLD_MS = 10_000
+const MAX_HELD = 1000
+const HEAD_BYTES = 512
+
+const LIST_CHANGES = {
+  toolsListChanged: "notifications/tools/list_changed",
+  promptsListChanged: "notifications/prompts/list_changed",
+  resourcesListChanged: "notifications/resources/list_changed",
+} as const
+
+/** The id that a line answers. Most are read off the head; the others are parsed. */
+function answered(head: string, bytes: Uint8Array): Id | undefined {
+  const quick = /^\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.){0,300}"|-?[0-9]{1,16}),"(result|error|method)"/.exec(head)
+  if (quick !== null) return quick[2] === "method" ? undefined : (JSON.parse(quick[1] as string) as Id)
+  if (/^\{"jsonrpc":"2\.0","method":/.test(head)) return undefined
+  const message = asMessage(JSON.parse(decode(bytes)))
+  return isResponse(message) && message.id !== null ? message.id : undefined
+}
+
+/** The id of a question. svc writes those with the id first. */
+function question(head: string, bytes: Uint8Array): Id | undefined {
+  if (/^\{"jsonrpc":"2\.0","method":/.test(head)) return undefined
+  const message = asMessage(JSON.parse(decode(bytes)))
+  return isRequest(message) ? message.id : undefined
+}

@@ -1,0 +1,316 @@
+/** One svc for many projects: each client sees the servers that are rendered for it. */
+import { expect, test } from "bun:test"
+import { mkdirSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { Client } from "@modelcontextprotocol/sdk/client/index.js"
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
+import { ToolListChangedNotificationSchema } from "@modelcontextprotocol/sdk/types.js"
+import {
+  eventually,
+  freshEnv,
+  freshFolder,
+  type Instance,
+  modern,
+  processes,
+  ROOT,
+  runSvc,
+  SVC,
+  startSvc,
+} from "./harness.ts"
+
+const SERVER = join(ROOT, "test/fixtures/project.ts")
+const mark = () => `svc-mark-${crypto.randomUUID()}`
+
+/** A repository with a commit on a branch. */
+function repository(branch: string): string {
+  const folder = realpathSync(freshFolder())
+  const git = (...args: string[]) => Bun.spawnSync(["git", "-C", folder, ...args], { env: { ...freshEnv(folder) } })
+  git("init", "-q", "-b", branch)
+  git("-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", "first")
+  return folder
+}
+
+const switchBranch = (folder: string, branch: string) =>
+  Bun.spawnSync(["git", "-C", folder, "checkout", "-q", "-b", branch], { env: freshEnv(folder) })
+
+async function connect(svc: Instance, project: string, ...flags: string[]) {
+  const client = new Client({ name: "proxied", version: "7" })
+  let changes = 0
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => {
+    changes++
+  })
+  const transport = new StdioClientTransport({
+    command: SVC,
+    args: ["proxy", "--config-dir", svc.folder, ...flags],
+    cwd: project,
+    env: freshEnv(svc.folder),
+    stderr: "pipe",
+  })
+  await client.connect(transport as never)
+  type Where = { args: string[]; env: string; pid: number }
+  return {
+    client,
+    transport,
+    changes: () => changes,
+    tools: async () => (await client.listTools()).tools.map(({ name }) => name).sort(),
+    async where(name = "fs_svc_where"): Promise<Where> {
+      const { content } = (await client.callTool({ name, arguments: {} })) as { content: { text: string }[] }
+      const text = content[0]?.text ?? ""
+      if (!text.startsWith("{")) throw new Error(text)
+      return JSON.parse(text)
+    },
+    [Symbol.asyncDispose]: () => client.close(),
+  }
+}
+
+const template = (tag: string, ...more: string[]) => ({
+  command: "bun",
+  args: [SERVER, tag, "{{project.path}}", "{{project.git.branch}}", "{{transport.client.name}}", ...more],
+  env: { NAME: "{{#if (eq project.environment 'prod')}}production{{else}}{{project.name}}{{/if}}" },
+  restartOnExit: true,
+  restartDelay: 10,
+  tags: ["files"],
+})
+
+test("three projects on three branches each see their own server [template:render] [template:namespaces] [template:instances]", async () => {
+  const tag = mark()
+  const [one, two, three] = [repository("main"), repository("feature"), repository("fix")]
+  const still = { command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")], tags: ["always"] }
+  await using svc = await startSvc({
+    config: { mcpServers: { still }, mcpTemplates: { fs: template(tag) } },
+    flags: ["--template-linger", "200ms"],
+  })
+  await using a = await connect(svc, one)
+  await using again = await connect(svc, join(one, ".git", ".."))
+  await using b = await connect(svc, two)
+  await using c = await connect(svc, three)
+
+  expect(await a.tools()).toEqual(["fs_svc_other", "fs_svc_where", "still_svc_echo"])
+  const places = [await a.where(), await b.where(), await c.where()]
+  expect(places.map(({ args }) => args.slice(1))).toEqual([
+    [one, "main", "proxied"],
+    [two, "feature", "proxied"],
+    [three, "fix", "proxied"],
+  ])
+  // The same rendering is the same process.
+  expect((await again.where()).pid).toBe(places[0]?.pid as number)
+  expect(processes(tag)).toHaveLength(3)
+
+  // Another branch: another server, for that client alone; the old one goes when nobody needs it.
+  const before = b.changes()
+  switchBranch(two, "other")
+  await eventually(async () => (await b.where().catch(() => undefined))?.args[2] === "other")
+  expect(b.changes()).toBeGreaterThan(before)
+  await eventually(() => processes(tag).length === 3)
+  expect((await a.where()).pid).toBe(places[0]?.pid as number)
+
+  // Its context file.
+  writeFileSync(join(three, ".svcrc"), JSON.stringify({ tags: ["files"], context: { environment: "prod" } }))
+  await eventually(async () => (await c.where().catch(() => undefined))?.env === "production")
+  expect(await c.tools()).toEqual(["fs_svc_other", "fs_svc_where"])
+
+  // It is killed: it comes back as what it was, for the same clients, and nobody else notices.
+  const killed = (await a.where()).pid
+  process.kill(killed, "SIGKILL")
+  const back = await eventually(async () => {
+    const now = await a.where().catch(() => undefined)
+    return now !== undefined && now.pid !== killed && now
+  })
+  expect(back.args).toEqual(places[0]?.args as string[])
+  expect((await again.where()).pid).toBe(back.pid)
+
+  // The definition hides a tool: nothing restarts. Then it changes what it starts: every instance is replaced.
+  svc.write({ mcpServers: { still }, mcpTemplates: { fs: { ...template(tag), disabledTools: ["other"] } } })
+  await eventually(async () => (await a.tools()).length === 2)
+  expect((await a.where()).pid).toBe(back.pid)
+  svc.write({ mcpServers: { still }, mcpTemplates: { fs: template(tag, "new") } })
+  await eventually(async () => (await a.where().catch(() => undefined))?.args[4] === "new")
+  await eventually(async () => (await c.where().catch(() => undefined))?.args[4] === "new")
+  await eventually(() => processes(tag).length === 3)
+
+  // The last member leaves: so does the server, after a while.
+  await a.client.close()
+  await again.client.close()
+  await eventually(() => processes(tag).length === 2)
+  for (const folder of [one, two, three]) rmSync(folder, { recursive: true })
+}, 60_000)
+
+test("a client's context cannot come over HTTP, and its servers are nobody else's", async () => {
+  const tag = mark()
+  const project = repository("main")
+  await using svc = await startSvc({ config: { mcpServers: {}, mcpTemplates: { fs: template(tag) } } })
+  await using a = await connect(svc, project)
+  expect(await a.tools()).toHaveLength(2)
+  const context = { project: { path: "/etc", name: "etc" } }
+  const { body } = await modern(`${svc.url}/mcp`, "tools/list", { _meta: { "svc/context": context } })
+  expect(body.result?.tools).toEqual([])
+  const call = await modern(`${svc.url}/mcp`, "tools/call", {
+    name: "fs_svc_where",
+    arguments: {},
+    _meta: { "svc/context": context },
+  })
+  expect(call.body.error?.message).toContain("Unknown tool")
+  expect((await fetch(`${svc.url}/servers/fs/mcp`, { method: "POST", body: "{}" })).status).toBe(404)
+  expect((await fetch(`${svc.url}/servers/fs%23${"0".repeat(16)}/mcp`, { method: "POST", body: "{}" })).status).toBe(
+    404,
+  )
+  expect(processes(tag)).toHaveLength(1)
+  rmSync(project, { recursive: true })
+}, 20_000)
+
+test("HTTP clients may say where they are where the operator trusts them", async () => {
+  const tag = mark()
+  await using svc = await startSvc({
+    config: { mcpTemplates: { fs: { command: "bun", args: [SERVER, tag, "{{project.path}}", "{{transport.type}}"] } } },
+    flags: ["--template-context", "trusted"],
+  })
+  const at = (path: string) => ({ _meta: { "svc/context": { project: { path } } } })
+  const where = async (path: string) => {
+    const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "fs_svc_where", arguments: {}, ...at(path) })
+    const [first] = (body.result?.content ?? []) as { text: string }[]
+    return JSON.parse(first?.text ?? "{}")
+  }
+  const [one, two, again] = [await where("/p/one"), await where("/p/two"), await where("/p/one")]
+  expect([one.args.slice(1), two.args.slice(1)]).toEqual([
+    ["/p/one", "http"],
+    ["/p/two", "http"],
+  ])
+  expect(again.pid).toBe(one.pid)
+  const init = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "x", version: "1" } }
+  const post = (body: object, session?: string) =>
+    fetch(`${svc.url}/mcp`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...(session === undefined ? {} : { "mcp-session-id": session }) },
+      body: JSON.stringify({ jsonrpc: "2.0", ...body }),
+    })
+  const opened = await post({ id: 1, method: "initialize", params: { ...init, ...at("/p/one") } })
+  const session = opened.headers.get("mcp-session-id") ?? ""
+  const answer = await post({ id: 2, method: "tools/call", params: { name: "fs_svc_where" } }, session)
+  expect(await answer.text()).toContain("/p/one")
+  expect(processes(tag)).toHaveLength(2)
+  const without = await modern(`${svc.url}/mcp`, "tools/list")
+  expect(without.body.result?.tools).toEqual([])
+  const wrong = await modern(`${svc.url}/mcp`, "tools/list", { _meta: { "svc/context": { project: {} } } })
+  expect(wrong.body.error?.message).toContain("project.path")
+}, 20_000)
+
+test("an expression reads neither the environment nor a prototype, and a context's text is only text", async () => {
+  const project = repository("main")
+  const evil = "$(touch pwned) ${SECRET} $SECRET {{user.home}} ; rm"
+  writeFileSync(join(project, ".svcrc"), JSON.stringify({ context: { custom: { evil } } }))
+  await using svc = await startSvc({
+    env: { SECRET: "hunter2-secret" },
+    config: {
+      mcpTemplates: {
+        fs: { command: "bun", args: [SERVER, "{{project.custom.evil}}", "x{{default project.custom.none ''}}"] },
+        proto: { command: "bun", args: [SERVER, "{{project.constructor}}"] },
+        lookup: { command: "bun", args: [SERVER, "{{lookup this 'process'}}"] },
+        partial: { command: "bun", args: [SERVER, "{{> evil}}"] },
+        env: { command: "bun", args: [SERVER, "{{process.env.SECRET}}"] },
+      },
+    },
+  })
+  await using a = await connect(svc, project)
+  expect(await a.tools()).toEqual(["fs_svc_other", "fs_svc_where"])
+  expect((await a.where()).args).toEqual([evil, "x"])
+  for (const name of ["proto", "lookup", "partial", "env"]) await svc.said(`template ${name}: args[1]`)
+  expect(svc.stderr()).not.toContain("hunter2")
+  rmSync(project, { recursive: true })
+}, 20_000)
+
+test("a proxy outlives a restart of svc, and what it asked in between fails once", async () => {
+  const project = repository("main")
+  const tag = mark()
+  const config = { mcpTemplates: { fs: template(tag) } }
+  const first = await startSvc({ config })
+  await using a = await connect(first, project)
+  const { pid } = await a.where()
+  const changes = a.changes()
+  first.signal("SIGTERM")
+  await first.exited
+  const waiting = a.where()
+  await using second = await startSvc({ folder: first.folder })
+  expect((await waiting).pid).not.toBe(pid)
+  expect(a.changes()).toBeGreaterThan(changes)
+  expect(second.stderr()).not.toContain("internal error")
+  // It ends with its client.
+  const own = a.transport.pid as number
+  await a.client.close()
+  await eventually(() => {
+    try {
+      process.kill(own, 0)
+      return false
+    } catch {
+      return true
+    }
+  })
+  rmSync(project, { recursive: true })
+}, 30_000)
+
+test("--start starts svc where none is running", async () => {
+  const folder = freshFolder()
+  const project = repository("main")
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { fs: template(mark()) } }))
+  const svc = { folder, url: "" } as Instance
+  const env = { ...freshEnv(folder), SVC_PORT: "0" }
+  const client = new Client({ name: "starter", version: "1" })
+  await client.connect(
+    new StdioClientTransport({
+      command: SVC,
+      args: ["proxy", "--start", "--config-dir", svc.folder, "--project", project],
+      env,
+    }) as never,
+  )
+  expect((await client.listTools()).tools).toHaveLength(2)
+  await client.close()
+  const status = JSON.parse((await runSvc(["mcp", "status", "--json", "--config-dir", folder], env)).stdout)
+  expect(status.running).toBe(true)
+  const { pid } = JSON.parse(await Bun.file(join(folder, "control.json")).text())
+  process.kill(pid, "SIGTERM")
+  await eventually(async () => !(await Bun.file(join(folder, "control.json")).exists()))
+  for (const path of [folder, project]) rmSync(path, { recursive: true })
+}, 20_000)
+
+test("strict refuses what graceful leaves out [template:failure]", async () => {
+  const wrong = { command: "bun", args: [SERVER, "{{#if}}"] }
+  const folder = freshFolder()
+  mkdirSync(folder, { recursive: true })
+  const serve = (failureMode: string) => {
+    writeFileSync(
+      join(folder, "mcp.json"),
+      JSON.stringify({ mcpTemplates: { wrong }, templateSettings: { failureMode } }, null, 2),
+    )
+    return runSvc(["serve", "--config-dir", folder, "--port", "0"], freshEnv(folder))
+  }
+  const strict = await serve("strict")
+  expect(strict.code).toBe(78)
+  expect(strict.stderr).toMatch(/mcp\.json:\d+:\d+: template wrong: args\[1\]/)
+  await using svc = await startSvc({
+    config: { mcpTemplates: { wrong, fs: template(mark()) }, templateSettings: { failureMode: "graceful" } },
+  })
+  const project = repository("main")
+  await using a = await connect(svc, project)
+  expect(await a.tools()).toHaveLength(2)
+  // What runs stays when a strict document is wrong.
+  svc.write({ mcpTemplates: { wrong }, templateSettings: { failureMode: "strict" } })
+  await svc.said("not reloaded")
+  expect(await a.tools()).toHaveLength(2)
+  for (const path of [folder, project]) rmSync(path, { recursive: true })
+}, 20_000)
+
+test("a template is shown as a project would have it, without secrets", async () => {
+  const [folder, project] = [freshFolder(), repository("main")]
+  const env = { ...freshEnv(folder), TOKEN: "hunter2-secret" }
+  const fs = { command: "x", args: ["{{project.path}}", "{{project.git.branch}}"], env: { API_KEY: "${TOKEN}" } }
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { fs } }))
+  const run = (...args: string[]) => runSvc(["mcp", "render", ...args, "--config-dir", folder], env)
+  const { stdout, code } = await run("fs", "--project", project)
+  expect(code).toBe(0)
+  expect(stdout).toContain(`[${project}, main]`)
+  expect(stdout).not.toContain("hunter2")
+  expect((await run("fs", "--project", project, "--show-secrets")).stdout).toContain("hunter2-secret")
+  expect((await run("fss")).stderr).toContain("did you mean fs?")
+  const outside = await run("fs", "--project", folder)
+  expect([outside.code, outside.stderr]).toEqual([78, expect.stringContaining("project.git.branch")])
+  for (const path of [folder, project]) rmSync(path, { recursive: true })
+})
