@@ -25,13 +25,17 @@ const LINE = [
 /** Files that may use the clock, processes, the disk, the network or randomness. Everything else is given them. */
 const WORLD = [
   "backend/child.ts",
+  "backend/grant.ts",
   "backend/logbook.ts",
+  "backend/secrets.ts",
   "backend/warden.ts",
+  "cli/authorize.ts",
   "cli/config.ts",
   "cli/demo.ts",
   "cli/follow.ts",
   "cli/health.ts",
   "cli/import.ts",
+  "cli/login.ts",
   "cli/logs.ts",
   "cli/output.ts",
   "cli/place.ts",

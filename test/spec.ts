@@ -396,6 +396,26 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     unbuilt: "authentication is not built yet",
   },
   "auth:awaiting": { says: "a backend that wants OAuth is awaiting_oauth", from: "Authentication 3" },
+  "secrets:file": {
+    says: "tokens are in a file of mode 0600 in a folder of mode 0700",
+    from: "choice",
+    why: "the text does not say where they are kept",
+  },
+  "secrets:sealed": {
+    says: "with SVC_STATE_KEY that file is sealed",
+    from: "choice",
+    why: "a disk may be read where a process cannot",
+  },
+  "secrets:keychain": {
+    says: "where the system has a keychain it holds the key of the file",
+    from: "choice",
+    why: "what a keychain holds is small on Windows: the key fits, tokens may not",
+  },
+  "secrets:refused": {
+    says: "a file or folder of secrets that others can read, or a symbolic link, is refused with what to do",
+    from: "choice",
+    why: "a secret that others may have read or written is none",
+  },
 
   // Templates
   "template:render": {

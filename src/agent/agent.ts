@@ -156,6 +156,12 @@ export class Agent {
     await this.ending.get(id)
   }
 
+  /** A server's authorization has come, changed or gone. */
+  authorized(name: string): void {
+    const own = [...this.leases.values()].flatMap((leased) => [...leased.values()])
+    for (const backend of [...this.backends.values(), ...own]) if (backend.spec.name === name) backend.authorized()
+  }
+
   /** All backends, in the order they were added. */
   all(): readonly Backend[] {
     return [...this.backends.values()]

@@ -10,7 +10,7 @@ import type { Listing } from "../catalog/listing.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
-import { LostError, UnauthorizedError } from "./link.ts"
+import { InsufficientScopeError, LostError, UnauthorizedError } from "./link.ts"
 import type { Open, OpenHooks } from "./open.ts"
 import { type Effect, type Event, type Exit, INITIAL, type State, step } from "./supervision.ts"
 
@@ -76,6 +76,13 @@ export class Backend {
   restart(): void {
     this.facts.restartCount++
     this.send({ kind: "restart", now: this.deps.clock.now() })
+  }
+
+  /** Its authorization is another one: what waited for it connects, what is connected goes on with it. */
+  authorized(): void {
+    this.facts.authorizationUrl = undefined
+    if (this.state.kind === "connected") this.changed()
+    else this.send({ kind: "restart", now: this.deps.clock.now() })
   }
 
   /** New tuning for the same launch: nothing restarts. */
@@ -216,13 +223,23 @@ export class Backend {
     this.facts.lastError = messageOf(error)
     if (refused) this.facts.authorizationUrl = error.authorizationUrl
     if (error instanceof LostError && error.loss.exit !== undefined) this.facts.lastExit = error.loss.exit
-    this.deps.onnote("warn", `${refused ? "refused svc" : "could not be started"}: ${messageOf(error)}`)
+    this.deps.onnote(
+      "warn",
+      `${refused ? "refused svc" : "could not be started"}: ${messageOf(error)}${placeOf(error)}`,
+    )
     this.send({ kind: refused ? "unauthorized" : "lost", epoch, now: clock.now() })
   }
 
   /** In mid-life, a request that the transport failed counts against its health, and a 401 needs a person. */
   private requestFailed(epoch: number, error: Error): void {
     if (this.state.epoch !== epoch || this.published === undefined) return
+    if (error instanceof InsufficientScopeError) {
+      if (error.authorizationUrl === this.facts.authorizationUrl) return
+      this.facts.authorizationUrl = error.authorizationUrl
+      this.deps.onnote("warn", `${messageOf(error)}${placeOf(error)}`)
+      this.changed()
+      return
+    }
     if (error instanceof UnauthorizedError) {
       this.failed(epoch, error)
       return
@@ -272,6 +289,10 @@ export class Backend {
 }
 
 // ---
+
+/** Where a person must go, for the log. */
+const placeOf = (error: unknown): string =>
+  error instanceof UnauthorizedError && error.authorizationUrl !== undefined ? `: ${error.authorizationUrl}` : ""
 
 const PING_MS = 30_000
 const PING_TIMEOUT_MS = 10_000

@@ -58,6 +58,17 @@ export class UnauthorizedError extends Error {
   }
 }
 
+/**
+ * Nobody answered, or only that it cannot answer now: the next attempt may succeed. It is a TypeError, as the SDK expects
+ * a network failure to be.
+ */
+export class TransientError extends TypeError {
+  override readonly name = "TransientError"
+}
+
+/** The token is good, but does not reach for one request (403, insufficient_scope). Others go on. */
+export class InsufficientScopeError extends UnauthorizedError {}
+
 /** The link was lost before the connection was ready. */
 export class LostError extends BackendError {
   constructor(

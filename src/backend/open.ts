@@ -105,6 +105,7 @@ async function openOnce(
   const { clock, log } = deps
   let live: Lister | undefined
   let lost: Loss | undefined
+  let opened = false
   let resolveClosed: (loss: Loss) => void = () => undefined
   const closed = new Promise<Loss>((resolve) => {
     resolveClosed = resolve
@@ -121,11 +122,11 @@ async function openOnce(
     waits: (number) => connection.waits(number),
     onfail(number, error) {
       hooks.onfailure(error)
+      // While it opens, who opens it must know the kind; afterwards a caller must know whose failure it is.
+      const kept = !opened && (error instanceof UnauthorizedError || error instanceof HttpStatusError)
       connection.fail(
         number,
-        error instanceof UnauthorizedError || error instanceof HttpStatusError || error instanceof BackendError
-          ? error
-          : new BackendError(spec.name, messageOf(error), { cause: error }),
+        kept || error instanceof BackendError ? error : new BackendError(spec.name, messageOf(error), { cause: error }),
       )
     },
     onclose(loss) {
@@ -160,6 +161,7 @@ async function openOnce(
     live = new Lister(spec, connection, peer, hooks, deps)
     const listing = await live.list()
     live.begin()
+    opened = true
     return {
       connection,
       peer,

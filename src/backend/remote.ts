@@ -20,8 +20,15 @@ import { HttpStatusError } from "./negotiate.ts"
 export type Credentials = {
   /** The `Authorization` header to send, if there is one. */
   authorization(): Promise<string | undefined>
-  /** A 401 or 403 with a challenge: true where a retry may succeed. Throws an UnauthorizedError where a person is needed. */
-  challenged(response: Response): Promise<boolean>
+  /** The one that `authorization` gave last. */
+  readonly last: string | undefined
+  /** The server has taken a header. */
+  accepted(sent: string): void
+  /**
+   * A 401 or 403 with a challenge to what was sent: true where a retry may succeed. Throws an UnauthorizedError where a
+   * person is needed.
+   */
+  challenged(response: Response, sent: string | undefined): Promise<boolean>
 }
 
 export type RemoteEvents = LinkEvents & {
@@ -214,7 +221,8 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
       closed = true
       const goodbye = session
       if (goodbye !== undefined) {
-        const headers = headersFor(undefined, BOTH)
+        const authorization = deps.credentials?.last
+        const headers = { ...headersFor(undefined, BOTH), ...(authorization === undefined ? {} : { authorization }) }
         const signal = AbortSignal.timeout(GOODBYE_MS)
         await deps
           .fetch(launch.url, { method: "DELETE", headers, signal })
@@ -284,6 +292,31 @@ export async function openSse(launch: RemoteLaunch, events: RemoteEvents, deps: 
   }
 }
 
+/** Bun's code (`ConnectionRefused`) says more than its sentence, which names the URL. */
+export function reasonOf(cause: unknown): string {
+  if (cause instanceof Error && "code" in cause && typeof cause.code === "string") return cause.code
+  return cause instanceof Error ? cause.message : String(cause)
+}
+
+/** The whole of a body. Throws where it is larger than `limit` bytes. */
+export async function readBody(response: Response, limit: number): Promise<Uint8Array> {
+  const declared = Number(response.headers.get("content-length") ?? 0)
+  if (declared > limit) {
+    await response.body?.cancel()
+    throw new Error(`answered with ${declared} bytes, more than ${limit}`)
+  }
+  // What is compressed has another size than it says.
+  if (declared > 0 && !response.headers.has("content-encoding")) return response.bytes()
+  const parts: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length
+    if (size > limit) throw new Error(`answered with more than ${limit} bytes`)
+    parts.push(chunk)
+  }
+  return parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts)
+}
+
 // ---
 
 const BOTH = "application/json, text/event-stream"
@@ -293,6 +326,8 @@ const MAX_RESUMES = 100
 const GOODBYE_MS = 1000
 const MAX_ERROR_BODY = 64 * 1024
 const MAX_REDIRECTS = 3
+/** The first for a token that has expired, the second to be told that a new one is refused too. */
+const MAX_CHALLENGES = 3
 
 /** No answer came at all. */
 class NetworkError extends Error {}
@@ -302,13 +337,16 @@ async function exchange(
   init: RequestInit & { headers: Record<string, string> },
   deps: RemoteDeps,
 ): Promise<Response> {
-  for (let challenged = false; ; challenged = true) {
+  for (let challenges = 0; ; challenges++) {
     const authorization = await deps.credentials?.authorization()
     const headers = authorization === undefined ? init.headers : { ...init.headers, authorization }
     const response = await follow(url, { ...init, headers }, deps)
-    if (response.status !== 401 && !(response.status === 403 && response.headers.has("www-authenticate")))
+    if (response.status !== 401 && !(response.status === 403 && response.headers.has("www-authenticate"))) {
+      if (authorization !== undefined && response.status < 500) deps.credentials?.accepted(authorization)
       return response
-    if (!challenged && deps.credentials !== undefined && (await deps.credentials.challenged(response))) {
+    }
+    const again = challenges < MAX_CHALLENGES && (await deps.credentials?.challenged(response, authorization)) === true
+    if (again) {
       await response.body?.cancel()
       continue
     }
@@ -340,12 +378,6 @@ async function follow(url: string, init: RequestInit, deps: RemoteDeps): Promise
   }
 }
 
-/** Bun's code (`ConnectionRefused`) says more than its sentence, which names the URL. */
-function reasonOf(cause: unknown): string {
-  if (cause instanceof Error && "code" in cause && typeof cause.code === "string") return cause.code
-  return cause instanceof Error ? cause.message : String(cause)
-}
-
 const typeOf = (response: Response): string =>
   response.headers.get("content-type")?.split(";")[0]?.trim() ?? "no content type"
 const isEventStream = (response: Response): boolean => response.ok && typeOf(response) === "text/event-stream"
@@ -368,23 +400,6 @@ function isErrorBody(body: Uint8Array): boolean {
   } catch {
     return false
   }
-}
-
-async function readBody(response: Response, limit: number): Promise<Uint8Array> {
-  const declared = Number(response.headers.get("content-length") ?? 0)
-  if (declared > limit) {
-    await response.body?.cancel()
-    throw new Error(`answered with ${declared} bytes, more than ${limit}`)
-  }
-  if (declared > 0) return response.bytes()
-  const parts: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length
-    if (size > limit) throw new Error(`answered with more than ${limit} bytes`)
-    parts.push(chunk)
-  }
-  return parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts)
 }
 
 async function readEvents(response: Response, limit: number, emit: (event: ServerSentEvent) => void): Promise<void> {

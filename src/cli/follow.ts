@@ -13,6 +13,7 @@ import { ConfigError, formatIssue, RequestError, UnavailableError } from "../lib
 import { version } from "../lib/version.ts"
 import { openControl } from "../serve/control.ts"
 import type { Params } from "../wire/message.ts"
+import { type AuthorizeDeps, answerAuth } from "./authorize.ts"
 import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
 import { openTools } from "./tools.ts"
@@ -114,9 +115,19 @@ function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: s
     case "flush":
       return runtime.book.flush()
     default:
+      if (method.startsWith("auth.")) return answerAuth(authorizeDeps(runtime), method, params)
       throw new RequestError("unknown_method", `This svc does not know ${method}; it is version ${version}`)
   }
 }
+
+const authorizeDeps = (runtime: Runtime): AuthorizeDeps => ({
+  oauth: runtime.oauth,
+  find: (name) => find(runtime, name)[0].spec,
+  all: () => runtime.agent.all().map(({ spec }) => spec),
+  restart: (name) => {
+    for (const backend of find(runtime, name)) backend.restart()
+  },
+})
 
 function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]] {
   const [first, ...others] = agent.find(name)

@@ -8,6 +8,7 @@ export const root: CommandDef = {
     serve: () => import("./serve.ts").then(({ serve }) => serve),
     proxy: () => import("./proxy.ts").then(({ proxy }) => proxy),
     mcp: () => import("./mcp.ts").then(({ mcp }) => mcp),
+    auth: () => import("./auth.ts").then(({ auth }) => auth),
     config: () => import("./config.ts").then(({ config }) => config),
     preset: () => import("./preset.ts").then(({ preset }) => preset),
     logs: () => import("./logs.ts").then(({ logs }) => logs),

@@ -7,6 +7,7 @@ import { Instances } from "../agent/instances.ts"
 import { Metrics } from "../agent/metrics.ts"
 import { openChild } from "../backend/child.ts"
 import { createLogbook, type Logbook, recordInto } from "../backend/logbook.ts"
+import type { OAuth } from "../backend/oauth.ts"
 import { createCapture, lines } from "../backend/stderr.ts"
 import { createWarden } from "../backend/warden.ts"
 import { createEras } from "../config/eras.ts"
@@ -18,6 +19,7 @@ import { type Log, openLog } from "../lib/log.ts"
 import { type Cleaner, createCleaner } from "../lib/redact.ts"
 import { createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
+import { CALLBACK_PATH, CLIENT_PATH } from "../serve/callback.ts"
 import { createContexts } from "../serve/contexts.ts"
 import type { Stream } from "../serve/exchange.ts"
 import type { McpDeps } from "../serve/mcp.ts"
@@ -29,10 +31,14 @@ import { openMemory, type SessionMemory } from "../session/memory.ts"
 import type { Session } from "../session/session.ts"
 import { Sessions } from "../session/sessions.ts"
 import { createIds } from "../wire/frame.ts"
+import { openOAuth } from "./authorize.ts"
 import type { Settings } from "./settings.ts"
 
 export type Runtime = {
   readonly agent: Agent
+  readonly oauth: OAuth
+  /** Says under which address browsers reach svc. */
+  reachedAt(url: string): void
   readonly sessions: Sessions
   readonly calls: Calls
   readonly streams: Set<Stream>
@@ -54,13 +60,15 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
   const startedAt = clock.now()
   const random = () => crypto.randomUUID().replaceAll("-", "")
 
-  // Follows the plan: what it resolves must not be shown from that moment on.
-  let known: readonly string[] = []
-  let current = createCleaner(known)
+  // Follows the plan and the tokens: what they hold must not be shown from that moment on.
+  let known: readonly (readonly string[])[] = []
+  let current = createCleaner([])
   const cleaner = () => {
-    if (agent.secrets !== known) {
-      known = agent.secrets
-      current = createCleaner(known)
+    const { secrets: planned } = agent
+    const { secrets: granted } = oauth
+    if (planned !== known[0] || granted !== known[1]) {
+      known = [planned, granted]
+      current = createCleaner(known.flat())
     }
     return current
   }
@@ -82,6 +90,13 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
 
   const warden = createWarden((reason) => log.warn(`servers may outlive svc if it is killed: ${reason}`))
   process.on("exit", () => warden.close())
+  let callback: string | undefined
+  const oauth: OAuth = openOAuth(paths, {
+    log,
+    callback: () => callback,
+    metadataUrl: settings.externalUrl?.startsWith("https:") ? `${settings.externalUrl}${CLIENT_PATH}` : undefined,
+    onchange: (server) => agent.authorized(server),
+  })
   const agent: Agent = new Agent({
     clock,
     log,
@@ -90,7 +105,7 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
     limit: settings.maxResult,
     version,
     eras: createEras(paths === undefined ? undefined : join(paths.directory, "eras.json"), clock),
-    credentials: () => undefined,
+    credentials: (spec, launch) => oauth.credentials(spec, launch),
     // A call may be silent for as long as its own timeout says.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
     openChild(launch, events, { name: server }) {
@@ -148,6 +163,10 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
   const calls = new Calls({ clock, sealer, newId: random, onbug })
   return {
     agent,
+    oauth,
+    reachedAt(url) {
+      callback = `${url.replace(/\/$/, "")}${CALLBACK_PATH}`
+    },
     sessions,
     calls,
     streams,

@@ -3,6 +3,7 @@ import type { CommandDef } from "citty"
 import { exposition } from "../agent/metrics.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { createCallback } from "../serve/callback.ts"
 import { createGuard } from "../serve/guard.ts"
 import { createHealth } from "../serve/health.ts"
 import { clientAddress, createLimiter, HEALTH_LIMIT } from "../serve/limit.ts"
@@ -95,7 +96,11 @@ function startHttp(runtime: Runtime, settings: Settings): Listening {
       headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" },
     })
   }
-  const wrappers: Wrapper[] = [guard, serveMetrics, health]
+  const callback = createCallback({
+    finish: (answer) => runtime.oauth.finish(answer),
+    client: () => runtime.oauth.description(),
+  })
+  const wrappers: Wrapper[] = [guard, callback, serveMetrics, health]
   let listening: Listening
   try {
     listening = listen({ hostname, port }, { agent, mcp, pipes: new Map(), wrappers, scopeOf: runtime.scopeOf })
@@ -104,9 +109,17 @@ function startHttp(runtime: Runtime, settings: Settings): Listening {
       throw new UnavailableError(`port ${port} on ${hostname} is in use; choose another with --port`, { cause })
     throw new UnavailableError(`cannot listen on ${hostname}:${port}: ${messageOf(cause)}`, { cause })
   }
+  runtime.reachedAt(settings.externalUrl ?? localUrl(listening.url))
   log.info(`listening on ${listening.url.href}mcp`)
   if (!loopback) log.warn(`anybody who can reach ${hostname} can use every server: there is no authentication`)
   return listening
+}
+
+/** The address of a listener as a browser on this machine reaches it. */
+function localUrl(url: URL): string {
+  const local = new URL(url)
+  if (local.hostname === "0.0.0.0" || local.hostname === "[::]") local.hostname = "127.0.0.1"
+  return local.href
 }
 
 /** Serves the client that started svc, where it was started, until it is gone. */

@@ -50,6 +50,10 @@ export const SERVE_ARGS = {
   metrics: { type: "boolean", description: "Offer /metrics for Prometheus" },
   "log-level": { type: "string", description: "debug, info, warn or error (default info)" },
   "log-format": { type: "string", description: "text or json (default text)" },
+  "external-url": {
+    type: "string",
+    description: "The address browsers reach svc under, where it is not this machine's",
+  },
   "allowed-host": { type: "string", description: "Host names svc is reached under, with commas" },
   "allowed-origin": { type: "string", description: "Origins of pages that may call svc, with commas" },
   "allow-unauthenticated": { type: "boolean", description: "Listen beyond this machine without authentication" },
@@ -89,6 +93,8 @@ export type Settings = {
   readonly metrics: boolean
   readonly logLevel: LogLevel
   readonly logFormat: "text" | "json"
+  /** Without a slash at its end. */
+  readonly externalUrl: string | undefined
   readonly allowedHosts: readonly string[]
   readonly allowedOrigins: readonly string[]
 }
@@ -111,6 +117,9 @@ export function readSettings(
   const internalTools = chooseTools(option.text("internal-tools") ?? "")
   if (typeof internalTools === "string") throw usage(`--internal-tools ${internalTools}`)
   const filter = option.text("filter")
+  const externalUrl = option.text("external-url")?.replace(/\/+$/, "")
+  if (externalUrl !== undefined && !(URL.canParse(externalUrl) && /^https?:/.test(externalUrl)))
+    throw usage("--external-url must be an http or https address")
   return {
     transport,
     hostname,
@@ -137,7 +146,11 @@ export function readSettings(
     metrics: option.flag("metrics"),
     logLevel: option.choice("log-level", LOG_LEVELS, "info"),
     logFormat: option.choice("log-format", ["text", "json"], "text"),
-    allowedHosts: list(option.text("allowed-host")),
+    externalUrl,
+    allowedHosts: [
+      ...list(option.text("allowed-host")),
+      ...(externalUrl === undefined ? [] : [new URL(externalUrl).hostname]),
+    ],
     allowedOrigins: list(option.text("allowed-origin")),
   }
 }

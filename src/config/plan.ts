@@ -236,7 +236,8 @@ function planRemote(
   for (const [key, value] of Object.entries(oauth ?? {}))
     settings[key] =
       typeof value === "string"
-        ? resolve(value, `oauth.${key}`, BREAKS)
+        ? // A private key has line breaks.
+          resolve(value, `oauth.${key}`, key === "clientSecret" ? NUL : BREAKS)
         : Array.isArray(value)
           ? value.map((scope) => resolve(scope, `oauth.${key}`, BREAKS))
           : value

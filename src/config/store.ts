@@ -184,8 +184,10 @@ export const MINIMAL = `{
 `
 const POLL_MS = 2000
 const KEPT_BACKUPS = 20
-const LOCK_TRIES = 200
+const LOCK_MS = 5000
 const LOCK_PAUSE_MS = 25
+/** Locks of this very process: one that has its pid and is not here is of a process before (in a container all are 1). */
+const HELD = new Set<string>()
 
 function readText(path: string): string | undefined {
   try {
@@ -275,19 +277,23 @@ export function pruneBackups(paths: Paths): void {
 }
 
 /** Takes the lock file; one whose process is gone is taken over. The returned function gives it back. */
-export async function acquire(lock: string, clock: Clock): Promise<() => void> {
-  for (let tries = 0; tries < LOCK_TRIES; tries++) {
+export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): Promise<() => void> {
+  for (let waited = 0; waited < patience; waited += LOCK_PAUSE_MS) {
     try {
       const handle = openSync(lock, "wx", 0o600)
       writeSync(handle, String(process.pid))
       closeSync(handle)
-      return () => unlinkSync(lock)
+      HELD.add(lock)
+      return () => {
+        HELD.delete(lock)
+        unlinkSync(lock)
+      }
     } catch (cause) {
       if (!(cause instanceof Error && "code" in cause && cause.code === "EEXIST"))
         throw new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}`, { cause })
     }
     const holder = Number(readText(lock) ?? "0")
-    if (holder > 0 && holder !== process.pid && !isAlive(holder)) {
+    if (holder > 0 && (holder === process.pid ? !HELD.has(lock) : !isAlive(holder))) {
       try {
         unlinkSync(lock)
       } catch {

@@ -32,9 +32,25 @@ async function untilListening(port: number): Promise<void> {
   throw new Error(`nothing listens on ${port}`)
 }
 
-/** What the suite requires of a client, but for authorization. svc is the client. */
+/** What the suite requires of a client. svc is the client. */
+const AUTH_SCENARIOS = [
+  "auth/metadata-default",
+  "auth/metadata-var1",
+  "auth/metadata-var2",
+  "auth/metadata-var3",
+  "auth/basic-cimd",
+  "auth/scope-from-www-authenticate",
+  "auth/scope-from-scopes-supported",
+  "auth/scope-omitted-when-undefined",
+  "auth/scope-step-up",
+  "auth/scope-retry-limit",
+  "auth/token-endpoint-auth-basic",
+  "auth/token-endpoint-auth-post",
+  "auth/token-endpoint-auth-none",
+  "auth/pre-registration",
+]
 const CLIENT_SCENARIOS = {
-  "2025-11-25": ["initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"],
+  "2025-11-25": ["initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry", ...AUTH_SCENARIOS],
   "2026-07-28": [
     "tools_call",
     "request-metadata",
@@ -43,13 +59,28 @@ const CLIENT_SCENARIOS = {
     "http-custom-headers",
     "http-invalid-tool-headers",
     "json-schema-ref-no-deref",
+    ...AUTH_SCENARIOS,
+    "auth/resource-mismatch",
+    "auth/offline-access-scope",
+    "auth/offline-access-not-supported",
+    "auth/authorization-server-migration",
+    "auth/iss-supported",
+    "auth/iss-not-advertised",
+    "auth/iss-supported-missing",
+    "auth/iss-wrong-issuer",
+    "auth/iss-unexpected",
+    "auth/iss-normalized",
+    "auth/metadata-issuer-mismatch",
   ],
 } as const
+/** Extensions of the suite that svc has too. */
+const EXTENSION_SCENARIOS = ["auth/client-credentials-jwt", "auth/client-credentials-basic"]
 
-async function clientPasses(scenario: string, revision: string): Promise<boolean> {
+async function clientPasses(scenario: string, revision: string | undefined): Promise<boolean> {
   const command = `bun ${join(import.meta.dir, "client.ts")}`
+  const version = revision === undefined ? [] : ["--spec-version", revision]
   const child = Bun.spawn({
-    cmd: ["bun", SUITE, "client", "--command", command, "--scenario", scenario, "--spec-version", revision],
+    cmd: ["bun", SUITE, "client", "--command", command, "--scenario", scenario, ...version],
     cwd: folder,
     stdout: "ignore",
     stderr: "ignore",
@@ -193,14 +224,17 @@ try {
       )
     }
   }
-  for (const revision of REVISIONS) {
-    const scenarios = CLIENT_SCENARIOS[revision]
+  for (const [revision, scenarios] of [
+    ...REVISIONS.map((one) => [one, CLIENT_SCENARIOS[one]] as const),
+    [undefined, EXTENSION_SCENARIOS] as const,
+  ]) {
+    const title = revision ?? "extensions"
     let passed = 0
     for (const scenario of scenarios) {
       if (await clientPasses(scenario, revision)) passed++
-      else wrong.push(`${revision} svc as a client: ${scenario}`)
+      else wrong.push(`${title} svc as a client: ${scenario}`)
     }
-    process.stdout.write(`${revision}  svc as a client                ${passed}/${scenarios.length}\n`)
+    process.stdout.write(`${title}  svc as a client                ${passed}/${scenarios.length}\n`)
   }
   for (const key of wrong) process.stdout.write(`FAILS THROUGH svc: ${key}\n`)
   for (const key of stale) process.stdout.write(`STALE, it passes: ${key}\n`)

@@ -1,0 +1,250 @@
+/**
+ * svc's account with one remote server: its tokens, how they are renewed, and what is kept of them.
+ *
+ *  1. One renewal at a time, in this process and among all that share the secrets: a refresh token may be good only once.
+ *  2. A failure that says nothing (no network, a 5xx) takes no token away; only the authorization server's own word does.
+ *  3. Tokens go only to the resource they were asked for, refresh tokens and client secrets only to their issuer.
+ */
+import type { RemoteLaunch } from "../config/spec.ts"
+import type { Clock } from "../lib/clock.ts"
+import { messageOf } from "../lib/errors.ts"
+import { isObject } from "../wire/message.ts"
+import type { Authority, Client } from "./grant.ts"
+import type { Secrets } from "./secrets.ts"
+
+/** Times are milliseconds since the epoch. */
+export type Tokens = {
+  readonly access: string
+  readonly refresh?: string | undefined
+  readonly expiresAt?: number | undefined
+  readonly obtainedAt: number
+  /** What was granted, or asked for where the server does not say. */
+  readonly scope?: string | undefined
+  readonly issuer: string
+  /** Whom they were given to. */
+  readonly client: Client
+}
+
+/** What is kept of one server. */
+export type Entry = {
+  readonly name: string
+  readonly url: string
+  readonly tokens?: Tokens | undefined
+  /** The registration made last. */
+  readonly client?: Client | undefined
+  /** Where the server described itself last. */
+  readonly metadataUrl?: string | undefined
+  /** The issuer that a configured client secret has been given to: it goes to no other. */
+  readonly issuer?: string | undefined
+}
+
+export type AccountDeps = {
+  readonly clock: Clock
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+  readonly secrets: Secrets
+  /** The talk with authorization servers, loaded when it is first needed. */
+  grant(): Promise<typeof import("./grant.ts")>
+  /** Values that must not be shown from now on. */
+  learn(secrets: readonly string[]): void
+  warn(server: string, message: string): void
+}
+
+/** The account's own name among the secrets. */
+export const keyOf = (name: string, url: string): string => `${name} ${url}`
+
+export class Account {
+  entry: Entry
+  /** How the tokens were got, until the server takes them for the first time. */
+  fresh: "granted" | "renewed" | undefined
+  /** The scope that the server demanded last. */
+  demanded: string | undefined
+  private loaded: Promise<void> | undefined
+  private renewal: Promise<boolean> | undefined
+
+  constructor(
+    readonly name: string,
+    public launch: RemoteLaunch,
+    private readonly deps: AccountDeps,
+  ) {
+    this.entry = { name, url: launch.url }
+  }
+
+  get tokens(): Tokens | undefined {
+    return this.entry.tokens
+  }
+
+  get key(): string {
+    return keyOf(this.name, this.launch.url)
+  }
+
+  /** Whether svc authorizes as itself, without a person. */
+  get isMachine(): boolean {
+    return this.launch.oauth?.grantType === "client_credentials"
+  }
+
+  load(): Promise<void> {
+    this.loaded ??= this.read().then((found) => {
+      if (found !== undefined) this.take(found)
+    })
+    return this.loaded
+  }
+
+  /** The tokens to send now: renewed first where they are about to expire. Throws where they have and cannot be now. */
+  async usable(): Promise<Tokens | undefined> {
+    await this.load()
+    const { tokens } = this
+    if (tokens?.expiresAt === undefined) return tokens
+    const now = this.deps.clock.now()
+    const margin = Math.min(MARGIN_MS, (tokens.expiresAt - tokens.obtainedAt) / 10)
+    if (now < tokens.expiresAt - margin) return tokens
+    try {
+      return (await this.renew()) ? this.tokens : undefined
+    } catch (error) {
+      if (now < tokens.expiresAt) return tokens
+      throw error
+    }
+  }
+
+  /**
+   * New tokens without a person: by the refresh token, or as svc itself. False where that is not possible (any more).
+   * `anew`: even where another process has got some in the meantime.
+   */
+  renew({
+    scope,
+    anew = false,
+  }: {
+    readonly scope?: string | undefined
+    readonly anew?: boolean
+  } = {}): Promise<boolean> {
+    const before = this.tokens
+    this.renewal ??= this.deps.secrets
+      .alone(this.key, async () => {
+        const there = (await this.read())?.tokens
+        if (!anew && there !== undefined && there.access !== before?.access) {
+          this.take({ ...this.entry, tokens: there })
+          this.fresh = "renewed"
+          return true
+        }
+        return this.isMachine ? this.obtain(scope) : this.refresh()
+      })
+      .finally(() => {
+        this.renewal = undefined
+      })
+    return this.renewal
+  }
+
+  /** Keeps tokens that were given to a client. `asked` is the scope that was asked for. */
+  async keep(
+    given: {
+      access_token: string
+      refresh_token?: string | undefined
+      expires_in?: number | undefined
+      scope?: string | undefined
+    },
+    client: Client,
+    asked: string | undefined,
+    how: "granted" | "renewed",
+  ): Promise<void> {
+    const now = this.deps.clock.now()
+    const tokens: Tokens = {
+      access: given.access_token,
+      refresh: given.refresh_token,
+      expiresAt: given.expires_in === undefined ? undefined : now + given.expires_in * 1000,
+      obtainedAt: now,
+      scope: given.scope ?? asked,
+      issuer: client.issuer,
+      client,
+    }
+    this.fresh = how
+    await this.change({ tokens, issuer: client.issuer })
+  }
+
+  /** Changes what is kept. Where it cannot be kept on disk it is kept in memory, and said. */
+  async change(changes: Partial<Entry>): Promise<void> {
+    this.take({ ...this.entry, ...changes })
+    await this.deps.secrets
+      .put(this.key, this.entry)
+      .catch((error: unknown) =>
+        this.deps.warn(
+          this.name,
+          `its authorization cannot be kept and will be lost with this process: ${messageOf(error)}`,
+        ),
+      )
+  }
+
+  /** The client to ask `authority` as, without registering one. Throws where its credentials belong to another issuer. */
+  configuredClient(authority: Authority): Client | undefined {
+    const { clientId, clientSecret, tokenEndpointAuthMethod } = this.launch.oauth ?? {}
+    if (clientId === undefined) return undefined
+    const bound = this.entry.issuer
+    if (clientSecret !== undefined && bound !== undefined && bound !== authority.issuer)
+      throw new Error(
+        `its authorization server changed from ${bound} to ${authority.issuer}, which gets no credentials; if that is meant, run \`svc auth logout ${this.name}\``,
+      )
+    return { id: clientId, secret: clientSecret, method: tokenEndpointAuthMethod, issuer: authority.issuer }
+  }
+
+  /** Forgets everything, here and at rest. */
+  async forget(): Promise<void> {
+    this.entry = { name: this.name, url: this.launch.url }
+    this.fresh = undefined
+    await this.deps.secrets.put(this.key, undefined)
+  }
+
+  // ---
+
+  private async refresh(): Promise<boolean> {
+    const { tokens } = this
+    if (tokens?.refresh === undefined) return false
+    const { deps } = this
+    const grant = await deps.grant()
+    const fetch = grant.boundedFetch(deps.fetch)
+    const authority = await grant.discover(this.launch.url, this.entry.metadataUrl, fetch)
+    if (authority.issuer !== tokens.issuer) return false
+    try {
+      // A configured secret may have been changed since; a registered one is the tokens' own.
+      const client = tokens.client.redirectUrl === undefined ? this.configuredClient(authority) : undefined
+      const given = await grant.refresh(authority, client ?? tokens.client, tokens.refresh, fetch)
+      await this.keep(given, client ?? tokens.client, tokens.scope, "renewed")
+      return true
+    } catch (error) {
+      if (!grant.isRevoked(error)) throw error
+      deps.warn(this.name, `its authorization is no good any more: ${messageOf(error)}`)
+      await this.change({ tokens: undefined, client: undefined })
+      return false
+    }
+  }
+
+  private async obtain(scope: string | undefined): Promise<boolean> {
+    const { deps } = this
+    const grant = await deps.grant()
+    const fetch = grant.boundedFetch(deps.fetch)
+    const authority = await grant.discover(this.launch.url, this.entry.metadataUrl, fetch)
+    const client = this.configuredClient(authority)
+    if (client === undefined) throw new Error("grantType client_credentials needs oauth.clientId")
+    const asked = scope ?? this.launch.oauth?.scopes?.join(" ") ?? this.demanded ?? authority.scopes
+    await this.keep(await grant.clientCredentials(authority, client, asked, fetch), client, asked, "granted")
+    return true
+  }
+
+  private take(entry: Entry): void {
+    this.entry = entry
+    const { tokens, client } = entry
+    this.deps.learn(
+      [tokens?.access, tokens?.refresh, tokens?.client.secret, client?.secret].filter((one) => one !== undefined),
+    )
+  }
+
+  /** What is at rest. Where that cannot be read there is nothing, and it is said. */
+  private async read(): Promise<Entry | undefined> {
+    try {
+      const found = (await this.deps.secrets.read())[this.key]
+      return isObject(found) && found.url === this.launch.url ? (found as Entry) : undefined
+    } catch (error) {
+      this.deps.warn(this.name, messageOf(error))
+      return undefined
+    }
+  }
+}
+
+const MARGIN_MS = 60_000

@@ -1,0 +1,412 @@
+/**
+ * Authorization of remote servers: what is sent with each request, what a 401 or 403 leads to, and the way of a person
+ * through the browser and back.
+ *
+ *  1. A 401 is answered without a person where that is possible; else with a place to go to. A token that is refused
+ *     when it is new ends it: asking again would give the same.
+ *  2. An answer from a browser is taken once, and only for a state that svc has given out. authorization: Security.
+ */
+import type { RemoteLaunch, Spec } from "../config/spec.ts"
+import { messageOf, RequestError } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
+import { Account, type AccountDeps, type Tokens } from "./account.ts"
+import type { Authority, Challenge, Client } from "./grant.ts"
+import { InsufficientScopeError, TransientError, UnauthorizedError } from "./link.ts"
+import type { Credentials } from "./remote.ts"
+
+export type OAuthDeps = Omit<AccountDeps, "grant" | "learn" | "warn"> & {
+  readonly log: Log
+  /** Where browsers come back to svc itself; undefined where it does not listen. */
+  callback(): string | undefined
+  /** Where svc's description of itself as a client is, if the world can read it. */
+  readonly metadataUrl: string | undefined
+  /** A value that nobody can guess. */
+  newState(): string
+  /** The authorization of a server has come, changed or gone. */
+  onchange(server: string): void
+}
+
+/** Where a person must go, and how svc knows the answer; undefined where no person was needed. */
+export type Begun = { readonly url: string; readonly state: string } | undefined
+
+/** One server's authorization, without its tokens. */
+export type AuthStatus = {
+  readonly server: string
+  readonly state: "authorized" | "expired" | "waiting" | "none"
+  readonly scopes: readonly string[]
+  /** ISO 8601. */
+  readonly expires?: string
+  /** Whether it is renewed without a person. */
+  readonly renews: boolean
+  readonly issuer?: string
+}
+
+type Remote = Spec & { readonly launch: RemoteLaunch }
+
+export type OAuth = {
+  credentials(spec: Spec, launch: RemoteLaunch): Credentials
+  /** Begins to authorize anew. `redirectUrl` undefined is svc's own. Throws a RequestError that says why it cannot. */
+  begin(spec: Spec, redirectUrl: string | undefined): Promise<Begun>
+  /** Takes what came back to the redirect address; gives the server's name. Throws a RequestError. */
+  finish(answer: URLSearchParams): Promise<string>
+  /** Resolves when the authorization that has this state is finished; rejects with why it failed. */
+  finished(state: string): Promise<void>
+  status(specs: readonly Spec[]): Promise<readonly AuthStatus[]>
+  /** Gives the tokens back and forgets them. Says what could not be done at the authorization server. */
+  logout(spec: Spec): Promise<string | undefined>
+  /** svc as a client, for authorization servers that look it up; undefined where they cannot. */
+  description(): Promise<object | undefined>
+  /** Values that must not be shown; the same array until there are more. */
+  readonly secrets: readonly string[]
+}
+
+export function createOAuth(deps: OAuthDeps): OAuth {
+  const accounts = new Map<string, Account>()
+  const pending = new Map<string, Pending>()
+  let known: readonly string[] = []
+  const learn = (values: readonly string[]) => {
+    const all = new Set([...known, ...values])
+    if (all.size > known.length) known = [...all].slice(-MAX_KNOWN)
+  }
+  const warn = (server: string, message: string) => deps.log.warn(message, { server })
+  const grant = () => import("./grant.ts")
+
+  const accountOf = (name: string, launch: RemoteLaunch): Account => {
+    const key = `${name} ${launch.url}`
+    const account = accounts.get(key) ?? new Account(name, launch, { ...deps, grant, learn, warn })
+    account.launch = launch
+    accounts.set(key, account)
+    return account
+  }
+
+  /** Begins to authorize: finds out where, registers if need be, and makes the address. */
+  const start = async (account: Account, redirectUrl: string, scope: string | undefined): Promise<Pending> => {
+    const { boundedFetch, discover, scopeFor, authorizationUrl } = await grant()
+    const fetch = boundedFetch(deps.fetch)
+    const { launch, entry } = account
+    const authority = await discover(launch.url, entry.metadataUrl, fetch)
+    const asked = scopeFor(scope, authority)
+    const same = [...pending.values()].find(
+      (one) =>
+        one.account === account &&
+        one.redirectUrl === redirectUrl &&
+        one.scope === asked &&
+        one.authority.issuer === authority.issuer,
+    )
+    if (same !== undefined) return same
+    const client = await clientFor(account, authority, redirectUrl, asked)
+    const state = deps.newState()
+    const { url, verifier } = await authorizationUrl(authority, client, redirectUrl, state, asked)
+    learn([verifier])
+    let settle: Pending["settle"] = () => undefined
+    const done = new Promise<void>((resolve, reject) => {
+      settle = (error) => (error === undefined ? resolve() : reject(error))
+    })
+    // Nobody may be waiting for it.
+    done.catch(() => undefined)
+    const made = { state, account, authority, client, redirectUrl, verifier, scope: asked, url, done, settle }
+    pending.set(state, made)
+    const older = [...pending.values()].filter((one) => one.account === account).slice(0, -MAX_PENDING)
+    for (const one of older) pending.delete(one.state)
+    return made
+  }
+
+  const clientFor = async (
+    account: Account,
+    authority: Authority,
+    redirectUrl: string,
+    scope: string | undefined,
+  ): Promise<Client> => {
+    const { register, takesMetadataUrl, boundedFetch } = await grant()
+    const configured = account.configuredClient(authority)
+    if (configured !== undefined) return configured
+    const { issuer } = authority
+    const { autoRegister, tokenEndpointAuthMethod } = account.launch.oauth ?? {}
+    if (autoRegister === false) throw new Error("oauth.autoRegister is false, and there is no oauth.clientId")
+    if (deps.metadataUrl !== undefined && redirectUrl === deps.callback() && takesMetadataUrl(authority))
+      return { id: deps.metadataUrl, method: "none", issuer }
+    const last = account.entry.client
+    const valid = last?.expiresAt === undefined || last.expiresAt > deps.clock.now()
+    if (last?.issuer === issuer && last.redirectUrl === redirectUrl && valid) return last
+    if (authority.metadata !== undefined && authority.metadata.registration_endpoint === undefined)
+      throw new Error(`svc cannot register itself with ${issuer}: set oauth.clientId`)
+    const client = await register(
+      authority,
+      redirectUrl,
+      scope,
+      tokenEndpointAuthMethod,
+      boundedFetch(deps.fetch),
+    ).catch((error: unknown) => {
+      if (error instanceof TransientError) throw error
+      throw new Error(
+        authority.metadata === undefined
+          ? "it offers no OAuth that svc could find: put a token into its headers, or set oauth"
+          : `${issuer} did not register svc: ${messageOf(error).slice(0, 300)}`,
+        { cause: error },
+      )
+    })
+    await account.change({ client })
+    return client
+  }
+
+  /** The error that says where to go. Throws where it could not be found out now. */
+  const ask = async (account: Account, scope: string | undefined, refused: Tokens | undefined) => {
+    const { name } = account
+    const redirectUrl = ownRedirect(account)
+    if (redirectUrl === undefined) return new UnauthorizedError(`wants authorization: run \`svc auth login ${name}\``)
+    try {
+      const { url, authority } = await start(account, redirectUrl, scope)
+      if (refused !== undefined && refused.issuer === authority.issuer) return newlyRefused(refused)
+      return new UnauthorizedError(`wants authorization; run \`svc auth login ${name}\`, or open the address`, url)
+    } catch (error) {
+      return refusal(error)
+    }
+  }
+
+  /** Where a browser would come back to this very process; undefined where only `svc auth login` can wait for it. */
+  const ownRedirect = (account: Account): string | undefined => {
+    const own = deps.callback()
+    const wanted = account.launch.oauth?.redirectUrl
+    return own === undefined || wanted === undefined || wanted === own || !isLoopbackUrl(wanted)
+      ? own && (wanted ?? own)
+      : undefined
+  }
+
+  /** Remembers what a challenge says of where to be authorized, and for what. */
+  const heed = (account: Account, { metadataUrl, scope }: Challenge) => {
+    account.demanded = scope
+    if (metadataUrl !== undefined) account.entry = { ...account.entry, metadataUrl }
+  }
+
+  /** A request without authorization, for its challenge. */
+  const probe = async (account: Account) => {
+    const { url, headers } = account.launch
+    const signal = AbortSignal.timeout(PROBE_MS)
+    const response = await deps.fetch(url, { headers: { ...headers, accept: "text/event-stream" }, signal })
+    if (response.status === 401) heed(account, (await grant()).challengeOf(response))
+    await response.body?.cancel()
+  }
+
+  const stepUp = async (account: Account, { scope }: Challenge): Promise<boolean> => {
+    const { computeScopeUnion, isStrictScopeSuperset } = await grant()
+    const had = account.tokens?.scope
+    const wanted = computeScopeUnion(had, scope)
+    if (!isStrictScopeSuperset(wanted, had))
+      throw new InsufficientScopeError(`refuses a token that has all the scopes it names (${scope ?? "none"})`)
+    if (account.isMachine) return account.renew({ scope: wanted, anew: true })
+    const { message, authorizationUrl } = await ask(account, wanted, undefined)
+    throw new InsufficientScopeError(`wants more scopes (${scope}): ${message}`, authorizationUrl)
+  }
+
+  const unauthorized = async (account: Account, challenge: Challenge): Promise<boolean> => {
+    const { tokens, fresh } = account
+    heed(account, challenge)
+    if (account.isMachine) {
+      if (fresh === "granted") throw newlyRefused(tokens)
+      return account.renew().catch((error: unknown) => {
+        throw refusal(error)
+      })
+    }
+    if (fresh === undefined && tokens !== undefined && (await account.renew())) return true
+    const { computeScopeUnion } = await grant()
+    const scope = account.launch.oauth?.scopes?.join(" ") ?? challenge.scope
+    throw await ask(account, computeScopeUnion(tokens?.scope, scope), fresh === "granted" ? tokens : undefined)
+  }
+
+  return {
+    credentials(spec, launch) {
+      const account = accountOf(spec.name, launch)
+      const own = launch.headers.authorization !== undefined && launch.oauth === undefined
+      let last: string | undefined
+      return {
+        get last() {
+          return last
+        },
+        async authorization() {
+          if (!own) last = header(await account.usable())
+          return last
+        },
+        accepted(sent) {
+          if (sent === header(account.tokens)) account.fresh = undefined
+        },
+        async challenged(response, sent) {
+          if (own) {
+            if (response.status === 403) return false
+            throw new UnauthorizedError("answered 401: it refuses the Authorization header of its configuration")
+          }
+          // Another request has got new ones in the meantime.
+          if (account.tokens !== undefined && sent !== header(account.tokens)) return true
+          const challenge = (await grant()).challengeOf(response)
+          if (response.status === 401) return unauthorized(account, challenge)
+          return challenge.error === "insufficient_scope" && account.tokens !== undefined
+            ? stepUp(account, challenge)
+            : false
+        },
+      }
+    },
+
+    async begin(spec, redirectUrl) {
+      const account = accountOf(spec.name, remote(spec).launch)
+      await account.load()
+      try {
+        if (account.demanded === undefined) await probe(account)
+        if (account.isMachine) {
+          await account.renew({ anew: true })
+          deps.onchange(account.name)
+          return undefined
+        }
+        const redirect = redirectUrl ?? ownRedirect(account)
+        if (redirect === undefined) throw new Error("there is no address that a browser could come back to")
+        const scope = account.launch.oauth?.scopes?.join(" ") ?? account.demanded
+        const { url, state } = await start(account, redirect, scope)
+        return { url, state }
+      } catch (error) {
+        throw new RequestError("conflict", `${spec.name} cannot be authorized: ${messageOf(error)}`, undefined, {
+          cause: error,
+        })
+      }
+    },
+
+    async finish(answer) {
+      const found = pending.get(answer.get("state") ?? "")
+      if (found === undefined)
+        throw new RequestError("not_found", "svc does not wait for this authorization, or not any more; begin it again")
+      pending.delete(found.state)
+      const { account, authority, client, redirectUrl, verifier, scope } = found
+      const { name } = account
+      try {
+        const { redeem, boundedFetch } = await grant()
+        learn([answer.get("code") ?? ""])
+        const given = await redeem(authority, client, redirectUrl, verifier, answer, boundedFetch(deps.fetch))
+        await account.keep(given, client, scope, "granted")
+      } catch (error) {
+        // A registration that the authorization server has forgotten is made anew.
+        if ((await grant()).isRevoked(error)) await account.change({ client: undefined })
+        const failure = new RequestError(
+          "invalid_request",
+          `${name} was not authorized: ${messageOf(error).slice(0, 500)}`,
+          undefined,
+          { cause: error },
+        )
+        warn(name, failure.message)
+        found.settle(failure)
+        // There is a new address to go to then.
+        deps.onchange(name)
+        throw failure
+      }
+      deps.log.info("authorized", { server: name })
+      found.settle(undefined)
+      deps.onchange(name)
+      return name
+    },
+
+    finished(state) {
+      const found = pending.get(state)
+      if (found === undefined) throw new RequestError("not_found", "svc does not wait for this authorization any more")
+      return found.done
+    },
+
+    async status(specs) {
+      const wanted = new Set(specs.filter(isRemote).map(({ name, launch }) => accountOf(name, launch)))
+      const all = [...wanted].map(async (account): Promise<readonly AuthStatus[]> => {
+        const { name, launch } = account
+        await account.load()
+        const { tokens } = account
+        const waits = [...pending.values()].some((one) => one.account === account)
+        if (tokens === undefined && !waits && launch.oauth === undefined) return []
+        const renews = account.isMachine || tokens?.refresh !== undefined
+        const expired = tokens?.expiresAt !== undefined && tokens.expiresAt <= deps.clock.now()
+        return [
+          {
+            server: name,
+            state: tokens === undefined ? (waits ? "waiting" : "none") : expired && !renews ? "expired" : "authorized",
+            scopes: tokens?.scope?.split(" ") ?? [],
+            renews,
+            ...(tokens?.expiresAt === undefined ? {} : { expires: new Date(tokens.expiresAt).toISOString() }),
+            ...(tokens === undefined ? {} : { issuer: tokens.issuer }),
+          },
+        ]
+      })
+      return (await Promise.all(all)).flat()
+    },
+
+    async logout(spec) {
+      const { launch } = remote(spec)
+      const account = accountOf(spec.name, launch)
+      await account.load()
+      const { tokens, entry } = account
+      await account.forget()
+      deps.onchange(spec.name)
+      if (tokens === undefined) return undefined
+      try {
+        const { boundedFetch, discover, revoke } = await grant()
+        const fetch = boundedFetch(deps.fetch)
+        const authority = await discover(launch.url, entry.metadataUrl, fetch)
+        if (authority.issuer !== tokens.issuer)
+          return `its authorization server is another one now (${authority.issuer})`
+        // The refresh token takes its access tokens with it; not every server does that.
+        if (tokens.refresh !== undefined) await revoke(authority, tokens.client, tokens.refresh, "refresh_token", fetch)
+        const taken = await revoke(authority, tokens.client, tokens.access, "access_token", fetch)
+        return taken ? undefined : `${authority.issuer} cannot revoke tokens: they end by themselves`
+      } catch (error) {
+        return messageOf(error)
+      }
+    },
+
+    async description() {
+      const redirectUrl = deps.callback()
+      return deps.metadataUrl === undefined || redirectUrl === undefined
+        ? undefined
+        : (await grant()).describe(deps.metadataUrl, redirectUrl)
+    },
+
+    get secrets() {
+      return known
+    },
+  }
+}
+
+// ---
+
+const MAX_KNOWN = 1000
+/** Addresses of one server that may be open in a browser somewhere. */
+const MAX_PENDING = 5
+const PROBE_MS = 15_000
+
+type Pending = {
+  readonly state: string
+  readonly account: Account
+  readonly authority: Authority
+  readonly client: Client
+  readonly redirectUrl: string
+  readonly verifier: string
+  readonly scope: string | undefined
+  readonly url: string
+  readonly done: Promise<void>
+  settle(error: Error | undefined): void
+}
+
+const header = (tokens: Tokens | undefined): string | undefined =>
+  tokens === undefined ? undefined : `Bearer ${tokens.access}`
+
+const isLoopbackUrl = (url: string): boolean =>
+  URL.canParse(url) && ["127.0.0.1", "localhost", "[::1]"].includes(new URL(url).hostname)
+
+const isRemote = (spec: Spec): spec is Remote => spec.launch.transport !== "stdio"
+
+/** Asking for another token would give the same. */
+const newlyRefused = (tokens: Tokens | undefined): UnauthorizedError =>
+  new UnauthorizedError(
+    `refuses the token that ${tokens?.issuer} has just given for it: they do not agree on its audience, issuer or keys`,
+  )
+
+function remote(spec: Spec): Remote {
+  if (isRemote(spec)) return spec
+  throw new RequestError("invalid_params", `${spec.name} is a command: only remote servers want authorization`)
+}
+
+/** Where a person must go, once svc knows; else the trouble. What says nothing is thrown as it is. */
+function refusal(error: unknown): UnauthorizedError {
+  if (error instanceof TransientError) throw error
+  return new UnauthorizedError(`wants authorization, but ${messageOf(error)}`, undefined, { cause: error })
+}

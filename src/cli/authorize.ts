@@ -1,0 +1,81 @@
+/** The authorization of remote servers as a running svc and svc's own commands share it. */
+import { createOAuth, type OAuth, type OAuthDeps } from "../backend/oauth.ts"
+import { openSecrets, type Secrets, systemKeychain } from "../backend/secrets.ts"
+import type { Paths } from "../config/paths.ts"
+import type { Spec } from "../config/spec.ts"
+import { systemClock } from "../lib/clock.ts"
+import { RequestError } from "../lib/errors.ts"
+import type { Params } from "../wire/message.ts"
+
+/** `paths` undefined: nothing is kept on disk. */
+export function openOAuth(
+  paths: Paths | undefined,
+  deps: Omit<OAuthDeps, "secrets" | "clock" | "fetch" | "newState">,
+): OAuth {
+  const { SVC_STATE_KEY, SVC_KEYCHAIN } = process.env
+  const secrets =
+    paths === undefined
+      ? inMemory()
+      : openSecrets({
+          directory: paths.directory,
+          stateKey: SVC_STATE_KEY === "" ? undefined : SVC_STATE_KEY,
+          keychain: SVC_KEYCHAIN === "off" ? undefined : systemKeychain,
+          clock: systemClock,
+        })
+  return createOAuth({
+    ...deps,
+    secrets,
+    clock: systemClock,
+    fetch: (url, init) => fetch(url, init),
+    newState: () => Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url"),
+  })
+}
+
+export type AuthorizeDeps = {
+  readonly oauth: OAuth
+  /** Throws a RequestError where there is none. */
+  find(name: string): Spec
+  all(): readonly Spec[]
+  restart(name: string): void
+}
+
+/** What `svc auth` asks of a running svc. */
+export async function answerAuth(deps: AuthorizeDeps, method: string, params: Params): Promise<unknown> {
+  const { oauth } = deps
+  const spec = () => deps.find(String(params.name))
+  switch (method) {
+    case "auth.begin":
+      return (await oauth.begin(spec(), typeof params.redirectUrl === "string" ? params.redirectUrl : undefined)) ?? {}
+    case "auth.finish":
+      return { name: await oauth.finish(new URLSearchParams(String(params.query))) }
+    case "auth.wait": {
+      const late = new Promise<false>((resolve) => systemClock.after(WAIT_MS, () => resolve(false)))
+      return { done: await Promise.race([oauth.finished(String(params.state)).then(() => true), late]) }
+    }
+    case "auth.status":
+      return { servers: await oauth.status(deps.all()) }
+    case "auth.logout": {
+      const note = await oauth.logout(spec())
+      deps.restart(String(params.name))
+      return note === undefined ? {} : { note }
+    }
+    default:
+      throw new RequestError("unknown_method", `This svc does not know ${method}`)
+  }
+}
+
+// ---
+
+/** Shorter than a control request may take. */
+const WAIT_MS = 20_000
+
+function inMemory(): Secrets {
+  const entries: Record<string, unknown> = {}
+  return {
+    read: async () => entries,
+    put: async (name, entry) => {
+      entries[name] = entry
+    },
+    alone: (_name, task) => task(),
+  }
+}
