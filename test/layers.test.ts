@@ -29,6 +29,7 @@ const WORLD = [
   "backend/logbook.ts",
   "backend/secrets.ts",
   "backend/warden.ts",
+  "cli/ask.ts",
   "cli/authorize.ts",
   "cli/config.ts",
   "cli/demo.ts",

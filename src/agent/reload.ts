@@ -18,7 +18,7 @@ import type { Instances } from "./instances.ts"
 
 export type ReloadDeps = {
   readonly agent: Agent
-  readonly instances: Instances
+  readonly instances: Pick<Instances, "update">
   readonly log: Log
   /** Where the documents are, for messages. */
   readonly paths: Paths

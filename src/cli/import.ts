@@ -9,6 +9,7 @@ import { jsonSchema } from "../config/schema.ts"
 import { createMissing, editConfig, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
+import { agrees, canAsk } from "./ask.ts"
 import { usage } from "./command.ts"
 import { print, say, table } from "./output.ts"
 import { PLACE_ARGS, placeOf } from "./place.ts"
@@ -90,10 +91,8 @@ function summary({ server }: Found): string {
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
 }
 
-/** Asks on the terminal. Throws a RequestError (usage) where there is none to ask on. */
-async function confirm(count: number): Promise<boolean> {
-  if (!process.stdin.isTTY) throw usage("add --yes to import without being asked")
-  process.stderr.write(`add ${count === 1 ? "it" : `these ${count}`}? [y/N] `)
-  for await (const line of console) return /^y(es)?$/i.test(line.trim())
-  return false
+/** Throws a RequestError (usage) where there is nobody to ask. */
+function confirm(count: number): Promise<boolean> {
+  if (!canAsk()) throw usage("add --yes to import without being asked")
+  return agrees(`add ${count === 1 ? "it" : `these ${count}`}?`)
 }

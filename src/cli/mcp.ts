@@ -251,7 +251,8 @@ const tools: CommandDef = {
 export const mcp: CommandDef = {
   meta: {
     name: "mcp",
-    description: "The servers: list, status, add, edit, remove, enable, disable, restart, render, tools",
+    description:
+      "The servers: list, status, add, edit, remove, enable, disable, restart, render, tools, install, uninstall",
   },
   subCommands: {
     list,
@@ -264,6 +265,8 @@ export const mcp: CommandDef = {
     restart,
     render,
     tools,
+    install: () => import("./install.ts").then(({ install }) => install),
+    uninstall: () => import("./install.ts").then(({ uninstall }) => uninstall),
   },
 }
 

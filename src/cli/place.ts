@@ -28,7 +28,7 @@ export type Place = {
   world(): World
   document(): Document
   /** Asks the running instance; undefined where none runs. */
-  ask(method: string, params?: Params): Promise<unknown>
+  ask(method: string, params?: Params, timeout?: number): Promise<unknown>
 }
 
 export function placeOf(args: Readonly<Record<string, unknown>>): Place {
@@ -53,7 +53,7 @@ export function placeOf(args: Readonly<Record<string, unknown>>): Place {
       home,
       folder: dirname(paths.file),
     }),
-    ask: (method, params = {}) => askControl(paths, method, params),
+    ask: (method, params = {}, timeout) => askControl(paths, method, params, timeout),
   }
 }
 

@@ -52,10 +52,12 @@ export async function openControl(paths: Paths, answer: Answer, local: LocalDeps
       return Response.json({ error: publicMessage(error), exit: codesOf(error).exit }, { status: codesOf(error).http })
     }
   }
+  // The types do not know it of a socket, but without it Bun ends a request after ten seconds: what is asked may take long.
+  const options: { unix: string; fetch: typeof serve } = { unix: socket ?? "", fetch: serve, ...{ idleTimeout: 0 } }
   const server =
     socket === undefined
       ? Bun.serve({ hostname: "127.0.0.1", port: 0, idleTimeout: 0, fetch: serve })
-      : Bun.serve({ unix: socket, fetch: serve })
+      : Bun.serve(options)
   const lines = listenLocal(
     linesSocket === undefined ? { hostname: "127.0.0.1", port: 0 } : { unix: linesSocket },
     token,
@@ -82,14 +84,16 @@ export async function openControl(paths: Paths, answer: Answer, local: LocalDeps
  * Asks the instance of a configuration. Undefined where none runs. Throws a RequestError with what it answered
  * where it refuses.
  */
-export async function askControl(paths: Paths, method: string, params: Params): Promise<unknown> {
+export async function askControl(paths: Paths, method: string, params: Params, timeout = TIMEOUT_MS): Promise<unknown> {
   const door = readDoor(doorFile(paths))
   if (door === undefined) return undefined
   const init = {
     method: "POST",
     headers: { authorization: `Bearer ${door.token}` },
     body: JSON.stringify({ method, params }),
-    signal: AbortSignal.timeout(TIMEOUT_MS),
+    signal: AbortSignal.timeout(timeout),
+    // Bun's own is shorter than an installation may take.
+    timeout: false,
   }
   let response: Response
   try {
@@ -97,7 +101,9 @@ export async function askControl(paths: Paths, method: string, params: Params): 
       door.socket === undefined
         ? await fetch(`http://127.0.0.1:${door.port}/`, init)
         : await fetch("http://localhost/", { ...init, unix: door.socket })
-  } catch {
+  } catch (cause) {
+    if (cause instanceof Error && cause.name === "TimeoutError")
+      throw new UnavailableError(`process ${door.pid} did not answer within ${timeout / 1000} s`, { cause })
     return undefined
   }
   if (response.status === 401) return undefined

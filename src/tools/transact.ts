@@ -8,9 +8,10 @@ import type { Reloaded } from "../agent/reload.ts"
 import { WORDS } from "../backend/supervision.ts"
 import { parseDocument } from "../config/document.ts"
 import { type Edit, writtenServers } from "../config/edit.ts"
+import { readTemplates } from "../config/instance.ts"
 import { plan, slugOf } from "../config/plan.ts"
 import type { Change, Written } from "../config/transaction.ts"
-import { formatIssue, publicMessage } from "../lib/errors.ts"
+import { ConfigError, formatIssue, type Issue, publicMessage } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { type Context, ToolError } from "./tool.ts"
 
@@ -47,7 +48,17 @@ export async function edit({ door }: Context, change: Change): Promise<ReloadRep
 
 /** What is to be said of the documents as they would be. Throws where that leaves a server out. */
 export function judge({ door }: Context, before: Written, after: Written): string[] {
-  const issuesOf = ({ config, dotenv }: Written) => plan(parseDocument(config, "mcp.json"), door.world(dotenv)).issues
+  const issuesOf = ({ config, dotenv }: Written): readonly Issue[] => {
+    try {
+      const document = parseDocument(config, "mcp.json")
+      const world = door.world(dotenv)
+      const { issues, templates } = plan(document, world)
+      return [...issues, ...readTemplates(document, templates, world).issues]
+    } catch (error) {
+      if (error instanceof ConfigError) return error.issues
+      throw error
+    }
+  }
   const known = new Set(issuesOf(before).map(({ message }) => message))
   const fresh = issuesOf(after).filter(({ message }) => !known.has(message))
   const errors = fresh.filter(({ severity }) => severity === "error")
@@ -136,21 +147,23 @@ export async function transact(
     done.keep()
     return { outcome, reload: reportOf(reloaded), backup: done.backup }
   }
-  const reason = redact(why)
+  // An error of a backend has its name in front already.
+  const said = redact(why)
+  const reason = said.startsWith(`${name}: `) ? said : `${name}: ${said}`
   try {
     await done.undo(reverse)
   } catch (error) {
     door.reload()
     throw new ToolError(
       "internal",
-      `${name}: ${reason}. It could not be taken back (${publicMessage(error)}): the file is as the change left it`,
+      `${reason}. It could not be taken back (${publicMessage(error)}): the file is as the change left it`,
     )
   }
   door.reload()
   await agent.ended(name)
   const again = await outcomeOf(agent, name)
   const still = again.kind === "failed" ? ` What ran before does not run any more either: ${redact(again.reason)}` : ""
-  throw new ToolError("rolled_back", `${name}: ${reason}. Everything is as it was before.${still}`, {
+  throw new ToolError("rolled_back", `${reason}. Everything is as it was before.${still}`, {
     log: lines(slugOf(name)),
   })
 }

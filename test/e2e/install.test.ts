@@ -3,7 +3,17 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { connect1, connect2, connect2Legacy } from "./clients.ts"
-import { eventually, type Instance, processes, ROOT, readIfThere, startSvc } from "./harness.ts"
+import {
+  eventually,
+  freshEnv,
+  freshFolder,
+  type Instance,
+  processes,
+  ROOT,
+  readIfThere,
+  runSvc,
+  startSvc,
+} from "./harness.ts"
 
 const ECHO = join(ROOT, "test/fixtures/echo.ts")
 const FAILING = join(ROOT, "test/fixtures/failing.ts")
@@ -251,3 +261,55 @@ test("a server that connects but offers nothing is said to", async () => {
   expect(disabled.structuredContent).toMatchObject({ installed: true, status: "disabled" })
   expect(written(svc).later).toEqual({ command: "npx", args: ["-y", "some-package@1.2.3"], disabled: true })
 }, 20_000)
+
+describe.each([
+  ["without an instance", false],
+  ["with a running instance", true],
+])("svc mcp install and uninstall %s", (_name, running) => {
+  test("do what the tools do", async () => {
+    const folder = freshFolder()
+    await using stack = new AsyncDisposableStack()
+    if (running) stack.use(await startSvc({ folder, config: { mcpServers: {} } }))
+    const svc = (...args: string[]) => {
+      const at = args.indexOf("--")
+      const end = at < 0 ? args.length : at
+      const placed = [...args.slice(0, end), "--config-dir", folder, ...args.slice(end)]
+      return runSvc(["mcp", ...placed], freshEnv(folder))
+    }
+    const file = () => JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers
+    expect(await svc("install", "new", "--", "bun", ECHO)).toMatchObject({
+      code: 64,
+      stderr: `svc: add --yes to let svc run this: bun ${ECHO}\n`,
+    })
+    expect(await svc("install", "new", "--dry-run", "--package", "foo", "--version", "1.2")).toMatchObject({
+      code: 0,
+      stdout: "would install new from foo: npx -y foo@1.2\n",
+    })
+    expect(file()).toEqual({})
+    const done = await svc(
+      "install",
+      "new",
+      "--yes",
+      "--env",
+      "A_TOKEN=sekret-1",
+      "--tag",
+      "t",
+      "--json",
+      "--",
+      "bun",
+      ECHO,
+    )
+    expect(JSON.parse(done.stdout)).toMatchObject({ installed: true, status: "connected", tools: 1 })
+    expect(file()).toEqual({ new: { command: "bun", args: [ECHO], env: { A_TOKEN: "${A_TOKEN}" }, tags: ["t"] } })
+    expect(readIfThere(join(folder, ".env"))).toBe("A_TOKEN=sekret-1\n")
+    expect(await svc("install", "new", "--yes", "--", "bun", ECHO)).toMatchObject({ code: 64 })
+    const before = readIfThere(join(folder, "mcp.json"))
+    const failed = await svc("install", "bad", "--yes", "--", "bun", FAILING, "list")
+    expect([failed.code, failed.stderr]).toEqual([69, expect.stringContaining("Everything is as it was before")])
+    expect(readIfThere(join(folder, "mcp.json"))).toBe(before)
+    expect((await svc("uninstall", "new")).code).toBe(64)
+    expect((await svc("uninstall", "new", "--yes")).stdout).toStartWith("uninstalled new; the file before: ")
+    expect(file()).toEqual({})
+    expect((await svc("uninstall", "new", "--yes")).code).toBe(64)
+  }, 30_000)
+})

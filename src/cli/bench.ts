@@ -1,0 +1,67 @@
+/**
+ * Runs one of svc's own tools for a command: in the instance that serves the configuration, or here where none does. Here,
+ * only what the tool changes is started, to see that it works, and stopped again.
+ */
+import { isDeepStrictEqual } from "node:util"
+import { createReload } from "../agent/reload.ts"
+import { plan } from "../config/plan.ts"
+import { jsonSchema } from "../config/schema.ts"
+import type { Launch, Plan } from "../config/spec.ts"
+import { createMissing, readTexts } from "../config/store.ts"
+import { RequestError, UnavailableError } from "../lib/errors.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { Place } from "./place.ts"
+import { createRuntime } from "./runtime.ts"
+import { readSettings } from "./settings.ts"
+import { openTools } from "./tools.ts"
+
+/** What the tool answers. Throws what it failed with: a RequestError for the caller's part, else an UnavailableError. */
+export async function runTool(place: Place, tool: string, args: Params): Promise<Params> {
+  const result = (await place.ask("tool", { tool, arguments: args }, LONG_MS)) ?? (await alone(place, tool, args))
+  const data = isObject(result) && isObject(result.structuredContent) ? result.structuredContent : {}
+  if (!isObject(data.error)) return data
+  const message = String(data.error.message)
+  switch (data.error.code) {
+    case "not_found":
+    case "conflict":
+      throw new RequestError(data.error.code, message, data)
+    case "invalid_argument":
+      throw new RequestError("invalid_params", message, data)
+    default:
+      throw new UnavailableError(message)
+  }
+}
+
+// ---
+
+/** Longer than any server may take to connect. */
+const LONG_MS = 30 * 60_000
+
+async function alone(place: Place, tool: string, args: Params): Promise<unknown> {
+  const { paths } = place
+  createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
+  const settings = readSettings({ transport: "stdio", "log-level": "error" }, {})
+  const runtime = createRuntime(settings, paths)
+  const { dotenv: _, ...world } = place.world()
+  const before = new Map<string, Launch>(
+    plan(place.document(), place.world()).specs.map(({ id, launch }) => [id, launch]),
+  )
+  const onlyNew = (planned: Plan): Plan => ({
+    ...planned,
+    specs: planned.specs.filter(({ id, launch }) => !isDeepStrictEqual(before.get(id), launch)),
+  })
+  const reload = createReload({
+    agent: runtime.agent,
+    instances: { update: (planned, templates) => runtime.instances.update(onlyNew(planned), templates) },
+    log: runtime.log,
+    paths,
+    read: () => readTexts(paths),
+    world,
+  })
+  try {
+    return await openTools(runtime, settings, paths, world, reload)({ tool, arguments: args })
+  } finally {
+    await runtime.agent.close()
+    runtime.book.flush()
+  }
+}
