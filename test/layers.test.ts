@@ -45,6 +45,7 @@ const WORLD = [
   "cli/runtime.ts",
   "cli/serve.ts",
   "config/eras.ts",
+  "config/pins.ts",
   "config/project.ts",
   "config/store.ts",
   "config/transaction.ts",

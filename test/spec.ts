@@ -456,6 +456,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "one rule without surprises where access may depend on it",
   },
+  "tool:pinning": {
+    says: "a tool that has changed since it was first seen is told, and with toolPinning strict hidden until approved",
+    from: "choice",
+    why: "a server that turns bad after it was trusted is seen before it is used",
+  },
   "template:precedence": { says: "a template wins over a server of the same name", from: "templateSettings" },
   "template:failure": {
     says: "strict refuses the reload, graceful leaves the template out",

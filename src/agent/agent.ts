@@ -7,12 +7,14 @@ import { Backend, type BackendDeps } from "../backend/backend.ts"
 import type { Caller } from "../backend/connection.ts"
 import { type OpenDeps, openConnection } from "../backend/open.ts"
 import { buildCatalog, type Catalog, EMPTY_CATALOG } from "../catalog/catalog.ts"
+import type { Pins } from "../config/pins.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Plan, Spec } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { Params } from "../wire/message.ts"
+import { type Findings, Integrity } from "./integrity.ts"
 import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
 
 /** Who is told of changes. */
@@ -23,7 +25,12 @@ export type Observer = {
   onnotification(spec: Spec, method: string, params: Params, caller: Caller | undefined): void
 }
 
-export type AgentDeps = OpenDeps & { readonly clock: Clock; readonly log: Log; readonly startedAt: number }
+export type AgentDeps = OpenDeps & {
+  readonly clock: Clock
+  readonly log: Log
+  readonly startedAt: number
+  readonly pins: Pins
+}
 
 /** What applying a plan did, by backend id. */
 export type Applied = {
@@ -55,7 +62,11 @@ export class Agent {
   private readonly rounds = new Set<Round>()
   private closed = false
 
-  constructor(private readonly deps: AgentDeps) {}
+  private readonly integrity: Integrity
+
+  constructor(private readonly deps: AgentDeps) {
+    this.integrity = new Integrity(deps.pins, deps.log)
+  }
 
   /** Makes what runs equal to `plan`: what has not changed is not touched. */
   apply(plan: Plan): Applied {
@@ -165,6 +176,21 @@ export class Agent {
   /** All backends, in the order they were added. */
   all(): readonly Backend[] {
     return [...this.backends.values()]
+  }
+
+  /** Whether a tool is kept from clients because it is not what it was. */
+  isHeld(backend: Backend, tool: string): boolean {
+    return this.findings(backend)?.held.has(tool) === true
+  }
+
+  /** Takes the tools of a server, or its one tool, for what they should be. Gives those that had changed. */
+  approve(name: string, tool: string | undefined): readonly string[] {
+    const approved = this.integrity.approve(
+      this.find(name).map(({ spec }) => spec.id),
+      tool,
+    )
+    if (approved.length > 0) this.changed()
+    return approved
   }
 
   snapshot(): Snapshot {
@@ -453,18 +479,25 @@ export class Agent {
     this.rebuilding = false
     const sources = (this.plan?.specs ?? []).flatMap(({ id }) => {
       const backend = this.backends.get(id)
-      return backend?.published === undefined ? [] : [{ spec: backend.spec, listing: backend.published.listing }]
+      if (backend?.published === undefined) return []
+      const { spec, published } = backend
+      const { held } = this.integrity.inspect(spec, published.listing)
+      return [{ spec, listing: published.listing, held }]
     })
     this.catalog = buildCatalog(sources, this.catalog)
     this.current = undefined
     for (const observer of this.observers) observer.oncatalog()
   }
 
+  private findings({ spec, published }: Backend): Findings | undefined {
+    return published === undefined ? undefined : this.integrity.inspect(spec, published.listing)
+  }
+
   private takeSnapshot(): Snapshot {
     return {
       startedAt: this.deps.startedAt,
       loaded: this.loaded,
-      backends: [...this.backends.values()].map(describe),
+      backends: [...this.backends.values()].map((backend) => describe(backend, this.findings(backend))),
       templates: this.plan?.templates ?? [],
       disabled: this.plan?.disabled ?? [],
       issues: this.problems,
@@ -483,7 +516,7 @@ const DRAIN_POLL_MS = 50
 /** Least severe first. server: Logging. */
 const LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
-function describe({ spec, state, facts, published }: Backend): BackendSnapshot {
+function describe({ spec, state, facts, published }: Backend, findings: Findings | undefined): BackendSnapshot {
   const { lastConnected, lastError, lastExit, restartCount, lastTransportFailure, responsive, authorizationUrl } = facts
   const listing = published?.listing
   return {
@@ -498,6 +531,8 @@ function describe({ spec, state, facts, published }: Backend): BackendSnapshot {
     lastTransportFailure,
     responsive,
     authorizationUrl,
+    changedTools: findings?.changed ?? [],
+    suspiciousTools: findings?.suspicious ?? [],
     offer:
       listing === undefined
         ? undefined

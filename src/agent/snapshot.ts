@@ -21,6 +21,10 @@ export type BackendSnapshot = {
   readonly lastTransportFailure: number | undefined
   /** False when the last ping was not answered in time. */
   readonly responsive: boolean
+  /** Tools that are not what they were when they were first seen. */
+  readonly changedTools: readonly string[]
+  /** Tools whose words hold characters that nobody sees. */
+  readonly suspiciousTools: readonly string[]
   /** Present while connected. */
   readonly offer:
     | {

@@ -24,6 +24,10 @@ export type ServerStatus = {
   readonly resources?: number
   /** It is connected and offers nothing at all. */
   readonly empty?: true
+  /** Tools that are not what they were when they were first seen. */
+  readonly changedTools?: readonly string[]
+  /** Tools whose words hold characters that nobody sees. */
+  readonly suspiciousTools?: readonly string[]
   readonly lastError?: string
   readonly authorizationUrl?: string
 }
@@ -44,7 +48,7 @@ export function statusOf(snapshot: Snapshot, redact: (text: string) => string): 
     templates: snapshot.templates,
     disabled: snapshot.disabled,
     issues: snapshot.issues.map(formatIssue),
-    servers: snapshot.backends.map(({ spec, state, offer, lastError, restartCount, authorizationUrl }) => ({
+    servers: snapshot.backends.map(({ spec, state, offer, lastError, restartCount, authorizationUrl, ...found }) => ({
       name: spec.name,
       id: spec.id,
       type: spec.launch.transport,
@@ -68,6 +72,8 @@ export function statusOf(snapshot: Snapshot, redact: (text: string) => string): 
       ...(offer !== undefined && offer.tools + offer.prompts + offer.resources + offer.resourceTemplates === 0
         ? { empty: true as const }
         : {}),
+      ...(found.changedTools.length > 0 ? { changedTools: found.changedTools } : {}),
+      ...(found.suspiciousTools.length > 0 ? { suspiciousTools: found.suspiciousTools } : {}),
       ...(lastError === undefined || state.kind === "connected" ? {} : { lastError: redact(lastError) }),
       ...(authorizationUrl === undefined ? {} : { authorizationUrl }),
     })),

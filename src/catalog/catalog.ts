@@ -10,8 +10,8 @@ import { qualify, qualifyUri, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, sees } from "./scope.ts"
 
-/** A connected backend and what it said it offers. */
-export type Source = { readonly spec: Spec; readonly listing: Listing }
+/** A connected backend, what it said it offers, and the tools that are kept from clients for what they have become. */
+export type Source = { readonly spec: Spec; readonly listing: Listing; readonly held?: ReadonlySet<string> }
 
 /** One backend's part of the catalog. */
 export type Chunk = Source & {
@@ -65,7 +65,9 @@ export function buildCatalog(sources: readonly Source[], previous: Catalog): Cat
   const before = new Map(previous.chunks.map((chunk) => [chunk.spec.id, chunk]))
   const chunks = sources.map((source) => {
     const old = before.get(source.spec.id)
-    return old !== undefined && old.listing === source.listing && old.spec === source.spec ? old : createChunk(source)
+    const same =
+      old !== undefined && old.listing === source.listing && old.spec === source.spec && old.held === source.held
+    return same ? old : createChunk(source)
   })
   return { generation: previous.generation + 1, chunks, views: new Map() }
 }
@@ -124,12 +126,14 @@ function createChunk(source: Source): Chunk {
   return { ...source, qualified: createTexts(source, "qualified"), plain: createTexts(source, "plain") }
 }
 
-function createTexts({ spec, listing }: Source, naming: View["naming"]): Texts {
+function createTexts({ spec, listing, held }: Source, naming: View["naming"]): Texts {
   const name = (local: string) => (naming === "plain" ? local : qualify(spec.slug, local))
   const uri = (local: string) => (naming === "plain" ? local : qualifyUri(spec.slug, local))
   const { id, slug } = spec
   const routes = new Map<string, Route>()
-  const tools = unique(listing.tools.filter((tool) => !isHidden(spec, tool.name))).filter((tool) => {
+  const tools = unique(
+    listing.tools.filter((tool) => !isHidden(spec, tool.name) && held?.has(tool.name) !== true),
+  ).filter((tool) => {
     const mirrored = mirroredOf(tool.inputSchema)
     // A client of a 2026-era HTTP server must not offer a tool whose marks are not valid.
     if (typeof mirrored === "string" && listing.era === "2026" && spec.launch.transport !== "stdio") return false

@@ -63,6 +63,7 @@ export function demoPlan(env: Readonly<Record<string, string | undefined>>): Pla
       requestTimeout: 60_000,
       restart: { kind: "supervised", limit: 5, delay: 1000 },
       isolation: "shared",
+      toolPinning: "report",
     },
   }
   return { specs: [demo], templates: [], disabled: [], issues: [] }

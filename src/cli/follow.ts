@@ -101,14 +101,21 @@ function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: s
       const { applied, issues } = reload()
       return { applied, issues: issues.map(formatIssue) }
     }
+    case "approve": {
+      const [{ spec }] = find(runtime, String(params.name))
+      const approved = agent.approve(spec.name, typeof params.tool === "string" ? params.tool : undefined)
+      return { server: spec.name, approved }
+    }
     case "tools": {
-      const [{ spec, published }] = find(runtime, String(params.name))
+      const [backend] = find(runtime, String(params.name))
+      const { spec, published } = backend
       if (published === undefined) throw new UnavailableError(`${spec.name} is not connected`)
       return {
         tools: published.listing.tools.map(({ name, description }) => ({
           name,
           description,
           disabled: isHidden(spec, name),
+          ...(agent.isHeld(backend, name) ? { held: true } : {}),
         })),
       }
     }

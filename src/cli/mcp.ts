@@ -227,7 +227,7 @@ const tools: CommandDef = {
             ["tool", "", "description"],
             shown.map((tool) => [
               String(tool.name),
-              tool.disabled === true ? "disabled" : "",
+              tool.disabled === true ? "disabled" : tool.held === true ? "changed, not approved" : "",
               firstLine(tool.description),
             ]),
           ),
@@ -244,6 +244,25 @@ const tools: CommandDef = {
       meta: { name: "enable", description: "Show a hidden tool again" },
       args: TOOL_ARGS,
       run: ({ args }) => switchTool(args, false),
+    },
+    approve: {
+      meta: { name: "approve", description: "Take tools that have changed for what they should be" },
+      args: {
+        server: NAME,
+        tool: { type: "positional", required: false, description: "One tool (default all that have changed)" },
+        ...PLACE_ARGS,
+      },
+      async run({ args }) {
+        const place = placeOf(args)
+        const tool = typeof args.tool === "string" ? args.tool : undefined
+        const answer = await place.ask("approve", { name: args.server, ...(tool === undefined ? {} : { tool }) })
+        if (!isObject(answer) || !Array.isArray(answer.approved)) throw notRunning(place)
+        const { approved } = answer
+        print(args.json === true, answer, () =>
+          approved.length === 0 ? "no tool has changed" : `approved ${approved.join(", ")}`,
+        )
+        return 0
+      },
     },
   } as Record<string, CommandDef>,
 }
@@ -283,10 +302,13 @@ function rowOf(one: ServerStatus): string[] {
     one.nextRetryAt === undefined
       ? ""
       : `attempt ${one.attempt} in ${ago(Date.parse(one.nextRetryAt) - systemClock.now())}; `
-  const note =
-    one.empty === true
-      ? "offers nothing at all"
-      : `${retry}${one.lastError ?? ""}${one.authorizationUrl === undefined ? "" : ` authorize: ${one.authorizationUrl}`}`
+  const notes = [
+    one.empty === true ? "offers nothing at all" : undefined,
+    one.changedTools === undefined ? undefined : `changed: ${one.changedTools.join(", ")}`,
+    one.suspiciousTools === undefined ? undefined : `unseen characters: ${one.suspiciousTools.join(", ")}`,
+    `${retry}${one.lastError ?? ""}` || undefined,
+    one.authorizationUrl === undefined ? undefined : `authorize: ${one.authorizationUrl}`,
+  ]
   return [
     one.id,
     one.state,
@@ -295,7 +317,7 @@ function rowOf(one: ServerStatus): string[] {
     one.protocolVersion ?? "",
     one.tools === undefined ? "" : String(one.tools),
     one.restarts === 0 ? "" : String(one.restarts),
-    note,
+    notes.filter((note) => note !== undefined).join("; "),
   ]
 }
 

@@ -13,6 +13,7 @@ import { createWarden } from "../backend/warden.ts"
 import { createEras } from "../config/eras.ts"
 import { passes } from "../config/filter.ts"
 import type { Paths } from "../config/paths.ts"
+import { createPins } from "../config/pins.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { type Log, openLog } from "../lib/log.ts"
@@ -105,6 +106,7 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
     limit: settings.maxResult,
     version,
     eras: createEras(paths === undefined ? undefined : join(paths.directory, "eras.json"), clock),
+    pins: createPins(paths === undefined ? undefined : join(paths.directory, "tools.json"), clock),
     credentials: (spec, launch) => oauth.credentials(spec, launch),
     // A call may be silent for as long as its own timeout says.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),

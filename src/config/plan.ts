@@ -266,6 +266,7 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
       delay: config.restartDelay ?? RESTART_MS,
     },
     isolation: config.isolation ?? "shared",
+    toolPinning: config.toolPinning ?? "report",
   }
 }
 

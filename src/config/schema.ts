@@ -50,7 +50,12 @@ const shared = {
   restartOnExit: z.boolean().optional().describe("Supervise a stdio server and restart it when it is lost"),
   maxRestarts: z.number().int().min(0).optional().describe("Most consecutive restarts (default 5; 0 is unlimited)"),
   restartDelay: milliseconds.optional().describe("Milliseconds before the first restart (default 1000)"),
-  toolPinning: z.enum(["off", "report", "strict"]).optional().describe("What happens when a tool's definition changes"),
+  toolPinning: z
+    .enum(["off", "report", "strict"])
+    .optional()
+    .describe(
+      "A tool that has changed since it was first seen: report (default), strict hides it until it is approved, off",
+    ),
   rateLimit: z.number().int().min(1).optional().describe("Calls per minute"),
 }
 

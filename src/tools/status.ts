@@ -19,6 +19,12 @@ const instanceSchema = z.object({
   prompts: z.number().optional(),
   resources: z.number().optional(),
   empty: z.literal(true).optional().describe("It is connected but offers nothing at all"),
+  changedTools: z.array(z.string()).readonly().optional().describe("Tools that are not what they were when first seen"),
+  suspiciousTools: z
+    .array(z.string())
+    .readonly()
+    .optional()
+    .describe("Tools described with characters that nobody sees"),
   lastError: z.string().optional(),
   authorizationUrl: z.string().optional().describe("Where a person must go to authorize svc"),
 })
@@ -58,9 +64,19 @@ export const mcpStatus = define({
         ? { configuration: valuesOf(context, server.name), log: [...context.lines(slugOf(server.name))] }
         : {}),
     }))
-    const warnings = servers.flatMap(({ name, instances }) =>
-      instances.some(({ empty }) => empty === true) ? [`${name} is connected but offers nothing at all`] : [],
-    )
+    const warnings = servers.flatMap(({ name, instances }) => {
+      const of = (key: "changedTools" | "suspiciousTools") => [...new Set(instances.flatMap((one) => one[key] ?? []))]
+      const [changed, suspicious] = [of("changedTools"), of("suspiciousTools")]
+      return [
+        ...(instances.some(({ empty }) => empty === true) ? [`${name} is connected but offers nothing at all`] : []),
+        ...(changed.length > 0
+          ? [`tools of ${name} are not what they were when first seen: ${changed.join(", ")}`]
+          : []),
+        ...(suspicious.length > 0
+          ? [`tools of ${name} are described with characters that nobody sees: ${suspicious.join(", ")}`]
+          : []),
+      ]
+    })
     return {
       data: { servers, loaded, issues: [...issues], warnings },
       text: listed(

@@ -60,6 +60,7 @@ function backend(
         requestTimeout: 1,
         restart: { kind: restart, limit: 5, delay: 1000 },
         isolation: "shared",
+        toolPinning: "report",
       },
     },
     state: STATES[kind],
@@ -75,6 +76,8 @@ function backend(
       ? { era: "2025", protocolVersion: "2025-11-25", tools: 1, prompts: 2, resources: 3, resourceTemplates: 4 }
       : undefined,
     authorizationUrl: undefined,
+    changedTools: [],
+    suspiciousTools: [],
   }
 }
 

@@ -51,6 +51,7 @@ function specOf(restart: Partial<RestartPolicy> = {}): Spec {
       requestTimeout: 60_000,
       restart: { kind: "supervised", limit: 5, delay: 1000, ...restart },
       isolation: "shared",
+      toolPinning: "report",
     },
     secrets: [],
   }

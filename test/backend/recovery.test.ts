@@ -43,6 +43,7 @@ function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, co
       requestTimeout: 5000,
       restart: { kind: "supervised", limit: 5, delay: 20, ...restart },
       isolation: "shared",
+      toolPinning: "report",
     },
     secrets: [],
   }

@@ -1,0 +1,70 @@
+/** Whether servers still offer what they were seen to offer first, and whether their words are what a person sees. */
+import { fingerprintOf, isSuspicious } from "../catalog/integrity.ts"
+import type { Listing } from "../catalog/listing.ts"
+import type { Pins } from "../config/pins.ts"
+import type { Spec } from "../config/spec.ts"
+import type { Log } from "../lib/log.ts"
+
+/** Names of tools, as the server has them. */
+export type Findings = {
+  /** They are not what they were when they were first seen. */
+  readonly changed: readonly string[]
+  /** Their words hold characters that nobody sees. */
+  readonly suspicious: readonly string[]
+  /** They are kept from clients. */
+  readonly held: ReadonlySet<string>
+}
+
+export class Integrity {
+  /** What was found, for as long as the listing lives. */
+  private found = new WeakMap<Listing, { readonly pinning: string; readonly findings: Findings }>()
+
+  constructor(
+    private readonly pins: Pins,
+    private readonly log: Log,
+  ) {}
+
+  /** Looks at what a server lists. The same object for the same listing. */
+  inspect({ id, name, tuning: { toolPinning } }: Spec, listing: Listing): Findings {
+    const known = this.found.get(listing)
+    if (known?.pinning === toolPinning) return known.findings
+    const findings = toolPinning === "off" ? NOTHING : this.compare(id, listing, toolPinning === "strict")
+    this.found.set(listing, { pinning: toolPinning, findings })
+    if (known === undefined) this.tell(name, findings)
+    return findings
+  }
+
+  /** What a server, or its one tool, is now is right. Gives the names of the tools that had changed. */
+  approve(ids: readonly string[], tool: string | undefined): readonly string[] {
+    this.found = new WeakMap()
+    return [...new Set(ids.flatMap((id) => this.pins.approve(id, tool)))]
+  }
+
+  // ---
+
+  private compare(id: string, { tools }: Listing, strict: boolean): Findings {
+    const changed = this.pins.check(id, new Map(tools.map((tool) => [tool.name, fingerprintOf(tool)])))
+    const suspicious = tools.filter(isSuspicious).map(({ name }) => name)
+    if (changed.length + suspicious.length === 0) return NOTHING
+    return { changed, suspicious, held: strict ? new Set(changed) : NOTHING.held }
+  }
+
+  private tell(server: string, { changed, suspicious, held }: Findings): void {
+    if (changed.length > 0)
+      this.log.warn(
+        `tools have changed since they were first seen: ${list(changed)}; ${held.size > 0 ? "they are hidden until" : "if that is right,"} \`svc mcp tools approve ${server}\``,
+        { server },
+      )
+    if (suspicious.length > 0)
+      this.log.warn(`tools are described with characters that nobody sees: ${list(suspicious)}`, { server })
+  }
+}
+
+// ---
+
+const NOTHING: Findings = { changed: [], suspicious: [], held: new Set() }
+
+const list = (names: readonly string[]): string =>
+  `${names.slice(0, MAX_NAMED).join(", ")}${names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : ""}`
+
+const MAX_NAMED = 10
