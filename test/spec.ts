@@ -396,6 +396,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     unbuilt: "authentication is not built yet",
   },
   "auth:awaiting": { says: "a backend that wants OAuth is awaiting_oauth", from: "Authentication 3" },
+  "oauth:login": {
+    says: "a person follows the address once, and the server connects without a restart of anything else",
+    from: "choice",
+    why: "the text says that a server may need OAuth, and not how it gets it",
+  },
+  "oauth:refresh": {
+    says: "tokens are renewed silently, one renewal at a time; what says nothing of a token takes none away",
+    from: "choice",
+    why: "a server that is down for a minute must not cost its users a login",
+  },
+  "oauth:terminal": {
+    says: "a token that is refused when it is new ends the asking, and the reason is said",
+    from: "choice",
+    why: "asking for the same again would go in a circle",
+  },
   "secrets:file": {
     says: "tokens are in a file of mode 0600 in a folder of mode 0700",
     from: "choice",

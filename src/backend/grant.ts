@@ -41,6 +41,8 @@ export type Client = {
   readonly issuer: string
   /** What it was registered with; undefined where svc did not register it. */
   readonly redirectUrl?: string | undefined
+  /** The scopes it may ask for, where its registration says so. */
+  readonly scope?: string | undefined
   /** Milliseconds since the epoch. */
   readonly expiresAt?: number | undefined
 }
@@ -146,6 +148,7 @@ export async function register(
     method: made.token_endpoint_auth_method,
     issuer,
     redirectUrl,
+    scope: made.scope,
     expiresAt: until === undefined || until === 0 ? undefined : until * 1000,
   }
 }

@@ -117,7 +117,7 @@ export function createOAuth(deps: OAuthDeps): OAuth {
     redirectUrl: string,
     scope: string | undefined,
   ): Promise<Client> => {
-    const { register, takesMetadataUrl, boundedFetch } = await grant()
+    const { register, takesMetadataUrl, boundedFetch, isStrictScopeSuperset } = await grant()
     const configured = account.configuredClient(authority)
     if (configured !== undefined) return configured
     const { issuer } = authority
@@ -127,7 +127,8 @@ export function createOAuth(deps: OAuthDeps): OAuth {
       return { id: deps.metadataUrl, method: "none", issuer }
     const last = account.entry.client
     const valid = last?.expiresAt === undefined || last.expiresAt > deps.clock.now()
-    if (last?.issuer === issuer && last.redirectUrl === redirectUrl && valid) return last
+    const reaches = last?.scope === undefined || !isStrictScopeSuperset(scope, last.scope)
+    if (last?.issuer === issuer && last.redirectUrl === redirectUrl && valid && reaches) return last
     if (authority.metadata !== undefined && authority.metadata.registration_endpoint === undefined)
       throw new Error(`svc cannot register itself with ${issuer}: set oauth.clientId`)
     const client = await register(
@@ -344,10 +345,18 @@ export function createOAuth(deps: OAuthDeps): OAuth {
         const authority = await discover(launch.url, entry.metadataUrl, fetch)
         if (authority.issuer !== tokens.issuer)
           return `its authorization server is another one now (${authority.issuer})`
-        // The refresh token takes its access tokens with it; not every server does that.
-        if (tokens.refresh !== undefined) await revoke(authority, tokens.client, tokens.refresh, "refresh_token", fetch)
-        const taken = await revoke(authority, tokens.client, tokens.access, "access_token", fetch)
-        return taken ? undefined : `${authority.issuer} cannot revoke tokens: they end by themselves`
+        const { access, refresh, client } = tokens
+        const taken = await revoke(
+          authority,
+          client,
+          refresh ?? access,
+          refresh === undefined ? "access_token" : "refresh_token",
+          fetch,
+        )
+        if (!taken) return `${authority.issuer} cannot revoke tokens: they end by themselves`
+        // With a refresh token its access tokens may end or not; not every kind of them can be revoked.
+        if (refresh !== undefined) await revoke(authority, client, access, "access_token", fetch).catch(() => false)
+        return undefined
       } catch (error) {
         return messageOf(error)
       }

@@ -42,9 +42,9 @@ test("with SVC_STATE_KEY the file says nothing, and opens with that key alone [s
   expect(text).not.toContain(TOKEN)
   expect(text).not.toContain("web")
   expect(await open("correct horse").read()).toEqual({ web: { token: TOKEN } })
-  expect(open("battery staple").read()).rejects.toThrow("cannot be opened with this SVC_STATE_KEY")
-  expect(open().read()).rejects.toThrow("sealed with SVC_STATE_KEY, which is not set")
-  expect(open("battery staple").put("web", 1)).rejects.toThrow("cannot be opened")
+  await expect(open("battery staple").read()).rejects.toThrow("cannot be opened with this SVC_STATE_KEY")
+  await expect(open().read()).rejects.toThrow("sealed with SVC_STATE_KEY, which is not set")
+  await expect(open("battery staple").put("web", 1)).rejects.toThrow("cannot be opened")
 })
 
 test("a keychain holds the key, and the file says nothing [secrets:keychain]", async () => {
@@ -54,7 +54,7 @@ test("a keychain holds the key, and the file says nothing [secrets:keychain]", a
   expect(keychain.kept.size).toBe(1)
   expect([...keychain.kept.values()].join()).not.toContain(TOKEN)
   expect(await open(undefined, keychain).read()).toEqual({ web: { token: TOKEN } })
-  expect(open().read()).rejects.toThrow("a key that the keychain does not give")
+  await expect(open().read()).rejects.toThrow("a key that the keychain does not give")
 })
 
 test("a key that is set later seals what was open, and the other way round nothing is lost", async () => {
@@ -76,15 +76,15 @@ test("a keychain that fails is none", async () => {
 test("a file or a folder that others can read, and a symbolic link, are refused with what to do [secrets:refused]", async () => {
   await open().put("web", { token: TOKEN })
   chmodSync(file(), 0o640)
-  expect(open().read()).rejects.toThrow(/oauth\.json can be read by others \(mode 640\): chmod 600 it/)
-  expect(open().put("web", 1)).rejects.toThrow("can be read by others")
+  await expect(open().read()).rejects.toThrow(/oauth\.json can be read by others \(mode 640\): chmod 600 it/)
+  await expect(open().put("web", 1)).rejects.toThrow("can be read by others")
   chmodSync(file(), 0o600)
   chmodSync(join(directory, "secrets"), 0o755)
-  expect(open().read()).rejects.toThrow(/secrets can be read by others \(mode 755\): chmod 700 it/)
+  await expect(open().read()).rejects.toThrow(/secrets can be read by others \(mode 755\): chmod 700 it/)
   chmodSync(join(directory, "secrets"), 0o700)
   renameSync(file(), join(directory, "elsewhere.json"))
   symlinkSync(join(directory, "elsewhere.json"), file())
-  expect(open().read()).rejects.toThrow("is a symbolic link")
+  await expect(open().read()).rejects.toThrow("is a symbolic link")
 })
 
 test("changes at once are all kept", async () => {

@@ -1,0 +1,160 @@
+/** How tokens are renewed, against a real authorization server and a clock that the test turns. */
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { UnauthorizedError } from "../../src/backend/link.ts"
+import { createOAuth, type OAuth } from "../../src/backend/oauth.ts"
+import type { Credentials } from "../../src/backend/remote.ts"
+import { openSecrets } from "../../src/backend/secrets.ts"
+import type { RemoteLaunch, Spec } from "../../src/config/spec.ts"
+import { systemClock } from "../../src/lib/clock.ts"
+import { silentLog } from "../../src/lib/log.ts"
+import { type Authority, browse, type Resource, startAuthority, startResource } from "../fixtures/authority.ts"
+
+let directory = ""
+let authority: Authority
+let resource: Resource
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), "svc-oauth-"))
+  authority = await startAuthority({ accessTtl: 600 })
+  resource = startResource(authority)
+})
+afterEach(async () => {
+  resource[Symbol.dispose]()
+  await authority.stop()
+  rmSync(directory, { recursive: true, force: true })
+})
+
+const CALLBACK = "http://127.0.0.1:1/oauth/callback"
+const tokenRequests = () => authority.asked.get("/token") ?? 0
+
+/** A process of its own, as far as its memory goes. */
+function processOf(): { oauth: OAuth; credentials: Credentials; spec: Spec; pass(ms: number): void } {
+  let later = 0
+  const clock = { ...systemClock, now: () => Date.now() + later }
+  const oauth = createOAuth({
+    clock,
+    log: silentLog,
+    secrets: openSecrets({ directory, stateKey: undefined, keychain: undefined, clock: systemClock }),
+    fetch: (url, init) => fetch(url, init),
+    callback: () => CALLBACK,
+    metadataUrl: undefined,
+    newState: () => crypto.randomUUID(),
+    onchange() {},
+  })
+  const launch: RemoteLaunch = { transport: "http", url: resource.url, headers: {}, oauth: undefined, mode: "auto" }
+  const spec = { id: "web", name: "web", slug: "web", launch } as Spec
+  return {
+    oauth,
+    spec,
+    credentials: oauth.credentials(spec, launch),
+    pass(ms) {
+      later += ms
+    },
+  }
+}
+
+/** Goes through the browser; gives what came back to the redirect address. */
+async function answerTo(url: string): Promise<URLSearchParams> {
+  const last = await browse(url).catch((error: unknown) => error)
+  // Nothing listens at the redirect address: where the browser ended is in the failed fetch's path.
+  const { path } = last as { path?: string }
+  return new URL(path ?? "").searchParams
+}
+
+async function logIn({ oauth, spec }: ReturnType<typeof processOf>): Promise<void> {
+  const begun = await oauth.begin(spec, undefined)
+  expect(await oauth.finish(await answerTo(begun?.url ?? ""))).toBe("web")
+}
+
+test("twenty requests at the moment of expiry cost one renewal [oauth:refresh]", async () => {
+  const one = processOf()
+  await logIn(one)
+  const first = await one.credentials.authorization()
+  expect(await one.credentials.authorization()).toBe(first)
+  const before = tokenRequests()
+  one.pass(595_000)
+  const sent = await Promise.all(Array.from({ length: 20 }, () => one.credentials.authorization()))
+  expect(new Set(sent).size).toBe(1)
+  expect(sent[0]).not.toBe(first)
+  expect(tokenRequests()).toBe(before + 1)
+})
+
+test("of two processes one renews, and the other takes what it got", async () => {
+  const one = processOf()
+  await logIn(one)
+  const two = processOf()
+  await two.credentials.authorization()
+  const before = tokenRequests()
+  one.pass(595_000)
+  two.pass(595_000)
+  const [mine, theirs] = await Promise.all([one.credentials.authorization(), two.credentials.authorization()])
+  expect(mine).toBe(theirs as string)
+  expect(tokenRequests()).toBe(before + 1)
+})
+
+test("while the authorization server is down a token that is still good goes on, and one that is not is kept", async () => {
+  const one = processOf()
+  await logIn(one)
+  const first = await one.credentials.authorization()
+  await authority.stop()
+  one.pass(590_000)
+  expect(await one.credentials.authorization()).toBe(first)
+  one.pass(20_000)
+  await expect(one.credentials.authorization()).rejects.toThrow("cannot be reached")
+  await authority.start()
+  expect(await one.credentials.authorization()).not.toBe(first)
+  expect(await one.oauth.status([one.spec])).toMatchObject([{ state: "authorized" }])
+})
+
+test("a 401 to a token that another request has renewed meanwhile is only tried again", async () => {
+  const one = processOf()
+  await logIn(one)
+  const first = await one.credentials.authorization()
+  one.pass(595_000)
+  await one.credentials.authorization()
+  const before = tokenRequests()
+  expect(await one.credentials.challenged(new Response(null, { status: 401 }), first)).toBe(true)
+  expect(tokenRequests()).toBe(before)
+})
+
+test("every value that must not be shown is known as soon as it is there", async () => {
+  const one = processOf()
+  const before = one.oauth.secrets
+  await logIn(one)
+  const { oauth, credentials } = one
+  expect(oauth.secrets).not.toBe(before)
+  expect(oauth.secrets).toContain((await credentials.authorization())?.replace("Bearer ", "") ?? "none")
+  expect(oauth.secrets).toBe(oauth.secrets)
+})
+
+test("a state that svc did not give out, or gave out and took once, is refused", async () => {
+  const one = processOf()
+  const begun = await one.oauth.begin(one.spec, undefined)
+  const answer = await answerTo(begun?.url ?? "")
+  await expect(one.oauth.finish(new URLSearchParams({ state: "guessed", code: "x" }))).rejects.toThrow("does not wait")
+  await expect(one.oauth.finish(new URLSearchParams({ code: "x" }))).rejects.toThrow("does not wait")
+  await one.oauth.finish(answer)
+  await expect(one.oauth.finish(answer)).rejects.toThrow("does not wait")
+})
+
+test("an answer that names another issuer is refused before its code is used", async () => {
+  const one = processOf()
+  const begun = await one.oauth.begin(one.spec, undefined)
+  const answer = await answerTo(begun?.url ?? "")
+  answer.set("iss", "https://evil.example")
+  const before = tokenRequests()
+  await expect(one.oauth.finish(answer)).rejects.toThrow("was not authorized")
+  expect(tokenRequests()).toBe(before)
+})
+
+test("what a server says of a configured Authorization header is final", async () => {
+  const { oauth, spec } = processOf()
+  const launch = { ...spec.launch, headers: { authorization: "Bearer written" } } as RemoteLaunch
+  const credentials = oauth.credentials(spec, launch)
+  expect(await credentials.authorization()).toBeUndefined()
+  const refused = credentials.challenged(new Response(null, { status: 401 }), undefined)
+  await expect(refused).rejects.toThrow(UnauthorizedError)
+  await expect(refused).rejects.toThrow("it refuses the Authorization header of its configuration")
+})

@@ -1,0 +1,276 @@
+/** svc at servers that a real authorization server protects. */
+import { expect, test } from "bun:test"
+import { readFileSync, statSync } from "node:fs"
+import { join } from "node:path"
+import { type Authority, browse, startAuthority, startResource } from "../fixtures/authority.ts"
+import { eventually, freshEnv, freshFolder, type Instance, modern, ROOT, runSvc, SVC, startSvc } from "./harness.ts"
+
+const LIMIT_MS = 30_000
+/** Nothing of a test belongs into the keychain of the machine. */
+const env = { SVC_KEYCHAIN: "off" }
+const FULL = ["--health-info-level", "full", "--health-rate-limit", "off"]
+
+type Health = { state: string; authorizationUrl?: string; error?: string; backendSupervision?: unknown }
+const healthOf = async (svc: Instance, name = "web") =>
+  (await (await fetch(`${svc.url}/health/mcp/${name}`)).json()) as Health
+const stateIs = (svc: Instance, state: string) =>
+  eventually(async () => {
+    const health = await healthOf(svc)
+    return health.state === state && health
+  })
+const addressOf = (svc: Instance) => eventually(async () => (await healthOf(svc)).authorizationUrl)
+const call = async (svc: Instance) =>
+  (await modern(`${svc.url}/mcp`, "tools/call", { name: "web_svc_whoami", arguments: {} })).body
+const YOU = { content: [{ text: "you" }] }
+const secretsOf = (folder: string) => readFileSync(join(folder, "secrets", "oauth.json"), "utf8")
+const tokensIn = (text: string) => [...text.matchAll(/"(?:access|refresh)":"([^"]+)"/g)].map(([, token = ""]) => token)
+const logIn = async (svc: Instance) => {
+  expect(await browse(await addressOf(svc))).toMatchObject({
+    status: 200,
+    text: expect.stringContaining("web is authorized"),
+  })
+  await stateIs(svc, "ready")
+}
+const tokenRequests = (authority: Authority) => authority.asked.get("/token") ?? 0
+
+test(
+  "a person follows the address once, and the server connects; nothing else restarts [oauth:login]",
+  async () => {
+    await using authority = await startAuthority()
+    using resource = startResource(authority)
+    const echo = { command: "bun", args: [join(ROOT, "test", "fixtures", "echo.ts"), "--pid"] }
+    const folder = freshFolder()
+    const config = { mcpServers: { web: { url: resource.url }, other: echo } }
+    let tokens: string[] = []
+    {
+      await using svc = await startSvc({ config, flags: FULL, env })
+      const pid = async () => (await modern(`${svc.url}/mcp`, "tools/call", { name: "other_svc_echo" })).body.result
+      const before = await pid()
+      expect(await stateIs(svc, "awaiting_oauth")).toMatchObject({
+        authorizationUrl: expect.stringContaining(authority.issuer),
+      })
+      const address = await addressOf(svc)
+      expect(svc.stderr().split(address)).toHaveLength(2)
+      expect(new URL(address).searchParams.get("code_challenge_method")).toBe("S256")
+      const end = await browse(address)
+      expect(end).toMatchObject({ status: 200, text: expect.stringContaining("web is authorized") })
+      await stateIs(svc, "ready")
+      expect((await call(svc)).result).toMatchObject(YOU)
+      expect(await pid()).toEqual(before)
+
+      // The answer was good once; what it brought is kept, and shown to nobody.
+      expect(await browse(end.url)).toMatchObject({ status: 400, text: expect.stringContaining("does not wait") })
+      tokens = tokensIn(secretsOf(svc.folder))
+      expect(tokens).toHaveLength(2)
+      expect(statSync(join(svc.folder, "secrets", "oauth.json")).mode & 0o777).toBe(0o600)
+      const status = await runSvc(["auth", "status", "--json", "--config-dir", svc.folder], env)
+      expect(JSON.parse(status.stdout)).toEqual([
+        {
+          server: "web",
+          state: "authorized",
+          scopes: ["read"],
+          renews: true,
+          expires: expect.any(String),
+          issuer: authority.issuer,
+        },
+      ])
+      const shown = [
+        svc.stderr(),
+        status.stdout,
+        await (await fetch(`${svc.url}/health/mcp`)).text(),
+        (await runSvc(["mcp", "status", "--verbose", "--config-dir", svc.folder], env)).stdout,
+      ].join("\n")
+      for (const token of tokens) expect(shown).not.toContain(token)
+      await Bun.$`cp -r ${svc.folder}/. ${folder}`.quiet()
+    }
+    // A start later needs nobody.
+    await using again = await startSvc({ config, flags: FULL, env, folder })
+    await stateIs(again, "ready")
+    expect(again.stderr()).not.toContain("wants authorization")
+  },
+  LIMIT_MS,
+)
+
+test(
+  "an authorization server that is down costs the calls of that time, and nobody a login [oauth:refresh]",
+  async () => {
+    await using authority = await startAuthority({ accessTtl: 2 })
+    using resource = startResource(authority)
+    await using svc = await startSvc({ config: { mcpServers: { web: { url: resource.url } } }, flags: FULL, env })
+    await logIn(svc)
+    expect((await call(svc)).result).toMatchObject(YOU)
+    const refreshed = tokenRequests(authority)
+    await eventually(async () => (await call(svc)).result !== undefined && tokenRequests(authority) > refreshed)
+
+    await authority.stop()
+    const failure = await eventually(async () => {
+      const { result } = await call(svc)
+      return result?.isError === true && result
+    })
+    expect(JSON.stringify(failure)).toContain("cannot be reached")
+    await authority.start()
+    await eventually(async () => (await call(svc)).result?.isError === undefined)
+    expect(svc.stderr().match(/wants authorization/g)).toHaveLength(1)
+
+    // New keys: what was signed with the old ones is refused, and renewed without a word.
+    await authority.stop()
+    await authority.start("new")
+    await eventually(async () => (await call(svc)).result?.isError === undefined)
+    expect(svc.stderr().match(/wants authorization/g)).toHaveLength(1)
+  },
+  LIMIT_MS,
+)
+
+test(
+  "a grant that was revoked leads to a new login",
+  async () => {
+    await using authority = await startAuthority({ accessTtl: 1 })
+    using resource = startResource(authority)
+    await using svc = await startSvc({ config: { mcpServers: { web: { url: resource.url } } }, flags: FULL, env })
+    await logIn(svc)
+    await authority.revokeAll()
+    await eventually(async () => {
+      await call(svc)
+      return (await healthOf(svc)).state === "awaiting_oauth"
+    })
+    expect(svc.stderr()).toContain("its authorization is no good any more")
+    await logIn(svc)
+    expect((await call(svc)).result).toMatchObject(YOU)
+  },
+  LIMIT_MS,
+)
+
+test.each([
+  ["audience", { audience: "https://another.example/mcp" }],
+  ["issuer", { issuer: "https://another.example" }],
+] as const)(
+  "tokens of a wrong %s end the asking, with a reason [oauth:terminal]",
+  async (_what, wants) => {
+    await using authority = await startAuthority()
+    using resource = startResource(authority, wants)
+    await using svc = await startSvc({ config: { mcpServers: { web: { url: resource.url } } }, flags: FULL, env })
+    await browse(await addressOf(svc))
+    await svc.said("they do not agree on its audience, issuer or keys")
+    expect(await healthOf(svc)).toMatchObject({ state: "awaiting_oauth" })
+    expect((await healthOf(svc)).authorizationUrl).toBeUndefined()
+    const calls = resource.calls()
+    // Longer than the first pause before a retry.
+    await Bun.sleep(1500)
+    expect(resource.calls()).toBe(calls)
+  },
+  LIMIT_MS,
+)
+
+test(
+  "a call that needs more scopes says so, and works after the person agreed; other calls go on",
+  async () => {
+    await using authority = await startAuthority()
+    using resource = startResource(authority, { callScope: "write" })
+    await using svc = await startSvc({ config: { mcpServers: { web: { url: resource.url } } }, flags: FULL, env })
+    await logIn(svc)
+    const refused = (await call(svc)).result
+    expect(refused).toMatchObject({ isError: true })
+    expect(JSON.stringify(refused)).toContain("wants more scopes (write)")
+    const health = await healthOf(svc)
+    expect(health.state).toBe("ready")
+    expect(new URL(health.authorizationUrl ?? "").searchParams.get("scope")).toStartWith("read write")
+    expect(await browse(health.authorizationUrl ?? "")).toMatchObject({ status: 200 })
+    expect((await call(svc)).result).toMatchObject(YOU)
+    expect((await healthOf(svc)).authorizationUrl).toBeUndefined()
+  },
+  LIMIT_MS,
+)
+
+test(
+  "client_credentials need nobody",
+  async () => {
+    await using authority = await startAuthority({ accessTtl: 2 })
+    using resource = startResource(authority)
+    const oauth = { clientId: "machine", clientSecret: "${SECRET}", grantType: "client_credentials" }
+    await using svc = await startSvc({
+      config: { mcpServers: { web: { url: resource.url, oauth } } },
+      flags: FULL,
+      env: { ...env, SECRET: "machine-secret-of-the-test" },
+    })
+    await stateIs(svc, "ready")
+    const before = tokenRequests(authority)
+    await eventually(async () => (await call(svc)).result !== undefined && tokenRequests(authority) > before)
+    expect(svc.stderr()).not.toContain("machine-secret-of-the-test")
+  },
+  LIMIT_MS,
+)
+
+/** Runs `svc auth login` as somebody whose browser follows redirects. */
+async function login(folder: string, ...flags: string[]) {
+  const child = Bun.spawn({
+    cmd: [SVC, "auth", "login", "web", "--no-browser", "--config-dir", folder, ...flags],
+    env: { ...freshEnv(folder), ...env },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  let said = ""
+  let page: Promise<{ readonly status: number; readonly text: string }> | undefined
+  for await (const chunk of child.stderr) {
+    said += new TextDecoder().decode(chunk)
+    const address = /^(http\S+)\n/m.exec(said)?.[1]
+    if (address !== undefined) page ??= browse(address)
+  }
+  return { code: await child.exited, said, stdout: await new Response(child.stdout).text(), page: await page }
+}
+
+test(
+  "svc auth login, status and logout, with a running svc and without one",
+  async () => {
+    await using authority = await startAuthority()
+    using resource = startResource(authority)
+    const config = { mcpServers: { web: { url: resource.url } } }
+    await using svc = await startSvc({ config, flags: FULL, env })
+    await stateIs(svc, "awaiting_oauth")
+    expect(await login(svc.folder)).toMatchObject({ code: 0, stdout: "web is authorized\n", page: { status: 200 } })
+    await stateIs(svc, "ready")
+
+    const gone = await runSvc(["auth", "logout", "web", "--config-dir", svc.folder], env)
+    expect(gone).toMatchObject({ code: 0, stdout: "logged out of web\n" })
+    expect(authority.asked.get("/token/revocation")).toBeGreaterThan(0)
+    expect(tokensIn(secretsOf(svc.folder))).toEqual([])
+    await stateIs(svc, "awaiting_oauth")
+    svc.signal("SIGTERM")
+    await svc.exited
+
+    // Nobody runs now: the command itself waits for the browser, at a port of its own.
+    const alone = await login(svc.folder)
+    expect(alone).toMatchObject({ code: 0, page: { status: 200 } })
+    expect(alone.said).toContain("redirect_uri=http%3A%2F%2F127.0.0.1%3A")
+    expect(tokensIn(secretsOf(svc.folder))).toHaveLength(2)
+    const status = await runSvc(["auth", "status", "--config-dir", svc.folder], env)
+    expect(status.stdout).toMatch(/web\s+authorized\s+read\s+20\S+\s+yes\s+http:/)
+    const again = await startSvc({ config, flags: FULL, env, folder: svc.folder })
+    await stateIs(again, "ready")
+    again.signal("SIGTERM")
+    await again.exited
+  },
+  LIMIT_MS,
+)
+
+test("svc auth login says plainly what it cannot do", async () => {
+  const folder = freshFolder()
+  await Bun.write(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { files: { command: "true" } } }))
+  const other = await runSvc(["auth", "login", "nobody", "--config-dir", folder], env)
+  expect(other).toMatchObject({ code: 64, stderr: "svc: No server is named nobody\n" })
+  const child = await runSvc(["auth", "login", "files", "--config-dir", folder], env)
+  expect(child).toMatchObject({ code: 64, stderr: expect.stringContaining("only remote servers want authorization") })
+  const late = await startAuthority()
+  const resource = startResource(late)
+  await Bun.write(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { web: { url: resource.url } } }))
+  const nobody = await runSvc(
+    ["auth", "login", "web", "--no-browser", "--timeout", "100ms", "--config-dir", folder],
+    env,
+  )
+  expect(nobody).toMatchObject({
+    code: 69,
+    stderr: expect.stringContaining("nobody came back from the browser in time"),
+  })
+  resource[Symbol.dispose]()
+  await late.stop()
+})
