@@ -1,0 +1,159 @@
+import { describe, expect, test } from "bun:test"
+import { Agent } from "../../src/agent/agent.ts"
+import { Instances } from "../../src/agent/instances.ts"
+import type { Context } from "../../src/config/context.ts"
+import { parseDocument } from "../../src/config/document.ts"
+import { createEras } from "../../src/config/eras.ts"
+import { parseFilter, passes } from "../../src/config/filter.ts"
+import { readTemplates } from "../../src/config/instance.ts"
+import { createPins } from "../../src/config/pins.ts"
+import { plan } from "../../src/config/plan.ts"
+import { BackendError } from "../../src/lib/errors.ts"
+import { createIds } from "../../src/wire/frame.ts"
+import { manualClock } from "../clock.ts"
+
+const WORLD = { parent: {}, dotenv: {}, platform: "linux", home: "/h", folder: "/etc" } as const
+const at = (path: string, sessionId = "s"): Context => ({
+  project: { path, name: "p", git: {}, custom: {} },
+  user: { username: "ada", home: "/h" },
+  transport: { type: "stdio", client: {} },
+  context: { path, timestamp: "2026-01-01T00:00:00.000Z", sessionId, version: "1" },
+})
+
+/** Servers that never come up: what is looked at here is which of them there are. */
+function stage(filter = "not none") {
+  const clock = manualClock()
+  const logged: string[] = []
+  const say = (text: string) => void logged.push(text)
+  const log = { debug: say, info: say, warn: say, error: say }
+  const agent = new Agent({
+    clock,
+    log,
+    startedAt: 0,
+    ids: createIds("x"),
+    limit: 1000,
+    version: "1",
+    eras: createEras(undefined, clock),
+    pins: createPins(undefined, clock),
+    credentials: () => undefined,
+    fetch: () => Promise.reject(new Error("no network")),
+    openChild: (_launch, _events, { name }) => {
+      throw new BackendError(name, "is not there")
+    },
+  })
+  const parsed = parseFilter(filter)
+  if ("misread" in parsed) throw new Error(parsed.misread.message)
+  const selects = (tags: readonly string[]) => passes(parsed.filter, tags)
+  const instances = new Instances({ agent, clock, log, linger: 30_000, selects })
+  const update = (document: object) => {
+    const read = parseDocument(JSON.stringify(document), "mcp.json")
+    const planned = plan(read, WORLD)
+    return instances.update(planned, readTemplates(read, planned.templates, WORLD))
+  }
+  const paths = () =>
+    agent.all().map(({ spec }) => (spec.launch.transport === "stdio" ? (spec.launch.args[0] ?? spec.name) : ""))
+  return { clock, agent, instances, update, paths, logged }
+}
+
+const TEMPLATES = {
+  mcpServers: { still: { command: "x" } },
+  mcpTemplates: { fs: { command: "x", args: ["{{project.path}}"] } },
+}
+
+describe("instances", () => {
+  test("run as long as a member needs them, and a little longer", async () => {
+    const { clock, instances, update, paths } = stage()
+    update(TEMPLATES)
+    const [one, two, three] = [{}, {}, {}]
+    instances.enter(one, at("/a"))
+    instances.enter(two, at("/a", "other"))
+    instances.enter(three, at("/b"))
+    expect(paths()).toEqual(["still", "/a", "/b"])
+    expect(instances.of(one)).toEqual(instances.of(two))
+    instances.leave(one)
+    await clock.pass(60_000)
+    expect(paths()).toEqual(["still", "/a", "/b"])
+    instances.leave(two)
+    expect(instances.of(two).size).toBe(0)
+    await clock.pass(29_000)
+    expect(paths()).toEqual(["still", "/a", "/b"])
+    // Somebody comes back in time, and what runs is what it was.
+    instances.enter(one, at("/a"))
+    await clock.pass(60_000)
+    expect(paths()).toEqual(["still", "/a", "/b"])
+    instances.leave(one)
+    await clock.pass(31_000)
+    expect(paths()).toEqual(["still", "/b"])
+    instances.close()
+  })
+
+  test("follow a member that moves", async () => {
+    const { clock, instances, update, paths } = stage()
+    update(TEMPLATES)
+    const one = {}
+    instances.enter(one, at("/a"))
+    const [before] = instances.of(one)
+    instances.enter(one, at("/b"))
+    expect(instances.of(one)).not.toContain(before as string)
+    await clock.pass(31_000)
+    expect(paths()).toEqual(["still", "/b"])
+    instances.close()
+  })
+
+  test("are replaced where their rendering changes, and only those", () => {
+    const { instances, update } = stage()
+    update({ mcpTemplates: { fs: { command: "x", args: ["{{project.path}}"] }, db: { command: "y" } } })
+    const one = {}
+    instances.enter(one, at("/a"))
+    const ids = [...instances.of(one)]
+    const hidden = update({
+      mcpTemplates: { fs: { command: "x", args: ["{{project.path}}"], disabledTools: ["rm"] }, db: { command: "y" } },
+    })
+    expect(hidden).toMatchObject({ replaced: [], retuned: [ids[0]], added: [], removed: [] })
+    const other = update({ mcpTemplates: { fs: { command: "z", args: ["{{project.path}}"] }, db: { command: "y" } } })
+    expect(other).toMatchObject({ replaced: [ids[0]], added: [], removed: [] })
+    const gone = update({ mcpTemplates: { db: { command: "y" } } })
+    expect(gone).toMatchObject({ removed: [ids[0]] })
+    instances.close()
+  })
+
+  test("that cannot be rendered are told, and with strict nothing changes", () => {
+    const { agent, instances, update, paths, logged } = stage()
+    update(TEMPLATES)
+    const one = {}
+    instances.enter(one, at("/a"))
+    const broken = { mcpTemplates: { fs: { command: "x", args: ["{{project.git.branch}}"] } } }
+    expect(() => update({ ...broken, templateSettings: { failureMode: "strict" } })).toThrow("project.git.branch")
+    expect(paths()).toEqual(["still", "/a"])
+    expect(instances.of(one).size).toBe(1)
+    update(broken)
+    expect(paths()).toEqual([])
+    expect(agent.snapshot().issues.map(({ message }) => message)).toEqual([expect.stringContaining("git.branch")])
+    instances.enter({}, at("/b"))
+    expect(logged.at(-1)).toContain("git.branch")
+    instances.close()
+  })
+
+  test("have a bound", () => {
+    const { instances, update, paths, agent } = stage()
+    update({ mcpTemplates: { fs: { command: "x", args: ["{{project.path}}"] } } })
+    for (let count = 0; count < 300; count++) instances.enter({}, at(`/${count}`))
+    expect(paths()).toHaveLength(256)
+    expect(agent.snapshot().issues[0]?.message).toContain("256 instances")
+    instances.close()
+  })
+
+  test("and servers are run only where --filter lets them", () => {
+    const { instances, update, paths } = stage("web")
+    update({
+      mcpServers: { a: { command: "a", tags: ["web"] }, b: { command: "b" } },
+      mcpTemplates: {
+        fs: { command: "x", args: ["{{project.path}}"], tags: ["{{project.name}}"] },
+        web: { command: "y", args: ["web"], tags: ["web"] },
+      },
+    })
+    instances.enter({}, at("/a"))
+    expect(paths()).toEqual(["a", "web"])
+    instances.close()
+  })
+})

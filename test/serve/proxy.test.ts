@@ -1,0 +1,217 @@
+import { describe, expect, test } from "bun:test"
+import type { Surroundings } from "../../src/serve/member.ts"
+import { type ProxyDeps, ProxySession } from "../../src/serve/proxy.ts"
+import { decode, encode } from "../../src/wire/frame.ts"
+import { manualClock } from "../clock.ts"
+
+const HERE: Surroundings = {
+  project: { directory: "/p", root: "/p", branch: "main", user: { username: "ada", home: "/h" }, said: {} },
+  queries: [],
+}
+type Line = Record<string, unknown> & { id?: unknown; method?: string; svc?: string }
+
+/** A proxy between a client that is typed by hand and instances that come and go. */
+function stage() {
+  const clock = manualClock()
+  const toClient: Line[] = []
+  const notes: string[] = []
+  /** One for each connection: what it was told. */
+  const instances: { told: Line[]; events: Parameters<ProxyDeps["connect"]>[0] }[] = []
+  let up = true
+  const session = new ProxySession(HERE, {
+    clock,
+    send: (line) => void toClient.push(JSON.parse(typeof line === "string" ? line : decode(line))),
+    note: (text) => void notes.push(text),
+    async connect(events) {
+      if (!up) return undefined
+      const told: Line[] = []
+      instances.push({ told, events })
+      const send = (line: Uint8Array | string) =>
+        void told.push(JSON.parse(typeof line === "string" ? line : decode(line)))
+      return { link: { send, close: () => undefined }, token: "t" }
+    },
+  })
+  const say = (line: Line) => session.receive(JSON.stringify({ jsonrpc: "2.0", ...line }))
+  const last = () => instances.at(-1) as (typeof instances)[number]
+  const answer = (line: Line) =>
+    last().events.line(encode(JSON.stringify("svc" in line ? line : { jsonrpc: "2.0", ...line })))
+  const welcome = async () => {
+    await clock.pass(0)
+    answer({ svc: "welcome", version: "1" })
+  }
+  return {
+    clock,
+    session,
+    toClient,
+    notes,
+    instances,
+    say,
+    answer,
+    welcome,
+    last,
+    power(on: boolean) {
+      up = on
+    },
+    lose: () => last().events.lost(),
+  }
+}
+
+async function initialized() {
+  const all = stage()
+  all.session.start()
+  await all.welcome()
+  all.say({ id: 0, method: "initialize", params: { clientInfo: { name: "c" } } })
+  all.answer({ id: 0, result: {} })
+  all.say({ method: "notifications/initialized" })
+  all.toClient.length = 0
+  return all
+}
+
+describe("a proxied client", () => {
+  test("says where it is before anything else, and what it asks early waits", async () => {
+    const { session, say, last, welcome, clock, answer, toClient } = stage()
+    say({ id: 1, method: "tools/list" })
+    session.start()
+    await clock.pass(0)
+    expect(last().told).toEqual([{ svc: "hello", token: "t", surroundings: HERE as never }])
+    await welcome()
+    expect(last().told.slice(1)).toEqual([{ jsonrpc: "2.0", id: 1, method: "tools/list" }])
+    answer({ id: 1, result: { tools: [] } })
+    expect(toClient).toEqual([{ jsonrpc: "2.0", id: 1, result: { tools: [] } }])
+    session.moved({ ...HERE, queries: [{ preset: "x" }] })
+    expect(last().told.at(-1)).toMatchObject({ svc: "moved", surroundings: { queries: [{ preset: "x" }] } })
+  })
+
+  test("is told once that what it asked failed, and the next instance is told who it is", async () => {
+    const { say, answer, last, lose, welcome, toClient, clock, instances } = await initialized()
+    say({ id: 1, method: "logging/setLevel", params: { level: "debug" } })
+    say({ id: 2, method: "resources/subscribe", params: { uri: "a:b" } })
+    say({ id: 3, method: "resources/subscribe", params: { uri: "a:c" } })
+    say({ id: 4, method: "resources/unsubscribe", params: { uri: "a:c" } })
+    for (const id of [1, 2, 3, 4]) answer({ id, result: {} })
+    say({ id: 5, method: "tools/call" })
+    toClient.length = 0
+    lose()
+    expect(toClient).toEqual([{ jsonrpc: "2.0", id: 5, error: { code: -32603, message: expect.any(String) } as never }])
+    say({ id: 6, method: "tools/list" })
+    await clock.pass(500)
+    expect(instances).toHaveLength(2)
+    await welcome()
+    expect(
+      last()
+        .told.slice(1)
+        .map(({ method }) => method),
+    ).toEqual(["initialize"])
+    answer({ id: 0, result: {} })
+    expect(
+      last()
+        .told.slice(2)
+        .map(({ method }) => method),
+    ).toEqual(["notifications/initialized", "logging/setLevel", "resources/subscribe"])
+    for (const { id, method } of last().told.slice(3)) if (method !== undefined) answer({ id, result: {} })
+    expect(last().told.at(-1)).toMatchObject({ id: 6, method: "tools/list" })
+    answer({ id: 6, result: {} })
+    expect(toClient.slice(1).map(({ method, id }) => method ?? id)).toEqual([
+      "notifications/tools/list_changed",
+      "notifications/prompts/list_changed",
+      "notifications/resources/list_changed",
+      6,
+    ])
+  })
+
+  test("has the questions of a lost instance withdrawn, and its late answers go nowhere", async () => {
+    const { say, answer, last, lose, welcome, toClient, clock } = await initialized()
+    answer({ id: "svc-1", method: "elicitation/create", params: {} })
+    answer({ id: "svc-2", method: "roots/list" })
+    expect(toClient).toHaveLength(2)
+    lose()
+    expect(toClient.slice(2).map(({ params }) => (params as { requestId: string }).requestId)).toEqual([
+      "svc-1",
+      "svc-2",
+    ])
+    await clock.pass(500)
+    await welcome()
+    answer({ id: 0, result: {} })
+    const before = last().told.length
+    say({ id: "svc-1", result: {} })
+    expect(last().told).toHaveLength(before)
+    answer({ id: "svc-1", method: "elicitation/create", params: {} })
+    say({ id: "svc-1", result: { action: "accept" } })
+    expect(last().told).toHaveLength(before + 1)
+  })
+
+  test("keeps its 2026-era streams, and they are told of changes", async () => {
+    const { say, answer, last, lose, welcome, toClient, clock, session } = stage()
+    session.start()
+    await welcome()
+    const notifications = { toolsListChanged: true }
+    say({ id: "L", method: "subscriptions/listen", params: { notifications } })
+    lose()
+    expect(toClient).toEqual([])
+    await clock.pass(500)
+    await welcome()
+    expect(last().told.slice(1)).toEqual([
+      { jsonrpc: "2.0", id: "L", method: "subscriptions/listen", params: { notifications } },
+    ])
+    expect(toClient).toMatchObject([
+      {
+        method: "notifications/tools/list_changed",
+        params: { _meta: { "io.modelcontextprotocol/subscriptionId": "L" } },
+      },
+    ])
+    answer({ id: "L", result: {} })
+    expect(toClient).toHaveLength(2)
+  })
+
+  test("is told after a while that nothing is running, and goes on when something is", async () => {
+    const { say, power, session, toClient, clock, welcome, notes, answer } = stage()
+    power(false)
+    session.start()
+    say({ id: 1, method: "tools/list" })
+    await clock.pass(9_000)
+    expect(toClient).toEqual([])
+    await clock.pass(2_000)
+    expect(toClient).toMatchObject([{ id: 1, error: { code: -32603 } }])
+    expect(notes).toHaveLength(1)
+    power(true)
+    await clock.pass(3_000)
+    await welcome()
+    say({ id: 2, method: "tools/list" })
+    answer({ id: 2, result: {} })
+    expect(toClient).toHaveLength(2)
+    session.close()
+    expect(clock.timers).toBe(0)
+  })
+
+  test("that is refused is told why until it asks for something else", async () => {
+    const { say, session, toClient, clock, answer, lose, instances, welcome, last } = stage()
+    session.start()
+    await clock.pass(0)
+    say({ id: 1, method: "tools/list" })
+    answer({ svc: "refused", message: "No preset is named x" })
+    lose()
+    say({ id: 2, method: "tools/list" })
+    expect(toClient).toMatchObject([
+      { id: 1, error: { message: "No preset is named x" } },
+      { id: 2, error: { message: "No preset is named x" } },
+    ])
+    session.moved({ ...HERE, queries: [] })
+    await clock.pass(1)
+    expect(instances).toHaveLength(2)
+    await welcome()
+    say({ id: 3, method: "tools/list" })
+    expect(last().told.at(-1)).toMatchObject({ id: 3 })
+  })
+
+  test("is told what is not JSON, and a batch goes on whole", async () => {
+    const { session, toClient, last } = await initialized()
+    session.receive("{")
+    expect(toClient).toMatchObject([{ error: { code: -32700 } }])
+    const batch = [
+      { jsonrpc: "2.0", id: 8, method: "ping" },
+      { jsonrpc: "2.0", id: 9, method: "ping" },
+    ]
+    session.receive(JSON.stringify(batch))
+    expect(last().told.at(-1)).toEqual(batch as never)
+  })
+})
