@@ -14,6 +14,7 @@ import type { Clock } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { Params } from "../wire/message.ts"
+import { type Claim, Claims } from "./claims.ts"
 import { type Findings, Integrity } from "./integrity.ts"
 import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
 
@@ -44,6 +45,8 @@ export class Agent {
   catalog: Catalog = EMPTY_CATALOG
   /** Named selections of what is offered. */
   presets: ReadonlyMap<string, Preset> = new Map()
+  /** What backends speak of by an id alone. */
+  readonly claims = new Claims()
   /** False until a plan was applied. */
   loaded = false
   private plan: Plan | undefined
@@ -299,6 +302,7 @@ export class Agent {
     for (const [id, uris] of [...this.subscribers])
       for (const uri of [...uris.keys()]) this.unsubscribe(id, uri, session)
     this.setLogLevel(session, undefined)
+    this.claims.forget(session)
     this.unlease({ session })
   }
 
@@ -369,6 +373,7 @@ export class Agent {
           planned,
           {
             owner,
+            callerOfTask: (taskId) => this.claims.find("task", spec.id, taskId)?.caller,
             ...hooks,
             subscriptions: () => [...(this.subscribers.get(spec.id)?.keys() ?? [])],
             onnotification: (method, params, caller) => this.notified(spec.id, method, params, caller),
@@ -427,6 +432,13 @@ export class Agent {
   private notified(id: string, method: string, params: Params, caller: Caller | undefined): void {
     const spec = this.backends.get(id)?.spec
     if (spec === undefined) return
+    const kind = CLAIMED[method]
+    if (kind !== undefined) {
+      const owner = this.claims.find(kind, id, kind === "task" ? params.taskId : params.elicitationId)?.caller
+      // Its own call is the better way to it, while it runs.
+      if (owner !== undefined) (caller?.session === owner.session ? caller : owner).notify(method, params)
+      return
+    }
     if (caller !== undefined && method !== "notifications/resources/updated") {
       caller.notify(method, params)
       return
@@ -512,6 +524,12 @@ export class Agent {
 type Round = { readonly ids: ReadonlySet<string> | undefined; end(): void }
 
 const DRAIN_POLL_MS = 50
+
+/** Notifications that say by an id alone whose they are. */
+const CLAIMED: Readonly<Record<string, Claim["kind"]>> = {
+  "notifications/tasks/status": "task",
+  "notifications/elicitation/complete": "elicitation",
+}
 
 /** Least severe first. server: Logging. */
 const LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]

@@ -3,13 +3,14 @@
  *
  *  1. A success response passes as the bytes it came in; everything else is parsed.
  *  2. Every request ends exactly once: with an answer, a failure of its transport, its timeout, or the end of the link.
- *  3. What belongs to a call reaches its caller alone. Where the transport cannot say which call it belongs to, it is the
- *     only caller in flight, or nobody: one client's question is never shown to another.
+ *  3. What belongs to a call reaches its caller alone. Where neither the transport nor a task says which call it belongs to,
+ *     it is the only caller in flight, or nobody: one client's question is never shown to another. A caller that gave up
+ *     counts a while longer, for the backend may not have heard of it; one that has been away for long makes room.
  */
 
 import type { Clock } from "../lib/clock.ts"
 import { BackendError } from "../lib/errors.ts"
-import { META_SUBSCRIPTION } from "../wire/era.ts"
+import { META_SUBSCRIPTION, META_TASK } from "../wire/era.ts"
 import { type Answer, decode, type Ids } from "../wire/frame.ts"
 import {
   asMessage,
@@ -36,6 +37,8 @@ export type Caller = {
   notify(method: string, params: Params): void
   /** A question of the backend in mid-call. Rejects with a PeerError or RequestError, which the backend is told. */
   ask(method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown>
+  /** Others use the connection and cannot be told apart from this caller: it may give up where nobody waits any more. */
+  yield?(): void
 }
 
 export type Call = {
@@ -74,6 +77,8 @@ export type ConnectionHooks = {
   onnoise(text: string): void
   /** The only client of this connection, where it has one: its questions outside of calls go there. */
   readonly owner: Caller | undefined
+  /** Whose a task of the backend is. */
+  readonly callerOfTask?: ((taskId: string) => Caller | undefined) | undefined
 }
 
 export type InFlight = { readonly number: number; readonly outcome: Promise<Outcome> }
@@ -93,6 +98,10 @@ export class Connection {
   lastTraffic: number
   private readonly pending = new Map<number, Pending>()
   private readonly questions = new Map<Id, { readonly controller: AbortController; readonly session: object }>()
+  /** Calls whose callers gave up on a link that cannot say which call a message belongs to: until when they count. */
+  private readonly ghosts = new Map<number, { readonly session: object; readonly until: number }>()
+  /** Callers that are told of progress after their call was answered, for it became a task. */
+  private readonly following = new Map<number, Pick<Pending, "caller" | "progressToken">>()
   private link: Link | undefined
   private lost: Error | undefined
   private disarm: (() => void) | undefined
@@ -150,6 +159,12 @@ export class Connection {
     return resultOf(await this.request({ method, params, caller: undefined, timeout, headers }).outcome)
   }
 
+  /** The call went on as a task: its progress is still told. */
+  follow(number: number, caller: Caller, progressToken: Id): void {
+    this.following.set(number, { caller, progressToken })
+    if (this.following.size > MAX_FOLLOWING) this.following.delete(this.following.keys().next().value as number)
+  }
+
   notify(method: string, params?: Params): void {
     this.link?.send(notificationText(method, params), { number: undefined, method })
   }
@@ -159,6 +174,8 @@ export class Connection {
     const pending = this.pending.get(number)
     if (pending === undefined) return
     this.pending.delete(number)
+    if (pending.caller !== undefined && !this.relates)
+      this.ghosts.set(number, { session: pending.caller.session, until: this.clock.now() + GHOST_MS })
     this.withdraw(number, error.message)
     pending.reject(error)
   }
@@ -216,7 +233,13 @@ export class Connection {
 
   // ---
 
+  /** Whether the transport says which call a message belongs to. */
+  private get relates(): boolean {
+    return this.link?.abandon !== undefined
+  }
+
   private settle(number: number, outcome: Outcome): void {
+    this.ghosts.delete(number)
     const pending = this.pending.get(number)
     if (pending === undefined) return
     this.pending.delete(number)
@@ -234,7 +257,7 @@ export class Connection {
     }
     this.lastTraffic = this.clock.now()
     if (isRequest(message)) {
-      void this.answer(message.id, message.method, message.params, this.callerOf(related))
+      void this.answer(message.id, message.method, message.params, this.callerOf(related, message.params))
       return
     }
     const params = message.params ?? {}
@@ -249,42 +272,60 @@ export class Connection {
         return
       }
       default:
-        this.hooks.onnotification(message.method, params, this.callerOf(related))
+        this.hooks.onnotification(message.method, params, this.callerOf(related, params))
     }
   }
 
   private progress(params: Params): void {
     const number = this.ids.parse(params.progressToken)
-    const pending = number === undefined ? undefined : this.pending.get(number)
-    if (pending === undefined) return
-    pending.deadline = this.clock.now() + pending.timeout
-    if (pending.progressToken !== undefined)
-      pending.caller?.notify("notifications/progress", { ...params, progressToken: pending.progressToken })
+    if (number === undefined) return
+    const pending = this.pending.get(number)
+    if (pending !== undefined) pending.deadline = this.clock.now() + pending.timeout
+    const { caller, progressToken } = pending ?? this.following.get(number) ?? {}
+    if (progressToken !== undefined) caller?.notify("notifications/progress", { ...params, progressToken })
   }
 
-  /** Whose a message is: the call's on whose stream it came, or the only caller's in flight. */
-  private callerOf(related: number | undefined): Caller | undefined {
+  /**
+   * Whose a message is: the call's on whose stream it came, the task's that it names, or the only caller's in flight.
+   * NOBODY where it is somebody's and cannot be told whose; undefined where no client is meant.
+   */
+  private callerOf(related: number | undefined, params: Params | undefined): Caller | undefined {
     if (related !== undefined) {
-      const caller = this.pending.get(related)?.caller
-      if (caller !== undefined) return caller
+      const pending = this.pending.get(related)
+      // What comes on a stream whose call has ended is for nobody else.
+      if (pending === undefined) return NOBODY
+      if (pending.caller !== undefined) return pending.caller
     }
     if (this.hooks.owner !== undefined) return this.hooks.owner
-    let only: Caller | undefined
-    for (const { caller } of this.pending.values()) {
-      if (caller === undefined) continue
-      if (only !== undefined && only.session !== caller.session) return undefined
-      only = caller
-    }
-    return only
+    const task = metaOf(params)?.[META_TASK]
+    if (isObject(task) && typeof task.taskId === "string") return this.hooks.callerOfTask?.(task.taskId) ?? NOBODY
+    const sessions = this.sessions()
+    if (sessions.size > 1) return NOBODY
+    for (const { caller } of this.pending.values())
+      if (caller !== undefined && sessions.has(caller.session)) return caller
+    return sessions.size > 0 ? NOBODY : undefined
+  }
+
+  /** Who a message without an address may be for. */
+  private sessions(): ReadonlySet<object> {
+    const found = new Set<object>()
+    // What a task says names the task.
+    for (const { caller, method } of this.pending.values())
+      if (caller !== undefined && method !== "tasks/result") found.add(caller.session)
+    const now = this.clock.now()
+    for (const [number, { session, until }] of this.ghosts)
+      if (until > now) found.add(session)
+      else this.ghosts.delete(number)
+    return found
   }
 
   private async answer(id: Id, method: string, params: Params | undefined, caller: Caller | undefined): Promise<void> {
     const reply = (text: string) => this.link?.send(text, { number: undefined, method: undefined })
     if (method === "ping") return reply(resultText(id, "{}"))
-    if (caller === undefined) {
+    if (caller === undefined || caller === NOBODY) {
       // Servers ask for roots as soon as they are initialized; with no caller there is no client whose roots they are.
       if (method === "roots/list") return reply(resultText(id, '{"roots":[]}'))
-      return reply(errorText(id, -32603, unknownCaller(this.pending.size)))
+      return reply(errorText(id, -32603, unknownCaller(caller)))
     }
     if (this.questions.size >= MAX_QUESTIONS) return reply(errorText(id, -32603, "Too many open requests to clients"))
     const controller = new AbortController()
@@ -317,6 +358,8 @@ export class Connection {
     this.disarm = this.clock.after(SWEEP_MS, () => {
       this.disarm = undefined
       const now = this.clock.now()
+      if (!this.relates && this.sessions().size > 1)
+        for (const { caller } of [...this.pending.values()]) caller?.yield?.()
       for (const [number, pending] of this.pending) {
         // While the backend waits for a person, its time does not run.
         if (this.questions.size > 0 && this.isAsked(pending.caller)) pending.deadline = now + pending.timeout
@@ -347,6 +390,8 @@ export const subscriptionOf = (params: Params): unknown => metaOf(params)?.[META
 const SWEEP_MS = 250
 const NOISE_BYTES = 512
 const MAX_QUESTIONS = 1000
+const MAX_FOLLOWING = 1000
+const GHOST_MS = 30_000
 
 const withHeaders = (headers: Call["headers"]) => (headers === undefined ? {} : { headers })
 
@@ -355,10 +400,17 @@ function requestText(id: string, { method, params, progressToken }: Call): strin
   return `{"jsonrpc":"2.0","id":"${id}","method":${JSON.stringify(method)},"params":${JSON.stringify(sent)}}`
 }
 
-const unknownCaller = (inFlight: number): string =>
-  inFlight === 0
+const unknownCaller = (caller: Caller | undefined): string =>
+  caller === undefined
     ? "No client call is in flight that this request could belong to"
     : 'Several clients are using this server, so it cannot be told whose request this is; set "isolation": "session" on the server'
+
+/** Stands for a caller that is not known, among others that must not hear of it. */
+const NOBODY: Caller = {
+  session: {},
+  notify: () => undefined,
+  ask: () => Promise.reject(new PeerError(-32603, "The call that this belongs to has ended")),
+}
 
 function errorOf(error: unknown): ErrorObject {
   if (error instanceof PeerError) return { code: error.code, message: error.message, data: error.data }

@@ -20,6 +20,7 @@ import { type Credentials, openSse, openStreamable, type RemoteDeps } from "./re
 export type OpenHooks = ListerHooks & {
   onnotification(method: string, params: Params, caller: Caller | undefined): void
   readonly owner: Caller | undefined
+  readonly callerOfTask?: (taskId: string) => Caller | undefined
   /** The transport failed a request; an UnauthorizedError where it was answered with 401. */
   onfailure(error: Error): void
 }
@@ -112,6 +113,7 @@ async function openOnce(
   })
   const connection: Connection = new Connection(spec.name, deps.ids, clock, {
     owner: hooks.owner,
+    callerOfTask: hooks.callerOfTask,
     onnoise: (text) => log.warn(`wrote something that is no message: ${text}`, { server: spec.name }),
     onnotification(method, params, caller) {
       if (live?.took(method, params) !== true) hooks.onnotification(method, params, caller)

@@ -6,7 +6,7 @@
 import type { Spec } from "../config/spec.ts"
 import { type Mirrored, mirroredOf } from "../wire/headers.ts"
 import type { CacheHint, Listing, ListMethod } from "./listing.ts"
-import { qualify, qualifyUri, splitUri } from "./name.ts"
+import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, sees } from "./scope.ts"
 
@@ -42,6 +42,8 @@ export type View = {
   readonly prompts: ReadonlyMap<string, Route>
   /** The backend of a URI and the URI it knows, or undefined where no backend of the view is meant. */
   resource(uri: string): Route | undefined
+  /** The backend of a task's id and the id it knows, or undefined. */
+  task(id: string): Route | undefined
   /** The JSON texts of the entries of a list, in order. */
   entries(method: ListMethod): readonly string[]
   /** The whole result of a list as JSON text: for 2025-era and for 2026-era clients (`resultType`, cache hints). */
@@ -186,15 +188,12 @@ function createView(chunks: readonly Chunk[], naming: View["naming"]): View {
     tools: routes("tools"),
     prompts: routes("prompts"),
     resource(uri) {
-      if (naming === "plain") {
-        const [only] = chunks
-        return only === undefined ? undefined : { id: only.spec.id, slug: only.spec.slug, name: uri, mirrored: [] }
-      }
-      const split = splitUri(uri)
-      const chunk = split === undefined ? undefined : bySlug.get(split.slug)
-      return chunk === undefined || split === undefined
-        ? undefined
-        : { id: chunk.spec.id, slug: chunk.spec.slug, name: split.uri, mirrored: [] }
+      const split = naming === "plain" ? undefined : splitUri(uri)
+      return naming === "plain" ? routeTo(chunks[0], uri) : routeTo(bySlug.get(split?.slug ?? ""), split?.uri)
+    },
+    task(id) {
+      const split = naming === "plain" ? undefined : splitName(id)
+      return naming === "plain" ? routeTo(chunks[0], id) : routeTo(bySlug.get(split?.slug ?? ""), split?.name)
     },
     entries,
     list(method, era) {
@@ -209,6 +208,11 @@ function createView(chunks: readonly Chunk[], naming: View["naming"]): View {
     instructions: instructionsOf(chunks, naming),
   }
 }
+
+const routeTo = (chunk: Chunk | undefined, name: string | undefined): Route | undefined =>
+  chunk === undefined || name === undefined
+    ? undefined
+    : { id: chunk.spec.id, slug: chunk.spec.slug, name, mirrored: [] }
 
 /** The result of a list method as JSON text. */
 export function listResult(

@@ -1,7 +1,7 @@
 /**
  * Names: how a backend's tools, prompts and resources are called in the aggregate, and back.
  *
- *   tools, prompts   <slug>_svc_<name>
+ *   tools, prompts   <slug>_svc_<name>                also the ids of tasks
  *   resources        svc://<slug>/<original URI>      also templates: a URI template keeps its braces
  *   MCP Apps         ui://<slug>_svc_<rest>           hosts render `ui://` alone, so the scheme stays
  *
@@ -10,8 +10,14 @@
 
 import { SEPARATOR } from "../config/spec.ts"
 
-/** The name of a tool or prompt in the aggregate. */
+/** The name of a tool, prompt or task in the aggregate. */
 export const qualify = (slug: string, name: string): string => `${slug}${SEPARATOR}${name}`
+
+/** A name of the aggregate as the backend's slug and its own name, or undefined where it is none of ours. */
+export function splitName(name: string): { readonly slug: string; readonly name: string } | undefined {
+  const at = name.indexOf(SEPARATOR)
+  return at <= 0 ? undefined : { slug: name.slice(0, at), name: name.slice(at + SEPARATOR.length) }
+}
 
 /** The URI (or URI template) of a resource in the aggregate. */
 export function qualifyUri(slug: string, uri: string): string {

@@ -239,7 +239,7 @@ function headerMismatch(headers: Headers, method: string, params: Params, versio
   const source = NAME_SOURCES[method]
   if (source === undefined) return undefined
   const raw = headers.get("mcp-name")
-  if (raw === null) return "Mcp-Name is missing"
+  if (raw === null) return method.startsWith("tasks/") ? undefined : "Mcp-Name is missing"
   return decodeHeader(raw) === params[source]
     ? undefined
     : `Mcp-Name '${raw.slice(0, 80)}' does not match the body's ${source}`
@@ -249,6 +249,9 @@ const NAME_SOURCES: Readonly<Record<string, string>> = {
   "tools/call": "name",
   "prompts/get": "name",
   "resources/read": "uri",
+  "tasks/get": "taskId",
+  "tasks/update": "taskId",
+  "tasks/cancel": "taskId",
 }
 
 /** A date at or after the first modern revision: older unknown versions are answered as 2025-era ones are. */

@@ -4,7 +4,8 @@
  * patterns: Multi Round-Trip Requests.
  *
  *  1. `requestState` is sealed and bound to principal, method, parameters and an expiry; what does not fit is -32602.
- *  2. A call waits for its client only so long, and only so many wait at once.
+ *  2. A call waits for its client only so long, and only so many wait at once. Where others wait for the same server it is
+ *     much shorter: while the call is open, the server's questions to them cannot be told from its own.
  *  3. A client is never asked what it did not say it can answer: the request fails with -32021 and the call ends.
  */
 import { createHash } from "node:crypto"
@@ -49,6 +50,8 @@ type Call = {
   /** The answer, once it is there and nobody was waiting for it. */
   frame: Uint8Array | string | undefined
   forget: () => void
+  /** Since when the client has been asked and is away, milliseconds since the epoch. */
+  awaySince: number
   asking: boolean
   count: number
 }
@@ -72,12 +75,14 @@ export class Calls {
       cancel: undefined,
       frame: undefined,
       forget: () => undefined,
+      awaySince: 0,
       asking: false,
       count: 0,
     }
     const exchange: Exchange = {
       notify: (text) => call.current?.turn.notify(text),
       ask: (method, params, signal) => this.ask(call, method, params, signal),
+      yield: () => this.yield(call),
       get oncancel() {
         return call.cancel
       },
@@ -146,7 +151,8 @@ export class Calls {
     call.current = undefined
     current.turn.oncancel = undefined
     call.forget()
-    const expires = this.deps.clock.now() + WAIT_MS
+    call.awaySince = this.deps.clock.now()
+    const expires = call.awaySince + WAIT_MS
     call.forget = this.deps.clock.after(WAIT_MS, () => this.drop(call, "the client did not answer in time"))
     this.waiting.set(call.id, call)
     const { principal } = call.client
@@ -205,6 +211,13 @@ export class Calls {
     current.resolve(call.count === 0 ? frame : withId(frame, current.request.id))
   }
 
+  /** Others wait for the server: a client that has been away for long has lost its turn. */
+  private yield(call: Call): void {
+    if (call.current !== undefined || call.frame !== undefined || !this.waiting.has(call.id)) return
+    if (this.deps.clock.now() - call.awaySince >= YIELD_MS)
+      this.drop(call, "the client did not answer while others waited")
+  }
+
   /** Ends a call whose client does not want it any more. */
   private drop(call: Call, reason: string): void {
     this.waiting.delete(call.id)
@@ -220,6 +233,7 @@ export class Calls {
 const PREFIX = "svc."
 const GATHER_MS = 5
 const WAIT_MS = 10 * 60_000
+const YIELD_MS = 60_000
 const MAX_WAITING = 1000
 const MAX_QUESTIONS = 100
 

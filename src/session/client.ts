@@ -1,4 +1,5 @@
 /** The client of a request, and the way back to it. */
+import type { Claim, Claims } from "../agent/claims.ts"
 import type { Caller, Connection } from "../backend/connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog } from "../catalog/catalog.ts"
@@ -26,12 +27,17 @@ export type Client = {
   readonly inFlight?: number
 }
 
+/** Whose the things are that a client makes and comes back for: its session's, or the principal's where it has none. */
+export const ownerOf = (client: Client): Claim["owner"] => (client.era === "2025" ? client.session : client.principal)
+
 /** One inbound request's way back. */
 export type Exchange = {
   /** A notification that belongs to the request, as JSON text. */
   notify(text: string): void
   /** A question to the client in the middle of the request. Rejects where the client cannot be asked. */
   ask(method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown>
+  /** Others wait for the server that this request is at: one whose client has been away for long may give up. */
+  yield?(): void
   /** Called when the client gives up, at most once. One listener. */
   oncancel: ((reason: string) => void) | undefined
 }
@@ -63,6 +69,8 @@ export type Face = {
   target(id: string): Target | string
   /** The client's own process of a server with `isolation: "session"`, or why there is none. */
   lease(id: string, owner: Caller): Promise<Target | string>
+  /** What backends speak of by an id alone, and whose it is. */
+  readonly claims: Claims
   /** Requests at once for one server, and for one session. */
   readonly maxInFlight: number
   /** Entries of a list in one answer at most. */

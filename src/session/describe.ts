@@ -1,7 +1,7 @@
 /** How svc introduces itself: the results of `initialize` and `server/discover`, for the aggregate and for one server. */
 import { type View, viewOf } from "../catalog/catalog.ts"
 import { RequestError } from "../lib/errors.ts"
-import { LEGACY_VERSIONS, META_SERVER_INFO, MODERN_VERSIONS, negotiateLegacy } from "../wire/era.ts"
+import { LEGACY_VERSIONS, META_SERVER_INFO, MODERN_VERSIONS, negotiateLegacy, TASKS_EXTENSION } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Client, Face } from "./client.ts"
 
@@ -56,27 +56,43 @@ function introduce(face: Face, client: Client): Introduction {
 
 /** All that a backend may come to offer is advertised at once: a client hears of capabilities only when it connects. */
 function aggregateCapabilities(view: View, era: Client["era"]): Params {
+  const all = view.chunks.map(({ listing }) => translate(listing.capabilities, era))
   const extensions: Record<string, unknown> = {}
-  for (const { listing } of view.chunks)
-    if (isObject(listing.capabilities.extensions))
-      for (const [name, settings] of Object.entries(listing.capabilities.extensions)) extensions[name] ??= settings
+  for (const capabilities of all)
+    for (const [name, settings] of membersOf(capabilities.extensions)) extensions[name] ??= settings
+  const tasks = all.flatMap((capabilities) => (isObject(capabilities.tasks) ? [capabilities.tasks] : []))
   return {
     tools: { listChanged: true },
     prompts: { listChanged: true },
     resources: { subscribe: true, listChanged: true },
     completions: {},
-    ...(era === "2025" || view.chunks.some(({ listing }) => listing.capabilities.logging !== undefined)
-      ? { logging: {} }
-      : {}),
+    ...(era === "2025" || all.some(({ logging }) => logging !== undefined) ? { logging: {} } : {}),
+    ...(tasks.length > 0 ? { tasks: uniteTasks(tasks) } : {}),
     ...(Object.keys(extensions).length > 0 ? { extensions } : {}),
   }
 }
 
-/** A backend's own capabilities; svc itself sees to `listChanged` and to subscriptions. */
+/** What any of them can do; svc keeps the list itself. 2025-11-25: Tasks, Capabilities. */
+function uniteTasks(all: readonly Params[]): Params {
+  const requests: Record<string, Params> = {}
+  for (const tasks of all)
+    for (const [kind, methods] of membersOf(tasks.requests))
+      requests[kind] = { ...requests[kind], ...Object.fromEntries(membersOf(methods)) }
+  return { list: {}, ...(all.some(({ cancel }) => cancel !== undefined) ? { cancel: {} } : {}), requests }
+}
+
+const membersOf = (value: unknown): readonly (readonly [string, unknown])[] =>
+  isObject(value) ? Object.entries(value) : []
+
+/** A backend's own capabilities; svc itself sees to `listChanged` and to subscriptions. Tasks have a form in each era. */
 function translate(capabilities: Params, era: Client["era"]): Params {
   const changed: Record<string, unknown> = { ...capabilities }
   for (const kind of ["tools", "prompts", "resources"])
     if (isObject(changed[kind])) changed[kind] = { ...changed[kind], listChanged: true }
   if (era === "2026") delete changed.tasks
+  else if (isObject(changed.extensions)) {
+    const { [TASKS_EXTENSION]: _tasks, ...extensions } = changed.extensions
+    changed.extensions = extensions
+  }
   return changed
 }

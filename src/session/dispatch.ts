@@ -15,6 +15,7 @@ import type { Client, Context } from "./client.ts"
 import { describeDiscover } from "./describe.ts"
 import { callInternal } from "./internal.ts"
 import { relay, unknownName } from "./relay.ts"
+import { hasTasks, listTasks, relayTask } from "./tasks.ts"
 
 /** The answer to a request as one frame. Never rejects: whatever goes wrong is a JSON-RPC error. */
 export async function dispatch(
@@ -39,6 +40,8 @@ export const LEGACY_ONLY: ReadonlySet<string> = new Set([
   "logging/setLevel",
   "resources/subscribe",
   "resources/unsubscribe",
+  "tasks/list",
+  "tasks/result",
 ])
 
 // ---
@@ -78,6 +81,15 @@ async function route(request: Request, context: Context): Promise<Uint8Array | s
       if (typeof params.level !== "string") throw new RequestError("invalid_params", "level must be a string")
       face.setLogLevel(client.session, params.level)
       return resultText(id, "{}")
+    case "tasks/get":
+    case "tasks/result":
+    case "tasks/update":
+    case "tasks/cancel":
+    case "tasks/list":
+      if (!view.chunks.some(({ listing }) => hasTasks(listing, client.era))) return other(request, params, context)
+      return method === "tasks/list"
+        ? listTasks(request, params, view, context)
+        : relayTask(request, params, view, context)
     case "server/discover":
       return resultText(id, JSON.stringify(describeDiscover(face, client)))
     default:

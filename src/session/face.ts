@@ -23,6 +23,7 @@ export function createFace(
   const face: Face = {
     version,
     meter,
+    claims: agent.claims,
     toolbox: undefined,
     get catalog() {
       return agent.catalog
@@ -77,12 +78,12 @@ export function createFace(
         if (method === "notifications/message" && !wantsLog(session, params.level)) continue
         if (method === "notifications/resources/updated" && !agent.isSubscribed(spec.id, String(params.uri), session))
           continue
-        session.notify(notificationText(method, named(session.scope, spec, params)))
+        session.notify(notificationText(method, named(session.scope, spec, method, params)))
       }
       if (method !== "notifications/resources/updated") return
       for (const listener of listeners) {
         if (!sees(listener.client.scope, spec)) continue
-        const shown = named(listener.client.scope, spec, params)
+        const shown = named(listener.client.scope, spec, method, params)
         listener.updated(String(shown.uri), shown)
       }
     },
@@ -92,8 +93,8 @@ export function createFace(
 
 // ---
 
-const named = (scope: Scope, spec: Spec, params: Params): Params =>
-  scope.kind === "aggregate" ? rewriteNotification(params, spec.slug) : params
+const named = (scope: Scope, spec: Spec, method: string, params: Params): Params =>
+  scope.kind === "aggregate" ? rewriteNotification(method, params, spec.slug) : params
 
 function explain(kind: keyof typeof WORDS): string {
   switch (kind) {

@@ -3,19 +3,20 @@
  *
  *  1. A success result that nothing must change in goes back as the bytes it came in (frame.ts).
  *  2. Members that svc does not know survive in both directions.
- *  3. What one era lacks is put in or taken out here, and nowhere else.
+ *  3. What one era lacks is put in or taken out here and in adapt.ts, and nowhere else.
  */
+import type { Claim } from "../agent/claims.ts"
 import { type Caller, type Outcome, peerError } from "../backend/connection.ts"
 import type { Route } from "../catalog/catalog.ts"
-import { rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
-import { BackendError, RequestError } from "../lib/errors.ts"
 import {
-  META_CLIENT_CAPABILITIES,
-  META_CLIENT_INFO,
-  META_LOG_LEVEL,
-  META_VERSION,
-  MODERN_VERSION,
-} from "../wire/era.ts"
+  createdTask,
+  qualifyTask,
+  rewriteErrorData,
+  rewriteNotification,
+  rewriteResult,
+  unqualifyTask,
+} from "../catalog/rewrite.ts"
+import { BackendError, RequestError } from "../lib/errors.ts"
 import { contains, decode, encode, readdress } from "../wire/frame.ts"
 import { encodeHeader, type Mirrored, paramHeaders } from "../wire/headers.ts"
 import {
@@ -27,7 +28,8 @@ import {
   type Request,
   type Response,
 } from "../wire/message.ts"
-import type { Client, Context, Target } from "./client.ts"
+import { adaptCode, adaptParams } from "./adapt.ts"
+import { type Client, type Context, ownerOf, type Target } from "./client.ts"
 import { fulfil } from "./fulfil.ts"
 
 /** Passes `request` on under `params` (names already the backend's own) and gives the answer as a frame. */
@@ -57,7 +59,7 @@ async function pass(request: Request, params: Params, route: Route, context: Con
   // A client that is there only for its request has no session to isolate.
   const target =
     typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined
-      ? await face.lease(route.id, createCaller(shared, { client, exchange: owner }))
+      ? await face.lease(route.id, createCaller(shared, { ...context, exchange: owner }))
       : shared
   if (typeof target === "string") return failed(request, new BackendError(route.slug, target), client.era)
   if (target.connection.inFlight >= face.maxInFlight)
@@ -93,25 +95,31 @@ async function call(
 ): Promise<Uint8Array | string> {
   const { client, exchange } = context
   const { connection, peer, spec } = target
+  const caller = createCaller(target, context)
   const token = metaOf(params)?.progressToken
   const progressToken = typeof token === "string" || typeof token === "number" ? token : undefined
   const { method } = request
-  let sent = adaptParams(params, client, peer.era)
+  let sent = adaptParams(client.scope.kind === "aggregate" ? unqualifyTask(params) : params, client, peer.era)
   for (;;) {
     const headers = peer.era === "2026" ? mirrorHeaders(method, sent, mirrored) : undefined
     const flight = connection.request({
       method,
       params: sent,
-      caller: createCaller(target, context),
+      caller,
       progressToken,
-      timeout: spec.tuning.requestTimeout,
+      // It is there to wait for the end of a task.
+      timeout: method === "tasks/result" ? Number.POSITIVE_INFINITY : spec.tuning.requestTimeout,
       headers,
     })
     exchange.oncancel = (reason) => connection.cancel(flight.number, new BackendError(spec.name, reason))
     const outcome = await flight.outcome
     exchange.oncancel = undefined
-    const answer = finish(request, outcome, target, client)
-    if (answer.kind === "done") return answer.frame
+    const answer = finish(request, outcome, target, context)
+    if (answer.kind === "task") {
+      const owner = claim("task", answer.task, target, context)
+      if (owner !== undefined && progressToken !== undefined) connection.follow(flight.number, owner, progressToken)
+    }
+    if (answer.kind !== "input") return answer.frame
     // A 2026-era backend asks a 2025-era client: svc puts the questions and tries again with the answers.
     sent = await fulfil(sent, answer.result, context)
   }
@@ -119,17 +127,20 @@ async function call(
 
 type Finish =
   | { readonly kind: "done"; readonly frame: Uint8Array | string }
+  | { readonly kind: "task"; readonly frame: string; readonly task: string }
   | { readonly kind: "input"; readonly result: Params }
 
 const NEEDLE_TOOL_ERROR = encode('"isError":true')
 const NEEDLE_URI = encode('"uri"')
 const NEEDLE_ESCAPE = encode("\\u00")
+const NEEDLE_TASK = encode('"taskId"')
 const NEEDLE_RESULT_TYPE = encode('"resultType"')
 const NEEDLE_INPUT = encode('"input_required"')
 const COMPLETE = encode('"resultType":"complete"')
 const COMPLETE_UNCACHED = encode('"resultType":"complete","ttlMs":0,"cacheScope":"private"')
 
-function finish(request: Request, outcome: Outcome, target: Target, client: Client): Finish {
+function finish(request: Request, outcome: Outcome, target: Target, context: Context): Finish {
+  const { client } = context
   const { peer, spec } = target
   const qualified = client.scope.kind === "aggregate"
   const cacheable = request.method === "resources/read"
@@ -140,6 +151,7 @@ function finish(request: Request, outcome: Outcome, target: Target, client: Clie
     const { frame, answer } = outcome
     const slow =
       (qualified && (contains(frame, NEEDLE_URI) || contains(frame, NEEDLE_ESCAPE))) ||
+      ((qualified || request.method === "tools/call") && contains(frame, NEEDLE_TASK)) ||
       (completes && (contains(frame, NEEDLE_RESULT_TYPE) || contains(frame, NEEDLE_ESCAPE))) ||
       (peer.era === "2026" && client.era === "2025" && contains(frame, NEEDLE_INPUT))
     if (!slow) {
@@ -150,6 +162,7 @@ function finish(request: Request, outcome: Outcome, target: Target, client: Clie
   const message = outcome.kind === "message" ? outcome.message : (JSON.parse(decode(outcome.frame)) as Response)
   if (message.error !== undefined) {
     const { code, message: text, data } = peerError(message.error)
+    for (const id of elicitationsOf(data)) claim("elicitation", id, target, context)
     const shown = qualified ? rewriteErrorData(data, spec.slug) : data
     return {
       kind: "done",
@@ -163,46 +176,26 @@ function finish(request: Request, outcome: Outcome, target: Target, client: Clie
   const whole = completes
     ? { resultType: "complete", ...(cacheable ? { ttlMs: 0, cacheScope: "private" } : {}), ...named }
     : named
-  return { kind: "done", frame: JSON.stringify({ ...message, id: request.id, result: whole }) }
+  const frame = JSON.stringify({ ...message, id: request.id, result: whole })
+  const task = request.method === "tools/call" ? createdTask(result) : undefined
+  return task === undefined ? { kind: "done", frame } : { kind: "task", frame, task }
 }
 
-/** Params as the backend's era has them: a request of a 2026-era backend carries version and client in `_meta`. */
-function adaptParams(params: Params, client: Client, era: "2025" | "2026"): Params {
-  if (client.era === era) return params
-  const meta = metaOf(params)
-  if (era === "2026")
-    return {
-      ...params,
-      _meta: {
-        ...meta,
-        [META_VERSION]: MODERN_VERSION,
-        [META_CLIENT_INFO]: client.info,
-        [META_CLIENT_CAPABILITIES]: client.capabilities,
-        ...(client.logLevel === undefined ? {} : { [META_LOG_LEVEL]: client.logLevel }),
-      },
-    }
-  if (meta === undefined) return params
-  const {
-    [META_VERSION]: _v,
-    [META_CLIENT_INFO]: _i,
-    [META_CLIENT_CAPABILITIES]: _c,
-    [META_LOG_LEVEL]: _l,
-    ...rest
-  } = meta
-  if (Object.keys(rest).length > 0) return { ...params, _meta: rest }
-  const { _meta, ...bare } = params
-  return bare
+/** Remembers whose something is that the backend will speak of by its id; gives the way to them outside of the call. */
+function claim(kind: Claim["kind"], id: string, target: Target, context: Context): Caller | undefined {
+  const { face, client } = context
+  const caller = client.owner === undefined ? undefined : createCaller(target, { ...context, exchange: client.owner })
+  face.claims.make({ kind, backend: target.spec.id, id, owner: ownerOf(client), caller })
+  return caller
 }
 
-/** "Resource not found" has another code in each era. server: Resources, Error Handling. */
-function adaptCode(method: string, code: number, data: unknown, era: Client["era"]): number {
-  if (method !== "resources/read" || !isObject(data) || typeof data.uri !== "string") return code
-  if (code !== INVALID_PARAMS && code !== LEGACY_NOT_FOUND) return code
-  return era === "2026" ? INVALID_PARAMS : LEGACY_NOT_FOUND
+/** 2025-11-25: the pages that a person must visit before the call can be made. client: Elicitation, URL Mode. */
+function elicitationsOf(data: unknown): readonly string[] {
+  const listed = isObject(data) && Array.isArray(data.elicitations) ? data.elicitations : []
+  return listed.flatMap((one: unknown) =>
+    isObject(one) && typeof one.elicitationId === "string" ? [one.elicitationId] : [],
+  )
 }
-
-const INVALID_PARAMS = -32602
-const LEGACY_NOT_FOUND = -32002
 
 /** basic: Streamable HTTP, Standard Request Headers and Custom Headers from Tool Parameters. */
 function mirrorHeaders(
@@ -210,20 +203,28 @@ function mirrorHeaders(
   params: Params,
   mirrored: readonly Mirrored[],
 ): Record<string, string> | undefined {
-  const name = method === "resources/read" ? params.uri : params.name
+  const name = method === "resources/read" ? params.uri : method.startsWith("tasks/") ? params.taskId : params.name
   if (typeof name !== "string") return undefined
   return { "mcp-name": encodeHeader(name), ...paramHeaders(params.arguments, mirrored) }
 }
 
-function createCaller({ spec }: Target, { client, exchange }: Pick<Context, "client" | "exchange">): Caller {
+function createCaller(target: Target, context: Context): Caller {
+  const { client, exchange } = context
+  const { slug } = target.spec
   const qualified = client.scope.kind === "aggregate"
   return {
     session: client.session,
     notify(method, params) {
       if (method === "notifications/message" && !wantsLog(client, params.level)) return
-      exchange.notify(notificationText(method, qualified ? rewriteNotification(params, spec.slug) : params))
+      exchange.notify(notificationText(method, qualified ? rewriteNotification(method, params, slug) : params))
     },
-    ask: (method, params, signal) => exchange.ask(method, params, signal),
+    async ask(method, params, signal) {
+      if (typeof params?.elicitationId === "string") claim("elicitation", params.elicitationId, target, context)
+      if (!qualified) return exchange.ask(method, params, signal)
+      const answer = await exchange.ask(method, params === undefined ? undefined : qualifyTask(params, slug), signal)
+      return isObject(answer) ? unqualifyTask(answer) : answer
+    },
+    yield: () => exchange.yield?.(),
   }
 }
 

@@ -14,6 +14,10 @@ export const META_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 export const META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 export const META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 export const META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+/** 2025-11-25: what a message of a task carries. basic: Tasks, Related Task Metadata. */
+export const META_TASK = "io.modelcontextprotocol/related-task"
+/** The 2026-era form of tasks. */
+export const TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 export const META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 /** Error codes of 2026-07-28. basic: Error Codes. */

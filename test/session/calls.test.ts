@@ -1,14 +1,15 @@
-import { beforeEach, expect, test } from "bun:test"
+import { beforeEach, describe, expect, test } from "bun:test"
+import { Claims } from "../../src/agent/claims.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { Spec } from "../../src/config/spec.ts"
-import { systemClock } from "../../src/lib/clock.ts"
 import { createSealer } from "../../src/lib/seal.ts"
 import { Calls, type Turn } from "../../src/session/calls.ts"
 import type { Client, Face } from "../../src/session/client.ts"
 import { createIds, encode } from "../../src/wire/frame.ts"
 import type { Request } from "../../src/wire/message.ts"
+import { type ManualClock, manualClock } from "../clock.ts"
 
 const NO_QUERIES: readonly never[] = []
 const NO_PRESETS = new Map<string, never>()
@@ -26,7 +27,7 @@ function backend() {
   let call = ""
   const say = (message: object) =>
     queueMicrotask(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", ...message }))))
-  const connection = new Connection("s", createIds("x"), systemClock, {
+  const connection = new Connection("s", createIds("x"), clock, {
     owner: undefined,
     onnoise() {},
     onnotification() {},
@@ -59,7 +60,7 @@ const spec = {
   slug: "s",
   secrets: [],
   launch: {},
-  tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 5000 },
+  tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
 } as unknown as Spec
 const listing = {
   era: "2025",
@@ -83,16 +84,18 @@ const client: Client = {
   logLevel: undefined,
 }
 
+let clock: ManualClock
 let calls: Calls
 let face: Face
 let server: ReturnType<typeof backend>
 let turn: Turn
 
 beforeEach(() => {
+  clock = manualClock()
   server = backend()
   let id = 0
   calls = new Calls({
-    clock: systemClock,
+    clock,
     sealer: createSealer(new Uint8Array(32).fill(7)),
     newId: () => `c${++id}`,
     onbug: (error) => expect(error).toBeUndefined(),
@@ -101,6 +104,7 @@ beforeEach(() => {
   face = {
     catalog: buildCatalog([{ spec, listing }], EMPTY_CATALOG),
     loading: undefined,
+    claims: new Claims(),
     target: () => ({ spec, connection: server.connection, peer: listing }),
   } as unknown as Face
 })
@@ -122,7 +126,10 @@ type Answer = {
   error?: { code: number }
 }
 const serve = async (asked: Request, who: Client = client): Promise<Answer> => {
-  const frame = await calls.serve(asked, who, face, turn)
+  const answer = calls.serve(asked, who, face, turn)
+  // Questions are gathered for a moment.
+  await clock.pass(10)
+  const frame = await answer
   return JSON.parse(typeof frame === "string" ? frame : new TextDecoder().decode(frame))
 }
 
@@ -169,7 +176,7 @@ test("a state that was changed, of another principal, or on another request is r
 test("a client is never asked what it cannot answer: the call ends with -32021", async () => {
   const { error } = await serve(request(1), { ...client, capabilities: {} })
   expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: { elicitation: {} } } } as never)
-  await Bun.sleep(0)
+  await clock.pass(0)
   expect(server.sent.some(({ method }) => method === "notifications/cancelled")).toBe(true)
 })
 
@@ -178,4 +185,29 @@ test("a client that gives up ends the call in the backend", async () => {
   calls.close()
   expect(server.sent.some(({ method }) => method === "notifications/cancelled")).toBe(true)
   expect((await serve(request(2, { requestState: first.result?.requestState }))).error?.code).toBe(-32602)
+})
+
+describe("a client that was asked and does not come back", () => {
+  const cancelled = () => server.sent.some(({ method }) => method === "notifications/cancelled")
+
+  test("has ten minutes while nobody else uses the server", async () => {
+    const first = await serve(request(1))
+    await clock.pass(9 * 60_000)
+    expect(cancelled()).toBe(false)
+    expect((await serve(request(2, { requestState: first.result?.requestState }))).result).toBeDefined()
+    await clock.pass(11 * 60_000)
+    expect(cancelled()).toBe(true)
+  })
+
+  test("makes room after a minute where others wait, and is told to start again", async () => {
+    const first = await serve(request(1))
+    const { connection } = server
+    const caller = { session: {}, notify() {}, ask: async () => ({}) }
+    connection.request({ method: "tools/list", params: {}, caller, timeout: 600_000 }).outcome.catch(() => undefined)
+    await clock.pass(59_000)
+    expect(cancelled()).toBe(false)
+    await clock.pass(2000)
+    expect(cancelled()).toBe(true)
+    expect((await serve(request(2, { requestState: first.result?.requestState }))).error?.code).toBe(-32602)
+  })
 })

@@ -1,0 +1,177 @@
+/** Whose a backend's message is, where the transport cannot say it. */
+import { beforeEach, describe, expect, test } from "bun:test"
+import { type Caller, Connection } from "../../src/backend/connection.ts"
+import type { Link } from "../../src/backend/link.ts"
+import { createIds, encode } from "../../src/wire/frame.ts"
+import type { Params } from "../../src/wire/message.ts"
+import { type ManualClock, manualClock, settle } from "../clock.ts"
+
+type Sent = { id?: string; method?: string; result?: unknown; error?: { message: string } }
+
+let clock: ManualClock
+let sent: Sent[]
+let heard: (readonly [caller: Caller | undefined, method: string])[]
+let connection: Connection
+
+const open = (link: Partial<Link> = {}) => {
+  connection = new Connection("s", createIds("x"), clock, {
+    owner: undefined,
+    callerOfTask: (id) => (id === "t1" ? ann.caller : undefined),
+    onnoise() {},
+    onnotification: (method, _params, caller) => void heard.push([caller, method]),
+  })
+  connection.attach({
+    pid: undefined,
+    buffered: 0,
+    close: async () => undefined,
+    send: (frame) => void sent.push(JSON.parse(String(frame))),
+    ...link,
+  })
+}
+
+const person = (name: string) => {
+  const asked: unknown[] = []
+  const told: Params[] = []
+  let yields = 0
+  const caller: Caller = {
+    session: { name },
+    notify: (_method, params) => void told.push(params),
+    async ask(_method, params) {
+      asked.push(params)
+      return { by: name }
+    },
+    yield: () => void yields++,
+  }
+  return { caller, asked, told, yields: () => yields }
+}
+let ann: ReturnType<typeof person>
+let bob: ReturnType<typeof person>
+
+beforeEach(() => {
+  clock = manualClock()
+  sent = []
+  heard = []
+  ann = person("ann")
+  bob = person("bob")
+  open()
+})
+
+const call = ({ caller }: { caller: Caller }, method = "tools/call", progressToken?: number) => {
+  const flight = connection.request({ method, params: {}, caller, timeout: 300_000, progressToken })
+  flight.outcome.catch(() => undefined)
+  return flight.number
+}
+const receive = (message: object, related?: number) =>
+  connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", ...message })), related)
+const ask = async (params: object = {}, related?: number) => {
+  receive({ id: "e", method: "elicitation/create", params }, related)
+  await settle()
+  return sent.at(-1)
+}
+
+test("a question is the only caller's, however many calls it has", async () => {
+  call(ann)
+  call(ann)
+  expect(await ask()).toMatchObject({ id: "e", result: { by: "ann" } })
+})
+
+test("a question that may be one of two callers' is shown to neither", async () => {
+  call(ann)
+  call(bob)
+  expect((await ask())?.error?.message).toContain("Several clients")
+  expect([ann.asked, bob.asked]).toEqual([[], []])
+})
+
+test("a log line that may be one of two callers' reaches neither, and one without any call is for all", () => {
+  receive({ method: "notifications/message", params: {} })
+  call(ann)
+  call(bob)
+  receive({ method: "notifications/message", params: {} })
+  const [all, neither] = heard.map(([caller]) => caller)
+  expect(all).toBeUndefined()
+  expect(neither).toBeDefined()
+  expect([ann.caller, bob.caller]).not.toContain(neither as Caller)
+})
+
+describe("a caller that gave up", () => {
+  test("still counts, for its call may ask yet: another is not shown its question", async () => {
+    connection.cancel(call(ann), new Error("cancelled"))
+    call(bob)
+    expect((await ask())?.error?.message).toContain("Several clients")
+    expect(bob.asked).toEqual([])
+  })
+
+  test("does not count against itself", async () => {
+    connection.cancel(call(ann), new Error("cancelled"))
+    call(ann)
+    expect(await ask()).toMatchObject({ result: { by: "ann" } })
+  })
+
+  test("counts no more once its call is answered after all, or after a while", async () => {
+    const late = call(ann)
+    connection.cancel(late, new Error("cancelled"))
+    call(bob)
+    receive({ id: createIds("x").text(late), result: {} })
+    expect(await ask()).toMatchObject({ result: { by: "bob" } })
+    connection.cancel(call(ann), new Error("cancelled"))
+    await clock.pass(31_000)
+    expect(await ask()).toMatchObject({ result: { by: "bob" } })
+  })
+
+  test("does not count where each call has a stream of its own", async () => {
+    open({ abandon: () => undefined })
+    connection.cancel(call(ann), new Error("cancelled"))
+    const number = call(bob)
+    expect(await ask({}, number)).toMatchObject({ result: { by: "bob" } })
+  })
+})
+
+test("what comes late on the stream of an ended call is for nobody else", async () => {
+  open({ abandon: () => undefined })
+  const ended = call(ann)
+  receive({ id: createIds("x").text(ended), result: {} }, ended)
+  call(bob)
+  expect((await ask({}, ended))?.error).toBeDefined()
+  receive({ method: "notifications/message", params: {} }, ended)
+  expect([bob.asked, heard.map(([caller]) => caller === bob.caller)]).toEqual([[], [false]])
+})
+
+test("callers are told that others wait, as long as they cannot be told apart", async () => {
+  call(ann)
+  await clock.pass(1000)
+  expect(ann.yields()).toBe(0)
+  call(bob)
+  await clock.pass(1000)
+  expect(ann.yields()).toBeGreaterThan(0)
+  connection.end({ reason: "is gone" })
+  open({ abandon: () => undefined })
+  const before = ann.yields()
+  call(ann)
+  call(bob)
+  await clock.pass(1000)
+  expect(ann.yields()).toBe(before)
+})
+
+describe("a task", () => {
+  const related = (taskId: string) => ({ _meta: { "io.modelcontextprotocol/related-task": { taskId } } })
+
+  test("says whose its question is, among any number of callers", async () => {
+    call(ann, "tasks/result")
+    call(bob)
+    expect(await ask(related("t1"))).toMatchObject({ result: { by: "ann" } })
+    expect((await ask(related("t2")))?.error).toBeDefined()
+    expect(bob.asked).toEqual([])
+    // Who waits for a task is not who an unnamed question is for.
+    expect(await ask()).toMatchObject({ result: { by: "bob" } })
+  })
+
+  test("goes on telling its progress after the call was answered", () => {
+    const number = call(ann, "tools/call", 7)
+    const text = createIds("x").text(number)
+    receive({ id: text, result: {} })
+    receive({ method: "notifications/progress", params: { progressToken: text, progress: 1 } })
+    connection.follow(number, ann.caller, 7)
+    receive({ method: "notifications/progress", params: { progressToken: text, progress: 2 } })
+    expect(ann.told).toEqual([{ progressToken: 7, progress: 2 }])
+  })
+})

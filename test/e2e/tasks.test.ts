@@ -1,0 +1,246 @@
+/** Calls that a client comes back for, in the forms of both eras: whose they are, and that their ids lead back. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { Client } from "@modelcontextprotocol/sdk/client/index.js"
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+import {
+  CallToolResultSchema,
+  CancelTaskResultSchema,
+  CreateTaskResultSchema,
+  ElicitRequestSchema,
+  GetTaskResultSchema,
+  ListTasksResultSchema,
+  ResultSchema,
+  TaskStatusNotificationSchema,
+} from "@modelcontextprotocol/sdk/types.js"
+import { eventually, fixture, type Instance, modern, npmServer, startSvc } from "./harness.ts"
+
+type Json = Record<string, unknown>
+
+let svc: Instance
+
+beforeAll(async () => {
+  const tasks = (...args: string[]) => ({ command: "bun", args: [fixture("tasks.ts"), ...args] })
+  svc = await startSvc({
+    config: {
+      mcpServers: {
+        a: tasks(),
+        b: tasks(),
+        m: { ...tasks("--modern"), protocolVersion: "2026-07-28" },
+        n: { ...tasks("--modern"), protocolVersion: "2026-07-28" },
+        everything: npmServer("server-everything"),
+      },
+    },
+    flags: ["--startup-wait", "20s"],
+  })
+}, 60_000)
+
+afterAll(() => svc?.[Symbol.asyncDispose](), 30_000)
+
+type Session = AsyncDisposable & {
+  readonly client: Client
+  readonly heard: Json[]
+  /** Makes a task; gives its id. */
+  make(name: string, args?: Json): Promise<string>
+  ask(method: string, taskId: string, schema?: unknown): Promise<Json>
+  list(): Promise<string[]>
+}
+
+async function connect(path = "/mcp", name = "ann"): Promise<Session> {
+  const heard: Json[] = []
+  const client = new Client({ name, version: "1" }, { capabilities: { elicitation: { form: {} } } })
+  client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
+    heard.push({ asked: params })
+    return { action: "accept", content: { by: name } }
+  })
+  client.setNotificationHandler(TaskStatusNotificationSchema, ({ params }) => void heard.push({ status: params }))
+  await client.connect(new StreamableHTTPClientTransport(new URL(svc.url + path)) as never)
+  const ask: Session["ask"] = (method, taskId, schema = GetTaskResultSchema) =>
+    client.request({ method, params: { taskId } } as never, schema as never) as Promise<Json>
+  return {
+    client,
+    heard,
+    async make(tool, args = {}) {
+      const params = { name: tool, arguments: args, task: { ttl: 60_000 } }
+      const { task } = await client.request({ method: "tools/call", params }, CreateTaskResultSchema, {
+        onprogress: ({ progress }) => void heard.push({ progress }),
+      })
+      return task.taskId
+    },
+    ask,
+    async list() {
+      const { tasks } = await client.request({ method: "tasks/list" }, ListTasksResultSchema)
+      return tasks.map(({ taskId }) => taskId)
+    },
+    [Symbol.asyncDispose]: () => client.close(),
+  }
+}
+
+const failure = (running: Promise<unknown>): Promise<number | undefined> =>
+  running.then(
+    () => undefined,
+    (error: { code?: number }) => error.code,
+  )
+
+describe("tasks of 2025-11-25", () => {
+  test("are offered by the aggregate where a server has them", async () => {
+    await using ann = await connect()
+    expect(ann.client.getServerCapabilities()?.tasks).toEqual({
+      list: {},
+      cancel: {},
+      requests: { tools: { call: {} } },
+    })
+    expect(ann.client.getServerCapabilities()?.extensions).toBeUndefined()
+  })
+
+  test("of two servers with the same ids are two tasks, from the first word to the last", async () => {
+    await using ann = await connect()
+    const [a, b] = [await ann.make("a_svc_work", { ask: true }), await ann.make("b_svc_work")]
+    expect([a, b]).toEqual([expect.stringMatching(/^a_svc_t\d+$/), expect.stringMatching(/^b_svc_t\d+$/)])
+    expect(await ann.ask("tasks/get", a)).toMatchObject({ taskId: a, status: "working" })
+    expect(await ann.list()).toEqual([a, b])
+    const result = await ann.ask("tasks/result", a, CallToolResultSchema)
+    expect(result).toMatchObject({
+      content: [{ text: 'done: {"action":"accept","content":{"by":"ann"}}' }, { uri: "svc://a/work://result" }],
+      _meta: { "io.modelcontextprotocol/related-task": { taskId: a } },
+    })
+    await eventually(() => ann.heard.length >= 3)
+    expect(ann.heard).toContainEqual({ progress: 1 })
+    expect(ann.heard.find(({ asked }) => asked !== undefined)).toMatchObject({
+      asked: { message: "Go on?", _meta: { "io.modelcontextprotocol/related-task": { taskId: a } } },
+    })
+    expect(ann.heard.find(({ status }) => status !== undefined)).toMatchObject({
+      status: { taskId: a, status: "completed" },
+    })
+    expect(await ann.ask("tasks/cancel", b, CancelTaskResultSchema)).toMatchObject({ taskId: b, status: "cancelled" })
+    expect(await ann.ask("tasks/get", b)).toMatchObject({ status: "cancelled" })
+  })
+
+  test("belong to the session that made them, also under the server's own address", async () => {
+    await using ann = await connect()
+    await using bob = await connect("/mcp", "bob")
+    await using own = await connect("/servers/a/mcp", "own")
+    const task = await ann.make("a_svc_work", { ask: true })
+    const bare = task.slice("a_svc_".length)
+    for (const [who, id] of [
+      [bob, task],
+      [own, bare],
+    ] as const) {
+      for (const method of ["tasks/get", "tasks/result", "tasks/cancel"])
+        expect(await failure(who.ask(method, id, ResultSchema))).toBe(-32602)
+      expect(await who.list()).toEqual([])
+    }
+    for (const id of ["t1", "nobody_svc_t1", "a_svc_t999", ""])
+      expect(await failure(ann.ask("tasks/get", id))).toBe(-32602)
+    // Others in flight do not make its question anybody else's.
+    const waiting = bob
+      .make("a_svc_work", { ask: true })
+      .then((id) => bob.ask("tasks/result", id, CallToolResultSchema))
+    const result = await ann.ask("tasks/result", task, CallToolResultSchema)
+    expect(JSON.stringify([result, await waiting])).toMatch(/"by\\":\\"ann.*"by\\":\\"bob/)
+    expect(bob.heard.filter(({ asked }) => asked !== undefined)).toHaveLength(1)
+    expect(bob.heard.filter(({ status }) => (status as Json | undefined)?.taskId === task)).toEqual([])
+  })
+
+  test("have the server's own ids under its own address", async () => {
+    await using own = await connect("/servers/b/mcp", "own")
+    expect(own.client.getServerCapabilities()?.tasks).toBeDefined()
+    const task = await own.make("work")
+    expect(task).toMatch(/^t\d+$/)
+    expect(await own.ask("tasks/result", task, CallToolResultSchema)).toMatchObject({
+      content: [{ text: "done: null" }, { uri: "work://result" }],
+      _meta: { "io.modelcontextprotocol/related-task": { taskId: task } },
+    })
+    expect(await own.list()).toEqual([task])
+  })
+
+  test("end with their session", async () => {
+    await using bob = await connect("/mcp", "bob")
+    const ann = await connect()
+    const task = await ann.make("a_svc_work")
+    await (ann.client.transport as StreamableHTTPClientTransport).terminateSession()
+    await ann.client.close()
+    expect(await failure(bob.ask("tasks/get", task))).toBe(-32602)
+  })
+
+  test("of an independent server run through, with its questions", async () => {
+    await using ann = await connect()
+    await ann.client.listTools()
+    const stream = ann.client.experimental.tasks.callToolStream({
+      name: "everything_svc_simulate-research-query",
+      arguments: { topic: "bees", ambiguous: true },
+    })
+    const kinds: string[] = []
+    let last: unknown
+    for await (const message of stream) {
+      kinds.push(message.type)
+      last = message
+    }
+    expect([kinds[0], kinds.at(-1)]).toEqual(["taskCreated", "result"])
+    expect(JSON.stringify(last)).toContain("bees")
+  }, 30_000)
+})
+
+describe("the tasks extension of 2026-07-28", () => {
+  const capable = {
+    "io.modelcontextprotocol/clientCapabilities": { extensions: { "io.modelcontextprotocol/tasks": {} } },
+  }
+  const ask = (method: string, params: Json, path = "/mcp", headers = {}) =>
+    modern(svc.url + path, method, { ...params, _meta: capable }, headers)
+  const make = async (name: string, args: Json = {}, path = "/mcp") => {
+    const { result } = (await ask("tools/call", { name, arguments: args }, path)).body
+    expect(result).toMatchObject({ resultType: "task", status: "working" })
+    return String(result?.taskId)
+  }
+
+  test("is offered by the aggregate where a server has it", async () => {
+    const { result } = (await modern(`${svc.url}/mcp`, "server/discover")).body
+    expect(result?.capabilities).toMatchObject({ extensions: { "io.modelcontextprotocol/tasks": {} } })
+    expect(result?.capabilities).not.toHaveProperty("tasks")
+  })
+
+  test("goes from the first word to the last under ids that lead back", async () => {
+    const [m, n] = [await make("m_svc_work", { ask: true }), await make("n_svc_work")]
+    expect([m, n]).toEqual(["m_svc_t1", "n_svc_t1"])
+    const asked = (await ask("tasks/get", { taskId: m })).body.result
+    expect(asked).toMatchObject({
+      taskId: m,
+      status: "input_required",
+      inputRequests: { q: { method: "elicitation/create" } },
+    })
+    const update = { taskId: m, inputResponses: { q: { action: "accept" } } }
+    expect((await ask("tasks/update", update)).body.result).toEqual({ resultType: "complete" })
+    expect((await ask("tasks/get", { taskId: m })).body.result).toMatchObject({
+      taskId: m,
+      status: "completed",
+      result: { content: [{ text: 'done: {"action":"accept"}' }, { uri: "svc://m/work://result" }] },
+    })
+    expect((await ask("tasks/cancel", { taskId: n })).body.result).toEqual({ resultType: "complete" })
+    const own = await make("work", {}, "/servers/n/mcp")
+    expect(own).toBe("t2")
+    expect((await ask("tasks/get", { taskId: own }, "/servers/n/mcp")).body.result).toMatchObject({
+      taskId: own,
+      result: { content: [{}, { uri: "work://result" }] },
+    })
+  })
+
+  test("has a header with the id, which must agree with the body", async () => {
+    const taskId = await make("m_svc_work")
+    expect((await ask("tasks/get", { taskId }, "/mcp", { "mcp-name": taskId })).status).toBe(200)
+    const wrong = await ask("tasks/get", { taskId }, "/mcp", { "mcp-name": "m_svc_t1" })
+    expect([wrong.status, wrong.body.error?.code]).toEqual([400, -32020])
+  })
+
+  test("has no list and no waiting, and knows nothing of 2025-era tasks", async () => {
+    await using ann = await connect()
+    const task = await ann.make("a_svc_work")
+    expect((await ask("tasks/get", { taskId: task })).body.error?.code).toBe(-32602)
+    for (const method of ["tasks/list", "tasks/result"])
+      expect((await ask(method, { taskId: task })).body.error?.code).toBe(-32601)
+  })
+
+  test("is not offered to 2025-era clients, who get plain answers", async () => {
+    await using ann = await connect()
+    const answer = await ann.client.callTool({ name: "m_svc_work", arguments: {} })
+    expect(answer).toMatchObject({ content: [{ text: "done: null" }, { uri: "svc://m/work://result" }] })
+  })
+})
