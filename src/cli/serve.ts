@@ -8,7 +8,7 @@ import { createGuard } from "../serve/guard.ts"
 import { createHealth } from "../serve/health.ts"
 import { clientAddress, createLimiter, HEALTH_LIMIT } from "../serve/limit.ts"
 import { createMember } from "../serve/member.ts"
-import { type Listening, listen, type Wrapper } from "../serve/server.ts"
+import { type AddressOf, type Listening, listen, type Wrapper } from "../serve/server.ts"
 import { serveStdio } from "../serve/stdio.ts"
 import { demoPlan } from "./demo.ts"
 import { followFiles } from "./follow.ts"
@@ -75,8 +75,8 @@ function startHttp(runtime: Runtime, settings: Settings): Listening {
   const count =
     limiter === undefined
       ? undefined
-      : (request: Request, address: string) => {
-          const verdict = limiter(clientAddress(address, request.headers.get("x-forwarded-for"), trustProxy))
+      : (request: Request, address: AddressOf) => {
+          const verdict = limiter(clientAddress(address(), request.headers.get("x-forwarded-for"), trustProxy))
           if (metrics !== undefined && verdict.retryAfter !== undefined) metrics.rateLimited++
           return verdict
         }

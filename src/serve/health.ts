@@ -20,13 +20,13 @@ export type HealthDeps = {
   readonly level: HealthLevel
   redact(text: string): string
   /** Counts a request of this client; undefined where there is no limit. */
-  count: ((request: Request, address: string) => Verdict) | undefined
+  count: ((request: Request, address: () => string) => Verdict) | undefined
 }
 
 /** Gives the function that answers requests under `/health`, and undefined for any other path. */
 export function createHealth(
   deps: HealthDeps,
-): (request: Request, path: string, address: string) => Response | undefined {
+): (request: Request, path: string, address: () => string) => Response | undefined {
   const cached = new Map<string, { readonly snapshot: Snapshot; readonly until: number; readonly answer: Answer }>()
   /** A report is made once for each snapshot and moment: pollers in numbers cost what one does. */
   const answerOf = (path: string, find: Find): Answer => {

@@ -20,8 +20,11 @@ export type ServerOptions = {
   readonly port: number
 }
 
+/** Gives the client's address: asking for it costs a system call, so only who needs it asks. */
+export type AddressOf = () => string
+
 /** A check or a part of the routes: a response, or undefined for "not mine". */
-export type Wrapper = (request: Request, path: string, address: string) => Response | Promise<Response> | undefined
+export type Wrapper = (request: Request, path: string, address: AddressOf) => Response | Promise<Response> | undefined
 
 export type ServerDeps = {
   readonly agent: Agent
@@ -44,7 +47,7 @@ export function listen({ hostname, port }: ServerOptions, deps: ServerDeps): Lis
     idleTimeout: 0,
     maxRequestBodySize: deps.mcp.maxBody,
     fetch(request, self) {
-      return route(request, self.requestIP(request)?.address ?? "", deps)
+      return route(request, () => self.requestIP(request)?.address ?? "", deps)
     },
     error(error) {
       deps.mcp.onbug(error)
@@ -55,7 +58,7 @@ export function listen({ hostname, port }: ServerOptions, deps: ServerDeps): Lis
 }
 
 /** One request to one response. Exported to be tested without a port. */
-export function route(request: Request, address: string, deps: ServerDeps): Response | Promise<Response> {
+export function route(request: Request, address: AddressOf, deps: ServerDeps): Response | Promise<Response> {
   const path = pathOf(request.url)
   for (const wrapper of deps.wrappers) {
     const response = wrapper(request, path, address)

@@ -201,7 +201,7 @@ describe("/health", () => {
       [[backend("failed")], [503, "unhealthy"]],
     ] as const) {
       const deps = { ...at("minimal"), snapshot: () => snapshot(backends), facts: () => facts }
-      const response = createHealth(deps)(new Request("http://x/health"), "/health", "")
+      const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "")
       expect([response?.status, response?.headers.get("x-health-status")] as unknown).toEqual(expected)
       expect(response?.headers.get("content-type")).toBe("application/json")
       expect(response?.headers.get("cache-control")).toBe("no-cache, no-store, must-revalidate")
@@ -251,7 +251,7 @@ describe("/health", () => {
         throw new Error("the heap went away")
       },
     }
-    const response = createHealth(deps)(new Request("http://x/health"), "/health", "")
+    const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "")
     expect(response?.status).toBe(500)
     expect(await response?.json()).toEqual({
       status: "unhealthy",
@@ -263,15 +263,15 @@ describe("/health", () => {
 
   test("a wrong method is 405 with Allow and an unknown path 404, both JSON [health:http:method]", async () => {
     const deps = { ...at("minimal"), snapshot: () => snapshot([]), facts: () => facts }
-    const post = createHealth(deps)(new Request("http://x/health", { method: "POST" }), "/health", "")
+    const post = createHealth(deps)(new Request("http://x/health", { method: "POST" }), "/health", () => "")
     expect([post?.status, post?.headers.get("allow"), typeof (await post?.json())]).toEqual([
       405,
       "GET, HEAD",
       "object",
     ])
-    const lost = createHealth(deps)(new Request("http://x/health/x"), "/health/x", "")
+    const lost = createHealth(deps)(new Request("http://x/health/x"), "/health/x", () => "")
     expect([lost?.status, typeof (await lost?.json())]).toEqual([404, "object"])
-    expect(createHealth(deps)(new Request("http://x/healthy"), "/healthy", "")).toBeUndefined()
+    expect(createHealth(deps)(new Request("http://x/healthy"), "/healthy", () => "")).toBeUndefined()
   })
 })
 
