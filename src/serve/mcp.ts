@@ -22,6 +22,7 @@ import {
   type Id,
   isRequest,
   isResponse,
+  notJson,
   type Params,
   parseJson,
   type Request as RpcRequest,
@@ -72,13 +73,9 @@ export async function serveMcp(request: Request, scope: Scope, principal: string
   }
 }
 
-/** The body as text. Throws a RequestError (413) past the limit, also for a body that does not say its length. */
+/** The body as text. Rejects with a RequestError (413) past the limit, also for a body that does not say its length. */
 export async function readText(request: Request, limit: number): Promise<string> {
-  const declared = request.headers.get("content-length")
-  if (declared !== null) {
-    if (Number(declared) > limit) throw tooLarge(limit)
-    return request.text()
-  }
+  if (isBounded(request, limit)) return await request.text()
   const parts: Uint8Array[] = []
   let size = 0
   for await (const chunk of request.body ?? []) {
@@ -91,11 +88,28 @@ export async function readText(request: Request, limit: number): Promise<string>
 
 // ---
 
+/** The body as a JSON value. Where its length is known, Bun reads it without a text in between. */
+async function readJson(request: Request, limit: number): Promise<unknown> {
+  if (!isBounded(request, limit)) return parseJson(await readText(request, limit))
+  try {
+    return await request.json()
+  } catch (cause) {
+    throw notJson(cause)
+  }
+}
+
+/** Whether the body says its length. Throws a RequestError where that is past the limit. */
+function isBounded(request: Request, limit: number): boolean {
+  const declared = request.headers.get("content-length")
+  if (declared !== null && Number(declared) > limit) throw tooLarge(limit)
+  return declared !== null
+}
+
 async function post(request: Request, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
   const type = request.headers.get("content-type")
   if (type === null || !/^application\/json\s*(;|$)/i.test(type))
     return errorResponse(415, undefined, -32600, "Content-Type must be application/json")
-  const value = parseJson(await readText(request, deps.maxBody))
+  const value = await readJson(request, deps.maxBody)
   if (Array.isArray(value)) return batch(request, value, scope, principal, deps)
   const plain = plainCall(value)
   if (plain !== undefined) return servePlain(plain, { scope, principal, signal: request.signal }, deps.face, deps.onbug)
@@ -116,7 +130,7 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
   const session = sessionOf(request, scope, principal, deps)
   const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams, session)
   void runLegacy(message, session, exchange, deps).then((frame) => exchange.finish(frame))
-  return exchange.response
+  return await exchange.response
 }
 
 async function runLegacy(message: RpcRequest, session: Session, exchange: HttpExchange, deps: McpDeps) {

@@ -46,13 +46,21 @@ export const LEGACY_ONLY: ReadonlySet<string> = new Set([
 
 // ---
 
-async function route(request: Request, context: Context): Promise<Uint8Array | string> {
+/** What answers a request; a promise is made only where something is waited for. */
+type Answer = Uint8Array | string | Promise<Uint8Array | string>
+
+function route(request: Request, context: Context): Answer {
+  const { face, client } = context
+  const { method, id } = request
+  if (client.era === "2026" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
+  if (method === "ping") return resultText(id, "{}")
+  return face.loading === undefined ? routeNow(request, context) : face.loading.then(() => routeNow(request, context))
+}
+
+function routeNow(request: Request, context: Context): Answer {
   const { face, client } = context
   const { method, id } = request
   const params = request.params ?? {}
-  if (client.era === "2026" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
-  if (method === "ping") return resultText(id, "{}")
-  if (face.loading !== undefined) await face.loading
   const view = viewOf(face.catalog, client.scope)
   switch (method) {
     case "tools/list":
@@ -126,7 +134,7 @@ function listWith(toolbox: Toolbox, view: View, era: Client["era"]): string {
 
 const WITH_OWN = new WeakMap<View, { [era in Client["era"]]?: string }>()
 
-async function callTool(request: Request, params: Params, view: View, context: Context): Promise<Uint8Array | string> {
+function callTool(request: Request, params: Params, view: View, context: Context): Answer {
   const { toolbox } = context.face
   if (toolbox === undefined || context.client.scope.kind !== "aggregate")
     return named(request, params, "tool", view.tools, [], context)
@@ -156,7 +164,7 @@ function resourceOf(view: View, uri: unknown): Route {
   return found
 }
 
-async function complete(request: Request, params: Params, view: View, context: Context): Promise<Uint8Array | string> {
+function complete(request: Request, params: Params, view: View, context: Context): Answer {
   const ref = params.ref
   if (!isObject(ref)) throw new RequestError("invalid_params", "ref must be an object")
   if (ref.type === "ref/prompt") {
@@ -169,7 +177,7 @@ async function complete(request: Request, params: Params, view: View, context: C
 }
 
 /** A method svc does not know is the backend's business where there is only one. */
-async function other(request: Request, params: Params, context: Context): Promise<Uint8Array | string> {
+function other(request: Request, params: Params, context: Context): Answer {
   const { scope } = context.client
   if (scope.kind === "aggregate") throw unknownMethod(request.method)
   return relay(request, params, { id: scope.id, slug: scope.id, name: "", mirrored: [] }, context)

@@ -35,7 +35,7 @@ export class EventLog {
     const stream = this.streams.get(id)
     if (stream === undefined) return
     stream.last++
-    this.kept.push({ stream, number: stream.last, frame })
+    this.kept.push({ stream, number: stream.last, frame: own(frame) })
     this.bytes += frame.length
     while (this.kept.length > MAX_EVENTS || (this.bytes > MAX_BYTES && this.kept.length > 1)) this.evict()
     if (stream.sink?.event(`${id}-${stream.last}`, frame) === false) stream.sink = undefined
@@ -102,6 +102,10 @@ export class EventLog {
     }
   }
 }
+
+/** A view would hold all of the buffer it is a view of. */
+const own = (frame: Uint8Array | string): Uint8Array | string =>
+  typeof frame !== "string" && frame.byteLength < frame.buffer.byteLength ? frame.slice() : frame
 
 const MAX_EVENTS = 256
 const MAX_BYTES = 4 * 1024 * 1024

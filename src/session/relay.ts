@@ -17,7 +17,7 @@ import {
   unqualifyTask,
 } from "../catalog/rewrite.ts"
 import { BackendError, RequestError } from "../lib/errors.ts"
-import { contains, decode, encode, readdress } from "../wire/frame.ts"
+import { asBuffer, contains, decode, encode, readdress } from "../wire/frame.ts"
 import { encodeHeader, type Mirrored, paramHeaders } from "../wire/headers.ts"
 import {
   errorText,
@@ -29,28 +29,24 @@ import {
   type Response,
 } from "../wire/message.ts"
 import { adaptCode, adaptParams } from "./adapt.ts"
-import { type Client, type Context, ownerOf, type Target } from "./client.ts"
+import { type Client, type Context, type Meter, ownerOf, type Target } from "./client.ts"
 import { fulfil } from "./fulfil.ts"
 
 /** Passes `request` on under `params` (names already the backend's own) and gives the answer as a frame. */
-export async function relay(
-  request: Request,
-  params: Params,
-  route: Route,
-  context: Context,
-): Promise<Uint8Array | string> {
-  const { face } = context
-  const { meter } = face
-  if (meter !== undefined && request.method === "tools/call") {
-    const started = meter.now()
-    const frame = await pass(request, params, route, context)
-    meter.record(route.id, route.name, outcomeOf(frame), (meter.now() - started) / 1000, frame.length)
-    return frame
-  }
-  return pass(request, params, route, context)
+export function relay(request: Request, params: Params, route: Route, context: Context): Promise<Uint8Array | string> {
+  const { meter } = context.face
+  if (meter === undefined || request.method !== "tools/call") return pass(request, params, route, context)
+  return measured(meter, route, () => pass(request, params, route, context))
 }
 
 // ---
+
+async function measured(meter: Meter, route: Route, run: () => Promise<Uint8Array | string>) {
+  const started = meter.now()
+  const frame = await run()
+  meter.record(route.id, route.name, outcomeOf(frame), (meter.now() - started) / 1000, frame.length)
+  return frame
+}
 
 async function pass(request: Request, params: Params, route: Route, context: Context): Promise<Uint8Array | string> {
   const { face, client } = context
@@ -81,7 +77,7 @@ async function pass(request: Request, params: Params, route: Route, context: Con
 /** How a call ended, read off the answer's bytes: a tool that failed says so in its result. */
 function outcomeOf(frame: Uint8Array | string): "ok" | "tool_error" | "error" {
   const has = (needle: string, bytes: Uint8Array) =>
-    typeof frame === "string" ? frame.includes(needle) : contains(frame, bytes)
+    typeof frame === "string" ? frame.includes(needle) : contains(asBuffer(frame), bytes)
   if (typeof frame === "string" && /^\{"jsonrpc":"2\.0","id":[^,]{0,200},"error"/.test(frame)) return "error"
   return has('"isError":true', NEEDLE_TOOL_ERROR) ? "tool_error" : "ok"
 }
@@ -144,16 +140,17 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
   const { peer, spec } = target
   const qualified = client.scope.kind === "aggregate"
   const cacheable = request.method === "resources/read"
+  const bytes = outcome.kind === "frame" ? asBuffer(outcome.frame) : undefined
   // Some 2026-era servers forget what each of their results must have.
-  const silent = outcome.kind === "frame" && peer.era === "2026" && !contains(outcome.frame, NEEDLE_RESULT_TYPE)
+  const silent = bytes !== undefined && peer.era === "2026" && !contains(bytes, NEEDLE_RESULT_TYPE)
   const completes = client.era === "2026" && (peer.era === "2025" || silent)
-  if (outcome.kind === "frame") {
+  if (outcome.kind === "frame" && bytes !== undefined) {
     const { frame, answer } = outcome
     const slow =
-      (qualified && (contains(frame, NEEDLE_URI) || contains(frame, NEEDLE_ESCAPE))) ||
-      ((qualified || request.method === "tools/call") && contains(frame, NEEDLE_TASK)) ||
-      (completes && (contains(frame, NEEDLE_RESULT_TYPE) || contains(frame, NEEDLE_ESCAPE))) ||
-      (peer.era === "2026" && client.era === "2025" && contains(frame, NEEDLE_INPUT))
+      (qualified && (contains(bytes, NEEDLE_URI) || contains(bytes, NEEDLE_ESCAPE))) ||
+      ((qualified || request.method === "tools/call") && contains(bytes, NEEDLE_TASK)) ||
+      (completes && (contains(bytes, NEEDLE_RESULT_TYPE) || contains(bytes, NEEDLE_ESCAPE))) ||
+      (peer.era === "2026" && client.era === "2025" && contains(bytes, NEEDLE_INPUT))
     if (!slow) {
       const members = completes ? (cacheable ? COMPLETE_UNCACHED : COMPLETE) : undefined
       return { kind: "done", frame: readdress(frame, answer, encode(JSON.stringify(request.id)), members) }

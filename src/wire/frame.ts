@@ -89,10 +89,12 @@ export function createIds(random: string): Ids {
 
 /**
  * The frame with another id in place of ours and, where given, `members` (JSON text such as `"a":1`, no trailing comma)
- * put first in the result object.
+ * put first in the result object. The frame's bytes are given up: what fits is changed in place, for copying a megabyte
+ * costs more than all else that is done with it.
  */
 export function readdress(frame: Uint8Array, answer: Answer, id: Uint8Array, members?: Uint8Array): Uint8Array {
   const { start, end, result } = answer
+  if (members === undefined && id.length <= end - start) return replaceId(frame, answer, id)
   const out = new Uint8Array(
     frame.length - (end - start) + id.length + (members === undefined ? 0 : members.length + 1),
   )
@@ -123,12 +125,26 @@ export function readdress(frame: Uint8Array, answer: Answer, id: Uint8Array, mem
   return at === out.length ? out : out.subarray(0, at)
 }
 
+/** The same bytes as a Buffer, which can be searched. */
+export const asBuffer = (frame: Uint8Array): Buffer => Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
+
 /** Whether `needle` stands anywhere in `frame`. */
-export function contains(frame: Uint8Array, needle: Uint8Array): boolean {
-  return Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength).indexOf(needle) >= 0
-}
+export const contains = (frame: Buffer, needle: Uint8Array): boolean => frame.indexOf(needle) >= 0
 
 // ---
+
+/** Puts an id that is no longer than ours in its place; the shorter of the sides beside it moves. */
+function replaceId(frame: Uint8Array, { start, end, result }: Answer, id: Uint8Array): Uint8Array {
+  if (start < result) {
+    const from = end - id.length
+    frame.set(id, from)
+    frame.copyWithin(from - start, 0, start)
+    return frame.subarray(from - start)
+  }
+  frame.set(id, start)
+  frame.copyWithin(start + id.length, end)
+  return frame.subarray(0, frame.length - (end - start - id.length))
+}
 
 function matches(frame: Uint8Array, part: Uint8Array, at: number): boolean {
   if (at < 0 || frame.length < at + part.length) return false

@@ -61,9 +61,12 @@ export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw new RequestError("parse", "The body is not valid JSON", undefined, { cause })
+    throw notJson(cause)
   }
 }
+
+export const notJson = (cause: unknown): RequestError =>
+  new RequestError("parse", "The body is not valid JSON", undefined, { cause })
 
 /** The `_meta` of a message's params, or undefined. */
 export function metaOf(params: Params | undefined): Params | undefined {
