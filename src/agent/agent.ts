@@ -275,6 +275,11 @@ export class Agent {
     return backend.published === undefined ? undefined : backend
   }
 
+  /** A session's own processes, by the id of their server. */
+  leased(session: object): ReadonlyMap<string, Backend> {
+    return this.leases.get(session) ?? new Map()
+  }
+
   /** Ends the processes that sessions have of their own, of one server or of one session. */
   private unlease(wanted: { readonly id?: string; readonly session?: object }): void {
     for (const [session, own] of this.leases) {

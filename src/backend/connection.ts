@@ -36,7 +36,13 @@ export type Caller = {
   /** A notification that belongs to the call; URIs and names are the backend's own. */
   notify(method: string, params: Params): void
   /** A question of the backend in mid-call. Rejects with a PeerError or RequestError, which the backend is told. */
-  ask(method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown>
+  ask(
+    method: string,
+    params: Params | undefined,
+    signal: AbortSignal,
+    /** Given where the backend wants to know how far the client is. */
+    onprogress?: (params: Params) => void,
+  ): Promise<unknown>
   /** Others use the connection and cannot be told apart from this caller: it may give up where nobody waits any more. */
   yield?(): void
 }
@@ -330,8 +336,10 @@ export class Connection {
     if (this.questions.size >= MAX_QUESTIONS) return reply(errorText(id, -32603, "Too many open requests to clients"))
     const controller = new AbortController()
     this.questions.set(id, { controller, session: caller.session })
+    const token = metaOf(params)?.progressToken
+    const onprogress = (said: Params) => this.notify("notifications/progress", { ...said, progressToken: token })
     try {
-      const result = await caller.ask(method, params, controller.signal)
+      const result = await caller.ask(method, params, controller.signal, token === undefined ? undefined : onprogress)
       if (!controller.signal.aborted) reply(resultText(id, JSON.stringify(result ?? {})))
     } catch (error) {
       if (controller.signal.aborted) return

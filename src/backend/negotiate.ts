@@ -44,8 +44,12 @@ export class HttpStatusError extends Error {
 /** What the answer to `server/discover` says. */
 export type Verdict = "modern" | "legacy" | "unknown"
 
+/** Extensions that some client may have and that servers look for before they offer anything of theirs. From: MCP Apps. */
+const EXTENSIONS: Params = { "io.modelcontextprotocol/ui": { mimeTypes: ["text/html;profile=mcp-app"] } }
+
 /** svc as a client. Towards 2025-era backends it declares all that any of its clients may be able to do. */
 export const CLIENT_CAPABILITIES: Params = {
+  extensions: EXTENSIONS,
   roots: { listChanged: true },
   sampling: { tools: {}, context: {} },
   elicitation: { form: {}, url: {} },
@@ -56,7 +60,7 @@ export function ownMeta(version: string): Params {
   return {
     [META_VERSION]: MODERN_VERSION,
     [META_CLIENT_INFO]: { name: "svc", version },
-    [META_CLIENT_CAPABILITIES]: {},
+    [META_CLIENT_CAPABILITIES]: { extensions: EXTENSIONS },
   }
 }
 

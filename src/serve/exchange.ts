@@ -28,6 +28,7 @@ export type Asker = (
   params: Params | undefined,
   signal: AbortSignal,
   send: (text: string) => void,
+  onprogress?: (params: Params) => void,
 ) => Promise<unknown>
 
 /** A 2025-era session, as its exchanges need it: its streams can be taken up again. */
@@ -60,10 +61,15 @@ export class HttpExchange implements Exchange, Stream {
     this.push(text)
   }
 
-  ask(method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown> {
+  ask(
+    method: string,
+    params: Params | undefined,
+    signal: AbortSignal,
+    onprogress?: (params: Params) => void,
+  ): Promise<unknown> {
     if (this.gone && this.logged === undefined)
       return Promise.reject(new RequestError("invalid_request", "The client is gone"))
-    return this.asker(method, params, signal, (text) => this.push(text))
+    return this.asker(method, params, signal, (text) => this.push(text), onprogress)
   }
 
   /** Sends the answer and ends the response. `status` counts only where nothing was sent before. */

@@ -117,7 +117,7 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
   if (!isRequest(message)) {
     const session = sessionOf(request, scope, principal, deps)
     if (isResponse(message)) session.answered(message)
-    else session.notified(message.method, message.params ?? {})
+    else session.notified(message.method, message.params ?? {}, deps.face)
     return new Response(null, { status: 202 })
   }
   const modern = modernVersionOf(message.params)
@@ -177,7 +177,7 @@ async function batch(
     values.map(async (value) => {
       const message = asMessage(value)
       if (isResponse(message)) return void session.answered(message)
-      if (!isRequest(message)) return void session.notified(message.method, message.params ?? {})
+      if (!isRequest(message)) return void session.notified(message.method, message.params ?? {}, deps.face)
       const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams, session)
       const frame = await runLegacy(message, session, exchange, deps)
       return typeof frame === "string" ? frame : new TextDecoder().decode(frame)

@@ -35,7 +35,7 @@ export type Exchange = {
   /** A notification that belongs to the request, as JSON text. */
   notify(text: string): void
   /** A question to the client in the middle of the request. Rejects where the client cannot be asked. */
-  ask(method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown>
+  ask: Caller["ask"]
   /** Others wait for the server that this request is at: one whose client has been away for long may give up. */
   yield?(): void
   /** Called when the client gives up, at most once. One listener. */
@@ -78,6 +78,8 @@ export type Face = {
   /** Counts a client's interest in a resource (the backend's own URI). */
   subscribe(id: string, uri: string, session: object): void
   unsubscribe(id: string, uri: string, session: object): void
+  /** Passes a client's notification on where that is not another client's too. */
+  tell(client: Client, method: string, params: Params): void
   /** The client wants log messages of this level and above; undefined: no more. */
   setLogLevel(session: object, level: string | undefined): void
   /** Registers a 2026-era stream; the returned function takes it away. */

@@ -62,6 +62,16 @@ export function createFace(
       session.logLevel = level
       onchange(session)
     },
+    tell({ scope, session }, method, params) {
+      const own = agent.leased(session)
+      // What a shared server is told of one client's roots, it would believe of all.
+      const roots = method === "notifications/roots/list_changed"
+      const only = scope.kind === "server" ? (own.get(scope.id) ?? agent.backend(scope.id)) : undefined
+      for (const backend of roots ? own.values() : only === undefined ? [] : [only]) {
+        const open = backend.published?.open
+        if (open?.peer.era === "2025") open.connection.notify(method, params)
+      }
+    },
     listen(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

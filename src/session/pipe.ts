@@ -58,7 +58,7 @@ export class Pipe {
         if (isRequest(message)) void this.serve(message)
         else if (isResponse(message)) this.session?.answered(message)
         else if (message.method === "notifications/cancelled") this.cancel(message.params?.requestId)
-        else this.session?.notified(message.method, message.params ?? {})
+        else this.session?.notified(message.method, message.params ?? {}, deps.face)
       }
     } catch (error) {
       deps.send(errorText(undefined, codesOf(error).rpc, publicMessage(error)))
@@ -116,7 +116,8 @@ export class Pipe {
       const exchange: Exchange = {
         oncancel: undefined,
         notify: (text) => deps.send(text),
-        ask: (asked, about, signal) => session.ask(asked, about, signal, (text) => deps.send(text)),
+        ask: (asked, about, signal, onprogress) =>
+          session.ask(asked, about, signal, (text) => deps.send(text), onprogress),
       }
       const end = session.run(id, exchange)
       this.running.set(id, exchange)

@@ -215,10 +215,11 @@ function createCaller(target: Target, context: Context): Caller {
       if (method === "notifications/message" && !wantsLog(client, params.level)) return
       exchange.notify(notificationText(method, qualified ? rewriteNotification(method, params, slug) : params))
     },
-    async ask(method, params, signal) {
+    async ask(method, params, signal, onprogress) {
       if (typeof params?.elicitationId === "string") claim("elicitation", params.elicitationId, target, context)
-      if (!qualified) return exchange.ask(method, params, signal)
-      const answer = await exchange.ask(method, params === undefined ? undefined : qualifyTask(params, slug), signal)
+      if (!qualified) return exchange.ask(method, params, signal, onprogress)
+      const named = params === undefined ? undefined : qualifyTask(params, slug)
+      const answer = await exchange.ask(method, named, signal, onprogress)
       return isObject(answer) ? unqualifyTask(answer) : answer
     },
     yield: () => exchange.yield?.(),

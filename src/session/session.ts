@@ -8,14 +8,18 @@ import type { ListMethod } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { RequestError } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
-import { type Id, isObject, notificationText, type Params, type Response } from "../wire/message.ts"
+import { type Id, isObject, metaOf, notificationText, type Params, type Response } from "../wire/message.ts"
 import type { Client, Exchange, Face } from "./client.ts"
 import { EventLog } from "./events.ts"
 
 /** Where frames go that belong to no request. False where nobody listens. */
 export type Outlet = (text: string) => boolean
 
-type Question = { resolve(result: unknown): void; reject(error: Error): void }
+type Question = {
+  resolve(result: unknown): void
+  reject(error: Error): void
+  readonly onprogress: ((params: Params) => void) | undefined
+}
 
 export class Session implements Client {
   readonly era = "2025"
@@ -56,7 +60,8 @@ export class Session implements Client {
   readonly owner: Exchange = {
     oncancel: undefined,
     notify: (text) => this.notify(text),
-    ask: (method, params, signal) => this.ask(method, params, signal, (text) => this.notify(text)),
+    ask: (method, params, signal, onprogress) =>
+      this.ask(method, params, signal, (text) => this.notify(text), onprogress),
   }
 
   /** What was sent on the session's streams, to be taken up again. */
@@ -82,13 +87,26 @@ export class Session implements Client {
     return this.running.size
   }
 
-  /** A notification of the client. */
-  notified(method: string, params: Params): void {
-    if (method !== "notifications/cancelled") return
-    const id = params.requestId
-    if (typeof id !== "string" && typeof id !== "number") return
-    const reason = typeof params.reason === "string" ? params.reason : "was cancelled by the client"
-    this.running.get(id)?.oncancel?.(reason)
+  /** A notification of the client. One that svc does not know is the backend's business where there is only one. */
+  notified(method: string, params: Params, face: Face): void {
+    switch (method) {
+      case "notifications/initialized":
+        return
+      case "notifications/cancelled": {
+        const id = params.requestId
+        if (typeof id !== "string" && typeof id !== "number") return
+        const reason = typeof params.reason === "string" ? params.reason : "was cancelled by the client"
+        this.running.get(id)?.oncancel?.(reason)
+        return
+      }
+      case "notifications/progress": {
+        const token = params.progressToken
+        if (typeof token === "string") this.questions.get(token)?.onprogress?.(params)
+        return
+      }
+      default:
+        face.tell(this, method, params)
+    }
   }
 
   /** The client's answer to a question. */
@@ -105,7 +123,13 @@ export class Session implements Client {
    * Asks the client on `send`, the stream of the request it belongs to. Rejects with a PeerError (-32601) where the client
    * did not say that it can answer such a question.
    */
-  ask(method: string, params: Params | undefined, signal: AbortSignal, send: (text: string) => void): Promise<unknown> {
+  ask(
+    method: string,
+    params: Params | undefined,
+    signal: AbortSignal,
+    send: (text: string) => void,
+    onprogress?: (params: Params) => void,
+  ): Promise<unknown> {
     if (!this.can(method)) return Promise.reject(new PeerError(-32601, `The client does not support ${method}`))
     if (this.questions.size >= MAX_QUESTIONS)
       return Promise.reject(new RequestError("too_many", "Too many questions are open to this client"))
@@ -127,8 +151,11 @@ export class Session implements Client {
           done()
           reject(error)
         },
+        onprogress,
       })
-      send(JSON.stringify({ jsonrpc: "2.0", id, method, ...(params === undefined ? {} : { params }) }))
+      // Several servers may use the same token towards one client.
+      const asked = onprogress === undefined ? params : { ...params, _meta: { ...metaOf(params), progressToken: id } }
+      send(JSON.stringify({ jsonrpc: "2.0", id, method, ...(asked === undefined ? {} : { params: asked }) }))
     })
   }
 

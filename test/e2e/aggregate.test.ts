@@ -31,6 +31,7 @@ beforeAll(async () => {
         s1: { ...stdio("everything-1x.ts"), protocolVersion: "legacy" },
         s2: { ...stdio("everything-2x.ts"), protocolVersion: "2026-07-28" },
         h1: { type: "streamableHttp", url: remotes[0]?.url, protocolVersion: "legacy" },
+        own: { ...stdio("everything-1x.ts"), protocolVersion: "legacy", isolation: "session" },
         h2: { type: "streamableHttp", url: remotes[1]?.url, protocolVersion: "2026-07-28" },
       },
     },
@@ -346,6 +347,68 @@ describe("through /mcp", () => {
     const { status, body } = await modern(`${svc.url}/mcp`, "com.example/echo", { say: "hi" })
     expect([status, body.error]).toEqual([404, { code: -32601, message: "Method not found: com.example/echo" }])
     await client.close()
+  })
+})
+
+test.each([["s1"], ["s2"], ["h1"], ["h2"]])(
+  "an app of %s stays under ui:// for hosts that render it",
+  async (server) => {
+    const { client } = await connect1(`${svc.url}/mcp`)
+    const real = client as unknown as Client1
+    const tools: { name: string; _meta?: Json | undefined }[] = []
+    let cursor: string | undefined
+    do {
+      const page = await real.listTools(cursor === undefined ? {} : { cursor })
+      tools.push(...page.tools)
+      cursor = page.nextCursor
+    } while (cursor !== undefined)
+    const uri = `ui://${server}_svc_app/main.html`
+    expect(tools.find(({ name }) => name === `${server}_svc_links`)?._meta).toEqual({
+      ui: { resourceUri: uri, visibility: ["model"] },
+      "ui/resourceUri": uri,
+    })
+    const { contents } = await real.readResource({ uri })
+    expect(contents).toMatchObject([
+      { uri, mimeType: "text/html;profile=mcp-app", _meta: { ui: { prefersBorder: true } } },
+    ])
+    const links = (await real.callTool({ name: `${server}_svc_links`, arguments: {} })) as Json
+    expect(links.content).toMatchObject([{ uri: `svc://${server}/test://static-text` }, { resource: { uri } }, {}])
+    expect(links.structuredContent).toMatchObject({ uri: "test://static-text" })
+    await client.close()
+  },
+)
+
+describe("what a client says of its own accord", () => {
+  const told = (heard: readonly Json[], data: Json) =>
+    eventually(() => heard.some(({ log }) => JSON.stringify((log as Json | undefined)?.data) === JSON.stringify(data)))
+
+  test.each([["s1"], ["h1"], ["own"]])(
+    "tells %s how far its answer is, under the server's own token",
+    async (server) => {
+      const { client, heard } = await connect1(`${svc.url}/mcp`)
+      const real = client as unknown as Client1
+      real.setRequestHandler(ElicitRequestSchema, async ({ params }, { sendNotification }) => {
+        const progressToken = params._meta?.progressToken ?? "none"
+        await sendNotification({ method: "notifications/progress", params: { progressToken, progress: 0.5 } })
+        // The server forgets who asked as soon as it is answered.
+        await told(heard, { progress: 0.5 })
+        return { action: "decline" }
+      })
+      await real.callTool({ name: `${server}_svc_test_elicitation`, arguments: { message: "m" } })
+      await client.close()
+    },
+  )
+
+  test("reaches its own process: other roots, and what only that server knows", async () => {
+    const aggregate = await connect1(`${svc.url}/mcp`)
+    await aggregate.call({ name: "own_svc_test_simple_text", arguments: {} })
+    await (aggregate.client as unknown as Client1).sendRootsListChanged()
+    await told(aggregate.heard, { told: "notifications/roots/list_changed" })
+    const alone = await connect1(`${svc.url}/servers/own/mcp`)
+    await alone.call({ name: "test_simple_text", arguments: {} })
+    await (alone.client as unknown as Client1).notification({ method: "com.example/news", params: {} } as never)
+    await told(alone.heard, { told: "com.example/news" })
+    await Promise.all([aggregate.client.close(), alone.client.close()])
   })
 })
 
