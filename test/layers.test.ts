@@ -53,6 +53,7 @@ const WORLD = [
   "lib/digest.ts",
   "lib/seal.ts",
   "main.ts",
+  "registry/cache.ts",
   "serve/control.ts",
   "serve/local.ts",
   "serve/server.ts",

@@ -1,0 +1,73 @@
+/**
+ * What registries answered, on disk, so that a registry that is down is not a registry that is empty. One file an address;
+ * bounded in number; a file that cannot be read is none.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, unlinkSync } from "node:fs"
+import { join } from "node:path"
+import { replaceFile } from "../config/store.ts"
+import { digest } from "../lib/digest.ts"
+import { isObject } from "../wire/message.ts"
+
+export type Cached = {
+  readonly url: string
+  readonly etag: string | undefined
+  /** When it was last known to be so, milliseconds since the epoch. */
+  readonly at: number
+  readonly body: unknown
+}
+
+export type Cache = {
+  get(url: string): Cached | undefined
+  set(cached: Cached): void
+}
+
+/** A cache in a folder, made when something is kept for the first time; undefined keeps to memory. */
+export function createCache(folder: string | undefined): Cache {
+  const memory = new Map<string, Cached>()
+  const fileOf = (url: string) => join(folder ?? "", `${digest(url, 32)}.json`)
+  return {
+    get(url) {
+      const known = memory.get(url)
+      if (known !== undefined || folder === undefined) return known
+      const read = readCached(fileOf(url), url)
+      if (read !== undefined) memory.set(url, read)
+      return read
+    },
+    set(cached) {
+      memory.delete(cached.url)
+      memory.set(cached.url, cached)
+      const [oldest] = memory.keys()
+      if (memory.size > MAX_FILES && oldest !== undefined) memory.delete(oldest)
+      if (folder === undefined) return
+      try {
+        mkdirSync(folder, { recursive: true, mode: 0o700 })
+        replaceFile(fileOf(cached.url), JSON.stringify(cached), 0o600)
+        prune(folder)
+      } catch {
+        // A disk that fails costs the cache, not the answer.
+      }
+    },
+  }
+}
+
+// ---
+
+const MAX_FILES = 200
+
+function readCached(file: string, url: string): Cached | undefined {
+  if (!existsSync(file)) return undefined
+  try {
+    const value: unknown = JSON.parse(readFileSync(file, "utf8"))
+    if (!isObject(value) || value.url !== url || typeof value.at !== "number") return undefined
+    return { url, at: value.at, etag: typeof value.etag === "string" ? value.etag : undefined, body: value.body }
+  } catch {
+    return undefined
+  }
+}
+
+function prune(folder: string): void {
+  const files = readdirSync(folder).filter((name) => name.endsWith(".json"))
+  if (files.length <= MAX_FILES) return
+  const aged = files.map((name) => [statSync(join(folder, name)).mtimeMs, name] as const).sort(([a], [b]) => a - b)
+  for (const [, name] of aged.slice(0, files.length - MAX_FILES)) unlinkSync(join(folder, name))
+}

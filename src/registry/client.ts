@@ -1,0 +1,166 @@
+/**
+ * One MCP registry over HTTP: the published API, version 0.1. An answer is taken from the cache while it is fresh, asked
+ * for again with its ETag after that, and from the cache whatever its age where the registry cannot be reached.
+ */
+import type { Clock } from "../lib/clock.ts"
+import { messageOf } from "../lib/errors.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { Cache } from "./cache.ts"
+import { type Entry, readEntry } from "./entry.ts"
+
+/** A registry as it is configured. */
+export type Source = {
+  readonly name: string
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** The registry could not be asked, and nothing was known. */
+export class RegistryError extends Error {
+  override readonly name = "RegistryError"
+  constructor(
+    readonly registry: string,
+    message: string,
+  ) {
+    super(`${registry}: ${message}`)
+  }
+}
+
+export type ClientDeps = {
+  readonly clock: Clock
+  readonly cache: Cache
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+}
+
+export type Answered<T> = {
+  readonly value: T
+  /** How old it is, milliseconds, and why it is not new; undefined where the registry has just said so. */
+  readonly stale: { readonly age: number; readonly reason: string } | undefined
+}
+
+export type Page = { readonly entries: readonly Entry[]; readonly nextCursor: string | undefined }
+
+/** One page of the newest versions of all servers, or of those whose names hold `search`. */
+export async function listServers(
+  source: Source,
+  { search, cursor, limit }: { readonly search?: string; readonly cursor?: string | undefined; readonly limit: number },
+  deps: ClientDeps,
+): Promise<Answered<Page>> {
+  const query = new URLSearchParams({ version: "latest", limit: String(limit) })
+  if (search !== undefined) query.set("search", search)
+  if (cursor !== undefined) query.set("cursor", cursor)
+  const { value, stale } = await get(source, `/servers?${query}`, deps)
+  return { value: readPage(value, source), stale }
+}
+
+/** One version of a server, or `latest`; undefined where the registry does not have it. */
+export async function getVersion(
+  source: Source,
+  name: string,
+  version: string,
+  deps: ClientDeps,
+): Promise<Answered<Entry | undefined>> {
+  const path = `/servers/${encodeURIComponent(name)}/versions/${encodeURIComponent(version)}`
+  const { value, stale } = await get(source, path, deps)
+  return { value: value === undefined ? undefined : readEntry(value, source.name), stale }
+}
+
+/** All versions of a server, as the registry orders them; none where it does not have it. */
+export async function listVersions(
+  source: Source,
+  name: string,
+  deps: ClientDeps,
+): Promise<Answered<readonly Entry[]>> {
+  const { value, stale } = await get(source, `/servers/${encodeURIComponent(name)}/versions`, deps)
+  return { value: value === undefined ? [] : readPage(value, source).entries, stale }
+}
+
+/** How long the registry takes to answer, milliseconds. Throws a RegistryError where it does not. */
+export async function ping(source: Source, deps: ClientDeps): Promise<number> {
+  const { clock } = deps
+  const started = clock.now()
+  await ask(source, "/servers?limit=1", {}, deps)
+  return clock.now() - started
+}
+
+// ---
+
+const TIMEOUT_MS = 10_000
+const FRESH_MS = 5 * 60_000
+const MAX_BYTES = 8 * 1024 * 1024
+
+function readPage(value: unknown, { name }: Source): Page {
+  if (!isObject(value) || !Array.isArray(value.servers))
+    throw new RegistryError(name, "answered something that is no list")
+  const entries = value.servers.flatMap((one: unknown) => readEntry(one, name) ?? [])
+  const next = isObject(value.metadata) ? (value.metadata.nextCursor ?? value.metadata.next_cursor) : undefined
+  return { entries, nextCursor: typeof next === "string" && next !== "" ? next : undefined }
+}
+
+/** The answer as JSON; undefined for 404. */
+async function get(source: Source, path: string, deps: ClientDeps): Promise<Answered<unknown>> {
+  const { clock, cache } = deps
+  const url = addressOf(source, path)
+  const known = cache.get(url)
+  if (known !== undefined && clock.now() - known.at < FRESH_MS) return { value: known.body, stale: undefined }
+  try {
+    const asked = await ask(source, path, known?.etag === undefined ? {} : { "if-none-match": known.etag }, deps)
+    if (asked.status === 404) return { value: undefined, stale: undefined }
+    const body = asked.status === 304 ? known?.body : asked.body
+    cache.set({ url, etag: asked.etag ?? known?.etag, at: clock.now(), body })
+    return { value: body, stale: undefined }
+  } catch (error) {
+    if (!(error instanceof RegistryError) || known === undefined) throw error
+    return { value: known.body, stale: { age: clock.now() - known.at, reason: error.message } }
+  }
+}
+
+const addressOf = ({ url }: Source, path: string): string =>
+  `${url.replace(/\/+$/, "").replace(/\/v0(\.1)?$/, "")}/v0.1${path}`
+
+type Asked = { readonly status: number; readonly etag: string | undefined; readonly body: Params }
+
+async function ask(
+  source: Source,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+  deps: ClientDeps,
+): Promise<Asked> {
+  const fail = (message: string) => new RegistryError(source.name, message)
+  let response: Response
+  let text: string
+  try {
+    response = await deps.fetch(addressOf(source, path), {
+      headers: { accept: "application/json", ...source.headers, ...headers },
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    })
+    text = await readText(response)
+  } catch (error) {
+    const late = error instanceof Error && error.name === "TimeoutError"
+    throw fail(late ? `did not answer within ${TIMEOUT_MS / 1000} s` : `cannot be reached: ${messageOf(error)}`)
+  }
+  const { status } = response
+  const etag = response.headers.get("etag") ?? undefined
+  if (status === 304 || status === 404) return { status, etag, body: {} }
+  if (!response.ok) throw fail(`answered with HTTP ${status}`)
+  const type = response.headers.get("content-type") ?? ""
+  if (!/\bjson\b/i.test(type)) throw fail(`answered with ${type.slice(0, 80) || "no content type"} instead of JSON`)
+  try {
+    const body: unknown = JSON.parse(text)
+    if (isObject(body)) return { status, etag, body }
+  } catch {
+    // Said below.
+  }
+  throw fail("answered with something that is no JSON object")
+}
+
+async function readText(response: Response): Promise<string> {
+  const parts: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length
+    if (size > MAX_BYTES) throw new Error(`the answer is larger than ${MAX_BYTES} bytes`)
+    parts.push(chunk)
+  }
+  return Buffer.concat(parts).toString("utf8")
+}

@@ -1,0 +1,151 @@
+/**
+ * One server as a registry describes it (server.json), read tolerantly: what is not understood is left out, and text is
+ * data: bounded, without control characters, never rendered and never run.
+ */
+import * as z from "zod"
+import { isObject } from "../wire/message.ts"
+
+/** The words of server.json: Input. */
+export type Input = {
+  readonly description?: string | undefined
+  readonly value?: string | undefined
+  readonly default?: string | undefined
+  readonly isRequired?: boolean | undefined
+  readonly isSecret?: boolean | undefined
+  readonly choices?: readonly string[] | undefined
+  /** What stands in `{braces}` in `value`. */
+  readonly variables?: Readonly<Record<string, Input>> | undefined
+}
+export type NamedInput = Input & { readonly name: string }
+export type Argument = Input & {
+  readonly type: "positional" | "named"
+  readonly name?: string | undefined
+  readonly valueHint?: string | undefined
+}
+
+export type Transport = {
+  readonly type: string
+  readonly url?: string | undefined
+  readonly headers: readonly NamedInput[]
+  readonly variables?: Readonly<Record<string, Input>> | undefined
+}
+
+export type Package = {
+  /** npm, pypi, oci, nuget, mcpb … */
+  readonly registryType: string
+  readonly identifier: string
+  readonly version: string
+  readonly runtimeHint?: string | undefined
+  readonly transport: Transport
+  readonly runtimeArguments: readonly Argument[]
+  readonly packageArguments: readonly Argument[]
+  readonly environmentVariables: readonly NamedInput[]
+}
+
+export type Entry = {
+  /** The name of the registry that it is of. */
+  readonly registry: string
+  readonly name: string
+  readonly title?: string | undefined
+  readonly description: string
+  readonly version: string
+  readonly repository?: string | undefined
+  readonly websiteUrl?: string | undefined
+  readonly packages: readonly Package[]
+  readonly remotes: readonly Transport[]
+  /** active, deprecated or deleted. */
+  readonly status: string
+  readonly isLatest: boolean
+  readonly publishedAt?: string | undefined
+  readonly updatedAt?: string | undefined
+}
+
+/** An element of `servers` of a listing, or the answer for one version; undefined where it is none. */
+export function readEntry(value: unknown, registry: string): Entry | undefined {
+  if (!isObject(value)) return undefined
+  const wrapped = isObject(value.server) ? value.server : value
+  const parsed = serverJson.safeParse(wrapped)
+  if (!parsed.success) return undefined
+  const { repository, ...server } = parsed.data
+  const meta = isObject(value._meta) ? value._meta[OFFICIAL] : undefined
+  const official = officialMeta.safeParse(isObject(meta) ? meta : {})
+  return {
+    registry,
+    ...server,
+    repository: repository?.url,
+    ...(official.data ?? { status: "active", isLatest: false }),
+  }
+}
+
+// ---
+
+const OFFICIAL = "io.modelcontextprotocol.registry/official"
+const MAX_TEXT = 4000
+const MAX_ITEMS = 100
+
+/** Text without control characters, that drive a terminal or hide what is meant, and not without end. */
+const plain = (text: string): string =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+/g, " ").slice(0, MAX_TEXT)
+
+const text = z.string().transform(plain)
+const word = text.pipe(z.string().trim().min(1).max(500))
+
+/** A list whose bad elements are left out. */
+const listOf = <T extends z.ZodType>(item: T) =>
+  z
+    .array(z.unknown())
+    .catch([])
+    .default([])
+    .transform((items) =>
+      items.slice(0, MAX_ITEMS).flatMap((one) => {
+        const parsed = item.safeParse(one)
+        return parsed.success ? [parsed.data] : []
+      }),
+    )
+
+const scalar = z.union([z.string(), z.number(), z.boolean()]).transform((value) => plain(String(value)))
+const inputShape = {
+  description: text.optional().catch(undefined),
+  value: scalar.optional().catch(undefined),
+  default: scalar.optional().catch(undefined),
+  isRequired: z.boolean().optional().catch(undefined),
+  isSecret: z.boolean().optional().catch(undefined),
+  choices: z.array(text).optional().catch(undefined),
+}
+const variables = z.record(z.string(), z.object(inputShape)).optional().catch(undefined)
+const input = { ...inputShape, variables }
+const namedInput = z.object({ ...input, name: word })
+const argument = z.object({
+  ...input,
+  type: z.enum(["positional", "named"]),
+  name: text.optional().catch(undefined),
+  valueHint: text.optional().catch(undefined),
+})
+const transport = z.object({ type: word, url: text.optional(), headers: listOf(namedInput), variables })
+const packageJson = z.object({
+  registryType: word,
+  identifier: word,
+  version: text.default("").catch(""),
+  runtimeHint: text.optional().catch(undefined),
+  transport: transport.catch({ type: "stdio", url: undefined, headers: [], variables: undefined }),
+  runtimeArguments: listOf(argument),
+  packageArguments: listOf(argument),
+  environmentVariables: listOf(namedInput),
+})
+const serverJson = z.object({
+  name: word,
+  title: text.optional().catch(undefined),
+  description: text.default("").catch(""),
+  version: text.default("").catch(""),
+  websiteUrl: text.optional().catch(undefined),
+  repository: z.object({ url: text }).optional().catch(undefined),
+  packages: listOf(packageJson),
+  remotes: listOf(transport),
+})
+const officialMeta = z.object({
+  status: text.default("active").catch("active"),
+  isLatest: z.boolean().default(false).catch(false),
+  publishedAt: text.optional().catch(undefined),
+  updatedAt: text.optional().catch(undefined),
+})

@@ -1,0 +1,261 @@
+/**
+ * All configured registries as one: asked in their order, searched together and ranked. One that does not answer costs a
+ * warning where another, or the cache, knows something.
+ */
+import { indexTools } from "../catalog/search.ts"
+import { RequestError } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+import {
+  type Answered,
+  type ClientDeps,
+  getVersion,
+  listServers,
+  listVersions,
+  ping,
+  RegistryError,
+  type Source,
+} from "./client.ts"
+import type { Entry } from "./entry.ts"
+
+export type Found<T> = { readonly value: T; readonly warnings: readonly string[] }
+
+export type Query = {
+  readonly query: string
+  readonly registry?: string | undefined
+  /** npm, pypi, oci … or remote. */
+  readonly type?: string | undefined
+  readonly transport?: string | undefined
+  readonly limit: number
+  readonly cursor?: string | undefined
+}
+
+export type Hits = {
+  readonly entries: readonly Entry[]
+  readonly total: number
+  readonly nextCursor: string | undefined
+}
+
+export type Health = {
+  readonly name: string
+  readonly url: string
+  readonly available: boolean
+  readonly latencyMs?: number
+  readonly error?: string
+}
+
+export type Registries = {
+  sources(): readonly Source[]
+  /** Ranked by name, title and description. Throws a RegistryError where nothing is known at all. */
+  search(query: Query): Promise<Found<Hits>>
+  /** Throws a RequestError (not_found) with the nearest names, or a RegistryError. */
+  find(name: string, version: string, registry?: string): Promise<Found<Entry>>
+  versions(name: string, registry?: string): Promise<Found<readonly Entry[]>>
+  status(registry?: string): Promise<readonly Health[]>
+}
+
+/** `sources` gives those that are configured at the moment. */
+export function createRegistries(sources: () => readonly Source[], deps: ClientDeps): Registries {
+  const chosen = (registry: string | undefined): readonly Source[] => {
+    const all = sources()
+    if (registry === undefined) return all
+    const found = all.find(({ name }) => name === registry)
+    if (found !== undefined) return [found]
+    const near = nearest(
+      registry,
+      all.map(({ name }) => name),
+    )
+    throw new RequestError(
+      "not_found",
+      `No registry is named ${registry}${near === undefined ? "" : `; did you mean ${near}?`}`,
+    )
+  }
+  const found = async (name: string, version: string, registry?: string): Promise<Found<Entry>> => {
+    const warnings: string[] = []
+    let failure: RegistryError | undefined
+    for (const source of chosen(registry)) {
+      try {
+        const { value } = noted(await getVersion(source, name, version, deps), warnings)
+        if (value !== undefined) return { value, warnings }
+      } catch (error) {
+        if (!(error instanceof RegistryError)) throw error
+        failure ??= error
+        warnings.push(error.message)
+      }
+    }
+    const others = name.includes("/") ? [] : await shortNames(name, registry)
+    const [only] = others
+    if (only !== undefined && others.length === 1 && only.name !== name) return found(only.name, version, only.registry)
+    if (failure !== undefined) throw failure
+    throw new RequestError("not_found", await sayUnknown(name, version, registry, others))
+  }
+  /** Servers whose name ends in `/name`: what people call them. */
+  const shortNames = async (name: string, registry: string | undefined): Promise<readonly Entry[]> => {
+    const { entries } = await gather(name, chosen(registry), []).catch(() => ({ entries: [] as readonly Entry[] }))
+    return entries.filter((entry) => entry.name.toLowerCase().endsWith(`/${name.toLowerCase()}`))
+  }
+  const sayUnknown = async (
+    name: string,
+    version: string,
+    registry: string | undefined,
+    others: readonly Entry[],
+  ): Promise<string> => {
+    if (others.length > 1)
+      return `${name} is the name of several: ${others
+        .slice(0, 8)
+        .map((entry) => entry.name)
+        .join(", ")}`
+    const known = await Promise.all(
+      chosen(registry).map((source) =>
+        listVersions(source, name, deps).catch(() => ({ value: [] as readonly Entry[] })),
+      ),
+    )
+    const versions = known.flatMap(({ value }) => value.map((entry) => entry.version))
+    if (versions.length > 0) return `${name} has no version ${version}; there are ${versions.slice(0, 20).join(", ")}`
+    const { entries } = await gather(name, chosen(registry), []).catch(() => ({ entries: [] as readonly Entry[] }))
+    const near = rank(entries, name.split("/").at(-1) ?? name).slice(0, 3)
+    const hint = near.length === 0 ? "" : `; did you mean ${near.map((entry) => entry.name).join(" or ")}?`
+    return `No registry knows a server named ${name}${hint}`
+  }
+  /** What is known that may fit a query: what the registries find by its words, and the newest of all. */
+  const gather = async (
+    query: string,
+    from: readonly Source[],
+    warnings: string[],
+  ): Promise<{ readonly entries: readonly Entry[] }> => {
+    const words = [...new Set(query.split(/\s+/).filter((word) => word.length > 1))].slice(0, MAX_WORDS)
+    const failures: RegistryError[] = []
+    let answered = 0
+    const attempt = async (run: () => Promise<readonly Entry[]>): Promise<readonly Entry[]> => {
+      try {
+        const entries = await run()
+        answered++
+        return entries
+      } catch (error) {
+        if (!(error instanceof RegistryError)) throw error
+        failures.push(error)
+        return []
+      }
+    }
+    const parts = await Promise.all(
+      from.flatMap((source) => [
+        ...words.map((search) =>
+          attempt(async () => noted(await listServers(source, { search, limit: PAGE }, deps), warnings).value.entries),
+        ),
+        attempt(() => newest(source, warnings)),
+      ]),
+    )
+    for (const { message } of failures) if (!warnings.includes(message)) warnings.push(message)
+    const [failure] = failures
+    if (answered === 0 && failure !== undefined) throw failure
+    const byName = new Map<string, Entry>()
+    for (const entry of parts.flat())
+      if (!byName.has(entry.name) && entry.status !== "deleted") byName.set(entry.name, entry)
+    return { entries: [...byName.values()] }
+  }
+  const newest = async (source: Source, warnings: string[]): Promise<readonly Entry[]> => {
+    const entries: Entry[] = []
+    let cursor: string | undefined
+    for (let page = 0; page < MAX_PAGES; page++) {
+      let value: Awaited<ReturnType<typeof listServers>>["value"]
+      try {
+        value = noted(await listServers(source, { cursor, limit: PAGE }, deps), warnings).value
+      } catch (error) {
+        // Half a list is better than none.
+        if (page === 0 || !(error instanceof RegistryError)) throw error
+        if (!warnings.includes(error.message)) warnings.push(error.message)
+        break
+      }
+      entries.push(...value.entries)
+      if (value.nextCursor === undefined || value.nextCursor === cursor) break
+      cursor = value.nextCursor
+    }
+    return entries
+  }
+  return {
+    sources,
+    async search({ query, registry, type, transport, limit, cursor }) {
+      const start = cursor === undefined ? 0 : Number.parseInt(cursor, 10)
+      if (!(start >= 0)) throw new RequestError("invalid_params", "cursor must be one that an answer had")
+      const warnings: string[] = []
+      const { entries } = await gather(query, chosen(registry), warnings)
+      const fitting = entries.filter(
+        (entry) =>
+          (type === undefined || typesOf(entry).includes(type)) &&
+          (transport === undefined || transportsOf(entry).includes(transport)),
+      )
+      const ranked = query.trim() === "" ? fitting : rank(fitting, query)
+      const end = start + limit
+      return {
+        value: {
+          entries: ranked.slice(start, end),
+          total: ranked.length,
+          nextCursor: end < ranked.length ? String(end) : undefined,
+        },
+        warnings,
+      }
+    },
+    find: found,
+    async versions(name, registry) {
+      const warnings: string[] = []
+      let failure: RegistryError | undefined
+      for (const source of chosen(registry)) {
+        try {
+          const { value } = noted(await listVersions(source, name, deps), warnings)
+          if (value.length > 0) return { value, warnings }
+        } catch (error) {
+          if (!(error instanceof RegistryError)) throw error
+          failure ??= error
+        }
+      }
+      if (failure !== undefined) throw failure
+      const { value } = await found(name, "latest", registry)
+      return value.name === name ? { value: [value], warnings } : this.versions(value.name, value.registry)
+    },
+    status: (registry) =>
+      Promise.all(
+        chosen(registry).map(async (source) => {
+          const { name, url } = source
+          try {
+            return { name, url, available: true, latencyMs: await ping(source, deps) }
+          } catch (error) {
+            if (!(error instanceof RegistryError)) throw error
+            return { name, url, available: false, error: error.message }
+          }
+        }),
+      ),
+  }
+}
+
+/** The ways to run a server that its entry names: package registries, and `remote`. */
+export const typesOf = ({ packages, remotes }: Entry): readonly string[] => [
+  ...new Set([...packages.map(({ registryType }) => registryType), ...(remotes.length > 0 ? ["remote"] : [])]),
+]
+
+export const transportsOf = ({ packages, remotes }: Entry): readonly string[] => [
+  ...new Set([...packages.map(({ transport }) => transport.type), ...remotes.map(({ type }) => type)]),
+]
+
+// ---
+
+const PAGE = 100
+/** Of a registry with more servers, those beyond are found by their names alone. */
+const MAX_PAGES = 10
+const MAX_WORDS = 4
+
+function rank(entries: readonly Entry[], query: string): readonly Entry[] {
+  const searched = entries.map((entry) => ({
+    entry,
+    name: entry.name,
+    description: `${entry.title ?? ""} ${entry.description}`,
+  }))
+  return indexTools(searched)(query, searched.length).map(({ entry }) => entry)
+}
+
+function noted<T>(answered: Answered<T>, warnings: string[]): Answered<T> {
+  const { stale } = answered
+  if (stale !== undefined) {
+    const warning = `${stale.reason}; this is what was known ${Math.max(1, Math.round(stale.age / 60_000))} min ago`
+    if (!warnings.includes(warning)) warnings.push(warning)
+  }
+  return answered
+}
