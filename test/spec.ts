@@ -490,12 +490,10 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "tools:discovery": {
     says: "mcp_search, mcp_registry_status, mcp_registry_info, mcp_registry_list, mcp_info",
     from: "Internal tools",
-    unbuilt: "the internal tools are not built yet",
   },
   "tools:installation": {
     says: "mcp_install, mcp_uninstall, mcp_update",
     from: "Internal tools",
-    unbuilt: "the internal tools are not built yet",
   },
   "tools:management": {
     says: "mcp_enable, mcp_disable, mcp_list, mcp_status, mcp_reload, mcp_edit",

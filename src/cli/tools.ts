@@ -1,9 +1,14 @@
 /** svc's own tools in a running instance: offered to clients where they are switched on, and to its own commands always. */
+import { join } from "node:path"
 import type { Reloaded } from "../agent/reload.ts"
+import { parseDocument } from "../config/document.ts"
 import type { Paths } from "../config/paths.ts"
 import type { World } from "../config/plan.ts"
+import { readRegistries } from "../config/registries.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
+import { createCache } from "../registry/cache.ts"
+import { createRegistries } from "../registry/registries.ts"
 import { createDoor } from "../tools/door.ts"
 import type { Context, ToolResult } from "../tools/tool.ts"
 import { createToolbox, TOOLS } from "../tools/toolbox.ts"
@@ -19,10 +24,19 @@ export function openTools(
   world: Omit<World, "dotenv">,
   reload: () => Reloaded,
 ): (params: Params) => Promise<ToolResult> {
+  const door = createDoor({ paths, clock: systemClock, world, reload })
+  const registries = createRegistries(
+    () => {
+      const { config, dotenv } = door.read()
+      return readRegistries(parseDocument(config, paths.file), door.world(dotenv))
+    },
+    { clock: systemClock, cache: createCache(join(paths.directory, "registries")), fetch },
+  )
   const context: Omit<Context, "person" | "signal" | "trusted"> = {
     agent,
     clock: systemClock,
-    door: createDoor({ paths, clock: systemClock, world, reload }),
+    door,
+    registries,
     mask: (text) => cleaner().mask(text),
     redact: (text) => cleaner().redact(text),
     lines: (slug) =>

@@ -4,6 +4,7 @@ import { ConfigError, type Issue } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Document, Path } from "./document.ts"
+import { registriesSchema } from "./registries.ts"
 
 const milliseconds = z
   .number()
@@ -89,6 +90,16 @@ export const serverSchema = z.object({
     .optional()
     .describe("Descriptions by the server's own tool name"),
   isolation: z.enum(["shared", "session"]).optional().describe("One process for all clients, or one for each session"),
+  installedFrom: z
+    .object({
+      registry: z.string(),
+      name: z.string(),
+      version: z.string(),
+      type: z.string().optional(),
+      package: z.string().optional(),
+    })
+    .optional()
+    .describe("The registry's entry that it was installed from; written by svc, for updates"),
 })
 
 export const templateSettingsSchema = z.object({
@@ -115,6 +126,7 @@ export function jsonSchema(): Params {
       .optional()
       .describe("Servers rendered for each project and client"),
     templateSettings: templateSettingsSchema.optional().describe("How templates are processed"),
+    registries: registriesSchema.optional().describe("Where servers are searched and installed from, in this order"),
   })
   return { title: "svc configuration", ...z.toJSONSchema(document, { target: "draft-2020-12", io: "input" }) } as Params
 }
@@ -150,6 +162,12 @@ export function readSections(document: Document): Sections {
     })
   for (const key of Object.keys(value))
     if (!TOP_LEVEL.includes(key)) note("warning", "unknown_key", [key], unknownKey(key, TOP_LEVEL))
+
+  // What is wrong with the registries stops no server.
+  for (const problem of registriesSchema.optional().safeParse(value.registries).error?.issues ?? []) {
+    const path: Path = ["registries", ...(problem.path as Path)]
+    note("error", "type", path, explain(problem, path))
+  }
 
   const section = <T>(key: string, schema: z.ZodObject): T => {
     const raw = value[key] ?? {}

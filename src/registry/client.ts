@@ -2,18 +2,12 @@
  * One MCP registry over HTTP: the published API, version 0.1. An answer is taken from the cache while it is fresh, asked
  * for again with its ETag after that, and from the cache whatever its age where the registry cannot be reached.
  */
+import type { Source } from "../config/registries.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Cache } from "./cache.ts"
 import { type Entry, readEntry } from "./entry.ts"
-
-/** A registry as it is configured. */
-export type Source = {
-  readonly name: string
-  readonly url: string
-  readonly headers: Readonly<Record<string, string>>
-}
 
 /** The registry could not be asked, and nothing was known. */
 export class RegistryError extends Error {
@@ -49,8 +43,7 @@ export async function listServers(
   const query = new URLSearchParams({ version: "latest", limit: String(limit) })
   if (search !== undefined) query.set("search", search)
   if (cursor !== undefined) query.set("cursor", cursor)
-  const { value, stale } = await get(source, `/servers?${query}`, deps)
-  return { value: readPage(value, source), stale }
+  return get(source, `/servers?${query}`, deps, (body) => readPage(body, source))
 }
 
 /** One version of a server, or `latest`; undefined where the registry does not have it. */
@@ -61,8 +54,12 @@ export async function getVersion(
   deps: ClientDeps,
 ): Promise<Answered<Entry | undefined>> {
   const path = `/servers/${encodeURIComponent(name)}/versions/${encodeURIComponent(version)}`
-  const { value, stale } = await get(source, path, deps)
-  return { value: value === undefined ? undefined : readEntry(value, source.name), stale }
+  return get(source, path, deps, (body) => {
+    if (body === undefined) return undefined
+    const entry = readEntry(body, source.name)
+    if (entry === undefined) throw new RegistryError(source.name, "answered something that is no server")
+    return entry
+  })
 }
 
 /** All versions of a server, as the registry orders them; none where it does not have it. */
@@ -71,8 +68,9 @@ export async function listVersions(
   name: string,
   deps: ClientDeps,
 ): Promise<Answered<readonly Entry[]>> {
-  const { value, stale } = await get(source, `/servers/${encodeURIComponent(name)}/versions`, deps)
-  return { value: value === undefined ? [] : readPage(value, source).entries, stale }
+  return get(source, `/servers/${encodeURIComponent(name)}/versions`, deps, (body) =>
+    body === undefined ? [] : readPage(body, source).entries,
+  )
 }
 
 /** How long the registry takes to answer, milliseconds. Throws a RegistryError where it does not. */
@@ -89,6 +87,7 @@ const TIMEOUT_MS = 10_000
 const FRESH_MS = 5 * 60_000
 const MAX_BYTES = 8 * 1024 * 1024
 
+/** Throws a RegistryError where it is no list. */
 function readPage(value: unknown, { name }: Source): Page {
   if (!isObject(value) || !Array.isArray(value.servers))
     throw new RegistryError(name, "answered something that is no list")
@@ -97,21 +96,27 @@ function readPage(value: unknown, { name }: Source): Page {
   return { entries, nextCursor: typeof next === "string" && next !== "" ? next : undefined }
 }
 
-/** The answer as JSON; undefined for 404. */
-async function get(source: Source, path: string, deps: ClientDeps): Promise<Answered<unknown>> {
+/** What `read` makes of the answer (undefined for 404). It throws before anything is kept that is none. */
+async function get<T>(
+  source: Source,
+  path: string,
+  deps: ClientDeps,
+  read: (body: unknown) => T,
+): Promise<Answered<T>> {
   const { clock, cache } = deps
   const url = addressOf(source, path)
   const known = cache.get(url)
-  if (known !== undefined && clock.now() - known.at < FRESH_MS) return { value: known.body, stale: undefined }
+  if (known !== undefined && clock.now() - known.at < FRESH_MS) return { value: read(known.body), stale: undefined }
   try {
     const asked = await ask(source, path, known?.etag === undefined ? {} : { "if-none-match": known.etag }, deps)
-    if (asked.status === 404) return { value: undefined, stale: undefined }
+    if (asked.status === 404) return { value: read(undefined), stale: undefined }
     const body = asked.status === 304 ? known?.body : asked.body
+    const value = read(body)
     cache.set({ url, etag: asked.etag ?? known?.etag, at: clock.now(), body })
-    return { value: body, stale: undefined }
+    return { value, stale: undefined }
   } catch (error) {
     if (!(error instanceof RegistryError) || known === undefined) throw error
-    return { value: known.body, stale: { age: clock.now() - known.at, reason: error.message } }
+    return { value: read(known.body), stale: { age: clock.now() - known.at, reason: error.message } }
   }
 }
 

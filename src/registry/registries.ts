@@ -3,18 +3,10 @@
  * warning where another, or the cache, knows something.
  */
 import { indexTools } from "../catalog/search.ts"
+import type { Source } from "../config/registries.ts"
 import { RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
-import {
-  type Answered,
-  type ClientDeps,
-  getVersion,
-  listServers,
-  listVersions,
-  ping,
-  RegistryError,
-  type Source,
-} from "./client.ts"
+import { type Answered, type ClientDeps, getVersion, listServers, listVersions, ping, RegistryError } from "./client.ts"
 import type { Entry } from "./entry.ts"
 
 export type Found<T> = { readonly value: T; readonly warnings: readonly string[] }

@@ -1,16 +1,24 @@
 /** What an installation comes to before it is written: the server as it would stand in mcp.json, and what is still missing. */
-import type { Params } from "../wire/message.ts"
-import { isObject } from "../wire/message.ts"
+import * as z from "zod"
+import type { Entry } from "../registry/entry.ts"
+import { planInstall, type Wanted } from "../registry/install.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import { literal } from "./shelter.ts"
 import { ToolError } from "./tool.ts"
 
-/** A value that only the person can give. */
-export type Missing = {
-  readonly name: string
-  readonly description?: string
-  readonly secret: boolean
-  readonly choices?: readonly string[]
-}
+export const missingSchema = z.object({
+  name: z.string().describe("The name to give it under in env"),
+  description: z.string().optional(),
+  secret: z.boolean().describe("Ask the person for it; do not make it up"),
+  choices: z.array(z.string()).optional(),
+  default: z.string().optional(),
+})
+
+/** A wanted value in an answer. */
+export const showWanted = ({ choices, ...wanted }: Wanted): z.infer<typeof missingSchema> => ({
+  ...wanted,
+  ...(choices === undefined ? {} : { choices: [...choices] }),
+})
 
 export type Draft = {
   /** In mcp.json. */
@@ -18,12 +26,63 @@ export type Draft = {
   readonly server: Params
   /** Names in `env` and `headers` that are secret though they do not look so. */
   readonly secret: ReadonlySet<string>
-  readonly missing: readonly Missing[]
+  readonly missing: readonly Wanted[]
+  readonly optional: readonly Wanted[]
   /** Where it comes from, in words. */
   readonly source: string
   readonly version?: string
   readonly warnings: readonly string[]
 }
+
+/** A server from a registry's entry. `given` is its own name where it is not to be the entry's. Throws a ToolError. */
+export function draftEntry(
+  entry: Entry,
+  given: string | undefined,
+  {
+    env = {},
+    type,
+  }: { readonly env?: Readonly<Record<string, string>> | undefined; readonly type?: string | undefined },
+): Draft {
+  const values = Object.fromEntries(Object.entries(env).map(([key, value]) => [key, literal(value)]))
+  const plan = planInstall(entry, values, type)
+  if ("reason" in plan) throw new ToolError("invalid_argument", `${entry.name} cannot be installed: ${plan.reason}`)
+  const { server, secret, missing, optional } = plan
+  const installedFrom = {
+    registry: entry.registry,
+    name: entry.name,
+    version: entry.version,
+    type: plan.type,
+    ...(plan.package === undefined ? {} : { package: plan.package }),
+  }
+  const unused = Object.keys(values).filter(
+    (name) =>
+      ![server.env, server.headers].some((section) => isObject(section) && Object.hasOwn(section, name)) &&
+      !declares(entry, name),
+  )
+  // A value that its entry does not declare is given to a command all the same: entries are often incomplete.
+  const extra = Object.fromEntries(unused.map((name) => [name, values[name] ?? ""]))
+  const whole =
+    unused.length === 0 || plan.type === "remote"
+      ? server
+      : { ...server, env: { ...(isObject(server.env) ? server.env : {}), ...extra } }
+  return {
+    name: given ?? shortName(entry.name),
+    server: { ...whole, installedFrom },
+    secret,
+    missing,
+    optional,
+    source: `${entry.name} ${entry.version} in the registry ${entry.registry}`,
+    version: entry.version,
+    warnings: [
+      ...(entry.status === "active" ? [] : [`${entry.name} is ${entry.status} in its registry`]),
+      ...(unused.length === 0 ? [] : [`its registry entry knows no ${unused.join(", ")}`]),
+    ],
+  }
+}
+
+/** What a server is called that a registry calls `io.github.someone/something`. */
+export const shortName = (name: string): string =>
+  (name.split("/").at(-1) ?? name).replace(/[^A-Za-z0-9._-]/g, "-").replaceAll("_svc_", "-")
 
 /** What a caller gives of a server that no registry knows. */
 export type Custom = {
@@ -42,7 +101,7 @@ export function draftCustom(name: string, custom: Custom): Draft {
     throw new ToolError("invalid_argument", "Give one of command, url and package, or none to install from a registry")
   const values = Object.fromEntries(Object.entries(env).map(([key, value]) => [key, literal(value)]))
   const withEnv = Object.keys(values).length > 0 ? { env: values } : {}
-  const base = { name, secret: new Set<string>(), missing: [], warnings: [] }
+  const base = { name, secret: new Set<string>(), missing: [], optional: [], warnings: [] }
   if (url !== undefined) {
     if (args.length > 0 || Object.keys(env).length > 0)
       throw new ToolError("invalid_argument", "A url has no args and no env; put headers into config")
@@ -75,6 +134,9 @@ export function merged(target: Params, patch: Params): Params {
 }
 
 // ---
+
+/** Whether an entry asks for a value under this name anywhere. */
+const declares = (entry: Entry, name: string): boolean => JSON.stringify(entry).includes(JSON.stringify(name))
 
 /** How a package is run: npm's where nothing else is said. */
 function runnerOf(text: string, version: string | undefined): { command: string; args: readonly string[] } {

@@ -10,17 +10,10 @@ import { nameProblem, slugOf } from "../config/plan.ts"
 import type { Change } from "../config/transaction.ts"
 import type { Params } from "../wire/message.ts"
 import { commandOf, confirm } from "./confirm.ts"
-import { type Draft, draftCustom, merged } from "./draft.ts"
+import { type Draft, draftCustom, draftEntry, merged, missingSchema, showWanted } from "./draft.ts"
 import { type Sheltered, shelter } from "./shelter.ts"
 import { type Context, define, SERVER_NAME, ToolError } from "./tool.ts"
 import { judge, type Outcome, reloadSchema, transact, warningsOf } from "./transact.ts"
-
-export const missingSchema = z.object({
-  name: z.string().describe("The name to give it under in env"),
-  description: z.string().optional(),
-  secret: z.boolean().describe("Ask the person for it; do not make it up"),
-  choices: z.array(z.string()).optional(),
-})
 
 export const mcpInstall = define({
   name: "mcp_install",
@@ -53,6 +46,7 @@ export const mcpInstall = define({
     source: z.string(),
     version: z.string().optional(),
     missing: z.array(missingSchema).describe("Values that are needed and were not given"),
+    optional: z.array(missingSchema).describe("Values that may be given too"),
     variables: z.array(z.string()).describe("Variables that refer to secrets in .env"),
     status: z.string().optional(),
     tools: z.number().optional(),
@@ -77,10 +71,8 @@ export const mcpInstall = define({
       serverName: name,
       command,
       source: draft.source,
-      missing: [...draft.missing].map((one) => ({
-        ...one,
-        choices: one.choices === undefined ? undefined : [...one.choices],
-      })),
+      missing: draft.missing.map(showWanted),
+      optional: draft.optional.map(showWanted),
       ...(draft.version === undefined ? {} : { version: draft.version }),
     }
     const addition = additionOf(context, { ...draft, server })
@@ -138,10 +130,18 @@ export const mustApply = (_outcome: Outcome, { applied, issues }: Reloaded): str
 
 // ---
 
-type Args = Parameters<typeof draftCustom>[1] & { readonly serverName: string }
+type Args = Parameters<typeof draftCustom>[1] & {
+  readonly serverName: string
+  readonly registryId?: string | undefined
+}
 
-async function draftOf(args: Args, _context: Context): Promise<Draft> {
-  return draftCustom(args.serverName, args)
+async function draftOf(args: Args, { registries }: Context): Promise<Draft> {
+  if ([args.command, args.url, args.package].some((one) => one !== undefined)) return draftCustom(args.serverName, args)
+  if (args.args !== undefined)
+    throw new ToolError("invalid_argument", "args go with a command or a package; a registry's entry has its own")
+  const { value, warnings } = await registries.find(args.registryId ?? args.serverName, args.version ?? "latest")
+  const draft = draftEntry(value, args.registryId === undefined ? undefined : args.serverName, { env: args.env })
+  return { ...draft, warnings: [...warnings, ...draft.warnings] }
 }
 
 type Addition = { readonly change: Change; readonly reverse: Change; preview(): Sheltered }

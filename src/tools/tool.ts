@@ -7,6 +7,8 @@ import type { Agent } from "../agent/agent.ts"
 import type { Clock } from "../lib/clock.ts"
 import { ConfigError, codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
+import { RegistryError } from "../registry/client.ts"
+import type { Registries } from "../registry/registries.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Door } from "./door.ts"
 
@@ -32,6 +34,7 @@ export type Context = {
   readonly agent: Agent
   readonly door: Door
   readonly clock: Clock
+  readonly registries: Registries
   /** Takes credentials out; paths and addresses stay. */
   mask(text: string): string
   /** Takes places out too. */
@@ -133,6 +136,7 @@ export async function invoke(
 /** The code of anything thrown, and what may be told of it. */
 export function failureOf(error: unknown): { readonly code: Fault; readonly message: string; readonly data: Params } {
   if (error instanceof ToolError) return { code: error.fault, message: error.message, data: error.data }
+  if (error instanceof RegistryError) return { code: "registry_unavailable", message: error.message, data: {} }
   return { code: codeOf(error), message: publicMessage(error), data: {} }
 }
 

@@ -2,18 +2,28 @@
 import { nearest } from "../lib/nearest.ts"
 import type { Params } from "../wire/message.ts"
 import { mcpEdit } from "./edit.ts"
+import { mcpInfo } from "./info.ts"
 import { mcpInstall } from "./install.ts"
 import { mcpList } from "./list.ts"
+import { mcpRegistryInfo, mcpRegistryList, mcpRegistryStatus } from "./registries.ts"
 import { mcpReload } from "./reload.ts"
+import { mcpSearch } from "./search.ts"
 import { mcpStatus } from "./status.ts"
 import { mcpDisable, mcpEnable } from "./switch.ts"
 import { CATEGORIES, type Context, entryOf, invoke, type Person, type Tool, type ToolResult } from "./tool.ts"
 import { mcpUninstall } from "./uninstall.ts"
+import { mcpUpdate } from "./update.ts"
 
 /** All tools, in the order in which they are listed. spec: Internal tools. */
 export const TOOLS: readonly Tool[] = [
+  mcpSearch,
+  mcpRegistryStatus,
+  mcpRegistryInfo,
+  mcpRegistryList,
+  mcpInfo,
   mcpInstall,
   mcpUninstall,
+  mcpUpdate,
   mcpEnable,
   mcpDisable,
   mcpList,

@@ -1,0 +1,57 @@
+/** The MCP registries that are asked for servers: `registries` in mcp.json, in their order; the official one where none are named. */
+import * as z from "zod"
+import { ConfigError } from "../lib/errors.ts"
+import type { Document } from "./document.ts"
+import { lookUp, type Sources } from "./environ.ts"
+import { substitute } from "./substitute.ts"
+
+/** A registry as it is asked. */
+export type Source = {
+  readonly name: string
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export const registriesSchema = z.array(
+  z.object({
+    name: z
+      .string()
+      .regex(/^[\w.-]+$/, "must be a name of letters, digits, dots and dashes")
+      .describe("What it is called"),
+    url: z.url({ protocol: /^https?$/ }).describe("Its address, without /v0.1"),
+    headers: z.record(z.string(), z.string()).optional().describe("HTTP headers, for example for a token: ${NAME}"),
+    disabled: z.boolean().optional().describe("true leaves it out"),
+  }),
+)
+
+export const OFFICIAL: Source = {
+  name: "official",
+  url: "https://registry.modelcontextprotocol.io",
+  headers: {},
+}
+
+/** The registries of a document. Throws a ConfigError where they are not understood or refer to what is not set. */
+export function readRegistries(document: Document, sources: Sources): readonly Source[] {
+  const { registries } = document.value
+  if (registries === undefined) return [OFFICIAL]
+  const refuse = (message: string) =>
+    new ConfigError([
+      { code: "registries", severity: "error", message, file: document.file, ...document.locate(["registries"]) },
+    ])
+  const parsed = registriesSchema.safeParse(registries)
+  if (!parsed.success)
+    throw refuse(parsed.error.issues.map(({ path, message }) => `registries.${path.join(".")}: ${message}`).join("; "))
+  return parsed.data
+    .filter(({ disabled }) => disabled !== true)
+    .map(({ name, url, headers = {} }) => ({
+      name,
+      url,
+      headers: Object.fromEntries(
+        Object.entries(headers).map(([header, value]) => {
+          const { text, missing } = substitute(value, (variable) => lookUp(variable, sources)?.value)
+          if (missing.length > 0) throw refuse(`registry ${name} refers to ${missing.join(", ")}, which is not set`)
+          return [header, text]
+        }),
+      ),
+    }))
+}

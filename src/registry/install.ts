@@ -1,0 +1,200 @@
+/**
+ * From server.json to a server in mcp.json: the command that runs a package or the address of a remote, with the values
+ * that were given. What must be given and was not is named. Registry text is escaped: it never becomes a reference.
+ */
+import type { Params } from "../wire/message.ts"
+import type { Argument, Entry, Input, NamedInput, Package, Transport } from "./entry.ts"
+
+/** A value that a server takes. */
+export type Wanted = {
+  readonly name: string
+  readonly description?: string
+  readonly secret: boolean
+  readonly choices?: readonly string[]
+  readonly default?: string
+}
+
+export type Installable = {
+  readonly server: Params
+  /** Names in `env` and `headers` whose values are secret. */
+  readonly secret: ReadonlySet<string>
+  readonly missing: readonly Wanted[]
+  /** What may be given too. */
+  readonly optional: readonly Wanted[]
+  /** The package with its version, as its runner is told; undefined for a remote. */
+  readonly package: string | undefined
+  /** npm, pypi, oci, or remote. */
+  readonly type: string
+}
+
+/** Values in mcp.json's own syntax, by name. */
+export type Values = Readonly<Record<string, string>>
+
+/** How an entry is run, or why it cannot be. `type` chooses among its packages and remotes. */
+export function planInstall(entry: Entry, values: Values, type?: string): Installable | { readonly reason: string } {
+  const packages = entry.packages.filter(({ registryType }) => type === undefined || registryType === type)
+  for (const one of packages) {
+    const runner = RUNNERS[one.registryType]
+    if (runner !== undefined && one.transport.type === "stdio" && isPackageName(one))
+      return planPackage(one, runner, values)
+  }
+  const [remote] = type === undefined || type === "remote" ? entry.remotes : []
+  if (remote !== undefined) return planRemote(remote, values)
+  const offered = [...new Set(entry.packages.map(({ registryType }) => registryType))]
+  return {
+    reason:
+      offered.length === 0
+        ? "its entry names neither a package nor a remote address"
+        : `its entry offers it as ${offered.join(", ")}${type === undefined ? "" : ` and not as ${type}`}; svc runs npm, pypi, oci and nuget packages over stdio, and remotes`,
+  }
+}
+
+/** `$` begins a reference in mcp.json; doubled it is itself. */
+export const escapeText = (text: string): string => text.replaceAll("$", "$$$$")
+
+// ---
+
+type Runner = {
+  readonly command: string
+  /** What stands before and behind the runtime's own arguments, the package last. */
+  args(runtime: readonly string[], spec: string, env: readonly string[]): readonly string[]
+  spec(identifier: string, version: string): string
+}
+
+const at = (identifier: string, version: string): string => (version === "" ? identifier : `${identifier}@${version}`)
+
+const RUNNERS: Readonly<Record<string, Runner>> = {
+  npm: {
+    command: "npx",
+    args: (runtime, spec) => [...(runtime.includes("-y") ? [] : ["-y"]), ...runtime, spec],
+    spec: at,
+  },
+  pypi: {
+    command: "uvx",
+    args: (runtime, spec) => [...runtime, spec],
+    spec: (identifier, version) => (version === "" ? identifier : `${identifier}==${version}`),
+  },
+  nuget: { command: "dnx", args: (runtime, spec) => [...runtime, spec, "--yes", "--"], spec: at },
+  oci: {
+    command: "docker",
+    args: (runtime, spec, env) => ["run", "-i", "--rm", ...env.flatMap((name) => ["-e", name]), ...runtime, spec],
+    spec: (identifier, version) =>
+      version === "" || /[:@]/.test(identifier.slice(identifier.lastIndexOf("/") + 1))
+        ? identifier
+        : `${identifier}:${version}`,
+  },
+}
+
+/** What is handed to a runner must not be taken for an option of it. */
+const isPackageName = ({ identifier, version }: Package): boolean =>
+  /^[@A-Za-z0-9][\w@./:+~-]*$/.test(identifier) && /^[\w.+~-]*$/.test(version) && !version.startsWith("-")
+
+function planPackage(one: Package, runner: Runner, values: Values): Installable {
+  const wants = createWants(values)
+  const runtime = one.runtimeArguments.flatMap((argument) => wants.argument(argument))
+  const args = one.packageArguments.flatMap((argument) => wants.argument(argument))
+  const env = wants.named(one.environmentVariables)
+  const spec = runner.spec(one.identifier, one.version === "latest" ? "" : one.version)
+  return {
+    server: {
+      command: runner.command,
+      args: [...runner.args(runtime, spec, Object.keys(env)), ...args],
+      ...(Object.keys(env).length === 0 ? {} : { env }),
+    },
+    secret: wants.secret,
+    missing: wants.missing,
+    optional: wants.optional,
+    package: spec,
+    type: one.registryType,
+  }
+}
+
+function planRemote(remote: Transport, values: Values): Installable {
+  const wants = createWants(values)
+  const url = wants.text({ value: remote.url, variables: remote.variables }) ?? ""
+  const headers = wants.named(remote.headers)
+  return {
+    server: {
+      type: remote.type === "sse" ? "sse" : "streamableHttp",
+      url,
+      ...(Object.keys(headers).length === 0 ? {} : { headers }),
+    },
+    secret: wants.secret,
+    missing: wants.missing,
+    optional: wants.optional,
+    package: undefined,
+    type: "remote",
+  }
+}
+
+/** Collects, while values are put in, what is missing and what is secret. */
+function createWants(values: Values) {
+  const missing: Wanted[] = []
+  const optional: Wanted[] = []
+  const secret = new Set<string>()
+  const wanted = (name: string, input: Input): Wanted => ({
+    name,
+    secret: input.isSecret === true,
+    ...(input.description === undefined || input.description === "" ? {} : { description: input.description }),
+    ...(input.choices === undefined ? {} : { choices: input.choices }),
+    ...(input.default === undefined ? {} : { default: input.default }),
+  })
+  const given = (name: string): string | undefined => (Object.hasOwn(values, name) ? values[name] : undefined)
+  /** Puts variables into a fixed value; undefined where one is missing. */
+  const text = ({ value, variables = {} }: Pick<Input, "value" | "variables">): string | undefined => {
+    if (value === undefined) return undefined
+    let whole = true
+    const filled = escapeText(value).replace(/\{([\w.-]+)\}/g, (placeholder, name: string) => {
+      const input = variables[name]
+      if (input === undefined) return placeholder
+      const found = given(name) ?? (input.default === undefined ? undefined : escapeText(input.default))
+      if (found !== undefined) return found
+      whole = false
+      if (!missing.some((one) => one.name === name)) missing.push(wanted(name, input))
+      return ""
+    })
+    return whole ? filled : undefined
+  }
+  /** The value of an input under a name: fixed, given, or its default. */
+  const take = (name: string, input: Input): string | undefined => {
+    const own = given(name)
+    if (own !== undefined) return own
+    const fixed = text(input)
+    if (fixed !== undefined || input.value !== undefined) return fixed
+    if (input.default !== undefined && input.default !== "") {
+      optional.push(wanted(name, input))
+      return escapeText(input.default)
+    }
+    ;(input.isRequired === true ? missing : optional).push(wanted(name, input))
+    return undefined
+  }
+  return {
+    missing,
+    optional,
+    secret,
+    text,
+    argument(argument: Argument): readonly string[] {
+      const { type, name, valueHint } = argument
+      if (type === "positional") {
+        const value = take(valueHint ?? name ?? "argument", argument)
+        return value === undefined ? [] : [value]
+      }
+      const flag = name ?? ""
+      const takes = argument.value !== undefined || argument.default !== undefined || given(flag) !== undefined
+      // A flag without a value is a switch.
+      if (!takes && argument.isRequired !== true) return []
+      const value = take(flag, argument)
+      const shown = escapeText(flag)
+      return value === undefined ? [] : value === shown || value === "" ? [shown] : [shown, value]
+    },
+    named(inputs: readonly NamedInput[]): Record<string, string> {
+      const found: Record<string, string> = {}
+      for (const input of inputs) {
+        const value = take(input.name, input)
+        if (input.isSecret === true) secret.add(input.name)
+        if (value !== undefined) found[input.name] = value
+      }
+      return found
+    },
+  }
+}

@@ -1,0 +1,85 @@
+/** `mcp_registry_list`, `mcp_registry_status` and `mcp_registry_info`: where servers come from. */
+import * as z from "zod"
+import { REGISTRY } from "./search.ts"
+import { listed } from "./servers.ts"
+import { define, READS } from "./tool.ts"
+
+const registrySchema = z.object({ name: z.string(), url: z.string() })
+const healthSchema = registrySchema.extend({
+  available: z.boolean(),
+  latencyMs: z.number().optional().describe("How long it took to answer"),
+  error: z.string().optional(),
+})
+
+export const mcpRegistryList = define({
+  name: "mcp_registry_list",
+  category: "discovery",
+  title: "List the registries",
+  description:
+    "Lists the MCP registries that are searched, in the order in which they are asked. They are configured as `registries` in mcp.json.",
+  annotations: READS,
+  input: z.object({}),
+  output: z.object({ registries: z.array(registrySchema) }),
+  run(_, { registries }) {
+    const all = registries.sources().map(({ name, url }) => ({ name, url }))
+    return { data: { registries: all }, text: listed(all.map(({ name, url }) => `${name} (${url})`)) }
+  },
+})
+
+export const mcpRegistryStatus = define({
+  name: "mcp_registry_status",
+  category: "discovery",
+  title: "Check the registries",
+  description: "Asks each registry whether it answers and how quickly. Use it when mcp_search or mcp_install fails.",
+  annotations: { ...READS, openWorldHint: true },
+  input: z.object({ registry: REGISTRY.optional() }),
+  output: z.object({ registries: z.array(healthSchema) }),
+  async run({ registry }, { registries }) {
+    const all = [...(await registries.status(registry))]
+    return {
+      data: { registries: all },
+      text: listed(
+        all.map(
+          ({ name, available, latencyMs, error }) => `${name}: ${available ? `answers in ${latencyMs} ms` : error}`,
+        ),
+      ),
+    }
+  },
+})
+
+export const mcpRegistryInfo = define({
+  name: "mcp_registry_info",
+  category: "discovery",
+  title: "Show a registry",
+  description: "Shows one registry in detail: its address, whether it answers, and how many servers svc sees in it.",
+  annotations: { ...READS, openWorldHint: true },
+  input: z.object({ registry: REGISTRY.optional().describe("Its name; without it the first one") }),
+  output: healthSchema.extend({
+    servers: z.number().optional().describe("How many servers svc sees in it; of a large one the newest thousand"),
+    newest: z.array(z.string()).describe("Names of some of them"),
+    warnings: z.array(z.string()),
+  }),
+  async run({ registry }, { registries }) {
+    const name = registry ?? registries.sources()[0]?.name
+    const [health] = await registries.status(name)
+    if (health === undefined || !health.available)
+      return {
+        data: { name: "", url: "", available: false, newest: [], warnings: [], ...health },
+        text: health?.error ?? "no registry is configured",
+      }
+    const { value, warnings } = await registries.search({ query: "", registry: name, limit: SHOWN })
+    return {
+      data: {
+        ...health,
+        servers: value.total,
+        newest: value.entries.map((entry) => entry.name),
+        warnings: [...warnings],
+      },
+      text: `${health.name} (${health.url}) answers in ${health.latencyMs} ms; ${value.total} servers`,
+    }
+  },
+})
+
+// ---
+
+const SHOWN = 10

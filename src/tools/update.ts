@@ -1,0 +1,184 @@
+/**
+ * `mcp_update`: another version of a server that came from a registry. What the person has set stays; the server must
+ * connect, otherwise everything is as it was, the old version running.
+ */
+import * as z from "zod"
+import { addVariables } from "../config/dotenv.ts"
+import { patchServer, writtenServers } from "../config/edit.ts"
+import { isDisabled, slugOf } from "../config/plan.ts"
+import type { Change, Written } from "../config/transaction.ts"
+import { planInstall } from "../registry/install.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import { commandOf, confirm } from "./confirm.ts"
+import { missingSchema, showWanted } from "./draft.ts"
+import { originOf } from "./entries.ts"
+import { mustApply, mustConnect } from "./install.ts"
+import { changeSchema, changesOf } from "./servers.ts"
+import { literal, shelter } from "./shelter.ts"
+import { define, SERVER_NAME, ToolError } from "./tool.ts"
+import { judge, reloadSchema, transact, warningsOf, writtenName } from "./transact.ts"
+
+export const mcpUpdate = define({
+  name: "mcp_update",
+  category: "installation",
+  title: "Update an MCP server",
+  description:
+    "Updates a server that was installed from a registry, to its latest or to a given version, and answers what changes. Its own settings stay. The person confirms the new command; if the new version does not connect, the old one is put back. dryRun only shows what would change.",
+  annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: true },
+  input: z.object({
+    serverName: SERVER_NAME,
+    version: z.string().min(1).default("latest").describe("A version, or latest"),
+    env: z.record(z.string(), z.string()).default({}).describe("Values that the new version needs, by name"),
+    dryRun: z.boolean().default(false).describe("Only show what would change"),
+  }),
+  output: z.object({
+    serverName: z.string(),
+    updated: z.boolean(),
+    from: z.string().describe("The version before"),
+    to: z.string().describe("The version that was asked for"),
+    changes: z.array(changeSchema).describe("What it is started with that changes, secrets hidden"),
+    command: z.string(),
+    missing: z.array(missingSchema).describe("Values that are needed and were not given"),
+    status: z.string().optional(),
+    tools: z.number().optional(),
+    reload: reloadSchema.optional(),
+    warnings: z.array(z.string()),
+  }),
+  async run({ serverName, version, env, dryRun }, context) {
+    const { door, registries } = context
+    const before = door.read()
+    const name = writtenName(before.config, serverName)
+    const { server, section } = writtenServers(before.config).get(name) ?? { server: {}, section: "" }
+    const origin = originOf(server)
+    if (origin === undefined || section === "mcpTemplates")
+      throw new ToolError("conflict", `${name} was not installed from a registry: change its version with mcp_edit`)
+    const known = registries.sources().some((source) => source.name === origin.registry)
+    const { value: entry, warnings } = await registries.find(origin.name, version, known ? origin.registry : undefined)
+    const about = { serverName: name, from: origin.version, to: entry.version }
+    if (entry.version === origin.version && Object.keys(env).length === 0)
+      return {
+        data: {
+          ...about,
+          updated: false,
+          changes: [],
+          command: commandOf(server),
+          missing: [],
+          warnings: [...warnings],
+        },
+        text: `${name} is at version ${entry.version} already`,
+      }
+    const given = Object.fromEntries(Object.entries(env).map(([key, value]) => [key, literal(value)]))
+    const plan = planInstall(entry, { ...textsOf(server.env), ...textsOf(server.headers), ...given }, origin.type)
+    if ("reason" in plan)
+      throw new ToolError("conflict", `${entry.name} ${entry.version} cannot be run: ${plan.reason}`)
+    const next: Params = {
+      ...server,
+      ...plan.server,
+      ...argsOf(server, plan.server, origin.package, plan.package),
+      ...(plan.type === "remote" ? {} : merge("env", server, plan.server, given)),
+      ...(plan.type === "remote" ? merge("headers", server, plan.server, {}) : {}),
+      installedFrom: {
+        registry: entry.registry,
+        name: entry.name,
+        version: entry.version,
+        type: plan.type,
+        ...(plan.package === undefined ? {} : { package: plan.package }),
+      },
+    }
+    let added = ""
+    const change: Change = (written: Written): Written => {
+      const safe = shelter({ env: given }, slugOf(name).toUpperCase(), plan.secret, door.world(written.dotenv))
+      const dotenv =
+        Object.keys(safe.variables).length === 0 ? written.dotenv : addVariables(written.dotenv, safe.variables, ".env")
+      added = dotenv.slice(written.dotenv.length)
+      const whole = Object.keys(given).length === 0 ? next : { ...next, ...merge("env", next, safe.server, {}, true) }
+      const changed = { config: patchServer(name, difference(server, whole))(written.config), dotenv }
+      judge(context, written, changed)
+      return changed
+    }
+    const command = commandOf(next)
+    const missing = plan.missing.map(showWanted)
+    if (missing.length > 0 && !dryRun)
+      throw new ToolError(
+        "invalid_argument",
+        `Version ${entry.version} of ${name} needs ${missing.map((one) => one.name).join(", ")}: ask the person, and give the values in env`,
+        { ...about, updated: false, changes: [], command, missing, warnings: [] },
+      )
+    const changes = missing.length > 0 ? [] : changesOf(context, [name, before], [name, change(before)])
+    if (dryRun)
+      return {
+        data: { ...about, updated: false, changes, command, missing, warnings: [...warnings] },
+        text: `would update ${name} from ${origin.version} to ${entry.version}: ${command}`,
+      }
+    await confirm(
+      context,
+      `Update the MCP server ${name} from ${origin.version} to ${entry.version} and let svc run this`,
+      next,
+    )
+    const { outcome, reload } = await door.exclusive(() =>
+      transact(context, {
+        name,
+        change,
+        reverse: ({ config, dotenv }) => ({
+          config: writtenServers(config).has(name) ? patchServer(name, difference(next, server))(config) : config,
+          dotenv: added === "" ? dotenv : dotenv.replace(added, () => ""),
+        }),
+        holds: isDisabled(server as never) ? mustApply : mustConnect(name),
+      }),
+    )
+    return {
+      data: {
+        ...about,
+        updated: true,
+        changes,
+        command,
+        missing: [],
+        status: outcome.kind,
+        ...(outcome.kind === "connected" ? { tools: outcome.tools } : {}),
+        reload,
+        warnings: [...warnings, ...warningsOf(name, outcome)],
+      },
+      text: `updated ${name} from ${origin.version} to ${entry.version}: ${outcome.kind}`,
+    }
+  },
+})
+
+// ---
+
+const textsOf = (section: unknown): Record<string, string> =>
+  Object.fromEntries(Object.entries(isObject(section) ? section : {}).map(([key, value]) => [key, String(value)]))
+
+/** The old arguments with the new package in place of the old: what the person has added stays. */
+function argsOf(server: Params, planned: Params, before: string | undefined, after: string | undefined): Params {
+  const { command, args } = server
+  if (before === undefined || after === undefined || command !== planned.command) return {}
+  if (!Array.isArray(args) || !args.includes(before)) return {}
+  return { args: args.map((arg: unknown) => (arg === before ? after : arg)) }
+}
+
+/** A section with the plan's values, those that the server had, and those that were given. */
+function merge(
+  section: "env" | "headers",
+  server: Params,
+  planned: Params,
+  given: Params,
+  plannedWins = false,
+): Params {
+  const [old, now] = [server[section], planned[section]].map((one) => (isObject(one) ? one : {}))
+  const whole = plannedWins ? { ...old, ...now } : { ...now, ...old, ...given }
+  return Object.keys(whole).length === 0 ? {} : { [section]: whole }
+}
+
+/** The merge patch that makes one object the other. */
+function difference(from: Params, to: Params): Params {
+  const patch: Record<string, unknown> = {}
+  for (const key of Object.keys(from)) if (to[key] === undefined) patch[key] = null
+  for (const [key, value] of Object.entries(to)) {
+    const old = from[key]
+    if (isObject(old) && isObject(value)) {
+      const inner = difference(old, value)
+      if (Object.keys(inner).length > 0) patch[key] = inner
+    } else if (JSON.stringify(old) !== JSON.stringify(value)) patch[key] = value
+  }
+  return patch
+}

@@ -1,0 +1,339 @@
+/** Discovery, installation and updates from registries, on the built binary. */
+import { expect, test } from "bun:test"
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { type Fault, type Registry, type Server, startRegistry } from "../fixtures/registry.ts"
+import { connect1, connect2, connect2Legacy } from "./clients.ts"
+import { freshFolder, type Instance, ROOT, readIfThere, startSvc } from "./harness.ts"
+
+const ECHO = join(ROOT, "test/fixtures/echo.ts")
+const FAILING = join(ROOT, "test/fixtures/failing.ts")
+const NAME = "io.github.someone/weather"
+
+const weather = (version: string, more: object = {}): Server => ({
+  name: NAME,
+  title: "Weather",
+  description: "Forecasts for every city\u0007 \u202ehidden",
+  version,
+  repository: { url: "https://github.com/someone/weather", source: "github" },
+  packages: [
+    {
+      registryType: "npm",
+      identifier: "@someone/weather",
+      version,
+      transport: { type: "stdio" },
+      packageArguments: [{ type: "named", name: "--units", default: "me$tric" }],
+      environmentVariables: [
+        { name: "WEATHER_API_KEY", description: "Your key", isRequired: true, isSecret: true },
+        { name: "WEATHER_REGION", description: "A region" },
+      ],
+      ...more,
+    },
+  ],
+})
+const SERVERS: readonly Server[] = [
+  ...Array.from({ length: 130 }, (_, index) => ({
+    name: `io.github.filler/server-${index}`,
+    description: `Filler number ${index}`,
+    version: "1.0.0",
+    packages: [{ registryType: "oci", identifier: `filler/s${index}`, version: "1", transport: { type: "stdio" } }],
+  })),
+  weather("1.0.0"),
+  weather("2.0.0"),
+  weather("1.1.0"),
+  {
+    name: "com.example/sky",
+    description: "Remote weather maps",
+    version: "0.1.0",
+    remotes: [
+      {
+        type: "streamable-http",
+        url: "http://127.0.0.1:1/{tenant}/mcp",
+        variables: { tenant: { description: "Your tenant", isRequired: true } },
+        headers: [
+          {
+            name: "X-Thing",
+            value: "Bearer {token}",
+            isSecret: true,
+            variables: { token: { isSecret: true, default: "none" } },
+          },
+        ],
+      },
+    ],
+  },
+  {
+    name: "com.example/bundle",
+    description: "A bundle",
+    version: "1.0.0",
+    packages: [{ registryType: "mcpb", identifier: "https://x/y.mcpb", version: "1", transport: { type: "stdio" } }],
+  },
+  { name: "broken", description: 5, version: "1", packages: [{ nonsense: true }] } as never,
+]
+
+/** A folder with an `npx` that runs small servers of ours: version 2.0.0 does not list. */
+function fakeNpx(): string {
+  const folder = join(freshFolder(), "bin")
+  mkdirSync(folder)
+  const script = `#!/bin/sh
+case "$2" in
+  *@2.0.0) exec bun ${FAILING} list ;;
+  *@1.1.0) exec bun ${ECHO} --tools 3 ;;
+  *) exec bun ${ECHO} --tools 2 ;;
+esac
+`
+  writeFileSync(join(folder, "npx"), script)
+  chmodSync(join(folder, "npx"), 0o755)
+  return folder
+}
+
+const start = (registries: readonly object[], flags: readonly string[] = [], folder?: string): Promise<Instance> =>
+  startSvc({
+    config: { mcpServers: { here: { command: "bun", args: [ECHO] } }, registries },
+    flags: ["--internal-tools", "all", "--startup-wait", "10s", "--confirm-installs", "off", ...flags],
+    env: { PATH: `${fakeNpx()}:${process.env.PATH}` },
+    ...(folder === undefined ? {} : { folder }),
+  })
+const configured = (registry: Registry) => [{ name: "test", url: registry.url }]
+const document = (svc: Instance) => JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "")
+
+test.each([
+  ["SDK 1.x", connect1],
+  ["SDK 2.x, 2025", connect2Legacy],
+  ["SDK 2.x, 2026", connect2],
+] as const)(
+  "a client of %s finds, installs and updates a server [tools:discovery] [tools:installation]",
+  async (_name, connect) => {
+    await using registry = startRegistry(SERVERS)
+    await using svc = await start(configured(registry))
+    await using client = await connect(svc)
+
+    expect((await client.call("mcp_registry_list")).structuredContent).toEqual({
+      registries: [{ name: "test", url: registry.url }],
+    })
+    expect((await client.call("mcp_registry_status")).structuredContent).toMatchObject({
+      registries: [{ name: "test", available: true, latencyMs: expect.any(Number) }],
+    })
+    expect((await client.call("mcp_registry_info", { registry: "test" })).structuredContent).toMatchObject({
+      available: true,
+      servers: 134,
+      newest: expect.arrayContaining(["io.github.filler/server-0"]),
+    })
+
+    const { structuredContent: found } = await client.call("mcp_search", { query: "weather forecasts" })
+    expect(found).toMatchObject({
+      servers: [
+        { name: NAME, title: "Weather", version: "1.1.0", types: ["npm"], transports: ["stdio"], installed: false },
+        { name: "com.example/sky", types: ["remote"], transports: ["streamable-http"] },
+      ],
+    })
+    expect(JSON.stringify(found)).not.toMatch("\\u0007")
+    const names = async (args: object) =>
+      ((await client.call("mcp_search", args as never)).structuredContent.servers as { name: string }[]).map(
+        ({ name }) => name,
+      )
+    expect(await names({ query: "weather", type: "remote" })).toEqual(["com.example/sky"])
+    expect(await names({ query: "weather", transport: "stdio" })).toEqual([NAME])
+    const first = await client.call("mcp_search", { query: "filler", limit: 3 })
+    expect(first.structuredContent.total).toBe(130)
+    const second = await names({ query: "filler", limit: 3, cursor: first.structuredContent.nextCursor })
+    expect(second).toHaveLength(3)
+    expect((first.structuredContent.servers as { name: string }[]).map(({ name }) => name)).not.toContain(second[0])
+
+    expect((await client.call("mcp_info", { serverName: NAME })).structuredContent).toMatchObject({
+      installed: false,
+      entry: { name: NAME, version: "1.1.0" },
+      versions: ["1.0.0", "2.0.0", "1.1.0"],
+      command: "npx -y @someone/weather@1.1.0 --units me$$tric",
+      required: [{ name: "WEATHER_API_KEY", description: "Your key", secret: true }],
+      optional: expect.arrayContaining([expect.objectContaining({ name: "WEATHER_REGION" })]),
+    })
+
+    const missing = await client.call("mcp_install", { serverName: NAME, version: "1.0.0" })
+    expect(missing.structuredContent).toMatchObject({
+      error: { code: "invalid_argument" },
+      installed: false,
+      missing: [{ name: "WEATHER_API_KEY", secret: true }],
+    })
+    const env = { WEATHER_API_KEY: "sekret-weather-1", "--units": "imperial" }
+    const done = await client.call("mcp_install", { serverName: NAME, version: "1.0.0", env })
+    expect(done.structuredContent).toMatchObject({
+      serverName: "weather",
+      installed: true,
+      version: "1.0.0",
+      status: "connected",
+      tools: 2,
+      variables: ["WEATHER_API_KEY"],
+    })
+    expect(document(svc).mcpServers.weather).toEqual({
+      command: "npx",
+      args: ["-y", "@someone/weather@1.0.0", "--units", "imperial"],
+      env: { WEATHER_API_KEY: "${WEATHER_API_KEY}" },
+      installedFrom: { registry: "test", name: NAME, version: "1.0.0", type: "npm", package: "@someone/weather@1.0.0" },
+    })
+    expect(readIfThere(join(svc.folder, ".env"))).toBe("WEATHER_API_KEY=sekret-weather-1\n")
+    expect((await client.call("mcp_search", { query: "weather", limit: 1 })).structuredContent).toMatchObject({
+      servers: [{ name: NAME, installed: true, installedAs: ["weather"] }],
+    })
+    expect((await client.call("mcp_install", { serverName: NAME, env })).structuredContent).toMatchObject({
+      error: { code: "conflict" },
+    })
+
+    const dry = await client.call("mcp_update", { serverName: "weather", dryRun: true })
+    expect(dry.structuredContent).toMatchObject({ updated: false, from: "1.0.0", to: "1.1.0" })
+    expect(dry.structuredContent.changes).toContainEqual({
+      key: "args",
+      from: "[-y, @someone/weather@1.0.0, --units, imperial]",
+      to: "[-y, @someone/weather@1.1.0, --units, imperial]",
+    })
+    await client.call("mcp_edit", { serverName: "weather", patch: { tags: ["mine"] } })
+    const before = readIfThere(join(svc.folder, "mcp.json"))
+    const failed = await client.call("mcp_update", { serverName: "weather", version: "2.0.0" })
+    expect(failed.structuredContent).toMatchObject({
+      error: {
+        code: "rolled_back",
+        message: expect.stringMatching(/I will not list.*Everything is as it was before\.$/),
+      },
+    })
+    expect(readIfThere(join(svc.folder, "mcp.json"))).toBe(before)
+    expect((await client.call("mcp_status", { serverName: "weather" })).structuredContent).toMatchObject({
+      servers: [{ status: "connected", tools: 2 }],
+    })
+    expect((await client.call("mcp_update", { serverName: "weather" })).structuredContent).toMatchObject({
+      updated: true,
+      to: "1.1.0",
+      status: "connected",
+      tools: 3,
+      reload: { replaced: ["weather"] },
+    })
+    expect(document(svc).mcpServers.weather).toMatchObject({
+      args: ["-y", "@someone/weather@1.1.0", "--units", "imperial"],
+      env: { WEATHER_API_KEY: "${WEATHER_API_KEY}" },
+      tags: ["mine"],
+      installedFrom: { version: "1.1.0" },
+    })
+    expect((await client.call("mcp_update", { serverName: "weather" })).structuredContent).toMatchObject({
+      updated: false,
+    })
+    expect((await client.call("mcp_info", { serverName: "weather" })).structuredContent).toMatchObject({
+      installed: true,
+      installedVersion: "1.1.0",
+      server: { status: "connected" },
+      entry: { name: NAME },
+    })
+  },
+  60_000,
+)
+
+test("what a registry does not know, or svc cannot run, is said", async () => {
+  await using registry = startRegistry(SERVERS)
+  await using svc = await start(configured(registry))
+  await using client = await connect1(svc)
+  const failure = async (name: string, args: Record<string, unknown>) =>
+    (await client.call(name, args)).structuredContent.error as { code: string; message: string }
+  expect(await failure("mcp_install", { serverName: "io.github.someone/wether" })).toMatchObject({
+    code: "not_found",
+    message: expect.stringContaining(`did you mean ${NAME}`),
+  })
+  expect(await failure("mcp_install", { serverName: NAME, version: "9.9.9" })).toMatchObject({
+    code: "not_found",
+    message: expect.stringContaining("there are 1.0.0, 2.0.0, 1.1.0"),
+  })
+  expect(await failure("mcp_install", { serverName: "com.example/bundle" })).toMatchObject({
+    code: "invalid_argument",
+    message: expect.stringContaining("mcpb"),
+  })
+  expect(await failure("mcp_search", { query: "x", registry: "tset" })).toMatchObject({
+    code: "not_found",
+    message: expect.stringContaining("did you mean test?"),
+  })
+  expect(await failure("mcp_update", { serverName: "here" })).toMatchObject({ code: "conflict" })
+  // A name's last part is enough where it is one server's alone.
+  expect((await client.call("mcp_install", { serverName: "sky", dryRun: true })).structuredContent).toMatchObject({
+    serverName: "sky",
+    missing: [{ name: "tenant" }],
+  })
+  const remote = await client.call("mcp_install", {
+    serverName: "clouds",
+    registryId: "com.example/sky",
+    env: { tenant: "me", token: "sekret-tok-1" },
+    enabled: false,
+  })
+  expect(remote.structuredContent).toMatchObject({
+    installed: true,
+    serverName: "clouds",
+    variables: ["CLOUDS_X_Thing"],
+  })
+  expect(document(svc).mcpServers.clouds).toMatchObject({
+    type: "streamableHttp",
+    url: "http://127.0.0.1:1/me/mcp",
+    headers: { "X-Thing": "${CLOUDS_X_Thing}" },
+    disabled: true,
+  })
+  expect(readIfThere(join(svc.folder, ".env"))).toBe("CLOUDS_X_Thing=Bearer sekret-tok-1\n")
+}, 20_000)
+
+test("a registry that fails says how, and what was known of it is still given", async () => {
+  await using registry = startRegistry(SERVERS)
+  await using svc = await start(configured(registry))
+  await using client = await connect2(svc)
+  for (const fault of ["500", "malformed", "half", "html", "no list"] as const satisfies readonly Fault[]) {
+    registry.fault = fault
+    for (const result of [
+      await client.call("mcp_search", { query: "weather" }),
+      await client.call("mcp_install", { serverName: NAME }),
+    ])
+      expect([fault, result.structuredContent.error]).toMatchObject([
+        fault,
+        { code: "registry_unavailable", message: expect.stringMatching(/^test: answered/) },
+      ])
+  }
+  expect((await client.call("mcp_registry_status")).structuredContent).toMatchObject({
+    registries: [{ available: true }],
+  })
+  registry.fault = "500"
+  expect((await client.call("mcp_registry_status")).structuredContent).toMatchObject({
+    registries: [{ available: false, error: "test: answered with HTTP 500" }],
+  })
+  registry.fault = "none"
+  const { structuredContent: fresh } = await client.call("mcp_search", { query: "weather" })
+  const { length } = registry.asked
+  expect((await client.call("mcp_search", { query: "weather" })).structuredContent).toEqual(fresh)
+  expect(registry.asked).toHaveLength(length)
+
+  // Half an hour later, in another run.
+  const cache = join(svc.folder, "registries")
+  const folder = freshFolder()
+  mkdirSync(join(folder, "registries"))
+  for (const name of readdirSync(cache)) {
+    const cached = JSON.parse(readFileSync(join(cache, name), "utf8"))
+    writeFileSync(join(folder, "registries", name), JSON.stringify({ ...cached, at: cached.at - 30 * 60_000 }))
+  }
+  await using later = await start(configured(registry), [], folder)
+  await using again = await connect2(later)
+  registry.fault = "500"
+  expect((await again.call("mcp_search", { query: "weather" })).structuredContent).toMatchObject({
+    servers: fresh.servers,
+    warnings: ["test: answered with HTTP 500; this is what was known 30 min ago"],
+  })
+  registry.fault = "none"
+  expect((await again.call("mcp_search", { query: "weather" })).structuredContent).toEqual(fresh)
+  expect(registry.asked.slice(length).every((asked) => asked.endsWith(" 304"))).toBe(true)
+}, 30_000)
+
+test("several registries are one, and one that is down costs a warning", async () => {
+  await using one = startRegistry([weather("1.0.0")])
+  await using two = startRegistry(SERVERS)
+  await using svc = await start([
+    { name: "first", url: one.url },
+    { name: "down", url: "http://127.0.0.1:1" },
+    { name: "second", url: two.url },
+  ])
+  await using client = await connect1(svc)
+  expect((await client.call("mcp_search", { query: "weather" })).structuredContent).toMatchObject({
+    servers: [{ name: NAME, registry: "first", version: "1.0.0" }, { registry: "second" }],
+    warnings: [expect.stringMatching(/^down: cannot be reached/)],
+  })
+  expect((await client.call("mcp_info", { serverName: "com.example/sky" })).structuredContent).toMatchObject({
+    entry: { registry: "second" },
+  })
+}, 20_000)
