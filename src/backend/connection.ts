@@ -8,10 +8,11 @@
  *     counts a while longer, for the backend may not have heard of it; one that has been away for long makes room.
  */
 
+import { isUtf8 } from "node:buffer"
 import type { Clock } from "../lib/clock.ts"
-import { BackendError } from "../lib/errors.ts"
+import { BackendError, messageOf } from "../lib/errors.ts"
 import { META_SUBSCRIPTION, META_TASK } from "../wire/era.ts"
-import { type Answer, decode, type Ids } from "../wire/frame.ts"
+import { type Answer, decode, type Ids, parseFrame } from "../wire/frame.ts"
 import {
   asMessage,
   type ErrorObject,
@@ -79,7 +80,7 @@ export class PeerError extends Error {
 export type ConnectionHooks = {
   /** A notification, with its caller where it belongs to one; progress goes to the caller by itself. */
   onnotification(method: string, params: Params, caller: Caller | undefined): void
-  /** Something on the line that is no message; the text is bounded. */
+  /** Something on the line that is no message: what is wrong with it, and its start. */
   onnoise(text: string): void
   /** The only client of this connection, where it has one: its questions outside of calls go there. */
   readonly owner: Caller | undefined
@@ -214,15 +215,16 @@ export class Connection {
 
   receive(frame: Uint8Array, related?: number): void {
     const answer = this.ids.answer(frame)
-    if (answer !== undefined) {
+    // Bytes that are no UTF-8 are not passed on: a client may be lost over them.
+    if (answer !== undefined && isUtf8(frame)) {
       this.settle(answer.number, { kind: "frame", frame, answer })
       return
     }
     let value: unknown
     try {
-      value = JSON.parse(decode(frame))
-    } catch {
-      this.hooks.onnoise(decode(frame.subarray(0, NOISE_BYTES)))
+      value = parseFrame(frame)
+    } catch (error) {
+      this.refuse(frame, messageOf(error))
       return
     }
     for (const one of Array.isArray(value) ? value : [value]) {
@@ -230,7 +232,7 @@ export class Connection {
       try {
         message = asMessage(one)
       } catch {
-        this.hooks.onnoise(decode(frame.subarray(0, NOISE_BYTES)))
+        this.hooks.onnoise(`sent something that is no message: ${decode(frame.subarray(0, NOISE_BYTES))}`)
         continue
       }
       this.route(message, frame.length, related)
@@ -242,6 +244,14 @@ export class Connection {
   /** Whether the transport says which call a message belongs to. */
   private get relates(): boolean {
     return this.link?.abandon !== undefined
+  }
+
+  /** A frame that cannot be read. Where it says at once whom it answers, that request need not wait for its time to end. */
+  private refuse(frame: Uint8Array, reason: string): void {
+    const start = decode(frame.subarray(0, NOISE_BYTES))
+    const number = this.ids.parse(/"id"\s{0,8}:\s{0,8}"([^"]{1,64})"/.exec(start)?.[1])
+    if (number !== undefined && this.pending.has(number)) this.fail(number, new BackendError(this.server, reason))
+    else this.hooks.onnoise(`${reason}: ${start}`)
   }
 
   private settle(number: number, outcome: Outcome): void {
@@ -259,6 +269,10 @@ export class Connection {
       if (number !== undefined) this.settle(number, { kind: "message", message, size })
       // An error without an id answers something that the peer could not read; where its stream says which, it is that.
       else if (message.id == null && related !== undefined) this.settle(related, { kind: "message", message, size })
+      else {
+        const what = JSON.stringify(message.error?.message ?? message.id).slice(0, NOISE_BYTES)
+        this.hooks.onnoise(`answered what svc did not ask: ${what}`)
+      }
       return
     }
     this.lastTraffic = this.clock.now()
@@ -382,9 +396,13 @@ export class Connection {
   }
 }
 
+/** An answer, parsed. Throws where its frame cannot be. */
+export const responseOf = (outcome: Outcome): Response =>
+  outcome.kind === "message" ? outcome.message : (parseFrame(outcome.frame) as Response)
+
 /** The result object of an answer to svc itself. Throws a PeerError for an error answer. */
 export function resultOf(outcome: Outcome): Params {
-  const message = outcome.kind === "message" ? outcome.message : (JSON.parse(decode(outcome.frame)) as Response)
+  const message = responseOf(outcome)
   if (message.error !== undefined) throw peerError(message.error)
   return isObject(message.result) ? message.result : {}
 }

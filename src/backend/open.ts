@@ -8,13 +8,14 @@ import type { Launch, RemoteLaunch, Spec, StdioLaunch } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import type { Ids } from "../wire/frame.ts"
+import { encode, type Ids } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
 import { type Caller, Connection } from "./connection.ts"
 import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } from "./link.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
 import { type Credentials, openSse, openStreamable, type RemoteDeps } from "./remote.ts"
+import { createCapture, lines } from "./stderr.ts"
 
 /** What the connection tells while it lives. */
 export type OpenHooks = ListerHooks & {
@@ -111,10 +112,16 @@ async function openOnce(
   const closed = new Promise<Loss>((resolve) => {
     resolveClosed = resolve
   })
+  // Bounded like stderr: a server may write nothing else. The log redacts.
+  const warn = (line: string) => log.warn(line, { server: spec.name })
+  let noise: ((line: Uint8Array) => void) | undefined
   const connection: Connection = new Connection(spec.name, deps.ids, clock, {
     owner: hooks.owner,
     callerOfTask: hooks.callerOfTask,
-    onnoise: (text) => log.warn(`wrote something that is no message: ${text}`, { server: spec.name }),
+    onnoise(text) {
+      noise ??= lines(createCapture({ clock, redact: (line) => line, emit: warn }))
+      noise(encode(text))
+    },
     onnotification(method, params, caller) {
       if (live?.took(method, params) !== true) hooks.onnotification(method, params, caller)
     },

@@ -10,7 +10,7 @@
 import { randomBytes, scrypt } from "node:crypto"
 import { lstatSync, mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { acquire, replaceFile } from "../config/store.ts"
+import { acquire, replaceState } from "../config/store.ts"
 import type { Clock } from "../lib/clock.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { createSealer, type Sealer } from "../lib/seal.ts"
@@ -128,7 +128,7 @@ export function openSecrets({ directory, stateKey, keychain, clock }: SecretsOpt
           lock === undefined
             ? { version: 1, entries }
             : { version: 1, ...lock, sealed: (await sealerOf(lock)).seal(JSON.stringify(entries)) }
-        replaceFile(file, `${JSON.stringify(document)}\n`, 0o600)
+        replaceState(file, `${JSON.stringify(document)}\n`)
       })
     },
     async alone(name, task) {

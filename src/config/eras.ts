@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs"
 import type { Clock } from "../lib/clock.ts"
 import { isObject } from "../wire/message.ts"
 import type { Launch } from "./spec.ts"
-import { replaceFile } from "./store.ts"
+import { replaceState } from "./store.ts"
 
 type Era = "2025" | "2026"
 
@@ -29,7 +29,7 @@ export function createEras(file: string | undefined, clock: Clock): Eras {
       saving = false
       while (known.size > MAX_LAUNCHES) known.delete(known.keys().next().value as string)
       try {
-        replaceFile(file, `${JSON.stringify(Object.fromEntries(known))}\n`, 0o600)
+        replaceState(file, `${JSON.stringify(Object.fromEntries(known))}\n`)
       } catch {
         // It is only a memory: the next start asks again.
       }

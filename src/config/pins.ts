@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs"
 import type { Clock } from "../lib/clock.ts"
 import { isObject } from "../wire/message.ts"
-import { replaceFile } from "./store.ts"
+import { replaceState } from "./store.ts"
 
 export type Pins = {
   /**
@@ -30,7 +30,7 @@ export function createPins(file: string | undefined, clock: Clock): Pins {
       saving = false
       const value = Object.fromEntries([...known].map(([server, tools]) => [server, Object.fromEntries(tools)]))
       try {
-        replaceFile(file, `${JSON.stringify(value)}\n`, 0o600)
+        replaceState(file, `${JSON.stringify(value)}\n`)
       } catch {
         // A folder that cannot be written to: what is remembered lives as long as the process.
       }

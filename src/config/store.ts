@@ -154,6 +154,15 @@ export function replaceFile(
 ): boolean {
   const target = existsSync(path) ? realpathSync(path) : path
   const kept = mode ?? (existsSync(target) ? statSync(target).mode & 0o777 : 0o600)
+  return writeWhole(target, content, kept, still)
+}
+
+/** Writes a file that svc keeps for itself in the same way. A symbolic link there is nobody's wish: it is replaced. */
+export const replaceState = (path: string, content: string): boolean => writeWhole(path, content, 0o600, () => true)
+
+// ---
+
+function writeWhole(target: string, content: string | Uint8Array, kept: number, still: () => boolean): boolean {
   const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString("hex")}.tmp`)
   try {
     const handle = openSync(temporary, "wx", kept)
@@ -170,11 +179,9 @@ export function replaceFile(
     return wanted
   } catch (cause) {
     if (existsSync(temporary)) unlinkSync(temporary)
-    throw new UnavailableError(`cannot write ${path}: ${messageOf(cause)}`, { cause })
+    throw new UnavailableError(`cannot write ${target}: ${messageOf(cause)}`, { cause })
   }
 }
-
-// ---
 
 /** What stands in a file that svc makes. */
 export const MINIMAL = `{

@@ -7,7 +7,7 @@ import { chmodSync, existsSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Paths } from "../config/paths.ts"
-import { replaceFile } from "../config/store.ts"
+import { replaceState } from "../config/store.ts"
 import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
 import { type LocalAddress, type LocalDeps, listenLocal } from "./local.ts"
@@ -70,7 +70,7 @@ export async function openControl(paths: Paths, answer: Answer, local: LocalDeps
     ...(socket === undefined ? { port: (server as { port?: number }).port ?? 0 } : { socket }),
     lines: linesSocket === undefined ? { port: lines.port ?? 0 } : { socket: linesSocket },
   }
-  replaceFile(file, `${JSON.stringify(door)}\n`, 0o600)
+  replaceState(file, `${JSON.stringify(door)}\n`)
   return {
     close() {
       void server.stop(true)

@@ -6,7 +6,7 @@
  *  3. What one era lacks is put in or taken out here and in adapt.ts, and nowhere else.
  */
 import type { Claim } from "../agent/claims.ts"
-import { type Caller, type Outcome, peerError } from "../backend/connection.ts"
+import { type Caller, type Outcome, peerError, responseOf } from "../backend/connection.ts"
 import type { Route } from "../catalog/catalog.ts"
 import {
   createdTask,
@@ -16,8 +16,8 @@ import {
   rewriteResult,
   unqualifyTask,
 } from "../catalog/rewrite.ts"
-import { BackendError, RequestError } from "../lib/errors.ts"
-import { asBuffer, contains, decode, encode, readdress } from "../wire/frame.ts"
+import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
+import { asBuffer, contains, encode, readdress } from "../wire/frame.ts"
 import { encodeHeader, type Mirrored, paramHeaders } from "../wire/headers.ts"
 import {
   errorText,
@@ -156,7 +156,7 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
       return { kind: "done", frame: readdress(frame, answer, encode(JSON.stringify(request.id)), members) }
     }
   }
-  const message = outcome.kind === "message" ? outcome.message : (JSON.parse(decode(outcome.frame)) as Response)
+  const message = parsed(outcome, spec.name)
   if (message.error !== undefined) {
     const { code, message: text, data } = peerError(message.error)
     for (const id of elicitationsOf(data)) claim("elicitation", id, target, context)
@@ -176,6 +176,15 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
   const frame = JSON.stringify({ ...message, id: request.id, result: whole })
   const task = request.method === "tools/call" ? createdTask(result) : undefined
   return task === undefined ? { kind: "done", frame } : { kind: "task", frame, task }
+}
+
+/** Throws a BackendError where the backend's frame cannot be parsed. */
+function parsed(outcome: Outcome, server: string): Response {
+  try {
+    return responseOf(outcome)
+  } catch (cause) {
+    throw new BackendError(server, messageOf(cause), { cause })
+  }
 }
 
 /** Remembers whose something is that the backend will speak of by its id; gives the way to them outside of the call. */

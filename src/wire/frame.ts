@@ -35,6 +35,11 @@ const QUOTE = 0x22
 const COMMA = 0x2c
 const DIGIT_0 = 0x30
 const BRACE = 0x7d
+const OPEN_BRACE = 0x7b
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const BACKSLASH = 0x5c
+const MAX_DEPTH = 512
 
 /** `random` is unguessable text of `[A-Za-z0-9]`, new for each process. */
 export function createIds(random: string): Ids {
@@ -54,6 +59,8 @@ export function createIds(random: string): Ids {
       return /^[1-9][0-9]{0,15}$/.test(digits) ? Number(digits) : undefined
     },
     answer(frame) {
+      // A frame that was cut off is not passed on.
+      if (frame[frame.length - 1] !== BRACE) return undefined
       if (matches(frame, head, 0)) {
         let at = head.length
         let number = 0
@@ -66,7 +73,7 @@ export function createIds(random: string): Ids {
         return { number, start: head.length - prefix.length - 1, end: at + 1, result: at + 1 + afterHead.length }
       }
       const length = frame.length
-      if (frame[length - 1] !== BRACE || frame[length - 2] !== QUOTE) return undefined
+      if (frame[length - 2] !== QUOTE) return undefined
       let at = length - 3
       let number = 0
       for (let scale = 1; at > 0; at--, scale *= 10) {
@@ -127,6 +134,38 @@ export function readdress(frame: Uint8Array, answer: Answer, id: Uint8Array, mem
 
 /** The same bytes as a Buffer, which can be searched. */
 export const asBuffer = (frame: Uint8Array): Buffer => Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
+
+/**
+ * A frame as a value. Throws an error that says what is wrong where it is no JSON, or nested so deep that whoever walks
+ * through the value would run out of stack.
+ */
+export function parseFrame(frame: Uint8Array): unknown {
+  let value: unknown
+  try {
+    value = JSON.parse(decode(frame))
+  } catch (cause) {
+    throw new Error("sent something that is no JSON", { cause })
+  }
+  if (isDeep(frame)) throw new Error(`sent JSON that is nested deeper than ${MAX_DEPTH} levels`)
+  return value
+}
+
+/** Whether well-formed JSON is nested deeper than anything that means well. */
+export function isDeep(frame: Uint8Array): boolean {
+  let depth = 0
+  let inString = false
+  for (let at = 0; at < frame.length; at++) {
+    const byte = frame[at]
+    if (inString) {
+      if (byte === BACKSLASH) at++
+      else if (byte === QUOTE) inString = false
+    } else if (byte === QUOTE) inString = true
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      if (++depth > MAX_DEPTH) return true
+    } else if (byte === BRACE || byte === CLOSE_BRACKET) depth--
+  }
+  return false
+}
 
 /** Whether `needle` stands anywhere in `frame`. */
 export const contains = (frame: Buffer, needle: Uint8Array): boolean => frame.indexOf(needle) >= 0

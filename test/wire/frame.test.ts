@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { createIds, decode, encode, readdress } from "../../src/wire/frame.ts"
+import { createIds, decode, encode, isDeep, parseFrame, readdress } from "../../src/wire/frame.ts"
 
 const ids = createIds("Rand0m")
 const id = (number: number) => ids.text(number)
@@ -71,6 +71,7 @@ test("ids that only look like ours, or stand deeper, are left to the slow path",
     `{"jsonrpc":"2.0","result":{"text":"a,\\"id\\":\\"${ours}\\"}"}}`,
     `{"id":"${ours}","jsonrpc":"2.0","result":{}}`,
     `{ "jsonrpc": "2.0", "id": "${ours}", "result": {} }`,
+    `{"jsonrpc":"2.0","id":"${ours}","result":{"content":[`,
     "",
     "}",
     `"}`,
@@ -91,4 +92,25 @@ test("an id is read back only when it is one of ours", () => {
   expect(ids.parse(id(42))).toBe(42)
   for (const other of [42, null, "42", `${id(4)} `, id(4).replace("svc", "SVC"), `${ids.text(0)}`, `${id(1)}e3`])
     expect(ids.parse(other)).toBeUndefined()
+})
+
+test("brackets in strings are no nesting, and the count is that of the value", () => {
+  const depthOf = (value: unknown): number =>
+    typeof value !== "object" || value === null ? 0 : 1 + Math.max(0, ...Object.values(value).map(depthOf))
+  fc.assert(
+    fc.property(fc.jsonValue(), fc.string({ unit: fc.constantFrom("[", "{", '"', "\\", "]", "a") }), (value, text) => {
+      // As deep as may be, but for the value in the middle.
+      const around = 512 - depthOf(value)
+      const json = JSON.stringify([text, value]).slice(1, -1)
+      const nested = (levels: number) => encode("[".repeat(levels) + json + "]".repeat(levels))
+      expect(isDeep(nested(around))).toBe(false)
+      expect(isDeep(nested(around + 1))).toBe(true)
+    }),
+  )
+})
+
+test("a frame that cannot be parsed says why, without its text", () => {
+  expect(parseFrame(encode('{"a":[1]}'))).toEqual({ a: [1] })
+  expect(() => parseFrame(encode('{"secret":'))).toThrow(/^sent something that is no JSON$/)
+  expect(() => parseFrame(encode("[".repeat(200_000) + "]".repeat(200_000)))).toThrow("deeper than 512 levels")
 })
