@@ -39,15 +39,15 @@ export function indexTools<T extends Searched>(entries: readonly T[]): (query: s
   }
 }
 
-// ---
-
-const MAX_QUERY = 500
-const MAX_DESCRIPTION = 4000
-
 /** `git_svc_createIssue` is `git`, `svc`, `create` and `issue`; a name in camel case is a word as a whole too. */
-function words(text: string): string[] {
+export function words(text: string): string[] {
   return text.split(/[^\p{L}\p{N}]+/u).flatMap((word) => {
     const parts = word.split(/(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u)
     return parts.length > 1 ? [word, ...parts] : parts
   })
 }
+
+// ---
+
+const MAX_QUERY = 500
+const MAX_DESCRIPTION = 4000

@@ -9,25 +9,35 @@ export async function agrees(question: string): Promise<boolean> {
 }
 
 /** One line; what is typed for a secret is not shown. */
-export async function answer(question: string, secret: boolean): Promise<string> {
+export function answer(question: string, secret: boolean): Promise<string> {
   const { stdin, stderr } = process
+  // Before anything is asked, so that nothing of the answer is shown.
+  if (secret) stdin.setRawMode(true)
   stderr.write(question)
-  if (!secret) {
-    for await (const line of console) return line
-    return ""
-  }
-  stdin.setRawMode(true)
-  let text = ""
-  try {
-    for await (const chunk of stdin)
-      for (const key of String(chunk)) {
-        if (key === "\r" || key === "\n" || key === "\u0004") return text
+  return new Promise((resolve) => {
+    let text = ""
+    const end = () => {
+      stdin.off("data", hear)
+      stdin.off("end", end)
+      stdin.pause()
+      if (secret) {
+        stdin.setRawMode(false)
+        stderr.write("\n")
+      }
+      resolve(text)
+    }
+    const hear = (chunk: Buffer) => {
+      for (const key of chunk.toString("utf8")) {
+        if (key === "\r" || key === "\n" || key === "\u0004") {
+          end()
+          return
+        }
         if (key === "\u0003") process.exit(130)
         text = key === "\u007f" || key === "\b" ? text.slice(0, -1) : text + key
       }
-    return text
-  } finally {
-    stdin.setRawMode(false)
-    stderr.write("\n")
-  }
+    }
+    stdin.on("data", hear)
+    stdin.on("end", end)
+    stdin.resume()
+  })
 }

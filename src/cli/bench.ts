@@ -9,6 +9,7 @@ import { jsonSchema } from "../config/schema.ts"
 import type { Launch, Plan } from "../config/spec.ts"
 import { createMissing, readTexts } from "../config/store.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
+import { TOOLS } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Place } from "./place.ts"
 import { createRuntime } from "./runtime.ts"
@@ -39,7 +40,9 @@ const LONG_MS = 30 * 60_000
 
 async function alone(place: Place, tool: string, args: Params): Promise<unknown> {
   const { paths } = place
-  createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
+  // Who only asks makes no files.
+  const writes = TOOLS.some(({ name, annotations }) => name === tool && !annotations.readOnlyHint)
+  if (writes) createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
   const settings = readSettings({ transport: "stdio", "log-level": "error" }, {})
   const runtime = createRuntime(settings, paths)
   const { dotenv: _, ...world } = place.world()

@@ -1,4 +1,4 @@
-/** `svc mcp install`, `uninstall`: what the tools of the same names do, for a person at a terminal. */
+/** `svc mcp install`, `update` and `uninstall`: what the tools of the same names do, for a person at a terminal. */
 import type { CommandDef } from "citty"
 import { isObject, type Params } from "../wire/message.ts"
 import { agrees, answer, canAsk } from "./ask.ts"
@@ -8,6 +8,7 @@ import { print, say } from "./output.ts"
 import { PLACE_ARGS, placeOf, repeated } from "./place.ts"
 
 const YES = { type: "boolean", alias: "y", description: "Do not ask" } as const
+const ENV = { type: "string", description: "NAME=value that the server needs; may be repeated" } as const
 const DRY_RUN = { type: "boolean", description: "Only show what would be done" } as const
 
 export const install: CommandDef = {
@@ -22,22 +23,15 @@ export const install: CommandDef = {
     "registry-id": { type: "string", description: "Its name in the registry, where NAME is to be another" },
     package: { type: "string", description: "An npm package, pypi:NAME or oci:IMAGE" },
     url: { type: "string", description: "Address of a remote server" },
-    env: { type: "string", description: "NAME=value that the server needs; may be repeated" },
+    env: ENV,
     tag: { type: "string", description: "A tag; may be repeated" },
     disabled: { type: "boolean", description: "Only write it; do not start it" },
     "dry-run": DRY_RUN,
     yes: YES,
   },
-  async run({ args, rawArgs }) {
-    const place = placeOf(args)
+  run({ args, rawArgs }) {
     const split = rawArgs.indexOf("--")
     const [command, ...rest] = split < 0 ? [] : rawArgs.slice(split + 1)
-    const env: Record<string, string> = {}
-    for (const text of repeated(rawArgs, "env")) {
-      const [, name, value] = /^([^=]+)=([\s\S]*)$/.exec(text) ?? []
-      if (name === undefined || value === undefined) throw usage("--env must be NAME=value")
-      env[name] = value
-    }
     const tags = repeated(rawArgs, "tag")
     const wanted: Params = {
       serverName: args.name,
@@ -47,24 +41,40 @@ export const install: CommandDef = {
       ...(tags.length === 0 ? {} : { tags }),
       ...(args.disabled === true ? { enabled: false } : {}),
     }
-    let plan = await runTool(place, "mcp_install", { ...wanted, env, dryRun: true })
-    const missing = Array.isArray(plan.missing) ? plan.missing.filter(isObject) : []
-    if (args["dry-run"] === true) return show(args, plan)
-    for (const { name, description, secret } of missing) {
-      if (!canAsk())
-        throw usage(`${args.name} needs ${missing.map(sayMissing).join(", ")}; give each with --env NAME=value`)
-      const about = description === undefined ? "" : ` (${description})`
-      env[String(name)] = await answer(`${name}${about}: `, secret === true)
-    }
-    if (missing.length > 0) plan = await runTool(place, "mcp_install", { ...wanted, env, dryRun: true })
-    if (args.yes !== true) {
-      if (!canAsk()) throw usage(`add --yes to let svc run this: ${plan.command}`)
-      if (!(await agrees(`install ${plan.serverName} from ${plan.source} and let svc run\n  ${plan.command}\n?`)))
-        return 0
-    }
-    say(`starting ${plan.serverName} …`)
-    return show(args, await runTool(place, "mcp_install", { ...wanted, env }))
+    return carryOut(args, rawArgs, "mcp_install", wanted, {
+      ask: ({ serverName, source, command }) => `install ${serverName} from ${source} and let svc run\n  ${command}\n?`,
+      would: ({ serverName, source, command }) => `would install ${serverName} from ${source}: ${command}`,
+      done: (data) => `installed ${data.serverName}: ${data.status}${sayTools(data)}`,
+    })
   },
+}
+
+export const update: CommandDef = {
+  meta: { name: "update", description: "Update a server that came from a registry, and show what changes" },
+  args: {
+    name: { type: "positional", required: true, description: "The server's name" },
+    ...PLACE_ARGS,
+    version: { type: "string", description: "A version (default latest)" },
+    env: ENV,
+    "dry-run": DRY_RUN,
+    yes: YES,
+  },
+  run: ({ args, rawArgs }) =>
+    carryOut(
+      args,
+      rawArgs,
+      "mcp_update",
+      { serverName: args.name, ...pick(args, { version: "version" }) },
+      {
+        ask: (data) => `update ${sayVersions(data)} and let svc run\n  ${data.command}\n?`,
+        would: (data) => `would update ${sayVersions(data)}${sayChanges(data)}`,
+        done: (data) =>
+          data.updated === true
+            ? `updated ${sayVersions(data)}: ${data.status}${sayTools(data)}${sayChanges(data)}`
+            : `${data.serverName} is at ${data.to} already`,
+        idle: ({ from, to }) => from === to,
+      },
+    ),
 }
 
 export const uninstall: CommandDef = {
@@ -84,6 +94,55 @@ export const uninstall: CommandDef = {
 
 // ---
 
+type Sayings = {
+  ask(plan: Params): string
+  would(plan: Params): string
+  done(data: Params): string
+  /** Whether a plan comes to nothing. */
+  idle?(plan: Params): boolean
+}
+
+/** Shows what a tool would do, asks for what is missing and whether to go on, and does it. */
+async function carryOut(
+  args: Readonly<Record<string, unknown>>,
+  rawArgs: readonly string[],
+  tool: string,
+  wanted: Params,
+  sayings: Sayings,
+): Promise<number> {
+  const place = placeOf(args)
+  const env: Record<string, string> = {}
+  for (const text of repeated(rawArgs, "env")) {
+    const [, name, value] = /^([^=]+)=([\s\S]*)$/.exec(text) ?? []
+    if (name === undefined || value === undefined) throw usage("--env must be NAME=value")
+    env[name] = value
+  }
+  let plan = await runTool(place, tool, { ...wanted, env, dryRun: true })
+  const missing = Array.isArray(plan.missing) ? plan.missing.filter(isObject) : []
+  const needed = missing.map(sayMissing).join(", ")
+  if (args["dry-run"] === true) {
+    warn(plan)
+    print(args.json === true, plan, () => `${sayings.would(plan)}${needed === "" ? "" : `\nneeds ${needed}`}`)
+    return 0
+  }
+  for (const { name, description, secret } of missing) {
+    if (!canAsk()) throw usage(`${plan.serverName} needs ${needed}; give each with --env NAME=value`)
+    const about = description === undefined ? "" : ` (${description})`
+    env[String(name)] = await answer(`${name}${about}: `, secret === true)
+  }
+  if (missing.length > 0) plan = await runTool(place, tool, { ...wanted, env, dryRun: true })
+  const idle = sayings.idle?.(plan) === true
+  if (args.yes !== true && !idle) {
+    if (!canAsk()) throw usage(`add --yes to let svc run this: ${plan.command}`)
+    if (!(await agrees(sayings.ask(plan)))) return 0
+  }
+  if (!idle) say(`starting ${plan.serverName} …`)
+  const data = idle ? plan : await runTool(place, tool, { ...wanted, env })
+  warn(data)
+  print(args.json === true, data, () => sayings.done(data))
+  return 0
+}
+
 /** The flags that were given, under their arguments' names. */
 function pick(args: Readonly<Record<string, unknown>>, names: Readonly<Record<string, string>>): Params {
   return Object.fromEntries(
@@ -93,19 +152,13 @@ function pick(args: Readonly<Record<string, unknown>>, names: Readonly<Record<st
 
 const sayMissing = ({ name, description }: Params): string =>
   description === undefined ? String(name) : `${name} (${description})`
+const sayTools = ({ tools }: Params): string => (tools === undefined ? "" : `, ${tools} tools`)
+const sayVersions = ({ serverName, from, to }: Params): string => `${serverName} from ${from} to ${to}`
+const sayChanges = ({ changes }: Params): string =>
+  (Array.isArray(changes) ? changes.filter(isObject) : [])
+    .map(({ key, from, to }) => `\n  ${key}: ${from ?? "nothing"} -> ${to ?? "nothing"}`)
+    .join("")
 
 function warn({ warnings }: Params): void {
   for (const warning of Array.isArray(warnings) ? warnings : []) say(`warning: ${warning}`)
-}
-
-function show(args: Readonly<Record<string, unknown>>, data: Params): number {
-  warn(data)
-  print(args.json === true, data, () => {
-    if (data.installed !== true) {
-      const missing = Array.isArray(data.missing) ? data.missing.filter(isObject).map(sayMissing) : []
-      return `would install ${data.serverName} from ${data.source}: ${data.command}${missing.length === 0 ? "" : `\nneeds ${missing.join(", ")}`}`
-    }
-    return `installed ${data.serverName}: ${data.status}${data.tools === undefined ? "" : `, ${data.tools} tools`}`
-  })
-  return 0
 }

@@ -271,7 +271,7 @@ export const mcp: CommandDef = {
   meta: {
     name: "mcp",
     description:
-      "The servers: list, status, add, edit, remove, enable, disable, restart, render, tools, install, uninstall",
+      "The servers: list, status, add, edit, remove, enable, disable, restart, render, tools, install, uninstall, update, search",
   },
   subCommands: {
     list,
@@ -286,6 +286,8 @@ export const mcp: CommandDef = {
     tools,
     install: () => import("./install.ts").then(({ install }) => install),
     uninstall: () => import("./install.ts").then(({ uninstall }) => uninstall),
+    update: () => import("./install.ts").then(({ update }) => update),
+    search: () => import("./registry.ts").then(({ search }) => search),
   },
 }
 

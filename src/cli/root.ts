@@ -11,6 +11,7 @@ export const root: CommandDef = {
     auth: () => import("./auth.ts").then(({ auth }) => auth),
     config: () => import("./config.ts").then(({ config }) => config),
     preset: () => import("./preset.ts").then(({ preset }) => preset),
+    registry: () => import("./registry.ts").then(({ registry }) => registry),
     logs: () => import("./logs.ts").then(({ logs }) => logs),
     health: () => import("./health.ts").then(({ health }) => health),
     "demo-server": () => import("./demo.ts").then(({ demoServer }) => demoServer),

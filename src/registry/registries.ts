@@ -2,7 +2,8 @@
  * All configured registries as one: asked in their order, searched together and ranked. One that does not answer costs a
  * warning where another, or the cache, knows something.
  */
-import { indexTools } from "../catalog/search.ts"
+import MiniSearch from "minisearch"
+import { words } from "../catalog/search.ts"
 import type { Source } from "../config/registries.ts"
 import { RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
@@ -233,14 +234,57 @@ const PAGE = 100
 /** Of a registry with more servers, those beyond are found by their names alone. */
 const MAX_PAGES = 10
 const MAX_WORDS = 4
+const MAX_QUERY = 500
+const COMMON: ReadonlySet<string> = new Set([
+  "mcp",
+  "server",
+  "servers",
+  "the",
+  "a",
+  "an",
+  "for",
+  "of",
+  "and",
+  "to",
+  "with",
+])
 
+/** The most fitting first. What stands before the slash is whose it is, and "mcp server" is said of all of them. */
 function rank(entries: readonly Entry[], query: string): readonly Entry[] {
-  const searched = entries.map((entry) => ({
-    entry,
-    name: entry.name,
-    description: `${entry.title ?? ""} ${entry.description}`,
-  }))
-  return indexTools(searched)(query, searched.length).map(({ entry }) => entry)
+  const sought = words(query.slice(0, MAX_QUERY))
+  const telling = sought.filter((word) => !COMMON.has(word.toLowerCase()))
+  const index = new MiniSearch<{ id: number; name: string; owner: string; title: string; description: string }>({
+    fields: ["name", "owner", "title", "description"],
+    tokenize: words,
+    processTerm: (term) => (telling.length > 0 && COMMON.has(term.toLowerCase()) ? null : term.toLowerCase()),
+  })
+  index.addAll(
+    entries.map(({ name, title = "", description }, id) => {
+      const [owner = "", short = owner] = name.split("/")
+      return {
+        id,
+        name: short,
+        owner: owner.replace(/^(?:io\.github|com|io|ai|dev|org|net)\./, ""),
+        title,
+        description,
+      }
+    }),
+  )
+  const exact = query.trim().toLowerCase()
+  return index
+    .search(sought.join(" "), {
+      boost: { name: 3, title: 2, owner: 0.5 },
+      prefix: true,
+      fuzzy: (term) => (term.length > 3 ? 0.2 : false),
+    })
+    .flatMap(({ id, score }) => {
+      const entry = entries[id]
+      if (entry === undefined) return []
+      const name = entry.name.toLowerCase()
+      return [{ entry, score: name === exact || name.endsWith(`/${exact}`) ? Number.MAX_VALUE : score }]
+    })
+    .sort((a, b) => b.score - a.score || (a.entry.name < b.entry.name ? -1 : 1))
+    .map(({ entry }) => entry)
 }
 
 function noted<T>(answered: Answered<T>, warnings: string[]): Answered<T> {

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "
 import { join } from "node:path"
 import { type Fault, type Registry, type Server, startRegistry } from "../fixtures/registry.ts"
 import { connect1, connect2, connect2Legacy } from "./clients.ts"
-import { freshFolder, type Instance, ROOT, readIfThere, startSvc } from "./harness.ts"
+import { freshEnv, freshFolder, type Instance, ROOT, readIfThere, runSvc, startSvc } from "./harness.ts"
 
 const ECHO = join(ROOT, "test/fixtures/echo.ts")
 const FAILING = join(ROOT, "test/fixtures/failing.ts")
@@ -337,3 +337,39 @@ test("several registries are one, and one that is down costs a warning", async (
     entry: { registry: "second" },
   })
 }, 20_000)
+
+test("svc registry and svc mcp search, install and update do the same for a person", async () => {
+  await using registry = startRegistry(SERVERS)
+  const folder = freshFolder()
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: {}, registries: configured(registry) }))
+  const env = { ...freshEnv(folder), PATH: `${fakeNpx()}:${process.env.PATH}` }
+  const svc = (...args: string[]) => runSvc([...args, "--config-dir", folder], env)
+  expect((await svc("mcp", "search", "weather", "--json")).stdout).toContain(`"name": "${NAME}"`)
+  expect((await svc("registry", "search", "weather", "--type", "remote")).stdout).toMatch(
+    /^NAME .*\ncom\.example\/sky /,
+  )
+  expect((await svc("registry", "info", NAME)).stdout).toMatch(/\nneeds {7}WEATHER_API_KEY {2}Your key\n/)
+  expect((await svc("registry", "versions", NAME)).stdout).toBe("1.0.0\n2.0.0\n1.1.0\n")
+  expect((await svc("registry", "list")).stdout).toContain(registry.url)
+  expect(await svc("registry", "status")).toMatchObject({ code: 0, stdout: expect.stringMatching(/in \d+ ms/) })
+  expect(readdirSync(folder).sort()).toEqual(["mcp.json", "registries"])
+  expect(await svc("mcp", "install", NAME, "--version", "1.0.0", "--yes")).toMatchObject({
+    code: 64,
+    stderr: "svc: weather needs WEATHER_API_KEY (Your key); give each with --env NAME=value\n",
+  })
+  const given = ["--yes", "--env", "WEATHER_API_KEY=sekret-weather-2"]
+  expect((await svc("mcp", "install", NAME, "--version", "1.0.0", ...given)).stdout).toBe(
+    "installed weather: connected, 2 tools\n",
+  )
+  expect((await svc("mcp", "update", "weather", "--dry-run")).stdout).toContain(
+    "would update weather from 1.0.0 to 1.1.0",
+  )
+  expect(await svc("mcp", "update", "weather", "--version", "2.0.0", "--yes")).toMatchObject({ code: 69 })
+  expect((await svc("mcp", "update", "weather", "--yes")).stdout).toStartWith(
+    "updated weather from 1.0.0 to 1.1.0: connected, 3 tools\n",
+  )
+  expect((await svc("mcp", "update", "weather")).stdout).toBe("weather is at 1.1.0 already\n")
+  registry.fault = "html"
+  expect(await svc("registry", "status")).toMatchObject({ code: 69 })
+  expect((await svc("registry", "info", "x/y")).code).toBe(69)
+}, 30_000)

@@ -1,0 +1,146 @@
+/** `svc registry` and `svc mcp search`: what the registries know. */
+import type { CommandDef } from "citty"
+import { isObject, type Params } from "../wire/message.ts"
+import { runTool } from "./bench.ts"
+import { print, say, table } from "./output.ts"
+import { PLACE_ARGS, placeOf } from "./place.ts"
+
+const SERVER = { type: "positional", required: true, description: "A server's name in the registry" } as const
+const VERSION = { type: "string", description: "A version (default latest)" } as const
+
+export const search: CommandDef = {
+  meta: { name: "search", description: "Search the registries for servers" },
+  args: {
+    query: { type: "positional", required: false, description: "Words, for example 'weather forecast'" },
+    ...PLACE_ARGS,
+    registry: { type: "string", description: "One registry" },
+    type: { type: "string", description: "npm, pypi, oci, nuget, mcpb or remote" },
+    transport: { type: "string", description: "stdio, streamable-http or sse" },
+    limit: { type: "string", description: "How many at most (default 20)" },
+    cursor: { type: "string", description: "nextCursor of the answer before, for more" },
+  },
+  async run({ args }) {
+    const { query, registry, type, transport, limit, cursor } = args
+    const given = { query, registry, type, transport, cursor, limit: limit === undefined ? undefined : Number(limit) }
+    const data = await ask(args, "mcp_search", given)
+    const servers = listOf(data.servers)
+    const more = data.nextCursor === undefined ? "" : `\n${data.total} in all; more with --cursor ${data.nextCursor}`
+    print(args.json === true, data, () =>
+      servers.length === 0
+        ? "nothing found"
+        : `${table(
+            ["name", "version", "registry", "", "description"],
+            servers.map((one) => [
+              text(one.name),
+              text(one.version),
+              text(one.registry),
+              one.installed === true ? "installed" : "",
+              shortened(text(one.description)),
+            ]),
+          )}${more}`,
+    )
+    return 0
+  },
+}
+
+const info: CommandDef = {
+  meta: { name: "info", description: "Show a server in detail: what it would run, and which values it needs" },
+  args: { name: SERVER, ...PLACE_ARGS, version: VERSION },
+  async run({ args }) {
+    const data = await ask(args, "mcp_info", { serverName: args.name, version: args.version })
+    const entry = isObject(data.entry) ? data.entry : {}
+    const wanted = (title: string, list: unknown) =>
+      listOf(list).map((one): [string, string] => [
+        title,
+        `${one.name}${one.description === undefined ? "" : `  ${one.description}`}`,
+      ])
+    const rows: [string, unknown][] = [
+      ["name", entry.name ?? data.serverName],
+      ["description", entry.description],
+      ["version", entry.version],
+      ["versions", Array.isArray(data.versions) ? data.versions.join(", ") : undefined],
+      ["registry", entry.registry],
+      ["repository", entry.repository],
+      [
+        "installed",
+        data.installed === true
+          ? `yes${data.installedVersion === undefined ? "" : ` (${data.installedVersion})`}`
+          : "no",
+      ],
+      ["runs", data.command],
+      ...wanted("needs", data.required),
+      ...wanted("takes", data.optional),
+    ]
+    print(args.json === true, data, () =>
+      rows
+        .filter(([, value]) => value !== undefined && value !== "")
+        .map(([key, value]) => `${key.padEnd(12)}${text(value)}`)
+        .join("\n"),
+    )
+    return 0
+  },
+}
+
+const versions: CommandDef = {
+  meta: { name: "versions", description: "List the versions of a server" },
+  args: { name: SERVER, ...PLACE_ARGS },
+  async run({ args }) {
+    const { versions: all } = await ask(args, "mcp_info", { serverName: args.name })
+    const list = Array.isArray(all) ? all.map(String) : []
+    print(args.json === true, list, () => list.join("\n"))
+    return 0
+  },
+}
+
+const list: CommandDef = {
+  meta: { name: "list", description: "List the registries" },
+  args: PLACE_ARGS,
+  async run({ args }) {
+    const { registries } = await ask(args, "mcp_registry_list", {})
+    print(args.json === true, registries, () =>
+      table(
+        ["name", "url"],
+        listOf(registries).map(({ name, url }) => [text(name), text(url)]),
+      ),
+    )
+    return 0
+  },
+}
+
+const status: CommandDef = {
+  meta: { name: "status", description: "Ask the registries whether they answer; exit code 69 where one does not" },
+  args: { name: { type: "positional", required: false, description: "One registry" }, ...PLACE_ARGS },
+  async run({ args }) {
+    const { registries } = await ask(args, "mcp_registry_status", { registry: args.name })
+    const all = listOf(registries)
+    print(args.json === true, registries, () =>
+      table(
+        ["name", "url", "answers"],
+        all.map((one) => [
+          text(one.name),
+          text(one.url),
+          one.available === true ? `in ${one.latencyMs} ms` : text(one.error),
+        ]),
+      ),
+    )
+    return all.every(({ available }) => available === true) ? 0 : 69
+  },
+}
+
+export const registry: CommandDef = {
+  meta: { name: "registry", description: "The MCP registries: search, info, versions, list, status" },
+  subCommands: { search, info, versions, list, status },
+}
+
+// ---
+
+/** Runs a tool with what was given, and says what it warns of. */
+async function ask(args: Readonly<Record<string, unknown>>, tool: string, given: Params): Promise<Params> {
+  const data = await runTool(placeOf(args), tool, given)
+  for (const warning of Array.isArray(data.warnings) ? data.warnings : []) say(`warning: ${warning}`)
+  return data
+}
+
+const listOf = (value: unknown): readonly Params[] => (Array.isArray(value) ? value.filter(isObject) : [])
+const text = (value: unknown): string => (value === undefined ? "" : String(value))
+const shortened = (line: string): string => (line.length > 80 ? `${line.slice(0, 79)}…` : line)
