@@ -44,8 +44,11 @@ export type Caller = {
     /** Given where the backend wants to know how far the client is. */
     onprogress?: (params: Params) => void,
   ): Promise<unknown>
-  /** Others use the connection and cannot be told apart from this caller: it may give up where nobody waits any more. */
-  yield?(): void
+  /**
+   * Told from time to time while a question to the client is open, so that it may give up where nobody is there to answer;
+   * `others`: others use the connection too and cannot be told apart from this caller.
+   */
+  yield?(now: number, others: boolean): void
 }
 
 export type Call = {
@@ -380,12 +383,13 @@ export class Connection {
     this.disarm = this.clock.after(SWEEP_MS, () => {
       this.disarm = undefined
       const now = this.clock.now()
-      if (!this.relates && this.sessions().size > 1)
-        for (const { caller } of [...this.pending.values()]) caller?.yield?.()
+      const others = !this.relates && this.sessions().size > 1
       for (const [number, pending] of this.pending) {
         // While the backend waits for a person, its time does not run.
-        if (this.questions.size > 0 && this.isAsked(pending.caller)) pending.deadline = now + pending.timeout
-        else if (pending.deadline <= now)
+        if (this.questions.size > 0 && this.isAsked(pending.caller)) {
+          pending.deadline = now + pending.timeout
+          pending.caller?.yield?.(now, others)
+        } else if (pending.deadline <= now)
           this.cancel(
             number,
             new BackendError(this.server, `did not answer ${pending.method} within ${pending.timeout} ms`),

@@ -4,7 +4,7 @@
  */
 import { RequestError } from "../lib/errors.ts"
 import type { Exchange } from "../session/client.ts"
-import { EventLog } from "../session/events.ts"
+import type { EventLog, Sink } from "../session/events.ts"
 import type { Params } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 
@@ -43,6 +43,16 @@ export class HttpExchange implements Exchange, Stream {
   private resolve: (response: Response) => void = () => undefined
   private stream: ReadableStreamDefaultController<Uint8Array> | undefined
   private gone = false
+  /** Since when it is known that the client is gone, milliseconds since the epoch. */
+  private goneSince: number | undefined
+  private readonly sink: Sink = {
+    event: (id, frame) => {
+      if (this.gone) return false
+      this.stream?.enqueue(formatEvent(frame, id))
+      return true
+    },
+    end: () => this.leave(),
+  }
   /** The number of the stream in the session's log, once there is one. */
   private logged: number | undefined
 
@@ -83,12 +93,21 @@ export class HttpExchange implements Exchange, Stream {
     this.leave()
   }
 
-  /** The client is gone. One that may come back for the rest has not given up. */
+  /** The client is gone. In the era in which it may come back for the rest, it has not given up. */
   abort(): void {
     if (this.gone) return
     this.gone = true
     this.streams.delete(this)
-    if (this.logged === undefined) this.oncancel?.("the client closed the connection")
+    if (this.logged !== undefined) this.resumable?.events.detach(this.logged, this.sink)
+    if (this.resumable === undefined) this.oncancel?.("the client closed the connection")
+  }
+
+  /** Somebody must answer a question. A client that does not come back for it has given up in the end. */
+  yield(now: number, others: boolean): void {
+    const there = !this.gone || (this.logged !== undefined && this.resumable?.events.isHeard(this.logged) === true)
+    this.goneSince = there ? undefined : (this.goneSince ?? now)
+    if (this.goneSince === undefined || now - this.goneSince < (others ? YIELD_MS : GIVE_UP_MS)) return
+    this.oncancel?.("the client is gone")
   }
 
   close(): void {
@@ -133,26 +152,21 @@ export class HttpExchange implements Exchange, Stream {
     this.resolve(new Response(body, { headers: SSE_HEADERS }))
     const opened = controller as unknown as ReadableStreamDefaultController<Uint8Array>
     if (this.resumable !== undefined) {
-      this.logged = this.resumable.events.open({
-        event: (id, frame) => {
-          if (this.gone) return false
-          opened.enqueue(formatEvent(frame, id))
-          return true
-        },
-        end: () => this.leave(),
-      })
-      if (this.resumable.primes) opened.enqueue(primingEvent(this.logged))
+      this.logged = this.resumable.events.open(this.sink)
+      if (this.resumable.primes) opened.enqueue(primingEvent(this.resumable.events.start(this.logged)))
     }
     return opened
   }
 }
 
 /** An event without data that tells the client where to take the stream up again, and when. From: SEP-1699. */
-export const primingEvent = (stream: number): Uint8Array =>
-  new TextEncoder().encode(`id: ${EventLog.start(stream)}\nretry: ${RETRY_MS}\ndata:\n\n`)
+export const primingEvent = (id: string): Uint8Array =>
+  new TextEncoder().encode(`id: ${id}\nretry: ${RETRY_MS}\ndata:\n\n`)
 
 // ---
 
 const RETRY_MS = 1000
+const YIELD_MS = 60_000
+const GIVE_UP_MS = 10 * 60_000
 const MAX_UNREAD_EVENTS = 1000
 const KEEP_ALIVE = new TextEncoder().encode(":\n\n")

@@ -7,7 +7,7 @@ import { viewOf } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import type { Calls } from "../session/calls.ts"
-import type { Face } from "../session/client.ts"
+import type { Exchange, Face } from "../session/client.ts"
 import { describeInitialize } from "../session/describe.ts"
 import { dispatch } from "../session/dispatch.ts"
 import { listen } from "../session/listen.ts"
@@ -129,11 +129,12 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
     return errorResponse(400, message.id, -32600, `Unsupported protocol version: ${header.slice(0, 40)}`)
   const session = sessionOf(request, scope, principal, deps)
   const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams, session)
+  request.signal.addEventListener("abort", () => exchange.abort())
   void runLegacy(message, session, exchange, deps).then((frame) => exchange.finish(frame))
   return await exchange.response
 }
 
-async function runLegacy(message: RpcRequest, session: Session, exchange: HttpExchange, deps: McpDeps) {
+async function runLegacy(message: RpcRequest, session: Session, exchange: Exchange, deps: McpDeps) {
   const end = session.run(message.id, exchange)
   try {
     return await dispatch(message, { face: deps.face, client: session, exchange }, deps.onbug)
@@ -174,11 +175,11 @@ async function batch(
     throw new RequestError("invalid_request", `A batch must hold 1 to ${MAX_BATCH} messages`)
   const session = sessionOf(request, scope, principal, deps)
   const answers = await Promise.all(
-    values.map(async (value) => {
-      const message = asMessage(value)
+    values.map(asMessage).map(async (message) => {
       if (isResponse(message)) return void session.answered(message)
       if (!isRequest(message)) return void session.notified(message.method, message.params ?? {}, deps.face)
-      const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams, session)
+      // There is no stream for one of them alone: what comes before its answer goes where what belongs to no request does.
+      const exchange: Exchange = { ...session.owner }
       const frame = await runLegacy(message, session, exchange, deps)
       return typeof frame === "string" ? frame : new TextDecoder().decode(frame)
     }),
@@ -282,7 +283,6 @@ function openStream(request: Request, scope: Scope, principal: string, deps: Mcp
   const session = sessionOf(request, scope, principal, deps)
   const last = request.headers.get("last-event-id")
   let stop: () => void = () => undefined
-  let resumed = true
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
       let open = true
@@ -315,21 +315,16 @@ function openStream(request: Request, scope: Scope, principal: string, deps: Mcp
       }
       deps.streams.add(stream)
       controller.enqueue(COMMENT)
-      if (last === null) {
+      // A stream that cannot be taken up starts anew: a 404 would tell the client that its session is gone.
+      number = last === null ? undefined : session.events.resume(last, sink)
+      if (number === undefined) {
         number = session.events.open(sink)
-        session.standalone = number
-        if (session.primes) controller.enqueue(primingEvent(number))
-      } else {
-        number = session.events.resume(last, sink)
-        resumed = number !== undefined
-        if (!resumed) stop()
-      }
-      // What belongs to no request goes on the stream that was opened for it, also when that one is taken up again.
-      if (number !== undefined && number === session.standalone) session.open(outlet)
+        session.open(outlet, number)
+        if (session.primes) controller.enqueue(primingEvent(session.events.start(number)))
+      } else if (number === session.standalone) session.open(outlet, number)
     },
     cancel: () => stop(),
   })
-  if (!resumed) return errorResponse(404, undefined, -32600, "What came after Last-Event-ID is not kept any more")
   return new Response(body, { headers: { ...SSE_HEADERS, "mcp-session-id": session.id } })
 }
 

@@ -82,7 +82,7 @@ export class Calls {
     const exchange: Exchange = {
       notify: (text) => call.current?.turn.notify(text),
       ask: (method, params, signal) => this.ask(call, method, params, signal),
-      yield: () => this.yield(call),
+      yield: (now, others) => this.yield(call, now, others),
       get oncancel() {
         return call.cancel
       },
@@ -212,10 +212,9 @@ export class Calls {
   }
 
   /** Others wait for the server: a client that has been away for long has lost its turn. */
-  private yield(call: Call): void {
-    if (call.current !== undefined || call.frame !== undefined || !this.waiting.has(call.id)) return
-    if (this.deps.clock.now() - call.awaySince >= YIELD_MS)
-      this.drop(call, "the client did not answer while others waited")
+  private yield(call: Call, now: number, others: boolean): void {
+    if (!others || call.current !== undefined || !this.waiting.has(call.id)) return
+    if (now - call.awaySince >= YIELD_MS) this.drop(call, "the client did not answer while others waited")
   }
 
   /** Ends a call whose client does not want it any more. */

@@ -36,8 +36,8 @@ export type Exchange = {
   notify(text: string): void
   /** A question to the client in the middle of the request. Rejects where the client cannot be asked. */
   ask: Caller["ask"]
-  /** Others wait for the server that this request is at: one whose client has been away for long may give up. */
-  yield?(): void
+  /** The client must answer a question: one that has been away for long gives up, sooner where others wait. */
+  yield?: Caller["yield"]
   /** Called when the client gives up, at most once. One listener. */
   oncancel: ((reason: string) => void) | undefined
 }

@@ -4,6 +4,7 @@
  *
  *  1. Bounded for each session in events and bytes; the oldest go first, and a stream that lost one cannot be taken up.
  *  2. A stream whose client is gone goes on: what it says is kept until the client is back.
+ *  3. The ids of events say which log they are of: those of another, as before a restart, are not taken for its own.
  */
 
 /** Takes one event of a stream; false where nobody is there any more. */
@@ -18,6 +19,9 @@ export class EventLog {
   private bytes = 0
   private lastStream = 0
 
+  /** `name` tells it from the other logs of its session: of `[a-z0-9]`. */
+  constructor(private readonly name: string) {}
+
   /** Opens a stream towards `sink`; gives its number. */
   open(sink: Sink): number {
     const id = ++this.lastStream
@@ -26,8 +30,8 @@ export class EventLog {
   }
 
   /** The id of an event that says where a stream begins, for one that has sent nothing yet. */
-  static start(stream: number): string {
-    return `${stream}-0`
+  start(stream: number): string {
+    return this.idOf(stream, 0)
   }
 
   /** Sends a frame on a stream, or keeps it for when its client is back. */
@@ -38,13 +42,27 @@ export class EventLog {
     this.kept.push({ stream, number: stream.last, frame: own(frame) })
     this.bytes += frame.length
     while (this.kept.length > MAX_EVENTS || (this.bytes > MAX_BYTES && this.kept.length > 1)) this.evict()
-    if (stream.sink?.event(`${id}-${stream.last}`, frame) === false) stream.sink = undefined
+    if (stream.sink?.event(this.idOf(id, stream.last), frame) === false) stream.sink = undefined
   }
 
   /** The client of a stream is gone. */
   detach(id: number, sink: Sink): void {
     const stream = this.streams.get(id)
     if (stream?.sink === sink) stream.sink = undefined
+  }
+
+  /** Whether anybody is there to hear a stream. */
+  isHeard(id: number): boolean {
+    return this.streams.get(id)?.sink !== undefined
+  }
+
+  /** Ends a stream and forgets what it said. */
+  drop(id: number): void {
+    const stream = this.streams.get(id)
+    if (stream === undefined) return
+    this.streams.delete(id)
+    this.forget(stream)
+    stream.sink?.end()
   }
 
   /** A stream has said all it had to say. */
@@ -62,14 +80,15 @@ export class EventLog {
    * none of ours or what came after it is not kept any more.
    */
   resume(lastEventId: string, sink: Sink): number | undefined {
-    const [, streamText, numberText] = /^(\d{1,15})-(\d{1,15})$/.exec(lastEventId) ?? []
-    const stream = this.streams.get(Number(streamText))
+    const [name, streamText = "", numberText = "", ...more] = lastEventId.split("-")
+    const stream = /^\d{1,15}$/.test(streamText) ? this.streams.get(Number(streamText)) : undefined
+    if (name !== this.name || more.length > 0 || !/^\d{1,15}$/.test(numberText)) return undefined
     const seen = Number(numberText)
     if (stream === undefined || seen > stream.last || seen + 1 < stream.firstKept) return undefined
     stream.sink?.end()
     stream.sink = sink
     for (const kept of this.kept)
-      if (kept.stream === stream && kept.number > seen) sink.event(`${stream.id}-${kept.number}`, kept.frame)
+      if (kept.stream === stream && kept.number > seen) sink.event(this.idOf(stream.id, kept.number), kept.frame)
     if (stream.done) {
       sink.end()
       stream.sink = undefined
@@ -78,6 +97,18 @@ export class EventLog {
   }
 
   // ---
+
+  private idOf(stream: number, number: number): string {
+    return `${this.name}-${stream}-${number}`
+  }
+
+  private forget(stream: Stream): void {
+    this.kept = this.kept.filter((kept) => {
+      if (kept.stream !== stream) return true
+      this.bytes -= kept.frame.length
+      return false
+    })
+  }
 
   private evict(): void {
     const oldest = this.kept.shift()
@@ -93,11 +124,7 @@ export class EventLog {
     for (const [id, stream] of this.streams) {
       if (!stream.done) continue
       this.streams.delete(id)
-      this.kept = this.kept.filter((kept) => {
-        if (kept.stream !== stream) return true
-        this.bytes -= kept.frame.length
-        return false
-      })
+      this.forget(stream)
       if (this.streams.size <= MAX_STREAMS) return
     }
   }

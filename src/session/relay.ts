@@ -231,7 +231,7 @@ function createCaller(target: Target, context: Context): Caller {
       const answer = await exchange.ask(method, named, signal, onprogress)
       return isObject(answer) ? unqualifyTask(answer) : answer
     },
-    yield: () => exchange.yield?.(),
+    yield: (now, others) => exchange.yield?.(now, others),
   }
 }
 

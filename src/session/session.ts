@@ -66,7 +66,7 @@ export class Session implements Client {
 
   /** What was sent on the session's streams, to be taken up again. */
   get events(): EventLog {
-    this.log ??= new EventLog()
+    this.log ??= new EventLog(this.lastSeen.toString(36))
     return this.log
   }
 
@@ -166,8 +166,10 @@ export class Session implements Client {
     if (!this.held.includes(text)) this.held.push(text)
   }
 
-  /** Connects the stream for what belongs to no request and sends what was held for it. */
-  open(outlet: Outlet): void {
+  /** Connects the stream for what belongs to no request and sends what was held for it. One before it ends. */
+  open(outlet: Outlet, stream?: number): void {
+    if (this.standalone !== undefined && this.standalone !== stream) this.log?.drop(this.standalone)
+    this.standalone = stream
     this.outlet = outlet
     for (const text of this.held.splice(0)) outlet(text)
   }
@@ -189,6 +191,7 @@ export class Session implements Client {
   /** Ends it: running requests are given up, open questions rejected. */
   end(reason: string): void {
     this.outlet = undefined
+    if (this.standalone !== undefined) this.log?.drop(this.standalone)
     this.held.length = 0
     for (const exchange of this.running.values()) exchange.oncancel?.(reason)
     this.running.clear()

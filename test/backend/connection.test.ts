@@ -32,7 +32,6 @@ const open = (link: Partial<Link> = {}) => {
 const person = (name: string) => {
   const asked: unknown[] = []
   const told: Params[] = []
-  let yields = 0
   const caller: Caller = {
     session: { name },
     notify: (_method, params) => void told.push(params),
@@ -40,9 +39,8 @@ const person = (name: string) => {
       asked.push(params)
       return { by: name }
     },
-    yield: () => void yields++,
   }
-  return { caller, asked, told, yields: () => yields }
+  return { caller, asked, told }
 }
 let ann: ReturnType<typeof person>
 let bob: ReturnType<typeof person>
@@ -136,20 +134,39 @@ test("what comes late on the stream of an ended call is for nobody else", async 
   expect([bob.asked, heard.map(([caller]) => caller === bob.caller)]).toEqual([[], [false]])
 })
 
-test("callers are told that others wait, as long as they cannot be told apart", async () => {
-  call(ann)
-  await clock.pass(1000)
-  expect(ann.yields()).toBe(0)
-  call(bob)
-  await clock.pass(1000)
-  expect(ann.yields()).toBeGreaterThan(0)
-  connection.end({ reason: "is gone" })
-  open({ abandon: () => undefined })
-  const before = ann.yields()
-  call(ann)
-  call(bob)
-  await clock.pass(1000)
-  expect(ann.yields()).toBe(before)
+describe("a caller that was asked", () => {
+  const waiting = (): { readonly caller: Caller; readonly others: boolean[] } => {
+    const others: boolean[] = []
+    const caller: Caller = {
+      session: {},
+      notify: () => undefined,
+      ask: () => new Promise(() => undefined),
+      yield: (_now, told) => void others.push(told),
+    }
+    return { caller, others }
+  }
+
+  test("hears while its answer is missing whether others are kept from being asked", async () => {
+    const cat = waiting()
+    call(cat)
+    await clock.pass(1000)
+    expect(cat.others).toEqual([])
+    receive({ id: "e1", method: "elicitation/create" })
+    await clock.pass(1000)
+    expect(new Set(cat.others)).toEqual(new Set([false]))
+    call(bob)
+    await clock.pass(1000)
+    expect(cat.others.at(-1)).toBe(true)
+  })
+
+  test("keeps nobody from being asked where each call has a stream of its own", async () => {
+    open({ abandon: () => undefined })
+    const cat = waiting()
+    receive({ id: "e1", method: "elicitation/create" }, call(cat))
+    call(bob)
+    await clock.pass(1000)
+    expect(new Set(cat.others)).toEqual(new Set([false]))
+  })
 })
 
 describe("a task", () => {

@@ -1,7 +1,7 @@
 /** 2025-era sessions: whose they are, how they end, and what they survive. */
 import { describe, expect, test } from "bun:test"
 import { join } from "node:path"
-import { eventually, type Instance, npmServer, processes, ROOT, startSvc } from "./harness.ts"
+import { eventually, fixture, type Instance, npmServer, processes, ROOT, startSvc } from "./harness.ts"
 
 const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
 const BOTH = "application/json, text/event-stream"
@@ -129,11 +129,88 @@ test("a stream whose connection breaks is taken up where it was", async () => {
   const messages = [...seen.slice(1), ...rest].map(({ data }) => JSON.parse(data))
   expect(messages.slice(0, -1).map(({ params }) => params.progress)).toEqual([1, 2, 3, 4, 5])
   expect(messages.at(-1)).toMatchObject({ id: 1, result: { content: [{ type: "text" }] } })
-  const lost = await fetch(url, {
-    headers: { accept: "text/event-stream", "mcp-session-id": session, "last-event-id": "99-1" },
-  })
-  expect(lost.status).toBe(404)
 })
+
+test("a stream that cannot be taken up starts anew, for the session is there", async () => {
+  await using svc = await startSvc({ flags: ["--demo"] })
+  const url = `${svc.url}/mcp`
+  const [mine, other] = [await initialize(url), await initialize(url)]
+  const listen = (session: string, last?: string) =>
+    fetch(url, {
+      headers: {
+        accept: "text/event-stream",
+        "mcp-session-id": session,
+        ...(last === undefined ? {} : { "last-event-id": last }),
+      },
+    })
+  const first = await listen(other)
+  const foreign = (await readEvents(first, (events) => events.length > 0))[0]?.id ?? ""
+  for (const last of [foreign, "99-1", "", "x", "1-0", "\u00e9", "l-1-1".repeat(1000)]) {
+    const stream = await listen(mine, last)
+    expect([last.slice(0, 20), stream.status]).toEqual([last.slice(0, 20), 200])
+    const [start] = await readEvents(stream, (events) => events.length > 0)
+    expect(start?.data).toBe("")
+    if (last === foreign) expect(start?.id).not.toBe(foreign)
+  }
+})
+
+test("the end of a session ends its stream and its running calls, and the server is told", async () => {
+  await using svc = await startSvc({ config: { mcpServers: { slow: echo("--delay", "5000") } } })
+  await svc.said("slow: connected")
+  const url = `${svc.url}/mcp`
+  const session = await initialize(url)
+  const stream = await fetch(url, { headers: { accept: "text/event-stream", "mcp-session-id": session } })
+  const call1 = post(url, call("slow_svc_echo"), session)
+  await Bun.sleep(50)
+  const started = performance.now()
+  expect((await fetch(url, { method: "DELETE", headers: { "mcp-session-id": session } })).status).toBe(204)
+  expect((await call1).body).toContain("was ended by the client")
+  await stream.text()
+  expect(performance.now() - started).toBeLessThan(3000)
+})
+
+test("a batch is answered as one, and one that holds nonsense is refused before any of it is done", async () => {
+  await using svc = await startSvc({ flags: ["--demo"] })
+  const url = `${svc.url}/mcp`
+  const session = await initialize(url)
+  const send = async (messages: unknown[]) => {
+    const headers = { "content-type": "application/json", accept: BOTH, "mcp-session-id": session }
+    const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(messages) })
+    return { status: response.status, body: (await response.json().catch(() => undefined)) as { id: number }[] }
+  }
+  const ping = (id: number) => ({ jsonrpc: "2.0", id, method: "ping" })
+  const { status, body } = await send([ping(1), { jsonrpc: "2.0", method: "notifications/initialized" }, ping(2)])
+  expect([status, body.map(({ id }) => id).sort()]).toEqual([200, [1, 2]])
+  expect((await send([ping(1), { jsonrpc: "1.0" }])).status).toBe(400)
+  expect((await send([])).status).toBe(400)
+  expect((await send([{ jsonrpc: "2.0", method: "notifications/initialized" }])).status).toBe(202)
+})
+
+test("subscriptions and the log level survive a restart of svc, and news find the client that comes back", async () => {
+  const config = { mcpServers: { s: { command: "bun", args: [fixture("everything-1x.ts")] } } }
+  const first = await startSvc({ config, flags: ["--startup-wait", "20s"] })
+  const session = await initialize(`${first.url}/mcp`)
+  const uri = "svc://s/test://watched-resource"
+  await post(`${first.url}/mcp`, { id: 1, method: "resources/subscribe", params: { uri } }, session)
+  await post(`${first.url}/mcp`, { id: 2, method: "logging/setLevel", params: { level: "error" } }, session)
+  const open = (url: string, last?: string) =>
+    fetch(`${url}/mcp`, {
+      headers: { accept: "text/event-stream", "mcp-session-id": session, ...(last && { "last-event-id": last }) },
+    })
+  const [start] = await readEvents(await open(first.url), (events) => events.length > 0)
+  first.signal("SIGTERM")
+  await first.exited
+  const port = Number(new URL(first.url).port)
+  await using second = await startSvc({ folder: first.folder, port, flags: ["--startup-wait", "20s"] })
+  const stream = await open(second.url, start?.id)
+  expect(stream.status).toBe(200)
+  const news = readEvents(stream, (events) => events.some(({ data }) => data.includes("resources/updated")))
+  await post(`${second.url}/mcp`, call("s_svc_test_tool_with_logging"), session)
+  await post(`${second.url}/mcp`, call("s_svc_touch", { uri: "test://watched-resource" }), session)
+  const texts = (await news).map(({ data }) => data)
+  expect(texts.some((text) => text.includes(JSON.stringify(uri)))).toBe(true)
+  expect(texts.some((text) => text.includes("notifications/message"))).toBe(false)
+}, 30_000)
 
 test("a client's log level is its own", async () => {
   await using svc = await everything()

@@ -1,0 +1,56 @@
+/** A client whose connection broke while it was asked something. */
+import { describe, expect, test } from "bun:test"
+import { HttpExchange } from "../../src/serve/exchange.ts"
+import { EventLog } from "../../src/session/events.ts"
+
+const MINUTE = 60_000
+
+/** A request whose client was asked, its stream and what became of it. */
+async function asked(resumable: boolean) {
+  const events = new EventLog("l")
+  const exchange = new HttpExchange(
+    async (_method, _params, _signal, send) => send("{}"),
+    new Set(),
+    resumable ? { events, primes: true } : undefined,
+  )
+  let cancelled: string | undefined
+  exchange.oncancel = (reason) => {
+    cancelled = reason
+  }
+  await exchange.ask("elicitation/create", {}, new AbortController().signal)
+  const { body } = await exchange.response
+  return { exchange, events, lose: () => body?.cancel(), cancelled: () => cancelled }
+}
+
+describe("a client of the 2025 era that is gone", () => {
+  test("may come back for ten minutes, and for one where others wait", async () => {
+    for (const [others, minutes] of [
+      [false, 10],
+      [true, 1],
+    ] as const) {
+      const { exchange, lose, cancelled } = await asked(true)
+      exchange.yield(0, others)
+      await lose()
+      exchange.yield(100, others)
+      exchange.yield(99 + minutes * MINUTE, others)
+      expect(cancelled()).toBeUndefined()
+      exchange.yield(100 + minutes * MINUTE, others)
+      expect(cancelled()).toBe("the client is gone")
+    }
+  })
+
+  test("has come back when its stream is taken up again", async () => {
+    const { exchange, events, lose, cancelled } = await asked(true)
+    await lose()
+    exchange.yield(0, true)
+    events.resume(events.start(1), { event: () => true, end: () => undefined })
+    exchange.yield(2 * MINUTE, true)
+    expect(cancelled()).toBeUndefined()
+  })
+})
+
+test("a client of the 2026 era that is gone has given up", async () => {
+  const { lose, cancelled } = await asked(false)
+  await lose()
+  expect(cancelled()).toBe("the client closed the connection")
+})
