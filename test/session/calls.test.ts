@@ -180,6 +180,14 @@ test("a client is never asked what it cannot answer: the call ends with -32021",
   expect(server.sent.some(({ method }) => method === "notifications/cancelled")).toBe(true)
 })
 
+test("a server that looks for the roots of a client that has none finds none, and the call goes on", async () => {
+  const first = calls.serve(request(1), client, face, turn)
+  server.connection.receive(encode('{"jsonrpc":"2.0","id":"r1","method":"roots/list"}'))
+  await clock.pass(10)
+  expect(server.sent.find(({ id }) => id === "r1")?.result).toEqual({ roots: [] })
+  expect(JSON.parse(String(await first)).result.inputRequests).toMatchObject({ q1: { method: "elicitation/create" } })
+})
+
 test("a client that gives up ends the call in the backend", async () => {
   const first = await serve(request(1))
   calls.close()
