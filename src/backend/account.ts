@@ -59,6 +59,8 @@ export class Account {
   /** The scope that the server demanded last. */
   demanded: string | undefined
   private loaded: Promise<void> | undefined
+  /** The last trouble with what is at rest. */
+  private trouble: string | undefined
   private renewal: Promise<boolean> | undefined
 
   constructor(
@@ -93,7 +95,7 @@ export class Account {
   async usable(): Promise<Tokens | undefined> {
     await this.load()
     const { tokens } = this
-    if (tokens?.expiresAt === undefined) return tokens
+    if (tokens?.expiresAt === undefined || (tokens.refresh === undefined && !this.isMachine)) return tokens
     const now = this.deps.clock.now()
     const margin = Math.min(MARGIN_MS, (tokens.expiresAt - tokens.obtainedAt) / 10)
     if (now < tokens.expiresAt - margin) return tokens
@@ -120,7 +122,7 @@ export class Account {
     this.renewal ??= this.deps.secrets
       .alone(this.key, async () => {
         const there = (await this.read())?.tokens
-        if (!anew && there !== undefined && there.access !== before?.access) {
+        if (!anew && there !== undefined && there.obtainedAt > (before?.obtainedAt ?? 0)) {
           this.take({ ...this.entry, tokens: there })
           this.fresh = "renewed"
           return true
@@ -146,10 +148,11 @@ export class Account {
     how: "granted" | "renewed",
   ): Promise<void> {
     const now = this.deps.clock.now()
+    const lifetime = given.expires_in ?? 0
     const tokens: Tokens = {
       access: given.access_token,
       refresh: given.refresh_token,
-      expiresAt: given.expires_in === undefined ? undefined : now + given.expires_in * 1000,
+      expiresAt: lifetime > 0 ? now + lifetime * 1000 : undefined,
       obtainedAt: now,
       scope: given.scope ?? asked,
       issuer: client.issuer,
@@ -241,7 +244,10 @@ export class Account {
       const found = (await this.deps.secrets.read())[this.key]
       return isObject(found) && found.url === this.launch.url ? (found as Entry) : undefined
     } catch (error) {
-      this.deps.warn(this.name, messageOf(error))
+      // Said once, and looked at again: somebody may mend it.
+      this.loaded = undefined
+      if (this.trouble !== messageOf(error)) this.deps.warn(this.name, messageOf(error))
+      this.trouble = messageOf(error)
       return undefined
     }
   }

@@ -9,7 +9,7 @@
 import type { RemoteLaunch, Spec } from "../config/spec.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { Account, type AccountDeps, type Tokens } from "./account.ts"
+import { Account, type AccountDeps, keyOf, type Tokens } from "./account.ts"
 import type { Authority, Challenge, Client } from "./grant.ts"
 import { InsufficientScopeError, TransientError, UnauthorizedError } from "./link.ts"
 import type { Credentials } from "./remote.ts"
@@ -63,6 +63,7 @@ export type OAuth = {
 export function createOAuth(deps: OAuthDeps): OAuth {
   const accounts = new Map<string, Account>()
   const pending = new Map<string, Pending>()
+  const starting = new Map<string, Promise<Pending>>()
   let known: readonly string[] = []
   const learn = (values: readonly string[]) => {
     const all = new Set([...known, ...values])
@@ -72,15 +73,23 @@ export function createOAuth(deps: OAuthDeps): OAuth {
   const grant = () => import("./grant.ts")
 
   const accountOf = (name: string, launch: RemoteLaunch): Account => {
-    const key = `${name} ${launch.url}`
+    const key = keyOf(name, launch.url)
     const account = accounts.get(key) ?? new Account(name, launch, { ...deps, grant, learn, warn })
     account.launch = launch
     accounts.set(key, account)
     return account
   }
 
-  /** Begins to authorize: finds out where, registers if need be, and makes the address. */
-  const start = async (account: Account, redirectUrl: string, scope: string | undefined): Promise<Pending> => {
+  /** Begins to authorize, once for all that want the same at a time. */
+  const start = (account: Account, redirectUrl: string, scope: string | undefined): Promise<Pending> => {
+    const key = JSON.stringify([account.key, redirectUrl, scope])
+    const started = starting.get(key) ?? prepare(account, redirectUrl, scope).finally(() => starting.delete(key))
+    starting.set(key, started)
+    return started
+  }
+
+  /** Finds out where, registers if need be, and makes the address. */
+  const prepare = async (account: Account, redirectUrl: string, scope: string | undefined): Promise<Pending> => {
     const { boundedFetch, discover, scopeFor, authorizationUrl } = await grant()
     const fetch = boundedFetch(deps.fetch)
     const { launch, entry } = account
@@ -107,7 +116,10 @@ export function createOAuth(deps: OAuthDeps): OAuth {
     const made = { state, account, authority, client, redirectUrl, verifier, scope: asked, url, done, settle }
     pending.set(state, made)
     const older = [...pending.values()].filter((one) => one.account === account).slice(0, -MAX_PENDING)
-    for (const one of older) pending.delete(one.state)
+    for (const one of older) {
+      pending.delete(one.state)
+      one.settle(new RequestError("conflict", `${account.name} is being authorized by others; begin again`))
+    }
     return made
   }
 
@@ -168,9 +180,8 @@ export function createOAuth(deps: OAuthDeps): OAuth {
   const ownRedirect = (account: Account): string | undefined => {
     const own = deps.callback()
     const wanted = account.launch.oauth?.redirectUrl
-    return own === undefined || wanted === undefined || wanted === own || !isLoopbackUrl(wanted)
-      ? own && (wanted ?? own)
-      : undefined
+    if (own === undefined || wanted === undefined) return own
+    return wanted === own || !isLoopbackUrl(wanted) ? wanted : undefined
   }
 
   /** Remembers what a challenge says of where to be authorized, and for what. */

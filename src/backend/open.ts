@@ -14,7 +14,7 @@ import { type Caller, Connection } from "./connection.ts"
 import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } from "./link.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
-import { type Credentials, openSse, openStreamable, type RemoteDeps } from "./remote.ts"
+import { type Credentials, openSse, openStreamable, type RemoteDeps, type RemoteEvents } from "./remote.ts"
 import { createCapture, lines } from "./stderr.ts"
 
 /** What the connection tells while it lives. */
@@ -126,7 +126,7 @@ async function openOnce(
       if (live?.took(method, params) !== true) hooks.onnotification(method, params, caller)
     },
   })
-  const events: LinkEvents & { onrenewed(): void } = {
+  const events: RemoteEvents = {
     onframe: (frame, related) => connection.receive(frame, related),
     waits: (number) => connection.waits(number),
     onfail(number, error) {
@@ -145,6 +145,7 @@ async function openOnce(
       resolveClosed(loss)
     },
     onrenewed: () => live?.renew(),
+    onrefused: hooks.onfailure,
   }
   const link = await openLink(spec, transport, events, deps)
   connection.attach(link)

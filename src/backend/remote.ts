@@ -34,6 +34,8 @@ export type Credentials = {
 export type RemoteEvents = LinkEvents & {
   /** The peer's session was opened anew: what it offers may have changed. */
   onrenewed?(): void
+  /** Its own stream was refused for want of authorization. */
+  onrefused?(error: UnauthorizedError): void
 }
 
 export type RemoteDeps = {
@@ -192,6 +194,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
       } catch (error) {
         if (closed || whole.signal.aborted) return
         if (error instanceof NetworkError) return lose(error.message)
+        if (error instanceof UnauthorizedError) return events.onrefused?.(error)
       }
       await pause(deps.clock, wait, whole.signal)
       wait = Math.min(wait * 2, MAX_RETRY_MS)

@@ -7,7 +7,7 @@
  *  2. What others could read, or have put there, is refused: modes, owners and symbolic links are checked before reading.
  *  3. Processes share it: a change is made to what is there at that moment, under a lock, and appears whole or not at all.
  */
-import { randomBytes, scrypt } from "node:crypto"
+import { createHash, randomBytes, scrypt } from "node:crypto"
 import { lstatSync, mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { acquire, replaceState } from "../config/store.ts"
@@ -138,7 +138,8 @@ export function openSecrets({ directory, stateKey, keychain, clock }: SecretsOpt
         // Where nothing can be written, nothing is shared.
         return task()
       }
-      const own = Buffer.from(name).toString("base64url").slice(0, MAX_LOCK_NAME)
+      // A name may hold a secret, such as a URL's.
+      const own = createHash("sha256").update(name).digest("base64url")
       return withLock(join(folder, `${own}.lock`), clock, task, ALONE_MS)
     },
   }
@@ -150,7 +151,6 @@ export function openSecrets({ directory, stateKey, keychain, clock }: SecretsOpt
 type Lock = { readonly key: "state" | "keychain"; readonly id: string }
 
 const KEY_BYTES = 32
-const MAX_LOCK_NAME = 180
 /** A keychain that is there answers at once; one that is not may never. */
 const TRY_MS = 3000
 /** It may ask its user first. */

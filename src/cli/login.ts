@@ -4,7 +4,7 @@ import type { AuthStatus, Begun, OAuth } from "../backend/oauth.ts"
 import { plan } from "../config/plan.ts"
 import type { Spec } from "../config/spec.ts"
 import { systemClock } from "../lib/clock.ts"
-import { RequestError, UnavailableError } from "../lib/errors.ts"
+import { publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/callback.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { answerAuth, openOAuth } from "./authorize.ts"
@@ -45,8 +45,13 @@ export const login: CommandDef = {
       })) as Begun | Record<string, never>
       if (begun?.url !== undefined) {
         const { url, state } = begun
-        if (args.browser === false || !(await openBrowser(url))) say(`open this address in a browser:\n${url}`)
-        else say(`waiting for the browser; if it does not open, go to\n${url}`)
+        if (args.browser !== false && (await openBrowser(url)))
+          say(`waiting for the browser; if it does not open, go to\n${url}`)
+        else {
+          say(`open this address in a browser:\n${url}`)
+          say("if the browser is on another machine, paste the address here at which it ends")
+          void takePasted(ask)
+        }
         await wait(ask, String(state), options(args, process.env).duration("timeout", DEFAULT_TIMEOUT_MS))
       }
     } finally {
@@ -107,6 +112,7 @@ export const logout: CommandDef = {
 
 const DEFAULT_TIMEOUT_MS = 5 * 60_000
 const PROGRESS_MS = 15_000
+const OPENED_MS = 2000
 
 type Ask = (method: string, params: Params) => Promise<unknown>
 
@@ -165,6 +171,15 @@ function listen(
   }
 }
 
+/** Takes the address at which a browser on another machine has ended: what it says is all that svc needs. */
+async function takePasted(ask: Ask): Promise<void> {
+  for await (const line of console) {
+    const url = line.trim()
+    if (!URL.canParse(url)) continue
+    await ask("auth.finish", { query: new URL(url).search }).catch((error: unknown) => say(publicMessage(error)))
+  }
+}
+
 /** Waits for the browser, and says so. Throws where the authorization failed or nobody came. */
 async function wait(ask: Ask, state: string, timeout: number): Promise<void> {
   const started = systemClock.now()
@@ -200,7 +215,9 @@ async function openBrowser(url: string): Promise<boolean> {
     platform === "darwin" ? ["open"] : platform === "win32" ? ["rundll32", "url.dll,FileProtocolHandler"] : ["xdg-open"]
   try {
     const child = Bun.spawn({ cmd: [...command, url], stdin: "ignore", stdout: "ignore", stderr: "ignore" })
-    return (await child.exited) === 0
+    // Some stay for as long as the browser does.
+    const stays = new Promise<number>((resolve) => systemClock.after(OPENED_MS, () => resolve(0)))
+    return (await Promise.race([child.exited, stays])) === 0
   } catch {
     return false
   }

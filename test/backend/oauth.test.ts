@@ -56,12 +56,8 @@ function processOf(): { oauth: OAuth; credentials: Credentials; spec: Spec; pass
 }
 
 /** Goes through the browser; gives what came back to the redirect address. */
-async function answerTo(url: string): Promise<URLSearchParams> {
-  const last = await browse(url).catch((error: unknown) => error)
-  // Nothing listens at the redirect address: where the browser ended is in the failed fetch's path.
-  const { path } = last as { path?: string }
-  return new URL(path ?? "").searchParams
-}
+const answerTo = async (url: string): Promise<URLSearchParams> =>
+  new URL((await browse(url, CALLBACK)).url).searchParams
 
 async function logIn({ oauth, spec }: ReturnType<typeof processOf>): Promise<void> {
   const begun = await oauth.begin(spec, undefined)
@@ -157,4 +153,18 @@ test("what a server says of a configured Authorization header is final", async (
   const refused = credentials.challenged(new Response(null, { status: 401 }), undefined)
   await expect(refused).rejects.toThrow(UnauthorizedError)
   await expect(refused).rejects.toThrow("it refuses the Authorization header of its configuration")
+})
+
+test("twenty requests that are refused at once lead to one registration and one address", async () => {
+  const { oauth, credentials } = processOf()
+  const refusals = await Promise.all(
+    Array.from({ length: 20 }, () =>
+      credentials.challenged(new Response(null, { status: 401 }), undefined).catch((error: unknown) => error),
+    ),
+  )
+  const addresses = refusals.map((error) => (error as UnauthorizedError).authorizationUrl)
+  expect(new Set(addresses).size).toBe(1)
+  expect(addresses[0]).toStartWith(authority.issuer)
+  expect(authority.asked.get("/reg")).toBe(1)
+  expect(oauth.secrets).toHaveLength(1)
 })

@@ -1,6 +1,6 @@
 /** svc at servers that a real authorization server protects. */
 import { expect, test } from "bun:test"
-import { readFileSync, statSync } from "node:fs"
+import { chmodSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { type Authority, browse, startAuthority, startResource } from "../fixtures/authority.ts"
 import { eventually, freshEnv, freshFolder, type Instance, modern, ROOT, runSvc, SVC, startSvc } from "./harness.ts"
@@ -52,6 +52,9 @@ test(
       const address = await addressOf(svc)
       expect(svc.stderr().split(address)).toHaveLength(2)
       expect(new URL(address).searchParams.get("code_challenge_method")).toBe("S256")
+      expect((await runSvc(["mcp", "status", "--config-dir", svc.folder], env)).stdout).toContain(
+        `authorize: ${address}`,
+      )
       const end = await browse(address)
       expect(end).toMatchObject({ status: 200, text: expect.stringContaining("web is authorized") })
       await stateIs(svc, "ready")
@@ -252,6 +255,84 @@ test(
   },
   LIMIT_MS,
 )
+
+test(
+  "a browser on another machine: the address at which it ends is enough",
+  async () => {
+    await using authority = await startAuthority()
+    using resource = startResource(authority)
+    const folder = freshFolder()
+    await Bun.write(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { web: { url: resource.url } } }))
+    const child = Bun.spawn({
+      cmd: [SVC, "auth", "login", "web", "--no-browser", "--config-dir", folder],
+      env: { ...freshEnv(folder), ...env },
+      stdin: "pipe",
+      stdout: "pipe",
+      stderr: "pipe",
+    })
+    let said = ""
+    for await (const chunk of child.stderr) {
+      said += new TextDecoder().decode(chunk)
+      const address = /^(http\S+)\n/m.exec(said)?.[1]
+      if (address === undefined || !said.includes("paste the address")) continue
+      const end = await browse(address, new URL(address).searchParams.get("redirect_uri") ?? "none")
+      child.stdin.write(`${end.url}\n`)
+      child.stdin.flush()
+    }
+    expect(await child.exited).toBe(0)
+    expect(tokensIn(secretsOf(folder))).toHaveLength(2)
+  },
+  LIMIT_MS,
+)
+
+test(
+  "secrets that others can read are not used, and said once; when that is mended, a restart of the server is enough",
+  async () => {
+    await using authority = await startAuthority()
+    using resource = startResource(authority)
+    const config = { mcpServers: { web: { url: resource.url } } }
+    const folder = freshFolder()
+    const first = await startSvc({ config, flags: FULL, env, folder })
+    await logIn(first)
+    first.signal("SIGTERM")
+    await first.exited
+    const file = join(folder, "secrets", "oauth.json")
+    chmodSync(file, 0o644)
+    await using svc = await startSvc({ config, flags: FULL, env, folder })
+    await stateIs(svc, "awaiting_oauth")
+    expect(svc.stderr().match(/web: \S+oauth\.json can be read by others \(mode 644\): chmod 600 it/g)).toHaveLength(1)
+    chmodSync(file, 0o600)
+    expect((await runSvc(["mcp", "restart", "web", "--config-dir", folder], env)).code).toBe(0)
+    await stateIs(svc, "ready")
+  },
+  LIMIT_MS,
+)
+
+test("with an external address, browsers come back to it, and svc describes itself there", async () => {
+  await using authority = await startAuthority()
+  using resource = startResource(authority)
+  await using svc = await startSvc({
+    config: { mcpServers: { web: { url: resource.url } } },
+    flags: [...FULL, "--external-url", "https://svc.example.com/"],
+    env,
+  })
+  const redirect = "https://svc.example.com/oauth/callback"
+  const address = await addressOf(svc)
+  expect(new URL(address).searchParams.get("redirect_uri")).toBe(redirect)
+  const client = await fetch(`${svc.url}/oauth/client.json`, { headers: { host: "svc.example.com" } })
+  expect(await client.json()).toMatchObject({
+    client_id: "https://svc.example.com/oauth/client.json",
+    redirect_uris: [redirect],
+    token_endpoint_auth_method: "none",
+  })
+  // What stands before svc there passes it on.
+  const end = await browse(address, redirect)
+  const page = await fetch(end.url.replace("https://svc.example.com", svc.url), {
+    headers: { host: "svc.example.com" },
+  })
+  expect(page.status).toBe(200)
+  await stateIs(svc, "ready")
+})
 
 test("svc auth login says plainly what it cannot do", async () => {
   const folder = freshFolder()
