@@ -62,7 +62,7 @@ async function alone(place: Place, tool: string, args: Params): Promise<unknown>
     world,
   })
   try {
-    return await openTools(runtime, settings, paths, world, reload)({ tool, arguments: args })
+    return await openTools(runtime, settings, paths, world, reload).run({ tool, arguments: args })
   } finally {
     await runtime.agent.close()
     runtime.book.flush()

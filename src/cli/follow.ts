@@ -18,13 +18,16 @@ import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
 import { openTools } from "./tools.ts"
 
+/** `close` follows no more; `idle` resolves when no change of a tool waits for its end. */
+export type Following = { close(): void; idle(): Promise<void> }
+
 /** Reads the files, and again whenever they change or SIGHUP comes, until it is closed. */
 export async function followFiles(
   runtime: Runtime,
   settings: Settings,
   paths: Paths,
   url: string | undefined,
-): Promise<{ close(): void }> {
+): Promise<Following> {
   const { agent, instances, log, metrics } = runtime
   if (createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`))
     log.info(`made an empty configuration: ${paths.file}`)
@@ -42,29 +45,31 @@ export async function followFiles(
     if (metrics !== undefined) metrics.reloads[reloaded.applied === undefined ? "refused" : "ok"]++
     return reloaded
   }
-  const again = () => {
-    const { applied } = reload()
+  const again = (): Reloaded => {
+    const reloaded = reload()
+    const { applied } = reloaded
     if (applied === undefined) {
       log.warn("not reloaded: what was good before stays")
-      return
+      return reloaded
     }
     const said = Object.entries(applied).flatMap(([what, ids]) =>
       ids.length === 0 ? [] : [`${what} ${ids.join(", ")}`],
     )
     log.info(`reloaded: ${said.length === 0 ? "nothing changed" : said.join("; ")}`)
+    return reloaded
   }
   // Clients that start svc over stdio may be several on one directory; only an instance that listens has its door.
   let watcher: Watch | undefined
   const tools = openTools(runtime, settings, paths, world, () => {
     watcher?.note()
-    return reload()
+    return again()
   })
   const control =
     url === undefined
       ? undefined
       : await openControl(
           paths,
-          (method, params) => (method === "tool" ? tools(params) : answer(runtime, url, reload, method, params)),
+          (method, params) => (method === "tool" ? tools.run(params) : answer(runtime, url, reload, method, params)),
           { mcp: runtime.mcp, member: runtime.member, maxResult: settings.maxResult },
         )
   const { applied, issues } = reload()
@@ -75,6 +80,7 @@ export async function followFiles(
   process.on("SIGHUP", again)
   watcher = settings.reload ? watchFiles(documentFiles(paths), systemClock, DEBOUNCE_MS, again) : undefined
   return {
+    idle: () => tools.idle(),
     close() {
       process.off("SIGHUP", again)
       watcher?.close()

@@ -61,6 +61,8 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   calls.close()
   runtime.instances.close()
   await agent.close()
+  // An installation whose server has just been stopped takes back what it wrote.
+  await files?.idle()
   void listening?.stop(true)
   book.flush()
   return 0

@@ -10,20 +10,27 @@ import { RequestError } from "../lib/errors.ts"
 import { createCache } from "../registry/cache.ts"
 import { createRegistries } from "../registry/registries.ts"
 import { createDoor } from "../tools/door.ts"
-import type { Context, ToolResult } from "../tools/tool.ts"
+import type { Caller, Context, ToolResult } from "../tools/tool.ts"
 import { createToolbox, TOOLS } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
 
-/** Gives the function that runs a tool for a command: its user has agreed to what it does. */
+export type OwnTools = {
+  /** Runs a tool for a command: its user has agreed to what it does. */
+  run(params: Params): Promise<ToolResult>
+  /** Resolves when no change waits for a server any more. */
+  idle(): Promise<void>
+}
+
+/** Offers the tools that are switched on. */
 export function openTools(
   { agent, mcp, book, cleaner }: Runtime,
   { internalTools, confirmInstalls }: Pick<Settings, "internalTools" | "confirmInstalls">,
   paths: Paths,
   world: Omit<World, "dotenv">,
   reload: () => Reloaded,
-): (params: Params) => Promise<ToolResult> {
+): OwnTools {
   const door = createDoor({ paths, clock: systemClock, world, reload })
   const registries = createRegistries(
     () => {
@@ -32,7 +39,7 @@ export function openTools(
     },
     { clock: systemClock, cache: createCache(join(paths.directory, "registries")), fetch },
   )
-  const context: Omit<Context, "person" | "signal" | "trusted"> = {
+  const context: Omit<Context, keyof Caller | "trusted"> = {
     agent,
     clock: systemClock,
     door,
@@ -48,14 +55,18 @@ export function openTools(
   if (internalTools.length > 0)
     mcp.face.toolbox = createToolbox(internalTools, { ...context, trusted: !confirmInstalls }, mcp.onbug)
   const own = createToolbox(TOOLS, { ...context, trusted: true }, mcp.onbug)
-  return ({ tool, arguments: args }) => {
-    const running = own.call(String(tool), isObject(args) ? args : {}, undefined, NEVER)
-    if (running === undefined) throw new RequestError("unknown_method", `This svc has no tool ${String(tool)}`)
-    return running
+  return {
+    idle: () => door.exclusive(() => Promise.resolve()),
+    run({ tool, arguments: args }) {
+      const running = own.call(String(tool), isObject(args) ? args : {}, ALONE)
+      if (running === undefined) throw new RequestError("unknown_method", `This svc has no tool ${String(tool)}`)
+      return running
+    },
   }
 }
 
 // ---
 
 const LOG_LINES = 20
-const NEVER = new AbortController().signal
+/** A command's user has been asked already, and waits. */
+const ALONE: Caller = { person: undefined, signal: new AbortController().signal, progress: () => undefined }

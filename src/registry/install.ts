@@ -49,6 +49,29 @@ export function planInstall(entry: Entry, values: Values, type?: string): Instal
   }
 }
 
+/** Names of inputs that are secret and come to stand in an argument, an address or a part of a value. */
+export function deepSecrets({ packages, remotes }: Entry): ReadonlySet<string> {
+  const names = new Set<string>()
+  const look = (name: string | undefined, { isSecret }: Input) => {
+    if (isSecret === true && name !== undefined) names.add(name)
+  }
+  const within = ({ variables = {} }: Pick<Input, "variables">) => {
+    for (const [name, input] of Object.entries(variables)) look(name, input)
+  }
+  for (const one of packages) {
+    for (const argument of [...one.runtimeArguments, ...one.packageArguments]) {
+      look(argument.type === "named" ? argument.name : (argument.valueHint ?? argument.name), argument)
+      within(argument)
+    }
+    for (const input of one.environmentVariables) within(input)
+  }
+  for (const remote of remotes) {
+    within(remote)
+    for (const header of remote.headers) within(header)
+  }
+  return names
+}
+
 /** `$` begins a reference in mcp.json; doubled it is itself. */
 export const escapeText = (text: string): string => text.replaceAll("$", "$$$$")
 

@@ -2,7 +2,7 @@
 
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
-import { isObject, type Params, type Request, resultText } from "../wire/message.ts"
+import { isObject, metaOf, notificationText, type Params, type Request, resultText } from "../wire/message.ts"
 import type { Client, Context, Exchange } from "./client.ts"
 
 /** The answer as a frame, or undefined where svc has no tool of this name. */
@@ -14,12 +14,18 @@ export function callInternal(
 ): Promise<string> | undefined {
   const controller = new AbortController()
   const args = isObject(params.arguments) ? params.arguments : {}
-  const running = toolbox.call(
-    String(params.name),
-    args,
-    personOf(client, exchange, controller.signal),
-    controller.signal,
-  )
+  const token = metaOf(params)?.progressToken
+  let progress = 0
+  const running = toolbox.call(String(params.name), args, {
+    person: personOf(client, exchange, controller.signal),
+    signal: controller.signal,
+    progress(message) {
+      if (typeof token !== "string" && typeof token !== "number") return
+      exchange.notify(
+        notificationText("notifications/progress", { progressToken: token, progress: ++progress, message }),
+      )
+    },
+  })
   if (running === undefined) return undefined
   exchange.oncancel = () => controller.abort()
   return running.then((result) => {

@@ -1,9 +1,9 @@
 /** What an installation comes to before it is written: the server as it would stand in mcp.json, and what is still missing. */
 import * as z from "zod"
 import type { Entry } from "../registry/entry.ts"
-import { planInstall, type Wanted } from "../registry/install.ts"
+import { deepSecrets, planInstall, type Values, type Wanted } from "../registry/install.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { literal } from "./shelter.ts"
+import { isReference, literal, NO_SECRETS, placeholder, type Secrets } from "./shelter.ts"
 import { ToolError } from "./tool.ts"
 
 export const missingSchema = z.object({
@@ -24,8 +24,7 @@ export type Draft = {
   /** In mcp.json. */
   readonly name: string
   readonly server: Params
-  /** Names in `env` and `headers` that are secret though they do not look so. */
-  readonly secret: ReadonlySet<string>
+  readonly secrets: Secrets
   readonly missing: readonly Wanted[]
   readonly optional: readonly Wanted[]
   /** Where it comes from, in words. */
@@ -43,7 +42,7 @@ export function draftEntry(
     type,
   }: { readonly env?: Readonly<Record<string, string>> | undefined; readonly type?: string | undefined },
 ): Draft {
-  const values = Object.fromEntries(Object.entries(env).map(([key, value]) => [key, literal(value)]))
+  const { values, hidden } = hide(entry, env)
   const plan = planInstall(entry, values, type)
   if ("reason" in plan) throw new ToolError("invalid_argument", `${entry.name} cannot be installed: ${plan.reason}`)
   const { server, secret, missing, optional } = plan
@@ -68,7 +67,7 @@ export function draftEntry(
   return {
     name: given ?? shortName(entry.name),
     server: { ...whole, installedFrom },
-    secret,
+    secrets: { names: secret, hidden },
     missing,
     optional,
     source: `${entry.name} ${entry.version} in the registry ${entry.registry}`,
@@ -78,6 +77,21 @@ export function draftEntry(
       ...(unused.length === 0 ? [] : [`its registry entry knows no ${unused.join(", ")}`]),
     ],
   }
+}
+
+/** The values for a plan, in mcp.json's syntax: those that are secret where no name says so as placeholders. */
+export function hide(
+  entry: Entry,
+  env: Readonly<Record<string, string>>,
+): { readonly values: Values; readonly hidden: Readonly<Record<string, string>> } {
+  const secret = deepSecrets(entry)
+  const hidden = Object.fromEntries(
+    Object.entries(env).filter(([name, value]) => secret.has(name) && !isReference(value)),
+  )
+  const values = Object.fromEntries(
+    Object.entries(env).map(([name, value]) => [name, name in hidden ? placeholder(name) : literal(value)]),
+  )
+  return { values, hidden }
 }
 
 /** What a server is called that a registry calls `io.github.someone/something`. */
@@ -101,7 +115,7 @@ export function draftCustom(name: string, custom: Custom): Draft {
     throw new ToolError("invalid_argument", "Give one of command, url and package, or none to install from a registry")
   const values = Object.fromEntries(Object.entries(env).map(([key, value]) => [key, literal(value)]))
   const withEnv = Object.keys(values).length > 0 ? { env: values } : {}
-  const base = { name, secret: new Set<string>(), missing: [], optional: [], warnings: [] }
+  const base = { name, secrets: NO_SECRETS, missing: [], optional: [], warnings: [] }
   if (url !== undefined) {
     if (args.length > 0 || Object.keys(env).length > 0)
       throw new ToolError("invalid_argument", "A url has no args and no env; put headers into config")

@@ -51,7 +51,7 @@ export const mcpEdit = define({
         text: `would change ${listed(changes.map(({ key }) => key))}${newName === undefined ? "" : `; new name ${newName}`}`,
       }
     const { server } = writtenServers(planned.config).get(after) ?? { server: {} }
-    if (runs(patch)) await confirm(context, `Change how the MCP server ${name} is started`, server)
+    if (matters(patch)) await confirm(context, `Change how the MCP server ${name} is started`, server)
     const reload = await edit(context, change)
     const outcome = await outcomeOf(agent, after)
     warnings.push(...warningsOf(after, outcome))
@@ -64,5 +64,22 @@ export const mcpEdit = define({
 
 // ---
 
-/** Whether a patch decides what code runs: a person has to agree to that. */
-const runs = (patch: Params): boolean => ["command", "args", "cwd", "env", "url", "type"].some((key) => key in patch)
+/** What an assistant may change alone. All else decides what runs, where it connects, or what it gets to see. */
+const HARMLESS: ReadonlySet<string> = new Set([
+  "tags",
+  "disabled",
+  "disabledTools",
+  "toolDescriptionOverrides",
+  "timeout",
+  "connectionTimeout",
+  "requestTimeout",
+  "restartOnExit",
+  "maxRestarts",
+  "restartDelay",
+  "isolation",
+  "rateLimit",
+  "protocolVersion",
+])
+
+/** Whether a person has to agree to a patch. */
+const matters = (patch: Params): boolean => Object.keys(patch).some((key) => !HARMLESS.has(key))

@@ -11,7 +11,7 @@ import type { Change } from "../config/transaction.ts"
 import type { Params } from "../wire/message.ts"
 import { commandOf, confirm } from "./confirm.ts"
 import { type Draft, draftCustom, draftEntry, merged, missingSchema, showWanted } from "./draft.ts"
-import { type Sheltered, shelter } from "./shelter.ts"
+import { legible, type Sheltered, shelter } from "./shelter.ts"
 import { type Context, define, SERVER_NAME, ToolError } from "./tool.ts"
 import { judge, type Outcome, reloadSchema, transact, warningsOf } from "./transact.ts"
 
@@ -66,7 +66,7 @@ export const mcpInstall = define({
       ...(args.tags === undefined ? {} : { tags: args.tags }),
       ...(args.enabled ? {} : { disabled: true }),
     })
-    const command = commandOf(server)
+    const command = commandOf(legible(server))
     const about = {
       serverName: name,
       command,
@@ -86,7 +86,7 @@ export const mcpInstall = define({
         data: { ...about, installed: false, variables, warnings },
         text: `would install ${name}: ${command}${draft.missing.length === 0 ? "" : `; ${sayMissing(draft)}`}`,
       }
-    await confirm(context, `Install the MCP server ${name} from ${draft.source} and let svc run this`, server)
+    await confirm(context, `Install the MCP server ${name} from ${draft.source} and let svc run this`, legible(server))
     const { outcome, reload } = await context.door.exclusive(() =>
       transact(context, {
         name,
@@ -147,11 +147,11 @@ async function draftOf(args: Args, { registries }: Context): Promise<Draft> {
 type Addition = { readonly change: Change; readonly reverse: Change; preview(): Sheltered }
 
 /** A server and its variables, put into both documents and taken out again. */
-function additionOf(context: Context, { name, server, secret }: Draft & { readonly server: Params }): Addition {
+function additionOf(context: Context, { name, server, secrets }: Draft & { readonly server: Params }): Addition {
   const { door } = context
   const prefix = slugOf(name).toUpperCase()
   let added = ""
-  const sheltered = (dotenv: string) => shelter(server, prefix, secret, door.world(dotenv))
+  const sheltered = (dotenv: string) => shelter(server, prefix, secrets, door.world(dotenv))
   const change: Change = (written) => {
     const { server: safe, variables } = sheltered(written.dotenv)
     const dotenv =

@@ -14,42 +14,69 @@ export type Sheltered = {
   readonly references: readonly string[]
 }
 
-/** Moves what is secret in `env` and `headers` out of `server`. `secret` names more of them than their names give away. */
-export function shelter(server: Params, prefix: string, secret: ReadonlySet<string>, world: World): Sheltered {
+/** What is to be moved. */
+export type Secrets = {
+  /** Names in `env` and `headers` that are secret though they do not look so. */
+  readonly names: ReadonlySet<string>
+  /** Values that stand somewhere else, for example in an argument, by the name in their `placeholder`. */
+  readonly hidden: Readonly<Record<string, string>>
+  /** Names in `env` and `headers` that stay as they are. */
+  readonly kept?: ReadonlySet<string>
+}
+
+export const NO_SECRETS: Secrets = { names: new Set(), hidden: {} }
+
+/** Stands for a secret until it is known which variable holds it. No text of a person or a registry has it. */
+export const placeholder = (name: string): string => `\0${name}\0`
+
+/** A server with its placeholders as a person may read them. */
+export const legible = (server: Params): Params =>
+  mapTexts(server, (text) => text.replace(PLACEHOLDER, "${$1}")) as Params
+
+/** Moves what is secret out of `server`. `prefix` is the server's name for its variables. */
+export function shelter(server: Params, prefix: string, { names, hidden, kept }: Secrets, world: World): Sheltered {
   const variables: Record<string, string> = {}
-  const references: string[] = []
+  const references = new Set<string>()
+  const move = (wanted: string, text: string): string => {
+    const variable = freeName(wanted, prefix, text, variables, world)
+    if (lookUp(variable, world) === undefined) variables[variable] = text
+    references.add(variable)
+    return `\${${variable}}`
+  }
+  const filled = mapTexts(server, (text) =>
+    text.replace(PLACEHOLDER, (_, name: string) => move(`${prefix}_${name}`.toUpperCase(), hidden[name] ?? "")),
+  ) as Params
   const moved = (section: "env" | "headers") => {
-    const values = server[section]
-    if (!isObject(values)) return undefined
-    return Object.fromEntries(
-      Object.entries(values).map(([name, value]) => {
-        const written = String(value)
-        const hidden = secret.has(name) || SECRET_NAME.test(name)
-        if (!hidden || written === "" || REFERENCE.test(written)) return [name, value]
-        const text = written.replaceAll("$$", "$")
-        const variable = freeName(section === "env" ? name : `${prefix}_${name}`, prefix, text, variables, world)
-        if (lookUp(variable, world) === undefined) variables[variable] = text
-        references.push(variable)
-        return [name, `\${${variable}}`]
-      }),
-    )
+    const values = filled[section]
+    if (!isObject(values)) return {}
+    const safe = Object.entries(values).map(([name, value]) => {
+      const written = String(value)
+      const secret = names.has(name) || SECRET_NAME.test(name)
+      if (!secret || kept?.has(name) === true || written === "" || REFERENCE.test(written)) return [name, value]
+      return [name, move(section === "env" ? name : `${prefix}_${name}`.toUpperCase(), written.replaceAll("$$", "$"))]
+    })
+    return { [section]: Object.fromEntries(safe) }
   }
-  const env = moved("env")
-  const headers = moved("headers")
-  return {
-    server: { ...server, ...(env === undefined ? {} : { env }), ...(headers === undefined ? {} : { headers }) },
-    variables,
-    references,
-  }
+  return { server: { ...filled, ...moved("env"), ...moved("headers") }, variables, references: [...references] }
 }
 
 /** A text that means itself: `$` begins a reference otherwise. One that is a reference as a whole stays one. */
-export const literal = (text: string): string => (WHOLE.test(text) ? text : text.replaceAll("$", "$$$$"))
+export const literal = (text: string): string => (isReference(text) ? text : text.replaceAll("$", "$$$$"))
+
+/** Whether a text is one reference and nothing else. */
+export const isReference = (text: string): boolean => /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/.test(text)
 
 // ---
 
+const PLACEHOLDER = /\0([^\0]*)\0/g
 const REFERENCE = /(?<!\$)(?:\$\$)*\$(?:[A-Za-z_]|\{)/
-const WHOLE = /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/
+
+function mapTexts(value: unknown, change: (text: string) => string): unknown {
+  if (typeof value === "string") return change(value)
+  if (Array.isArray(value)) return value.map((item: unknown) => mapTexts(item, change))
+  if (!isObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapTexts(item, change)]))
+}
 
 /** A variable that is not set, or set to this very value: another server may have one of the same name. */
 function freeName(

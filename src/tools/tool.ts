@@ -46,7 +46,12 @@ export type Context = {
   readonly person: Person | undefined
   /** The caller has given up. */
   readonly signal: AbortSignal
+  /** Says that it goes on: a caller may wait longer then. */
+  progress(message: string): void
 }
+
+/** What a call has of its own. */
+export type Caller = Pick<Context, "person" | "signal" | "progress">
 
 export type Fault =
   | "not_found"

@@ -10,7 +10,7 @@ import { mcpReload } from "./reload.ts"
 import { mcpSearch } from "./search.ts"
 import { mcpStatus } from "./status.ts"
 import { mcpDisable, mcpEnable } from "./switch.ts"
-import { CATEGORIES, type Context, entryOf, invoke, type Person, type Tool, type ToolResult } from "./tool.ts"
+import { CATEGORIES, type Caller, type Context, entryOf, invoke, type Tool, type ToolResult } from "./tool.ts"
 import { mcpUninstall } from "./uninstall.ts"
 import { mcpUpdate } from "./update.ts"
 
@@ -37,7 +37,7 @@ export type Toolbox = {
   readonly entries: readonly string[]
   readonly names: readonly string[]
   /** Undefined where there is no such tool. */
-  call(name: string, args: Params, person: Person | undefined, signal: AbortSignal): Promise<ToolResult> | undefined
+  call(name: string, args: Params, caller: Caller): Promise<ToolResult> | undefined
 }
 
 /** What `--internal-tools` says: categories, `safe` for those that change nothing, `all`. Undefined where it is none. */
@@ -57,7 +57,7 @@ export function chooseTools(text: string): readonly Tool[] | string {
 
 export function createToolbox(
   tools: readonly Tool[],
-  context: Omit<Context, "person" | "signal">,
+  context: Omit<Context, keyof Caller>,
   onbug: (error: unknown) => void,
 ): Toolbox {
   const byName = new Map(tools.map((tool) => [tool.name, tool]))
@@ -68,9 +68,9 @@ export function createToolbox(
       return entries
     },
     names: tools.map(({ name }) => name),
-    call(name, args, person, signal) {
+    call(name, args, caller) {
       const tool = byName.get(name)
-      return tool === undefined ? undefined : invoke(tool, args, { ...context, person, signal }, onbug)
+      return tool === undefined ? undefined : invoke(tool, args, { ...context, ...caller }, onbug)
     },
   }
 }

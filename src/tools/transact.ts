@@ -132,7 +132,7 @@ export type Transaction = {
 
 /** Makes a change and waits for what becomes of the server; where that is not what it must be, all is as it was before. */
 export async function transact(
-  { agent, door, signal, redact, lines }: Context,
+  { agent, door, clock, signal, redact, lines, progress }: Context,
   { name, change, reverse, holds }: Transaction,
 ): Promise<{ readonly outcome: Outcome; readonly reload: ReloadReport; readonly backup: string | undefined }> {
   if (signal.aborted) throw new ToolError("conflict", "The caller gave up")
@@ -140,7 +140,14 @@ export async function transact(
   const given = Promise.withResolvers<Outcome>()
   const abort = () => given.resolve({ kind: "failed", reason: "the caller gave up" })
   signal.addEventListener("abort", abort)
+  let cancel: () => void
+  const tell = () => {
+    progress(`waiting for ${name} to connect`)
+    cancel = clock.after(PROGRESS_MS, tell)
+  }
+  cancel = clock.after(PROGRESS_MS, tell)
   const outcome = await Promise.race([given.promise, outcomeOf(agent, name)])
+  cancel()
   signal.removeEventListener("abort", abort)
   const why = holds(outcome, reloaded)
   if (why === undefined) {
@@ -167,3 +174,7 @@ export async function transact(
     log: lines(slugOf(name)),
   })
 }
+
+// ---
+
+const PROGRESS_MS = 2000

@@ -7,14 +7,15 @@ import { addVariables } from "../config/dotenv.ts"
 import { patchServer, writtenServers } from "../config/edit.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
 import type { Change, Written } from "../config/transaction.ts"
+import type { Entry } from "../registry/entry.ts"
 import { planInstall } from "../registry/install.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { commandOf, confirm } from "./confirm.ts"
-import { missingSchema, showWanted } from "./draft.ts"
+import { hide, missingSchema, showWanted } from "./draft.ts"
 import { originOf } from "./entries.ts"
 import { mustApply, mustConnect } from "./install.ts"
 import { changeSchema, changesOf } from "./servers.ts"
-import { literal, shelter } from "./shelter.ts"
+import { legible, shelter } from "./shelter.ts"
 import { define, SERVER_NAME, ToolError } from "./tool.ts"
 import { judge, reloadSchema, transact, warningsOf, writtenName } from "./transact.ts"
 
@@ -67,16 +68,16 @@ export const mcpUpdate = define({
         },
         text: `${name} is at version ${entry.version} already`,
       }
-    const given = Object.fromEntries(Object.entries(env).map(([key, value]) => [key, literal(value)]))
-    const plan = planInstall(entry, { ...textsOf(server.env), ...textsOf(server.headers), ...given }, origin.type)
+    const { values: given, hidden } = hide(entry, env)
+    const old = { ...textsOf(server.env), ...textsOf(server.headers), ...variablesOf(server.url, entry) }
+    const plan = planInstall(entry, { ...old, ...given }, origin.type)
     if ("reason" in plan)
       throw new ToolError("conflict", `${entry.name} ${entry.version} cannot be run: ${plan.reason}`)
     const next: Params = {
       ...server,
       ...plan.server,
       ...argsOf(server, plan.server, origin.package, plan.package),
-      ...(plan.type === "remote" ? {} : merge("env", server, plan.server, given)),
-      ...(plan.type === "remote" ? merge("headers", server, plan.server, {}) : {}),
+      ...merge(plan.type === "remote" ? "headers" : "env", server, plan.server, given),
       installedFrom: {
         registry: entry.registry,
         name: entry.name,
@@ -85,18 +86,19 @@ export const mcpUpdate = define({
         ...(plan.package === undefined ? {} : { package: plan.package }),
       },
     }
+    const kept = keptOf(server, given)
     let added = ""
     const change: Change = (written: Written): Written => {
-      const safe = shelter({ env: given }, slugOf(name).toUpperCase(), plan.secret, door.world(written.dotenv))
+      const world = door.world(written.dotenv)
+      const safe = shelter(next, slugOf(name).toUpperCase(), { names: plan.secret, hidden, kept }, world)
       const dotenv =
         Object.keys(safe.variables).length === 0 ? written.dotenv : addVariables(written.dotenv, safe.variables, ".env")
       added = dotenv.slice(written.dotenv.length)
-      const whole = Object.keys(given).length === 0 ? next : { ...next, ...merge("env", next, safe.server, {}, true) }
-      const changed = { config: patchServer(name, difference(server, whole))(written.config), dotenv }
+      const changed = { config: patchServer(name, difference(server, safe.server))(written.config), dotenv }
       judge(context, written, changed)
       return changed
     }
-    const command = commandOf(next)
+    const command = commandOf(legible(next))
     const missing = plan.missing.map(showWanted)
     if (missing.length > 0 && !dryRun)
       throw new ToolError(
@@ -113,7 +115,7 @@ export const mcpUpdate = define({
     await confirm(
       context,
       `Update the MCP server ${name} from ${origin.version} to ${entry.version} and let svc run this`,
-      next,
+      legible(next),
     )
     const { outcome, reload } = await door.exclusive(() =>
       transact(context, {
@@ -145,6 +147,8 @@ export const mcpUpdate = define({
 
 // ---
 
+const MAX_VARIABLES = 4
+
 const textsOf = (section: unknown): Record<string, string> =>
   Object.fromEntries(Object.entries(isObject(section) ? section : {}).map(([key, value]) => [key, String(value)]))
 
@@ -156,17 +160,30 @@ function argsOf(server: Params, planned: Params, before: string | undefined, aft
   return { args: args.map((arg: unknown) => (arg === before ? after : arg)) }
 }
 
-/** A section with the plan's values, those that the server had, and those that were given. */
-function merge(
-  section: "env" | "headers",
-  server: Params,
-  planned: Params,
-  given: Params,
-  plannedWins = false,
-): Params {
-  const [old, now] = [server[section], planned[section]].map((one) => (isObject(one) ? one : {}))
-  const whole = plannedWins ? { ...old, ...now } : { ...now, ...old, ...given }
+/** A section with the plan's values, those that the server had, and those that were given now. */
+function merge(section: "env" | "headers", server: Params, planned: Params, given: Params): Params {
+  const [old = {}, now = {}] = [server[section], planned[section]].map((one) => (isObject(one) ? one : {}))
+  const fresh = Object.entries(given).flatMap(([name, value]) =>
+    name in now ? [[name, now[name]]] : section === "env" && !name.startsWith("-") ? [[name, value]] : [],
+  )
+  const whole = { ...now, ...old, ...Object.fromEntries(fresh) }
   return Object.keys(whole).length === 0 ? {} : { [section]: whole }
+}
+
+/** The names in `env` and `headers` that a server has already and that are not given anew. */
+const keptOf = ({ env, headers }: Params, given: Params): ReadonlySet<string> =>
+  new Set([...Object.keys(textsOf(env)), ...Object.keys(textsOf(headers))].filter((name) => !(name in given)))
+
+/** What was put into a remote's address when it was installed. */
+function variablesOf(url: unknown, { remotes }: Entry): Record<string, string> {
+  const template = remotes[0]?.url
+  if (typeof url !== "string" || template === undefined) return {}
+  const names = [...template.matchAll(/\{([\w.-]+)\}/g)].map(([, name = ""]) => name)
+  // A registry's text must not make a slow expression.
+  if (names.length === 0 || names.length > MAX_VARIABLES) return {}
+  const parts = template.split(/\{[\w.-]+\}/).map((part) => part.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"))
+  const values = new RegExp(`^${parts.join("([^/?&#]+)")}$`).exec(url)?.slice(1) ?? []
+  return Object.fromEntries(values.map((value, index) => [names[index] ?? "", value]))
 }
 
 /** The merge patch that makes one object the other. */

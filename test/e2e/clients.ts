@@ -14,8 +14,14 @@ export type Result = {
 export type Person = (message: string) => "accept" | "decline" | "cancel" | Promise<"accept" | "decline" | "cancel">
 export type Connected = AsyncDisposable & {
   names(): Promise<string[]>
-  call(name: string, args?: Record<string, unknown>): Promise<Result>
+  /** `onprogress` hears that it goes on. */
+  call(name: string, args?: Record<string, unknown>, onprogress?: (message: string) => void): Promise<Result>
 }
+
+const heard = (onprogress: ((message: string) => void) | undefined) =>
+  onprogress === undefined
+    ? undefined
+    : { onprogress: ({ message }: { message?: string | undefined }) => onprogress(message ?? "") }
 
 export const connect1 = async (svc: Instance, person?: Person): Promise<Connected> => {
   const client = new Client1(
@@ -32,7 +38,8 @@ export const connect1 = async (svc: Instance, person?: Person): Promise<Connecte
   await client.listTools()
   return {
     names: async () => (await client.listTools()).tools.map(({ name }) => name),
-    call: async (name, args = {}) => (await client.callTool({ name, arguments: args })) as never,
+    call: async (name, args = {}, onprogress) =>
+      (await client.callTool({ name, arguments: args }, undefined, heard(onprogress))) as never,
     [Symbol.asyncDispose]: () => client.close(),
   }
 }
@@ -58,7 +65,8 @@ export const connect2 = async (
   await client.listTools()
   return {
     names: async () => (await client.listTools()).tools.map(({ name }) => name),
-    call: async (name, args = {}) => (await client.callTool({ name, arguments: args })) as never,
+    call: async (name, args = {}, onprogress) =>
+      (await client.callTool({ name, arguments: args }, heard(onprogress))) as never,
     [Symbol.asyncDispose]: () => client.close(),
   }
 }

@@ -243,6 +243,49 @@ test("a hand edit during an installation survives it, whether it succeeds or not
   await eventually(async () => (await client.names()).includes("renamed_svc_echo"))
 }, 20_000)
 
+test("an installation that svc's end or its caller's cuts off is taken back", async () => {
+  await using svc = await start(UNASKED)
+  const file = join(svc.folder, "mcp.json")
+  const before = readIfThere(file)
+  const body = JSON.stringify({
+    tool: "mcp_install",
+    arguments: { serverName: "new", command: "bun", args: [FAILING, "silent"], env: { A_KEY: "sekret-4" } },
+  })
+  const install = (signal?: AbortSignal) =>
+    fetch(`${svc.url}/mcp`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body,
+      ...(signal === undefined ? {} : { signal }),
+    }).catch(() => undefined)
+  const controller = new AbortController()
+  const given = install(controller.signal)
+  await eventually(() => readIfThere(file)?.includes('"new"'))
+  controller.abort()
+  await given
+  await eventually(() => readIfThere(file) === before && readIfThere(join(svc.folder, ".env")) === undefined)
+  const cut = install()
+  await eventually(() => readIfThere(file)?.includes('"new"'))
+  svc.signal("SIGTERM")
+  expect(await svc.exited).toBe(0)
+  await cut
+  expect([readIfThere(file), readIfThere(join(svc.folder, ".env"))]).toEqual([before, undefined])
+  expect(processes(`${FAILING} `)).toEqual([])
+}, 30_000)
+
+test.each(CLIENTS)(
+  "a client of %s hears that an installation goes on",
+  async (_name, connect) => {
+    await using svc = await start(UNASKED)
+    await using client = await connect(svc)
+    const said: string[] = []
+    const args = { serverName: "new", command: "bun", args: [FAILING, "silent"], config: { connectionTimeout: 2500 } }
+    const { isError } = await client.call("mcp_install", args, (message) => said.push(message))
+    expect([isError, said]).toEqual([true, ["waiting for new to connect"]])
+  },
+  20_000,
+)
+
 test("a server that connects but offers nothing is said to", async () => {
   await using svc = await start(UNASKED)
   await using client = await connect1(svc)

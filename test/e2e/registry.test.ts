@@ -261,15 +261,15 @@ test("what a registry does not know, or svc cannot run, is said", async () => {
   expect(remote.structuredContent).toMatchObject({
     installed: true,
     serverName: "clouds",
-    variables: ["CLOUDS_X_Thing"],
+    variables: ["CLOUDS_TOKEN"],
   })
   expect(document(svc).mcpServers.clouds).toMatchObject({
     type: "streamableHttp",
     url: "http://127.0.0.1:1/me/mcp",
-    headers: { "X-Thing": "${CLOUDS_X_Thing}" },
+    headers: { "X-Thing": "Bearer ${CLOUDS_TOKEN}" },
     disabled: true,
   })
-  expect(readIfThere(join(svc.folder, ".env"))).toBe("CLOUDS_X_Thing=Bearer sekret-tok-1\n")
+  expect(readIfThere(join(svc.folder, ".env"))).toBe("CLOUDS_TOKEN=sekret-tok-1\n")
 }, 20_000)
 
 test("a registry that fails says how, and what was known of it is still given", async () => {
