@@ -7,12 +7,12 @@
  *  2. An answer from a browser is taken once, and only for a state that svc has given out. authorization: Security.
  */
 import type { RemoteLaunch, Spec } from "../config/spec.ts"
-import { messageOf, RequestError } from "../lib/errors.ts"
+import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { Account, type AccountDeps, keyOf, type Tokens } from "./account.ts"
 import type { Authority, Challenge, Client } from "./grant.ts"
 import { InsufficientScopeError, TransientError, UnauthorizedError } from "./link.ts"
-import type { Credentials } from "./remote.ts"
+import { type Credentials, reasonOf } from "./remote.ts"
 
 export type OAuthDeps = Omit<AccountDeps, "grant" | "learn" | "warn"> & {
   readonly log: Log
@@ -45,7 +45,7 @@ type Remote = Spec & { readonly launch: RemoteLaunch }
 
 export type OAuth = {
   credentials(spec: Spec, launch: RemoteLaunch): Credentials
-  /** Begins to authorize anew. `redirectUrl` undefined is svc's own. Throws a RequestError that says why it cannot. */
+  /** Begins to authorize anew. `redirectUrl` undefined is svc's own. Throws what says why it cannot. */
   begin(spec: Spec, redirectUrl: string | undefined): Promise<Begun>
   /** Takes what came back to the redirect address; gives the server's name. Throws a RequestError. */
   finish(answer: URLSearchParams): Promise<string>
@@ -64,6 +64,8 @@ export function createOAuth(deps: OAuthDeps): OAuth {
   const accounts = new Map<string, Account>()
   const pending = new Map<string, Pending>()
   const starting = new Map<string, Promise<Pending>>()
+  /** How the last authorizations ended: who waits for one may ask late. */
+  const outcomes = new Map<string, Promise<void>>()
   let known: readonly string[] = []
   const learn = (values: readonly string[]) => {
     const all = new Set([...known, ...values])
@@ -113,8 +115,10 @@ export function createOAuth(deps: OAuthDeps): OAuth {
     })
     // Nobody may be waiting for it.
     done.catch(() => undefined)
-    const made = { state, account, authority, client, redirectUrl, verifier, scope: asked, url, done, settle }
+    const made = { state, account, authority, client, redirectUrl, verifier, scope: asked, url, settle }
     pending.set(state, made)
+    outcomes.set(state, done)
+    for (const old of [...outcomes.keys()].slice(0, -MAX_OUTCOMES)) outcomes.delete(old)
     const older = [...pending.values()].filter((one) => one.account === account).slice(0, -MAX_PENDING)
     for (const one of older) {
       pending.delete(one.state)
@@ -194,7 +198,10 @@ export function createOAuth(deps: OAuthDeps): OAuth {
   const probe = async (account: Account) => {
     const { url, headers } = account.launch
     const signal = AbortSignal.timeout(PROBE_MS)
-    const response = await deps.fetch(url, { headers: { ...headers, accept: "text/event-stream" }, signal })
+    const init = { headers: { ...headers, accept: "text/event-stream" }, signal }
+    const response = await deps.fetch(url, init).catch((cause: unknown) => {
+      throw new TransientError(`it cannot be reached: ${reasonOf(cause)}`, { cause })
+    })
     if (response.status === 401) heed(account, (await grant()).challengeOf(response))
     await response.body?.cancel()
   }
@@ -273,9 +280,10 @@ export function createOAuth(deps: OAuthDeps): OAuth {
         const { url, state } = await start(account, redirect, scope)
         return { url, state }
       } catch (error) {
-        throw new RequestError("conflict", `${spec.name} cannot be authorized: ${messageOf(error)}`, undefined, {
-          cause: error,
-        })
+        const message = `${spec.name} cannot be authorized: ${messageOf(error)}`
+        throw error instanceof TransientError
+          ? new UnavailableError(message, { cause: error })
+          : new RequestError("conflict", message, undefined, { cause: error })
       }
     },
 
@@ -313,9 +321,9 @@ export function createOAuth(deps: OAuthDeps): OAuth {
     },
 
     finished(state) {
-      const found = pending.get(state)
-      if (found === undefined) throw new RequestError("not_found", "svc does not wait for this authorization any more")
-      return found.done
+      const done = outcomes.get(state)
+      if (done === undefined) throw new RequestError("not_found", "svc knows nothing of this authorization")
+      return done
     },
 
     async status(specs) {
@@ -391,6 +399,7 @@ export function createOAuth(deps: OAuthDeps): OAuth {
 const MAX_KNOWN = 1000
 /** Addresses of one server that may be open in a browser somewhere. */
 const MAX_PENDING = 5
+const MAX_OUTCOMES = 100
 const PROBE_MS = 15_000
 
 type Pending = {
@@ -402,7 +411,6 @@ type Pending = {
   readonly verifier: string
   readonly scope: string | undefined
   readonly url: string
-  readonly done: Promise<void>
   settle(error: Error | undefined): void
 }
 

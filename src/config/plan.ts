@@ -242,6 +242,8 @@ function planRemote(
           ? value.map((scope) => resolve(scope, `oauth.${key}`, BREAKS))
           : value
   if (typeof settings.clientSecret === "string") secrets.add(settings.clientSecret)
+  if (settings.grantType === "client_credentials" && settings.clientId === undefined)
+    problems.push("oauth.grantType client_credentials needs oauth.clientId")
   return {
     transport,
     url,

@@ -31,9 +31,9 @@ const oauth = z.strictObject({
     .optional()
     .describe("client_credentials needs no browser (default authorization_code)"),
   tokenEndpointAuthMethod: z
-    .string()
+    .enum(["none", "client_secret_basic", "client_secret_post", "private_key_jwt"])
     .optional()
-    .describe("How the client shows who it is, for example client_secret_basic"),
+    .describe("How the client shows who it is; for private_key_jwt clientSecret is the key in PEM form"),
 })
 
 const shared = {

@@ -125,6 +125,18 @@ test("every value that must not be shown is known as soon as it is there", async
   expect(oauth.secrets).toBe(oauth.secrets)
 })
 
+test("who waits for an authorization may ask after its end, and learns how it ended", async () => {
+  const one = processOf()
+  const good = await one.oauth.begin(one.spec, undefined)
+  await one.oauth.finish(await answerTo(good?.url ?? ""))
+  await one.oauth.finished(good?.state ?? "")
+  const bad = await one.oauth.begin(one.spec, "http://127.0.0.1:2/oauth/callback")
+  const refused = new URLSearchParams({ state: bad?.state ?? "", error: "access_denied", iss: authority.issuer })
+  await expect(one.oauth.finish(refused)).rejects.toThrow("web was not authorized: access_denied")
+  await expect(one.oauth.finished(bad?.state ?? "")).rejects.toThrow("access_denied")
+  expect(() => one.oauth.finished("guessed")).toThrow("knows nothing of this authorization")
+})
+
 test("a state that svc did not give out, or gave out and took once, is refused", async () => {
   const one = processOf()
   const begun = await one.oauth.begin(one.spec, undefined)
