@@ -393,7 +393,26 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "auth:enabled": {
     says: "authEnabled reports whether authentication is on",
     from: "Authentication 2",
-    unbuilt: "authentication is not built yet",
+  },
+  "auth:paths": {
+    says: "with --auth everything but /health, /health/live and /health/ready needs a token, /health/mcp but at minimal",
+    from: "choice",
+    why: "load balancers have no token, and what tells names is not for everybody",
+  },
+  "auth:tags": {
+    says: "a token with tags shows the servers with one of them, and none of svc's own tools",
+    from: "choice",
+    why: "a team shares one instance, not every server in it",
+  },
+  "auth:session": {
+    says: "a session belongs to its principal; to others it is unknown",
+    from: "choice",
+    why: "an id that leaks must be worth nothing",
+  },
+  "auth:oauth": {
+    says: "tokens of --auth-issuer are checked for signature, issuer, audience, time and scopes",
+    from: "choice",
+    why: "a resource server that leaves one of them out lets others' tokens in",
   },
   "auth:awaiting": { says: "a backend that wants OAuth is awaiting_oauth", from: "Authentication 3" },
   "oauth:login": {

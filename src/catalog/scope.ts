@@ -18,6 +18,8 @@ export type Scope =
       selects(tags: readonly string[]): boolean
       /** The instances of templates that are this client's, by id; others are never seen. */
       readonly instances: ReadonlySet<string>
+      /** Its client may not use svc's own tools. */
+      readonly restricted: boolean
     }
   /** One backend under its own names. */
   | { readonly kind: "server"; readonly id: string }
@@ -56,6 +58,7 @@ export function createScope(queries: () => readonly Query[], presets: () => Read
     },
     selects: (tags) => current().includes(tags),
     instances: NONE,
+    restricted: false,
   }
 }
 
@@ -72,10 +75,11 @@ export function withInstances(scope: Scope, instances: () => ReadonlySet<string>
     get instances() {
       return instances()
     },
+    restricted: scope.restricted,
   }
 }
 
-/** The part of a scope whose tags pass `selects` too; `key` stands for it. */
+/** The part of a scope whose tags pass `selects` too, without svc's own tools; `key` stands for it. */
 export function narrow(scope: Scope, key: string, selects: (tags: readonly string[]) => boolean): Scope {
   if (scope.kind === "server") return scope
   return {
@@ -88,6 +92,7 @@ export function narrow(scope: Scope, key: string, selects: (tags: readonly strin
     get instances() {
       return scope.instances
     },
+    restricted: true,
   }
 }
 

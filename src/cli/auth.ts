@@ -1,8 +1,9 @@
-/** `svc auth`: who svc is towards remote servers. */
+/** `svc auth`: who svc is towards remote servers, and who may come in. */
 import type { CommandDef } from "citty"
 import { login, logout, status } from "./login.ts"
+import { token } from "./token.ts"
 
 export const auth: CommandDef = {
-  meta: { name: "auth", description: "Authorization at remote servers: login, status, logout" },
-  subCommands: { login, status, logout },
+  meta: { name: "auth", description: "At remote servers: login, status, logout; for clients: token" },
+  subCommands: { login, status, logout, token },
 }

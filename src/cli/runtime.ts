@@ -193,7 +193,7 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
         runtime: `bun ${Bun.version}`,
         platform: process.platform,
         arch: process.arch,
-        authEnabled: false,
+        authEnabled: settings.auth,
       }
     },
   }

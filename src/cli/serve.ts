@@ -1,9 +1,12 @@
 /** `svc serve`: its life, from the first line to the last process. */
+import { existsSync, unlinkSync } from "node:fs"
 import type { CommandDef } from "citty"
 import { exposition } from "../agent/metrics.ts"
+import type { Paths } from "../config/paths.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { createCallback } from "../serve/callback.ts"
+import { createCors } from "../serve/cors.ts"
 import { createGuard } from "../serve/guard.ts"
 import { createHealth } from "../serve/health.ts"
 import { clientAddress, createLimiter, HEALTH_LIMIT } from "../serve/limit.ts"
@@ -12,6 +15,7 @@ import { type AddressOf, type Listening, listen, type Wrapper } from "../serve/s
 import { serveStdio } from "../serve/stdio.ts"
 import { demoPlan } from "./demo.ts"
 import { followFiles } from "./follow.ts"
+import { clearSocket, type Followed, followTls, openAuth, protectSocket, readTls } from "./inbound.ts"
 import { placeOf } from "./place.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
 import { readSettings, SERVE_ARGS, type Settings } from "./settings.ts"
@@ -29,14 +33,16 @@ const KEEP_ALIVE_MS = 25_000
 const QUIET_POLL_MS = 20
 
 async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
-  const settings = readSettings(args, process.env)
+  const settings = readSettings(args, process.env, process.platform)
   const paths = settings.demo ? undefined : placeOf(args).paths
   const runtime = createRuntime(settings, paths)
   const { agent, sessions, calls, streams, mcp, book, log } = runtime
   process.on("unhandledRejection", mcp.onbug)
   process.on("uncaughtException", mcp.onbug)
 
-  const listening = settings.transport === "http" ? startHttp(runtime, settings) : undefined
+  // From here on a signal ends what has been begun.
+  const ended = signalled()
+  const listening = settings.transport === "http" ? await startHttp(runtime, settings, paths) : undefined
   agent.awaitFirstRound(settings.startupWait)
   const files = paths === undefined ? undefined : await followFiles(runtime, settings, paths, listening?.url.href)
   if (settings.demo) agent.apply(demoPlan(process.env))
@@ -48,12 +54,13 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   cancelKeepAlive = systemClock.after(KEEP_ALIVE_MS, keepAlive)
 
   const reason = await Promise.race([
-    signalled(),
+    ended,
     ...(settings.transport === "stdio" ? [serveClient(runtime, settings)] : []),
   ])
   log.info(`stopping: ${reason}`)
   cancelKeepAlive()
   files?.close()
+  listening?.close()
   void listening?.stop(false)
   await quiet(runtime, settings.shutdownGrace)
   for (const stream of [...streams]) stream.close()
@@ -68,17 +75,20 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   return 0
 }
 
-/** Listens. Throws an UnavailableError that names the port where it is taken. */
-function startHttp(runtime: Runtime, settings: Settings): Listening {
+/** Listens. Throws an UnavailableError that names what is taken. */
+async function startHttp(
+  runtime: Runtime,
+  settings: Settings,
+  paths: Paths | undefined,
+): Promise<Listening & Followed> {
   const { agent, mcp, metrics, log, cleaner, facts } = runtime
-  const { hostname, port, loopback, trustProxy } = settings
-  const guard = createGuard(settings)
+  const { address, loopback, trustProxy, tls } = settings
   const limiter = settings.healthRateLimit ? createLimiter(systemClock, HEALTH_LIMIT) : undefined
   const count =
     limiter === undefined
       ? undefined
-      : (request: Request, address: AddressOf) => {
-          const verdict = limiter(clientAddress(address(), request.headers.get("x-forwarded-for"), trustProxy))
+      : (request: Request, from: AddressOf) => {
+          const verdict = limiter(clientAddress(from(), request.headers.get("x-forwarded-for"), trustProxy))
           if (metrics !== undefined && verdict.retryAfter !== undefined) metrics.rateLimited++
           return verdict
         }
@@ -102,19 +112,50 @@ function startHttp(runtime: Runtime, settings: Settings): Listening {
     finish: (answer) => runtime.oauth.finish(answer),
     client: () => runtime.oauth.description(),
   })
-  const wrappers: Wrapper[] = [guard, callback, serveMetrics, health]
+  const base = () => (settings.externalUrl ?? local).replace(/\/$/, "")
+  const auth = openAuth(runtime, settings, paths, base)
+  const unix = "unix" in address ? address.unix : undefined
+  if (unix !== undefined) await clearSocket(unix)
   let listening: Listening
   try {
-    listening = listen({ hostname, port }, { agent, mcp, pipes: new Map(), wrappers, scopeOf: runtime.scopeOf })
+    listening = listen(
+      { address, tls: tls === undefined ? undefined : readTls(tls) },
+      {
+        agent,
+        mcp,
+        pipes: new Map(),
+        scopeOf: runtime.scopeOf,
+        guard: createGuard(settings),
+        admit: auth?.admit,
+        cors: createCors(settings.allowedOrigins),
+        wrappers: [...(auth === undefined ? [] : [auth.describe]), callback, serveMetrics, health],
+        base,
+      },
+    )
   } catch (cause) {
-    if (cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
-      throw new UnavailableError(`port ${port} on ${hostname} is in use; choose another with --port`, { cause })
-    throw new UnavailableError(`cannot listen on ${hostname}:${port}: ${messageOf(cause)}`, { cause })
+    if (cause instanceof UnavailableError) throw cause
+    if ("port" in address && cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
+      throw new UnavailableError(`port ${address.port} on ${address.hostname} is in use; choose another with --port`, {
+        cause,
+      })
+    const place = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
+    throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
   }
-  runtime.reachedAt(settings.externalUrl ?? localUrl(listening.url))
-  log.info(`listening on ${listening.url.href}mcp`)
-  if (!loopback) log.warn(`anybody who can reach ${hostname} can use every server: there is no authentication`)
-  return listening
+  const local = unix === undefined ? localUrl(listening.url) : "http://localhost/"
+  if (unix !== undefined) protectSocket(unix)
+  const certificate = tls === undefined ? undefined : followTls(tls, listening, log)
+  runtime.reachedAt(settings.externalUrl ?? local)
+  log.info(`listening on ${unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`}`)
+  if (!loopback && !settings.auth)
+    log.warn("anybody who can reach this address can use every server: there is no authentication")
+  return {
+    ...listening,
+    close() {
+      auth?.close()
+      certificate?.close()
+      if (unix !== undefined && existsSync(unix)) unlinkSync(unix)
+    },
+  }
 }
 
 /** The address of a listener as a browser on this machine reaches it. */

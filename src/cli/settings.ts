@@ -1,10 +1,12 @@
 /** The options of `svc serve`: flags, each also an `SVC_*` variable, read once. */
+import { resolve } from "node:path"
 import type { ArgsDef } from "citty"
 import { HEALTH_LEVELS, type HealthLevel } from "../agent/health.ts"
 import { type Filter, parseFilter, sayMisread } from "../config/filter.ts"
 import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
 import { isLoopback } from "../serve/guard.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/limit.ts"
+import type { ServerOptions } from "../serve/server.ts"
 import type { Tool } from "../tools/tool.ts"
 import { chooseTools } from "../tools/toolbox.ts"
 import { options, usage } from "./command.ts"
@@ -18,6 +20,12 @@ export const SERVE_ARGS = {
   },
   host: { type: "string", description: "Address to listen on (default 127.0.0.1)" },
   port: { type: "string", description: "Port to listen on (default 3050; 0 takes a free one)" },
+  listen: { type: "string", description: "HOST:PORT or unix:/path, in place of --host and --port" },
+  "tls-cert": { type: "string", description: "Certificate chain (PEM); followed when it changes", valueHint: "path" },
+  "tls-key": { type: "string", description: "Its key (PEM)", valueHint: "path" },
+  auth: { type: "boolean", description: "Ask clients for a token; see `svc auth token`" },
+  "auth-issuer": { type: "string", description: "OAuth issuer whose access tokens are good too (turns --auth on)" },
+  "auth-audience": { type: "string", description: "What they must be for (default the address they are used at)" },
   transport: { type: "string", description: "http or stdio (default http)" },
   demo: { type: "boolean", description: "Serve a small built-in server; reads no configuration" },
   reload: { type: "boolean", description: "Follow changes of the files (default; --no-reload turns it off)" },
@@ -62,9 +70,13 @@ export const SERVE_ARGS = {
 /** Times are milliseconds, sizes bytes. */
 export type Settings = {
   readonly transport: "http" | "stdio"
-  readonly hostname: string
-  readonly port: number
+  readonly address: ServerOptions["address"]
+  /** Only this machine can reach it. */
   readonly loopback: boolean
+  readonly tls: { readonly cert: string; readonly key: string } | undefined
+  readonly auth: boolean
+  readonly authIssuer: string | undefined
+  readonly authAudience: string | undefined
   readonly demo: boolean
   readonly reload: boolean
   readonly healthLevel: HealthLevel
@@ -103,15 +115,25 @@ export type Settings = {
 export function readSettings(
   args: Readonly<Record<string, unknown>>,
   env: Readonly<Record<string, string | undefined>>,
+  platform: string,
 ): Settings {
   const option = options(args, env)
   const transport = option.choice("transport", ["http", "stdio"], "http")
-  const hostname = option.text("host") ?? "127.0.0.1"
-  const loopback = isLoopback(hostname)
-  if (transport === "http" && !loopback && !option.flag("allow-unauthenticated"))
+  const address = readAddress(option.text("listen"), platform) ?? {
+    hostname: option.text("host") ?? "127.0.0.1",
+    port: option.integer("port", 3050, 0, 65_535),
+  }
+  const loopback = "unix" in address || isLoopback(address.hostname)
+  const authIssuer = option.text("auth-issuer")
+  if (authIssuer !== undefined && !(URL.canParse(authIssuer) && /^https?:/.test(authIssuer)))
+    throw usage("--auth-issuer must be an http or https address")
+  const auth = option.flag("auth") || authIssuer !== undefined
+  if (transport === "http" && !loopback && !auth && !option.flag("allow-unauthenticated"))
     throw usage(
-      `listening on ${hostname} lets others in without authentication; add --allow-unauthenticated if that is meant`,
+      `listening on ${"hostname" in address ? address.hostname : ""} lets others in without authentication; add --auth, or --allow-unauthenticated if that is meant`,
     )
+  const [cert, key] = [option.text("tls-cert"), option.text("tls-key")]
+  if ((cert === undefined) !== (key === undefined)) throw usage("--tls-cert and --tls-key belong together")
   const trustProxy = parseTrustProxy(option.text("trust-proxy") ?? "off")
   if (trustProxy === undefined) throw usage("--trust-proxy must be off, loopback, or addresses and CIDRs with commas")
   const internalTools = chooseTools(option.text("internal-tools") ?? "")
@@ -122,9 +144,12 @@ export function readSettings(
     throw usage("--external-url must be an http or https address")
   return {
     transport,
-    hostname,
-    port: option.integer("port", 3050, 0, 65_535),
+    address,
     loopback,
+    tls: cert === undefined || key === undefined ? undefined : { cert, key },
+    auth,
+    authIssuer,
+    authAudience: option.text("auth-audience"),
     demo: option.flag("demo"),
     reload: args.reload !== false,
     healthLevel: option.choice("health-info-level", HEALTH_LEVELS, "minimal"),
@@ -156,6 +181,19 @@ export function readSettings(
 }
 
 // ---
+
+function readAddress(text: string | undefined, platform: string): ServerOptions["address"] | undefined {
+  if (text === undefined) return undefined
+  const unix = /^unix:(.+)$/.exec(text)?.[1]
+  if (unix !== undefined) {
+    if (platform === "win32") throw usage("--listen unix:… does not exist on Windows; use HOST:PORT")
+    return { unix: resolve(unix) }
+  }
+  const [, hostname, port] = /^(\[[0-9a-fA-F:]+\]|[^:\s]+):([0-9]{1,5})$/.exec(text) ?? []
+  if (hostname === undefined || Number(port) > 65_535)
+    throw usage(`--listen must be HOST:PORT or unix:/path, not ${text}`)
+  return { hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port) }
+}
 
 const EVERYTHING: Filter = { kind: "and", of: [] }
 

@@ -68,6 +68,14 @@ export const editConfig = (paths: Paths, change: (text: string) => string, clock
 export const editPresets = (paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> =>
   editFile(paths, paths.presets, "{}\n", change, clock)
 
+/** Changes the file of tokens in the same way, without a backup. */
+export const editTokens = (
+  paths: Paths,
+  file: string,
+  change: (text: string) => string,
+  clock: Clock,
+): Promise<boolean> => editFile(paths, file, '{"tokens":[]}\n', change, clock)
+
 /** Backups of mcp.json, newest first, as full paths. */
 export function listBackups(paths: Paths): readonly string[] {
   const folder = join(paths.directory, "backups")

@@ -46,6 +46,8 @@ export type McpDeps = {
   readonly calls: Calls
   /** Set where HTTP clients may say where they are. */
   readonly contexts?: Contexts | undefined
+  /** The request has come whole: from now on it is svc that may take its time. */
+  onbody?(request: Request): void
   /** All open streams. */
   readonly streams: Set<Stream>
 }
@@ -110,6 +112,7 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
   if (type === null || !/^application\/json\s*(;|$)/i.test(type))
     return errorResponse(415, undefined, -32600, "Content-Type must be application/json")
   const value = await readJson(request, deps.maxBody)
+  deps.onbody?.(request)
   if (Array.isArray(value)) return batch(request, value, scope, principal, deps)
   const plain = plainCall(value)
   if (plain !== undefined) return servePlain(plain, { scope, principal, signal: request.signal }, deps.face, deps.onbug)

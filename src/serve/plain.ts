@@ -7,6 +7,7 @@ import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import type { Client, Exchange, Face } from "../session/client.ts"
 import { dispatch } from "../session/dispatch.ts"
+import { toolboxFor } from "../session/internal.ts"
 import { LEGACY_VERSIONS } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -32,7 +33,7 @@ export async function servePlain(
   const route = viewOf(face.catalog, scope).tools.get(tool)
   const target = route === undefined ? undefined : face.target(route.id)
   if (typeof target === "string") return answer(502, { error: { code: -32603, message: `${route?.slug}: ${target}` } })
-  const known = route !== undefined || (scope.kind === "aggregate" && face.toolbox?.names.includes(tool) === true)
+  const known = route !== undefined || toolboxFor(scope, face)?.names.includes(tool) === true
   const exchange: Exchange = {
     oncancel: undefined,
     notify: () => undefined,

@@ -10,15 +10,20 @@ import type { Agent } from "../agent/agent.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import { errorText } from "../wire/message.ts"
+import { type Admit, ANYBODY, insufficient, maySee, type Principal, scopeFor, TAG_SCOPE } from "./auth.ts"
+import type { Cors } from "./cors.ts"
 import { JSON_HEADERS } from "./exchange.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
 import type { ScopeOf } from "./scopes.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
 
 export type ServerOptions = {
-  readonly hostname: string
-  readonly port: number
+  readonly address: { readonly hostname: string; readonly port: number } | { readonly unix: string }
+  /** Certificate chain and key, PEM. */
+  readonly tls: Tls | undefined
 }
+
+export type Tls = { readonly cert: string; readonly key: string }
 
 /** Gives the client's address: asking for it costs a system call, so only who needs it asks. */
 export type AddressOf = () => string
@@ -31,61 +36,121 @@ export type ServerDeps = {
   readonly mcp: McpDeps
   readonly pipes: SsePipes
   readonly scopeOf: ScopeOf
-  /** Asked first, in order: the guard, health. */
+  /** What pages of named origins may read; undefined where no page may. */
+  readonly cors: Cors | undefined
+  /** Asked first, of every request: a refusal, or undefined. */
+  readonly guard: Wrapper
+  /** Who a request is from, where somebody asks. */
+  readonly admit: Admit | undefined
+  /** Asked then, in order: the callback, metrics, health. */
   readonly wrappers: readonly Wrapper[]
+  /** The address svc is reached under. */
+  base(): string
 }
 
-/** `stop` takes no more connections; with `now` it ends the open ones too. */
-export type Listening = { readonly url: URL; stop(now: boolean): Promise<void> }
+/**
+ * `stop` takes no more connections; with `now` it ends the open ones too. `secure` serves new connections with another
+ * certificate; those that are open go on with theirs.
+ */
+export type Listening = { readonly url: URL; stop(now: boolean): Promise<void>; secure(tls: Tls): void }
 
-/** Starts to listen. Throws what `Bun.serve` throws where the port is taken. */
-export function listen({ hostname, port }: ServerOptions, deps: ServerDeps): Listening {
-  const server = Bun.serve({
-    hostname,
-    port,
-    // Calls and streams may be silent for long: each has its own bounds.
-    idleTimeout: 0,
-    maxRequestBodySize: deps.mcp.maxBody,
-    fetch(request, self) {
-      return route(request, () => self.requestIP(request)?.address ?? "", deps)
+/** Starts to listen. Throws what `Bun.serve` throws where the address is taken or the certificate is none. */
+export function listen({ address, tls }: ServerOptions, deps: ServerDeps): Listening {
+  const open = (at: ServerOptions["address"], secured: Tls | undefined) => {
+    const server = Bun.serve({
+      ...(at as { hostname: string; port: number }),
+      ...(secured === undefined ? {} : { tls: secured }),
+      // For what a client sends. Calls and streams may be silent for long: each has its own bounds.
+      idleTimeout: IDLE_S,
+      maxRequestBodySize: deps.mcp.maxBody,
+      fetch(request, self) {
+        if (request.method !== "POST") self.timeout(request, 0)
+        return route(request, () => self.requestIP(request)?.address ?? "", own)
+      },
+      error(error) {
+        deps.mcp.onbug(error)
+        return new Response(errorText(undefined, -32603, "internal error"), { status: 500, headers: JSON_HEADERS })
+      },
+    })
+    const own: ServerDeps = { ...deps, mcp: { ...deps.mcp, onbody: (request) => server.timeout(request, 0) } }
+    return server
+  }
+  let server = open(address, tls)
+  const { url } = server
+  const old: Promise<void>[] = []
+  return {
+    url,
+    async stop(now) {
+      await Promise.all([server.stop(now), ...old])
     },
-    error(error) {
-      deps.mcp.onbug(error)
-      return new Response(errorText(undefined, -32603, "internal error"), { status: 500, headers: JSON_HEADERS })
+    secure(next) {
+      // The listener gives the port free at once, and is gone when its last connection is.
+      old.push(server.stop(false))
+      server = open("unix" in address ? address : { ...address, port: Number(url.port) }, next)
     },
-  })
-  return { url: server.url, stop: (now) => server.stop(now) }
+  }
 }
 
 /** One request to one response. Exported to be tested without a port. */
 export function route(request: Request, address: AddressOf, deps: ServerDeps): Response | Promise<Response> {
+  if (deps.cors === undefined || !request.headers.has("origin")) return admit(request, address, deps)
+  return deps.cors(request, () => admit(request, address, deps))
+}
+
+// ---
+
+function admit(request: Request, address: AddressOf, deps: ServerDeps): Response | Promise<Response> {
   const path = pathOf(request.url)
+  const refusal = deps.guard(request, path, address)
+  if (refusal !== undefined) return refusal
+  if (deps.admit === undefined) return serve(request, path, address, ANYBODY, deps)
+  const admission = deps.admit(request, path)
+  if (admission instanceof Promise)
+    return admission.then((admitted) =>
+      admitted instanceof Response ? admitted : serve(request, path, address, admitted, deps),
+    )
+  return admission instanceof Response ? admission : serve(request, path, address, admission, deps)
+}
+
+function serve(
+  request: Request,
+  path: string,
+  address: AddressOf,
+  principal: Principal,
+  deps: ServerDeps,
+): Response | Promise<Response> {
   for (const wrapper of deps.wrappers) {
     const response = wrapper(request, path, address)
     if (response !== undefined) return response
   }
-  if (path === "/mcp") return scoped(request, deps, (scope) => serveMcp(request, scope, ANYBODY, deps.mcp))
+  const { mcp, pipes } = deps
+  const { name: who } = principal
+  if (path === "/mcp") return scoped(request, principal, deps, (scope) => serveMcp(request, scope, who, mcp))
   if (path === "/sse")
     return request.method === "GET"
-      ? scoped(request, deps, (scope) => openSseStream(scope, ANYBODY, deps.pipes, deps.mcp))
+      ? scoped(request, principal, deps, (scope) => openSseStream(scope, who, pipes, mcp))
       : wrongMethod("GET")
   if (path === "/messages")
-    return request.method === "POST" ? postSseMessage(request, ANYBODY, deps.pipes, deps.mcp) : wrongMethod("POST")
+    return request.method === "POST" ? postSseMessage(request, who, pipes, mcp) : wrongMethod("POST")
   const name = SERVER_PATH.exec(path)?.[1]
   if (name !== undefined) {
     // Instances of templates are their members' alone.
     const backend = deps.agent.find(decode(name)).find(({ spec }) => spec.id === spec.name)
     if (backend === undefined) return notFound(`No server is named ${decode(name).slice(0, 100)}`)
-    return serveMcp(request, { kind: "server", id: backend.spec.id }, ANYBODY, deps.mcp)
+    const { id, tuning } = backend.spec
+    if (maySee(principal, tuning.tags)) return serveMcp(request, { kind: "server", id }, who, mcp)
+    const [tag] = tuning.tags
+    return principal.scoped && tag !== undefined
+      ? insufficient([`${TAG_SCOPE}${tag}`], path, deps.base())
+      : notFound(`No server is named ${decode(name).slice(0, 100)}`)
   }
   return notFound(`Nothing is at ${path.slice(0, 200)}; MCP is at /mcp`)
 }
 
-// ---
-
-/** Serves in the scope that the URL's query selects. */
+/** Serves in the scope that the URL's query selects, as far as the principal sees it. */
 function scoped(
   request: Request,
+  principal: Principal,
   { scopeOf }: ServerDeps,
   serve: (scope: Scope) => Response | Promise<Response>,
 ): Response | Promise<Response> {
@@ -97,8 +162,11 @@ function scoped(
     const { http, rpc } = codesOf(error)
     return new Response(errorText(undefined, rpc, publicMessage(error)), { status: http, headers: JSON_HEADERS })
   }
-  return serve(scope)
+  return serve(scopeFor(scope, principal))
 }
+
+/** Seconds in which a request must have come whole, and after which a quiet connection is closed. */
+const IDLE_S = 120
 
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 
@@ -117,9 +185,6 @@ function decode(name: string): string {
     return name
   }
 }
-
-/** Who a client is where nobody asks. */
-const ANYBODY = "anonymous"
 
 const wrongMethod = (allow: string): Response =>
   new Response(JSON.stringify({ error: "Method not allowed" }), { status: 405, headers: { ...JSON_HEADERS, allow } })

@@ -13,7 +13,7 @@ import type { Toolbox } from "../tools/toolbox.ts"
 import { errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
 import type { Client, Context } from "./client.ts"
 import { describeDiscover } from "./describe.ts"
-import { callInternal } from "./internal.ts"
+import { callInternal, toolboxFor } from "./internal.ts"
 import { relay, unknownName } from "./relay.ts"
 import { hasTasks, listTasks, relayTask } from "./tasks.ts"
 
@@ -110,7 +110,7 @@ function list(request: Request, method: ListMethod, view: View, { face, client }
     const target = face.target(client.scope.id)
     if (typeof target === "string") throw new RequestError("not_found", target)
   }
-  const own = client.scope.kind === "aggregate" && method === "tools/list" ? face.toolbox : undefined
+  const own = method === "tools/list" ? toolboxFor(client.scope, face) : undefined
   const cursor = request.params?.cursor
   if (cursor === undefined && face.pageSize === Number.POSITIVE_INFINITY)
     return resultText(request.id, own === undefined ? view.list(method, client.era) : listWith(own, view, client.era))
@@ -135,9 +135,8 @@ function listWith(toolbox: Toolbox, view: View, era: Client["era"]): string {
 const WITH_OWN = new WeakMap<View, { [era in Client["era"]]?: string }>()
 
 function callTool(request: Request, params: Params, view: View, context: Context): Answer {
-  const { toolbox } = context.face
-  if (toolbox === undefined || context.client.scope.kind !== "aggregate")
-    return named(request, params, "tool", view.tools, [], context)
+  const toolbox = toolboxFor(context.client.scope, context.face)
+  if (toolbox === undefined) return named(request, params, "tool", view.tools, [], context)
   const own = callInternal(request, params, toolbox, context)
   return own === undefined ? named(request, params, "tool", view.tools, toolbox.names, context) : own
 }

@@ -1,9 +1,14 @@
 /** A call of one of svc's own tools: the client's way to be asked, its way to give up, and the answer in its era's form. */
 
+import type { Scope } from "../catalog/scope.ts"
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isObject, metaOf, notificationText, type Params, type Request, resultText } from "../wire/message.ts"
-import type { Client, Context, Exchange } from "./client.ts"
+import type { Client, Context, Exchange, Face } from "./client.ts"
+
+/** svc's own tools, where a scope has them. */
+export const toolboxFor = (scope: Scope, { toolbox }: Pick<Face, "toolbox">): Toolbox | undefined =>
+  scope.kind === "aggregate" && !scope.restricted ? toolbox : undefined
 
 /** The answer as a frame, or undefined where svc has no tool of this name. */
 export function callInternal(

@@ -102,7 +102,8 @@ test(
     expect(outcomes.right).toBeGreaterThan(1000)
     expect(outcomes.slowest).toBeLessThan(REQUEST_TIMEOUT_MS + 2000)
     await eventually(() => processes(mark).length === SERVERS)
-    await eventually(() => descriptorsOf(svc.pid) <= descriptors + 2)
+    // The callers' connections come and go; a descriptor lost with each of the killed would be thousands.
+    await eventually(() => descriptorsOf(svc.pid) <= descriptors + CALLERS)
     // Memory after the first sixth against memory at the end.
     const settled = memory.slice(Math.floor(memory.length / 6))
     expect(median(settled.slice(-5))).toBeLessThan(median(settled.slice(0, 5)) * 1.2)

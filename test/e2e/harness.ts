@@ -68,6 +68,8 @@ export type Options = {
   /** A folder of an instance before, and its port. */
   readonly folder?: string
   readonly port?: number
+  /** What it says when it listens, where that is no address. */
+  readonly ready?: RegExp
 }
 
 /** A fresh folder that serves as HOME and holds nothing. */
@@ -89,6 +91,7 @@ export async function startSvc({
   env = {},
   folder = freshFolder(),
   port = 0,
+  ready = /listening on /,
 }: Options = {}): Promise<Instance> {
   const file = join(folder, "mcp.json")
   const write = (value: unknown) =>
@@ -129,7 +132,7 @@ ${text}`),
       })
       look()
     })
-  await said(/listening on /)
+  await said(ready)
   const url = /listening on (\S+)\/mcp/.exec(text)?.[1] ?? ""
   return {
     url,

@@ -1,0 +1,136 @@
+/** Who may come in and how: the tokens, the issuer and the certificate of a running svc, followed as they change. */
+import { chmodSync, existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
+import { join } from "node:path"
+import { createSecureContext } from "node:tls"
+import type { Paths } from "../config/paths.ts"
+import { watchFiles } from "../config/store.ts"
+import { readTokens, type Token } from "../config/tokens.ts"
+import { systemClock } from "../lib/clock.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
+import { type Admit, createAuth, describeResource } from "../serve/auth.ts"
+import { createIssuer } from "../serve/issuer.ts"
+import type { Listening, Tls, Wrapper } from "../serve/server.ts"
+import type { Runtime } from "./runtime.ts"
+import type { Settings } from "./settings.ts"
+
+export const tokensFile = ({ directory }: Paths): string => join(directory, "tokens.json")
+
+/** Something that is followed until it is closed. */
+export type Followed = { close(): void }
+
+/** Asks clients who they are; undefined where svc does not. `base` is the address svc is reached under. */
+export function openAuth(
+  { agent, log, mcp }: Runtime,
+  { auth, authIssuer, authAudience, healthLevel }: Settings,
+  paths: Paths | undefined,
+  base: () => string,
+): ({ readonly admit: Admit; readonly describe: Wrapper } & Followed) | undefined {
+  if (!auth) return undefined
+  const tokens = followTokens(paths, log, authIssuer === undefined)
+  const issuer =
+    authIssuer === undefined
+      ? undefined
+      : createIssuer({
+          url: authIssuer,
+          audience: authAudience,
+          fetch: (url, init) => fetch(url, init),
+          now: () => systemClock.now(),
+          onnote: (message) => log.warn(message),
+        })
+  let cancelRefresh: () => void = () => undefined
+  const refresh = () => {
+    cancelRefresh = systemClock.after(REFRESH_MS, () => void issuer?.refresh().then(refresh))
+  }
+  if (issuer !== undefined) refresh()
+  const tags = () => [...new Set(agent.snapshot().backends.flatMap(({ spec }) => spec.tuning.tags))].sort()
+  return {
+    admit: createAuth({
+      tokens: tokens.current,
+      issuer,
+      now: () => systemClock.now(),
+      base,
+      detailed: healthLevel !== "minimal",
+      onbug: mcp.onbug,
+    }),
+    describe: (_request, path) =>
+      issuer === undefined ? undefined : describeResource(path, base(), issuer.url, tags()),
+    close() {
+      cancelRefresh()
+      tokens.close()
+    },
+  }
+}
+
+/** Reads the certificate. Throws an UnavailableError that names the file which is wrong. */
+export function readTls({ cert, key }: Tls): Tls {
+  const read = (path: string) => {
+    try {
+      return readFileSync(path, "utf8")
+    } catch (cause) {
+      throw new UnavailableError(`cannot read ${path}: ${messageOf(cause)}`, { cause })
+    }
+  }
+  const tls = { cert: read(cert), key: read(key) }
+  try {
+    createSecureContext(tls)
+  } catch (cause) {
+    throw new UnavailableError(`${cert} and ${key} are no certificate and its key: ${messageOf(cause)}`, { cause })
+  }
+  return tls
+}
+
+/** Serves with another certificate when its files are others. */
+export function followTls(files: Tls, listening: Listening, log: Log): Followed {
+  return watchFiles([files.cert, files.key], systemClock, DEBOUNCE_MS, () => {
+    try {
+      listening.secure(readTls(files))
+      log.info("new connections are served with the new certificate")
+    } catch (error) {
+      log.error(`the certificate was not replaced: ${messageOf(error)}`)
+    }
+  })
+}
+
+/** Takes a socket's path that an svc left behind. Throws an UnavailableError where something else is there or uses it. */
+export async function clearSocket(path: string): Promise<void> {
+  if (!existsSync(path)) return
+  if (!lstatSync(path).isSocket()) throw new UnavailableError(`${path} is there already, and is no socket`)
+  const used = await fetch("http://localhost/health/live", { unix: path, signal: AbortSignal.timeout(1000) }).then(
+    () => true,
+    () => false,
+  )
+  if (used) throw new UnavailableError(`somebody listens on ${path} already`)
+  unlinkSync(path)
+}
+
+/** Only this user may come in through a socket. */
+export const protectSocket = (path: string): void => chmodSync(path, 0o600)
+
+// ---
+
+const DEBOUNCE_MS = 300
+const REFRESH_MS = 600_000
+
+/** A file that cannot be trusted lets nobody in, and says so. */
+function followTokens(
+  paths: Paths | undefined,
+  log: Log,
+  needed: boolean,
+): { current(): ReadonlyMap<string, Token> } & Followed {
+  let tokens: ReadonlyMap<string, Token> = new Map()
+  if (paths === undefined) return { current: () => tokens, close: () => undefined }
+  const file = tokensFile(paths)
+  const read = () => {
+    try {
+      tokens = readTokens(file, process.platform)
+    } catch (error) {
+      tokens = new Map()
+      log.error(`no token is good: ${messageOf(error)}`)
+    }
+  }
+  read()
+  if (needed && tokens.size === 0) log.warn("nobody can come in yet: make a token with `svc auth token create`")
+  const watcher = watchFiles([file], systemClock, DEBOUNCE_MS, read)
+  return { current: () => tokens, close: () => watcher.close() }
+}

@@ -1,0 +1,91 @@
+/** `svc auth token`: who may come in. The tokens stand, hashed, in tokens.json; a running svc follows the file. */
+import type { CommandDef } from "citty"
+import { editTokens } from "../config/store.ts"
+import { createToken, pickToken, printTokens, readTokens, type Token } from "../config/tokens.ts"
+import { systemClock } from "../lib/clock.ts"
+import { options, usage } from "./command.ts"
+import { tokensFile } from "./inbound.ts"
+import { print, say, table } from "./output.ts"
+import { PLACE_ARGS, type Place, placeOf } from "./place.ts"
+
+export const token: CommandDef = {
+  meta: { name: "token", description: "Tokens that clients come in with: create, list, revoke" },
+  subCommands: {
+    create: {
+      meta: { name: "create", description: "Make a token; it is shown once" },
+      args: {
+        ...PLACE_ARGS,
+        name: { type: "string", description: "What it is for" },
+        tags: { type: "string", description: "Only servers with one of these tags, with commas (default all servers)" },
+        expires: { type: "string", description: "How long it is good, such as 30d (default for ever)" },
+      },
+      async run({ args }) {
+        const place = placeOf(args)
+        const option = options(args, {})
+        const now = systemClock.now()
+        const tags = option
+          .text("tags")
+          ?.split(",")
+          .map((tag) => tag.trim())
+          .filter((tag) => tag !== "")
+        if (tags?.length === 0) throw usage("--tags names no tag")
+        const expires = option.text("expires") === undefined ? undefined : now + option.duration("expires", 0)
+        const { token: made, text } = createToken(option.text("name") ?? "", { tags, expires, now })
+        await change(place, (tokens) => new Map([...tokens, [made.id, made]]))
+        const { hash: _, ...shown } = made
+        print(args.json === true, { ...shown, token: text }, () => text)
+        if (args.json !== true) say(`token ${made.id}: keep it now, it is not shown again`)
+        return 0
+      },
+    },
+    list: {
+      meta: { name: "list", description: "List the tokens; none is shown" },
+      args: PLACE_ARGS,
+      run({ args }) {
+        const rows = [...tokensOf(placeOf(args)).values()].map(({ hash: _, ...rest }) => rest)
+        const now = systemClock.now()
+        const until = (expires: string | undefined) =>
+          expires === undefined ? "never" : Date.parse(expires) <= now ? `${expires} (expired)` : expires
+        print(args.json === true, rows, () =>
+          rows.length === 0
+            ? "no tokens; make one with `svc auth token create`"
+            : table(
+                ["id", "name", "tags", "created", "expires"],
+                rows.map((row) => [
+                  row.id,
+                  row.name,
+                  row.tags?.join(", ") ?? "all servers",
+                  row.created,
+                  until(row.expires),
+                ]),
+              ),
+        )
+        return 0
+      },
+    },
+    revoke: {
+      meta: { name: "revoke", description: "Make a token worthless" },
+      args: { token: { type: "positional", required: true, description: "Its id or name" }, ...PLACE_ARGS },
+      async run({ args }) {
+        const place = placeOf(args)
+        const wanted = pickToken(tokensOf(place), String(args.token))
+        await change(place, (tokens) => new Map([...tokens].filter(([id]) => id !== wanted.id)))
+        print(args.json === true, { revoked: wanted.id }, () => `revoked ${wanted.id} ${wanted.name}`.trim())
+        return 0
+      },
+    },
+  } as Record<string, CommandDef>,
+}
+
+// ---
+
+const tokensOf = ({ paths }: Place) => readTokens(tokensFile(paths), process.platform)
+
+/** Changes the tokens under a lock. Others must never be able to read the file. */
+async function change(
+  { paths }: Place,
+  edit: (tokens: ReadonlyMap<string, Token>) => ReadonlyMap<string, Token>,
+): Promise<void> {
+  const file = tokensFile(paths)
+  await editTokens(paths, file, () => printTokens(edit(readTokens(file, process.platform)).values()), systemClock)
+}

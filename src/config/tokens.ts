@@ -1,0 +1,118 @@
+/**
+ * Static bearer tokens: kept hashed in `tokens.json` of the configuration directory, readable by its user alone. A token is
+ * `svc_<id>_<secret>`: the id finds the entry, the secret has 256 random bits, so that a plain hash of it is enough.
+ */
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
+import { lstatSync, readFileSync } from "node:fs"
+import * as z from "zod"
+import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
+
+export type Token = {
+  readonly id: string
+  readonly name: string
+  /** Tags of the servers it is good for; undefined for all. */
+  readonly tags?: readonly string[] | undefined
+  /** ISO 8601. */
+  readonly created: string
+  readonly expires?: string | undefined
+  /** SHA-256 of the whole token, hexadecimal. */
+  readonly hash: string
+}
+
+/** A new token, and the text that is shown once. */
+export function createToken(
+  name: string,
+  { tags, expires, now }: { tags?: readonly string[] | undefined; expires?: number | undefined; now: number },
+): { readonly token: Token; readonly text: string } {
+  const id = randomBytes(6).toString("hex")
+  const text = `svc_${id}_${randomBytes(32).toString("base64url")}`
+  return {
+    text,
+    token: {
+      id,
+      name,
+      ...(tags === undefined ? {} : { tags }),
+      created: new Date(now).toISOString(),
+      ...(expires === undefined ? {} : { expires: new Date(expires).toISOString() }),
+      hash: hashOf(text),
+    },
+  }
+}
+
+/** The token that a text is, if it is one and has not expired. Compares in constant time. */
+export function findToken(text: string, tokens: ReadonlyMap<string, Token>, now: number): Token | undefined {
+  const id = /^svc_([0-9a-f]{12})_[\w-]{43}$/.exec(text)?.[1]
+  const token = id === undefined ? undefined : tokens.get(id)
+  if (token === undefined) return undefined
+  const [given, wanted] = [Buffer.from(hashOf(text), "hex"), Buffer.from(token.hash, "hex")]
+  if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return undefined
+  return token.expires !== undefined && Date.parse(token.expires) <= now ? undefined : token
+}
+
+/**
+ * The tokens of a file by id; none where there is no file. Throws an UnavailableError that says what to do where others can
+ * read or change it, and where it cannot be understood: a file that is not ours must not let anybody in.
+ */
+export function readTokens(file: string, platform: string): ReadonlyMap<string, Token> {
+  const text = readOwn(file, platform)
+  return text === undefined ? new Map() : parseTokens(text, file)
+}
+
+/** The tokens in the text of a file. */
+export function parseTokens(text: string, file: string): ReadonlyMap<string, Token> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw new UnavailableError(`${file} is not JSON: ${messageOf(cause)}; mend it, or remove it and make new tokens`)
+  }
+  const parsed = fileSchema.safeParse(value)
+  if (!parsed.success)
+    throw new UnavailableError(
+      `${file}: ${parsed.error.issues[0]?.path.join(".")}: ${parsed.error.issues[0]?.message}; mend it, or remove it and make new tokens`,
+    )
+  return new Map(parsed.data.tokens.map((token) => [token.id, token]))
+}
+
+/** The text of a file with these tokens. */
+export const printTokens = (tokens: Iterable<Token>): string => `${JSON.stringify({ tokens: [...tokens] }, null, 2)}\n`
+
+/** The one token that `wanted` names, by id or by name. Throws a RequestError where there is none, or more than one. */
+export function pickToken(tokens: ReadonlyMap<string, Token>, wanted: string): Token {
+  const found = [...tokens.values()].filter(({ id, name }) => id === wanted || name === wanted)
+  const [only] = found
+  if (only === undefined) throw new RequestError("not_found", `No token has the id or name ${wanted}`)
+  if (found.length > 1)
+    throw new RequestError(
+      "conflict",
+      `${found.length} tokens are named ${wanted}; give an id: ${found.map(({ id }) => id).join(", ")}`,
+    )
+  return only
+}
+
+// ---
+
+const fileSchema = z.object({
+  tokens: z.array(
+    z.object({
+      id: z.string().regex(/^[0-9a-f]{12}$/),
+      name: z.string(),
+      tags: z.array(z.string()).optional(),
+      created: z.iso.datetime(),
+      expires: z.iso.datetime().optional(),
+      hash: z.string().regex(/^[0-9a-f]{64}$/),
+    }),
+  ),
+})
+
+const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex")
+
+/** A file of this user's alone; undefined where there is none. */
+function readOwn(file: string, platform: string): string | undefined {
+  const facts = lstatSync(file, { throwIfNoEntry: false })
+  if (facts === undefined) return undefined
+  if (!facts.isFile()) throw new UnavailableError(`${file} must be a plain file, and no link to one`)
+  if (platform !== "win32" && (facts.mode & 0o077) !== 0)
+    throw new UnavailableError(`${file} can be read by others; run chmod 600 on it, and revoke its tokens if they were`)
+  return readFileSync(file, "utf8")
+}

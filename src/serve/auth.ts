@@ -1,0 +1,162 @@
+/**
+ * Who may come in. Static tokens and, as an OAuth 2.1 resource server, the access tokens of an issuer; each client sees the
+ * servers whose tags its token names. choice: Inbound, `--auth`.
+ */
+import { narrow, type Scope } from "../catalog/scope.ts"
+import { findToken, type Token } from "../config/tokens.ts"
+import { messageOf } from "../lib/errors.ts"
+import { errorText } from "../wire/message.ts"
+import { JSON_HEADERS } from "./exchange.ts"
+import type { Claims, Issuer } from "./issuer.ts"
+
+/** Who a request is from. */
+export type Principal = {
+  /** The same for every request of the same holder; a session belongs to it. */
+  readonly name: string
+  /** It sees servers with one of these tags; undefined for all. */
+  readonly tags: readonly string[] | undefined
+  /** It may use svc's own tools. */
+  readonly admin: boolean
+  /** Scopes can be asked for: a refusal says which. */
+  readonly scoped: boolean
+}
+
+/** A principal, or the refusal. */
+export type Admission = Principal | Response
+export type Admit = (request: Request, path: string) => Admission | Promise<Admission>
+
+/** Everybody, where nobody is asked. */
+export const ANYBODY: Principal = { name: "anonymous", tags: undefined, admin: true, scoped: false }
+
+export type AuthOptions = {
+  /** Static tokens as they are at this moment. */
+  tokens(): ReadonlyMap<string, Token>
+  readonly issuer: Issuer | undefined
+  now(): number
+  /** The address svc is reached under, without a slash at its end. */
+  base(): string
+  /** `/health/mcp` and `/metrics` tell more than counts. */
+  readonly detailed: boolean
+  onbug(error: unknown): void
+}
+
+export function createAuth({ tokens, issuer, now, base, detailed, onbug }: AuthOptions): Admit {
+  const refuse = (status: 400 | 401 | 503, path: string, code: string | undefined, message: string): Response => {
+    const challenge = [
+      'realm="svc"',
+      ...(code === undefined ? [] : [`error="${code}"`, `error_description="${message}"`]),
+      ...(issuer === undefined ? [] : [`resource_metadata="${base()}${METADATA_PATH}${suffixOf(path)}"`]),
+    ]
+    const headers: Record<string, string> = { ...JSON_HEADERS, "cache-control": "no-store" }
+    if (status !== 503) headers["www-authenticate"] = `Bearer ${challenge.join(", ")}`
+    else headers["retry-after"] = "5"
+    return new Response(errorText(undefined, -32600, message), { status, headers })
+  }
+  return (request, path) => {
+    if (!needsAuth(path, detailed)) return ANYBODY
+    if (request.url.includes("?") && TOKEN_IN_QUERY.test(request.url))
+      return refuse(
+        400,
+        path,
+        "invalid_request",
+        "A token in the address is refused: it would be in logs and histories",
+      )
+    const header = request.headers.get("authorization")
+    const text = header === null ? undefined : /^Bearer +([\w.~+/=-]{1,8192})$/i.exec(header)?.[1]
+    if (text === undefined) {
+      return header === null
+        ? refuse(401, path, undefined, "A bearer token is needed")
+        : refuse(401, path, "invalid_token", "Authorization must be Bearer and a token")
+    }
+    const token = findToken(text, tokens(), now())
+    if (token !== undefined)
+      return { name: `token ${token.id}`, tags: token.tags, admin: token.tags === undefined, scoped: false }
+    if (issuer === undefined || text.startsWith("svc_"))
+      return refuse(401, path, "invalid_token", "The token is unknown, expired or revoked")
+    return issuer.verify(text, `${base()}${path}`).then(
+      (verdict) => {
+        if (verdict.kind === "valid") return principalOf(verdict.claims)
+        return verdict.kind === "invalid"
+          ? refuse(401, path, "invalid_token", verdict.reason)
+          : refuse(503, path, undefined, "The issuer of tokens cannot be reached; try again later")
+      },
+      (error: unknown) => {
+        onbug(error)
+        return refuse(401, path, "invalid_token", `The token cannot be read: ${messageOf(error).slice(0, 100)}`)
+      },
+    )
+  }
+}
+
+/** What a principal sees of a scope. Who does not see all servers is no admin, whatever its token says. */
+export function scopeFor(scope: Scope, principal: Principal): Scope {
+  const { tags, admin } = principal
+  if (tags === undefined && admin) return scope
+  const key = tags === undefined ? "all servers" : `tags ${[...tags].sort().join(" ")}`
+  return narrow(scope, key, (of) => maySee(principal, of))
+}
+
+/** Whether a principal may see a server with these tags. */
+export const maySee = ({ tags: wanted }: Principal, tags: readonly string[]): boolean =>
+  wanted === undefined || tags.some((tag) => wanted.includes(tag))
+
+/** The refusal for a token that would need more scopes. RFC 6750, 3.1. */
+export function insufficient(scopes: readonly string[], path: string, base: string): Response {
+  const message = `The token needs the scope ${scopes.join(" ")}`
+  return new Response(errorText(undefined, -32600, message), {
+    status: 403,
+    headers: {
+      ...JSON_HEADERS,
+      "www-authenticate": `Bearer realm="svc", error="insufficient_scope", scope="${scopes.join(" ")}", resource_metadata="${base}${METADATA_PATH}${suffixOf(path)}"`,
+    },
+  })
+}
+
+/** RFC 9728: what a client must know to get a token. Undefined for other paths. */
+export function describeResource(
+  path: string,
+  base: string,
+  issuer: string,
+  tags: readonly string[],
+): Response | undefined {
+  if (path !== METADATA_PATH && !path.startsWith(`${METADATA_PATH}/`)) return undefined
+  const suffix = path.slice(METADATA_PATH.length)
+  return Response.json(
+    {
+      resource: `${base}${suffix}`,
+      authorization_servers: [issuer],
+      scopes_supported: [ADMIN_SCOPE, ...tags.map((tag) => `${TAG_SCOPE}${tag}`)],
+      bearer_methods_supported: ["header"],
+      resource_name: "svc",
+    },
+    { headers: { "access-control-allow-origin": "*", "cache-control": "max-age=300" } },
+  )
+}
+
+export const TAG_SCOPE = "tag:"
+export const ADMIN_SCOPE = "svc:admin"
+
+// ---
+
+const METADATA_PATH = "/.well-known/oauth-protected-resource"
+const TOKEN_IN_QUERY = /[?&](?:access_token|token|bearer|authorization)=/i
+
+/** choice: /health, /health/live and /health/ready never need it; /health/mcp and /metrics where they tell more. */
+function needsAuth(path: string, detailed: boolean): boolean {
+  if (path === "/health" || path === "/health/live" || path === "/health/ready") return false
+  if (path.startsWith("/health/mcp")) return detailed
+  return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/")
+}
+
+/** Which resource of ours a path belongs to. */
+const suffixOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")
+
+function principalOf({ subject, scopes }: Claims): Principal {
+  const tags = scopes.flatMap((scope) => (scope.startsWith(TAG_SCOPE) ? [scope.slice(TAG_SCOPE.length)] : []))
+  return {
+    name: `subject ${subject}`,
+    tags: tags.length === 0 ? undefined : tags,
+    admin: scopes.includes(ADMIN_SCOPE),
+    scoped: true,
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * The access tokens of an OAuth 2.1 issuer: JWTs, checked against its keys. Keys are fetched when they are first needed,
+ * again for a key that is not known, and now and then; an issuer that goes away takes nothing with it that was fetched.
+ * RFC 9068; RFC 8414; RFC 7517.
+ */
+import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose"
+import { digest } from "../lib/digest.ts"
+import { isObject } from "../wire/message.ts"
+
+/** What a valid token says. */
+export type Claims = { readonly subject: string; readonly scopes: readonly string[] }
+
+export type Verdict =
+  | { readonly kind: "valid"; readonly claims: Claims }
+  | { readonly kind: "invalid"; readonly reason: string }
+  /** The keys cannot be had at the moment. */
+  | { readonly kind: "unavailable" }
+
+export type Issuer = {
+  readonly url: string
+  /** Whether a token is good for a resource. */
+  verify(token: string, resource: string): Promise<Verdict>
+  /** Fetches the keys again; called now and then. Never rejects. */
+  refresh(): Promise<void>
+}
+
+export type IssuerOptions = {
+  readonly url: string
+  /** What tokens must be for; undefined: the address they are used at. */
+  readonly audience: string | undefined
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+  now(): number
+  onnote(message: string): void
+}
+
+export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOptions): Issuer {
+  let keys: Promise<ReturnType<typeof createRemoteJWKSet>> | undefined
+  const verdicts = new Map<string, { readonly verdict: Verdict; readonly until: number }>()
+  const load = async () => {
+    const place = await discover(url, fetch)
+    return createRemoteJWKSet(new URL(place), {
+      cacheMaxAge: Number.POSITIVE_INFINITY,
+      cooldownDuration: COOLDOWN_MS,
+      timeoutDuration: TIMEOUT_MS,
+    })
+  }
+  const known = () => {
+    keys ??= load()
+    keys.catch(() => {
+      keys = undefined
+    })
+    return keys
+  }
+  const check = async (token: string, resource: string): Promise<{ verdict: Verdict; expires: number }> => {
+    let set: Awaited<ReturnType<typeof known>>
+    try {
+      set = await known()
+    } catch (error) {
+      onnote(`the issuer ${url} cannot be reached: ${error instanceof Error ? error.message : String(error)}`)
+      return { verdict: { kind: "unavailable" }, expires: 0 }
+    }
+    try {
+      const { payload } = await jwtVerify(token, set, {
+        issuer: [url, url.replace(/\/$/, ""), `${url.replace(/\/$/, "")}/`],
+        algorithms: ALGORITHMS,
+        clockTolerance: TOLERANCE_S,
+        requiredClaims: ["exp", "iss"],
+        currentDate: new Date(now()),
+      })
+      if (!isFor(payload, audience === undefined ? resourcesOf(resource) : [audience]))
+        return { verdict: invalid("The token is not for this server (aud)"), expires: 0 }
+      const subject = payload.sub ?? text(payload.client_id) ?? text(payload.azp)
+      if (subject === undefined) return { verdict: invalid("The token says nobody (sub)"), expires: 0 }
+      return {
+        verdict: { kind: "valid", claims: { subject, scopes: scopesOf(payload) } },
+        expires: (payload.exp ?? 0) * 1000,
+      }
+    } catch (error) {
+      if (error instanceof errors.JWKSTimeout || !(error instanceof errors.JOSEError))
+        return { verdict: { kind: "unavailable" }, expires: 0 }
+      return { verdict: invalid(reasonOf(error)), expires: 0 }
+    }
+  }
+  return {
+    url,
+    async verify(token, resource) {
+      const key = digest(`${resource} ${token}`, 64)
+      const found = verdicts.get(key)
+      if (found !== undefined && found.until > now()) return found.verdict
+      const { verdict, expires } = await check(token, resource)
+      if (verdict.kind !== "valid") return verdict
+      if (verdicts.size >= MAX_VERDICTS) verdicts.delete(verdicts.keys().next().value as string)
+      verdicts.set(key, { verdict, until: Math.min(expires, now() + REMEMBER_MS) })
+      return verdict
+    },
+    async refresh() {
+      try {
+        await (await keys)?.reload()
+      } catch {
+        // What was fetched before is good until the issuer can be asked again.
+      }
+    },
+  }
+}
+
+// ---
+
+/** Asymmetric ones alone: with a shared secret, who can check a token can make one. */
+const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
+const TOLERANCE_S = 30
+const COOLDOWN_MS = 10_000
+const TIMEOUT_MS = 5000
+const REMEMBER_MS = 60_000
+const MAX_VERDICTS = 10_000
+const MAX_METADATA = 256 * 1024
+
+const invalid = (reason: string): Verdict => ({ kind: "invalid", reason })
+
+/** Where the keys are. Throws an Error that says what was wrong. */
+async function discover(url: string, fetch: IssuerOptions["fetch"]): Promise<string> {
+  const issuer = new URL(url)
+  const path = issuer.pathname.replace(/\/$/, "")
+  const places = [
+    `${issuer.origin}/.well-known/oauth-authorization-server${path}`,
+    `${issuer.origin}/.well-known/openid-configuration${path}`,
+    `${issuer.origin}${path}/.well-known/openid-configuration`,
+  ]
+  let problem = "it describes itself nowhere"
+  for (const place of new Set(places)) {
+    const response = await fetch(place, {
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+      headers: { accept: "application/json" },
+    })
+    if (!response.ok) continue
+    const body = await response.text()
+    const metadata: unknown = body.length > MAX_METADATA ? undefined : JSON.parse(body)
+    if (!isObject(metadata) || typeof metadata.jwks_uri !== "string") problem = `${place} names no jwks_uri`
+    else if (String(metadata.issuer).replace(/\/$/, "") !== url.replace(/\/$/, ""))
+      problem = `${place} is of another issuer`
+    else return metadata.jwks_uri
+  }
+  throw new Error(problem)
+}
+
+/** What a token may be for where no audience is configured: the address it is used at, or all of svc. */
+function resourcesOf(resource: string): readonly string[] {
+  const { origin } = new URL(resource)
+  return [resource, origin, `${origin}/`, `${origin}/mcp`]
+}
+
+const isFor = ({ aud }: JWTPayload, wanted: readonly string[]): boolean =>
+  (Array.isArray(aud) ? aud : [aud]).some((one) => one !== undefined && wanted.includes(one))
+
+function scopesOf({ scope, scp }: JWTPayload): readonly string[] {
+  const said = scope ?? scp
+  return typeof said === "string"
+    ? said.split(" ").filter((one) => one !== "")
+    : Array.isArray(said)
+      ? said.map(String)
+      : []
+}
+
+const text = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined)
+
+function reasonOf(error: errors.JOSEError): string {
+  if (error instanceof errors.JWTExpired) return "The token has expired"
+  if (error instanceof errors.JWTClaimValidationFailed) return `The token is not valid (${error.claim})`
+  if (error instanceof errors.JWKSNoMatchingKey) return "The token is signed with a key that its issuer does not have"
+  return "The token is not valid"
+}

@@ -1,0 +1,335 @@
+/** Who may come in: static tokens, an OAuth issuer, certificates and sockets. */
+import { afterAll, expect, test } from "bun:test"
+import { chmodSync, existsSync, renameSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose"
+import { eventually, freshEnv, freshFolder, type Instance, modern, ROOT, runSvc, startSvc } from "./harness.ts"
+
+const echo = (...tags: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")], tags })
+const config = { mcpServers: { shop: echo("web"), files: echo("local"), bare: echo() } }
+
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+const names = async (svc: Instance, token: string) => {
+  const { tools } = (await modern(`${svc.url}/mcp`, "tools/list", {}, bearer(token))).body.result as {
+    tools: { name: string }[]
+  }
+  return tools.map(({ name }) => name.split("_svc_")[0])
+}
+const cli =
+  (folder: string) =>
+  (...args: string[]) =>
+    runSvc(["auth", "token", ...args, "--config-dir", folder], freshEnv(folder))
+
+test("with --auth a token is needed but for what load balancers ask [auth:paths] [auth:enabled]", async () => {
+  await using svc = await startSvc({ config, flags: ["--auth", "--health-info-level", "full", "--metrics"] })
+  await svc.said("nobody can come in yet")
+  const status = async (path: string, init?: RequestInit) => (await fetch(`${svc.url}${path}`, init)).status
+  for (const path of [
+    "/mcp",
+    "/servers/shop/mcp",
+    "/sse",
+    "/messages",
+    "/health/mcp",
+    "/health/mcp/shop",
+    "/metrics",
+    "/x",
+  ])
+    expect([path, await status(path)]).toEqual([path, 401])
+  for (const path of ["/health", "/health/live", "/health/ready"])
+    await eventually(async () => (await status(path)) === 200)
+  const report = (await (await fetch(`${svc.url}/health`)).json()) as { configuration: { authEnabled: boolean } }
+  expect(report.configuration.authEnabled).toBe(true)
+  const challenge = (await fetch(`${svc.url}/mcp`)).headers.get("www-authenticate")
+  expect(challenge).toBe('Bearer realm="svc"')
+
+  const token = cli(svc.folder)
+  const made = (await token("create", "--name", "all")).stdout.trim()
+  expect(made).toMatch(/^svc_[0-9a-f]{12}_[\w-]{43}$/)
+  await eventually(async () => (await status("/health/mcp", { headers: bearer(made) })) === 200)
+  expect(await names(svc, made)).toEqual(["shop", "files", "bare"])
+  expect(await status(`/mcp?access_token=${made}`)).toBe(400)
+  expect(await status("/mcp", { headers: { authorization: `Basic ${made}` } })).toBe(401)
+  expect(await status("/mcp", { headers: bearer(`${made.slice(0, -1)}${made.endsWith("A") ? "B" : "A"}`) })).toBe(401)
+  // Nothing of it is kept or said.
+  const file = await Bun.file(join(svc.folder, "tokens.json")).text()
+  expect(file).not.toContain(made.slice(18))
+  expect(statSync(join(svc.folder, "tokens.json")).mode & 0o777).toBe(0o600)
+  expect(svc.stderr()).not.toContain(made)
+  expect((await token("list")).stdout).not.toContain(made.slice(18))
+
+  expect((await token("revoke", "all")).code).toBe(0)
+  await eventually(async () => (await status("/health/mcp", { headers: bearer(made) })) === 401)
+  expect((await token("revoke", "all")).code).toBe(64)
+}, 20_000)
+
+test("a token shows its servers, its sessions are nobody else's, and it expires [auth:tags] [auth:session]", async () => {
+  await using svc = await startSvc({ config, flags: ["--auth", "--internal-tools", "all"] })
+  const token = cli(svc.folder)
+  const make = async (...args: string[]) => (await token("create", ...args)).stdout.trim()
+  const [all, web, other, short] = [
+    await make(),
+    await make("--tags", "web"),
+    await make("--tags", "web,local"),
+    await make("--expires", "3s"),
+  ]
+  await eventually(async () => (await fetch(`${svc.url}/mcp`, { headers: bearer(short) })).status !== 401)
+  expect(await names(svc, web)).toEqual(["shop"])
+  expect(await names(svc, other)).toEqual(["shop", "files"])
+  expect(await names(svc, all)).toContain("mcp_list")
+  const call = (name: string, by: string) =>
+    modern(`${svc.url}/mcp`, "tools/call", { name, arguments: { m: "x" } }, bearer(by))
+  expect((await call("shop_svc_echo", web)).body.result).toBeDefined()
+  for (const name of ["files_svc_echo", "mcp_list"])
+    expect((await call(name, web)).body.error?.message).toContain("Unknown tool")
+  const plain = await fetch(`${svc.url}/mcp`, {
+    method: "POST",
+    headers: { ...bearer(web), "content-type": "application/json" },
+    body: JSON.stringify({ tool: "mcp_list", arguments: {} }),
+  })
+  expect(plain.status).toBe(404)
+  const server = (name: string, by: string) => modern(`${svc.url}/servers/${name}/mcp`, "tools/list", {}, bearer(by))
+  expect((await server("shop", web)).status).toBe(200)
+  for (const name of ["files", "bare", "none"]) expect((await server(name, web)).status).toBe(404)
+
+  const post = (by: string, body: object, session?: string) =>
+    fetch(`${svc.url}/mcp`, {
+      method: "POST",
+      headers: {
+        ...bearer(by),
+        "content-type": "application/json",
+        ...(session === undefined ? {} : { "mcp-session-id": session }),
+      },
+      body: JSON.stringify({ jsonrpc: "2.0", ...body }),
+    })
+  const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "x", version: "1" } }
+  const opened = await post(web, { id: 1, method: "initialize", params })
+  const session = opened.headers.get("mcp-session-id") ?? ""
+  expect((await post(web, { id: 2, method: "ping" }, session)).status).toBe(200)
+  for (const by of [all, other]) expect((await post(by, { id: 3, method: "ping" }, session)).status).toBe(404)
+  const end = await fetch(`${svc.url}/mcp`, {
+    method: "DELETE",
+    headers: { ...bearer(all), "mcp-session-id": session },
+  })
+  expect(end.status).toBe(404)
+  expect((await post(web, { id: 4, method: "ping" }, session)).status).toBe(200)
+
+  await eventually(async () => (await fetch(`${svc.url}/mcp`, { headers: bearer(short) })).status === 401)
+  expect((await token("list")).stdout).toContain("(expired)")
+}, 20_000)
+
+test("a file of tokens that others can read or have put there lets nobody in", async () => {
+  await using svc = await startSvc({ config, flags: ["--auth"] })
+  const token = cli(svc.folder)
+  const made = (await token("create")).stdout.trim()
+  const admitted = async () => (await fetch(`${svc.url}/mcp`, { headers: bearer(made) })).status !== 401
+  await eventually(admitted)
+  const file = join(svc.folder, "tokens.json")
+  const text = await Bun.file(file).text()
+  chmodSync(file, 0o644)
+  writeFileSync(file, `${text} `)
+  await svc.said("can be read by others")
+  expect(await admitted()).toBe(false)
+  expect((await token("list")).code).toBe(69)
+  chmodSync(file, 0o600)
+  writeFileSync(file, text)
+  await eventually(admitted)
+  renameSync(file, join(svc.folder, "elsewhere.json"))
+  writeFileSync(join(svc.folder, "elsewhere.json"), `${text}\n`)
+  symlinkSync("elsewhere.json", file)
+  await svc.said("no link")
+  expect((await token("create")).code).toBe(69)
+  expect(await admitted()).toBe(false)
+}, 20_000)
+
+/** An issuer that can be broken on purpose. */
+async function startIssuer() {
+  const keyOf = async (kid: string) => {
+    const { publicKey, privateKey } = await generateKeyPair("ES256")
+    return { kid, privateKey, jwk: { ...(await exportJWK(publicKey)), kid, alg: "ES256", use: "sig" } }
+  }
+  let keys = [await keyOf("one")]
+  let down = false
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch(request): Response {
+      const { pathname } = new URL(request.url)
+      if (down) return new Response("gone", { status: 503 })
+      if (pathname === "/.well-known/oauth-authorization-server")
+        return Response.json({ issuer: url, jwks_uri: `${url}/jwks` })
+      if (pathname === "/jwks") return Response.json({ keys: keys.map(({ jwk }) => jwk) })
+      return new Response(null, { status: 404 })
+    },
+  })
+  const url = `http://127.0.0.1:${server.port}`
+  return {
+    url,
+    sign(
+      claims: JWTPayload,
+      { kid = keys[0]?.kid ?? "", key = keys[0]?.privateKey, ends = "5m" as string | number } = {},
+    ) {
+      if (key === undefined) throw new Error("no key")
+      return new SignJWT({ sub: "ada", iss: url, ...claims })
+        .setProtectedHeader({ alg: "ES256", kid })
+        .setIssuedAt()
+        .setExpirationTime(ends)
+        .sign(key)
+    },
+    async rotate() {
+      const next = await keyOf(`k${keys.length}${Math.random()}`)
+      keys = [next]
+    },
+    another: () => keyOf("one"),
+    power(on: boolean) {
+      down = !on
+    },
+    stop: () => server.stop(true),
+  }
+}
+const issuers: { stop(): void }[] = []
+afterAll(() => {
+  for (const issuer of issuers) issuer.stop()
+})
+
+test("an issuer's tokens are checked to the last claim [auth:oauth]", async () => {
+  const issuer = await startIssuer()
+  issuers.push(issuer)
+  await using svc = await startSvc({ config, flags: ["--auth-issuer", issuer.url, "--internal-tools", "all"] })
+  const status = async (token: string, path = "/mcp") =>
+    (await modern(`${svc.url}${path}`, "tools/list", {}, bearer(token))).status
+  const aud = `${svc.url}/mcp`
+
+  // How to get a token.
+  const refused = await fetch(`${svc.url}/mcp`)
+  const metadata = /resource_metadata="([^"]+)"/.exec(refused.headers.get("www-authenticate") ?? "")?.[1] ?? ""
+  expect(metadata).toBe(`${svc.url}/.well-known/oauth-protected-resource/mcp`)
+  expect(await (await fetch(metadata)).json()).toMatchObject({
+    resource: aud,
+    authorization_servers: [issuer.url],
+    scopes_supported: ["svc:admin", "tag:local", "tag:web"],
+  })
+
+  const good = await issuer.sign({ aud })
+  expect(await status(good)).toBe(200)
+  const bad = {
+    "another audience": await issuer.sign({ aud: "http://elsewhere/mcp" }),
+    "no audience": await issuer.sign({}),
+    "another issuer": await issuer.sign({ aud, iss: "http://elsewhere" }),
+    expired: await issuer.sign({ aud }, { ends: Math.floor(Date.now() / 1000) - 120 }),
+    "not yet": await issuer.sign({ aud, nbf: Math.floor(Date.now() / 1000) + 600 }),
+    "another's key": await issuer.sign({ aud }, { key: (await issuer.another()).privateKey }),
+    "alg none": `${btoa('{"alg":"none"}')}.${good.split(".")[1]}.`.replaceAll("=", ""),
+    "a shared secret": await new SignJWT({ sub: "ada", iss: issuer.url, aud })
+      .setProtectedHeader({ alg: "HS256", kid: "one" })
+      .setExpirationTime("5m")
+      .sign(new TextEncoder().encode("x".repeat(32))),
+    garbage: "a.b.c",
+  }
+  for (const [what, token] of Object.entries(bad)) expect([what, await status(token)]).toEqual([what, 401])
+  // A clock that is half a minute off.
+  expect(await status(await issuer.sign({ aud }, { ends: Math.floor(Date.now() / 1000) - 10 }))).toBe(200)
+
+  // Scopes: tags, and svc's own tools.
+  const web = await issuer.sign({ aud, scope: "openid tag:web" })
+  expect(await names(svc, web)).toEqual(["shop"])
+  expect(await names(svc, good)).toEqual(["shop", "files", "bare"])
+  expect(await names(svc, await issuer.sign({ aud, scope: "svc:admin" }))).toContain("mcp_list")
+  const more = await fetch(`${svc.url}/servers/files/mcp`, {
+    method: "POST",
+    headers: bearer(await issuer.sign({ aud: `${svc.url}/servers/files/mcp`, scope: "tag:web" })),
+  })
+  expect(more.status).toBe(403)
+  expect(more.headers.get("www-authenticate")).toContain('error="insufficient_scope", scope="tag:local"')
+
+  // Another key; the issuer goes away in the middle.
+  await issuer.rotate()
+  const rotated = await issuer.sign({ aud })
+  await eventually(async () => (await status(rotated)) === 200, 20_000)
+  issuer.power(false)
+  expect(await status(await issuer.sign({ aud, sub: "grace" }))).toBe(200)
+  await using cold = await startSvc({ config, flags: ["--auth-issuer", issuer.url] })
+  const unknown = await fetch(`${cold.url}/mcp`, { headers: bearer(await issuer.sign({ aud: `${cold.url}/mcp` })) })
+  expect([unknown.status, unknown.headers.get("retry-after")]).toEqual([503, "5"])
+  issuer.power(true)
+  expect(await names(cold, await issuer.sign({ aud: `${cold.url}/mcp` }))).toHaveLength(3)
+}, 60_000)
+
+test("a certificate that is replaced is used without a restart, and a broken one is not", async () => {
+  const folder = freshFolder()
+  const [cert, key] = [join(folder, "cert.pem"), join(folder, "key.pem")]
+  const make = (name: string) =>
+    Bun.spawnSync([
+      ...["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"],
+      ...["-keyout", key, "-out", cert, "-days", "2", "-subj", `/CN=${name}`],
+    ])
+  make("first")
+  await using svc = await startSvc({ config, folder, flags: ["--tls-cert", cert, "--tls-key", key] })
+  expect(svc.url).toStartWith("https://")
+  const subject = async () => {
+    const { port } = new URL(svc.url)
+    const child = Bun.spawn(
+      ["sh", "-c", `echo | openssl s_client -connect 127.0.0.1:${port} | openssl x509 -noout -subject`],
+      { stdout: "pipe", stderr: "ignore" },
+    )
+    return (await new Response(child.stdout).text()).trim()
+  }
+  const live = () => fetch(`${svc.url}/health/live`, { tls: { rejectUnauthorized: false } })
+  expect((await live()).status).toBe(200)
+  expect(await subject()).toContain("first")
+  make("second")
+  await eventually(async () => (await subject()).includes("second"))
+  writeFileSync(cert, "nothing")
+  await svc.said("the certificate was not replaced")
+  expect((await live()).status).toBe(200)
+  const wrong = await runSvc([
+    "serve",
+    "--tls-cert",
+    cert,
+    "--tls-key",
+    key,
+    "--port",
+    "0",
+    "--config-dir",
+    freshFolder(),
+  ])
+  expect([wrong.code, wrong.stderr]).toEqual([69, expect.stringContaining("cert.pem")])
+  expect((await runSvc(["serve", "--tls-cert", cert])).code).toBe(64)
+}, 20_000)
+
+test("a Unix socket is for its user alone, is taken over from a dead svc and goes with a living one", async () => {
+  const folder = freshFolder()
+  const unix = join(folder, "svc.sock")
+  const start = () => startSvc({ config, folder, flags: ["--listen", `unix:${unix}`], ready: /listening on unix:/ })
+  const first = await start()
+  expect(statSync(unix).mode & 0o777).toBe(0o600)
+  const get = async () => (await fetch("http://localhost/health/live", { unix })).status
+  expect(await get()).toBe(200)
+  const second = await runSvc(["serve", "--listen", `unix:${unix}`, "--config-dir", freshFolder()])
+  expect([second.code, second.stderr]).toEqual([69, expect.stringContaining("already")])
+  first.signal("SIGKILL")
+  await first.exited
+  expect(existsSync(unix)).toBe(true)
+  await using again = await start()
+  expect(await get()).toBe(200)
+  again.signal("SIGTERM")
+  expect(await again.exited).toBe(0)
+  expect(existsSync(unix)).toBe(false)
+}, 20_000)
+
+test("pages of named origins may call, and no others", async () => {
+  await using svc = await startSvc({ config, flags: ["--allowed-origin", "https://app.example"] })
+  const ask = (origin: string, method: string, headers: Record<string, string> = {}) =>
+    fetch(`${svc.url}/mcp`, { method, headers: { origin, ...headers } })
+  const preflight = await ask("https://app.example", "OPTIONS", {
+    "access-control-request-method": "POST",
+    "access-control-request-headers": "content-type,mcp-session-id,mcp-param-region,x-other",
+  })
+  expect(preflight.status).toBe(204)
+  expect(preflight.headers.get("access-control-allow-origin")).toBe("https://app.example")
+  expect(preflight.headers.get("access-control-allow-headers")).toContain("mcp-param-region")
+  expect(preflight.headers.get("access-control-allow-headers")).not.toContain("x-other")
+  const read = await ask("https://app.example", "GET")
+  expect(read.headers.get("access-control-expose-headers")).toContain("Mcp-Session-Id")
+  const other = await ask("https://evil.example", "OPTIONS", { "access-control-request-method": "POST" })
+  expect([other.status, other.headers.get("access-control-allow-origin")]).toEqual([403, null])
+})
