@@ -233,7 +233,7 @@ export class Calls {
 // ---
 
 const PREFIX = "svc."
-const GATHER_MS = 5
+const GATHER_MS = 25
 const WAIT_MS = 10 * 60_000
 const YIELD_MS = 60_000
 const MAX_WAITING = 1000

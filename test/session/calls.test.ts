@@ -128,7 +128,7 @@ type Answer = {
 const serve = async (asked: Request, who: Client = client): Promise<Answer> => {
   const answer = calls.serve(asked, who, face, turn)
   // Questions are gathered for a moment.
-  await clock.pass(10)
+  await clock.pass(30)
   const frame = await answer
   return JSON.parse(typeof frame === "string" ? frame : new TextDecoder().decode(frame))
 }
@@ -183,7 +183,7 @@ test("a client is never asked what it cannot answer: the call ends with -32021",
 test("a server that looks for the roots of a client that has none finds none, and the call goes on", async () => {
   const first = calls.serve(request(1), client, face, turn)
   server.connection.receive(encode('{"jsonrpc":"2.0","id":"r1","method":"roots/list"}'))
-  await clock.pass(10)
+  await clock.pass(30)
   expect(server.sent.find(({ id }) => id === "r1")?.result).toEqual({ roots: [] })
   expect(JSON.parse(String(await first)).result.inputRequests).toMatchObject({ q1: { method: "elicitation/create" } })
 })
