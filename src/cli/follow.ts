@@ -16,7 +16,7 @@ import type { Params } from "../wire/message.ts"
 import { type AuthorizeDeps, answerAuth } from "./authorize.ts"
 import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
-import { openTools } from "./tools.ts"
+import type { OwnTools } from "./tools.ts"
 
 /** `close` follows no more; `idle` resolves when no change of a tool waits for its end. */
 export type Following = { close(): void; idle(): Promise<void> }
@@ -60,16 +60,25 @@ export async function followFiles(
   }
   // Clients that start svc over stdio may be several on one directory; only an instance that listens has its door.
   let watcher: Watch | undefined
-  const tools = openTools(runtime, settings, paths, world, () => {
-    watcher?.note()
-    return again()
-  })
+  let own: Promise<OwnTools> | undefined
+  // A start does not pay for tools that nobody calls.
+  const tools = (): Promise<OwnTools> => {
+    own ??= import("./tools.ts").then(({ openTools }) =>
+      openTools(runtime, settings, paths, world, () => {
+        watcher?.note()
+        return again()
+      }),
+    )
+    return own
+  }
+  if (settings.internalTools.length > 0) await tools()
   const control =
     url === undefined
       ? undefined
       : await openControl(
           paths,
-          (method, params) => (method === "tool" ? tools.run(params) : answer(runtime, url, reload, method, params)),
+          async (method, params) =>
+            method === "tool" ? (await tools()).run(params) : answer(runtime, url, reload, method, params),
           { mcp: runtime.mcp, member: runtime.member, maxResult: settings.maxResult },
         )
   const { applied, issues } = reload()
@@ -80,7 +89,7 @@ export async function followFiles(
   process.on("SIGHUP", again)
   watcher = settings.reload ? watchFiles(documentFiles(paths), systemClock, DEBOUNCE_MS, again) : undefined
   return {
-    idle: () => tools.idle(),
+    idle: async () => (await own)?.idle(),
     close() {
       process.off("SIGHUP", again)
       watcher?.close()

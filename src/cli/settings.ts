@@ -7,8 +7,7 @@ import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
 import { isLoopback } from "../serve/guard.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/limit.ts"
 import type { ServerOptions } from "../serve/server.ts"
-import type { Tool } from "../tools/tool.ts"
-import { chooseTools } from "../tools/toolbox.ts"
+import { type Choice, readChoices } from "../tools/category.ts"
 import { options, usage } from "./command.ts"
 
 export const SERVE_ARGS = {
@@ -99,7 +98,7 @@ export type Settings = {
   readonly healthRateLimit: boolean
   readonly trustProxy: TrustProxy
   /** svc's own tools that clients are offered. */
-  readonly internalTools: readonly Tool[]
+  readonly internalTools: readonly Choice[]
   /** New commands are run only when a person agreed. */
   readonly confirmInstalls: boolean
   readonly metrics: boolean
@@ -136,7 +135,7 @@ export function readSettings(
   if ((cert === undefined) !== (key === undefined)) throw usage("--tls-cert and --tls-key belong together")
   const trustProxy = parseTrustProxy(option.text("trust-proxy") ?? "off")
   if (trustProxy === undefined) throw usage("--trust-proxy must be off, loopback, or addresses and CIDRs with commas")
-  const internalTools = chooseTools(option.text("internal-tools") ?? "")
+  const internalTools = readChoices(option.text("internal-tools") ?? "")
   if (typeof internalTools === "string") throw usage(`--internal-tools ${internalTools}`)
   const filter = option.text("filter")
   const externalUrl = option.text("external-url")?.replace(/\/+$/, "")

@@ -11,7 +11,7 @@ import { createCache } from "../registry/cache.ts"
 import { createRegistries } from "../registry/registries.ts"
 import { createDoor } from "../tools/door.ts"
 import type { Caller, Context, ToolResult } from "../tools/tool.ts"
-import { createToolbox, TOOLS } from "../tools/toolbox.ts"
+import { chooseTools, createToolbox, TOOLS } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
@@ -53,7 +53,7 @@ export function openTools(
         .map(({ text }) => text),
   }
   if (internalTools.length > 0)
-    mcp.face.toolbox = createToolbox(internalTools, { ...context, trusted: !confirmInstalls }, mcp.onbug)
+    mcp.face.toolbox = createToolbox(chooseTools(internalTools), { ...context, trusted: !confirmInstalls }, mcp.onbug)
   const own = createToolbox(TOOLS, { ...context, trusted: true }, mcp.onbug)
   return {
     idle: () => door.exclusive(() => Promise.resolve()),

@@ -34,7 +34,7 @@ export type Values = Readonly<Record<string, string>>
 export function planInstall(entry: Entry, values: Values, type?: string): Installable | { readonly reason: string } {
   const packages = entry.packages.filter(({ registryType }) => type === undefined || registryType === type)
   for (const one of packages) {
-    const runner = RUNNERS[one.registryType]
+    const runner = RUNNERS.get(one.registryType)
     if (runner !== undefined && one.transport.type === "stdio" && isPackageName(one))
       return planPackage(one, runner, values)
   }
@@ -86,27 +86,30 @@ type Runner = {
 
 const at = (identifier: string, version: string): string => (version === "" ? identifier : `${identifier}@${version}`)
 
-const RUNNERS: Readonly<Record<string, Runner>> = {
-  npm: {
-    command: "npx",
-    args: (runtime, spec) => [...(runtime.includes("-y") ? [] : ["-y"]), ...runtime, spec],
-    spec: at,
-  },
-  pypi: {
-    command: "uvx",
-    args: (runtime, spec) => [...runtime, spec],
-    spec: (identifier, version) => (version === "" ? identifier : `${identifier}==${version}`),
-  },
-  nuget: { command: "dnx", args: (runtime, spec) => [...runtime, spec, "--yes", "--"], spec: at },
-  oci: {
-    command: "docker",
-    args: (runtime, spec, env) => ["run", "-i", "--rm", ...env.flatMap((name) => ["-e", name]), ...runtime, spec],
-    spec: (identifier, version) =>
-      version === "" || /[:@]/.test(identifier.slice(identifier.lastIndexOf("/") + 1))
-        ? identifier
-        : `${identifier}:${version}`,
-  },
-}
+/** A map, for a registry may name a type like a member of every object. */
+const RUNNERS: ReadonlyMap<string, Runner> = new Map(
+  Object.entries<Runner>({
+    npm: {
+      command: "npx",
+      args: (runtime, spec) => [...(runtime.includes("-y") ? [] : ["-y"]), ...runtime, spec],
+      spec: at,
+    },
+    pypi: {
+      command: "uvx",
+      args: (runtime, spec) => [...runtime, spec],
+      spec: (identifier, version) => (version === "" ? identifier : `${identifier}==${version}`),
+    },
+    nuget: { command: "dnx", args: (runtime, spec) => [...runtime, spec, "--yes", "--"], spec: at },
+    oci: {
+      command: "docker",
+      args: (runtime, spec, env) => ["run", "-i", "--rm", ...env.flatMap((name) => ["-e", name]), ...runtime, spec],
+      spec: (identifier, version) =>
+        version === "" || /[:@]/.test(identifier.slice(identifier.lastIndexOf("/") + 1))
+          ? identifier
+          : `${identifier}:${version}`,
+    },
+  }),
+)
 
 /** What is handed to a runner must not be taken for an option of it. */
 const isPackageName = ({ identifier, version }: Package): boolean =>
@@ -168,7 +171,7 @@ function createWants(values: Values) {
     if (value === undefined) return undefined
     let whole = true
     const filled = escapeText(value).replace(/\{([\w.-]+)\}/g, (placeholder, name: string) => {
-      const input = variables[name]
+      const input = Object.hasOwn(variables, name) ? variables[name] : undefined
       if (input === undefined) return placeholder
       const found = given(name) ?? (input.default === undefined ? undefined : escapeText(input.default))
       if (found !== undefined) return found

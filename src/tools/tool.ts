@@ -10,10 +10,8 @@ import { nearest } from "../lib/nearest.ts"
 import { RegistryError } from "../registry/client.ts"
 import type { Registries } from "../registry/registries.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import type { Category } from "./category.ts"
 import type { Door } from "./door.ts"
-
-export const CATEGORIES = ["discovery", "installation", "management"] as const
-export type Category = (typeof CATEGORIES)[number]
 
 /** server: Tools, tool annotations. */
 export type Annotations = {

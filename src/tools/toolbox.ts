@@ -1,6 +1,6 @@
 /** The internal tools that are switched on, as a session offers them: their entries in `tools/list`, and a way to call them. */
-import { nearest } from "../lib/nearest.ts"
 import type { Params } from "../wire/message.ts"
+import type { Choice } from "./category.ts"
 import { mcpEdit } from "./edit.ts"
 import { mcpInfo } from "./info.ts"
 import { mcpInstall } from "./install.ts"
@@ -10,7 +10,7 @@ import { mcpReload } from "./reload.ts"
 import { mcpSearch } from "./search.ts"
 import { mcpStatus } from "./status.ts"
 import { mcpDisable, mcpEnable } from "./switch.ts"
-import { CATEGORIES, type Caller, type Context, entryOf, invoke, type Tool, type ToolResult } from "./tool.ts"
+import { type Caller, type Context, entryOf, invoke, type Tool, type ToolResult } from "./tool.ts"
 import { mcpUninstall } from "./uninstall.ts"
 import { mcpUpdate } from "./update.ts"
 
@@ -40,20 +40,12 @@ export type Toolbox = {
   call(name: string, args: Params, caller: Caller): Promise<ToolResult> | undefined
 }
 
-/** What `--internal-tools` says: categories, `safe` for those that change nothing, `all`. Undefined where it is none. */
-export function chooseTools(text: string): readonly Tool[] | string {
-  const words = text.split(",").flatMap((word) => (word.trim() === "" ? [] : [word.trim()]))
-  const known = ["all", "safe", ...CATEGORIES]
-  const wrong = words.find((word) => !known.includes(word))
-  if (wrong !== undefined) {
-    const near = nearest(wrong, known)
-    return `must be ${known.join(", ")}, not ${wrong}${near === undefined ? "" : `; did you mean ${near}?`}`
-  }
-  return TOOLS.filter(
+/** The tools that are chosen. */
+export const chooseTools = (choices: readonly Choice[]): readonly Tool[] =>
+  TOOLS.filter(
     ({ category, annotations }) =>
-      words.includes("all") || words.includes(category) || (words.includes("safe") && annotations.readOnlyHint),
+      choices.includes("all") || choices.includes(category) || (choices.includes("safe") && annotations.readOnlyHint),
   )
-}
 
 export function createToolbox(
   tools: readonly Tool[],

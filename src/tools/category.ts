@@ -1,0 +1,27 @@
+/** Which of svc's own tools are offered, as `--internal-tools` says it. The tools themselves are loaded where one is. */
+import { nearest } from "../lib/nearest.ts"
+
+export const CATEGORIES = ["discovery", "installation", "management"] as const
+export type Category = (typeof CATEGORIES)[number]
+
+/** A category, `safe` for the tools that change nothing, or `all`. */
+export type Choice = Category | "safe" | "all"
+
+/** The choices in a text, or what is wrong with it. */
+export function readChoices(text: string): readonly Choice[] | string {
+  const words = text.split(",").flatMap((word) => (word.trim() === "" ? [] : [word.trim()]))
+  const choices: Choice[] = []
+  for (const word of words) {
+    const found = KNOWN.find((choice) => choice === word)
+    if (found === undefined) {
+      const near = nearest(word, KNOWN)
+      return `must be ${KNOWN.join(", ")}, not ${word}${near === undefined ? "" : `; did you mean ${near}?`}`
+    }
+    choices.push(found)
+  }
+  return choices
+}
+
+// ---
+
+const KNOWN: readonly Choice[] = ["all", "safe", ...CATEGORIES]

@@ -1,0 +1,174 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { substitute } from "../../src/config/substitute.ts"
+import { type Entry, readEntry } from "../../src/registry/entry.ts"
+import { deepSecrets, planInstall } from "../../src/registry/install.ts"
+
+const entry = (server: object): Entry => {
+  const found = readEntry({ server: { name: "a/b", version: "1", ...server } }, "r")
+  if (found === undefined) throw new Error("no entry")
+  return found
+}
+const packaged = (one: object): Entry =>
+  entry({
+    packages: [{ registryType: "npm", identifier: "p", version: "1.2.3", transport: { type: "stdio" }, ...one }],
+  })
+const plan = (from: Entry, values: Record<string, string> = {}) => {
+  const found = planInstall(from, values)
+  if ("reason" in found) throw new Error(found.reason)
+  return found
+}
+
+describe("a package becomes the command of its runner", () => {
+  test.each([
+    [{}, ["npx", "-y", "p@1.2.3"]],
+    [{ version: "" }, ["npx", "-y", "p"]],
+    [{ version: "latest" }, ["npx", "-y", "p"]],
+    [{ identifier: "@s/p" }, ["npx", "-y", "@s/p@1.2.3"]],
+    [{ registryType: "pypi" }, ["uvx", "p==1.2.3"]],
+    [{ registryType: "nuget" }, ["dnx", "p@1.2.3", "--yes", "--"]],
+    [{ registryType: "oci", identifier: "ghcr.io/o/i" }, ["docker", "run", "-i", "--rm", "ghcr.io/o/i:1.2.3"]],
+    [{ registryType: "oci", identifier: "host:5000/i:9" }, ["docker", "run", "-i", "--rm", "host:5000/i:9"]],
+    [
+      { registryType: "oci", identifier: "i", environmentVariables: [{ name: "A", default: "1" }] },
+      ["docker", "run", "-i", "--rm", "-e", "A", "i:1.2.3"],
+    ],
+    [
+      {
+        runtimeArguments: [{ type: "named", name: "--registry", value: "http://r" }],
+        packageArguments: [
+          { type: "positional", value: "run" },
+          { type: "named", name: "--fast", value: "--fast" },
+          { type: "named", name: "--port", default: "8{x}" },
+          { type: "positional", valueHint: "folder" },
+        ],
+      },
+      ["npx", "-y", "--registry", "http://r", "p@1.2.3", "run", "--fast", "--port", "8{x}"],
+    ],
+  ])("%j", (one, command) => {
+    const { server } = plan(packaged(one))
+    expect([server.command, ...(server.args as string[])]).toEqual(command)
+  })
+
+  test.each([
+    [{ identifier: "--yes" }],
+    [{ identifier: "p; rm -rf /" }],
+    [{ version: "1 && x" }],
+    [{ version: "-x" }],
+    [{ registryType: "mcpb" }],
+    [{ registryType: "__proto__" }],
+    [{ transport: { type: "streamable-http", url: "http://x" } }],
+  ])("%j is refused", (one) => {
+    expect(planInstall(packaged(one), {})).toHaveProperty("reason")
+  })
+
+  test("the first that svc can run is taken, and a remote where there is no package", () => {
+    const both = entry({
+      packages: [
+        { registryType: "mcpb", identifier: "x", version: "1", transport: { type: "stdio" } },
+        { registryType: "pypi", identifier: "y", version: "1", transport: { type: "stdio" } },
+      ],
+      remotes: [{ type: "sse", url: "https://h/sse" }],
+    })
+    expect(plan(both)).toMatchObject({ type: "pypi", package: "y==1" })
+    expect(planInstall(both, {}, "remote")).toMatchObject({
+      server: { type: "sse", url: "https://h/sse" },
+      package: undefined,
+    })
+    expect(planInstall(both, {}, "npm")).toHaveProperty("reason")
+  })
+})
+
+describe("the values of a server", () => {
+  const wanting = packaged({
+    packageArguments: [{ type: "named", name: "--key", isRequired: true, isSecret: true }],
+    environmentVariables: [
+      { name: "NEEDED", description: "Say it", isRequired: true, isSecret: true, choices: ["a", "b"] },
+      { name: "FIXED", value: "at {place}", variables: { place: { isRequired: true, default: "home" } } },
+      { name: "DEFAULTED", default: "d" },
+      { name: "OPEN" },
+    ],
+  })
+
+  test("that must be given and were not are missing; the others may be given", () => {
+    const { missing, optional, server } = plan(wanting)
+    expect(missing).toEqual([
+      { name: "--key", secret: true },
+      { name: "NEEDED", description: "Say it", secret: true, choices: ["a", "b"] },
+    ])
+    expect(optional.map(({ name }) => name)).toEqual(["DEFAULTED", "OPEN"])
+    expect(server.env).toEqual({ FIXED: "at home", DEFAULTED: "d" })
+  })
+
+  test("that are given stand where they belong", () => {
+    const { missing, server, secret } = plan(wanting, { "--key": "k", NEEDED: "a", place: "work", OPEN: "o" })
+    expect(missing).toEqual([])
+    expect(server).toEqual({
+      command: "npx",
+      args: ["-y", "p@1.2.3", "--key", "k"],
+      env: { NEEDED: "a", FIXED: "at work", DEFAULTED: "d", OPEN: "o" },
+    })
+    expect([...secret]).toEqual(["NEEDED"])
+    expect([...deepSecrets(wanting)]).toEqual(["--key"])
+  })
+
+  test("of a remote fill its address and its headers", () => {
+    const remote = entry({
+      remotes: [
+        {
+          type: "streamable-http",
+          url: "https://{tenant}.example.com/mcp",
+          variables: { tenant: { isRequired: true } },
+          headers: [{ name: "Authorization", value: "Bearer {token}", variables: { token: { isSecret: true } } }],
+        },
+      ],
+    })
+    expect(plan(remote).missing.map(({ name }) => name)).toEqual(["tenant", "token"])
+    expect(plan(remote, { tenant: "me", token: "t" }).server).toEqual({
+      type: "streamableHttp",
+      url: "https://me.example.com/mcp",
+      headers: { Authorization: "Bearer t" },
+    })
+  })
+})
+
+test("a placeholder that is declared nowhere stays, whatever it is called", () => {
+  expect(plan(packaged({ packageArguments: [{ type: "positional", value: "{constructor}{x}" }] }))).toMatchObject({
+    server: { args: ["-y", "p@1.2.3", "{constructor}{x}"] },
+    missing: [],
+  })
+})
+
+test("no text of a registry refers to a variable", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom("$", "{", "}", "A", ":", "-", " ") }), (text) => {
+      const { server } = plan(
+        packaged({
+          packageArguments: [{ type: "positional", value: text }],
+          environmentVariables: [{ name: "E", default: text }],
+        }),
+      )
+      const texts = [
+        ...((server.args as string[]) ?? []),
+        ...Object.values((server.env as Record<string, string>) ?? {}),
+      ]
+      for (const one of texts) expect(substitute(one, () => "LEAKED").values).toEqual([])
+    }),
+  )
+})
+
+test("whatever a registry sends is read, or left out", () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), fc.jsonValue(), (value, packages) => {
+      readEntry(value, "r")
+      const found = readEntry({ name: "a", packages, remotes: packages }, "r")
+      if (found !== undefined) planInstall(found, {})
+    }),
+  )
+  const { description, packages } = entry({
+    description: "a\u001b[31m\u202eb\u0000",
+    packages: [{ registryType: "npm", identifier: "ok" }, { registryType: 5 }, "x"],
+  })
+  expect(description).toBe("a [31m b ")
+  expect(packages.map(({ identifier }) => identifier)).toEqual(["ok"])
+})

@@ -1,0 +1,54 @@
+import { expect, test } from "bun:test"
+import type { World } from "../../src/config/plan.ts"
+import { legible, literal, NO_SECRETS, placeholder, shelter } from "../../src/tools/shelter.ts"
+
+const world = (parent: Record<string, string> = {}, dotenv: Record<string, string> = {}): World => ({
+  platform: "linux",
+  parent,
+  dotenv,
+  home: "/home/me",
+  folder: "/home/me",
+})
+
+test("what is secret goes to .env, and what is not stays", () => {
+  const server = {
+    command: "x",
+    env: { API_TOKEN: "t$$1", REGION: "eu", REF_TOKEN: "${OTHER}", EMPTY_TOKEN: "", ODD: "o" },
+  }
+  expect(shelter(server, "W", { names: new Set(["ODD"]), hidden: {} }, world())).toEqual({
+    server: {
+      command: "x",
+      env: { API_TOKEN: "${API_TOKEN}", REGION: "eu", REF_TOKEN: "${OTHER}", EMPTY_TOKEN: "", ODD: "${ODD}" },
+    },
+    variables: { API_TOKEN: "t$1", ODD: "o" },
+    references: ["API_TOKEN", "ODD"],
+  })
+})
+
+test("a variable that is taken by another value is not taken over", () => {
+  const named = (parent: Record<string, string>, dotenv: Record<string, string>) =>
+    shelter({ env: { A_KEY: "mine" } }, "MY-SERVER", NO_SECRETS, world(parent, dotenv))
+  expect(named({}, { A_KEY: "mine" })).toMatchObject({ server: { env: { A_KEY: "${A_KEY}" } }, variables: {} })
+  expect(named({ A_KEY: "theirs" }, {})).toMatchObject({ variables: { MY_SERVER_A_KEY: "mine" } })
+  expect(named({ A_KEY: "theirs" }, { MY_SERVER_A_KEY: "other" })).toMatchObject({
+    variables: { MY_SERVER_A_KEY_2: "mine" },
+  })
+})
+
+test("a secret in an argument or an address is a reference there too", () => {
+  const server = {
+    args: ["--key", placeholder("key")],
+    url: `http://h/?k=${placeholder("key")}`,
+    headers: { X: "plain" },
+  }
+  expect(shelter(server, "s", { names: new Set(), hidden: { key: "sekret" } }, world())).toEqual({
+    server: { args: ["--key", "${S_KEY}"], url: "http://h/?k=${S_KEY}", headers: { X: "plain" } },
+    variables: { S_KEY: "sekret" },
+    references: ["S_KEY"],
+  })
+  expect(legible(server)).toMatchObject({ args: ["--key", "${key}"] })
+})
+
+test("a text means itself unless it is a reference as a whole", () => {
+  expect([literal("${A}"), literal("$A"), literal("x${A}"), literal("1$")]).toEqual(["${A}", "$$A", "x$${A}", "1$$"])
+})
