@@ -187,11 +187,29 @@ export class Account {
     return { id: clientId, secret: clientSecret, method: tokenEndpointAuthMethod, issuer: authority.issuer }
   }
 
-  /** Forgets everything, here and at rest. */
-  async forget(): Promise<void> {
-    this.entry = { name: this.name, url: this.launch.url }
+  /** Forgets everything, here and at rest, and gives the tokens back. Says what the authorization server did not do. */
+  async end(): Promise<string | undefined> {
+    const { tokens, entry, launch, name } = this
+    this.entry = { name, url: launch.url }
     this.fresh = undefined
     await this.deps.secrets.put(this.key, undefined)
+    if (tokens === undefined) return undefined
+    const { access, refresh, client, issuer } = tokens
+    try {
+      const { boundedFetch, discover, revoke } = await this.deps.grant()
+      const fetch = boundedFetch(this.deps.fetch)
+      const authority = await discover(launch.url, entry.metadataUrl, fetch)
+      if (authority.issuer !== issuer) return `its authorization server is another one now (${authority.issuer})`
+      const [token, hint] =
+        refresh === undefined ? ([access, "access_token"] as const) : ([refresh, "refresh_token"] as const)
+      if (!(await revoke(authority, client, token, hint, fetch)))
+        return `${issuer} cannot revoke tokens: they end by themselves`
+      // With a refresh token its access tokens may end or not; not every kind of them can be revoked.
+      if (refresh !== undefined) await revoke(authority, client, access, "access_token", fetch).catch(() => false)
+      return undefined
+    } catch (error) {
+      return messageOf(error)
+    }
   }
 
   // ---

@@ -1,27 +1,19 @@
 /**
- * Authorization of remote servers: what is sent with each request, what a 401 or 403 leads to, and the way of a person
- * through the browser and back.
- *
- *  1. A 401 is answered without a person where that is possible; else with a place to go to. A token that is refused
- *     when it is new ends it: asking again would give the same.
- *  2. An answer from a browser is taken once, and only for a state that svc has given out. authorization: Security.
+ * Authorization of remote servers: what is sent with each request, and what a 401 or 403 leads to. It is answered without
+ * a person where that is possible; else with a place to go to. A token that is refused when it is new ends it: asking
+ * again would give the same.
  */
 import type { RemoteLaunch, Spec } from "../config/spec.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { Account, type AccountDeps, keyOf, type Tokens } from "./account.ts"
-import type { Authority, Challenge, Client } from "./grant.ts"
+import { type ConsentDeps, createConsent } from "./consent.ts"
+import type { Challenge } from "./grant.ts"
 import { InsufficientScopeError, TransientError, UnauthorizedError } from "./link.ts"
 import { type Credentials, reasonOf } from "./remote.ts"
 
-export type OAuthDeps = Omit<AccountDeps, "grant" | "learn" | "warn"> & {
+export type OAuthDeps = Omit<AccountDeps & ConsentDeps, "grant" | "learn" | "warn"> & {
   readonly log: Log
-  /** Where browsers come back to svc itself; undefined where it does not listen. */
-  callback(): string | undefined
-  /** Where svc's description of itself as a client is, if the world can read it. */
-  readonly metadataUrl: string | undefined
-  /** A value that nobody can guess. */
-  newState(): string
   /** The authorization of a server has come, changed or gone. */
   onchange(server: string): void
 }
@@ -62,10 +54,6 @@ export type OAuth = {
 
 export function createOAuth(deps: OAuthDeps): OAuth {
   const accounts = new Map<string, Account>()
-  const pending = new Map<string, Pending>()
-  const starting = new Map<string, Promise<Pending>>()
-  /** How the last authorizations ended: who waits for one may ask late. */
-  const outcomes = new Map<string, Promise<void>>()
   let known: readonly string[] = []
   const learn = (values: readonly string[]) => {
     const all = new Set([...known, ...values])
@@ -73,6 +61,7 @@ export function createOAuth(deps: OAuthDeps): OAuth {
   }
   const warn = (server: string, message: string) => deps.log.warn(message, { server })
   const grant = () => import("./grant.ts")
+  const consent = createConsent({ ...deps, grant, learn })
 
   const accountOf = (name: string, launch: RemoteLaunch): Account => {
     const key = keyOf(name, launch.url)
@@ -82,97 +71,13 @@ export function createOAuth(deps: OAuthDeps): OAuth {
     return account
   }
 
-  /** Begins to authorize, once for all that want the same at a time. */
-  const start = (account: Account, redirectUrl: string, scope: string | undefined): Promise<Pending> => {
-    const key = JSON.stringify([account.key, redirectUrl, scope])
-    const started = starting.get(key) ?? prepare(account, redirectUrl, scope).finally(() => starting.delete(key))
-    starting.set(key, started)
-    return started
-  }
-
-  /** Finds out where, registers if need be, and makes the address. */
-  const prepare = async (account: Account, redirectUrl: string, scope: string | undefined): Promise<Pending> => {
-    const { boundedFetch, discover, scopeFor, authorizationUrl } = await grant()
-    const fetch = boundedFetch(deps.fetch)
-    const { launch, entry } = account
-    const authority = await discover(launch.url, entry.metadataUrl, fetch)
-    const asked = scopeFor(scope, authority)
-    const same = [...pending.values()].find(
-      (one) =>
-        one.account === account &&
-        one.redirectUrl === redirectUrl &&
-        one.scope === asked &&
-        one.authority.issuer === authority.issuer,
-    )
-    if (same !== undefined) return same
-    const client = await clientFor(account, authority, redirectUrl, asked)
-    const state = deps.newState()
-    const { url, verifier } = await authorizationUrl(authority, client, redirectUrl, state, asked)
-    learn([verifier])
-    let settle: Pending["settle"] = () => undefined
-    const done = new Promise<void>((resolve, reject) => {
-      settle = (error) => (error === undefined ? resolve() : reject(error))
-    })
-    // Nobody may be waiting for it.
-    done.catch(() => undefined)
-    const made = { state, account, authority, client, redirectUrl, verifier, scope: asked, url, settle }
-    pending.set(state, made)
-    outcomes.set(state, done)
-    for (const old of [...outcomes.keys()].slice(0, -MAX_OUTCOMES)) outcomes.delete(old)
-    const older = [...pending.values()].filter((one) => one.account === account).slice(0, -MAX_PENDING)
-    for (const one of older) {
-      pending.delete(one.state)
-      one.settle(new RequestError("conflict", `${account.name} is being authorized by others; begin again`))
-    }
-    return made
-  }
-
-  const clientFor = async (
-    account: Account,
-    authority: Authority,
-    redirectUrl: string,
-    scope: string | undefined,
-  ): Promise<Client> => {
-    const { register, takesMetadataUrl, boundedFetch, isStrictScopeSuperset } = await grant()
-    const configured = account.configuredClient(authority)
-    if (configured !== undefined) return configured
-    const { issuer } = authority
-    const { autoRegister, tokenEndpointAuthMethod } = account.launch.oauth ?? {}
-    if (autoRegister === false) throw new Error("oauth.autoRegister is false, and there is no oauth.clientId")
-    if (deps.metadataUrl !== undefined && redirectUrl === deps.callback() && takesMetadataUrl(authority))
-      return { id: deps.metadataUrl, method: "none", issuer }
-    const last = account.entry.client
-    const valid = last?.expiresAt === undefined || last.expiresAt > deps.clock.now()
-    const reaches = last?.scope === undefined || !isStrictScopeSuperset(scope, last.scope)
-    if (last?.issuer === issuer && last.redirectUrl === redirectUrl && valid && reaches) return last
-    if (authority.metadata !== undefined && authority.metadata.registration_endpoint === undefined)
-      throw new Error(`svc cannot register itself with ${issuer}: set oauth.clientId`)
-    const client = await register(
-      authority,
-      redirectUrl,
-      scope,
-      tokenEndpointAuthMethod,
-      boundedFetch(deps.fetch),
-    ).catch((error: unknown) => {
-      if (error instanceof TransientError) throw error
-      throw new Error(
-        authority.metadata === undefined
-          ? "it offers no OAuth that svc could find: put a token into its headers, or set oauth"
-          : `${issuer} did not register svc: ${messageOf(error).slice(0, 300)}`,
-        { cause: error },
-      )
-    })
-    await account.change({ client })
-    return client
-  }
-
   /** The error that says where to go. Throws where it could not be found out now. */
   const ask = async (account: Account, scope: string | undefined, refused: Tokens | undefined) => {
     const { name } = account
     const redirectUrl = ownRedirect(account)
     if (redirectUrl === undefined) return new UnauthorizedError(`wants authorization: run \`svc auth login ${name}\``)
     try {
-      const { url, authority } = await start(account, redirectUrl, scope)
+      const { url, authority } = await consent.start(account, redirectUrl, scope)
       if (refused !== undefined && refused.issuer === authority.issuer) return newlyRefused(refused)
       return new UnauthorizedError(`wants authorization; run \`svc auth login ${name}\`, or open the address`, url)
     } catch (error) {
@@ -277,7 +182,7 @@ export function createOAuth(deps: OAuthDeps): OAuth {
         const redirect = redirectUrl ?? ownRedirect(account)
         if (redirect === undefined) throw new Error("there is no address that a browser could come back to")
         const scope = account.launch.oauth?.scopes?.join(" ") ?? account.demanded
-        const { url, state } = await start(account, redirect, scope)
+        const { url, state } = await consent.start(account, redirect, scope)
         return { url, state }
       } catch (error) {
         const message = `${spec.name} cannot be authorized: ${messageOf(error)}`
@@ -288,43 +193,16 @@ export function createOAuth(deps: OAuthDeps): OAuth {
     },
 
     async finish(answer) {
-      const found = pending.get(answer.get("state") ?? "")
-      if (found === undefined)
-        throw new RequestError("not_found", "svc does not wait for this authorization, or not any more; begin it again")
-      pending.delete(found.state)
-      const { account, authority, client, redirectUrl, verifier, scope } = found
-      const { name } = account
-      try {
-        const { redeem, boundedFetch } = await grant()
-        learn([answer.get("code") ?? ""])
-        const given = await redeem(authority, client, redirectUrl, verifier, answer, boundedFetch(deps.fetch))
-        await account.keep(given, client, scope, "granted")
-      } catch (error) {
-        // A registration that the authorization server has forgotten is made anew.
-        if ((await grant()).isRevoked(error)) await account.change({ client: undefined })
-        const failure = new RequestError(
-          "invalid_request",
-          `${name} was not authorized: ${messageOf(error).slice(0, 500)}`,
-          undefined,
-          { cause: error },
-        )
-        warn(name, failure.message)
-        found.settle(failure)
-        // There is a new address to go to then.
-        deps.onchange(name)
-        throw failure
-      }
-      deps.log.info("authorized", { server: name })
-      found.settle(undefined)
+      const { name, failure } = await consent.finish(answer)
+      if (failure === undefined) deps.log.info("authorized", { server: name })
+      else warn(name, failure.message)
+      // After a failure there is a new address to go to.
       deps.onchange(name)
+      if (failure !== undefined) throw failure
       return name
     },
 
-    finished(state) {
-      const done = outcomes.get(state)
-      if (done === undefined) throw new RequestError("not_found", "svc knows nothing of this authorization")
-      return done
-    },
+    finished: consent.finished,
 
     async status(specs) {
       const wanted = new Set(specs.filter(isRemote).map(({ name, launch }) => accountOf(name, launch)))
@@ -332,7 +210,7 @@ export function createOAuth(deps: OAuthDeps): OAuth {
         const { name, launch } = account
         await account.load()
         const { tokens } = account
-        const waits = [...pending.values()].some((one) => one.account === account)
+        const waits = consent.waitsFor(account)
         if (tokens === undefined && !waits && launch.oauth === undefined) return []
         const renews = account.isMachine || tokens?.refresh !== undefined
         const expired = tokens?.expiresAt !== undefined && tokens.expiresAt <= deps.clock.now()
@@ -354,31 +232,7 @@ export function createOAuth(deps: OAuthDeps): OAuth {
       const { launch } = remote(spec)
       const account = accountOf(spec.name, launch)
       await account.load()
-      const { tokens, entry } = account
-      await account.forget()
-      deps.onchange(spec.name)
-      if (tokens === undefined) return undefined
-      try {
-        const { boundedFetch, discover, revoke } = await grant()
-        const fetch = boundedFetch(deps.fetch)
-        const authority = await discover(launch.url, entry.metadataUrl, fetch)
-        if (authority.issuer !== tokens.issuer)
-          return `its authorization server is another one now (${authority.issuer})`
-        const { access, refresh, client } = tokens
-        const taken = await revoke(
-          authority,
-          client,
-          refresh ?? access,
-          refresh === undefined ? "access_token" : "refresh_token",
-          fetch,
-        )
-        if (!taken) return `${authority.issuer} cannot revoke tokens: they end by themselves`
-        // With a refresh token its access tokens may end or not; not every kind of them can be revoked.
-        if (refresh !== undefined) await revoke(authority, client, access, "access_token", fetch).catch(() => false)
-        return undefined
-      } catch (error) {
-        return messageOf(error)
-      }
+      return account.end()
     },
 
     async description() {
@@ -397,22 +251,7 @@ export function createOAuth(deps: OAuthDeps): OAuth {
 // ---
 
 const MAX_KNOWN = 1000
-/** Addresses of one server that may be open in a browser somewhere. */
-const MAX_PENDING = 5
-const MAX_OUTCOMES = 100
 const PROBE_MS = 15_000
-
-type Pending = {
-  readonly state: string
-  readonly account: Account
-  readonly authority: Authority
-  readonly client: Client
-  readonly redirectUrl: string
-  readonly verifier: string
-  readonly scope: string | undefined
-  readonly url: string
-  settle(error: Error | undefined): void
-}
 
 const header = (tokens: Tokens | undefined): string | undefined =>
   tokens === undefined ? undefined : `Bearer ${tokens.access}`

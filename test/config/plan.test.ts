@@ -137,6 +137,18 @@ describe("a server", () => {
     })
   })
 
+  test("leaves out a server whose oauth cannot work; a private key may have line breaks", () => {
+    const machine = { grantType: "client_credentials" }
+    expect(problems(web({ oauth: machine }))).toEqual([
+      expect.stringContaining("oauth.grantType client_credentials needs oauth.clientId"),
+    ])
+    expect(problems(web({ oauth: { tokenEndpointAuthMethod: "magic" } }))).toHaveLength(1)
+    expect(problems(web({ oauth: { clientId: "a\r\nb" } }))).toHaveLength(1)
+    const pem = "-----BEGIN PRIVATE KEY-----\nMIGH\n-----END PRIVATE KEY-----"
+    const { oauth } = remote(web({ oauth: { ...machine, clientId: "me", clientSecret: pem } }))
+    expect(oauth?.clientSecret).toBe(pem)
+  })
+
   test("names the nearest known oauth field [config:oauth:unknown]", () => {
     expect(problems(web({ oauth: { clientID: "x" } }))).toEqual([
       'error 5 mcpServers.a.oauth: unknown key "clientID"; did you mean "clientId"?',
