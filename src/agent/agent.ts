@@ -13,6 +13,7 @@ import type { Plan, Spec } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
+import { LOG_LEVELS, severityOf } from "../wire/level.ts"
 import type { Params } from "../wire/message.ts"
 import { type Claim, Claims } from "./claims.ts"
 import { type Findings, Integrity } from "./integrity.ts"
@@ -454,7 +455,7 @@ export class Agent {
   private leastLevel(): string | undefined {
     let least: number | undefined
     for (const level of this.logLevels.values()) {
-      const index = LOG_LEVELS.indexOf(level)
+      const index = severityOf(level)
       if (index >= 0 && (least === undefined || index < least)) least = index
     }
     return least === undefined ? undefined : LOG_LEVELS[least]
@@ -535,9 +536,6 @@ const CLAIMED: Readonly<Record<string, Claim["kind"]>> = {
   "notifications/tasks/status": "task",
   "notifications/elicitation/complete": "elicitation",
 }
-
-/** Least severe first. server: Logging. */
-const LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 function describe({ spec, state, facts, published }: Backend, findings: Findings | undefined): BackendSnapshot {
   const { lastConnected, lastError, lastExit, restartCount, lastTransportFailure, responsive, authorizationUrl } = facts

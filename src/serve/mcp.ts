@@ -118,6 +118,9 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
   if (plain !== undefined) return servePlain(plain, { scope, principal, signal: request.signal }, deps.face, deps.onbug)
   const message = asMessage(value)
   if (!isRequest(message)) {
+    // 2026-07-28 gives clients nothing to say over HTTP that svc must act on.
+    if (!isResponse(message) && isModernHeader(request.headers.get("mcp-protocol-version") ?? ""))
+      return new Response(null, { status: 202 })
     const session = sessionOf(request, scope, principal, deps)
     if (isResponse(message)) session.answered(message)
     else session.notified(message.method, message.params ?? {}, deps.face)
@@ -335,6 +338,9 @@ function openStream(request: Request, scope: Scope, principal: string, deps: Mcp
 function sessionOf(request: Request, scope: Scope, principal: string, deps: McpDeps): Session {
   const id = request.headers.get("mcp-session-id")
   if (id === null) throw new RequestError("invalid_request", "Mcp-Session-Id is missing: send initialize first")
+  const version = request.headers.get("mcp-protocol-version")
+  if (version !== null && !(LEGACY_VERSIONS as readonly string[]).includes(version))
+    throw new RequestError("invalid_request", `Unsupported protocol version: ${version.slice(0, 40)}`)
   const session = deps.sessions.get(id, principal, scope, deps.face)
   if (session === undefined) throw new RequestError("not_found", "Session not found: send initialize again")
   return session

@@ -10,6 +10,7 @@ import { pageOf } from "../catalog/page.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
+import { isLogLevel } from "../wire/level.ts"
 import { errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
 import type { Client, Context } from "./client.ts"
 import { describeDiscover } from "./describe.ts"
@@ -86,7 +87,7 @@ function routeNow(request: Request, context: Context): Answer {
     case "completion/complete":
       return complete(request, params, view, context)
     case "logging/setLevel":
-      if (typeof params.level !== "string") throw new RequestError("invalid_params", "level must be a string")
+      if (!isLogLevel(params.level)) throw unknownLevel(params.level)
       face.setLogLevel(client.session, params.level)
       return resultText(id, "{}")
     case "tasks/get":
@@ -181,6 +182,9 @@ function other(request: Request, params: Params, context: Context): Answer {
   if (scope.kind === "aggregate") throw unknownMethod(request.method)
   return relay(request, params, { id: scope.id, slug: scope.id, name: "", mirrored: [] }, context)
 }
+
+const unknownLevel = (level: unknown): RequestError =>
+  new RequestError("invalid_params", `Unknown log level: ${String(level).slice(0, 100)}`)
 
 const unknownMethod = (method: string): RequestError =>
   new RequestError("unknown_method", `Method not found: ${method.slice(0, 200)}`)

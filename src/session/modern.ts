@@ -8,6 +8,7 @@ import {
   MODERN_VERSIONS,
   UNSUPPORTED_VERSION,
 } from "../wire/era.ts"
+import { isLogLevel } from "../wire/level.ts"
 import { isObject, metaOf, type Params } from "../wire/message.ts"
 import type { Client } from "./client.ts"
 
@@ -31,6 +32,8 @@ export function modernClient(
     return { refusal: { code: -32602, message: `_meta must have ${META_CLIENT_CAPABILITIES} (an object)` } }
   const info = meta[META_CLIENT_INFO]
   const level = meta[META_LOG_LEVEL]
+  if (level !== undefined && !isLogLevel(level))
+    return { refusal: { code: -32602, message: `${META_LOG_LEVEL} must be a log level` } }
   return {
     client: {
       era: "2026",
@@ -40,7 +43,7 @@ export function modernClient(
       principal,
       session,
       scope,
-      logLevel: typeof level === "string" ? level : undefined,
+      logLevel: level,
     },
   }
 }

@@ -19,6 +19,7 @@ import {
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import { asBuffer, contains, encode, readdress } from "../wire/frame.ts"
 import { encodeHeader, type Mirrored, paramHeaders } from "../wire/headers.ts"
+import { severityOf } from "../wire/level.ts"
 import {
   errorText,
   isObject,
@@ -95,6 +96,9 @@ async function call(
   const token = metaOf(params)?.progressToken
   const progressToken = typeof token === "string" || typeof token === "number" ? token : undefined
   const { method } = request
+  // A 2025-era backend has made no state, and what svc makes for it never comes this far.
+  if (client.era === "2026" && peer.era === "2025" && params.requestState !== undefined)
+    throw new RequestError("invalid_params", "requestState was changed or is not of this server")
   let sent = adaptParams(client.scope.kind === "aggregate" ? unqualifyTask(params) : params, client, peer.era)
   for (;;) {
     const headers = peer.era === "2026" ? mirrorHeaders(method, sent, mirrored) : undefined
@@ -235,16 +239,13 @@ function createCaller(target: Target, context: Context): Caller {
   }
 }
 
-/** Least severe first. server: Logging. */
-const LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-
 /** Whether a client wants a log message of this level. 2026-era clients that name none get none. */
 export function wantsLog(
   client: { readonly era: Client["era"]; readonly logLevel: string | undefined },
   level: unknown,
 ): boolean {
   if (client.logLevel === undefined) return client.era === "2025"
-  return LOG_LEVELS.indexOf(String(level)) >= LOG_LEVELS.indexOf(client.logLevel)
+  return severityOf(level) >= severityOf(client.logLevel)
 }
 
 /** A backend's failure: a tool says so to the model, other methods to the client. */

@@ -1,7 +1,7 @@
 /** 2025-era sessions: whose they are, how they end, and what they survive. */
-import { describe, expect, test } from "bun:test"
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
-import { eventually, fixture, type Instance, npmServer, processes, ROOT, startSvc } from "./harness.ts"
+import { eventually, fixture, type Instance, modern, npmServer, processes, ROOT, startSvc } from "./harness.ts"
 
 const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
 const BOTH = "application/json, text/event-stream"
@@ -261,4 +261,73 @@ test("requests past --max-in-flight are refused with a clear error", async () =>
   )
   const texts = bodies.map((body) => JSON.parse(body).result.content[0].text).sort()
   expect(texts).toEqual(["ok", "ok", "slow: has 2 requests in flight already; try again later"])
+})
+
+describe("what is wrong with a request of a 2025-era client", () => {
+  test.each([
+    ["an unknown log level", { id: 1, method: "logging/setLevel", params: { level: "loud" } }, {}, 200, -32602],
+    ["a cursor of nobody", { id: 1, method: "tools/list", params: { cursor: "x" } }, {}, 200, -32602],
+    ["a version nobody speaks", { id: 1, method: "ping" }, { "mcp-protocol-version": "x" }, 400, -32600],
+    ["one on a notification", { method: "notifications/x" }, { "mcp-protocol-version": "x" }, 400, -32600],
+    ["a name that every object has", { id: 1, method: "tools/call", params: { name: "__proto__" } }, {}, 200, -32602],
+    ["a method that every object has", { id: 1, method: "constructor" }, {}, 200, -32601],
+    ["params that are no object", { id: 1, method: "ping", params: [] }, {}, 400, -32600],
+    ["an id that is none", { id: null, method: "ping" }, {}, 400, -32600],
+  ])("is told: %s", async (_what, message, headers, status, code) => {
+    await using svc = await startSvc({ flags: ["--demo"] })
+    const session = await initialize(`${svc.url}/mcp`)
+    const answer = await post(`${svc.url}/mcp`, message, session, headers)
+    expect([answer.status, JSON.parse(answer.body).error.code]).toEqual([status, code])
+  })
+})
+
+describe("what is wrong with a request of a 2026-era client", () => {
+  const name = "e_svc_test_elicitation"
+  const args = { message: "m" }
+  const can = { "io.modelcontextprotocol/clientCapabilities": { elicitation: {} } }
+  const level = { "io.modelcontextprotocol/logLevel": "loud" }
+  const version = { "io.modelcontextprotocol/protocolVersion": "2027-01-01" }
+  let svc: Instance
+  beforeAll(async () => {
+    const stdio = { command: "bun", args: [fixture("everything-1x.ts")], protocolVersion: "legacy" }
+    svc = await startSvc({ config: { mcpServers: { e: stdio } }, flags: ["--startup-wait", "20s"] })
+  })
+  afterAll(() => svc[Symbol.asyncDispose]())
+
+  test.each([
+    ["a state of nobody", { name, arguments: args, requestState: "x", _meta: can }, {}, 200, -32602],
+    ["a state that looks like svc's", { name, arguments: args, requestState: "svc.x", _meta: can }, {}, 200, -32602],
+    ["a state that is no text", { name, arguments: args, requestState: 7, _meta: can }, {}, 200, -32602],
+    ["an unknown log level", { name, arguments: args, _meta: level }, {}, 400, -32602],
+    ["another name in the header", { name, arguments: args }, { "mcp-name": "test_elicitation" }, 400, -32020],
+    ["another method in the header", { name, arguments: args }, { "mcp-method": "tools/list" }, 400, -32020],
+    ["another version in the header", { name }, { "mcp-protocol-version": "2025-11-25" }, 400, -32020],
+    ["a capability that it lacks", { name, arguments: args }, {}, 400, -32021],
+    ["a version to come", { name, _meta: version }, { "mcp-protocol-version": "2027-01-01" }, 400, -32022],
+  ])("is told: %s", async (_what, params, headers, status, code) => {
+    const answer = await modern(`${svc.url}/mcp`, "tools/call", params, headers as Record<string, string>)
+    expect([answer.status, answer.body.error?.code]).toEqual([status, code])
+  })
+
+  test("is not that it says something that nobody has asked for", async () => {
+    const headers = { "content-type": "application/json", "mcp-protocol-version": "2026-07-28" }
+    const body = JSON.stringify({ jsonrpc: "2.0", method: "com.example/news" })
+    expect((await fetch(`${svc.url}/mcp`, { method: "POST", headers, body })).status).toBe(202)
+  })
+})
+
+test("svc that is stopped answers the calls that it cannot finish", async () => {
+  const svc = await startSvc({
+    config: { mcpServers: { slow: echo("--delay", "60000") } },
+    flags: ["--shutdown-grace", "100ms"],
+  })
+  await svc.said("slow: connected")
+  const url = `${svc.url}/mcp`
+  const old = post(url, call("slow_svc_echo"), await initialize(url))
+  const young = modern(url, "tools/call", { name: "slow_svc_echo", arguments: {} })
+  await Bun.sleep(100)
+  svc.signal("SIGTERM")
+  expect(JSON.parse((await old).body).result).toMatchObject({ isError: true })
+  expect((await young).body.result).toMatchObject({ isError: true })
+  expect(await svc.exited).toBe(0)
 })
