@@ -57,6 +57,7 @@ const WORLD = [
   "lib/seal.ts",
   "main.ts",
   "registry/cache.ts",
+  "serve/audit.ts",
   "serve/control.ts",
   "serve/issuer.ts",
   "serve/local.ts",

@@ -490,6 +490,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "one rule without surprises where access may depend on it",
   },
+  "audit:log": {
+    says: "--audit-log writes a line for each call and change: who, what, how it ended; arguments only where asked for",
+    from: "choice",
+    why: "a shared instance must be able to say who did what",
+  },
+  "limit:rate": {
+    says: "rateLimit and --session-rate-limit bound the calls of a minute, and the refusal says how long to wait",
+    from: "choice",
+    why: "one client's loop must not take a server from the others",
+  },
   "tool:pinning": {
     says: "a tool that has changed since it was first seen is told, and with toolPinning strict hidden until approved",
     from: "choice",

@@ -11,7 +11,7 @@ import { createMissing, documentFiles, readTexts, type Watch, watchFiles } from 
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { version } from "../lib/version.ts"
-import { openControl } from "../serve/control.ts"
+import { type Answer, openControl } from "../serve/control.ts"
 import type { Params } from "../wire/message.ts"
 import { type AuthorizeDeps, answerAuth } from "./authorize.ts"
 import type { Runtime } from "./runtime.ts"
@@ -77,8 +77,9 @@ export async function followFiles(
       ? undefined
       : await openControl(
           paths,
-          async (method, params) =>
+          noted(runtime, async (method, params) =>
             method === "tool" ? (await tools()).run(params) : answer(runtime, url, reload, method, params),
+          ),
           { mcp: runtime.mcp, member: runtime.member, maxResult: settings.maxResult },
         )
   const { applied, issues } = reload()
@@ -150,6 +151,39 @@ const authorizeDeps = (runtime: Runtime): AuthorizeDeps => ({
     for (const backend of find(runtime, name)) backend.restart()
   },
 })
+
+/** What commands change is written down as what clients call is. */
+function noted({ audit }: Runtime, answer: Answer): Answer {
+  if (audit === undefined) return answer
+  return async (method, params) => {
+    if (QUESTIONS.has(method)) return answer(method, params)
+    const started = audit.now()
+    const { name: server, tool } = params
+    const note = (outcome: "ok" | "error") =>
+      audit.write({
+        time: new Date(started).toISOString(),
+        principal: "local",
+        method: `svc/${method}`,
+        ...(typeof server === "string" ? { server } : {}),
+        ...(typeof tool === "string" ? { tool } : {}),
+        outcome,
+        ms: audit.now() - started,
+        sent: 0,
+        received: JSON.stringify(params).length,
+      })
+    try {
+      const result = await answer(method, params)
+      note("ok")
+      return result
+    } catch (error) {
+      note("error")
+      throw error
+    }
+  }
+}
+
+/** They change nothing. */
+const QUESTIONS: ReadonlySet<string> = new Set(["status", "tools", "flush", "auth.status"])
 
 function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]] {
   const [first, ...others] = agent.find(name)

@@ -20,6 +20,7 @@ import { type Log, openLog } from "../lib/log.ts"
 import { type Cleaner, createCleaner } from "../lib/redact.ts"
 import { createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
+import { openAuditFile } from "../serve/audit.ts"
 import { CALLBACK_PATH, CLIENT_PATH } from "../serve/callback.ts"
 import { createContexts } from "../serve/contexts.ts"
 import type { Stream } from "../serve/exchange.ts"
@@ -27,8 +28,10 @@ import type { McpDeps } from "../serve/mcp.ts"
 import type { MemberDeps } from "../serve/member.ts"
 import { createScopes, type ScopeOf } from "../serve/scopes.ts"
 import { Calls } from "../session/calls.ts"
+import type { Audit } from "../session/client.ts"
 import { createFace } from "../session/face.ts"
 import { openMemory, type SessionMemory } from "../session/memory.ts"
+import { createQuota } from "../session/quota.ts"
 import type { Session } from "../session/session.ts"
 import { Sessions } from "../session/sessions.ts"
 import { createIds } from "../wire/frame.ts"
@@ -44,6 +47,9 @@ export type Runtime = {
   readonly calls: Calls
   readonly streams: Set<Stream>
   readonly mcp: McpDeps
+  readonly audit: Audit | undefined
+  /** Writes down what is left. */
+  closeAudit(): void
   readonly scopeOf: ScopeOf
   readonly instances: Instances
   /** For clients whose context is trusted. */
@@ -152,13 +158,22 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
     memory,
     contexts === undefined ? undefined : (scope, params) => contexts.session(scope, params, params.clientInfo).scope,
   )
+  const { maxInFlight, pageSize, sessionRate, auditLog, auditArguments } = settings
+  const auditFile =
+    auditLog === undefined
+      ? undefined
+      : openAuditFile({ file: auditLog, clock, limit: AUDIT_BYTES, onfail: (reason) => log.error(reason) })
+  const audit: Audit | undefined =
+    auditFile === undefined
+      ? undefined
+      : { now: () => clock.now(), write: auditFile.write, mask: auditArguments ? mask : undefined }
   const { face } = createFace(
     agent,
     () => sessions.all(),
     version,
     meter,
     (session) => sessions.save(session),
-    settings,
+    { maxInFlight, pageSize, sessionRate, quota: createQuota(clock), audit },
   )
   const streams = new Set<Stream>()
   const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))
@@ -173,6 +188,8 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
     calls,
     streams,
     mcp: { face, sessions, calls, newId: random, maxBody: settings.maxBody, contexts, onbug, streams },
+    audit,
+    closeAudit: () => auditFile?.close(),
     scopeOf: createScopes(() => agent.presets),
     instances,
     member,
@@ -213,4 +230,6 @@ function remember(paths: Paths, log: Log, before: number): SessionMemory | undef
 }
 
 const STOP_GRACE_MS = 2000
+/** Six files of this size at most. */
+const AUDIT_BYTES = 64 * 1024 * 1024
 const MAX_SESSIONS = 10_000

@@ -72,6 +72,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   await files?.idle()
   void listening?.stop(true)
   book.flush()
+  runtime.closeAudit()
   return 0
 }
 

@@ -34,6 +34,9 @@ export const SERVE_ARGS = {
   "max-result": { type: "string", description: "Largest message of a server (default 64MiB)" },
   "session-ttl": { type: "string", description: "How long an unused session lives (default 24h)" },
   "max-in-flight": { type: "string", description: "Requests at once for one server or session (default 1000)" },
+  "session-rate-limit": { type: "string", description: "Calls per minute of one session (default any number)" },
+  "audit-log": { type: "string", description: "Write a line for each call and change to this file", valueHint: "path" },
+  "audit-arguments": { type: "boolean", description: "Write down what tools are called with, too, cleaned" },
   pagination: { type: "string", description: "Entries of a list in one page (default 0: all in one)" },
   filter: { type: "string", description: 'Run only servers whose tags pass, such as "web and not slow"' },
   "template-linger": { type: "string", description: "How long a template's server outlives its last client (30s)" },
@@ -86,6 +89,9 @@ export type Settings = {
   readonly sessionTtl: number
   /** Requests at once for one server, and for one session. */
   readonly maxInFlight: number
+  readonly sessionRate: number | undefined
+  readonly auditLog: string | undefined
+  readonly auditArguments: boolean
   /** Entries of a list in one answer at most. */
   readonly pageSize: number
   /** Which servers are run at all, by their tags. */
@@ -158,6 +164,9 @@ export function readSettings(
     maxResult: option.size("max-result", 64 * 1024 * 1024),
     sessionTtl: option.duration("session-ttl", 24 * 3_600_000),
     maxInFlight: option.integer("max-in-flight", 1000, 1, 1_000_000),
+    sessionRate: option.integer("session-rate-limit", 0, 0, 10_000_000) || undefined,
+    auditLog: option.text("audit-log"),
+    auditArguments: option.flag("audit-arguments"),
     pageSize: option.integer("pagination", 0, 0, 1_000_000) || Number.POSITIVE_INFINITY,
     filter: filter === undefined ? EVERYTHING : readFilter(filter),
     templateLinger: option.duration("template-linger", 30_000),

@@ -268,6 +268,7 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
       delay: config.restartDelay ?? RESTART_MS,
     },
     isolation: config.isolation ?? "shared",
+    ...(config.rateLimit === undefined ? {} : { rateLimit: config.rateLimit }),
     toolPinning: config.toolPinning ?? "report",
   }
 }

@@ -66,6 +66,8 @@ export type Tuning = {
   readonly requestTimeout: number
   readonly restart: RestartPolicy
   readonly isolation: "shared" | "session"
+  /** Calls per minute; undefined for any number. */
+  readonly rateLimit?: number | undefined
   /** What happens with a tool that has become another one since it was first seen. */
   readonly toolPinning: "off" | "report" | "strict"
 }

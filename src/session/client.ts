@@ -7,6 +7,7 @@ import type { Scope } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Params } from "../wire/message.ts"
+import type { Quota } from "./quota.ts"
 
 /** What a client said of itself: at `initialize`, or in the `_meta` of a 2026-era request. */
 export type Client = {
@@ -60,6 +61,32 @@ export type Meter = {
   record(server: string, tool: string, outcome: "ok" | "tool_error" | "error", seconds: number, bytes: number): void
 }
 
+/** One line of the audit log. Times are ISO 8601, sizes bytes. */
+export type AuditEntry = {
+  readonly time: string
+  readonly principal: string
+  /** The application that the client says it is. */
+  readonly client?: string
+  readonly method: string
+  readonly server?: string
+  /** The tool or prompt by the server's own name, or the resource. */
+  readonly tool?: string
+  readonly outcome: "ok" | "tool_error" | "error"
+  readonly ms: number
+  readonly sent: number
+  readonly received: number
+  readonly id?: string | number
+  /** Only with `--audit-arguments`; cleaned. */
+  readonly arguments?: unknown
+}
+
+export type Audit = {
+  now(): number
+  write(entry: AuditEntry): void
+  /** Cleans what is written of arguments; undefined where nothing is. */
+  readonly mask: ((text: string) => string) | undefined
+}
+
 /** What a session needs of the agent. */
 export type Face = {
   readonly catalog: Catalog
@@ -87,6 +114,11 @@ export type Face = {
   readonly version: string
   /** Counts a finished call; undefined where nothing is counted. */
   readonly meter: Meter | undefined
+  readonly quota: Quota
+  /** Calls per minute of one session; undefined for any number. */
+  readonly sessionRate: number | undefined
+  /** Writes down each call; undefined where nothing is. */
+  readonly audit: Audit | undefined
   /** svc's own tools, where they are switched on; there once the configuration is. */
   toolbox: Toolbox | undefined
 }

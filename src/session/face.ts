@@ -17,10 +17,11 @@ export function createFace(
   meter: Meter | undefined,
   /** What a session is made of has changed. */
   onchange: (session: Session) => void,
-  limits: Pick<Face, "maxInFlight" | "pageSize">,
+  rest: Pick<Face, "maxInFlight" | "pageSize" | "quota" | "sessionRate" | "audit">,
 ): { readonly face: Face; stop(): void } {
   const listeners = new Set<Listener>()
   const face: Face = {
+    ...rest,
     version,
     meter,
     claims: agent.claims,
@@ -38,8 +39,6 @@ export function createFace(
       if (published === undefined) return `is not available (${WORDS[state.kind].status}): ${explain(state.kind)}`
       return { spec, connection: published.open.connection, peer: published.open.peer }
     },
-    maxInFlight: limits.maxInFlight,
-    pageSize: limits.pageSize,
     async lease(id, owner) {
       const backend = await agent.lease(id, owner)
       if (backend?.published === undefined) return "could not be started for this session; see `svc logs`"

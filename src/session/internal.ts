@@ -4,6 +4,7 @@ import type { Scope } from "../catalog/scope.ts"
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isObject, metaOf, notificationText, type Params, type Request, resultText } from "../wire/message.ts"
+import { audited } from "./audit.ts"
 import type { Client, Context, Exchange, Face } from "./client.ts"
 
 /** svc's own tools, where a scope has them. */
@@ -15,7 +16,7 @@ export function callInternal(
   request: Request,
   params: Params,
   toolbox: Toolbox,
-  { client, exchange }: Context,
+  { client, exchange, face }: Context,
 ): Promise<string> | undefined {
   const controller = new AbortController()
   const args = isObject(params.arguments) ? params.arguments : {}
@@ -33,11 +34,14 @@ export function callInternal(
   })
   if (running === undefined) return undefined
   exchange.oncancel = () => controller.abort()
-  return running.then((result) => {
+  const answered = running.then((result) => {
     exchange.oncancel = undefined
     const whole = client.era === "2026" ? { resultType: "complete", ...result } : result
     return resultText(request.id, JSON.stringify(whole))
   })
+  const tool = String(params.name)
+  const of = { request, params, server: "svc", tool, client }
+  return face.audit === undefined ? answered : audited(face.audit, of, () => answered)
 }
 
 // ---

@@ -30,14 +30,21 @@ import {
   type Response,
 } from "../wire/message.ts"
 import { adaptCode, adaptParams } from "./adapt.ts"
+import { audited } from "./audit.ts"
 import { type Client, type Context, type Meter, ownerOf, type Target } from "./client.ts"
 import { fulfil } from "./fulfil.ts"
+import { outcomeOf } from "./outcome.ts"
 
 /** Passes `request` on under `params` (names already the backend's own) and gives the answer as a frame. */
 export function relay(request: Request, params: Params, route: Route, context: Context): Promise<Uint8Array | string> {
-  const { meter } = context.face
-  if (meter === undefined || request.method !== "tools/call") return pass(request, params, route, context)
-  return measured(meter, route, () => pass(request, params, route, context))
+  const { meter, audit } = context.face
+  const measures = meter !== undefined && request.method === "tools/call"
+  const run = () => pass(request, params, route, context)
+  if (audit === undefined) return measures ? measured(meter, route, run) : run()
+  const { slug: server, name: tool } = route
+  return audited(audit, { request, params, server, tool, client: context.client }, () =>
+    measures ? measured(meter, route, run) : run(),
+  )
 }
 
 // ---
@@ -65,6 +72,13 @@ async function pass(request: Request, params: Params, route: Route, context: Con
       new BackendError(route.slug, `has ${face.maxInFlight} requests in flight already; try again later`),
       client.era,
     )
+  const wait = quotaOf(target, context)
+  if (wait !== undefined)
+    return failed(
+      request,
+      new BackendError(route.slug, `is called more often than it may be; try again in ${wait} s`),
+      client.era,
+    )
   if ((client.inFlight ?? 0) > face.maxInFlight)
     throw new RequestError("too_many", `This session has ${face.maxInFlight} requests in flight already`)
   try {
@@ -75,12 +89,16 @@ async function pass(request: Request, params: Params, route: Route, context: Con
   }
 }
 
-/** How a call ended, read off the answer's bytes: a tool that failed says so in its result. */
-function outcomeOf(frame: Uint8Array | string): "ok" | "tool_error" | "error" {
-  const has = (needle: string, bytes: Uint8Array) =>
-    typeof frame === "string" ? frame.includes(needle) : contains(asBuffer(frame), bytes)
-  if (typeof frame === "string" && /^\{"jsonrpc":"2\.0","id":[^,]{0,200},"error"/.test(frame)) return "error"
-  return has('"isError":true', NEEDLE_TOOL_ERROR) ? "tool_error" : "ok"
+/** Seconds to wait where the server, or this client, has had its calls of the minute. */
+function quotaOf({ spec }: Target, { face, client }: Context): number | undefined {
+  const { rateLimit } = spec.tuning
+  const own = rateLimit === undefined ? undefined : face.quota.take(`server ${spec.id}`, rateLimit)
+  if (own !== undefined || face.sessionRate === undefined) return own
+  // A 2026-era client has no session: it is known by its principal.
+  return face.quota.take(
+    client.owner === undefined ? `principal ${client.principal}` : client.session,
+    face.sessionRate,
+  )
 }
 
 async function call(
@@ -130,7 +148,6 @@ type Finish =
   | { readonly kind: "task"; readonly frame: string; readonly task: string }
   | { readonly kind: "input"; readonly result: Params }
 
-const NEEDLE_TOOL_ERROR = encode('"isError":true')
 const NEEDLE_URI = encode('"uri"')
 const NEEDLE_ESCAPE = encode("\\u00")
 const NEEDLE_TASK = encode('"taskId"')

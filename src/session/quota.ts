@@ -1,0 +1,42 @@
+/** Calls per minute: a bucket for each server and each session, filled evenly, in a bounded table. */
+import type { Clock } from "../lib/clock.ts"
+
+export type Quota = {
+  /** Takes one call from a bucket. Gives the seconds to wait where it is empty. */
+  take(key: object | string, perMinute: number): number | undefined
+}
+
+export function createQuota(clock: Pick<Clock, "now">): Quota {
+  const named = new Map<string, Bucket>()
+  // A session's goes with the session.
+  const held = new WeakMap<object, Bucket>()
+  const bucketOf = (key: object | string, perMinute: number): Bucket => {
+    const known = typeof key === "string" ? named.get(key) : held.get(key)
+    if (known !== undefined) return known
+    const bucket = { left: perMinute, at: clock.now() }
+    if (typeof key === "object") held.set(key, bucket)
+    else {
+      if (named.size >= MAX_NAMED) named.delete(named.keys().next().value as string)
+      named.set(key, bucket)
+    }
+    return bucket
+  }
+  return {
+    take(key, perMinute) {
+      const bucket = bucketOf(key, perMinute)
+      const now = clock.now()
+      bucket.left = Math.min(perMinute, bucket.left + ((now - bucket.at) * perMinute) / MINUTE_MS)
+      bucket.at = now
+      if (bucket.left < 1) return Math.max(1, Math.ceil(((1 - bucket.left) * MINUTE_MS) / perMinute / 1000))
+      bucket.left--
+      return undefined
+    },
+  }
+}
+
+// ---
+
+type Bucket = { left: number; at: number }
+
+const MINUTE_MS = 60_000
+const MAX_NAMED = 10_000

@@ -1,0 +1,88 @@
+/** What is written down of calls and changes, and what is refused past a rate. */
+import { expect, test } from "bun:test"
+import { statSync } from "node:fs"
+import { join } from "node:path"
+import { eventually, freshEnv, freshFolder, modern, ROOT, readIfThere, runSvc, startSvc } from "./harness.ts"
+
+const echo = (more = {}) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")], ...more })
+const lines = (file: string): Record<string, unknown>[] =>
+  (readIfThere(file) ?? "")
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line))
+
+test("each call and each change is a line, and what was said is none [audit:log]", async () => {
+  const folder = freshFolder()
+  const file = join(folder, "deep", "audit.log")
+  const config = { mcpServers: { a: echo() } }
+  const flags = ["--audit-log", file, "--internal-tools", "all"]
+  await using svc = await startSvc({ config, folder, flags })
+  const call = (name: string, args: object) => modern(`${svc.url}/mcp`, "tools/call", { name, arguments: args })
+  await call("a_svc_echo", { m: "my secret" })
+  await call("a_svc_none", {})
+  await call("mcp_list", {})
+  await runSvc(["mcp", "restart", "a", "--config-dir", folder], freshEnv(folder))
+  svc.signal("SIGTERM")
+  expect(await svc.exited).toBe(0)
+  const written = lines(file)
+  expect(written).toMatchObject([
+    {
+      principal: "anonymous",
+      client: "test/1",
+      method: "tools/call",
+      server: "a",
+      tool: "echo",
+      outcome: "ok",
+      ms: expect.any(Number),
+      sent: expect.any(Number),
+      received: expect.any(Number),
+      id: 1,
+    },
+    { method: "tools/call", server: "svc", tool: "mcp_list", outcome: "ok" },
+    { principal: "local", method: "svc/restart", server: "a", outcome: "ok" },
+  ])
+  expect(written[0]?.time).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/)
+  expect(readIfThere(file)).not.toContain("my secret")
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+}, 20_000)
+
+test("arguments are written down where that is asked for, without secrets and on one line", async () => {
+  const folder = freshFolder()
+  const file = join(folder, "audit.log")
+  const config = { mcpServers: { a: echo({ env: { API_KEY: "hunter2-hunter2" } }) } }
+  await using svc = await startSvc({ config, folder, flags: ["--audit-log", file, "--audit-arguments"] })
+  const m = "hunter2-hunter2 \n\u001b[31m red ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+  await modern(`${svc.url}/mcp`, "tools/call", { name: "a_svc_echo", arguments: { m } })
+  await eventually(() => lines(file).length === 1)
+  const text = readIfThere(file) ?? ""
+  expect(text).not.toContain("hunter2")
+  expect(text).not.toContain("ghp_abc")
+  expect(text.trim().split("\n")).toHaveLength(1)
+  expect(text).not.toContain("\u001b")
+  expect(lines(file)[0]?.arguments).toMatchObject({ m: expect.stringContaining("red") })
+}, 20_000)
+
+test("a server and a session have their calls of a minute [limit:rate]", async () => {
+  await using svc = await startSvc({
+    config: { serverDefaults: { rateLimit: 2 }, mcpServers: { a: echo(), b: echo({ rateLimit: 100 }) } },
+    flags: ["--session-rate-limit", "5"],
+  })
+  const call = async (server: string) => {
+    const { result } = (
+      await modern(`${svc.url}/mcp`, "tools/call", { name: `${server}_svc_echo`, arguments: { m: "x" } })
+    ).body
+    return result as { isError?: boolean; content: { text: string }[] }
+  }
+  expect([(await call("a")).isError, (await call("a")).isError]).toEqual([undefined, undefined])
+  const third = await call("a")
+  expect(third.isError).toBe(true)
+  expect(third.content[0]?.text).toMatch(/a.*try again in \d+ s/)
+  const outcomes = []
+  for (let count = 0; count < 4; count++) outcomes.push((await call("b")).isError)
+  expect(outcomes).toEqual([undefined, undefined, undefined, true])
+}, 20_000)
+
+test("an audit log that cannot be written is told at the start", async () => {
+  const { code, stderr } = await runSvc(["serve", "--port", "0", "--audit-log", "/proc/none/audit.log"])
+  expect([code, stderr]).toEqual([69, expect.stringContaining("/proc/none/audit.log")])
+})

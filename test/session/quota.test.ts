@@ -1,0 +1,28 @@
+import { expect, test } from "bun:test"
+import { createQuota } from "../../src/session/quota.ts"
+
+test("a bucket is filled evenly, and says how long to wait", () => {
+  let now = 0
+  const quota = createQuota({ now: () => now })
+  const session = {}
+  for (let call = 0; call < 6; call++) expect(quota.take(session, 6)).toBeUndefined()
+  expect(quota.take(session, 6)).toBe(10)
+  expect(quota.take("another", 6)).toBeUndefined()
+  now = 9_000
+  expect(quota.take(session, 6)).toBe(1)
+  now = 10_000
+  expect(quota.take(session, 6)).toBeUndefined()
+  expect(quota.take(session, 6)).toBe(10)
+  // It never holds more than a minute's worth.
+  now = 3_600_000
+  for (let call = 0; call < 6; call++) expect(quota.take(session, 6)).toBeUndefined()
+  expect(quota.take(session, 6)).toBe(10)
+})
+
+test("the table of names is bounded", () => {
+  const quota = createQuota({ now: () => 0 })
+  expect(quota.take("first", 1)).toBeUndefined()
+  expect(quota.take("first", 1)).toBe(60)
+  for (let name = 0; name < 10_000; name++) quota.take(`name ${name}`, 1)
+  expect(quota.take("first", 1)).toBeUndefined()
+})
