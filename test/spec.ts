@@ -528,6 +528,26 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "mcp_enable, mcp_disable, mcp_list, mcp_status, mcp_reload, mcp_edit",
     from: "Internal tools",
   },
+  "tools:confirm": {
+    says: "what would run something new is put to a person with the exact command; where nobody can be asked it is refused (confirmation_required) unless --confirm-installs is off",
+    from: "choice",
+    why: "an assistant must not choose alone what runs",
+  },
+  "tools:rollback": {
+    says: "an installation or update whose server does not connect leaves mcp.json, .env and backups byte for byte",
+    from: "choice",
+    why: "an undo for everything",
+  },
+  "tools:secrets": {
+    says: "secrets of an installed server are in .env, mcp.json refers to them, and two servers' never mix",
+    from: "choice",
+    why: "mcp.json is shared and shown",
+  },
+  "registry:stale": {
+    says: "a registry that cannot be reached is registry_unavailable, or what was known of it with its age",
+    from: "choice",
+    why: "down is not empty",
+  },
   "cli:tools": {
     says: "svc mcp tools list, disable and enable edit the file",
     from: "Command-line and configuration interfaces",

@@ -43,7 +43,8 @@ export async function listServers(
   const query = new URLSearchParams({ version: "latest", limit: String(limit) })
   if (search !== undefined) query.set("search", search)
   if (cursor !== undefined) query.set("cursor", cursor)
-  return get(source, `/servers?${query}`, deps, (body) => readPage(body, source))
+  const fresh = search === undefined ? LISTING_FRESH_MS : FRESH_MS
+  return get(source, `/servers?${query}`, deps, (body) => readPage(body, source), fresh)
 }
 
 /** One version of a server, or `latest`; undefined where the registry does not have it. */
@@ -85,6 +86,8 @@ export async function ping(source: Source, deps: ClientDeps): Promise<number> {
 
 const TIMEOUT_MS = 10_000
 const FRESH_MS = 5 * 60_000
+/** The listing of all is many requests, and only helps a search. */
+const LISTING_FRESH_MS = 60 * 60_000
 const MAX_BYTES = 8 * 1024 * 1024
 
 /** Throws a RegistryError where it is no list. */
@@ -102,11 +105,12 @@ async function get<T>(
   path: string,
   deps: ClientDeps,
   read: (body: unknown) => T,
+  fresh = FRESH_MS,
 ): Promise<Answered<T>> {
   const { clock, cache } = deps
   const url = addressOf(source, path)
   const known = cache.get(url)
-  if (known !== undefined && clock.now() - known.at < FRESH_MS) return { value: read(known.body), stale: undefined }
+  if (known !== undefined && clock.now() - known.at < fresh) return { value: read(known.body), stale: undefined }
   try {
     const asked = await ask(source, path, known?.etag === undefined ? {} : { "if-none-match": known.etag }, deps)
     if (asked.status === 404) return { value: read(undefined), stale: undefined }

@@ -147,6 +147,7 @@ export function createRegistries(sources: () => readonly Source[], deps: ClientD
   }
   const newest = async (source: Source, warnings: string[]): Promise<readonly Entry[]> => {
     const entries: Entry[] = []
+    const until = deps.clock.now() + LISTING_MS
     let cursor: string | undefined
     for (let page = 0; page < MAX_PAGES; page++) {
       let value: Awaited<ReturnType<typeof listServers>>["value"]
@@ -159,7 +160,7 @@ export function createRegistries(sources: () => readonly Source[], deps: ClientD
         break
       }
       entries.push(...value.entries)
-      if (value.nextCursor === undefined || value.nextCursor === cursor) break
+      if (value.nextCursor === undefined || value.nextCursor === cursor || deps.clock.now() > until) break
       cursor = value.nextCursor
     }
     return entries
@@ -233,6 +234,8 @@ export const transportsOf = ({ packages, remotes }: Entry): readonly string[] =>
 const PAGE = 100
 /** Of a registry with more servers, those beyond are found by their names alone. */
 const MAX_PAGES = 10
+/** What a slow registry has not listed by then is listed by the next search. */
+const LISTING_MS = 8000
 const MAX_WORDS = 4
 const MAX_QUERY = 500
 const COMMON: ReadonlySet<string> = new Set([

@@ -1,5 +1,6 @@
 /** A call of one of svc's own tools: the client's way to be asked, its way to give up, and the answer in its era's form. */
 
+import { PeerError } from "../backend/connection.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
@@ -58,7 +59,7 @@ function personOf(client: Client, exchange: Exchange, signal: AbortSignal): Pers
         type: "object",
         properties: { confirm: { type: "boolean", title: yes, default: true } },
       }
-      const answer = await exchange.ask("elicitation/create", { message, requestedSchema }, signal)
+      const answer = await exchange.ask("elicitation/create", { message, requestedSchema }, signal).catch(unasked)
       return (
         isObject(answer) &&
         answer.action === "accept" &&
@@ -66,4 +67,9 @@ function personOf(client: Client, exchange: Exchange, signal: AbortSignal): Pers
       )
     },
   }
+}
+
+/** A client that answers a question with an error has not put it to anybody. */
+function unasked(error: unknown): undefined {
+  if (!(error instanceof PeerError)) throw error
 }

@@ -6,7 +6,7 @@ import * as z from "zod"
 import type { Reloaded } from "../agent/reload.ts"
 import { addVariables } from "../config/dotenv.ts"
 import { addServer, removeServer, writtenServers } from "../config/edit.ts"
-import { nameProblem, slugOf } from "../config/plan.ts"
+import { isDisabled, nameProblem, slugOf } from "../config/plan.ts"
 import type { Change } from "../config/transaction.ts"
 import type { Params } from "../wire/message.ts"
 import { commandOf, confirm } from "./confirm.ts"
@@ -66,6 +66,7 @@ export const mcpInstall = define({
       ...(args.tags === undefined ? {} : { tags: args.tags }),
       ...(args.enabled ? {} : { disabled: true }),
     })
+    const enabled = !isDisabled(server as never)
     const command = commandOf(legible(server))
     const about = {
       serverName: name,
@@ -92,7 +93,7 @@ export const mcpInstall = define({
         name,
         change: addition.change,
         reverse: addition.reverse,
-        holds: args.enabled ? mustConnect(name) : mustApply,
+        holds: enabled ? mustConnect(name) : mustApply,
       }),
     )
     return {
@@ -100,12 +101,12 @@ export const mcpInstall = define({
         ...about,
         installed: true,
         variables,
-        status: args.enabled ? outcome.kind : "disabled",
+        status: enabled ? outcome.kind : "disabled",
         ...(outcome.kind === "connected" ? { tools: outcome.tools } : {}),
         reload,
         warnings: [...warnings, ...warningsOf(name, outcome)],
       },
-      text: `installed ${name}: ${args.enabled ? outcome.kind : "disabled"}${outcome.kind === "connected" ? `, ${outcome.tools} tools` : ""}`,
+      text: `installed ${name}: ${enabled ? outcome.kind : "disabled"}${outcome.kind === "connected" ? `, ${outcome.tools} tools` : ""}`,
     }
   },
 })

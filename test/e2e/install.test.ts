@@ -101,7 +101,7 @@ describe.each(CLIENTS)("with a client of %s", (_name, connect) => {
   }, 20_000)
 })
 
-test("where nobody can be asked, what runs a new command is refused unless svc was told otherwise", async () => {
+test("where nobody can be asked, what runs a new command is refused unless svc was told otherwise [tools:confirm]", async () => {
   await using svc = await start(ALL)
   await using client = await connect1(svc)
   const before = documents(svc.folder)
@@ -125,7 +125,7 @@ test("where nobody can be asked, what runs a new command is refused unless svc w
   })
 }, 20_000)
 
-describe("an installation that fails leaves the folder byte for byte", () => {
+describe("an installation that fails leaves the folder byte for byte [tools:rollback]", () => {
   const attempts: readonly (readonly [string, object, string])[] = [
     ["to spawn", { command: "/nowhere/at/all" }, "rolled_back"],
     ["at its start", { command: "bun", args: [FAILING, "exit"] }, "rolled_back"],
@@ -199,7 +199,7 @@ describe("an installation that fails leaves the folder byte for byte", () => {
   }, 20_000)
 })
 
-test("two installations at once both succeed", async () => {
+test("two installations at once both succeed, each with secrets of its own [tools:secrets]", async () => {
   await using svc = await start(UNASKED)
   await using one = await connect1(svc)
   await using two = await connect2(svc)
