@@ -39,6 +39,8 @@ export type OAuth = {
   credentials(spec: Spec, launch: RemoteLaunch): Credentials
   /** Begins to authorize anew. `redirectUrl` undefined is svc's own. Throws what says why it cannot. */
   begin(spec: Spec, redirectUrl: string | undefined): Promise<Begun>
+  /** Where browsers come back to svc itself; undefined where they cannot. */
+  callback(): string | undefined
   /** Takes what came back to the redirect address; gives the server's name. Throws a RequestError. */
   finish(answer: URLSearchParams): Promise<string>
   /** Resolves when the authorization that has this state is finished; rejects with why it failed. */
@@ -75,7 +77,7 @@ export function createOAuth(deps: OAuthDeps): OAuth {
   const ask = async (account: Account, scope: string | undefined, refused: Tokens | undefined) => {
     const { name } = account
     const redirectUrl = ownRedirect(account)
-    if (redirectUrl === undefined) return new UnauthorizedError(`wants authorization: run \`svc auth login ${name}\``)
+    if (redirectUrl === undefined) return new UnauthorizedError(`wants authorization; run \`svc auth login ${name}\``)
     try {
       const { url, authority } = await consent.start(account, redirectUrl, scope)
       if (refused !== undefined && refused.issuer === authority.issuer) return newlyRefused(refused)
@@ -202,6 +204,7 @@ export function createOAuth(deps: OAuthDeps): OAuth {
       return name
     },
 
+    callback: deps.callback,
     finished: consent.finished,
 
     async status(specs) {

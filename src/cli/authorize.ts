@@ -44,6 +44,8 @@ export async function answerAuth(deps: AuthorizeDeps, method: string, params: Pa
   const { oauth } = deps
   const spec = () => deps.find(String(params.name))
   switch (method) {
+    case "auth.callback":
+      return { callback: oauth.callback() }
     case "auth.begin":
       return (await oauth.begin(spec(), typeof params.redirectUrl === "string" ? params.redirectUrl : undefined)) ?? {}
     case "auth.finish":

@@ -29,12 +29,14 @@ export const login: CommandDef = {
   async run({ args }) {
     const place = placeOf(args)
     const name = String(args.name)
-    const { ask, running } = await connect(place)
+    const ask = await connect(place)
     const wanted = specsOf(place).find((spec) => spec.name === name)
     const configured =
       wanted !== undefined && wanted.launch.transport !== "stdio" ? wanted.launch.oauth?.redirectUrl : undefined
-    // With a running svc the browser comes back to it, unless it was told of another place on this machine.
-    const listens = !running || isLocal(configured)
+    // The browser comes back to a running svc that listens, unless it was told of another place on this machine.
+    const known = await ask("auth.callback", {})
+    const own = isObject(known) && typeof known.callback === "string" ? known.callback : undefined
+    const listens = own === undefined || (isLocal(configured) && configured !== own)
     const listener = listens
       ? listen(configured, (query) => ask("auth.finish", { query: query.toString() }))
       : undefined
@@ -66,7 +68,7 @@ export const status: CommandDef = {
   meta: { name: "status", description: "Show at which servers svc is authorized, and for how long" },
   args: PLACE_ARGS,
   async run({ args }) {
-    const { ask } = await connect(placeOf(args))
+    const ask = await connect(placeOf(args))
     const answer = await ask("auth.status", {})
     const servers = (isObject(answer) && Array.isArray(answer.servers) ? answer.servers : []) as readonly AuthStatus[]
     print(args.json === true, servers, () =>
@@ -93,7 +95,7 @@ export const logout: CommandDef = {
   args: { name: NAME, ...PLACE_ARGS },
   async run({ args }) {
     const name = String(args.name)
-    const { ask } = await connect(placeOf(args))
+    const ask = await connect(placeOf(args))
     const answer = await ask("auth.logout", { name })
     const note = isObject(answer) && typeof answer.note === "string" ? answer.note : undefined
     print(
@@ -119,9 +121,8 @@ type Ask = (method: string, params: Params) => Promise<unknown>
 const specsOf = (place: Place): readonly Spec[] => plan(place.document(), place.world()).specs
 
 /** The running svc, or this process in its place. */
-async function connect(place: Place): Promise<{ readonly ask: Ask; readonly running: boolean }> {
-  if ((await place.ask("hello")) !== undefined)
-    return { ask: async (method, params) => place.ask(method, params), running: true }
+async function connect(place: Place): Promise<Ask> {
+  if ((await place.ask("hello")) !== undefined) return place.ask
   const oauth: OAuth = openOAuth(place.paths, {
     log: { debug() {}, info() {}, warn: (message) => say(`warning: ${message}`), error: say },
     callback: () => undefined,
@@ -134,10 +135,7 @@ async function connect(place: Place): Promise<{ readonly ask: Ask; readonly runn
     if (found === undefined) throw new RequestError("not_found", `No server is named ${name}`)
     return found
   }
-  return {
-    ask: (method, params) => answerAuth({ oauth, find, all, restart: () => undefined }, method, params),
-    running: false,
-  }
+  return (method, params) => answerAuth({ oauth, find, all, restart: () => undefined }, method, params)
 }
 
 /** Waits on this machine for the browser: one answer, at a free port unless the configuration says which. */

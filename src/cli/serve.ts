@@ -145,7 +145,9 @@ async function startHttp(
   const local = unix === undefined ? localUrl(listening.url) : "http://localhost/"
   if (unix !== undefined) protectSocket(unix)
   const certificate = tls === undefined ? undefined : followTls(tls, listening, log)
-  runtime.reachedAt(settings.externalUrl ?? local)
+  // No browser comes back to a socket.
+  const reached = settings.externalUrl ?? (unix === undefined ? local : undefined)
+  if (reached !== undefined) runtime.reachedAt(reached)
   log.info(`listening on ${unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`}`)
   if (!loopback && !settings.auth)
     log.warn("anybody who can reach this address can use every server: there is no authentication")

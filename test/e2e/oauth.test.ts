@@ -313,11 +313,12 @@ test("with an external address, browsers come back to it, and svc describes itse
   using resource = startResource(authority)
   await using svc = await startSvc({
     config: { mcpServers: { web: { url: resource.url } } },
-    flags: [...FULL, "--external-url", "https://svc.example.com/"],
+    flags: [...FULL, "--auth", "--external-url", "https://svc.example.com/"],
     env,
   })
+  // A browser has no token of svc's: what comes back is known by its state.
   const redirect = "https://svc.example.com/oauth/callback"
-  const address = await addressOf(svc)
+  const address = await eventually(() => /wants authorization[^\n]*: (http\S+)/.exec(svc.stderr())?.[1])
   expect(new URL(address).searchParams.get("redirect_uri")).toBe(redirect)
   const client = await fetch(`${svc.url}/oauth/client.json`, { headers: { host: "svc.example.com" } })
   expect(await client.json()).toMatchObject({
@@ -331,8 +332,35 @@ test("with an external address, browsers come back to it, and svc describes itse
     headers: { host: "svc.example.com" },
   })
   expect(page.status).toBe(200)
-  await stateIs(svc, "ready")
+  await svc.said("web: connected")
 })
+
+test.skipIf(process.platform === "win32")(
+  "where svc listens on a socket alone, the command waits for the browser",
+  async () => {
+    await using authority = await startAuthority()
+    using resource = startResource(authority)
+    const folder = freshFolder()
+    await Bun.write(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { web: { url: resource.url } } }))
+    const svc = Bun.spawn({
+      cmd: [SVC, "serve", "--config-dir", folder, "--listen", `unix:${join(folder, "svc.sock")}`],
+      env: { ...freshEnv(folder), ...env },
+      stdin: "ignore",
+      stdout: "ignore",
+      stderr: "pipe",
+    })
+    let said = ""
+    const reading = (async () => {
+      for await (const chunk of svc.stderr) said += new TextDecoder().decode(chunk)
+    })()
+    await eventually(() => said.includes("wants authorization; run `svc auth login web`"))
+    expect(await login(folder)).toMatchObject({ code: 0, page: { status: 200 } })
+    await eventually(() => said.includes("web: connected"))
+    svc.kill("SIGTERM")
+    await reading
+  },
+  LIMIT_MS,
+)
 
 test("svc auth login says plainly what it cannot do", async () => {
   const folder = freshFolder()
