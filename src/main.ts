@@ -16,7 +16,11 @@ async function main(words: readonly string[]): Promise<number> {
     const { command, path, args, help } = await choose(root, words)
     if (help) {
       const parent = path.length === 0 ? undefined : { meta: { name: ["svc", ...path.slice(0, -1)].join(" ") } }
-      process.stdout.write(`${await renderUsage(command, parent)}\n`)
+      const usage = await renderUsage(command, parent)
+      // citty colours for files and pipes too.
+      const colours = process.stdout.isTTY === true && !process.env.NO_COLOR
+      const lines = (colours ? usage : Bun.stripANSI(usage)).split("\n").map((line) => line.trimEnd())
+      process.stdout.write(`${lines.join("\n")}\n`)
       return 0
     }
     const { result } = await runCommand(command, { rawArgs: [...args] })

@@ -177,4 +177,5 @@ test("--version says version and commit, --help is for people", async () => {
   })
   const help = await runSvc(["serve", "--help"])
   expect([help.code, help.stdout.includes("--startup-wait")]).toEqual([0, true])
+  expect(help.stdout).not.toContain("\u001b")
 })
