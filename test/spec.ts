@@ -331,6 +331,32 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the question must not cost the one start",
   },
 
+  "protocol:whose": {
+    says: "a question or a log line that may be one of several clients' is shown to none of them",
+    from: "choice",
+    why: "a shared process does not say whose it is, and a wrong guess shows one client's affairs to another",
+  },
+  "protocol:whose:gone": {
+    says: "a caller that gave up counts half a minute more; one that was asked and is away makes room after a minute",
+    from: "choice",
+    why: "the first may be asked yet, the second must not keep the others from being asked",
+  },
+  "protocol:task": {
+    says: "a task is its session's, or its principal's where clients have no session, and its id leads back to its server",
+    from: "choice",
+    why: "clients share a server that cannot tell them apart",
+  },
+  "protocol:page": {
+    says: "--pagination cuts lists into pages; a cursor goes on after its entry while the catalog changes",
+    from: "choice",
+    why: "a client in the middle of a list should not have to start again",
+  },
+  "protocol:stream": {
+    says: "a stream that cannot be taken up starts anew",
+    from: "choice",
+    why: "a 404 would tell the client that its session is gone",
+  },
+
   // Names and relay
   "name:tool": { says: "tools and prompts are <server>_svc_<name>", from: "Command-line and configuration interfaces" },
   "name:uri": {

@@ -112,6 +112,8 @@ export class Connection {
   private readonly ghosts = new Map<number, { readonly session: object; readonly until: number }>()
   /** Callers that are told of progress after their call was answered, for it became a task. */
   private readonly following = new Map<number, Pick<Pending, "caller" | "progressToken">>()
+  /** When a call came last while another client was being asked and could not be told apart from it. */
+  private crowdedAt = Number.NEGATIVE_INFINITY
   private link: Link | undefined
   private lost: Error | undefined
   private disarm: (() => void) | undefined
@@ -154,6 +156,7 @@ export class Connection {
       const { method, caller, progressToken, timeout } = call
       this.pending.set(number, { method, caller, progressToken, timeout, deadline: now + timeout, resolve, reject })
       this.arm()
+      if (this.questions.size > 0 && !this.relates && this.sessions().size > 1) this.crowdedAt = now
       this.link.send(requestText(this.ids.text(number), call), { number, method, ...withHeaders(call.headers) })
     })
     return { number, outcome }
@@ -383,7 +386,7 @@ export class Connection {
     this.disarm = this.clock.after(SWEEP_MS, () => {
       this.disarm = undefined
       const now = this.clock.now()
-      const others = !this.relates && this.sessions().size > 1
+      const others = now - this.crowdedAt < CROWDED_MS
       for (const [number, pending] of this.pending) {
         // While the backend waits for a person, its time does not run.
         if (this.questions.size > 0 && this.isAsked(pending.caller)) {
@@ -422,6 +425,7 @@ const NOISE_BYTES = 512
 const MAX_QUESTIONS = 1000
 const MAX_FOLLOWING = 1000
 const GHOST_MS = 30_000
+const CROWDED_MS = 60_000
 
 const withHeaders = (headers: Call["headers"]) => (headers === undefined ? {} : { headers })
 

@@ -73,7 +73,7 @@ test("a question is the only caller's, however many calls it has", async () => {
   expect(await ask()).toMatchObject({ id: "e", result: { by: "ann" } })
 })
 
-test("a question that may be one of two callers' is shown to neither", async () => {
+test("a question that may be one of two callers' is shown to neither [protocol:whose]", async () => {
   call(ann)
   call(bob)
   expect((await ask())?.error?.message).toContain("Several clients")
@@ -92,7 +92,7 @@ test("a log line that may be one of two callers' reaches neither, and one withou
 })
 
 describe("a caller that gave up", () => {
-  test("still counts, for its call may ask yet: another is not shown its question", async () => {
+  test("still counts, for its call may ask yet: another is not shown its question [protocol:whose:gone]", async () => {
     connection.cancel(call(ann), new Error("cancelled"))
     call(bob)
     expect((await ask())?.error?.message).toContain("Several clients")
@@ -154,9 +154,12 @@ describe("a caller that was asked", () => {
     receive({ id: "e1", method: "elicitation/create" })
     await clock.pass(1000)
     expect(new Set(cat.others)).toEqual(new Set([false]))
-    call(bob)
+    // A call whose question was refused is over at once: that it was there is what counts.
+    receive({ id: createIds("x").text(call(bob)), result: {} })
     await clock.pass(1000)
     expect(cat.others.at(-1)).toBe(true)
+    await clock.pass(60_000)
+    expect(cat.others.at(-1)).toBe(false)
   })
 
   test("keeps nobody from being asked where each call has a stream of its own", async () => {

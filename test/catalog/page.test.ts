@@ -26,7 +26,7 @@ test("the pages together are the list, whatever their size", () => {
   )
 })
 
-test("a cursor goes on after its entry when the list has changed", () => {
+test("a cursor goes on after its entry when the list has changed [protocol:page]", () => {
   const { nextCursor } = page(["a", "b", "c", "d"], 2)
   expect(page(["a", "b", "c", "d"], 2, nextCursor).names).toEqual(["c", "d"])
   expect(page(["b", "c", "x", "d"], 2, nextCursor).names).toEqual(["c", "x"])

@@ -131,7 +131,7 @@ test("a stream whose connection breaks is taken up where it was", async () => {
   expect(messages.at(-1)).toMatchObject({ id: 1, result: { content: [{ type: "text" }] } })
 })
 
-test("a stream that cannot be taken up starts anew, for the session is there", async () => {
+test("a stream that cannot be taken up starts anew, for the session is there [protocol:stream]", async () => {
   await using svc = await startSvc({ flags: ["--demo"] })
   const url = `${svc.url}/mcp`
   const [mine, other] = [await initialize(url), await initialize(url)]

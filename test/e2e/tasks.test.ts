@@ -115,7 +115,7 @@ describe("tasks of 2025-11-25", () => {
     expect(await ann.ask("tasks/get", b)).toMatchObject({ status: "cancelled" })
   })
 
-  test("belong to the session that made them, also under the server's own address", async () => {
+  test("belong to the session that made them, also under the server's own address [protocol:task]", async () => {
     await using ann = await connect()
     await using bob = await connect("/mcp", "bob")
     await using own = await connect("/servers/a/mcp", "own")
