@@ -78,8 +78,8 @@ export async function openConnection(spec: Spec, hooks: OpenHooks, deps: OpenDep
     // A 2025-era server may exit on a first request it does not know; that must not cost its only start.
     if (error instanceof ProbeExit) open = await attempt("child", "legacy")
     else if (launch.transport === "http" && error instanceof HttpStatusError && [400, 404, 405].includes(error.status))
-      open = await attempt("sse", "legacy").catch(() => {
-        throw error
+      open = await attempt("sse", "legacy").catch((refusal: unknown) => {
+        throw refusal instanceof UnauthorizedError ? refusal : error
       })
     else throw error
   }

@@ -329,7 +329,7 @@ const MAX_RESUMES = 100
 const GOODBYE_MS = 1000
 const MAX_ERROR_BODY = 64 * 1024
 const MAX_REDIRECTS = 3
-/** The first for a token that has expired, the second to be told that a new one is refused too. */
+/** A token that has expired, one that others have renewed meanwhile, and a new one that is refused too. */
 const MAX_CHALLENGES = 3
 
 /** No answer came at all. */

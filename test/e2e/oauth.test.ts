@@ -362,6 +362,42 @@ test.skipIf(process.platform === "win32")(
   LIMIT_MS,
 )
 
+test("a server that wants a token and offers no OAuth is told apart, and what to do is said", async () => {
+  const kinds = {
+    // Its stream is of the old transport, and the only thing that says 401.
+    old: (request: Request) => new Response(null, { status: request.method === "GET" ? 401 : 405 }),
+    key: () => new Response(null, { status: 401 }),
+  }
+  const servers = Object.values(kinds).map((answer) =>
+    Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      fetch: (request) =>
+        new URL(request.url).pathname === "/mcp" ? answer(request) : new Response(null, { status: 404 }),
+    }),
+  )
+  const [old, key] = servers.map(({ url }) => `${url.href}mcp`)
+  const headers = { Authorization: "Bearer written-by-hand" }
+  await using svc = await startSvc({
+    config: { mcpServers: { old: { url: old }, key: { url: key }, written: { url: key, headers } } },
+    flags: FULL,
+    env,
+  })
+  for (const [name, reason] of [
+    ["old", "it offers no OAuth that svc could find"],
+    ["key", "it offers no OAuth that svc could find"],
+    ["written", "it refuses the Authorization header of its configuration"],
+  ] as const) {
+    const health = await eventually(async () => {
+      const found = await healthOf(svc, name)
+      return found.state === "awaiting_oauth" && found
+    })
+    expect(health.error).toContain(reason)
+    expect(health.authorizationUrl).toBeUndefined()
+  }
+  for (const server of servers) await server.stop(true)
+})
+
 test("svc auth login says plainly what it cannot do", async () => {
   const folder = freshFolder()
   await Bun.write(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { files: { command: "true" } } }))
