@@ -13,11 +13,11 @@ import type { Plan, Spec } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { LOG_LEVELS, severityOf } from "../wire/level.ts"
 import type { Params } from "../wire/message.ts"
 import { type Claim, Claims } from "./claims.ts"
 import { type Findings, Integrity } from "./integrity.ts"
-import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
+import { Interests } from "./interests.ts"
+import { describe, type Snapshot } from "./snapshot.ts"
 
 /** Who is told of changes. */
 export type Observer = {
@@ -55,8 +55,7 @@ export class Agent {
   private known: readonly string[] = []
   private readonly backends = new Map<string, Backend>()
   private readonly observers = new Set<Observer>()
-  private readonly subscribers = new Map<string, Map<string, Set<object>>>()
-  private readonly logLevels = new Map<object, string>()
+  private readonly interests = new Interests()
   private readonly ending = new Map<string, Promise<void>>()
   private current: Snapshot | undefined
   private rebuilding = false
@@ -240,21 +239,11 @@ export class Agent {
   }
 
   subscribe(id: string, uri: string, session: object): void {
-    const uris = this.subscribers.get(id) ?? new Map<string, Set<object>>()
-    this.subscribers.set(id, uris)
-    const sessions = uris.get(uri) ?? new Set<object>()
-    uris.set(uri, sessions)
-    sessions.add(session)
-    if (sessions.size === 1) this.backends.get(id)?.published?.open.resubscribe()
+    if (this.interests.subscribe(id, uri, session)) this.backends.get(id)?.published?.open.resubscribe()
   }
 
   unsubscribe(id: string, uri: string, session: object): void {
-    const uris = this.subscribers.get(id)
-    const sessions = uris?.get(uri)
-    if (uris === undefined || sessions === undefined || !sessions.delete(session) || sessions.size > 0) return
-    uris.delete(uri)
-    if (uris.size === 0) this.subscribers.delete(id)
-    this.backends.get(id)?.published?.open.resubscribe()
+    if (this.interests.unsubscribe(id, uri, session)) this.backends.get(id)?.published?.open.resubscribe()
   }
 
   /**
@@ -300,13 +289,12 @@ export class Agent {
 
   /** Whether a session is subscribed to a backend's resource. */
   isSubscribed(id: string, uri: string, session: object): boolean {
-    return this.subscribers.get(id)?.get(uri)?.has(session) === true
+    return this.interests.isSubscribed(id, uri, session)
   }
 
   /** A session is gone: its subscriptions and its log level go with it. */
   forget(session: object): void {
-    for (const [id, uris] of [...this.subscribers])
-      for (const uri of [...uris.keys()]) this.unsubscribe(id, uri, session)
+    for (const [id, uri] of this.interests.of(session)) this.unsubscribe(id, uri, session)
     this.setLogLevel(session, undefined)
     this.claims.forget(session)
     this.unlease({ session })
@@ -314,10 +302,9 @@ export class Agent {
 
   /** 2025-era backends have one log level for all: svc asks for the least severe that any client wants and filters. */
   setLogLevel(session: object, level: string | undefined): void {
-    const before = this.leastLevel()
-    if (level === undefined) this.logLevels.delete(session)
-    else this.logLevels.set(session, level)
-    const after = this.leastLevel()
+    const before = this.interests.leastLevel
+    this.interests.setLevel(session, level)
+    const after = this.interests.leastLevel
     if (after === before || after === undefined) return
     for (const backend of this.backends.values()) this.sendLogLevel(backend, after)
   }
@@ -381,7 +368,7 @@ export class Agent {
             owner,
             callerOfTask: (taskId) => this.claims.find("task", spec.id, taskId)?.caller,
             ...hooks,
-            subscriptions: () => [...(this.subscribers.get(spec.id)?.keys() ?? [])],
+            subscriptions: () => this.interests.uris(spec.id),
             onnotification: (method, params, caller) => this.notified(spec.id, method, params, caller),
           },
           deps,
@@ -405,7 +392,7 @@ export class Agent {
     const server = backend.spec.name
     if (empty) this.deps.log.warn(`connected, but offers nothing at all`, { server })
     else this.deps.log.info(`connected: ${counts} (MCP ${listing.protocolVersion})`, { server })
-    const level = this.leastLevel()
+    const level = this.interests.leastLevel
     if (level !== undefined) this.sendLogLevel(backend, level)
   }
 
@@ -450,15 +437,6 @@ export class Agent {
       return
     }
     for (const observer of this.observers) observer.onnotification(spec, method, params, caller)
-  }
-
-  private leastLevel(): string | undefined {
-    let least: number | undefined
-    for (const level of this.logLevels.values()) {
-      const index = severityOf(level)
-      if (index >= 0 && (least === undefined || index < least)) least = index
-    }
-    return least === undefined ? undefined : LOG_LEVELS[least]
   }
 
   private sendLogLevel(backend: Backend, level: string): void {
@@ -535,35 +513,4 @@ const DRAIN_POLL_MS = 50
 const CLAIMED: Readonly<Record<string, Claim["kind"]>> = {
   "notifications/tasks/status": "task",
   "notifications/elicitation/complete": "elicitation",
-}
-
-function describe({ spec, state, facts, published }: Backend, findings: Findings | undefined): BackendSnapshot {
-  const { lastConnected, lastError, lastExit, restartCount, lastTransportFailure, responsive, authorizationUrl } = facts
-  const listing = published?.listing
-  return {
-    spec,
-    state,
-    template: spec.id === spec.name ? undefined : spec.name,
-    lastConnected,
-    lastError,
-    lastExit,
-    loading: { startedAt: facts.loadingStartedAt, endedAt: facts.loadingEndedAt },
-    restartCount,
-    lastTransportFailure,
-    responsive,
-    authorizationUrl,
-    changedTools: findings?.changed ?? [],
-    suspiciousTools: findings?.suspicious ?? [],
-    offer:
-      listing === undefined
-        ? undefined
-        : {
-            era: listing.era,
-            protocolVersion: listing.protocolVersion,
-            tools: listing.tools.length,
-            prompts: listing.prompts.length,
-            resources: listing.resources.length,
-            resourceTemplates: listing.resourceTemplates.length,
-          },
-  }
 }

@@ -1,8 +1,10 @@
 /** The facts of one moment, immutable: what every observer (health, status, tools, metrics) reads. */
+import type { Backend } from "../backend/backend.ts"
 import type { Exit, State } from "../backend/supervision.ts"
 import type { Era } from "../catalog/listing.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Issue } from "../lib/errors.ts"
+import type { Findings } from "./integrity.ts"
 
 export type BackendSnapshot = {
   readonly spec: Spec
@@ -52,4 +54,36 @@ export type Snapshot = {
   readonly issues: readonly Issue[]
   /** Grows with each published change of what is offered. */
   readonly generation: number
+}
+
+/** A backend at this moment. */
+export function describe({ spec, state, facts, published }: Backend, findings: Findings | undefined): BackendSnapshot {
+  const { lastConnected, lastError, lastExit, restartCount, lastTransportFailure, responsive, authorizationUrl } = facts
+  const listing = published?.listing
+  return {
+    spec,
+    state,
+    template: spec.id === spec.name ? undefined : spec.name,
+    lastConnected,
+    lastError,
+    lastExit,
+    loading: { startedAt: facts.loadingStartedAt, endedAt: facts.loadingEndedAt },
+    restartCount,
+    lastTransportFailure,
+    responsive,
+    authorizationUrl,
+    changedTools: findings?.changed ?? [],
+    suspiciousTools: findings?.suspicious ?? [],
+    offer:
+      listing === undefined
+        ? undefined
+        : {
+            era: listing.era,
+            protocolVersion: listing.protocolVersion,
+            tools: listing.tools.length,
+            prompts: listing.prompts.length,
+            resources: listing.resources.length,
+            resourceTemplates: listing.resourceTemplates.length,
+          },
+  }
 }

@@ -1,0 +1,59 @@
+/** What sessions want to hear of backends: resources they are subscribed to, and how much of the logs. */
+import { LOG_LEVELS, severityOf } from "../wire/level.ts"
+
+export class Interests {
+  private readonly subscribers = new Map<string, Map<string, Set<object>>>()
+  private readonly logLevels = new Map<object, string>()
+
+  /** The resources of a backend that somebody is subscribed to. */
+  uris(id: string): string[] {
+    return [...(this.subscribers.get(id)?.keys() ?? [])]
+  }
+
+  isSubscribed(id: string, uri: string, session: object): boolean {
+    return this.subscribers.get(id)?.get(uri)?.has(session) === true
+  }
+
+  /** True where nobody was subscribed to it before. */
+  subscribe(id: string, uri: string, session: object): boolean {
+    const uris = this.subscribers.get(id) ?? new Map<string, Set<object>>()
+    this.subscribers.set(id, uris)
+    const sessions = uris.get(uri) ?? new Set<object>()
+    uris.set(uri, sessions)
+    sessions.add(session)
+    return sessions.size === 1
+  }
+
+  /** True where nobody is subscribed to it any more. */
+  unsubscribe(id: string, uri: string, session: object): boolean {
+    const uris = this.subscribers.get(id)
+    const sessions = uris?.get(uri)
+    if (uris === undefined || sessions === undefined || !sessions.delete(session) || sessions.size > 0) return false
+    uris.delete(uri)
+    if (uris.size === 0) this.subscribers.delete(id)
+    return true
+  }
+
+  /** All that a session is subscribed to, by backend and URI. */
+  of(session: object): (readonly [id: string, uri: string])[] {
+    return [...this.subscribers].flatMap(([id, uris]) =>
+      [...uris].flatMap(([uri, sessions]) => (sessions.has(session) ? [[id, uri] as const] : [])),
+    )
+  }
+
+  /** A session's log level; undefined for none. */
+  setLevel(session: object, level: string | undefined): void {
+    if (level === undefined) this.logLevels.delete(session)
+    else this.logLevels.set(session, level)
+  }
+
+  /** 2025-era backends have one log level for all: the least severe that anybody wants. */
+  get leastLevel(): string | undefined {
+    let least: number | undefined
+    for (const level of this.logLevels.values()) {
+      const severity = severityOf(level)
+      if (severity >= 0 && (least === undefined || severity < least)) least = severity
+    }
+    return least === undefined ? undefined : LOG_LEVELS[least]
+  }
+}
