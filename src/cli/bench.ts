@@ -44,7 +44,7 @@ async function alone(place: Place, tool: string, args: Params): Promise<unknown>
   const writes = TOOLS.some(({ name, annotations }) => name === tool && !annotations.readOnlyHint)
   if (writes) createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
   const settings = readSettings({ transport: "stdio", "log-level": "error" }, {}, "")
-  const runtime = createRuntime(settings, paths)
+  const runtime = await createRuntime(settings, paths)
   const { dotenv: _, ...world } = place.world()
   const before = new Map<string, Launch>(
     plan(place.document(), place.world()).specs.map(({ id, launch }) => [id, launch]),

@@ -12,7 +12,7 @@ import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { version } from "../lib/version.ts"
 import { type Answer, openControl } from "../serve/control.ts"
-import type { Params } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import { type AuthorizeDeps, answerAuth } from "./authorize.ts"
 import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
@@ -28,7 +28,7 @@ export async function followFiles(
   paths: Paths,
   url: string | undefined,
 ): Promise<Following> {
-  const { agent, instances, log, metrics } = runtime
+  const { agent, audit, instances, log, metrics } = runtime
   if (createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`))
     log.info(`made an empty configuration: ${paths.file}`)
   const world = { parent: process.env, platform: process.platform, home: homedir(), folder: dirname(paths.file) }
@@ -46,8 +46,10 @@ export async function followFiles(
     return reloaded
   }
   const again = (): Reloaded => {
+    const end = audit?.action("reload", {})
     const reloaded = reload()
     const { applied } = reloaded
+    end?.(applied === undefined ? "error" : "ok")
     if (applied === undefined) {
       log.warn("not reloaded: what was good before stays")
       return reloaded
@@ -157,33 +159,20 @@ function noted({ audit }: Runtime, answer: Answer): Answer {
   if (audit === undefined) return answer
   return async (method, params) => {
     if (QUESTIONS.has(method)) return answer(method, params)
-    const started = audit.now()
-    const { name: server, tool } = params
-    const note = (outcome: "ok" | "error") =>
-      audit.write({
-        time: new Date(started).toISOString(),
-        principal: "local",
-        method: `svc/${method}`,
-        ...(typeof server === "string" ? { server } : {}),
-        ...(typeof tool === "string" ? { tool } : {}),
-        outcome,
-        ms: audit.now() - started,
-        sent: 0,
-        received: JSON.stringify(params).length,
-      })
+    const end = audit.action(method, params)
     try {
       const result = await answer(method, params)
-      note("ok")
+      end(isObject(result) && result.isError === true ? "error" : "ok")
       return result
     } catch (error) {
-      note("error")
+      end("error")
       throw error
     }
   }
 }
 
 /** They change nothing. */
-const QUESTIONS: ReadonlySet<string> = new Set(["status", "tools", "flush", "auth.status"])
+const QUESTIONS: ReadonlySet<string> = new Set(["status", "tools", "flush", "auth.status", "auth.wait"])
 
 function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]] {
   const [first, ...others] = agent.find(name)

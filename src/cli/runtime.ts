@@ -16,17 +16,18 @@ import type { Paths } from "../config/paths.ts"
 import { createPins } from "../config/pins.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import { openJournal } from "../lib/journal.ts"
 import { type Log, openLog } from "../lib/log.ts"
 import { type Cleaner, createCleaner } from "../lib/redact.ts"
 import { createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
-import { openAuditFile } from "../serve/audit.ts"
 import { CALLBACK_PATH, CLIENT_PATH } from "../serve/callback.ts"
 import { createContexts } from "../serve/contexts.ts"
 import type { Stream } from "../serve/exchange.ts"
 import type { McpDeps } from "../serve/mcp.ts"
 import type { MemberDeps } from "../serve/member.ts"
 import { createScopes, type ScopeOf } from "../serve/scopes.ts"
+import { createAudit } from "../session/audit.ts"
 import { Calls } from "../session/calls.ts"
 import type { Audit } from "../session/client.ts"
 import { createFace } from "../session/face.ts"
@@ -49,7 +50,7 @@ export type Runtime = {
   readonly mcp: McpDeps
   readonly audit: Audit | undefined
   /** Writes down what is left. */
-  closeAudit(): void
+  closeAudit(): Promise<void>
   readonly scopeOf: ScopeOf
   readonly instances: Instances
   /** For clients whose context is trusted. */
@@ -61,8 +62,8 @@ export type Runtime = {
   facts(): ProcessFacts
 }
 
-/** `paths` undefined: nothing is kept on disk. */
-export function createRuntime(settings: Settings, paths: Paths | undefined): Runtime {
+/** `paths` undefined: nothing is kept on disk. Rejects with an UnavailableError where the audit log cannot be written. */
+export async function createRuntime(settings: Settings, paths: Paths | undefined): Promise<Runtime> {
   const clock = systemClock
   const startedAt = clock.now()
   const random = () => crypto.randomUUID().replaceAll("-", "")
@@ -159,21 +160,29 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
     contexts === undefined ? undefined : (scope, params) => contexts.session(scope, params, params.clientInfo).scope,
   )
   const { maxInFlight, pageSize, sessionRate, auditLog, auditArguments } = settings
-  const auditFile =
+  const journal =
     auditLog === undefined
       ? undefined
-      : openAuditFile({ file: auditLog, clock, limit: AUDIT_BYTES, onfail: (reason) => log.error(reason) })
-  const audit: Audit | undefined =
-    auditFile === undefined
+      : await openJournal({
+          path: auditLog,
+          clock,
+          onfail: (reason) => log.error(`the audit log has a gap: ${reason}`),
+          lost: (lost) => JSON.stringify({ time: new Date(clock.now()).toISOString(), method: "svc/audit", lost }),
+        })
+  const audit =
+    journal === undefined
       ? undefined
-      : { now: () => clock.now(), write: auditFile.write, mask: auditArguments ? mask : undefined }
+      : createAudit({ clock, ticks: () => performance.now(), write: journal.add, mask, withArguments: auditArguments })
+  const quota = createQuota(clock, () => {
+    if (metrics !== undefined) metrics.rateLimited++
+  })
   const { face } = createFace(
     agent,
     () => sessions.all(),
     version,
     meter,
     (session) => sessions.save(session),
-    { maxInFlight, pageSize, sessionRate, quota: createQuota(clock), audit },
+    { maxInFlight, pageSize, sessionRate, quota, audit },
   )
   const streams = new Set<Stream>()
   const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))
@@ -189,7 +198,7 @@ export function createRuntime(settings: Settings, paths: Paths | undefined): Run
     streams,
     mcp: { face, sessions, calls, newId: random, maxBody: settings.maxBody, contexts, onbug, streams },
     audit,
-    closeAudit: () => auditFile?.close(),
+    closeAudit: async () => journal?.close(),
     scopeOf: createScopes(() => agent.presets),
     instances,
     member,
@@ -230,6 +239,4 @@ function remember(paths: Paths, log: Log, before: number): SessionMemory | undef
 }
 
 const STOP_GRACE_MS = 2000
-/** Six files of this size at most. */
-const AUDIT_BYTES = 64 * 1024 * 1024
 const MAX_SESSIONS = 10_000

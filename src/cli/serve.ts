@@ -35,7 +35,7 @@ const QUIET_POLL_MS = 20
 async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const settings = readSettings(args, process.env, process.platform)
   const paths = settings.demo ? undefined : placeOf(args).paths
-  const runtime = createRuntime(settings, paths)
+  const runtime = await createRuntime(settings, paths)
   const { agent, sessions, calls, streams, mcp, book, log } = runtime
   process.on("unhandledRejection", mcp.onbug)
   process.on("uncaughtException", mcp.onbug)
@@ -72,7 +72,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   await files?.idle()
   void listening?.stop(true)
   book.flush()
-  runtime.closeAudit()
+  await runtime.closeAudit()
   return 0
 }
 

@@ -34,7 +34,7 @@ export function openLog({ level, format, clock, mask, write }: LogOptions): Log 
     return (message: string, fields: LogFields = {}) => {
       const time = new Date(clock.now()).toISOString()
       if (format === "json") {
-        write(`${mask(JSON.stringify({ time, level: name, message, ...fields }))}\n`)
+        write(`${escaped(mask(JSON.stringify({ time, level: name, message, ...fields })))}\n`)
         return
       }
       const { server, ...rest } = fields
@@ -50,6 +50,14 @@ export function openLog({ level, format, clock, mask, write }: LogOptions): Log 
 export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (char) =>
-    char === "\n" ? "\\n" : char === "\t" ? " " : `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+    char === "\n" ? "\\n" : char === "\t" ? " " : code(char),
   )
 }
+
+/** A line of JSON with what JSON lets stand, and a terminal or a reader may stumble over, escaped too. */
+export const escaped = (json: string): string =>
+  json.replace(/[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, code)
+
+// ---
+
+const code = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`

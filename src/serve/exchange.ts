@@ -82,10 +82,10 @@ export class HttpExchange implements Exchange, Stream {
     return this.asker(method, params, signal, (text) => this.push(text), onprogress)
   }
 
-  /** Sends the answer and ends the response. `status` counts only where nothing was sent before. */
-  finish(frame: Uint8Array | string, status = 200): void {
+  /** Sends the answer and ends the response. `status` and `headers` count only where nothing was sent before. */
+  finish(frame: Uint8Array | string, status = 200, headers: Record<string, string> = JSON_HEADERS): void {
     if (this.stream === undefined) {
-      this.resolve(new Response(frame as Uint8Array<ArrayBuffer> | string, { status, headers: JSON_HEADERS }))
+      this.resolve(new Response(frame as Uint8Array<ArrayBuffer> | string, { status, headers }))
       return
     }
     this.push(frame)

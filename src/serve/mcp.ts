@@ -9,7 +9,7 @@ import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import type { Calls } from "../session/calls.ts"
 import type { Exchange, Face } from "../session/client.ts"
 import { describeInitialize } from "../session/describe.ts"
-import { dispatch } from "../session/dispatch.ts"
+import { count, dispatch } from "../session/dispatch.ts"
 import { listen } from "../session/listen.ts"
 import { modernClient, type Refusal } from "../session/modern.ts"
 import { Session } from "../session/session.ts"
@@ -20,6 +20,7 @@ import {
   asMessage,
   errorText,
   type Id,
+  isObject,
   isRequest,
   isResponse,
   notJson,
@@ -71,7 +72,9 @@ export async function serveMcp(request: Request, scope: Scope, principal: string
   } catch (error) {
     const { http, rpc } = codesOf(error)
     if (http === 500) deps.onbug(error)
-    return errorResponse(http, undefined, rpc, publicMessage(error))
+    const data = error instanceof RequestError ? error.data : undefined
+    const wait = isObject(data) && typeof data.retryAfter === "number" ? { "retry-after": String(data.retryAfter) } : {}
+    return errorResponse(http, undefined, rpc, publicMessage(error), wait, data)
   }
 }
 
@@ -136,7 +139,7 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
   const session = sessionOf(request, scope, principal, deps)
   const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams, session)
   request.signal.addEventListener("abort", () => exchange.abort())
-  void runLegacy(message, session, exchange, deps).then((frame) => exchange.finish(frame))
+  void runLegacy(message, session, exchange, deps).then((frame) => finish(exchange, frame))
   return await exchange.response
 }
 
@@ -151,6 +154,8 @@ async function runLegacy(message: RpcRequest, session: Session, exchange: Exchan
 
 async function initialize(message: RpcRequest, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
   const params = message.params ?? {}
+  // Who may not call any more must not go on in another session.
+  count(deps.face, `principal ${principal}`)
   if (deps.face.loading !== undefined) await deps.face.loading
   const own = deps.contexts?.session(scope, params, params.clientInfo)
   await own?.ready
@@ -232,7 +237,9 @@ async function serveModern(
   request.signal.addEventListener("abort", () => exchange.abort())
   if (method === "subscriptions/listen") exchange.onshutdown = listen(message, client, deps.face, exchange)
   else
-    void deps.calls.serve(message, client, deps.face, exchange).then((frame) => exchange.finish(frame, statusOf(frame)))
+    void deps.calls
+      .serve(message, client, deps.face, exchange)
+      .then((frame) => finish(exchange, frame, statusOf(frame)))
   return exchange.response
 }
 
@@ -241,6 +248,13 @@ const cannotAsk = () => Promise.reject(new RequestError("invalid_request", "This
 
 const refuse = (id: Id, { code, message, data }: Refusal): Response =>
   errorResponse(400, id, code, message, undefined, data)
+
+/** Answers; a call that was one too many is told so to whatever stands in between, too. */
+function finish(exchange: HttpExchange, frame: Uint8Array | string, status = 200): void {
+  const wait = typeof frame === "string" ? /"data":\{"retryAfter":(\d{1,6})\}\}\}$/.exec(frame)?.[1] : undefined
+  if (wait === undefined) exchange.finish(frame, status)
+  else exchange.finish(frame, 429, { ...JSON_HEADERS, "retry-after": wait })
+}
 
 /** 2026-era: an unknown method is HTTP 404, other errors of the envelope 400. */
 function statusOf(frame: Uint8Array | string): number {

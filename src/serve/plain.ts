@@ -47,7 +47,14 @@ export async function servePlain(
     const message: unknown = JSON.parse(typeof frame === "string" ? frame : decode(frame))
     if (isObject(message) && "result" in message) return answer(200, { result: message.result })
     const error = isObject(message) && isObject(message.error) ? message.error : {}
-    const status = !known ? 404 : error.code === -32602 || error.code === -32600 ? 400 : 502
+    const status =
+      isObject(error.data) && "retryAfter" in error.data
+        ? 429
+        : !known
+          ? 404
+          : error.code === -32602 || error.code === -32600
+            ? 400
+            : 502
     return answer(status, { error: { code: error.code, message: error.message } })
   } catch (error) {
     onbug(error)

@@ -6,7 +6,7 @@ import type { Catalog } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
-import type { Params } from "../wire/message.ts"
+import type { Params, Request } from "../wire/message.ts"
 import type { Quota } from "./quota.ts"
 
 /** What a client said of itself: at `initialize`, or in the `_meta` of a 2026-era request. */
@@ -61,31 +61,16 @@ export type Meter = {
   record(server: string, tool: string, outcome: "ok" | "tool_error" | "error", seconds: number, bytes: number): void
 }
 
-/** One line of the audit log. Times are ISO 8601, sizes bytes. */
-export type AuditEntry = {
-  readonly time: string
-  readonly principal: string
-  /** The application that the client says it is. */
-  readonly client?: string
-  readonly method: string
-  readonly server?: string
-  /** The tool or prompt by the server's own name, or the resource. */
-  readonly tool?: string
-  readonly outcome: "ok" | "tool_error" | "error"
-  readonly ms: number
-  readonly sent: number
-  readonly received: number
-  readonly id?: string | number
-  /** Only with `--audit-arguments`; cleaned. */
-  readonly arguments?: unknown
+/** Writes down who did what. */
+export type Audit = {
+  /** A call begins; the returned function ends it with its answer. */
+  call(request: Request, client: Client, face: Face): (frame: Uint8Array | string) => void
+  /** Something begins that an operator asked for; the returned function ends it. */
+  action(action: string, about: Params): (outcome: "ok" | "error") => void
 }
 
-export type Audit = {
-  now(): number
-  write(entry: AuditEntry): void
-  /** Cleans what is written of arguments; undefined where nothing is. */
-  readonly mask: ((text: string) => string) | undefined
-}
+/** Requests that make a server do or tell something. */
+export const CALLS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"])
 
 /** What a session needs of the agent. */
 export type Face = {
@@ -117,7 +102,7 @@ export type Face = {
   readonly quota: Quota
   /** Calls per minute of one session; undefined for any number. */
   readonly sessionRate: number | undefined
-  /** Writes down each call; undefined where nothing is. */
+  /** Where calls are written down; undefined where they are not. */
   readonly audit: Audit | undefined
   /** svc's own tools, where they are switched on; there once the configuration is. */
   toolbox: Toolbox | undefined

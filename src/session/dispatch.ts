@@ -12,14 +12,52 @@ import { nearest } from "../lib/nearest.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isLogLevel } from "../wire/level.ts"
 import { errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
-import type { Client, Context } from "./client.ts"
+import { CALLS, type Client, type Context, type Face } from "./client.ts"
 import { describeDiscover } from "./describe.ts"
 import { callInternal, toolboxFor } from "./internal.ts"
 import { relay, unknownName } from "./relay.ts"
 import { hasTasks, listTasks, relayTask } from "./tasks.ts"
 
 /** The answer to a request as one frame. Never rejects: whatever goes wrong is a JSON-RPC error. */
-export async function dispatch(
+export function dispatch(
+  request: Request,
+  context: Context,
+  onbug: (error: unknown) => void,
+): Promise<Uint8Array | string> {
+  const { face, client } = context
+  if (face.audit === undefined || !CALLS.has(request.method)) return answer(request, context, onbug)
+  const end = face.audit.call(request, client, face)
+  return answer(request, context, onbug).then((frame) => {
+    end(frame)
+    return frame
+  })
+}
+
+/** Methods of one era that the other does not have. */
+export const LEGACY_ONLY: ReadonlySet<string> = new Set([
+  "initialize",
+  "ping",
+  "logging/setLevel",
+  "resources/subscribe",
+  "resources/unsubscribe",
+  "tasks/list",
+  "tasks/result",
+])
+
+/**
+ * Counts a call, or a session's beginning, where those of a client are limited. Throws a RequestError for one too many.
+ * A 2026-era client has no session: it is known by its principal.
+ */
+export function count(face: Face, key: object | string): void {
+  if (face.sessionRate === undefined) return
+  const wait = face.quota.take(key, face.sessionRate)
+  if (wait !== undefined)
+    throw new RequestError("too_many", `Too many calls; try again in ${wait} s`, { retryAfter: wait })
+}
+
+// ---
+
+async function answer(
   request: Request,
   context: Context,
   onbug: (error: unknown) => void,
@@ -34,19 +72,6 @@ export async function dispatch(
   }
 }
 
-/** Methods of one era that the other does not have. */
-export const LEGACY_ONLY: ReadonlySet<string> = new Set([
-  "initialize",
-  "ping",
-  "logging/setLevel",
-  "resources/subscribe",
-  "resources/unsubscribe",
-  "tasks/list",
-  "tasks/result",
-])
-
-// ---
-
 /** What answers a request; a promise is made only where something is waited for. */
 type Answer = Uint8Array | string | Promise<Uint8Array | string>
 
@@ -55,6 +80,7 @@ function route(request: Request, context: Context): Answer {
   const { method, id } = request
   if (client.era === "2026" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
   if (method === "ping") return resultText(id, "{}")
+  if (CALLS.has(method)) count(face, client.owner === undefined ? `principal ${client.principal}` : client.session)
   return face.loading === undefined ? routeNow(request, context) : face.loading.then(() => routeNow(request, context))
 }
 

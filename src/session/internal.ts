@@ -5,7 +5,6 @@ import type { Scope } from "../catalog/scope.ts"
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isObject, metaOf, notificationText, type Params, type Request, resultText } from "../wire/message.ts"
-import { audited } from "./audit.ts"
 import type { Client, Context, Exchange, Face } from "./client.ts"
 
 /** svc's own tools, where a scope has them. */
@@ -17,7 +16,7 @@ export function callInternal(
   request: Request,
   params: Params,
   toolbox: Toolbox,
-  { client, exchange, face }: Context,
+  { client, exchange }: Context,
 ): Promise<string> | undefined {
   const controller = new AbortController()
   const args = isObject(params.arguments) ? params.arguments : {}
@@ -35,14 +34,11 @@ export function callInternal(
   })
   if (running === undefined) return undefined
   exchange.oncancel = () => controller.abort()
-  const answered = running.then((result) => {
+  return running.then((result) => {
     exchange.oncancel = undefined
     const whole = client.era === "2026" ? { resultType: "complete", ...result } : result
     return resultText(request.id, JSON.stringify(whole))
   })
-  const tool = String(params.name)
-  const of = { request, params, server: "svc", tool, client }
-  return face.audit === undefined ? answered : audited(face.audit, of, () => answered)
 }
 
 // ---

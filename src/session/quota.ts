@@ -6,7 +6,7 @@ export type Quota = {
   take(key: object | string, perMinute: number): number | undefined
 }
 
-export function createQuota(clock: Pick<Clock, "now">): Quota {
+export function createQuota(clock: Pick<Clock, "now">, onrefuse: () => void = () => undefined): Quota {
   const named = new Map<string, Bucket>()
   // A session's goes with the session.
   const held = new WeakMap<object, Bucket>()
@@ -27,7 +27,10 @@ export function createQuota(clock: Pick<Clock, "now">): Quota {
       const now = clock.now()
       bucket.left = Math.min(perMinute, bucket.left + ((now - bucket.at) * perMinute) / MINUTE_MS)
       bucket.at = now
-      if (bucket.left < 1) return Math.max(1, Math.ceil(((1 - bucket.left) * MINUTE_MS) / perMinute / 1000))
+      if (bucket.left < 1) {
+        onrefuse()
+        return Math.max(1, Math.ceil(((1 - bucket.left) * MINUTE_MS) / perMinute / 1000))
+      }
       bucket.left--
       return undefined
     },

@@ -30,21 +30,15 @@ import {
   type Response,
 } from "../wire/message.ts"
 import { adaptCode, adaptParams } from "./adapt.ts"
-import { audited } from "./audit.ts"
-import { type Client, type Context, type Meter, ownerOf, type Target } from "./client.ts"
+import { CALLS, type Client, type Context, type Meter, ownerOf, type Target } from "./client.ts"
 import { fulfil } from "./fulfil.ts"
 import { outcomeOf } from "./outcome.ts"
 
 /** Passes `request` on under `params` (names already the backend's own) and gives the answer as a frame. */
 export function relay(request: Request, params: Params, route: Route, context: Context): Promise<Uint8Array | string> {
-  const { meter, audit } = context.face
-  const measures = meter !== undefined && request.method === "tools/call"
-  const run = () => pass(request, params, route, context)
-  if (audit === undefined) return measures ? measured(meter, route, run) : run()
-  const { slug: server, name: tool } = route
-  return audited(audit, { request, params, server, tool, client: context.client }, () =>
-    measures ? measured(meter, route, run) : run(),
-  )
+  const { meter } = context.face
+  if (meter === undefined || request.method !== "tools/call") return pass(request, params, route, context)
+  return measured(meter, route, () => pass(request, params, route, context))
 }
 
 // ---
@@ -72,7 +66,11 @@ async function pass(request: Request, params: Params, route: Route, context: Con
       new BackendError(route.slug, `has ${face.maxInFlight} requests in flight already; try again later`),
       client.era,
     )
-  const wait = quotaOf(target, context)
+  const { id, tuning } = target.spec
+  const wait =
+    tuning.rateLimit === undefined || !CALLS.has(request.method)
+      ? undefined
+      : face.quota.take(`server ${id}`, tuning.rateLimit)
   if (wait !== undefined)
     return failed(
       request,
@@ -87,18 +85,6 @@ async function pass(request: Request, params: Params, route: Route, context: Con
     if (error instanceof BackendError) return failed(request, error, client.era)
     throw error
   }
-}
-
-/** Seconds to wait where the server, or this client, has had its calls of the minute. */
-function quotaOf({ spec }: Target, { face, client }: Context): number | undefined {
-  const { rateLimit } = spec.tuning
-  const own = rateLimit === undefined ? undefined : face.quota.take(`server ${spec.id}`, rateLimit)
-  if (own !== undefined || face.sessionRate === undefined) return own
-  // A 2026-era client has no session: it is known by its principal.
-  return face.quota.take(
-    client.owner === undefined ? `principal ${client.principal}` : client.session,
-    face.sessionRate,
-  )
 }
 
 async function call(

@@ -38,6 +38,7 @@ test("each call and each change is a line, and what was said is none [audit:log]
       received: expect.any(Number),
       id: 1,
     },
+    { method: "tools/call", tool: "a_svc_none", outcome: "error" },
     { method: "tools/call", server: "svc", tool: "mcp_list", outcome: "ok" },
     { principal: "local", method: "svc/restart", server: "a", outcome: "ok" },
   ])
@@ -51,35 +52,67 @@ test("arguments are written down where that is asked for, without secrets and on
   const file = join(folder, "audit.log")
   const config = { mcpServers: { a: echo({ env: { API_KEY: "hunter2-hunter2" } }) } }
   await using svc = await startSvc({ config, folder, flags: ["--audit-log", file, "--audit-arguments"] })
+  const password = "short"
   const m = "hunter2-hunter2 \n\u001b[31m red ghp_abcdefghijklmnopqrstuvwxyz0123456789"
-  await modern(`${svc.url}/mcp`, "tools/call", { name: "a_svc_echo", arguments: { m } })
+  await modern(`${svc.url}/mcp`, "tools/call", { name: "a_svc_echo", arguments: { m, password, n: { token: 7 } } })
   await eventually(() => lines(file).length === 1)
   const text = readIfThere(file) ?? ""
   expect(text).not.toContain("hunter2")
   expect(text).not.toContain("ghp_abc")
   expect(text.trim().split("\n")).toHaveLength(1)
   expect(text).not.toContain("\u001b")
-  expect(lines(file)[0]?.arguments).toMatchObject({ m: expect.stringContaining("red") })
+  expect(lines(file)[0]?.arguments).toMatchObject({
+    m: expect.stringContaining("red"),
+    password: "[REDACTED]",
+    n: { token: "[REDACTED]" },
+  })
 }, 20_000)
 
 test("a server and a session have their calls of a minute [limit:rate]", async () => {
   await using svc = await startSvc({
     config: { serverDefaults: { rateLimit: 2 }, mcpServers: { a: echo(), b: echo({ rateLimit: 100 }) } },
-    flags: ["--session-rate-limit", "5"],
+    flags: ["--session-rate-limit", "5", "--metrics"],
   })
-  const call = async (server: string) => {
-    const { result } = (
-      await modern(`${svc.url}/mcp`, "tools/call", { name: `${server}_svc_echo`, arguments: { m: "x" } })
-    ).body
-    return result as { isError?: boolean; content: { text: string }[] }
-  }
+  const ask = (server: string) =>
+    modern(`${svc.url}/mcp`, "tools/call", { name: `${server}_svc_echo`, arguments: { m: "x" } })
+  const call = async (server: string) =>
+    (await ask(server)).body.result as { isError?: boolean; content: { text: string }[] }
   expect([(await call("a")).isError, (await call("a")).isError]).toEqual([undefined, undefined])
   const third = await call("a")
   expect(third.isError).toBe(true)
   expect(third.content[0]?.text).toMatch(/a.*try again in \d+ s/)
-  const outcomes = []
-  for (let count = 0; count < 4; count++) outcomes.push((await call("b")).isError)
-  expect(outcomes).toEqual([undefined, undefined, undefined, true])
+  expect([(await ask("b")).status, (await ask("b")).status]).toEqual([200, 200])
+  const { status, body } = await ask("b")
+  expect([status, body.error?.message]).toEqual([429, expect.stringMatching(/^Too many calls; try again in \d+ s$/)])
+  expect(body.error?.data).toEqual({ retryAfter: expect.any(Number) })
+  expect(await (await fetch(`${svc.url}/metrics`)).text()).toContain("svc_rate_limited_requests_total 2")
+}, 20_000)
+
+test("a session has its own calls of a minute, but another one is not free", async () => {
+  await using svc = await startSvc({ config: { mcpServers: { a: echo() } }, flags: ["--session-rate-limit", "3"] })
+  const post = (body: object, session = "") =>
+    fetch(`${svc.url}/mcp`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...(session === "" ? {} : { "mcp-session-id": session }) },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 7, ...body }),
+    })
+  const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "x", version: "1" } }
+  const open = () => post({ method: "initialize", params })
+  const tool = { method: "tools/call", params: { name: "a_svc_echo", arguments: { m: "x" } } }
+  const session = (await open()).headers.get("mcp-session-id") ?? ""
+  for (const status of [200, 200, 200, 429]) expect((await post(tool, session)).status).toBe(status)
+  const refused = await post(tool, session)
+  expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0)
+  expect(((await refused.json()) as { id: number }).id).toBe(7)
+  // What is no call goes on.
+  expect((await post({ method: "tools/list" }, session)).status).toBe(200)
+  const second = (await open()).headers.get("mcp-session-id") ?? ""
+  expect((await post(tool, second)).status).toBe(200)
+  expect((await open()).status).toBe(200)
+  expect((await open()).status).toBe(429)
+  const plain = await post({ jsonrpc: undefined, tool: "a_svc_echo", arguments: {} })
+  const { error } = (await plain.json()) as { error: { message: string } }
+  expect([plain.status, error.message]).toEqual([429, expect.stringContaining("Too many")])
 }, 20_000)
 
 test("an audit log that cannot be written is told at the start", async () => {

@@ -1,0 +1,98 @@
+import { expect, test } from "bun:test"
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { UnavailableError } from "../../src/lib/errors.ts"
+import { type JournalOptions, openJournal } from "../../src/lib/journal.ts"
+import { manualClock } from "../clock.ts"
+
+const place = () => join(mkdtempSync(join(tmpdir(), "svc-journal-")), "audit.log")
+const said: string[] = []
+const open = (path: string, more: Partial<JournalOptions> = {}) =>
+  openJournal({
+    path,
+    clock: manualClock(),
+    onfail: (why) => said.push(why),
+    lost: (count) => `lost ${count}`,
+    ...more,
+  })
+const lines = (path: string) => readFileSync(path, "utf8").split("\n").slice(0, -1)
+
+test("lines stand in their order, for their owner alone, and all of them once it is closed", async () => {
+  const path = place()
+  const journal = await open(path)
+  for (let number = 0; number < 1000; number++) journal.add(() => `line ${number}`)
+  await journal.close()
+  expect(lines(path)).toEqual(Array.from({ length: 1000 }, (_, number) => `line ${number}`))
+  expect(statSync(path).mode & 0o777).toBe(0o600)
+})
+
+test("lines are made when they are written, not when they come", async () => {
+  const path = place()
+  let made = 0
+  const journal = await open(path)
+  journal.add(() => `made ${++made}`)
+  expect(made).toBe(0)
+  await journal.close()
+  expect(lines(path)).toEqual(["made 1"])
+})
+
+test("files are rotated by size, and only so many are kept", async () => {
+  const path = place()
+  for (let number = 0; number < 6; number++) {
+    const journal = await open(path, { maxFileBytes: 100, maxFiles: 3 })
+    journal.add(() => `${number} ${"x".repeat(80)}`)
+    await journal.close()
+  }
+  expect(readdirSync(join(path, "..")).sort()).toEqual(["audit.log", "audit.log.1", "audit.log.2"])
+  expect(["", ".1", ".2"].map((end) => lines(path + end)[0]?.[0])).toEqual(["5", "4", "3"])
+})
+
+test("a link, a folder and a place that is not there are refused; a file that others can read is closed to them", async () => {
+  const path = place()
+  const other = `${path}.other`
+  writeFileSync(other, "theirs\n")
+  symlinkSync(other, path)
+  mkdirSync(`${path}.folder`)
+  for (const wrong of [path, `${path}.folder`, join(other, "deeper")])
+    await expect(open(wrong)).rejects.toBeInstanceOf(UnavailableError)
+  expect(readFileSync(other, "utf8")).toBe("theirs\n")
+  chmodSync(other, 0o644)
+  await (await open(other)).close()
+  expect(statSync(other).mode & 0o777).toBe(0o600)
+})
+
+test("what cannot be written is said once, and counted in a line when it can be again", async () => {
+  const path = place()
+  const clock = manualClock()
+  const failed = Promise.withResolvers<void>()
+  let count = 0
+  const journal = await open(path, {
+    clock,
+    onfail: () => {
+      count++
+      failed.resolve()
+    },
+  })
+  renameSync(path, `${path}.away`)
+  mkdirSync(path)
+  journal.add(() => "one")
+  journal.add(() => "two")
+  await clock.pass(1000)
+  await failed.promise
+  rmSync(path, { recursive: true })
+  journal.add(() => "three")
+  await journal.close()
+  expect([count, lines(path)]).toEqual([1, ["lost 2", "three"]])
+})

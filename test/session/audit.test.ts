@@ -1,0 +1,35 @@
+import { expect, test } from "bun:test"
+import { createCleaner } from "../../src/lib/redact.ts"
+import { cleaned } from "../../src/session/audit.ts"
+
+const { mask } = createCleaner(["hunter2hunter2"])
+
+test("arguments lose what their key or their looks call a secret", () => {
+  const args = {
+    path: "/home/me",
+    password: "short",
+    api_key: { any: ["thing"] },
+    list: [{ token: 7 }, "Bearer abcdefgh", "say hunter2hunter2"],
+    count: 3,
+    none: null,
+  }
+  expect(cleaned(args, mask)).toEqual({
+    path: "/home/me",
+    password: "[REDACTED]",
+    api_key: "[REDACTED]",
+    list: [{ token: "[REDACTED]" }, "Bearer [REDACTED]", "say [REDACTED]"],
+    count: 3,
+    none: null,
+  })
+})
+
+test("arguments are bounded in depth, width and length, and own a key that is named __proto__", () => {
+  let deep: unknown = "x"
+  for (let depth = 0; depth < 10_000; depth++) deep = [deep]
+  expect(JSON.stringify(cleaned(deep, mask))).toBe('[[[[[[[["…"]]]]]]]]')
+  expect(cleaned(Array.from({ length: 1000 }), mask)).toHaveLength(100)
+  expect(String(cleaned("x ".repeat(100_000), mask)).length).toBe(4096)
+  const poison = cleaned(JSON.parse('{"__proto__": {"polluted": 1}}'), mask)
+  expect(Object.hasOwn(poison as object, "__proto__")).toBe(true)
+  expect(({} as { polluted?: unknown }).polluted).toBeUndefined()
+})
