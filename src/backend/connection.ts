@@ -108,7 +108,7 @@ export class Connection {
   lastTraffic: number
   private readonly pending = new Map<number, Pending>()
   private readonly questions = new Map<Id, { readonly controller: AbortController; readonly session: object }>()
-  /** Calls whose callers gave up on a link that cannot say which call a message belongs to: until when they count. */
+  /** Calls whose callers gave up, and until when a message without an address may yet be theirs. */
   private readonly ghosts = new Map<number, { readonly session: object; readonly until: number }>()
   /** Callers that are told of progress after their call was answered, for it became a task. */
   private readonly following = new Map<number, Pick<Pending, "caller" | "progressToken">>()
@@ -187,8 +187,10 @@ export class Connection {
     const pending = this.pending.get(number)
     if (pending === undefined) return
     this.pending.delete(number)
-    if (pending.caller !== undefined && !this.relates)
+    if (pending.caller !== undefined) {
       this.ghosts.set(number, { session: pending.caller.session, until: this.clock.now() + GHOST_MS })
+      if (this.ghosts.size > MAX_GHOSTS) this.ghosts.delete(this.ghosts.keys().next().value as number)
+    }
     this.withdraw(number, error.message)
     pending.reject(error)
   }
@@ -425,6 +427,7 @@ const NOISE_BYTES = 512
 const MAX_QUESTIONS = 1000
 const MAX_FOLLOWING = 1000
 const GHOST_MS = 30_000
+const MAX_GHOSTS = 1000
 const CROWDED_MS = 60_000
 
 const withHeaders = (headers: Call["headers"]) => (headers === undefined ? {} : { headers })

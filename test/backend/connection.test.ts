@@ -116,11 +116,12 @@ describe("a caller that gave up", () => {
     expect(await ask()).toMatchObject({ result: { by: "bob" } })
   })
 
-  test("does not count where each call has a stream of its own", async () => {
+  test("does not count for what comes on the stream of a call", async () => {
     open({ abandon: () => undefined })
     connection.cancel(call(ann), new Error("cancelled"))
     const number = call(bob)
     expect(await ask({}, number)).toMatchObject({ result: { by: "bob" } })
+    expect((await ask())?.error?.message).toContain("Several clients")
   })
 })
 
