@@ -65,7 +65,7 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
       }
     },
     deps.limit,
-    () => lose(`wrote a line of more than ${deps.limit} bytes`),
+    (edges) => over || events.ondropped(edges),
   )
   const reading = new AbortController()
   const pumpFrom = (stream: ReadableStream<Uint8Array>, to: (chunk: Uint8Array) => void, rest: Rest) =>
@@ -122,6 +122,7 @@ const WINDOWS = process.platform === "win32"
 type Child = ReturnType<typeof spawn>
 /** How many milliseconds to wait after a chunk. */
 type Rest = (chunk: Uint8Array) => number
+const TURN_BYTES = 512 * 1024
 
 function spawn({ cwd, env, stderr, ...launch }: StdioLaunch, { server }: ChildDeps) {
   // A missing directory would be reported as a missing command.
@@ -210,10 +211,16 @@ async function pump(
   const reader = stream.getReader()
   signal.addEventListener("abort", () => void reader.cancel().catch(() => undefined))
   try {
+    let turn = 0
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       to(next.value)
       const ms = rest(next.value)
-      await (ms === 0 ? new Promise<void>((resolve) => setImmediate(resolve)) : pause(ms, clock))
+      turn += next.value.length
+      if (ms > 0) await pause(ms, clock)
+      else if (turn >= TURN_BYTES) {
+        turn = 0
+        await new Promise<void>((resolve) => setImmediate(resolve))
+      }
     }
   } catch {
     // A broken pipe is the end of the stream.

@@ -221,6 +221,13 @@ export class Connection {
     pending.reject(error)
   }
 
+  /** A message came that was too large to be kept; the request it answers fails, and no other. */
+  dropped(edges: Uint8Array, related?: number): void {
+    const number = this.ids.find(edges) ?? related
+    if (number === undefined) this.hooks.onnoise("more than --max-result allows")
+    else this.fail(number, new BackendError(this.server, "answered with more than --max-result allows"))
+  }
+
   receive(frame: Uint8Array, related?: number): void {
     const answer = this.ids.answer(frame)
     // Bytes that are no UTF-8 are not passed on: a client may be lost over them.

@@ -14,6 +14,8 @@ export type LinkEvents = {
    * of our request on whose stream it came, where the transport can tell.
    */
   onframe(frame: Uint8Array, related?: number): void
+  /** A message past the limit, of which only the edges are left: its first and its last bytes. */
+  ondropped(edges: Uint8Array, related?: number): void
   /** Exactly once, when the link is lost; not after `close()` was called. */
   onclose(loss: Loss): void
   /** Whether the request still waits for its answer: only then is a stream that ended taken up again. */

@@ -128,6 +128,7 @@ async function openOnce(
   })
   const events: RemoteEvents = {
     onframe: (frame, related) => connection.receive(frame, related),
+    ondropped: (edges, related) => connection.dropped(edges, related),
     waits: (number) => connection.waits(number),
     onfail(number, error) {
       hooks.onfailure(error)

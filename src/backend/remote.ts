@@ -108,11 +108,13 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
     let response = first
     for (let attempt = 0; ; attempt++) {
       const tail = { id: undefined as string | undefined, retry: DEFAULT_RETRY_MS }
-      await readEvents(response, deps.limit, (event) => {
+      const take = (event: ServerSentEvent) => {
         if (event.id !== undefined) tail.id = event.id
         if (event.retry !== undefined) tail.retry = event.retry
         if (event.data !== undefined && event.data.length > 0) events.onframe(event.data, number)
-      }).catch((error: unknown) => {
+      }
+      const drop = (edges: Uint8Array) => events.ondropped(edges, number)
+      await readEvents(response, deps.limit, take, drop).catch((error: unknown) => {
         if (tail.id === undefined) throw error
       })
       const waiting = number !== undefined && requests.has(number) && events.waits?.(number) === true
@@ -148,9 +150,12 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
         await response.body?.cancel()
         throw new HttpStatusError(response.status, `answered ${response.status} with ${typeOf(response)}`)
       }
-      events.onfail?.(number, new Error("closed the stream without an answer"))
+      // A request that has its answer has not failed, and counts against nobody's health.
+      if (events.waits?.(number) !== false) events.onfail?.(number, new Error("closed the stream without an answer"))
     } catch (error) {
       if (controller.signal.aborted) return
+      // It says nothing of the server's health.
+      if (error instanceof TooLargeError) return events.ondropped(new Uint8Array(), number)
       if (number !== undefined) events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
       if (error instanceof NetworkError) lose(error.message)
     } finally {
@@ -185,11 +190,12 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
           if (response.status < 500) return
         } else {
           wait = DEFAULT_RETRY_MS
-          await readEvents(response, deps.limit, (event) => {
+          const take = (event: ServerSentEvent) => {
             if (event.id !== undefined) lastId = event.id
             if (event.retry !== undefined) wait = event.retry
             if (event.data !== undefined && event.data.length > 0) events.onframe(event.data)
-          })
+          }
+          await readEvents(response, deps.limit, take, events.ondropped)
         }
       } catch (error) {
         if (closed || whole.signal.aborted) return
@@ -251,11 +257,12 @@ export async function openSse(launch: RemoteLaunch, events: RemoteEvents, deps: 
   const response = await exchange(launch.url, { method: "GET", headers, signal: whole.signal }, deps)
   if (!response.ok || !isEventStream(response)) throw await statusError(response)
   const endpoint = await new Promise<string>((resolve, reject) => {
-    readEvents(response, deps.limit, (event) => {
+    const take = (event: ServerSentEvent) => {
       if (event.event === "endpoint")
         resolve(new URL(event.data === undefined ? "" : decode(event.data), launch.url).href)
       else if (event.data !== undefined && event.data.length > 0) events.onframe(event.data)
-    }).then(
+    }
+    readEvents(response, deps.limit, take, events.ondropped).then(
       () => {
         reject(new Error("closed its event stream"))
         lose("closed its event stream")
@@ -306,7 +313,7 @@ export async function readBody(response: Response, limit: number): Promise<Uint8
   const declared = Number(response.headers.get("content-length") ?? 0)
   if (declared > limit) {
     await response.body?.cancel()
-    throw new Error(`answered with ${declared} bytes, more than ${limit}`)
+    throw new TooLargeError()
   }
   // What is compressed has another size than it says.
   if (declared > 0 && !response.headers.has("content-encoding")) return response.bytes()
@@ -314,7 +321,7 @@ export async function readBody(response: Response, limit: number): Promise<Uint8
   let size = 0
   for await (const chunk of response.body ?? []) {
     size += chunk.length
-    if (size > limit) throw new Error(`answered with more than ${limit} bytes`)
+    if (size > limit) throw new TooLargeError()
     parts.push(chunk)
   }
   return parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts)
@@ -334,6 +341,9 @@ const MAX_CHALLENGES = 3
 
 /** No answer came at all. */
 class NetworkError extends Error {}
+
+/** A body past the limit. */
+class TooLargeError extends Error {}
 
 async function exchange(
   url: string,
@@ -405,8 +415,13 @@ function isErrorBody(body: Uint8Array): boolean {
   }
 }
 
-async function readEvents(response: Response, limit: number, emit: (event: ServerSentEvent) => void): Promise<void> {
-  const feed = createDecoder(emit, limit)
+async function readEvents(
+  response: Response,
+  limit: number,
+  emit: (event: ServerSentEvent) => void,
+  ondropped: (edges: Uint8Array) => void,
+): Promise<void> {
+  const feed = createDecoder(emit, limit, ondropped)
   for await (const chunk of response.body ?? []) feed(chunk)
 }
 

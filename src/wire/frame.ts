@@ -24,6 +24,8 @@ export type Ids = {
   text(number: number): string
   /** The number in an id of ours, or undefined. */
   parse(id: unknown): number | undefined
+  /** The number of ours in what is left of a message that could not be kept, or undefined. */
+  find(edges: Uint8Array): number | undefined
   /**
    * The fast path: where `frame` is a success response to an id of ours that stands at its head or tail.
    * `result` is the offset of the first byte after the result's opening brace.
@@ -34,6 +36,9 @@ export type Ids = {
 const QUOTE = 0x22
 const COMMA = 0x2c
 const DIGIT_0 = 0x30
+const DIGIT_4 = 0x34
+const DIGIT_7 = 0x37
+const ESCAPE = encoder.encode("\\u00")
 const BRACE = 0x7d
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
@@ -49,6 +54,7 @@ export function createIds(random: string): Ids {
   const tail = encode(`,"id":"${prefix}`)
   const tailHead = encode('{"result":{')
   const tailHead2 = encode('{"jsonrpc":"2.0","result":{')
+  const mention = new RegExp(`"id"\\s*:\\s*"${prefix.replace(".", "\\.")}([1-9][0-9]{0,15})"`)
   let last = 0
   return {
     next: () => ++last,
@@ -57,6 +63,10 @@ export function createIds(random: string): Ids {
       if (typeof id !== "string" || !id.startsWith(prefix)) return undefined
       const digits = id.slice(prefix.length)
       return /^[1-9][0-9]{0,15}$/.test(digits) ? Number(digits) : undefined
+    },
+    find(edges) {
+      const found = mention.exec(decode(edges))?.[1]
+      return found === undefined ? undefined : Number(found)
     },
     answer(frame) {
       // A frame that was cut off is not passed on.
@@ -163,6 +173,11 @@ export function isDeep(frame: Uint8Array): boolean {
     else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
       if (++depth > MAX_DEPTH) return true
     } else if (byte === BRACE || byte === CLOSE_BRACKET) depth--
+/** Whether a letter may be written as an escape (`\u0075`), so that a name cannot be found by its bytes. */
+export function hidesLetters(frame: Buffer): boolean {
+  for (let at = frame.indexOf(ESCAPE); at >= 0; at = frame.indexOf(ESCAPE, at + ESCAPE.length)) {
+    const digit = frame[at + ESCAPE.length] ?? 0
+    if (digit >= DIGIT_4 && digit <= DIGIT_7) return true
   }
   return false
 }

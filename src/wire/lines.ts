@@ -18,17 +18,17 @@ export function lineOf(frame: Uint8Array | string): Uint8Array {
 
 /**
  * A splitter: feed it chunks; each line without its break is given to `emit`. Empty lines are left out. A line longer
- * than `limit` bytes is dropped whole and reported to `ondropped`, so that a peer cannot make svc hold without bound.
- * The lines are views of the chunks: a chunk must not be reused.
+ * than `limit` bytes is not kept, so that a peer cannot make svc hold without bound; at its end its edges are given to
+ * `ondropped`. The lines are views of the chunks: a chunk must not be reused.
  */
 export function createSplitter(
   emit: (line: Uint8Array) => void,
   limit: number,
-  ondropped: () => void,
+  ondropped: (edges: Uint8Array) => void,
 ): (chunk: Uint8Array) => void {
   let held: Uint8Array[] = []
   let size = 0
-  let dropping = false
+  let dropped: Edges | undefined
 
   const end = (tail: Uint8Array) => {
     let line = tail
@@ -39,8 +39,9 @@ export function createSplitter(
       size = 0
     }
     if (line.length > limit) {
-      ondropped()
-      return
+      const edges = new Edges()
+      edges.push(line)
+      return ondropped(edges.bytes())
     }
     const to = line[line.length - 1] === CR ? line.length - 1 : line.length
     if (to > 0) emit(to === line.length ? line : line.subarray(0, to))
@@ -49,18 +50,44 @@ export function createSplitter(
   return (chunk) => {
     let from = 0
     for (let at = chunk.indexOf(LF); at >= 0; at = chunk.indexOf(LF, from)) {
-      if (dropping) dropping = false
-      else end(chunk.subarray(from, at))
+      const tail = chunk.subarray(from, at)
+      if (dropped === undefined) end(tail)
+      else {
+        dropped.push(tail)
+        ondropped(dropped.bytes())
+        dropped = undefined
+      }
       from = at + 1
     }
-    if (from === chunk.length || dropping) return
-    held.push(from === 0 ? chunk : chunk.subarray(from))
-    size += chunk.length - from
+    if (from === chunk.length) return
+    const rest = from === 0 ? chunk : chunk.subarray(from)
+    if (dropped !== undefined) return dropped.push(rest)
+    held.push(rest)
+    size += rest.length
     if (size > limit) {
+      dropped = new Edges()
+      for (const part of held) dropped.push(part)
       held = []
       size = 0
-      dropping = true
-      ondropped()
     }
   }
 }
+
+/** The first and the last bytes of something that is too large to be kept: an id stands in one of them, mostly. */
+export class Edges {
+  private head: Uint8Array<ArrayBufferLike> = new Uint8Array()
+  private tail: Uint8Array<ArrayBufferLike> = new Uint8Array()
+
+  push(part: Uint8Array): void {
+    if (this.head.length < EDGE) this.head = Buffer.concat([this.head, part.subarray(0, EDGE - this.head.length)])
+    this.tail = part.length >= EDGE ? part.slice(-EDGE) : Buffer.concat([this.tail, part]).slice(-EDGE)
+  }
+
+  bytes(): Uint8Array {
+    return Buffer.concat([this.head, this.tail])
+  }
+}
+
+// ---
+
+const EDGE = 256

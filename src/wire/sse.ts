@@ -3,6 +3,7 @@
  * From: HTML standard, "Server-sent events".
  */
 import { decode, encode } from "./frame.ts"
+import { Edges } from "./lines.ts"
 
 export type ServerSentEvent = {
   readonly event: string | undefined
@@ -37,12 +38,19 @@ export function formatEvent(data: Uint8Array | string, id?: string, event?: stri
 }
 
 /**
- * A decoder: feed it chunks as they come; each whole event is given to `emit`. A field longer than `limit` bytes throws,
- * so that a peer cannot make svc hold an unbounded line.
+ * A decoder: feed it chunks as they come; each whole event is given to `emit`. One of more than `limit` bytes is not kept,
+ * so that a peer cannot make svc hold without bound; at its end the edges of its data are given to `ondropped`.
  */
-export function createDecoder(emit: (event: ServerSentEvent) => void, limit: number): (chunk: Uint8Array) => void {
+export function createDecoder(
+  emit: (event: ServerSentEvent) => void,
+  limit: number,
+  ondropped: (edges: Uint8Array) => void,
+): (chunk: Uint8Array) => void {
   let held: Uint8Array[] = []
   let heldBytes = 0
+  let dropped: Edges | undefined
+  /** Inside of a line that is not kept. */
+  let passing = false
   let afterCr = false
   let started = false
   let data: Uint8Array[] = []
@@ -51,8 +59,18 @@ export function createDecoder(emit: (event: ServerSentEvent) => void, limit: num
   let id: string | undefined
   let retry: number | undefined
 
+  const drop = (parts: readonly Uint8Array[]) => {
+    dropped ??= new Edges()
+    for (const part of parts) dropped.push(part)
+    data = []
+    dataBytes = 0
+  }
+
   const dispatch = () => {
-    if (data.length > 0 || id !== undefined || retry !== undefined || event !== undefined) {
+    if (dropped !== undefined) {
+      ondropped(dropped.bytes())
+      dropped = undefined
+    } else if (data.length > 0 || id !== undefined || retry !== undefined || event !== undefined) {
       emit({ event, id, retry, data: data.length === 0 ? undefined : join(data, dataBytes, LF) })
     }
     data = []
@@ -72,8 +90,8 @@ export function createDecoder(emit: (event: ServerSentEvent) => void, limit: num
     switch (field) {
       case "data":
         dataBytes += value.length + 1
-        if (dataBytes > limit) throw new Error(`an event is larger than ${limit} bytes`)
         data.push(value)
+        if (dropped !== undefined || dataBytes > limit) drop(data)
         return
       case "event":
         event = decode(value)
@@ -92,6 +110,10 @@ export function createDecoder(emit: (event: ServerSentEvent) => void, limit: num
   }
 
   const end = (chunk: Uint8Array, from: number, to: number) => {
+    if (passing) {
+      passing = false
+      return drop([chunk.subarray(from, to)])
+    }
     if (held.length === 0) return line(chunk.subarray(from, to))
     held.push(chunk.subarray(from, to))
     const whole = join(held, heldBytes + to - from, undefined)
@@ -124,11 +146,16 @@ export function createDecoder(emit: (event: ServerSentEvent) => void, limit: num
       }
       if (lf >= 0 && lf < from) lf = chunk.indexOf(LF, from)
     }
-    if (from < chunk.length) {
-      // A chunk may be a view of a reused buffer, so what is held over is copied.
-      held.push(chunk.slice(from))
-      heldBytes += chunk.length - from
-      if (heldBytes > limit) throw new Error(`a line is larger than ${limit} bytes`)
+    if (from === chunk.length) return
+    if (passing) return drop([chunk.subarray(from)])
+    // A chunk may be a view of a reused buffer, so what is held over is copied.
+    held.push(chunk.slice(from))
+    heldBytes += chunk.length - from
+    if (heldBytes > limit) {
+      drop(held)
+      held = []
+      heldBytes = 0
+      passing = true
     }
   }
 }

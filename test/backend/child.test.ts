@@ -28,6 +28,7 @@ function start(launch: StdioLaunch, more: Partial<ChildDeps> = {}) {
   const noise: string[] = []
   const losses: Loss[] = []
   const failures: number[] = []
+  const dropped: string[] = []
   let stderr = ""
   let lose: (loss: Loss) => void = () => undefined
   const lost = new Promise<Loss>((resolve) => {
@@ -42,6 +43,7 @@ function start(launch: StdioLaunch, more: Partial<ChildDeps> = {}) {
         lose(loss)
       },
       onfail: (number) => failures.push(number),
+      ondropped: (edges) => dropped.push(text(edges)),
     },
     {
       server: "web",
@@ -57,7 +59,7 @@ function start(launch: StdioLaunch, more: Partial<ChildDeps> = {}) {
     },
   )
   opened.push(link)
-  return { link, frames, noise, losses, lost, failures, stderr: () => stderr }
+  return { link, frames, noise, losses, lost, failures, dropped, stderr: () => stderr }
 }
 
 const dying = (...args: string[]) => start(launchOf(process.execPath, [DYING, ...args]))
@@ -170,9 +172,14 @@ test("a child that does not read holds its frames, and is told of when too many 
   expect(isAlive(link.pid ?? 0)).toBe(false)
 })
 
-test("a line over the limit loses the child", async () => {
-  const { lost } = shell(`head -c 3000000 /dev/zero; exec sleep 60`)
-  expect(await lost).toEqual({ reason: "wrote a line of more than 1048576 bytes" })
+test("a line over the limit is left out, and the child lives on", async () => {
+  const { dropped, frames, losses } = shell(
+    `printf '{"id":"1","'; head -c 3000000 /dev/zero; echo; echo '{"ok":1}'; exec sleep 60`,
+  )
+  await until(() => frames.length === 1)
+  expect(frames).toEqual(['{"ok":1}'])
+  expect(dropped).toEqual([expect.stringMatching(/^\{"id":"1","\0+$/)])
+  expect(losses).toEqual([])
 })
 
 test("stderr goes where the launch says", async () => {

@@ -2,13 +2,13 @@ import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { createSplitter } from "../../src/wire/lines.ts"
 
-function split(chunks: readonly Uint8Array[], limit = 1000): { lines: string[]; dropped: number } {
+function split(chunks: readonly Uint8Array[], limit = 1000): { lines: string[]; dropped: string[] } {
   const lines: string[] = []
-  let dropped = 0
+  const dropped: string[] = []
   const feed = createSplitter(
     (line) => lines.push(new TextDecoder().decode(line)),
     limit,
-    () => dropped++,
+    (edges) => dropped.push(new TextDecoder().decode(edges)),
   )
   for (const chunk of chunks) feed(chunk)
   return { lines, dropped }
@@ -34,12 +34,14 @@ test("lines are the same however the bytes arrive", () => {
   )
 })
 
-test("a line past the limit is dropped whole and the next one is whole", () => {
-  const bytes = new TextEncoder().encode(`${"x".repeat(50)}\nok\n${"y".repeat(50)}\nok2\n`)
-  for (const size of [1, 7, 49, 200]) {
+test("a line past the limit is dropped whole, its ends are told, and the next one is whole", () => {
+  const bytes = new TextEncoder().encode(`<${"x".repeat(5000)}>\nok\n<${"y".repeat(5000)}>\r\nok2\n`)
+  for (const size of [1, 7, 49, 300, 20_000]) {
     const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
       bytes.slice(index * size, (index + 1) * size),
     )
-    expect(split(chunks, 10)).toEqual({ lines: ["ok", "ok2"], dropped: 2 })
+    const { lines, dropped } = split(chunks, 1000)
+    expect(lines).toEqual(["ok", "ok2"])
+    expect(dropped).toEqual([`<${"x".repeat(255)}${"x".repeat(255)}>`, `<${"y".repeat(255)}${"y".repeat(254)}>\r`])
   }
 })

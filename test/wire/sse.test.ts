@@ -2,16 +2,20 @@ import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { createDecoder, formatEvent, type ServerSentEvent } from "../../src/wire/sse.ts"
 
-function decodeAll(chunks: readonly Uint8Array[], limit = 100_000) {
+function decodeAll(chunks: readonly Uint8Array[], limit = 100_000, dropped?: string[]) {
   const events: {
     event: string | undefined
     id: string | undefined
     retry: number | undefined
     data: string | undefined
   }[] = []
-  const feed = createDecoder((event: ServerSentEvent) => {
-    events.push({ ...event, data: event.data === undefined ? undefined : new TextDecoder().decode(event.data) })
-  }, limit)
+  const feed = createDecoder(
+    (event: ServerSentEvent) => {
+      events.push({ ...event, data: event.data === undefined ? undefined : new TextDecoder().decode(event.data) })
+    },
+    limit,
+    (edges) => dropped?.push(new TextDecoder().decode(edges)),
+  )
   for (const chunk of chunks) feed(chunk)
   return events
 }
@@ -55,12 +59,18 @@ test("a frame with raw line breaks between its tokens cannot forge an event", ()
   expect(JSON.parse(read?.data ?? "")).toEqual(JSON.parse(frame))
 })
 
-test("a line or an event past the limit is refused", () => {
-  expect(() => decodeAll([bytes(`data: ${"x".repeat(200)}`)], 100)).toThrow("larger")
-  expect(() =>
-    decodeAll(
-      Array.from({ length: 100 }, () => bytes("data: xxxxxxxx\n")),
-      100,
-    ),
-  ).toThrow("larger")
+test("an event past the limit is left out, its ends are told, and those around it are whole", () => {
+  const long = `data: <${"x".repeat(5000)}>\n\n`
+  const many = `data: <\n${"data: xxxxxxxx\n".repeat(400)}data: >\n\n`
+  for (const large of [long, many])
+    for (const size of [1, 7, 300, 10_000]) {
+      const whole = bytes(`id: 1\ndata: a\n\nid: 2\n${large}data: b\n\n`)
+      const chunks = Array.from({ length: Math.ceil(whole.length / size) }, (_, at) =>
+        whole.slice(at * size, (at + 1) * size),
+      )
+      const dropped: string[] = []
+      expect(decodeAll(chunks, 1000, dropped)).toEqual([event("a", { id: "1" }), event("b")])
+      expect(dropped).toHaveLength(1)
+      expect(dropped[0]).toMatch(/^(data: )?<.*>$/s)
+    }
 })
