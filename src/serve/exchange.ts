@@ -85,7 +85,7 @@ export class HttpExchange implements Exchange, Stream {
   /** Sends the answer and ends the response. `status` and `headers` count only where nothing was sent before. */
   finish(frame: Uint8Array | string, status = 200, headers: Record<string, string> = JSON_HEADERS): void {
     if (this.stream === undefined) {
-      this.resolve(new Response(frame as Uint8Array<ArrayBuffer> | string, { status, headers }))
+      this.resolve(new Response(bodyOf(frame), { status, headers }))
       return
     }
     this.push(frame)
@@ -121,8 +121,7 @@ export class HttpExchange implements Exchange, Stream {
   private push(frame: Uint8Array | string): void {
     if (this.gone && this.logged === undefined) return
     this.stream ??= this.begin()
-    // A client that does not read must not make svc hold without bound: past the mark it is let go.
-    if (!this.gone && (this.stream.desiredSize ?? 0) < -MAX_UNREAD_EVENTS) this.drop()
+    if (!this.gone && isUnread(this.stream)) this.drop()
     if (this.logged !== undefined) this.resumable?.events.send(this.logged, frame)
     else if (!this.gone) this.stream.enqueue(formatEvent(frame))
   }
@@ -142,12 +141,13 @@ export class HttpExchange implements Exchange, Stream {
 
   private begin(): ReadableStreamDefaultController<Uint8Array> {
     let controller: ReadableStreamDefaultController<Uint8Array> | undefined
-    const body = new ReadableStream<Uint8Array>({
-      start: (started) => {
+    const source = {
+      start: (started: ReadableStreamDefaultController<Uint8Array>) => {
         controller = started
       },
       cancel: () => this.abort(),
-    })
+    }
+    const body = new ReadableStream(source, BYTES)
     this.streams.add(this)
     this.resolve(new Response(body, { headers: SSE_HEADERS }))
     const opened = controller as unknown as ReadableStreamDefaultController<Uint8Array>
@@ -159,14 +159,37 @@ export class HttpExchange implements Exchange, Stream {
   }
 }
 
+/** How a stream to a client counts what waits in it: Bun takes no more out of it than the client reads. */
+export const BYTES = new ByteLengthQueuingStrategy({ highWaterMark: 0 })
+
+/** Whether so much waits for a client that it is let go: one that does not read must not make svc hold without bound. */
+export const isUnread = ({ desiredSize }: ReadableStreamDefaultController<Uint8Array>): boolean =>
+  (desiredSize ?? 0) < -MAX_UNREAD_BYTES
+
 /** An event without data that tells the client where to take the stream up again, and when. From: SEP-1699. */
 export const primingEvent = (id: string): Uint8Array =>
   new TextEncoder().encode(`id: ${id}\nretry: ${RETRY_MS}\ndata:\n\n`)
 
 // ---
 
+/** A large frame is written from where it is: as the body of a response Bun would copy it first. */
+function bodyOf(frame: Uint8Array | string): Bun.BodyInit {
+  if (typeof frame === "string" || frame.length < LARGE) return frame as Uint8Array<ArrayBuffer> | string
+  const source = {
+    type: "direct" as const,
+    pull(controller: ReadableStreamDirectController) {
+      controller.write(frame as Uint8Array<ArrayBuffer>)
+      controller.close()
+    },
+  }
+  return new ReadableStream(source)
+}
+
+/** From how many bytes on a copy costs more than a stream. */
+const LARGE = 64 * 1024
 const RETRY_MS = 1000
 const YIELD_MS = 60_000
 const GIVE_UP_MS = 10 * 60_000
-const MAX_UNREAD_EVENTS = 1000
+/** The message that passes this mark is still taken, whatever its size. */
+const MAX_UNREAD_BYTES = 8 * 1024 * 1024
 const KEEP_ALIVE = new TextEncoder().encode(":\n\n")

@@ -31,7 +31,7 @@ import {
 } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 import type { Contexts } from "./contexts.ts"
-import { HttpExchange, JSON_HEADERS, primingEvent, SSE_HEADERS, type Stream } from "./exchange.ts"
+import { BYTES, HttpExchange, isUnread, JSON_HEADERS, primingEvent, SSE_HEADERS, type Stream } from "./exchange.ts"
 import { plainCall, servePlain } from "./plain.ts"
 
 export type McpDeps = {
@@ -303,13 +303,15 @@ function openStream(request: Request, scope: Scope, principal: string, deps: Mcp
   const session = sessionOf(request, scope, principal, deps)
   const last = request.headers.get("last-event-id")
   let stop: () => void = () => undefined
-  const body = new ReadableStream<Uint8Array>({
-    start(controller) {
+  const source = {
+    start(controller: ReadableStreamDefaultController<Uint8Array>) {
       let open = true
       const sink = {
         event(id: string, frame: Uint8Array | string) {
-          // A client that does not read must not make svc hold without bound: past the mark it is let go.
-          if ((controller.desiredSize ?? 0) < -MAX_UNREAD_EVENTS) stop()
+          if (isUnread(controller)) {
+            controller.error(new Error("the client does not read"))
+            stop()
+          }
           if (open) controller.enqueue(formatEvent(frame, id))
           return open
         },
@@ -344,7 +346,8 @@ function openStream(request: Request, scope: Scope, principal: string, deps: Mcp
       } else if (number === session.standalone) session.open(outlet, number)
     },
     cancel: () => stop(),
-  })
+  }
+  const body = new ReadableStream(source, BYTES)
   return new Response(body, { headers: { ...SSE_HEADERS, "mcp-session-id": session.id } })
 }
 
@@ -361,7 +364,6 @@ function sessionOf(request: Request, scope: Scope, principal: string, deps: McpD
 }
 
 const MAX_BATCH = 100
-const MAX_UNREAD_EVENTS = 1000
 const COMMENT = new TextEncoder().encode(":\n\n")
 
 const tooLarge = (limit: number) => new RequestError("too_large", `The body is larger than ${limit} bytes`)

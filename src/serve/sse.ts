@@ -3,7 +3,7 @@ import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
 import { formatEvent } from "../wire/sse.ts"
-import { JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
+import { BYTES, isUnread, JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
 import { type McpDeps, readText } from "./mcp.ts"
 
 /** The open streams by session id, each with whose it is. */
@@ -13,13 +13,14 @@ export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: st
 export function openSseStream(scope: Scope, principal: string, pipes: SsePipes, deps: McpDeps): Response {
   const id = deps.newId()
   let stop: () => void = () => undefined
-  const body = new ReadableStream<Uint8Array>({
-    start(controller) {
+  const source = {
+    start(controller: ReadableStreamDefaultController<Uint8Array>) {
       const pipe = new Pipe({ ...deps, id, scope, principal, send: (frame) => push(frame) })
       const push = (frame: Uint8Array | string) => {
-        // A client that does not read must not make svc hold without bound.
-        if ((controller.desiredSize ?? 0) < -MAX_UNREAD_EVENTS) stop()
-        else if (pipes.has(id)) controller.enqueue(formatEvent(frame, undefined, "message"))
+        if (isUnread(controller)) {
+          controller.error(new Error("the client does not read"))
+          stop()
+        } else if (pipes.has(id)) controller.enqueue(formatEvent(frame, undefined, "message"))
       }
       const stream = { keepAlive: () => controller.enqueue(COMMENT), close: () => stop() }
       stop = () => {
@@ -37,7 +38,8 @@ export function openSseStream(scope: Scope, principal: string, pipes: SsePipes, 
       controller.enqueue(formatEvent(`/messages?sessionId=${id}`, undefined, "endpoint"))
     },
     cancel: () => stop(),
-  })
+  }
+  const body = new ReadableStream(source, BYTES)
   return new Response(body, { headers: SSE_HEADERS })
 }
 
@@ -68,5 +70,4 @@ export async function postSseMessage(
 
 // ---
 
-const MAX_UNREAD_EVENTS = 1000
 const COMMENT = new TextEncoder().encode(":\n\n")

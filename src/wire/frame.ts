@@ -173,6 +173,10 @@ export function isDeep(frame: Uint8Array): boolean {
     else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
       if (++depth > MAX_DEPTH) return true
     } else if (byte === BRACE || byte === CLOSE_BRACKET) depth--
+  }
+  return false
+}
+
 /** Whether a letter may be written as an escape (`\u0075`), so that a name cannot be found by its bytes. */
 export function hidesLetters(frame: Buffer): boolean {
   for (let at = frame.indexOf(ESCAPE); at >= 0; at = frame.indexOf(ESCAPE, at + ESCAPE.length)) {
