@@ -17,7 +17,7 @@ import {
   unqualifyTask,
 } from "../catalog/rewrite.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
-import { asBuffer, contains, encode, readdress } from "../wire/frame.ts"
+import { asBuffer, contains, encode, hidesLetters, readdress } from "../wire/frame.ts"
 import { encodeHeader, type Mirrored, paramHeaders } from "../wire/headers.ts"
 import { severityOf } from "../wire/level.ts"
 import {
@@ -104,7 +104,8 @@ async function call(
   if (client.era === "2026" && peer.era === "2025" && params.requestState !== undefined)
     throw new RequestError("invalid_params", "requestState was changed or is not of this server")
   let sent = adaptParams(client.scope.kind === "aggregate" ? unqualifyTask(params) : params, client, peer.era)
-  for (;;) {
+  for (let round = 0; ; round++) {
+    if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `asked for input ${MAX_ROUNDS} times`)
     const headers = peer.era === "2026" ? mirrorHeaders(method, sent, mirrored) : undefined
     const flight = connection.request({
       method,
@@ -134,8 +135,9 @@ type Finish =
   | { readonly kind: "task"; readonly frame: string; readonly task: string }
   | { readonly kind: "input"; readonly result: Params }
 
+/** How often a backend may answer that it needs input first: one that always does would keep svc busy for ever. */
+const MAX_ROUNDS = 100
 const NEEDLE_URI = encode('"uri"')
-const NEEDLE_ESCAPE = encode("\\u00")
 const NEEDLE_TASK = encode('"taskId"')
 const NEEDLE_RESULT_TYPE = encode('"resultType"')
 const NEEDLE_INPUT = encode('"input_required"')
@@ -148,16 +150,17 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
   const qualified = client.scope.kind === "aggregate"
   const cacheable = request.method === "resources/read"
   const bytes = outcome.kind === "frame" ? asBuffer(outcome.frame) : undefined
-  // Some 2026-era servers forget what each of their results must have.
-  const silent = bytes !== undefined && peer.era === "2026" && !contains(bytes, NEEDLE_RESULT_TYPE)
-  const completes = client.era === "2026" && (peer.era === "2025" || silent)
+  // Some 2026-era servers forget what each of their results must have. In bytes, a name that stands deeper passes for it.
+  const completes =
+    client.era === "2026" && (peer.era === "2025" || (bytes !== undefined && !contains(bytes, NEEDLE_RESULT_TYPE)))
   if (outcome.kind === "frame" && bytes !== undefined) {
     const { frame, answer } = outcome
     const slow =
-      (qualified && (contains(bytes, NEEDLE_URI) || contains(bytes, NEEDLE_ESCAPE))) ||
+      (qualified && contains(bytes, NEEDLE_URI)) ||
       ((qualified || request.method === "tools/call") && contains(bytes, NEEDLE_TASK)) ||
-      (completes && (contains(bytes, NEEDLE_RESULT_TYPE) || contains(bytes, NEEDLE_ESCAPE))) ||
-      (peer.era === "2026" && client.era === "2025" && contains(bytes, NEEDLE_INPUT))
+      (completes && contains(bytes, NEEDLE_RESULT_TYPE)) ||
+      (peer.era === "2026" && client.era === "2025" && contains(bytes, NEEDLE_INPUT)) ||
+      hidesLetters(bytes)
     if (!slow) {
       const members = completes ? (cacheable ? COMPLETE_UNCACHED : COMPLETE) : undefined
       return { kind: "done", frame: readdress(frame, answer, encode(JSON.stringify(request.id)), members) }
@@ -177,9 +180,10 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
   if (peer.era === "2026" && client.era === "2025" && result.resultType === "input_required")
     return { kind: "input", result }
   const named = qualified ? rewriteResult(request.method, result, spec.slug) : result
-  const whole = completes
-    ? { resultType: "complete", ...(cacheable ? { ttlMs: 0, cacheScope: "private" } : {}), ...named }
-    : named
+  const whole =
+    client.era === "2026" && (peer.era === "2025" || result.resultType === undefined)
+      ? { resultType: "complete", ...(cacheable ? { ttlMs: 0, cacheScope: "private" } : {}), ...named }
+      : named
   const frame = JSON.stringify({ ...message, id: request.id, result: whole })
   const task = request.method === "tools/call" ? createdTask(result) : undefined
   return task === undefined ? { kind: "done", frame } : { kind: "task", frame, task }

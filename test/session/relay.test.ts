@@ -1,0 +1,204 @@
+/** The fast path and the slow path of an answer give the same JSON, whatever a backend writes. */
+import { expect, test } from "bun:test"
+import fc from "fast-check"
+import { Claims } from "../../src/agent/claims.ts"
+import { Connection } from "../../src/backend/connection.ts"
+import { createScope, type Scope } from "../../src/catalog/scope.ts"
+import type { Spec } from "../../src/config/spec.ts"
+import { systemClock } from "../../src/lib/clock.ts"
+import type { Client, Context, Face } from "../../src/session/client.ts"
+import { relay } from "../../src/session/relay.ts"
+import { createIds, decode, encode } from "../../src/wire/frame.ts"
+import type { Id } from "../../src/wire/message.ts"
+
+type Era = "2025" | "2026"
+type Answer = { readonly [key: string]: unknown; readonly result?: Record<string, unknown> }
+type Case = {
+  readonly method: string
+  readonly id: Id
+  readonly client: Era
+  readonly peer: Era
+  readonly plain: boolean
+}
+
+const ids = createIds("Rand0m")
+const spec = {
+  id: "s",
+  name: "s",
+  slug: "s",
+  secrets: [],
+  launch: {},
+  tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
+} as unknown as Spec
+const NO_QUERIES: readonly never[] = []
+const NO_PRESETS = new Map<string, never>()
+const AGGREGATE = createScope(
+  () => NO_QUERIES,
+  () => NO_PRESETS,
+)
+const SERVER: Scope = { kind: "server", id: "s" }
+
+/** What the client gets, parsed, when the backend answers with the frame that `write` makes for the request's id. */
+async function relayed({ method, id, client, peer, plain }: Case, write: (id: string) => string): Promise<unknown> {
+  const connection = new Connection("s", ids, systemClock, {
+    owner: undefined,
+    callerOfTask: () => undefined,
+    onnoise: (text: string) => expect(text).toBe(""),
+    onnotification() {},
+  } as never)
+  connection.attach({
+    pid: undefined,
+    buffered: 0,
+    close: async () => undefined,
+    send(frame) {
+      const sent = JSON.parse(String(frame)) as { id?: string; method?: string }
+      // In a larger buffer, as a line in a chunk is: what is around it must stay as it is.
+      const bytes = encode(`##${write(sent.id ?? "")}##`)
+      if (sent.method === method) queueMicrotask(() => connection.receive(bytes.subarray(2, -2)))
+      queueMicrotask(() => expect(decode(bytes.subarray(0, 2)) + decode(bytes.subarray(-2))).toBe("####"))
+    },
+  })
+  const who: Client = {
+    era: client,
+    protocolVersion: client === "2025" ? "2025-11-25" : "2026-07-28",
+    info: {},
+    capabilities: {},
+    principal: "me",
+    session: {},
+    scope: plain ? SERVER : AGGREGATE,
+    logLevel: undefined,
+  }
+  const face = {
+    meter: undefined,
+    maxInFlight: 1000,
+    claims: new Claims(),
+    target: () => ({ spec, connection, peer: { era: peer, protocolVersion: "x", capabilities: {} } }),
+  } as unknown as Face
+  const exchange = { oncancel: undefined, notify() {}, ask: () => Promise.reject(new Error("nobody is asked")) }
+  const route = { id: "s", slug: "s", name: "t", mirrored: [] }
+  const request = { jsonrpc: "2.0" as const, id, method, params: { name: "t", uri: "u" } }
+  const context: Context = { face, client: who, exchange }
+  const frame = await relay(request, { name: "t", uri: "u" }, route, context).catch((error: unknown) =>
+    JSON.stringify({ thrown: String(error) }),
+  )
+  return JSON.parse(typeof frame === "string" ? frame : decode(frame))
+}
+
+/** Keys and texts that svc looks for, or that look like its own. */
+const WORDS = ["uri", "resultType", "taskId", "task", "_meta", "content", "type", "id", "jsonrpc", "result", "contents"]
+const TEXTS = [
+  "input_required",
+  "complete",
+  "task",
+  "resource_link",
+  "resource",
+  `","id":"${ids.text(1)}"}`,
+  `{"jsonrpc":"2.0","id":"${ids.text(1)}","result":{`,
+  '"uri"',
+  "\u001b[31m",
+  "\ud83d\ude00",
+  "\ud800",
+  "\u2028",
+  "\\u0075ri",
+]
+const key = fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...WORDS) }, fc.string())
+const text = fc.oneof(fc.constantFrom(...TEXTS), fc.string({ unit: "binary" }), fc.string())
+const { value } = fc.letrec<{ value: unknown; object: Record<string, unknown> }>((tie) => ({
+  object: fc.dictionary(key, tie("value"), { maxKeys: 5 }),
+  value: fc.oneof(
+    { depthSize: "small" },
+    text,
+    fc.constantFrom(null, true, false, 0, -1, 1e21, 0.1),
+    fc.array(tie("value"), { maxLength: 4 }),
+    tie("object"),
+  ),
+}))
+const block = fc.record(
+  {
+    type: fc.constantFrom("text", "resource_link", "resource"),
+    uri: fc.webUrl(),
+    text,
+    resource: fc.record({ uri: fc.webUrl(), text }, { requiredKeys: [] }),
+  },
+  { requiredKeys: [] },
+)
+const result = fc
+  .tuple(
+    fc.dictionary(key, value, { maxKeys: 5 }),
+    fc.record(
+      {
+        content: fc.array(block, { maxLength: 3 }),
+        contents: fc.array(block, { maxLength: 2 }),
+        messages: fc.array(fc.record({ role: fc.constant("user"), content: block }), { maxLength: 2 }),
+        resultType: fc.constantFrom("complete", "input_required", "task"),
+        taskId: fc.constantFrom("t1", 7),
+        isError: fc.boolean(),
+      },
+      { requiredKeys: [] },
+    ),
+  )
+  .map(([any, known]) => ({ ...any, ...known }))
+const CASE = fc.record<Case>({
+  method: fc.constantFrom("tools/call", "resources/read", "prompts/get", "completion/complete"),
+  id: fc.oneof(fc.integer(), fc.string(), fc.constant("a much longer id than the one that svc gives by itself to it")),
+  client: fc.constantFrom<Era>("2025", "2026"),
+  peer: fc.constantFrom<Era>("2025", "2026"),
+  plain: fc.boolean(),
+})
+
+/** The same JSON with every `step`-th letter inside of its strings written as an escape. */
+function escaped(json: string, step: number): string {
+  let count = 0
+  return json.replace(/"(?:[^"\\]|\\.)*"/g, (string) =>
+    string.replace(/\\u....|\\.|[a-z_A-Z]/g, (one) =>
+      one.length === 1 && ++count % step === 0 ? `\\u00${one.charCodeAt(0).toString(16)}` : one,
+    ),
+  )
+}
+
+/** The ways in which an answer can be written; each is the same JSON. */
+const SHAPES: readonly ((id: string, result: string) => string)[] = [
+  (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body}}`,
+  (id, body) => `{"result":${body},"jsonrpc":"2.0","id":"${id}"}`,
+  (id, body) => `{"jsonrpc":"2.0","result":${body},"id":"${id}"}`,
+  (id, body) => `{"id":"${id}","jsonrpc":"2.0","result":${body}}`,
+  (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body}, "extra": {"uri": 1}}`,
+  (id, body) => `{"jsonrpc": "2.0", "id": "${id}", "result": ${body}}`,
+]
+/** One that is never taken for an answer that can go as it is. */
+const SLOW = (id: string, body: string) => `\r\n{\t"jsonrpc" : "2.0" , "id" : "${id}" , "result" : ${body} } `
+
+test("an answer is the same JSON on both paths, however it is written", async () => {
+  await fc.assert(
+    fc.asyncProperty(CASE, result, fc.nat(SHAPES.length - 1), fc.nat(4), async (how, body, shape, step) => {
+      const json = JSON.stringify(body)
+      const written = step === 0 ? json : escaped(json, step)
+      expect(JSON.parse(written)).toEqual(JSON.parse(json))
+      const write = SHAPES[shape] as (typeof SHAPES)[number]
+      const { extra: _, ...fast } = (await relayed(how, (id) => write(id, written))) as Answer
+      const slow = (await relayed(how, (id) => SLOW(id, json))) as Answer
+      // In bytes it is not seen that a `resultType` stands deeper than where it must stand.
+      if (how.client === "2026" && fast.result?.resultType === undefined && written.includes('"resultType"'))
+        delete slow.result?.resultType
+      expect(fast).toEqual(slow)
+      if (!("thrown" in fast)) expect(fast.id).toEqual(how.id)
+    }),
+    { numRuns: 500 },
+  )
+})
+
+test("what svc has no business with arrives as it was written, duplicate keys and long numbers and all", async () => {
+  const body = '{"a":1,"a":12345678901234567890,"b":1.0,"c":{"deep":[[[[{"x":1e400}]]]]},"d":"\\ud83d\\ude00\\/"}'
+  const how: Case = { method: "tools/call", id: 7, client: "2025", peer: "2025", plain: false }
+  for (const write of SHAPES.slice(0, 3)) {
+    const seen = await relayed(how, (id) => write(id, body))
+    expect(seen).toEqual({ jsonrpc: "2.0", id: 7, result: JSON.parse(body) })
+  }
+})
+
+test("nesting that would break a parser's stack passes", async () => {
+  const deep = `{"a":${"[".repeat(50_000)}${"]".repeat(50_000)}}`
+  const how: Case = { method: "tools/call", id: 7, client: "2025", peer: "2025", plain: false }
+  const { result: passed } = (await relayed(how, (id) => SHAPES[0]?.(id, deep) ?? "")) as { result: { a: unknown } }
+  expect(Array.isArray(passed.a)).toBe(true)
+})
