@@ -105,6 +105,8 @@ function serveHttp(): void {
     },
   })
   process.stdout.write(`${server.port}\n`)
+  process.stdin.on("end", () => process.exit(0))
+  process.stdin.resume()
 }
 
 if (process.argv.includes("--http")) serveHttp()

@@ -43,7 +43,5 @@ const server = Bun.serve({
   },
 })
 process.stdout.write(`${server.port}\n`)
-process.on("SIGTERM", () => {
-  child.kill()
-  process.exit(0)
-})
+process.stdin.on("end", () => process.exit(0))
+process.stdin.resume()

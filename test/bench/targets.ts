@@ -237,9 +237,9 @@ const POLL_MS = 20
 
 const POST_HEADERS = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" }
 
-/** A server that prints its port first. */
+/** A server that prints its port first, and ends with its stdin. */
 async function startPrinting(cmd: string[]): Promise<Target> {
-  const child = Bun.spawn({ cmd, stdin: "ignore", stdout: "pipe", stderr: "ignore" })
+  const child = Bun.spawn({ cmd, stdin: "pipe", stdout: "pipe", stderr: "ignore" })
   const reader = child.stdout.getReader()
   const port = Number(new TextDecoder().decode((await reader.read()).value).trim())
   return {
