@@ -173,7 +173,7 @@ export const primingEvent = (id: string): Uint8Array =>
 // ---
 
 /** A large frame is written from where it is: as the body of a response Bun would copy it first. */
-function bodyOf(frame: Uint8Array | string): Bun.BodyInit {
+function bodyOf(frame: Uint8Array | string): ReadableStream | Uint8Array<ArrayBuffer> | string {
   if (typeof frame === "string" || frame.length < LARGE) return frame as Uint8Array<ArrayBuffer> | string
   const source = {
     type: "direct" as const,
