@@ -13,7 +13,7 @@ import type { Clock } from "../lib/clock.ts"
 import { BackendError } from "../lib/errors.ts"
 import { createSplitter } from "../wire/lines.ts"
 import { resolveCommand } from "./command.ts"
-import type { Link, LinkEvents } from "./link.ts"
+import { type Link, type LinkEvents, oversize } from "./link.ts"
 import type { Warden } from "./warden.ts"
 
 export type ChildDeps = {
@@ -51,6 +51,11 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
     })
   }
 
+  const long = oversize(
+    deps.clock,
+    (edges) => over || events.ondropped(edges),
+    () => lose(`wrote a line of more than ${deps.limit} bytes`),
+  )
   const split = createSplitter(
     (line) => {
       if (over) return
@@ -65,7 +70,8 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
       }
     },
     deps.limit,
-    (edges) => over || events.ondropped(edges),
+    long.ondropped,
+    long.onlong,
   )
   const reading = new AbortController()
   const pumpFrom = (stream: ReadableStream<Uint8Array>, to: (chunk: Uint8Array) => void, rest: Rest) =>
@@ -122,6 +128,7 @@ const WINDOWS = process.platform === "win32"
 type Child = ReturnType<typeof spawn>
 /** How many milliseconds to wait after a chunk. */
 type Rest = (chunk: Uint8Array) => number
+/** How much of one child's output is read before everybody else has a turn. */
 const TURN_BYTES = 512 * 1024
 
 function spawn({ cwd, env, stderr, ...launch }: StdioLaunch, { server }: ChildDeps) {

@@ -2,6 +2,7 @@
  * A link carries frames to one backend and back: a child's pipes, or a remote URL. It knows nothing of MCP but what its
  * transport needs (method and name for headers, the id to say which request failed).
  */
+import type { Clock } from "../lib/clock.ts"
 import { BackendError } from "../lib/errors.ts"
 import type { Exit } from "./supervision.ts"
 
@@ -23,6 +24,25 @@ export type LinkEvents = {
   /** A request that will not be answered: it could not be sent, or its stream ended early. */
   onfail?(number: number, error: Error): void
 }
+
+/**
+ * What a reader tells of a message past the limit. One that ends costs its request alone; one that does not end soon has
+ * spoilt its line for all that would follow, and `onendless` is told.
+ */
+export function oversize(clock: Clock, ondropped: (edges: Uint8Array) => void, onendless: () => void) {
+  let cancel: () => void = () => undefined
+  return {
+    onlong() {
+      cancel = clock.after(ENDLESS_MS, onendless)
+    },
+    ondropped(edges: Uint8Array) {
+      cancel()
+      ondropped(edges)
+    },
+  }
+}
+
+const ENDLESS_MS = 1000
 
 /** What a transport with headers must know of a frame it sends. */
 export type Outgoing = {

@@ -13,7 +13,7 @@ import { MODERN_VERSION } from "../wire/era.ts"
 import { decode, type Ids } from "../wire/frame.ts"
 import { isObject } from "../wire/message.ts"
 import { createDecoder, type ServerSentEvent } from "../wire/sse.ts"
-import { type Link, type LinkEvents, type Outgoing, UnauthorizedError } from "./link.ts"
+import { type Link, type LinkEvents, type Outgoing, oversize, UnauthorizedError } from "./link.ts"
 import { HttpStatusError } from "./negotiate.ts"
 
 /** Credentials for a remote backend, from its OAuth settings. */
@@ -113,9 +113,8 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
         if (event.retry !== undefined) tail.retry = event.retry
         if (event.data !== undefined && event.data.length > 0) events.onframe(event.data, number)
       }
-      const drop = (edges: Uint8Array) => events.ondropped(edges, number)
-      await readEvents(response, deps.limit, take, drop).catch((error: unknown) => {
-        if (tail.id === undefined) throw error
+      await readEvents(response, deps.limit, take).catch((error: unknown) => {
+        if (tail.id === undefined || error instanceof TooLargeError) throw error
       })
       const waiting = number !== undefined && requests.has(number) && events.waits?.(number) === true
       if (!waiting || tail.id === undefined || settled?.era === "2026" || attempt >= MAX_RESUMES) return
@@ -195,7 +194,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
             if (event.retry !== undefined) wait = event.retry
             if (event.data !== undefined && event.data.length > 0) events.onframe(event.data)
           }
-          await readEvents(response, deps.limit, take, events.ondropped)
+          await readEvents(response, deps.limit, take)
         }
       } catch (error) {
         if (closed || whole.signal.aborted) return
@@ -262,7 +261,8 @@ export async function openSse(launch: RemoteLaunch, events: RemoteEvents, deps: 
         resolve(new URL(event.data === undefined ? "" : decode(event.data), launch.url).href)
       else if (event.data !== undefined && event.data.length > 0) events.onframe(event.data)
     }
-    readEvents(response, deps.limit, take, events.ondropped).then(
+    const long = oversize(deps.clock, events.ondropped, () => lose(`sent an event of more than ${deps.limit} bytes`))
+    readEvents(response, deps.limit, take, long).then(
       () => {
         reject(new Error("closed its event stream"))
         lose("closed its event stream")
@@ -342,8 +342,13 @@ const MAX_CHALLENGES = 3
 /** No answer came at all. */
 class NetworkError extends Error {}
 
-/** A body past the limit. */
+/** A message past the limit. */
 class TooLargeError extends Error {}
+
+const refuse = () => {
+  throw new TooLargeError()
+}
+const REFUSED = { onlong: refuse, ondropped: refuse }
 
 async function exchange(
   url: string,
@@ -415,13 +420,14 @@ function isErrorBody(body: Uint8Array): boolean {
   }
 }
 
+/** Reads a stream to its end. One that belongs to a single request ends with an event past the limit. */
 async function readEvents(
   response: Response,
   limit: number,
   emit: (event: ServerSentEvent) => void,
-  ondropped: (edges: Uint8Array) => void,
+  long: ReturnType<typeof oversize> = REFUSED,
 ): Promise<void> {
-  const feed = createDecoder(emit, limit, ondropped)
+  const feed = createDecoder(emit, limit, long.ondropped, long.onlong)
   for await (const chunk of response.body ?? []) feed(chunk)
 }
 

@@ -18,13 +18,14 @@ export function lineOf(frame: Uint8Array | string): Uint8Array {
 
 /**
  * A splitter: feed it chunks; each line without its break is given to `emit`. Empty lines are left out. A line longer
- * than `limit` bytes is not kept, so that a peer cannot make svc hold without bound; at its end its edges are given to
- * `ondropped`. The lines are views of the chunks: a chunk must not be reused.
+ * than `limit` bytes is not kept, so that a peer cannot make svc hold without bound: `onlong` is told when it has passed the
+ * limit and not ended yet, and at its end `ondropped` is given its edges. The lines are views of the chunks: a chunk must not be reused.
  */
 export function createSplitter(
   emit: (line: Uint8Array) => void,
   limit: number,
   ondropped: (edges: Uint8Array) => void,
+  onlong: () => void = () => undefined,
 ): (chunk: Uint8Array) => void {
   let held: Uint8Array[] = []
   let size = 0
@@ -69,6 +70,7 @@ export function createSplitter(
       for (const part of held) dropped.push(part)
       held = []
       size = 0
+      onlong()
     }
   }
 }

@@ -39,12 +39,14 @@ export function formatEvent(data: Uint8Array | string, id?: string, event?: stri
 
 /**
  * A decoder: feed it chunks as they come; each whole event is given to `emit`. One of more than `limit` bytes is not kept,
- * so that a peer cannot make svc hold without bound; at its end the edges of its data are given to `ondropped`.
+ * so that a peer cannot make svc hold without bound: `onlong` is told when it has passed the limit (and may throw), and at
+ * its end `ondropped` is given the edges of its data.
  */
 export function createDecoder(
   emit: (event: ServerSentEvent) => void,
   limit: number,
   ondropped: (edges: Uint8Array) => void,
+  onlong: () => void = () => undefined,
 ): (chunk: Uint8Array) => void {
   let held: Uint8Array[] = []
   let heldBytes = 0
@@ -60,10 +62,12 @@ export function createDecoder(
   let retry: number | undefined
 
   const drop = (parts: readonly Uint8Array[]) => {
+    const begins = dropped === undefined
     dropped ??= new Edges()
     for (const part of parts) dropped.push(part)
     data = []
     dataBytes = 0
+    if (begins) onlong()
   }
 
   const dispatch = () => {
