@@ -120,7 +120,7 @@ async function startHttp(
   let listening: Listening
   try {
     listening = listen(
-      { address, tls: tls === undefined ? undefined : readTls(tls) },
+      { address, tls: tls === undefined ? undefined : readTls(tls), receiveTimeout: settings.receiveTimeout },
       {
         agent,
         mcp,

@@ -31,6 +31,7 @@ export const SERVE_ARGS = {
   "startup-wait": { type: "string", description: "How long the first list waits for servers (default 5s)" },
   "shutdown-grace": { type: "string", description: "How long running calls may finish at the end (default 10s)" },
   "max-body": { type: "string", description: "Largest request body (default 4MiB)" },
+  "receive-timeout": { type: "string", description: "How long a request may take to come (default 2m; at most 4m)" },
   "max-result": { type: "string", description: "Largest message of a server (default 64MiB)" },
   "session-ttl": { type: "string", description: "How long an unused session lives (default 24h)" },
   "max-in-flight": { type: "string", description: "Requests at once for one server or session (default 1000)" },
@@ -85,6 +86,8 @@ export type Settings = {
   readonly startupWait: number
   readonly shutdownGrace: number
   readonly maxBody: number
+  /** For a request to have come whole. */
+  readonly receiveTimeout: number
   readonly maxResult: number
   readonly sessionTtl: number
   /** Requests at once for one server, and for one session. */
@@ -161,6 +164,7 @@ export function readSettings(
     startupWait: option.duration("startup-wait", 5000),
     shutdownGrace: option.duration("shutdown-grace", 10_000),
     maxBody: option.size("max-body", 4 * 1024 * 1024),
+    receiveTimeout: Math.min(option.duration("receive-timeout", 120_000), 240_000),
     maxResult: option.size("max-result", 64 * 1024 * 1024),
     sessionTtl: option.duration("session-ttl", 24 * 3_600_000),
     maxInFlight: option.integer("max-in-flight", 1000, 1, 1_000_000),

@@ -21,6 +21,8 @@ export type ServerOptions = {
   readonly address: { readonly hostname: string; readonly port: number } | { readonly unix: string }
   /** Certificate chain and key, PEM. */
   readonly tls: Tls | undefined
+  /** Milliseconds in which a request must have come whole, and after which a quiet connection is closed. */
+  readonly receiveTimeout: number
 }
 
 export type Tls = { readonly cert: string; readonly key: string }
@@ -55,13 +57,13 @@ export type ServerDeps = {
 export type Listening = { readonly url: URL; stop(now: boolean): Promise<void>; secure(tls: Tls): void }
 
 /** Starts to listen. Throws what `Bun.serve` throws where the address is taken or the certificate is none. */
-export function listen({ address, tls }: ServerOptions, deps: ServerDeps): Listening {
+export function listen({ address, tls, receiveTimeout }: ServerOptions, deps: ServerDeps): Listening {
   const open = (at: ServerOptions["address"], secured: Tls | undefined) => {
     const server = Bun.serve({
       ...(at as { hostname: string; port: number }),
       ...(secured === undefined ? {} : { tls: secured }),
       // For what a client sends. Calls and streams may be silent for long: each has its own bounds.
-      idleTimeout: IDLE_S,
+      idleTimeout: Math.ceil(receiveTimeout / 1000),
       maxRequestBodySize: deps.mcp.maxBody,
       fetch(request, self) {
         if (request.method !== "POST") self.timeout(request, 0)
@@ -164,9 +166,6 @@ function scoped(
   }
   return serve(scopeFor(scope, principal))
 }
-
-/** Seconds in which a request must have come whole, and after which a quiet connection is closed. */
-const IDLE_S = 120
 
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 

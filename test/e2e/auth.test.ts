@@ -2,8 +2,9 @@
 import { afterAll, expect, test } from "bun:test"
 import { chmodSync, existsSync, renameSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose"
+import { SignJWT } from "jose"
 import { eventually, freshEnv, freshFolder, type Instance, modern, ROOT, runSvc, startSvc } from "./harness.ts"
+import { startIssuer } from "./issuer.ts"
 
 const echo = (...tags: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")], tags })
 const config = { mcpServers: { shop: echo("web"), files: echo("local"), bare: echo() } }
@@ -141,51 +142,6 @@ test("a file of tokens that others can read or have put there lets nobody in", a
   expect(await admitted()).toBe(false)
 }, 20_000)
 
-/** An issuer that can be broken on purpose. */
-async function startIssuer() {
-  const keyOf = async (kid: string) => {
-    const { publicKey, privateKey } = await generateKeyPair("ES256")
-    return { kid, privateKey, jwk: { ...(await exportJWK(publicKey)), kid, alg: "ES256", use: "sig" } }
-  }
-  let keys = [await keyOf("one")]
-  let down = false
-  const server = Bun.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    fetch(request): Response {
-      const { pathname } = new URL(request.url)
-      if (down) return new Response("gone", { status: 503 })
-      if (pathname === "/.well-known/oauth-authorization-server")
-        return Response.json({ issuer: url, jwks_uri: `${url}/jwks` })
-      if (pathname === "/jwks") return Response.json({ keys: keys.map(({ jwk }) => jwk) })
-      return new Response(null, { status: 404 })
-    },
-  })
-  const url = `http://127.0.0.1:${server.port}`
-  return {
-    url,
-    sign(
-      claims: JWTPayload,
-      { kid = keys[0]?.kid ?? "", key = keys[0]?.privateKey, ends = "5m" as string | number } = {},
-    ) {
-      if (key === undefined) throw new Error("no key")
-      return new SignJWT({ sub: "ada", iss: url, ...claims })
-        .setProtectedHeader({ alg: "ES256", kid })
-        .setIssuedAt()
-        .setExpirationTime(ends)
-        .sign(key)
-    },
-    async rotate() {
-      const next = await keyOf(`k${keys.length}${Math.random()}`)
-      keys = [next]
-    },
-    another: () => keyOf("one"),
-    power(on: boolean) {
-      down = !on
-    },
-    stop: () => server.stop(true),
-  }
-}
 const issuers: { stop(): void }[] = []
 afterAll(() => {
   for (const issuer of issuers) issuer.stop()
