@@ -45,6 +45,8 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const listening = settings.transport === "http" ? await startHttp(runtime, settings, paths) : undefined
   agent.awaitFirstRound(settings.startupWait)
   const files = paths === undefined ? undefined : await followFiles(runtime, settings, paths, listening?.url.href)
+  // Said when the configuration is this svc's: who waits for it may rely on that.
+  listening?.greet()
   if (settings.demo) agent.apply(demoPlan(process.env))
   let cancelKeepAlive: () => void
   const keepAlive = () => {
@@ -81,7 +83,7 @@ async function startHttp(
   runtime: Runtime,
   settings: Settings,
   paths: Paths | undefined,
-): Promise<Listening & Followed> {
+): Promise<Listening & Followed & { greet(): void }> {
   const { agent, mcp, metrics, log, cleaner, facts } = runtime
   const { address, loopback, trustProxy, tls } = settings
   const limiter = settings.healthRateLimit ? createLimiter(systemClock, HEALTH_LIMIT) : undefined
@@ -148,11 +150,13 @@ async function startHttp(
   // No browser comes back to a socket.
   const reached = settings.externalUrl ?? (unix === undefined ? local : undefined)
   if (reached !== undefined) runtime.reachedAt(reached)
-  log.info(`listening on ${unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`}`)
-  if (!loopback && !settings.auth)
-    log.warn("anybody who can reach this address can use every server: there is no authentication")
   return {
     ...listening,
+    greet() {
+      log.info(`listening on ${unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`}`)
+      if (!loopback && !settings.auth)
+        log.warn("anybody who can reach this address can use every server: there is no authentication")
+    },
     close() {
       auth?.close()
       certificate?.close()

@@ -3,11 +3,11 @@
  * its user can open (on Windows a loopback port with a token in a file that only its user can read).
  */
 import { createHash, randomBytes } from "node:crypto"
-import { chmodSync, existsSync, readFileSync, unlinkSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Paths } from "../config/paths.ts"
-import { replaceState } from "../config/store.ts"
+import { acquire, replaceState } from "../config/store.ts"
 import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
 import { type LocalAddress, type LocalDeps, listenLocal } from "./local.ts"
@@ -27,6 +27,65 @@ type Door = {
 
 /** Opens the door. Throws an UnavailableError that names the process which holds the directory already. */
 export async function openControl(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ close(): void }> {
+  mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
+  // Of two that start at once, one opens it and the other finds it open.
+  const release = await acquire(doorFile(paths).replace(/\.json$/, ".lock"), local.member.clock)
+  try {
+    return await open(paths, answer, local)
+  } finally {
+    release()
+  }
+}
+
+/**
+ * Asks the instance of a configuration. Undefined where none runs. Throws a RequestError with what it answered
+ * where it refuses.
+ */
+export async function askControl(paths: Paths, method: string, params: Params, timeout = TIMEOUT_MS): Promise<unknown> {
+  const door = readDoor(doorFile(paths))
+  if (door === undefined) return undefined
+  const init = {
+    method: "POST",
+    headers: { authorization: `Bearer ${door.token}` },
+    body: JSON.stringify({ method, params }),
+    signal: AbortSignal.timeout(timeout),
+    // Bun's own is shorter than an installation may take.
+    timeout: false,
+  }
+  let response: Response
+  try {
+    response =
+      door.socket === undefined
+        ? await fetch(`http://127.0.0.1:${door.port}/`, init)
+        : await fetch("http://localhost/", { ...init, unix: door.socket })
+  } catch (cause) {
+    if (cause instanceof Error && cause.name === "TimeoutError")
+      throw new UnavailableError(`process ${door.pid} did not answer within ${timeout / 1000} s`, { cause })
+    return undefined
+  }
+  if (response.status === 401) return undefined
+  const body: unknown = await response.json()
+  if (!isObject(body)) return undefined
+  if (typeof body.error === "string") {
+    if (body.exit === 64) throw new RequestError("invalid_params", body.error)
+    throw new UnavailableError(body.error)
+  }
+  return body.result
+}
+
+/** Where `svc proxy` finds the running instance; undefined where none has said so. */
+export function localDoor(paths: Paths): { readonly address: LocalAddress; readonly token: string } | undefined {
+  const door = readDoor(doorFile(paths))
+  const { socket, port } = door?.lines ?? {}
+  if (door === undefined) return undefined
+  if (socket !== undefined) return { address: { unix: socket }, token: door.token }
+  return port === undefined ? undefined : { address: { hostname: "127.0.0.1", port }, token: door.token }
+}
+
+// ---
+
+/** Opens the door where it is not open yet. */
+async function open(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ close(): void }> {
   const other = await askControl(paths, "hello", {}).catch(() => undefined)
   if (isObject(other))
     throw new UnavailableError(
@@ -79,53 +138,6 @@ export async function openControl(paths: Paths, answer: Answer, local: LocalDeps
     },
   }
 }
-
-/**
- * Asks the instance of a configuration. Undefined where none runs. Throws a RequestError with what it answered
- * where it refuses.
- */
-export async function askControl(paths: Paths, method: string, params: Params, timeout = TIMEOUT_MS): Promise<unknown> {
-  const door = readDoor(doorFile(paths))
-  if (door === undefined) return undefined
-  const init = {
-    method: "POST",
-    headers: { authorization: `Bearer ${door.token}` },
-    body: JSON.stringify({ method, params }),
-    signal: AbortSignal.timeout(timeout),
-    // Bun's own is shorter than an installation may take.
-    timeout: false,
-  }
-  let response: Response
-  try {
-    response =
-      door.socket === undefined
-        ? await fetch(`http://127.0.0.1:${door.port}/`, init)
-        : await fetch("http://localhost/", { ...init, unix: door.socket })
-  } catch (cause) {
-    if (cause instanceof Error && cause.name === "TimeoutError")
-      throw new UnavailableError(`process ${door.pid} did not answer within ${timeout / 1000} s`, { cause })
-    return undefined
-  }
-  if (response.status === 401) return undefined
-  const body: unknown = await response.json()
-  if (!isObject(body)) return undefined
-  if (typeof body.error === "string") {
-    if (body.exit === 64) throw new RequestError("invalid_params", body.error)
-    throw new UnavailableError(body.error)
-  }
-  return body.result
-}
-
-/** Where `svc proxy` finds the running instance; undefined where none has said so. */
-export function localDoor(paths: Paths): { readonly address: LocalAddress; readonly token: string } | undefined {
-  const door = readDoor(doorFile(paths))
-  const { socket, port } = door?.lines ?? {}
-  if (door === undefined) return undefined
-  if (socket !== undefined) return { address: { unix: socket }, token: door.token }
-  return port === undefined ? undefined : { address: { hostname: "127.0.0.1", port }, token: door.token }
-}
-
-// ---
 
 const TIMEOUT_MS = 60_000
 /** What a Unix socket's address holds, with room to spare. */

@@ -11,6 +11,7 @@ import {
   ROOT,
   readIfThere,
   runSvc,
+  SVC,
   startSvc,
 } from "./harness.ts"
 
@@ -138,6 +139,18 @@ test("a second instance on the same configuration says who holds it and exits 69
   await using instance = await running("x")
   const { code, stderr } = await inFolder(instance.folder)("serve", "--port", "0")
   expect([code, stderr.includes(`process ${instance.pid} serves`)]).toEqual([69, true])
+})
+
+test("of two that start at once one serves", async () => {
+  const folder = freshFolder()
+  writeFileSync(join(folder, "mcp.json"), "{}")
+  const children = [1, 2, 3].map(() =>
+    Bun.spawn([SVC, "serve", "--config-dir", folder, "--port", "0"], { env: freshEnv(folder), stderr: "ignore" }),
+  )
+  await eventually(() => children.filter(({ exitCode }) => exitCode === 69).length === 2)
+  const [left] = children.filter(({ exitCode }) => exitCode === null)
+  left?.kill("SIGTERM")
+  expect(await left?.exited).toBe(0)
 })
 
 test("health waits until everything is loaded, or says what is not", async () => {
