@@ -2,6 +2,7 @@
 import { chmodSync, existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
 import { createSecureContext } from "node:tls"
+import { isDeepStrictEqual } from "node:util"
 import type { Paths } from "../config/paths.ts"
 import { watchFiles } from "../config/store.ts"
 import { readTokens, type Token } from "../config/tokens.ts"
@@ -21,13 +22,17 @@ export type Followed = { close(): void }
 
 /** Asks clients who they are; undefined where svc does not. `base` is the address svc is reached under. */
 export function openAuth(
-  { agent, log, mcp }: Runtime,
+  { agent, log, mcp, streams }: Runtime,
   { auth, authIssuer, authAudience, healthLevel }: Settings,
   paths: Paths | undefined,
   base: () => string,
 ): ({ readonly admit: Admit; readonly describe: Wrapper } & Followed) | undefined {
   if (!auth) return undefined
-  const tokens = followTokens(paths, log, authIssuer === undefined)
+  // Whose stream is whose is not looked up: all come back, but those that may not.
+  const onrevoked = () => {
+    for (const stream of [...streams]) stream.close()
+  }
+  const tokens = followTokens(paths, log, authIssuer === undefined, onrevoked)
   const issuer =
     authIssuer === undefined
       ? undefined
@@ -117,17 +122,20 @@ function followTokens(
   paths: Paths | undefined,
   log: Log,
   needed: boolean,
+  onrevoked: () => void,
 ): { current(): ReadonlyMap<string, Token> } & Followed {
   let tokens: ReadonlyMap<string, Token> = new Map()
   if (paths === undefined) return { current: () => tokens, close: () => undefined }
   const file = tokensFile(paths)
   const read = () => {
+    const before = tokens
     try {
       tokens = readTokens(file, process.platform)
     } catch (error) {
       tokens = new Map()
       log.error(`no token is good: ${messageOf(error)}`)
     }
+    if ([...before].some(([id, token]) => !isDeepStrictEqual(tokens.get(id), token))) onrevoked()
   }
   read()
   if (needed && tokens.size === 0) log.warn("nobody can come in yet: make a token with `svc auth token create`")

@@ -107,12 +107,21 @@ test("a token shows its servers, its sessions are nobody else's, and it expires 
   const session = opened.headers.get("mcp-session-id") ?? ""
   expect((await post(web, { id: 2, method: "ping" }, session)).status).toBe(200)
   for (const by of [all, other]) expect((await post(by, { id: 3, method: "ping" }, session)).status).toBe(404)
+  // A stream that is open ends with its token.
+  const stream = await fetch(`${svc.url}/mcp`, {
+    headers: { ...bearer(web), accept: "text/event-stream", "mcp-session-id": session },
+  })
+  expect(stream.status).toBe(200)
   const end = await fetch(`${svc.url}/mcp`, {
     method: "DELETE",
     headers: { ...bearer(all), "mcp-session-id": session },
   })
   expect(end.status).toBe(404)
   expect((await post(web, { id: 4, method: "ping" }, session)).status).toBe(200)
+
+  await token("revoke", web.split("_")[1] ?? "")
+  await stream.text()
+  expect((await post(web, { id: 5, method: "ping" }, session)).status).toBe(401)
 
   await eventually(async () => (await fetch(`${svc.url}/mcp`, { headers: bearer(short) })).status === 401)
   expect((await token("list")).stdout).toContain("(expired)")
