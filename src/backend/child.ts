@@ -128,7 +128,8 @@ const WINDOWS = process.platform === "win32"
 type Child = ReturnType<typeof spawn>
 /** How many milliseconds to wait after a chunk. */
 type Rest = (chunk: Uint8Array) => number
-/** How much of one child's output is read before everybody else has a turn. */
+/** Everybody else has a turn after each chunk (so that answers and requests of many gather), but for parts of large ones. */
+const PART_BYTES = 64 * 1024
 const TURN_BYTES = 512 * 1024
 
 function spawn({ cwd, env, stderr, ...launch }: StdioLaunch, { server }: ChildDeps) {
@@ -224,7 +225,7 @@ async function pump(
       const ms = rest(next.value)
       turn += next.value.length
       if (ms > 0) await pause(ms, clock)
-      else if (turn >= TURN_BYTES) {
+      else if (next.value.length < PART_BYTES || turn >= TURN_BYTES) {
         turn = 0
         await new Promise<void>((resolve) => setImmediate(resolve))
       }
