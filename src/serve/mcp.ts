@@ -31,7 +31,16 @@ import {
 } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 import type { Contexts } from "./contexts.ts"
-import { BYTES, HttpExchange, isUnread, JSON_HEADERS, primingEvent, SSE_HEADERS, type Stream } from "./exchange.ts"
+import {
+  type Asker,
+  BYTES,
+  HttpExchange,
+  isUnread,
+  JSON_HEADERS,
+  primingEvent,
+  SSE_HEADERS,
+  type Stream,
+} from "./exchange.ts"
 import { plainCall, servePlain } from "./plain.ts"
 
 export type McpDeps = {
@@ -137,8 +146,8 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
   if (header !== null && !(LEGACY_VERSIONS as readonly string[]).includes(header))
     return errorResponse(400, message.id, -32600, `Unsupported protocol version: ${header.slice(0, 40)}`)
   const session = sessionOf(request, scope, principal, deps)
-  const exchange = new HttpExchange((...question) => session.ask(...question), deps.streams, session)
-  request.signal.addEventListener("abort", () => exchange.abort())
+  const asker: Asker = (...question) => session.ask(...question)
+  const exchange = new HttpExchange(asker, deps.streams, session, () => request.signal)
   void runLegacy(message, session, exchange, deps).then((frame) => finish(exchange, frame))
   return await exchange.response
 }
