@@ -440,6 +440,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a resource server that leaves one of them out lets others' tokens in",
   },
+  "auth:scopes": {
+    says: "an issuer's token opens servers without tags and those whose tag:NAME it has, svc:admin all; --auth-scopes off opens all",
+    from: "choice",
+    why: "a client chooses which scopes it asks for: leaving one out must not show more",
+  },
   "auth:awaiting": { says: "a backend that wants OAuth is awaiting_oauth", from: "Authentication 3" },
   "oauth:login": {
     says: "a person follows the address once, and the server connects without a restart of anything else",

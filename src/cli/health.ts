@@ -9,7 +9,7 @@ import { print, say, table } from "./output.ts"
 export const health: CommandDef = {
   meta: { name: "health", description: "Show the health of a running svc; --wait waits until it is ready" },
   args: {
-    url: { type: "string", description: "Where svc listens (default http://127.0.0.1:3050)" },
+    url: { type: "string", description: "Where svc listens (default http://127.0.0.1:3050), or unix:/path" },
     wait: { type: "string", description: "Wait this long until it is ready, for example 60s" },
     json: { type: "boolean", description: "Print JSON" },
   },
@@ -38,7 +38,15 @@ type Answer = { readonly ok: boolean; readonly body: Record<string, unknown> }
 
 async function ask(url: string): Promise<Answer> {
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(10_000) })
+    // unix:/run/svc.sock/health: all up to the name of the socket is its path.
+    const [, unix, path] = /^unix:(.+?)(\/health(?:\/\w+)?)$/.exec(url) ?? []
+    const signal = AbortSignal.timeout(10_000)
+    const { SVC_TOKEN } = process.env
+    const headers = SVC_TOKEN === undefined ? {} : { authorization: `Bearer ${SVC_TOKEN}` }
+    const response =
+      unix === undefined
+        ? await fetch(url, { signal, headers })
+        : await fetch(`http://localhost${path}`, { signal, headers, unix })
     const body: unknown = await response.json()
     return { ok: response.ok, body: isObject(body) ? { ...body } : {} }
   } catch (cause) {
@@ -71,7 +79,8 @@ async function reasonNotReady(url: string): Promise<string | undefined> {
       if (isObject(configuration) && configuration.loaded === false) return "the configuration is not loaded"
       return `supervised servers: ${JSON.stringify(backendSupervision)}`
     }
-    const { body } = await ask(`${url}/health/mcp`)
+    const { ok, body } = await ask(`${url}/health/mcp`)
+    if (!ok) return "svc does not tell how loading goes: give it a token in SVC_TOKEN"
     const { loading, summary } = body
     return isObject(loading) && loading.isComplete === false ? `loading: ${JSON.stringify(summary)}` : undefined
   } catch (error) {

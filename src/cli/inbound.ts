@@ -23,7 +23,7 @@ export type Followed = { close(): void }
 /** Asks clients who they are; undefined where svc does not. `base` is the address svc is reached under. */
 export function openAuth(
   { agent, log, mcp, streams }: Runtime,
-  { auth, authIssuer, authAudience, healthLevel }: Settings,
+  { auth, authIssuer, authAudience, authByScope, healthLevel }: Settings,
   paths: Paths | undefined,
   base: () => string,
 ): ({ readonly admit: Admit; readonly describe: Wrapper } & Followed) | undefined {
@@ -47,19 +47,19 @@ export function openAuth(
   const refresh = () => {
     cancelRefresh = systemClock.after(REFRESH_MS, () => void issuer?.refresh().then(refresh))
   }
-  if (issuer !== undefined) refresh()
+  if (issuer !== undefined) void issuer.refresh().then(refresh)
   const tags = () => [...new Set(agent.snapshot().backends.flatMap(({ spec }) => spec.tuning.tags))].sort()
   return {
     admit: createAuth({
       tokens: tokens.current,
       issuer,
+      byScope: authByScope,
       now: () => systemClock.now(),
       base,
       detailed: healthLevel !== "minimal",
       onbug: mcp.onbug,
     }),
-    describe: (_request, path) =>
-      issuer === undefined ? undefined : describeResource(path, base(), issuer.url, tags()),
+    describe: (_request, path) => (issuer === undefined ? undefined : describeResource(path, base(), issuer, tags())),
     close() {
       cancelRefresh()
       tokens.close()

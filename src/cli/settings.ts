@@ -25,6 +25,10 @@ export const SERVE_ARGS = {
   auth: { type: "boolean", description: "Ask clients for a token; see `svc auth token`" },
   "auth-issuer": { type: "string", description: "OAuth issuer whose access tokens are good too (turns --auth on)" },
   "auth-audience": { type: "string", description: "What they must be for (default the address they are used at)" },
+  "auth-scopes": {
+    type: "string",
+    description: "on or off (default on): a server with tags needs the scope tag:NAME of one; off: any token opens all",
+  },
   transport: { type: "string", description: "http or stdio (default http)" },
   demo: { type: "boolean", description: "Serve a small built-in server; reads no configuration" },
   reload: { type: "boolean", description: "Follow changes of the files (default; --no-reload turns it off)" },
@@ -80,6 +84,8 @@ export type Settings = {
   readonly auth: boolean
   readonly authIssuer: string | undefined
   readonly authAudience: string | undefined
+  /** What the issuer's tokens open is what their scopes say. */
+  readonly authByScope: boolean
   readonly demo: boolean
   readonly reload: boolean
   readonly healthLevel: HealthLevel
@@ -135,6 +141,8 @@ export function readSettings(
   const authIssuer = option.text("auth-issuer")
   if (authIssuer !== undefined && !(URL.canParse(authIssuer) && /^https?:/.test(authIssuer)))
     throw usage("--auth-issuer must be an http or https address")
+  if (authIssuer?.startsWith("http:") && !isLoopback(new URL(authIssuer).hostname))
+    throw usage("--auth-issuer must be https where it is not on this machine: its keys could be anybody's")
   const auth = option.flag("auth") || authIssuer !== undefined
   if (transport === "http" && !loopback && !auth && !option.flag("allow-unauthenticated"))
     throw usage(
@@ -158,6 +166,7 @@ export function readSettings(
     auth,
     authIssuer,
     authAudience: option.text("auth-audience"),
+    authByScope: option.choice("auth-scopes", ["on", "off"], "on") === "on",
     demo: option.flag("demo"),
     reload: args.reload !== false,
     healthLevel: option.choice("health-info-level", HEALTH_LEVELS, "minimal"),

@@ -15,6 +15,8 @@ export type Principal = {
   readonly name: string
   /** It sees servers with one of these tags; undefined for all. */
   readonly tags: readonly string[] | undefined
+  /** And those that have no tag. */
+  readonly untagged: boolean
   /** It may use svc's own tools. */
   readonly admin: boolean
   /** Scopes can be asked for: a refusal says which. */
@@ -26,12 +28,14 @@ export type Admission = Principal | Response
 export type Admit = (request: Request, path: string) => Admission | Promise<Admission>
 
 /** Everybody, where nobody is asked. */
-export const ANYBODY: Principal = { name: "anonymous", tags: undefined, admin: true, scoped: false }
+export const ANYBODY: Principal = { name: "anonymous", tags: undefined, untagged: true, admin: true, scoped: false }
 
 export type AuthOptions = {
   /** Static tokens as they are at this moment. */
   tokens(): ReadonlyMap<string, Token>
   readonly issuer: Issuer | undefined
+  /** A server with tags needs the scope of one; else any of the issuer's tokens opens all. */
+  readonly byScope: boolean
   now(): number
   /** The address svc is reached under, without a slash at its end. */
   base(): string
@@ -40,7 +44,7 @@ export type AuthOptions = {
   onbug(error: unknown): void
 }
 
-export function createAuth({ tokens, issuer, now, base, detailed, onbug }: AuthOptions): Admit {
+export function createAuth({ tokens, issuer, byScope, now, base, detailed, onbug }: AuthOptions): Admit {
   const refuse = (status: 400 | 401 | 503, path: string, code: string | undefined, message: string): Response => {
     const challenge = [
       'realm="svc"',
@@ -51,6 +55,29 @@ export function createAuth({ tokens, issuer, now, base, detailed, onbug }: AuthO
     if (status !== 503) headers["www-authenticate"] = `Bearer ${challenge.join(", ")}`
     else headers["retry-after"] = "5"
     return new Response(errorText(undefined, -32600, message), { status, headers })
+  }
+  // Hashes are compared in constant time once; a token that was good is good until the tokens are others.
+  const good = new Map<string, { readonly principal: Principal; readonly until: number }>()
+  let among = tokens()
+  const known = (text: string): Principal | undefined => {
+    const current = tokens()
+    if (current !== among) good.clear()
+    among = current
+    const found = good.get(text)
+    if (found !== undefined && now() < found.until) return found.principal
+    const token = findToken(text, current, now())
+    if (token === undefined) return undefined
+    const { id, tags, expires } = token
+    const principal: Principal = {
+      name: `token ${id}`,
+      tags,
+      untagged: false,
+      admin: tags === undefined,
+      scoped: false,
+    }
+    if (good.size >= MAX_GOOD) good.clear()
+    good.set(text, { principal, until: expires === undefined ? Number.POSITIVE_INFINITY : Date.parse(expires) })
+    return principal
   }
   return (request, path) => {
     if (!needsAuth(path, detailed)) return ANYBODY
@@ -68,14 +95,13 @@ export function createAuth({ tokens, issuer, now, base, detailed, onbug }: AuthO
         ? refuse(401, path, undefined, "A bearer token is needed")
         : refuse(401, path, "invalid_token", "Authorization must be Bearer and a token")
     }
-    const token = findToken(text, tokens(), now())
-    if (token !== undefined)
-      return { name: `token ${token.id}`, tags: token.tags, admin: token.tags === undefined, scoped: false }
+    const principal = known(text)
+    if (principal !== undefined) return principal
     if (issuer === undefined || text.startsWith("svc_"))
       return refuse(401, path, "invalid_token", "The token is unknown, expired or revoked")
     return issuer.verify(text, `${base()}${path}`).then(
       (verdict) => {
-        if (verdict.kind === "valid") return principalOf(verdict.claims)
+        if (verdict.kind === "valid") return principalOf(verdict.claims, byScope)
         return verdict.kind === "invalid"
           ? refuse(401, path, "invalid_token", verdict.reason)
           : refuse(503, path, undefined, "The issuer of tokens cannot be reached; try again later")
@@ -90,15 +116,15 @@ export function createAuth({ tokens, issuer, now, base, detailed, onbug }: AuthO
 
 /** What a principal sees of a scope. Who does not see all servers is no admin, whatever its token says. */
 export function scopeFor(scope: Scope, principal: Principal): Scope {
-  const { tags, admin } = principal
+  const { tags, untagged, admin } = principal
   if (tags === undefined && admin) return scope
-  const key = tags === undefined ? "all servers" : `tags ${[...tags].sort().join(" ")}`
+  const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), untagged])
   return narrow(scope, key, (of) => maySee(principal, of))
 }
 
 /** Whether a principal may see a server with these tags. */
-export const maySee = ({ tags: wanted }: Principal, tags: readonly string[]): boolean =>
-  wanted === undefined || tags.some((tag) => wanted.includes(tag))
+export const maySee = ({ tags: wanted, untagged }: Principal, tags: readonly string[]): boolean =>
+  wanted === undefined || (untagged && tags.length === 0) || tags.some((tag) => wanted.includes(tag))
 
 /** The refusal for a token that would need more scopes. RFC 6750, 3.1. */
 export function insufficient(scopes: readonly string[], path: string, base: string): Response {
@@ -112,20 +138,24 @@ export function insufficient(scopes: readonly string[], path: string, base: stri
   })
 }
 
-/** RFC 9728: what a client must know to get a token. Undefined for other paths. */
+/**
+ * RFC 9728: what a client must know to get a token. Undefined for other paths. Clients ask for all scopes that are named
+ * here: those that the issuer does not know would make it refuse.
+ */
 export function describeResource(
   path: string,
   base: string,
-  issuer: string,
+  { url: issuer, scopes: offered }: Pick<Issuer, "url" | "scopes">,
   tags: readonly string[],
 ): Response | undefined {
   if (path !== METADATA_PATH && !path.startsWith(`${METADATA_PATH}/`)) return undefined
   const suffix = path.slice(METADATA_PATH.length)
+  const scopes = tags.map((tag) => `${TAG_SCOPE}${tag}`).filter((scope) => offered.includes(scope))
   return Response.json(
     {
       resource: `${base}${suffix}`,
       authorization_servers: [issuer],
-      scopes_supported: [ADMIN_SCOPE, ...tags.map((tag) => `${TAG_SCOPE}${tag}`)],
+      ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
       bearer_methods_supported: ["header"],
       resource_name: "svc",
     },
@@ -139,6 +169,7 @@ export const ADMIN_SCOPE = "svc:admin"
 // ---
 
 const METADATA_PATH = "/.well-known/oauth-protected-resource"
+const MAX_GOOD = 1000
 const TOKEN_IN_QUERY = /[?&](?:access_token|token|bearer|authorization)=/i
 
 /** choice: /health, /health/live and /health/ready never need it; /health/mcp and /metrics where they tell more. */
@@ -151,12 +182,15 @@ function needsAuth(path: string, detailed: boolean): boolean {
 /** Which resource of ours a path belongs to. */
 const suffixOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")
 
-function principalOf({ subject, scopes }: Claims): Principal {
+/** More scopes never show less: a client chooses itself which it asks for. */
+function principalOf({ subject, scopes }: Claims, byScope: boolean): Principal {
+  const admin = scopes.includes(ADMIN_SCOPE)
   const tags = scopes.flatMap((scope) => (scope.startsWith(TAG_SCOPE) ? [scope.slice(TAG_SCOPE.length)] : []))
   return {
     name: `subject ${subject}`,
-    tags: tags.length === 0 ? undefined : tags,
-    admin: scopes.includes(ADMIN_SCOPE),
+    tags: admin || !byScope ? undefined : tags,
+    untagged: true,
+    admin,
     scoped: true,
   }
 }

@@ -18,9 +18,11 @@ export type Verdict =
 
 export type Issuer = {
   readonly url: string
+  /** The scopes it says it knows; none before it was first asked. */
+  readonly scopes: readonly string[]
   /** Whether a token is good for a resource. */
   verify(token: string, resource: string): Promise<Verdict>
-  /** Fetches the keys again; called now and then. Never rejects. */
+  /** Fetches the keys, also again; called now and then. Never rejects. */
   refresh(): Promise<void>
 }
 
@@ -34,11 +36,15 @@ export type IssuerOptions = {
 }
 
 export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOptions): Issuer {
+  let scopes: readonly string[] = []
+  let said = false
   let keys: Promise<ReturnType<typeof createRemoteJWKSet>> | undefined
   const verdicts = new Map<string, { readonly verdict: Verdict; readonly until: number }>()
   const load = async () => {
-    const place = await discover(url, fetch)
-    return createRemoteJWKSet(new URL(place), {
+    const found = await discover(url, fetch)
+    scopes = found.scopes
+    said = false
+    return createRemoteJWKSet(new URL(found.keys), {
       cacheMaxAge: Number.POSITIVE_INFINITY,
       cooldownDuration: COOLDOWN_MS,
       timeoutDuration: TIMEOUT_MS,
@@ -56,7 +62,10 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
     try {
       set = await known()
     } catch (error) {
-      onnote(`the issuer ${url} cannot be reached: ${error instanceof Error ? error.message : String(error)}`)
+      // Once: whoever sends tokens must not fill the log.
+      if (!said)
+        onnote(`the issuer ${url} cannot be reached: ${error instanceof Error ? error.message : String(error)}`)
+      said = true
       return { verdict: { kind: "unavailable" }, expires: 0 }
     }
     try {
@@ -83,6 +92,9 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
   }
   return {
     url,
+    get scopes() {
+      return scopes
+    },
     async verify(token, resource) {
       const key = digest(`${resource} ${token}`, 64)
       const found = verdicts.get(key)
@@ -95,7 +107,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
     },
     async refresh() {
       try {
-        await (await keys)?.reload()
+        await (await known()).reload()
       } catch {
         // What was fetched before is good until the issuer can be asked again.
       }
@@ -117,7 +129,10 @@ const MAX_METADATA = 256 * 1024
 const invalid = (reason: string): Verdict => ({ kind: "invalid", reason })
 
 /** Where the keys are. Throws an Error that says what was wrong. */
-async function discover(url: string, fetch: IssuerOptions["fetch"]): Promise<string> {
+async function discover(
+  url: string,
+  fetch: IssuerOptions["fetch"],
+): Promise<{ readonly keys: string; readonly scopes: readonly string[] }> {
   const issuer = new URL(url)
   const path = issuer.pathname.replace(/\/$/, "")
   const places = [
@@ -137,7 +152,13 @@ async function discover(url: string, fetch: IssuerOptions["fetch"]): Promise<str
     if (!isObject(metadata) || typeof metadata.jwks_uri !== "string") problem = `${place} names no jwks_uri`
     else if (String(metadata.issuer).replace(/\/$/, "") !== url.replace(/\/$/, ""))
       problem = `${place} is of another issuer`
-    else return metadata.jwks_uri
+    else if (new URL(metadata.jwks_uri).protocol !== issuer.protocol)
+      problem = `the keys at ${metadata.jwks_uri} are not as safe`
+    else
+      return {
+        keys: metadata.jwks_uri,
+        scopes: Array.isArray(metadata.scopes_supported) ? metadata.scopes_supported.map(String) : [],
+      }
   }
   throw new Error(problem)
 }

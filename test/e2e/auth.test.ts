@@ -3,6 +3,7 @@ import { afterAll, expect, test } from "bun:test"
 import { chmodSync, existsSync, renameSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { SignJWT } from "jose"
+import { type Authority, browse, startAuthority } from "../fixtures/authority.ts"
 import { eventually, freshEnv, freshFolder, type Instance, modern, ROOT, runSvc, startSvc } from "./harness.ts"
 import { startIssuer } from "./issuer.ts"
 
@@ -156,13 +157,16 @@ afterAll(() => {
   for (const issuer of issuers) issuer.stop()
 })
 
-test("an issuer's tokens are checked to the last claim [auth:oauth]", async () => {
+test("an issuer's tokens are checked to the last claim [auth:oauth] [auth:scopes]", async () => {
   const issuer = await startIssuer()
   issuers.push(issuer)
   await using svc = await startSvc({ config, flags: ["--auth-issuer", issuer.url, "--internal-tools", "all"] })
   const status = async (token: string, path = "/mcp") =>
     (await modern(`${svc.url}${path}`, "tools/list", {}, bearer(token))).status
   const aud = `${svc.url}/mcp`
+
+  const good = await issuer.sign({ aud })
+  expect(await status(good)).toBe(200)
 
   // How to get a token.
   const refused = await fetch(`${svc.url}/mcp`)
@@ -171,11 +175,9 @@ test("an issuer's tokens are checked to the last claim [auth:oauth]", async () =
   expect(await (await fetch(metadata)).json()).toMatchObject({
     resource: aud,
     authorization_servers: [issuer.url],
-    scopes_supported: ["svc:admin", "tag:local", "tag:web"],
+    scopes_supported: ["tag:local", "tag:web"],
   })
 
-  const good = await issuer.sign({ aud })
-  expect(await status(good)).toBe(200)
   const bad = {
     "another audience": await issuer.sign({ aud: "http://elsewhere/mcp" }),
     "no audience": await issuer.sign({}),
@@ -196,8 +198,10 @@ test("an issuer's tokens are checked to the last claim [auth:oauth]", async () =
 
   // Scopes: tags, and svc's own tools.
   const web = await issuer.sign({ aud, scope: "openid tag:web" })
-  expect(await names(svc, web)).toEqual(["shop"])
-  expect(await names(svc, good)).toEqual(["shop", "files", "bare"])
+  expect(await names(svc, web)).toEqual(["shop", "bare"])
+  // Who asks for fewer scopes sees less, not more.
+  expect(await names(svc, good)).toEqual(["bare"])
+  expect(await names(svc, await issuer.sign({ aud, scope: "tag:web tag:local" }))).toEqual(["shop", "files", "bare"])
   expect(await names(svc, await issuer.sign({ aud, scope: "svc:admin" }))).toContain("mcp_list")
   const more = await fetch(`${svc.url}/servers/files/mcp`, {
     method: "POST",
@@ -212,12 +216,49 @@ test("an issuer's tokens are checked to the last claim [auth:oauth]", async () =
   await eventually(async () => (await status(rotated)) === 200, 20_000)
   issuer.power(false)
   expect(await status(await issuer.sign({ aud, sub: "grace" }))).toBe(200)
-  await using cold = await startSvc({ config, flags: ["--auth-issuer", issuer.url] })
+  await using cold = await startSvc({ config, flags: ["--auth-issuer", issuer.url, "--auth-scopes", "off"] })
   const unknown = await fetch(`${cold.url}/mcp`, { headers: bearer(await issuer.sign({ aud: `${cold.url}/mcp` })) })
   expect([unknown.status, unknown.headers.get("retry-after")]).toEqual([503, "5"])
   issuer.power(true)
   expect(await names(cold, await issuer.sign({ aud: `${cold.url}/mcp` }))).toHaveLength(3)
 }, 60_000)
+
+test("svc lets in svc with the tokens of a real authorization server, and none that are for somebody else", async () => {
+  const env = { SVC_KEYCHAIN: "off" }
+  const behind = async (authority: Authority, door: Instance) => {
+    const svc = await startSvc({
+      config: { mcpServers: { web: { url: `${door.url}/mcp`, oauth: { scopes: ["read"] } } } },
+      flags: ["--health-info-level", "full", "--health-rate-limit", "off"],
+      env,
+    })
+    const health = async () =>
+      (await (await fetch(`${svc.url}/health/mcp/web`)).json()) as { state: string; authorizationUrl?: string }
+    const address = await eventually(async () => (await health()).authorizationUrl)
+    expect(address).toStartWith(authority.issuer)
+    expect(await browse(address)).toMatchObject({ status: 200 })
+    return { svc, health }
+  }
+  await using authority = await startAuthority()
+  await using door = await startSvc({ config, flags: ["--auth-issuer", authority.issuer], env })
+  const { svc, health } = await behind(authority, door)
+  await eventually(async () => (await health()).state === "ready")
+  const call = () => modern(`${svc.url}/mcp`, "tools/call", { name: "web_svc_bare_svc_echo", arguments: { m: "hi" } })
+  expect((await call()).body.result).toMatchObject({ content: [{ text: "hi" }] })
+  const listed = (await modern(`${svc.url}/mcp`, "tools/list")).body.result as { tools: { name: string }[] }
+  expect(listed.tools.map(({ name }) => name)).toEqual(["web_svc_bare_svc_echo"])
+  // Keys that are known are enough.
+  await authority.stop()
+  expect((await call()).body.result).toMatchObject({ content: [{ text: "hi" }] })
+  await authority.start()
+  await svc[Symbol.asyncDispose]()
+
+  await using careless = await startAuthority({ audience: "https://elsewhere.example/mcp" })
+  await using second = await startSvc({ config, flags: ["--auth-issuer", careless.issuer], env })
+  const refused = await behind(careless, second)
+  await refused.svc.said("web: ")
+  expect((await refused.health()).state).not.toBe("ready")
+  await refused.svc[Symbol.asyncDispose]()
+}, 30_000)
 
 test("a certificate that is replaced is used without a restart, and a broken one is not", async () => {
   const folder = freshFolder()
@@ -276,6 +317,7 @@ test("a Unix socket is for its user alone, is taken over from a dead svc and goe
   expect(existsSync(unix)).toBe(true)
   await using again = await start()
   expect(await get()).toBe(200)
+  expect((await runSvc(["health", "--url", `unix:${unix}`])).stdout).toContain("servers healthy")
   again.signal("SIGTERM")
   expect(await again.exited).toBe(0)
   expect(existsSync(unix)).toBe(false)

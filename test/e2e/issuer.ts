@@ -15,7 +15,11 @@ export async function startIssuer() {
       const { pathname } = new URL(request.url)
       if (down) return new Response("gone", { status: 503 })
       if (pathname === "/.well-known/oauth-authorization-server")
-        return Response.json({ issuer: url, jwks_uri: `${url}/jwks` })
+        return Response.json({
+          issuer: url,
+          jwks_uri: `${url}/jwks`,
+          scopes_supported: ["openid", "tag:web", "tag:local"],
+        })
       if (pathname === "/jwks") return Response.json({ keys: keys.map(({ jwk }) => jwk) })
       return new Response(null, { status: 404 })
     },
