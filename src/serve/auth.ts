@@ -118,8 +118,14 @@ export function createAuth({ tokens, issuer, byScope, now, base, detailed, onbug
 export function scopeFor(scope: Scope, principal: Principal): Scope {
   const { tags, untagged, admin } = principal
   if (tags === undefined && admin) return scope
+  const of = NARROWED.get(principal) ?? new WeakMap<Scope, Scope>()
+  NARROWED.set(principal, of)
+  const known = of.get(scope)
+  if (known !== undefined) return known
   const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), untagged])
-  return narrow(scope, key, (of) => maySee(principal, of))
+  const narrowed = narrow(scope, key, (seen) => maySee(principal, seen))
+  of.set(scope, narrowed)
+  return narrowed
 }
 
 /** Whether a principal may see a server with these tags. */
@@ -169,6 +175,8 @@ export const ADMIN_SCOPE = "svc:admin"
 // ---
 
 const METADATA_PATH = "/.well-known/oauth-protected-resource"
+/** A principal asks again and again for the same. */
+const NARROWED = new WeakMap<Principal, WeakMap<Scope, Scope>>()
 const MAX_GOOD = 1000
 const TOKEN_IN_QUERY = /[?&](?:access_token|token|bearer|authorization)=/i
 
