@@ -10,7 +10,6 @@ import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { type Admit, createAuth, describeResource } from "../serve/auth.ts"
-import { createIssuer } from "../serve/issuer.ts"
 import type { Listening, Tls, Wrapper } from "../serve/server.ts"
 import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
@@ -21,22 +20,23 @@ export const tokensFile = ({ directory }: Paths): string => join(directory, "tok
 export type Followed = { close(): void }
 
 /** Asks clients who they are; undefined where svc does not. `base` is the address svc is reached under. */
-export function openAuth(
+export async function openAuth(
   { agent, log, mcp, streams }: Runtime,
   { auth, authIssuer, authAudience, authByScope, healthLevel }: Settings,
   paths: Paths | undefined,
   base: () => string,
-): ({ readonly admit: Admit; readonly describe: Wrapper } & Followed) | undefined {
+): Promise<({ readonly admit: Admit; readonly describe: Wrapper } & Followed) | undefined> {
   if (!auth) return undefined
   // Whose stream is whose is not looked up: all come back, but those that may not.
   const onrevoked = () => {
     for (const stream of [...streams]) stream.close()
   }
   const tokens = followTokens(paths, log, authIssuer === undefined, onrevoked)
+  // Who has no issuer does not pay for the cryptography.
   const issuer =
     authIssuer === undefined
       ? undefined
-      : createIssuer({
+      : (await import("../serve/issuer.ts")).createIssuer({
           url: authIssuer,
           audience: authAudience,
           fetch: (url, init) => fetch(url, init),

@@ -31,6 +31,7 @@ export const serve: CommandDef = {
 
 const KEEP_ALIVE_MS = 25_000
 const QUIET_POLL_MS = 20
+const TIDY_MS = 2000
 
 async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const settings = readSettings(args, process.env, process.platform)
@@ -47,6 +48,10 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const files = paths === undefined ? undefined : await followFiles(runtime, settings, paths, listening?.url.href)
   // Said when the configuration is this svc's: who waits for it may rely on that.
   listening?.greet()
+  const cancelTidy = systemClock.after(settings.startupWait + TIDY_MS, () => {
+    // A start leaves much behind that an idle svc would carry along for hours.
+    if (agent.inFlight === 0) Bun.shrink()
+  })
   if (settings.demo) agent.apply(demoPlan(process.env))
   let cancelKeepAlive: () => void
   const keepAlive = () => {
@@ -61,6 +66,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   ])
   log.info(`stopping: ${reason}`)
   cancelKeepAlive()
+  cancelTidy()
   files?.close()
   listening?.close()
   void listening?.stop(false)
@@ -116,7 +122,7 @@ async function startHttp(
     client: () => runtime.oauth.description(),
   })
   const base = () => (settings.externalUrl ?? local).replace(/\/$/, "")
-  const auth = openAuth(runtime, settings, paths, base)
+  const auth = await openAuth(runtime, settings, paths, base)
   const unix = "unix" in address ? address.unix : undefined
   if (unix !== undefined) await clearSocket(unix)
   let listening: Listening
