@@ -20,6 +20,7 @@ import { placeOf } from "./place.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
 import { readSettings, SERVE_ARGS, type Settings } from "./settings.ts"
 import { findSurroundings, followSurroundings } from "./surroundings.ts"
+import { keepTidy } from "./tidy.ts"
 
 export const serve: CommandDef = {
   meta: { name: "serve", description: "Run the servers of mcp.json and offer them as one MCP server" },
@@ -31,7 +32,6 @@ export const serve: CommandDef = {
 
 const KEEP_ALIVE_MS = 25_000
 const QUIET_POLL_MS = 20
-const TIDY_MS = 2000
 
 async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const settings = readSettings(args, process.env, process.platform)
@@ -48,10 +48,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const files = paths === undefined ? undefined : await followFiles(runtime, settings, paths, listening?.url.href)
   // Said when the configuration is this svc's: who waits for it may rely on that.
   listening?.greet()
-  const cancelTidy = systemClock.after(settings.startupWait + TIDY_MS, () => {
-    // A start leaves much behind that an idle svc would carry along for hours.
-    if (agent.inFlight === 0) Bun.shrink()
-  })
+  const tidy = keepTidy(systemClock, () => agent.inFlight > 0)
   if (settings.demo) agent.apply(demoPlan(process.env))
   let cancelKeepAlive: () => void
   const keepAlive = () => {
@@ -66,7 +63,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   ])
   log.info(`stopping: ${reason}`)
   cancelKeepAlive()
-  cancelTidy()
+  tidy.close()
   files?.close()
   listening?.close()
   void listening?.stop(false)

@@ -11,13 +11,13 @@ const CALLS = 1_000_000
 const CALLERS = 64
 const SESSIONS = 1000
 const SETTLE_MS = 3000
-/** Bun collects garbage by itself when nothing has happened for a while, and gives the pages back. */
+/** svc gives back what a start and what many calls leave behind when nothing has happened for a while. */
 const REST_MS = 35_000
 const MB = 1024 * 1024
 
 export async function measureMemory(rig: Rig): Promise<Measured> {
   await using svc = await startSvc(serversOf(SERVERS, TOOLS))
-  const idle = await settled(svc.pid)
+  const idle = await settled(svc.pid, REST_MS)
   const after = await callOften(rig, svc)
   await using fresh = await startSvc(serversOf(1, TOOLS))
   const perSession = await openStreams(fresh)
