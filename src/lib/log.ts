@@ -34,7 +34,9 @@ export function openLog({ level, format, clock, mask, write }: LogOptions): Log 
     return (message: string, fields: LogFields = {}) => {
       const time = new Date(clock.now()).toISOString()
       if (format === "json") {
-        write(`${escaped(mask(JSON.stringify({ time, level: name, message, ...fields })))}\n`)
+        // Each text by itself: what is masked in a whole line could take the quotes of its neighbours with it.
+        const clean = (_key: string, value: unknown) => (typeof value === "string" ? mask(value) : value)
+        write(`${escaped(JSON.stringify({ time, level: name, message, ...fields }, clean))}\n`)
         return
       }
       const { server, ...rest } = fields

@@ -11,8 +11,11 @@ export type Cleaner = { mask(text: string): string; redact(text: string): string
 /** A cleaner that also knows these values, wherever and however they are written. */
 export function createCleaner(secrets: Iterable<string>): Cleaner {
   const known = literals(secrets)
-  const mask = (text: string) => apply(CREDENTIALS, known === undefined ? text : text.replace(known, HIDDEN))
-  return { mask, redact: (text) => apply(PLACES, mask(unescapePercent(text.slice(0, MAX_LENGTH)))) }
+  const hide = (text: string) => (known === undefined ? text : text.replace(known, HIDDEN))
+  return {
+    mask: (text) => apply(CREDENTIALS, hide(text)),
+    redact: (text) => apply(PLACES, apply(CREDENTIALS, unescapePercent(text.slice(0, MAX_LENGTH), hide))),
+  }
 }
 
 /** Names of the patterns, for the test that pins them. */
@@ -27,7 +30,7 @@ const MAX_LENGTH = 64 * 1024
 const MIN_SECRET = 6
 
 const SECRET_WORD =
-  "(?:api|access|private|client|secret|signing|encryption|account)[_-]?key|key[_-]?id|token|secret|passw(?:or)?d|passwd|passphrase|pwd|credentials?|authorization|auth|cookie|session[_-]?id|signature|dsn"
+  "(?:api|access|private|client|secret|signing|encryption|account)[ _-]?key|key[_-]?id|token|secret|passw(?:or)?d|passwd|passphrase|pass\\b|pwd|credentials?|authorization|auth|cookie|session[_-]?id|signature|dsn"
 
 const CREDENTIALS: readonly Pattern[] = [
   {
@@ -51,7 +54,7 @@ const CREDENTIALS: readonly Pattern[] = [
   {
     name: "key and quoted value",
     find: new RegExp(
-      `((?<![a-z0-9])[\\w-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}\\\\{0,8}["']?\\s{0,8}[:=]\\s{0,8})(\\\\{0,8}["'])(?:(?!\\2)[^\\r\\n]){1,4096}\\2`,
+      `((?<![a-z0-9])[\\w-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}\\\\{0,8}["']?\\s{0,8}[:=]\\s{0,8})(\\\\{0,8}["'])(?:(?!(?<!\\\\)\\2)[^\\r\\n])+(?:\\2|(?=[\\r\\n]|$))`,
       "gi",
     ),
     put: `$1$2${HIDDEN}$2`,
@@ -59,26 +62,30 @@ const CREDENTIALS: readonly Pattern[] = [
   {
     name: "key and value",
     find: new RegExp(
-      `((?<![a-z0-9])[\\w-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}["']?\\s{0,8}[:=]\\s{0,8})(?!\\\\{0,8}["']|\\[REDACTED)[^\\s,;&"'\`)}\\]]{1,4096}`,
+      `((?<![a-z0-9])[\\w-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}["']?\\s{0,8}[:=]\\s{0,8})(?!\\\\{0,8}["']|\\[REDACTED)[^\\s,;&"'\`)}\\]]+`,
       "gi",
     ),
     put: `$1${HIDDEN}`,
   },
   {
     name: "flag and value",
-    find: new RegExp(
-      `(--[\\w-]{0,32}?(?:${SECRET_WORD}|key)[\\w-]{0,32}(?:\\s{1,8}|=))(?!\\[REDACTED)[^\\s"']{1,4096}`,
-      "gi",
-    ),
+    find: new RegExp(`(--[\\w-]{0,32}?(?:${SECRET_WORD}|key)[\\w-]{0,32}(?:\\s{1,8}|=))(?!\\[REDACTED)[^\\s"']+`, "gi"),
     put: `$1${HIDDEN}`,
   },
 ]
 
 const PLACES: readonly Pattern[] = [
+  // Between quotes a path may hold spaces.
+  { name: "quoted path", find: /(["'])(?:[a-z]:[\\/]|~?\/|\\\\)(?:(?!\1)[^\r\n]){1,4096}\1/gi, put: "$1[PATH]$1" },
   { name: "url", find: /\b[a-z][a-z0-9+.-]{1,30}:\/\/[^\s"'<>`]{1,4096}/gi, put: "[URL]" },
   { name: "e-mail", find: /(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}/g, put: "[EMAIL]" },
   { name: "unc path", find: /\\\\[^\s\\/"'<>|]{1,255}[\\/][^\s"'<>|]{0,4096}/g, put: "[PATH]" },
-  { name: "windows path", find: /(?<![a-z0-9])[a-z]:[\\/][^\s"'<>|]{0,4096}/gi, put: "[PATH]" },
+  // A space is part of it where another folder follows.
+  {
+    name: "windows path",
+    find: /(?<![a-z0-9])[a-z]:[\\/](?:[^\s"'<>|]| (?=[^\s\\/"'<>|:]{1,64}\\)){0,4096}/gi,
+    put: "[PATH]",
+  },
   { name: "unix path", find: /(?<![\w\]])(?:~|\.{1,2})?\/[\w.@+~%-][^\s"'<>|`,;()]{0,4096}/g, put: "[PATH]" },
   { name: "ipv4", find: /(?<![\d.])(\d{1,3})\.(\d{1,3})\.\d{1,3}\.\d{1,3}(?![\d.]*\d)/g, put: "$1.$2.x.x" },
   { name: "ipv6", find: /(?<![\w:])([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}(?![\w:])/gi, put: "[IPv6]" },
@@ -93,17 +100,26 @@ function apply(patterns: readonly Pattern[], text: string): string {
   return patterns.reduce((cleaned, { find, put }) => cleaned.replace(find, put), text)
 }
 
-/** Percent-encoding of the characters by which credentials and places are known; undone as often as it was done, to a bound. */
-function unescapePercent(text: string): string {
-  let decoded = text
+/** Percent-encoding is undone as often as it was done, to a bound; `hide` sees the text of each round. */
+function unescapePercent(text: string, hide: (text: string) => string): string {
+  let decoded = hide(text)
   for (let rounds = 0; rounds < 3 && decoded.includes("%"); rounds++) {
-    const next = decoded.replace(/%(?:3[ad]|2[2567bdef]|40|5c|20)/gi, (code) =>
-      String.fromCharCode(Number.parseInt(code.slice(1), 16)),
-    )
+    const next = decoded
+      .replace(/%(?:[2-6][0-9a-f]|7[0-9a-e])/gi, (code) => String.fromCharCode(Number.parseInt(code.slice(1), 16)))
+      .replace(/(?:%[89a-f][0-9a-f])+/gi, decodeLetters)
     if (next === decoded) break
-    decoded = next
+    decoded = hide(next)
   }
   return decoded
+}
+
+/** What is no UTF-8 stays as it is. */
+function decodeLetters(codes: string): string {
+  try {
+    return decodeURIComponent(codes)
+  } catch {
+    return codes
+  }
 }
 
 /** One expression for all secrets in all spellings, the longest first. */
@@ -112,10 +128,14 @@ function literals(secrets: Iterable<string>): RegExp | undefined {
   for (const secret of secrets) {
     if (secret.length < MIN_SECRET) continue
     const bytes = Buffer.from(secret)
+    const encoded = encodeURIComponent(secret.toWellFormed())
     for (const spelling of [
       secret,
       JSON.stringify(secret).slice(1, -1),
-      encodeURIComponent(secret.toWellFormed()),
+      secret.replaceAll(" ", "+"),
+      encoded,
+      encoded.replaceAll("%20", "+"),
+      encoded.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
       bytes.toString("base64"),
       bytes.toString("base64url"),
       bytes.toString("hex"),

@@ -15,6 +15,7 @@ test("these are the patterns", () => {
     "key and quoted value",
     "key and value",
     "flag and value",
+    "quoted path",
     "url",
     "e-mail",
     "unc path",
@@ -39,6 +40,11 @@ describe("credentials never leave [health:sanitize:credentials]", () => {
     [`{"a":"{\\"client_secret\\":\\"${S}\\"}"}`],
     [`{\\\\\\"password\\\\\\": \\\\\\"${S}\\\\\\"}`],
     [`password='${S} with spaces'`],
+    [`{"token": "a\\"${S}"}`],
+    [`{\\"token\\": \\"a\\\\\\"${S}\\"}`],
+    [`cut off: token="a ${S}`],
+    [`Invalid API key: ${S}`],
+    [`user=ada pass=${S}`],
     [`GITHUB_TOKEN=${S}`],
     [`x-api-key: ${S}`],
     [`run --token ${S} now`],
@@ -57,6 +63,10 @@ describe("credentials never leave [health:sanitize:credentials]", () => {
     if (!text.includes("%")) expect(mask(text)).not.toContain(S)
   })
 
+  test("long values, to their end", () => {
+    for (const mark of ["", '"']) expect(mask(`token=${mark}${"a".repeat(5000)}${S}`)).not.toContain(S)
+  })
+
   test("AWS keys", () => expect(mask("key AKIAIOSFODNN7EXAMPLE used")).toBe("key [REDACTED] used"))
 })
 
@@ -67,6 +77,9 @@ describe("places are taken out of what leaves, and stay in the log [health:sanit
     ["spawn ~/bin/x", "spawn [PATH]"],
     ["in C:\\Users\\Ada\\x.json", "in [PATH]"],
     ["in \\\\server\\share\\x", "in [PATH]"],
+    ["in C:\\Users\\Ada Lovelace\\x.json again", "in [PATH] again"],
+    ["open '/home/ada/my notes.txt'", "open '[PATH]'"],
+    ['open "C:\\My Files\\my notes.txt"', 'open "[PATH]"'],
     ["ECONNREFUSED 192.168.17.4:3000", "ECONNREFUSED 192.168.x.x:3000"],
     ["to 2001:db8:1:2:3:4:5:6 and ::1 and fe80::1:2", "to [IPv6] and [IPv6] and [IPv6]"],
     ["mail ada@example.com now", "mail [EMAIL] now"],
@@ -100,6 +113,20 @@ test("known secrets are found however they are written", () => {
         )
     }),
   )
+})
+
+test("known secrets do not leave, however a URL has them", () => {
+  const secret = "a/b#c;d e%41ä'!"
+  const { redact } = createCleaner([secret])
+  const once = encodeURIComponent(secret)
+  for (const spelling of [
+    once,
+    encodeURIComponent(once),
+    once.toLowerCase(),
+    encodeURI(secret),
+    new URLSearchParams({ x: secret }).toString(),
+  ])
+    expect(redact(`at ${spelling} end`)).toMatch(/^at (x=)?\[REDACTED\] end$/)
 })
 
 test("no text takes more than linear work", () => {
