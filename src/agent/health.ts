@@ -38,7 +38,9 @@ export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, r
   const servers = snapshot.backends
   const healthy = servers.filter((server) => isHealthy(server, facts.now)).length
   const status = overall(snapshot.loaded, servers.length, healthy)
-  const percentage = facts.heapTotal === 0 ? 0 : Math.round((facts.heapUsed / facts.heapTotal) * 1000) / 10
+  // Bun counts what lies outside of the heap's blocks as used, but not as there.
+  const heapTotal = Math.max(facts.heapTotal, facts.heapUsed)
+  const percentage = heapTotal === 0 ? 0 : Math.round((facts.heapUsed / heapTotal) * 1000) / 10
   const body = {
     status,
     timestamp: iso(facts.now),
@@ -48,7 +50,7 @@ export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, r
       memory:
         level === "minimal"
           ? { percentage }
-          : { used: megabytes(facts.heapUsed), total: megabytes(facts.heapTotal), percentage },
+          : { used: megabytes(facts.heapUsed), total: megabytes(heapTotal), percentage },
       ...(level === "minimal"
         ? {}
         : {

@@ -8,27 +8,23 @@ export type Outcome = "ok" | "tool_error" | "error"
 export class Metrics {
   readonly calls = new Map<string, { server: string; tool: string; outcome: Outcome; count: number }>()
   readonly latency = new Map<string, { readonly buckets: number[]; sum: number; count: number }>()
-  bytesIn = 0
-  bytesOut = 0
+  /** In: requests to servers; out: answers to clients. */
+  bytes = { in: 0, out: 0 }
   reloads = { ok: 0, refused: 0 }
   rateLimited = 0
 
-  /** One finished call; `seconds` is how long it took, `bytes` the size of its answer. */
-  record(server: string, tool: string, outcome: Outcome, seconds: number, bytes: number): void {
-    this.bytesOut += bytes
-    const key = `${server}\n${tool}\n${outcome}`
-    let call = this.calls.get(key)
-    if (call === undefined) {
-      const label = this.calls.size < MAX_SERIES ? tool : "other"
-      call = this.calls.get(`${server}\nother\n${outcome}`) ?? { server, tool: label, outcome, count: 0 }
-      this.calls.set(label === tool ? key : `${server}\nother\n${outcome}`, call)
-    }
+  /** One finished call; `seconds` is how long it took. */
+  record(id: string, name: string, outcome: Outcome, seconds: number): void {
+    // Instances of templates come and go: what is one too many is counted, but not by its name.
+    const server = this.latency.has(id) || this.latency.size < MAX_SERVERS ? id : OTHER
+    const known = this.calls.size < MAX_SERIES || this.calls.has(keyOf(server, name, outcome))
+    const tool = known ? name : OTHER
+    const key = keyOf(server, tool, outcome)
+    const call = this.calls.get(key) ?? { server, tool, outcome, count: 0 }
+    this.calls.set(key, call)
     call.count++
-    let histogram = this.latency.get(server)
-    if (histogram === undefined) {
-      histogram = { buckets: BOUNDS.map(() => 0), sum: 0, count: 0 }
-      this.latency.set(server, histogram)
-    }
+    const histogram = this.latency.get(server) ?? { buckets: BOUNDS.map(() => 0), sum: 0, count: 0 }
+    this.latency.set(server, histogram)
     histogram.sum += seconds
     histogram.count++
     for (let index = BOUNDS.length - 1; index >= 0 && seconds <= (BOUNDS[index] as number); index--)
@@ -102,8 +98,8 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
     `svc_reloads_total{result="refused"} ${metrics.reloads.refused}`,
   ])
   family("svc_relayed_bytes_total", "counter", "Bytes of requests and answers passed on.", [
-    `svc_relayed_bytes_total{direction="in"} ${metrics.bytesIn}`,
-    `svc_relayed_bytes_total{direction="out"} ${metrics.bytesOut}`,
+    `svc_relayed_bytes_total{direction="in"} ${metrics.bytes.in}`,
+    `svc_relayed_bytes_total{direction="out"} ${metrics.bytes.out}`,
   ])
   family("svc_rate_limited_requests_total", "counter", "Requests refused by a rate limit.", [
     `svc_rate_limited_requests_total ${metrics.rateLimited}`,
@@ -113,8 +109,11 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
 
 // ---
 
+const MAX_SERVERS = 500
 const MAX_SERIES = 5000
+const OTHER = "other"
 const BOUNDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60]
 const STATUSES = ["connected", "error", "disconnected", "awaiting_oauth"] as const
 
+const keyOf = (...labels: readonly [server: string, tool: string, outcome: Outcome]): string => labels.join("\n")
 const quote = (text: string): string => `"${text.replace(/\\/g, "\\\\").replace(/"/g, '\\"').replace(/\n/g, "\\n")}"`

@@ -91,7 +91,8 @@ export type ConnectionHooks = {
   readonly callerOfTask?: ((taskId: string) => Caller | undefined) | undefined
 }
 
-export type InFlight = { readonly number: number; readonly outcome: Promise<Outcome> }
+/** `size`: bytes of the request. */
+export type InFlight = { readonly number: number; readonly size: number; readonly outcome: Promise<Outcome> }
 
 type Pending = {
   readonly method: string
@@ -146,6 +147,7 @@ export class Connection {
   /** Sends a request. The promise rejects with a BackendError or, for a 401, with what the link failed with. */
   request(call: Call): InFlight {
     const number = this.ids.next()
+    let size = 0
     const outcome = new Promise<Outcome>((resolve, reject) => {
       if (this.lost !== undefined || this.link === undefined) {
         reject(this.lost ?? new BackendError(this.server, "is not connected"))
@@ -157,9 +159,11 @@ export class Connection {
       this.pending.set(number, { method, caller, progressToken, timeout, deadline: now + timeout, resolve, reject })
       this.arm()
       if (this.questions.size > 0 && !this.relates && this.sessions().size > 1) this.crowdedAt = now
-      this.link.send(requestText(this.ids.text(number), call), { number, method, ...withHeaders(call.headers) })
+      const text = requestText(this.ids.text(number), call)
+      size = Buffer.byteLength(text)
+      this.link.send(text, { number, method, ...withHeaders(call.headers) })
     })
-    return { number, outcome }
+    return { number, size, outcome }
   }
 
   /** A request of svc's own; gives its result. Rejects with a PeerError where the backend answers with an error. */

@@ -143,7 +143,13 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
   const meter =
     metrics === undefined
       ? undefined
-      : { now: () => performance.now(), record: (...call: Parameters<Metrics["record"]>) => metrics.record(...call) }
+      : {
+          now: () => performance.now(),
+          record: (...call: Parameters<Metrics["record"]>) => metrics.record(...call),
+          passed: (direction: "in" | "out", bytes: number) => {
+            metrics.bytes[direction] += bytes
+          },
+        }
   const limits = { count: MAX_SESSIONS, ttl: settings.sessionTtl }
   const memory =
     paths !== undefined && settings.persist ? remember(paths, log, startedAt - settings.sessionTtl) : undefined

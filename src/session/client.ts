@@ -55,10 +55,13 @@ export type Listener = {
   updated(uri: string, params: Params): void
 }
 
-/** Counts one finished call: its server, its tool, how it ended, how long it took and how large its answer was. */
+/** Counts what sessions pass on. */
 export type Meter = {
   now(): number
-  record(server: string, tool: string, outcome: "ok" | "tool_error" | "error", seconds: number, bytes: number): void
+  /** One finished call of a tool; `seconds` is how long it took. */
+  record(server: string, tool: string, outcome: "ok" | "tool_error" | "error", seconds: number): void
+  /** A request that went to a server, or an answer that went to a client. */
+  passed(direction: "in" | "out", bytes: number): void
 }
 
 /** Writes down who did what. */

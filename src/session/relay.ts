@@ -37,16 +37,18 @@ import { outcomeOf } from "./outcome.ts"
 /** Passes `request` on under `params` (names already the backend's own) and gives the answer as a frame. */
 export function relay(request: Request, params: Params, route: Route, context: Context): Promise<Uint8Array | string> {
   const { meter } = context.face
-  if (meter === undefined || request.method !== "tools/call") return pass(request, params, route, context)
-  return measured(meter, route, () => pass(request, params, route, context))
+  return meter === undefined
+    ? pass(request, params, route, context)
+    : measured(meter, request, route, () => pass(request, params, route, context))
 }
 
 // ---
 
-async function measured(meter: Meter, route: Route, run: () => Promise<Uint8Array | string>) {
+async function measured(meter: Meter, { method }: Request, route: Route, run: () => Promise<Uint8Array | string>) {
   const started = meter.now()
   const frame = await run()
-  meter.record(route.id, route.name, outcomeOf(frame), (meter.now() - started) / 1000, frame.length)
+  meter.passed("out", typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
+  if (method === "tools/call") meter.record(route.id, route.name, outcomeOf(frame), (meter.now() - started) / 1000)
   return frame
 }
 
@@ -94,7 +96,7 @@ async function call(
   mirrored: readonly Mirrored[],
   context: Context,
 ): Promise<Uint8Array | string> {
-  const { client, exchange } = context
+  const { client, exchange, face } = context
   const { connection, peer, spec } = target
   const caller = createCaller(target, context)
   const token = metaOf(params)?.progressToken
@@ -116,6 +118,7 @@ async function call(
       timeout: method === "tasks/result" ? Number.POSITIVE_INFINITY : spec.tuning.requestTimeout,
       headers,
     })
+    face.meter?.passed("in", flight.size)
     exchange.oncancel = (reason) => connection.cancel(flight.number, new BackendError(spec.name, reason))
     const outcome = await flight.outcome
     exchange.oncancel = undefined

@@ -194,6 +194,11 @@ describe("/health", () => {
     ])
   })
 
+  test("memory is never more than all of it", () => {
+    const { body } = healthReport(mixed, { ...facts, heapUsed: facts.heapTotal * 1.2 }, at("basic"))
+    expect(body.system).toEqual(expect.objectContaining({ memory: { used: 108, total: 108, percentage: 100 } }))
+  })
+
   test("headers repeat the body, and the status follows it [health:http:headers] [health:http:status] [health:report:version] [health:report:uptime] [health:report:timestamp] [health:status:values]", () => {
     for (const [backends, expected] of [
       [[backend("connected")], [200, "healthy"]],

@@ -187,6 +187,8 @@ test("metrics count calls by server, tool and outcome", async () => {
   const text = await (await fetch(`${instance.url}/metrics`)).text()
   expect(text).toContain('svc_calls_total{server="a",tool="echo",outcome="ok"} 3')
   expect(text).toContain('svc_call_duration_seconds_count{server="a"} 3')
+  for (const direction of ["in", "out"])
+    expect(text).toMatch(new RegExp(`svc_relayed_bytes_total\\{direction="${direction}"\\} [1-9]`))
   for (const line of text.trim().split("\n"))
     expect(line).toMatch(/^(# (HELP|TYPE) svc_\w+ .+|svc_\w+(\{(\w+="(\\.|[^"\\])*",?)+\})? -?[\d.e+-]+)$/)
 })

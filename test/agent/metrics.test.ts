@@ -1,0 +1,51 @@
+import { expect, test } from "bun:test"
+import { exposition, Metrics } from "../../src/agent/metrics.ts"
+import type { Snapshot } from "../../src/agent/snapshot.ts"
+
+const EMPTY: Snapshot = {
+  startedAt: 0,
+  loaded: true,
+  backends: [],
+  templates: [],
+  disabled: [],
+  issues: [],
+  generation: 1,
+}
+const text = (metrics: Metrics) =>
+  exposition(metrics, EMPTY, { inFlight: 0, sessions: 0, uptimeSeconds: 1, version: "1.2.3" })
+const calls = (metrics: Metrics) =>
+  text(metrics)
+    .split("\n")
+    .filter((line) => line.startsWith("svc_calls_total{"))
+
+test("a tool that is named like the rest is counted as itself", () => {
+  const metrics = new Metrics()
+  metrics.record("a", "other", "ok", 0.1)
+  metrics.record("a", "echo", "ok", 0.1)
+  metrics.record("a", "echo", "ok", 0.1)
+  expect(calls(metrics)).toEqual([
+    'svc_calls_total{server="a",tool="other",outcome="ok"} 1',
+    'svc_calls_total{server="a",tool="echo",outcome="ok"} 2',
+  ])
+})
+
+test("names in numbers are counted without their names, and no series stands twice", () => {
+  const metrics = new Metrics()
+  for (let round = 0; round < 2; round++) {
+    for (let number = 0; number < 6000; number++) metrics.record("a", `tool${number}`, "ok", 0.1)
+    for (let number = 0; number < 6000; number++) metrics.record(`template#${number}`, "echo", "ok", 0.1)
+  }
+  const series = text(metrics)
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"))
+  expect(series.length).toBeLessThan(15_000)
+  expect(new Set(series.map((line) => line.slice(0, line.lastIndexOf(" ")))).size).toBe(series.length)
+  const total = calls(metrics).reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0)
+  expect(total).toBe(24_000)
+})
+
+test("labels that hold quotes, backslashes and line breaks are escaped", () => {
+  const metrics = new Metrics()
+  metrics.record('a"b', "c\\d\ne", "tool_error", 2)
+  expect(calls(metrics)).toEqual(['svc_calls_total{server="a\\"b",tool="c\\\\d\\ne",outcome="tool_error"} 1'])
+})
