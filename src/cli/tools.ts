@@ -54,7 +54,8 @@ export function openTools(
   }
   if (internalTools.length > 0)
     mcp.face.toolbox = createToolbox(chooseTools(internalTools), { ...context, trusted: !confirmInstalls }, mcp.onbug)
-  const own = createToolbox(TOOLS, { ...context, trusted: true }, mcp.onbug)
+  // Who is asked at a terminal must see the command as it is: what looks like a secret in it may be code.
+  const own = createToolbox(TOOLS, { ...context, mask: (text) => cleaner().hide(text), trusted: true }, mcp.onbug)
   return {
     idle: () => door.exclusive(() => Promise.resolve()),
     run({ tool, arguments: args }) {

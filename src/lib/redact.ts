@@ -1,18 +1,20 @@
 /**
- * Text cleaned where it leaves. Two strengths: `mask` for the log takes credentials out and leaves what an operator needs
- * (paths, addresses); `redact` for health bodies and clients takes places out too. spec: Detail levels, Sanitization.
+ * Text cleaned where it leaves. Three strengths: `hide` takes known secrets out, and nothing for its looks; `mask` for the
+ * log takes credentials out and leaves what an operator needs (paths, addresses); `redact` for health bodies and clients
+ * takes places out too. spec: Detail levels, Sanitization.
  *
  * Every quantifier is bounded or walks characters that its neighbours cannot match, so that no text takes more than
  * linear time.
  */
 
-export type Cleaner = { mask(text: string): string; redact(text: string): string }
+export type Cleaner = { hide(text: string): string; mask(text: string): string; redact(text: string): string }
 
 /** A cleaner that also knows these values, wherever and however they are written. */
 export function createCleaner(secrets: Iterable<string>): Cleaner {
   const known = literals(secrets)
   const hide = (text: string) => (known === undefined ? text : text.replace(known, HIDDEN))
   return {
+    hide,
     mask: (text) => apply(CREDENTIALS, hide(text)),
     redact: (text) => apply(PLACES, apply(CREDENTIALS, unescapePercent(text.slice(0, MAX_LENGTH), hide))),
   }

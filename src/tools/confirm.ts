@@ -2,15 +2,25 @@
  * Nothing that a person has not agreed to is run: the exact command is put to them where the client can ask, and where it
  * cannot, the operator decides once with `--confirm-installs`. choice: Internal tools.
  */
-import { printable } from "../lib/log.ts"
+import { HIDDEN } from "../config/effective.ts"
+import { SECRET_NAME } from "../config/plan.ts"
+import { escaped, printable } from "../lib/log.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Context, ToolError } from "./tool.ts"
 
-/** Throws a ToolError where nobody agrees. `server` is what would be written. */
-export async function confirm({ person, trusted, mask }: Context, what: string, server: Params): Promise<void> {
-  const command = mask(printable(commandOf(server)))
+/**
+ * Throws a ToolError where nobody agrees. `server` is what would be written, `secret` names what is secret in it. The
+ * person sees the command as it is: what looks like a secret in it may be code that hides there.
+ */
+export async function confirm(
+  { person, trusted }: Context,
+  what: string,
+  server: Params,
+  secret?: ReadonlySet<string>,
+): Promise<void> {
+  const command = commandOf(server, secret)
   if (person !== undefined) {
-    if (await person.agrees(`${what}?\n\n${command}`, "Yes, run exactly this")) return
+    if (await person.agrees(`${visible(what)}?\n\n${command}`, "Yes, run exactly this")) return
     throw new ToolError("declined", "The person declined: nothing was changed", { command })
   }
   if (trusted) return
@@ -22,14 +32,44 @@ export async function confirm({ person, trusted, mask }: Context, what: string, 
   )
 }
 
-/** What a server runs or connects to, in one line; of its environment the names alone. */
-export function commandOf({ command, args, url, env, cwd }: Params): string {
-  const parts = Array.isArray(args) ? args.map((part) => quoted(String(part))) : []
-  const names = isObject(env) ? Object.keys(env) : Array.isArray(env) ? env.map((one) => String(one).split("=")[0]) : []
-  const what = typeof url === "string" ? `connect to ${url}` : [quoted(String(command)), ...parts].join(" ")
-  return `${what}${typeof cwd === "string" ? ` in ${cwd}` : ""}${names.length === 0 ? "" : ` with ${names.join(", ")} set`}`
+/**
+ * What a server runs or connects to, and what it gets to see, in one line. Of what is secret by its name, or is named in
+ * `secret`, there are only the variables that it refers to.
+ */
+export function commandOf(server: Params, secret: ReadonlySet<string> = new Set()): string {
+  const { command, args, url, env, headers, cwd, inheritParentEnv, envFilter } = server
+  const shown = ([name, value]: readonly [string, string | undefined]): string => {
+    if (value === undefined) return visible(name)
+    const hidden = secret.has(name) || SECRET_NAME.test(name)
+    return `${visible(name)}=${hidden ? (value.match(REFERENCES) ?? [HIDDEN]).join("") : quoted(value)}`
+  }
+  const settings = [
+    ...[...named(env), ...named(headers)].map(shown),
+    ...(inheritParentEnv === undefined ? [] : [`inheritParentEnv=${JSON.stringify(inheritParentEnv)}`]),
+    ...(envFilter === undefined ? [] : [`envFilter=${JSON.stringify(envFilter)}`]),
+  ]
+  return [
+    typeof url === "string" ? `connect to ${visible(url)}` : quoted(String(command)),
+    ...(Array.isArray(args) ? args.map((part) => quoted(String(part))) : []),
+    ...(typeof cwd === "string" ? [`in ${quoted(cwd)}`] : []),
+    ...(settings.length === 0 ? [] : [`with ${settings.join(" ")}`]),
+  ].join(" ")
 }
 
 // ---
 
-const quoted = (part: string): string => (/^[\w@%+=:,./~$-]+$/.test(part) ? part : JSON.stringify(part))
+/** The members of `env` or `headers`; of an `env` array a name alone has no value. */
+const named = (section: unknown): readonly (readonly [string, string | undefined])[] =>
+  Array.isArray(section)
+    ? section.map((one) => {
+        const [name = "", ...rest] = String(one).split("=")
+        return [name, rest.length === 0 ? undefined : rest.join("=")]
+      })
+    : Object.entries(isObject(section) ? section : {}).map(([name, value]) => [name, String(value)])
+
+const REFERENCES = /\$(?:[A-Za-z_]\w*|\{[^}]*\})/g
+
+/** Nothing in it is invisible, makes a line of its own or turns the direction of what stands beside it. */
+const visible = (text: string): string => escaped(printable(text))
+
+const quoted = (part: string): string => (/^[\w@%+=:,./~${}-]+$/.test(part) ? part : visible(JSON.stringify(part)))

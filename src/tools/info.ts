@@ -75,7 +75,7 @@ export const mcpInfo = define({
         ...(origin === undefined ? {} : { installedVersion: origin.version }),
         ...(entry === undefined ? {} : { entry: showEntry(entry, config) }),
         versions: versions.map((one) => one.version),
-        ...(can === undefined ? {} : { command: commandOf(can.server) }),
+        ...(can === undefined ? {} : { command: commandOf(can.server, can.secret) }),
         required: (can?.missing ?? []).map(showWanted),
         optional: (can?.optional ?? []).map(showWanted),
         warnings,
@@ -85,7 +85,7 @@ export const mcpInfo = define({
           ? []
           : [`${serverName} is installed${origin === undefined ? "" : ` (${origin.version})`}: ${server.state}`]),
         ...(entry === undefined ? [] : [`${entry.name} ${entry.version} (${entry.registry}): ${entry.description}`]),
-        ...(can === undefined || server !== undefined ? [] : [`would run: ${commandOf(can.server)}`]),
+        ...(can === undefined || server !== undefined ? [] : [`would run: ${commandOf(can.server, can.secret)}`]),
       ].join("\n"),
     }
   },

@@ -67,7 +67,7 @@ export const mcpInstall = define({
       ...(args.enabled ? {} : { disabled: true }),
     })
     const enabled = !isDisabled(server as never)
-    const command = commandOf(legible(server))
+    const command = commandOf(legible(server), draft.secrets.names)
     const about = {
       serverName: name,
       command,
@@ -87,7 +87,12 @@ export const mcpInstall = define({
         data: { ...about, installed: false, variables, warnings },
         text: `would install ${name}: ${command}${draft.missing.length === 0 ? "" : `; ${sayMissing(draft)}`}`,
       }
-    await confirm(context, `Install the MCP server ${name} from ${draft.source} and let svc run this`, legible(server))
+    await confirm(
+      context,
+      `Install the MCP server ${name} from ${draft.source} and let svc run this`,
+      legible(server),
+      draft.secrets.names,
+    )
     const { outcome, reload } = await context.door.exclusive(() =>
       transact(context, {
         name,

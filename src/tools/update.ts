@@ -98,7 +98,7 @@ export const mcpUpdate = define({
       judge(context, written, changed)
       return changed
     }
-    const command = commandOf(legible(next))
+    const command = commandOf(legible(next), plan.secret)
     const missing = plan.missing.map(showWanted)
     if (missing.length > 0 && !dryRun)
       throw new ToolError(
@@ -116,6 +116,7 @@ export const mcpUpdate = define({
       context,
       `Update the MCP server ${name} from ${origin.version} to ${entry.version} and let svc run this`,
       legible(next),
+      plan.secret,
     )
     const { outcome, reload } = await door.exclusive(() =>
       transact(context, {

@@ -78,7 +78,7 @@ describe.each(CLIENTS)("with a client of %s", (_name, connect) => {
       missing: [],
     })
     expect(asked).toHaveLength(3)
-    expect(asked[2]).toContain(`bun ${ECHO} --tools 2 with PLAIN, API_TOKEN set`)
+    expect(asked[2]).toContain(`bun ${ECHO} --tools 2 with PLAIN=p$$1 API_TOKEN=•••`)
     expect(written(svc).new).toEqual({
       command: "bun",
       args: [ECHO, "--tools", "2"],
@@ -324,6 +324,9 @@ describe.each([
       code: 64,
       stderr: `svc: add --yes to let svc run this: bun ${ECHO}\n`,
     })
+    expect((await svc("install", "new", "--", "bun", ECHO, "--auth-module=/tmp/x")).stderr).toEndWith(
+      "--auth-module=/tmp/x\n",
+    )
     expect(await svc("install", "new", "--dry-run", "--package", "foo", "--version", "1.2")).toMatchObject({
       code: 0,
       stdout: "would install new from foo: npx -y foo@1.2\n",
