@@ -1,7 +1,18 @@
-/** Questions to the person at the terminal. They go to stderr: stdout belongs to results. */
+/** The person at the terminal: questions, which go to stderr (stdout belongs to results), and the wish that it ends. */
 
 /** Whether there is somebody to ask. */
 export const canAsk = (): boolean => process.stdin.isTTY === true
+
+/** Aborts with the first signal that ends a command, so that what is half done can be taken back; the second ends it. */
+export function interrupted(): AbortSignal {
+  const controller = new AbortController()
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.on(signal, () => {
+      if (controller.signal.aborted) process.exit(1)
+      controller.abort()
+    })
+  return controller.signal
+}
 
 /** A yes-or-no question; no is the default. */
 export async function agrees(question: string): Promise<boolean> {

@@ -11,6 +11,7 @@ import { createMissing, readTexts } from "../config/store.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { TOOLS } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { interrupted } from "./ask.ts"
 import type { Place } from "./place.ts"
 import { createRuntime } from "./runtime.ts"
 import { readSettings } from "./settings.ts"
@@ -61,8 +62,9 @@ async function alone(place: Place, tool: string, args: Params): Promise<unknown>
     read: () => readTexts(paths),
     world,
   })
+  const gone = interrupted()
   try {
-    return await openTools(runtime, settings, paths, world, reload).run({ tool, arguments: args })
+    return await openTools(runtime, settings, paths, world, reload).run({ tool, arguments: args }, gone)
   } finally {
     await runtime.agent.close()
     runtime.book.flush()

@@ -79,8 +79,8 @@ export async function followFiles(
       ? undefined
       : await openControl(
           paths,
-          noted(runtime, async (method, params) =>
-            method === "tool" ? (await tools()).run(params) : answer(runtime, url, reload, method, params),
+          noted(runtime, async (method, params, gone) =>
+            method === "tool" ? (await tools()).run(params, gone) : answer(runtime, url, reload, method, params),
           ),
           { mcp: runtime.mcp, member: runtime.member, maxResult: settings.maxResult },
         )
@@ -157,11 +157,11 @@ const authorizeDeps = (runtime: Runtime): AuthorizeDeps => ({
 /** What commands change is written down as what clients call is. */
 function noted({ audit }: Runtime, answer: Answer): Answer {
   if (audit === undefined) return answer
-  return async (method, params) => {
-    if (QUESTIONS.has(method)) return answer(method, params)
+  return async (method, params, gone) => {
+    if (QUESTIONS.has(method)) return answer(method, params, gone)
     const end = audit.action(method, params)
     try {
-      const result = await answer(method, params)
+      const result = await answer(method, params, gone)
       end(isObject(result) && result.isError === true ? "error" : "ok")
       return result
     } catch (error) {

@@ -17,8 +17,8 @@ import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
 
 export type OwnTools = {
-  /** Runs a tool for a command: its user has agreed to what it does. */
-  run(params: Params): Promise<ToolResult>
+  /** Runs a tool for a command: its user has agreed to what it does, and waits until `gone`. */
+  run(params: Params, gone: AbortSignal): Promise<ToolResult>
   /** Resolves when no change waits for a server any more. */
   idle(): Promise<void>
 }
@@ -58,8 +58,9 @@ export function openTools(
   const own = createToolbox(TOOLS, { ...context, mask: (text) => cleaner().hide(text), trusted: true }, mcp.onbug)
   return {
     idle: () => door.exclusive(() => Promise.resolve()),
-    run({ tool, arguments: args }) {
-      const running = own.call(String(tool), isObject(args) ? args : {}, ALONE)
+    run({ tool, arguments: args }, gone) {
+      const caller: Caller = { person: undefined, signal: gone, progress: () => undefined }
+      const running = own.call(String(tool), isObject(args) ? args : {}, caller)
       if (running === undefined) throw new RequestError("unknown_method", `This svc has no tool ${String(tool)}`)
       return running
     },
@@ -69,5 +70,3 @@ export function openTools(
 // ---
 
 const LOG_LINES = 20
-/** A command's user has been asked already, and waits. */
-const ALONE: Caller = { person: undefined, signal: new AbortController().signal, progress: () => undefined }

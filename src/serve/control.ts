@@ -13,7 +13,7 @@ import { isObject, type Params, parseJson } from "../wire/message.ts"
 import { type LocalAddress, type LocalDeps, listenLocal } from "./local.ts"
 
 /** What a command may ask: a name and its parameters, to a JSON answer. Throws what the caller is to be told. */
-export type Answer = (method: string, params: Params) => unknown | Promise<unknown>
+export type Answer = (method: string, params: Params, gone: AbortSignal) => unknown | Promise<unknown>
 
 /** How to reach an instance, as its file in the configuration directory says. */
 type Door = {
@@ -105,7 +105,7 @@ async function open(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ c
       if (!isObject(body) || typeof body.method !== "string")
         throw new RequestError("invalid_request", "A control request needs a method")
       const params = isObject(body.params) ? body.params : {}
-      const result = body.method === "hello" ? { pid: process.pid } : await answer(body.method, params)
+      const result = body.method === "hello" ? { pid: process.pid } : await answer(body.method, params, request.signal)
       return Response.json({ result: result ?? null })
     } catch (error) {
       return Response.json({ error: publicMessage(error), exit: codesOf(error).exit }, { status: codesOf(error).http })

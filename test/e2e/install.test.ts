@@ -12,6 +12,7 @@ import {
   ROOT,
   readIfThere,
   runSvc,
+  SVC,
   startSvc,
 } from "./harness.ts"
 
@@ -272,6 +273,48 @@ test("an installation that svc's end or its caller's cuts off is taken back", as
   expect([readIfThere(file), readIfThere(join(svc.folder, ".env"))]).toEqual([before, undefined])
   expect(processes(`${FAILING} `)).toEqual([])
 }, 30_000)
+
+test.each([
+  ["without an instance", false],
+  ["with a running instance", true],
+])(
+  "an installation that a person interrupts is taken back, %s",
+  async (_name, running) => {
+    const folder = freshFolder()
+    await using stack = new AsyncDisposableStack()
+    if (running) stack.use(await startSvc({ folder }))
+    const file = join(folder, "mcp.json")
+    const text = '{ "mcpServers": {} }'
+    writeFileSync(file, text)
+    const child = Bun.spawn({
+      cmd: [
+        SVC,
+        "mcp",
+        "install",
+        "new",
+        "--yes",
+        "--env",
+        "A_KEY=sekret-5",
+        "--config-dir",
+        folder,
+        "--",
+        "bun",
+        FAILING,
+        "silent",
+      ],
+      env: freshEnv(folder),
+      stdin: "ignore",
+      stdout: "ignore",
+      stderr: "ignore",
+    })
+    await eventually(() => readIfThere(file)?.includes('"new"') && processes(`${FAILING} `).length > 0)
+    child.kill("SIGINT")
+    expect(await child.exited).not.toBe(0)
+    await eventually(() => readIfThere(file) === text && readIfThere(join(folder, ".env")) === undefined)
+    await eventually(() => processes(`${FAILING} `).length === 0)
+  },
+  20_000,
+)
 
 test.each(CLIENTS)(
   "a client of %s hears that an installation goes on",
