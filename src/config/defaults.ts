@@ -1,5 +1,5 @@
 /** What a server inherits from `serverDefaults`. spec: serverDefaults, merge rules 1 to 6. */
-import type { DefaultsConfig, ServerConfig } from "./schema.ts"
+import { type DefaultsConfig, REMOTE_ONLY, type ServerConfig, STDIO_ONLY } from "./schema.ts"
 
 export type Origin = "server" | "default" | "built-in"
 
@@ -13,9 +13,10 @@ export function applyDefaults(
   const origins: Record<string, readonly Origin[]> = Object.fromEntries(
     Object.keys(server).map((key) => [key, ["server" as const]]),
   )
-  const ignored = transport === "stdio" ? REMOTE_ONLY : STDIO_ONLY
+  // Rules 5 and 6.
+  const ignored: readonly string[] = transport === "stdio" ? REMOTE_ONLY : STDIO_ONLY
   for (const [key, value] of Object.entries(defaults)) {
-    if (value === undefined || ignored.has(key)) continue
+    if (value === undefined || ignored.includes(key)) continue
     if (merged[key] === undefined) {
       merged[key] = value
       origins[key] = ["default"]
@@ -40,17 +41,6 @@ export function applyDefaults(
 }
 
 // ---
-
-/** Rules 5 and 6. `env` means nothing to a remote server either. */
-const STDIO_ONLY: ReadonlySet<string> = new Set([
-  "env",
-  "inheritParentEnv",
-  "envFilter",
-  "restartOnExit",
-  "maxRestarts",
-  "restartDelay",
-])
-const REMOTE_ONLY: ReadonlySet<string> = new Set(["headers", "oauth"])
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value)

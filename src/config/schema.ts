@@ -215,6 +215,14 @@ export function readSections(document: Document): Sections {
       const parsed = serverSchema.safeParse(renamed)
       if (parsed.success) {
         warnUnknown(renamed, serverSchema, path, name)
+        for (const key of idleKeys(parsed.data))
+          note(
+            "warning",
+            "idle_key",
+            [...path, key],
+            `${key} means nothing to this kind of server. It is ignored`,
+            name,
+          )
         return { name, path, config: parsed.data }
       }
       for (const problem of parsed.error.issues) {
@@ -238,6 +246,21 @@ export function readSections(document: Document): Sections {
     issues,
   }
 }
+
+/** What means something to one kind of server alone. spec: serverDefaults, merge rules 5 and 6; Server object. */
+export const STDIO_ONLY = [
+  "command",
+  "args",
+  "cwd",
+  "env",
+  "inheritParentEnv",
+  "envFilter",
+  "stderr",
+  "restartOnExit",
+  "maxRestarts",
+  "restartDelay",
+] as const
+export const REMOTE_ONLY = ["url", "headers", "oauth"] as const
 
 /** The one name of each transport. */
 export function transportOf(config: ServerConfig): "stdio" | "http" | "sse" | "streamableHttp" | undefined {
@@ -268,6 +291,16 @@ const TOP_LEVEL = [
 /** Keys that other applications write into the same format and that mean nothing here. */
 const IGNORED = ["$schema", "description", "name", "alwaysAllow", "autoApprove", "disabledReason"]
 
+/** What is written and does nothing with this transport. An empty value asks for nothing. */
+function idleKeys(config: ServerConfig): readonly string[] {
+  const transport = transportOf(config)
+  const idle = transport === undefined ? [] : transport === "stdio" ? REMOTE_ONLY : STDIO_ONLY
+  return idle.filter((key) => {
+    const value = config[key]
+    return typeof value === "object" ? Object.keys(value).length > 0 : value !== undefined && value !== false
+  })
+}
+
 /** Names that other applications have for `url`. */
 function withAliases(server: unknown): unknown {
   if (!isObject(server) || server.url !== undefined) return server
@@ -278,7 +311,7 @@ function withAliases(server: unknown): unknown {
 
 function unknownKey(key: string, known: readonly string[]): string {
   const near = nearest(key, known)
-  return `unknown key "${key}"${near === undefined ? "" : `; did you mean "${near}"?`} It is ignored`
+  return `unknown key "${key}"${near === undefined ? "." : `; did you mean "${near}"?`} It is ignored`
 }
 
 type Problem = z.core.$ZodIssue

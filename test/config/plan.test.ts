@@ -72,6 +72,21 @@ describe("the file", () => {
     ])
   })
 
+  test("what means nothing to a kind of server is said, and nothing of what asks for nothing", () => {
+    expect(
+      problems({
+        mcpServers: {
+          near: { command: "x", headers: { A: "b" }, oauth: {} },
+          far: { url: "http://h/", env: { A: "b" }, restartOnExit: true, inheritParentEnv: false, args: [] },
+        },
+      }),
+    ).toEqual([
+      "warning 5 headers means nothing to this kind of server. It is ignored",
+      "warning 12 env means nothing to this kind of server. It is ignored",
+      "warning 15 restartOnExit means nothing to this kind of server. It is ignored",
+    ])
+  })
+
   test("a wrong value leaves that server out and the others run, and no value is told [config:server:wrong]", () => {
     const { specs, issues } = planned({
       mcpServers: { bad: { command: "x", args: "hunter2" }, good: { command: "y" } },
