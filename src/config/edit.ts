@@ -30,9 +30,9 @@ export const removeServer =
 
 /** Gives a server another name, in every section; nothing else of it changes, its place neither. */
 export const renameServer =
-  (name: string, newName: string): Edit =>
+  (given: string, newName: string): Edit =>
   (text) => {
-    found(text, name)
+    const [, name] = found(text, given)
     if (name === newName) return text
     if (placeOf(text, newName) !== undefined)
       throw new RequestError("conflict", `There is a server named ${newName} already`)
@@ -57,10 +57,11 @@ export const setDisabled =
  * server's left alone. spec: Command-line and configuration interfaces.
  */
 export const setToolDisabled =
-  (name: string, tool: string, disabled: boolean): Edit =>
+  (given: string, tool: string, disabled: boolean): Edit =>
   (text) => {
     if (tool === "") throw new RequestError("invalid_params", "A tool's name must not be empty")
-    const path = [...found(text, name), "disabledTools"]
+    const [section, name] = found(text, given)
+    const path = [section, name, "disabledTools"]
     const prefix = `${slugOf(name)}${SEPARATOR}`
     const local = tool.startsWith(prefix) && tool !== prefix ? tool.slice(prefix.length) : tool
     const spellings = [local, prefix + local, `${name}${SEPARATOR}${local}`]
@@ -99,6 +100,18 @@ export function writtenServers(
     for (const [name, server] of Object.entries(isObject(value[section]) ? value[section] : {}))
       if (isObject(server)) all.set(name, { section, server })
   return all
+}
+
+/** How a server is written; its name in tools and addresses leads to it too. Throws a RequestError (not_found). */
+export function writtenName(given: string, names: Iterable<string>): string {
+  const all = [...names]
+  const name = all.find((one) => one === given) ?? all.find((one) => slugOf(one) === given)
+  if (name !== undefined) return name
+  const near = nearest(given, all)
+  throw new RequestError(
+    "not_found",
+    `No server is named ${given}${near === undefined ? "" : `; did you mean ${near}?`}`,
+  )
 }
 
 /** Sets one value, or takes it out where it is undefined. What it gives is a document still. */
@@ -142,8 +155,8 @@ function checkName(text: string, name: string, but?: string): void {
 }
 
 /** Changes a server in every section in which it stands. */
-function everywhere(text: string, name: string, change: (text: string, path: Path) => string): string {
-  found(text, name)
+function everywhere(text: string, given: string, change: (text: string, path: Path) => string): string {
+  const [, name] = found(text, given)
   return SECTIONS.reduce((changed, section) => {
     const path = [section, name]
     return valueAt(changed, path) === undefined ? changed : change(changed, path)
@@ -166,13 +179,8 @@ function placeOf(text: string, name: string): Path | undefined {
   return section === undefined ? undefined : [section, name]
 }
 
-function found(text: string, name: string): Path {
-  const path = placeOf(text, name)
-  if (path !== undefined) return path
-  const names = [...writtenServers(text).keys()]
-  const near = nearest(name, names)
-  throw new RequestError(
-    "not_found",
-    `No server is named ${name}${near === undefined ? "" : `; did you mean ${near}?`}`,
-  )
+function found(text: string, given: string): readonly [section: string, name: string] {
+  const servers = writtenServers(text)
+  const name = writtenName(given, servers.keys())
+  return [servers.get(name)?.section ?? "", name]
 }

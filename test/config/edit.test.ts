@@ -129,6 +129,14 @@ describe("edits", () => {
     expect(value(setToolDisabled("a", "one", false)(text)).mcpServers.a).toEqual({ command: "x" })
   })
 
+  test("find a server by its name in tools too", () => {
+    const text = '{"mcpServers":{"a b":{"command":"x"},"c":{}}}'
+    expect(value(setDisabled("a-b", true)(text)).mcpServers["a b"]).toEqual({ command: "x", disabled: true })
+    expect(value(setToolDisabled("a-b", "one", true)(text)).mcpServers["a b"]?.disabledTools).toEqual(["one"])
+    expect(renameServer("a-b", "d")(text)).toBe(text.replace("a b", "d"))
+    expect(value(removeServer("a-b")(text)).mcpServers).toEqual({ c: {} })
+  })
+
   test("of what is not there name the nearest", () => {
     expect(() => removeServer("bb")(TEXT)).toThrow("No server is named bb; did you mean b?")
     expect(() => addServer("a", {})(TEXT)).toThrow("already")
