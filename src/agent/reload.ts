@@ -17,7 +17,7 @@ import type { Agent, Applied } from "./agent.ts"
 import type { Instances } from "./instances.ts"
 
 export type ReloadDeps = {
-  readonly agent: Agent
+  readonly agent: Pick<Agent, "setPresets" | "refuse">
   readonly instances: Pick<Instances, "update">
   readonly log: Log
   /** Where the documents are, for messages. */

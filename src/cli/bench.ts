@@ -46,7 +46,7 @@ async function alone(place: Place, tool: string, args: Params): Promise<unknown>
   if (writes) createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
   const settings = readSettings({ transport: "stdio", "log-level": "error" }, {}, "")
   const runtime = await createRuntime(settings, paths)
-  const { dotenv: _, ...world } = place.world()
+  const world = place.surroundings
   const before = new Map<string, Launch>(
     plan(place.document(), place.world()).specs.map(({ id, launch }) => [id, launch]),
   )

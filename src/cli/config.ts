@@ -2,14 +2,13 @@
 import { readFileSync } from "node:fs"
 import { basename } from "node:path"
 import type { CommandDef } from "citty"
-import { plan } from "../config/plan.ts"
 import { jsonSchema } from "../config/schema.ts"
-import { editConfig, listBackups } from "../config/store.ts"
+import { editConfig, listBackups, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
-import { ConfigError, formatIssue, type Issue, RequestError } from "../lib/errors.ts"
+import { formatIssue, RequestError } from "../lib/errors.ts"
 import { importServers } from "./import.ts"
 import { print } from "./output.ts"
-import { PLACE_ARGS, placeOf } from "./place.ts"
+import { findIssues, PLACE_ARGS, placeOf } from "./place.ts"
 
 export const config: CommandDef = {
   meta: { name: "config", description: "The configuration: path, check, import, schema, backups, restore" },
@@ -27,7 +26,8 @@ export const config: CommandDef = {
       meta: { name: "check", description: "Check the configuration; exit code 78 where something is wrong" },
       args: PLACE_ARGS,
       run({ args }) {
-        const issues = findIssues(args)
+        const place = placeOf(args)
+        const issues = findIssues(place, () => readTexts(place.paths))
         const wrong = issues.some(({ severity }) => severity === "error")
         print(args.json === true, issues, () =>
           issues.length === 0
@@ -80,16 +80,4 @@ export const config: CommandDef = {
       },
     },
   } as Record<string, CommandDef>,
-}
-
-// ---
-
-function findIssues(args: Readonly<Record<string, unknown>>): readonly Issue[] {
-  const place = placeOf(args)
-  try {
-    return plan(place.document(), place.world()).issues
-  } catch (error) {
-    if (error instanceof ConfigError) return error.issues
-    throw error
-  }
 }

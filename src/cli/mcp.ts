@@ -10,18 +10,20 @@ import {
   renameServer,
   setDisabled,
   setToolDisabled,
+  writtenName,
   writtenServers,
 } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
-import { isDisabled, plan } from "../config/plan.ts"
-import { jsonSchema, serverSchema } from "../config/schema.ts"
+import { isDisabled, slugOf } from "../config/plan.ts"
+import { jsonSchema } from "../config/schema.ts"
+import { SEPARATOR } from "../config/spec.ts"
 import { createMissing, editConfig, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
-import { ConfigError, RequestError, UnavailableError } from "../lib/errors.ts"
+import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { usage } from "./command.ts"
 import { ago, effectiveTable, print, say, table } from "./output.ts"
-import { PLACE_ARGS, type Place, placeOf, repeated } from "./place.ts"
+import { findIssues, PLACE_ARGS, type Place, placeOf, repeated } from "./place.ts"
 import { render } from "./render.ts"
 
 const NAME = { type: "positional", required: true, description: "The server's name" } as const
@@ -31,27 +33,29 @@ const list: CommandDef = {
   args: PLACE_ARGS,
   async run({ args }) {
     const place = placeOf(args)
-    const written = writtenServers(readTexts(place.paths).config ?? "")
     const status = await statusOf(place)
+    const read = whileGood(status, () => writtenServers(readTexts(place.paths).config ?? ""))
+    if (read === undefined) say("the file is broken: this is what runs; see `svc config check`")
+    const written = read ?? running(status)
     const rows = [...written].map(([name, { section, server }]) => {
       const live = status?.servers.filter((one) => one.name === name) ?? []
       const off = isDisabled(server as never)
       const [first] = live
       return {
         name,
-        type: typeof server.url === "string" ? "remote" : "stdio",
+        type: typeof server.url === "string" || (first !== undefined && first.type !== "stdio") ? "remote" : "stdio",
         state: off
           ? "disabled"
           : status === undefined
             ? "not running"
-            : (first?.state ?? (section === "mcpTemplates" ? "template" : "left out")),
+            : (first?.state ?? (status.templates.includes(name) ? "template" : "left out")),
         tools: first?.tools,
         tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
         template: section === "mcpTemplates",
       }
     })
     print(args.json === true, rows, () =>
-      rows.length === 0
+      rows.length === 0 && read !== undefined
         ? "no servers yet; add one with `svc mcp add`"
         : table(
             ["name", "type", "state", "tools", "tags"],
@@ -78,25 +82,28 @@ const status: CommandDef = {
   },
   async run({ args }) {
     const place = placeOf(args)
-    const document = place.document()
-    const world = place.world()
     const live = await statusOf(place)
-    const planned = live === undefined ? plan(document, world) : undefined
-    const wanted = typeof args.name === "string" ? args.name : undefined
-    const known = [...writtenServers(readTexts(place.paths).config ?? "").keys()]
-    if (wanted !== undefined && !known.includes(wanted))
-      throw new RequestError("not_found", `No server is named ${wanted}`)
+    const good = whileGood(live, () => {
+      const { config = "" } = readTexts(place.paths)
+      return { document: place.document(), world: place.world(), known: writtenServers(config) }
+    })
+    const known = [...(good?.known ?? running(live)).keys()]
+    const wanted = typeof args.name === "string" ? writtenName(args.name, known) : undefined
     const names = wanted === undefined ? known : [wanted]
     const servers = names.map((name) => {
       const instances = live?.servers.filter((one) => one.name === name) ?? []
       const effective =
-        args.verbose === true ? effectiveOf(document, name, world, args["show-secrets"] === true) : undefined
+        args.verbose === true && good !== undefined
+          ? effectiveOf(good.document, name, good.world, args["show-secrets"] === true)
+          : undefined
       return { name, instances, ...(effective === undefined ? {} : { effective }) }
     })
-    const issues = live?.issues ?? planned?.issues.map(({ message }) => message) ?? []
+    const issues = live?.issues ?? findIssues(place, () => readTexts(place.paths)).map(formatIssue)
     print(args.json === true, { running: live !== undefined, servers, issues }, () => {
       const parts: string[] = []
       if (live === undefined) parts.push("svc is not running for this configuration; start it with `svc serve`")
+      else if (servers.length === 0)
+        parts.push(live.loaded ? "no servers yet; add one with `svc mcp add`" : "no configuration has been loaded yet")
       else {
         const rows = servers.flatMap(({ name, instances }) =>
           instances.length === 0
@@ -158,7 +165,6 @@ const add: CommandDef = {
       ...(Object.keys(headers).length > 0 ? { headers } : {}),
       ...(tags.length > 0 ? { tags } : {}),
     }
-    checkServer(server)
     return change(args, addServer(String(args.name), server, args.force === true), `added ${args.name}`)
   },
 }
@@ -178,7 +184,6 @@ const edit: CommandDef = {
     const name = String(args.name)
     const whole: Edit = (text) => {
       const patched = patchServer(name, patch)(text)
-      checkServer(writtenServers(patched).get(name)?.server ?? {})
       return typeof rename === "string" ? renameServer(name, rename)(patched) : patched
     }
     return change(args, whole, `changed ${name}`)
@@ -218,7 +223,10 @@ const tools: CommandDef = {
       args: { server: NAME, ...PLACE_ARGS, disabled: { type: "boolean", description: "Only those that are hidden" } },
       async run({ args }) {
         const place = placeOf(args)
-        const answer = await place.ask("tools", { name: args.server })
+        const name = String(args.server)
+        // What is hidden stands in the file; the rest only a running server knows.
+        const answer =
+          (await place.ask("tools", { name })) ?? (args.disabled === true ? hiddenInFile(place, name) : undefined)
         if (answer === undefined) throw notRunning(place)
         const all = isObject(answer) && Array.isArray(answer.tools) ? answer.tools.filter(isObject) : []
         const shown = all.filter((tool) => args.disabled !== true || tool.disabled === true)
@@ -298,6 +306,31 @@ async function statusOf(place: Place): Promise<Status | undefined> {
   return isObject(answer) ? (answer as Status) : undefined
 }
 
+/** What the documents say, or undefined where they are broken and an svc runs that goes on with what was good before. */
+function whileGood<T>(live: Status | undefined, read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (live !== undefined && (error instanceof ConfigError || error instanceof UnavailableError)) return undefined
+    throw error
+  }
+}
+
+/** The servers that an svc knows, for where the file does not say. */
+function running(live: Status | undefined): ReturnType<typeof writtenServers> {
+  const { servers = [], templates = [], disabled = [] } = live ?? {}
+  const named = (names: readonly string[], section: string, server: Params = {}) =>
+    names.map((name) => [name, { section, server }] as const)
+  return new Map([
+    ...named(
+      servers.map(({ name }) => name),
+      "mcpServers",
+    ),
+    ...named(templates, "mcpTemplates"),
+    ...named(disabled, "mcpServers", { disabled: true }),
+  ])
+}
+
 function rowOf(one: ServerStatus): string[] {
   const since = one.since === undefined ? "" : ago(systemClock.now() - Date.parse(one.since))
   const retry =
@@ -323,15 +356,36 @@ function rowOf(one: ServerStatus): string[] {
   ]
 }
 
-/** Edits the file and says so. */
+/** Edits the file and says so. What has a wrong form is refused; what else the edit leaves wrong is said. */
 async function change(args: Readonly<Record<string, unknown>>, edit: Edit, done: string): Promise<number> {
   const place = placeOf(args)
   createMissing(place.paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
-  const changed = await editConfig(place.paths, edit, systemClock)
+  let fresh: readonly Issue[] = []
+  const judged: Edit = (text) => {
+    const texts = readTexts(place.paths)
+    const issuesOf = (config: string) => findIssues(place, () => ({ ...texts, config }))
+    const changed = edit(text)
+    const known = new Set(issuesOf(text).map(({ message }) => message))
+    // Where they stand is said of a text that is not there yet.
+    fresh = issuesOf(changed).flatMap(({ code, severity, message }) =>
+      known.has(message) ? [] : [{ code, severity, message }],
+    )
+    const wrong = fresh.filter(({ code }) => code === "type")
+    if (wrong.length > 0) throw new ConfigError(wrong)
+    return changed
+  }
+  const changed = await editConfig(place.paths, judged, systemClock)
+  for (const { message } of fresh) say(`warning: ${message}`)
   print(args.json === true, { changed, file: place.paths.file }, () =>
     changed ? `${done} (${place.paths.file})` : "nothing to change",
   )
   return 0
+}
+
+function hiddenInFile(place: Place, given: string): Params {
+  const servers = writtenServers(readTexts(place.paths).config ?? "")
+  const { disabledTools } = servers.get(writtenName(given, servers.keys()))?.server ?? {}
+  return { tools: Array.isArray(disabledTools) ? disabledTools.map((name) => ({ name, disabled: true })) : [] }
 }
 
 async function switchTool(args: Readonly<Record<string, unknown>>, disabled: boolean): Promise<number> {
@@ -344,21 +398,10 @@ async function switchTool(args: Readonly<Record<string, unknown>>, disabled: boo
     isObject(answer) && Array.isArray(answer.tools)
       ? answer.tools.filter(isObject).map((one) => String(one.name))
       : undefined
-  if (known !== undefined && !known.includes(tool)) say(`warning: ${name} has no tool ${tool} at the moment`)
+  const local = tool.replace(`${slugOf(name)}${SEPARATOR}`, "")
+  if (known !== undefined && !known.includes(tool) && !known.includes(local))
+    say(`warning: ${name} has no tool ${tool} at the moment`)
   return change(args, setToolDisabled(name, tool, disabled), `${disabled ? "disabled" : "enabled"} ${tool} of ${name}`)
-}
-
-/** Throws a ConfigError where a server would be left out for its form. */
-function checkServer(server: Params): void {
-  const parsed = serverSchema.safeParse(server)
-  if (!parsed.success)
-    throw new ConfigError(
-      parsed.error.issues.map(({ path, message }) => ({
-        code: "type",
-        severity: "error",
-        message: `${path.join(".")}: ${message}`,
-      })),
-    )
 }
 
 function parsePatch(text: string): Params {

@@ -2,11 +2,14 @@
 import { homedir } from "node:os"
 import { dirname } from "node:path"
 import type { ArgsDef } from "citty"
+import { createReload } from "../agent/reload.ts"
 import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import { type Paths, pathsOf } from "../config/paths.ts"
 import type { World } from "../config/plan.ts"
-import { readTexts } from "../config/store.ts"
+import { readTexts, type Texts } from "../config/store.ts"
+import type { Issue } from "../lib/errors.ts"
+import { silentLog } from "../lib/log.ts"
 import { askControl } from "../serve/control.ts"
 import type { Params } from "../wire/message.ts"
 import { options } from "./command.ts"
@@ -24,7 +27,8 @@ export const PLACE_ARGS = {
 
 export type Place = {
   readonly paths: Paths
-  /** What the documents are planned with. `.env` is read when it is asked for. */
+  /** What the documents are planned with; `.env` is read when it is asked for. */
+  readonly surroundings: Omit<World, "dotenv">
   world(): World
   document(): Document
   /** Asks the running instance; undefined where none runs. */
@@ -43,18 +47,27 @@ export function placeOf(args: Readonly<Record<string, unknown>>): Place {
     appData: env.APPDATA,
     cwd: process.cwd(),
   })
+  const surroundings = { parent: env, platform, home, folder: dirname(paths.file) }
   return {
     paths,
+    surroundings,
     document: () => parseDocument(readTexts(paths).config ?? "", paths.file),
-    world: () => ({
-      parent: env,
-      dotenv: parseDotenv(readTexts(paths).dotenv ?? "", paths.dotenv),
-      platform,
-      home,
-      folder: dirname(paths.file),
-    }),
+    world: () => ({ ...surroundings, dotenv: parseDotenv(readTexts(paths).dotenv ?? "", paths.dotenv) }),
     ask: (method, params = {}, timeout) => askControl(paths, method, params, timeout),
   }
+}
+
+/** All that a start or a reload would find wrong with these texts: it is one that changes nothing. */
+export function findIssues({ paths, surroundings }: Place, read: () => Texts): readonly Issue[] {
+  const reload = createReload({
+    agent: { setPresets() {}, refuse() {} },
+    instances: { update: () => ({ added: [], removed: [], replaced: [], retuned: [] }) },
+    log: silentLog,
+    paths,
+    read,
+    world: surroundings,
+  })
+  return reload().issues
 }
 
 /** All values of a flag that may stand several times. */

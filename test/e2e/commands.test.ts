@@ -74,6 +74,54 @@ test("config check tells every issue with its place and exits 78", async () => {
     expect(stdout).toContain(part)
 })
 
+test("config check finds what a start would: in templates, presets and .env too", async () => {
+  const folder = freshFolder()
+  const check = () => inFolder(folder)("config", "check")
+  writeFileSync(join(folder, "mcp.json"), '{ "mcpTemplates": { "t": { "command": "x", "args": ["{{#if}}"] } } }')
+  writeFileSync(join(folder, "presets.json"), '{ "presets": { "p": { "filter": "a and" } } }')
+  writeFileSync(join(folder, ".env"), "GOOD=1\nnonsense\n")
+  const { code, stdout } = await check()
+  expect(code).toBe(78)
+  for (const part of ["mcp.json:1:53: template t", "presets.json:1:", ".env:2:1: expected NAME=value"])
+    expect(stdout).toContain(part)
+  writeFileSync(join(folder, "presets.json"), "{}")
+  writeFileSync(join(folder, ".env"), "GOOD=1\n")
+  expect((await check()).code).toBe(78)
+  writeFileSync(join(folder, "mcp.json"), "{}")
+  expect(await check()).toMatchObject({ code: 0, stdout: "no issues\n" })
+})
+
+test("an edit that leaves something wrong says so, and one of a wrong form is refused with the nearest name", async () => {
+  const folder = freshFolder()
+  const svc = inFolder(folder)
+  expect(await svc("mcp", "add", "web", "--url", "no-address")).toMatchObject({
+    code: 0,
+    stderr: "warning: web is left out: url must be an http or https address\n",
+  })
+  expect((await svc("mcp", "add", "far", "--url", "http://h/", "--env", "A=1")).stderr).toContain("env means nothing")
+  expect((await svc("mcp", "edit", "far", '{"tag":["x"],"env":null}')).stderr).toContain('did you mean "tags"?')
+  const before = readIfThere(join(folder, "mcp.json"))
+  expect(await svc("mcp", "edit", "web", '{"oauth":{"clientID":"x"}}')).toMatchObject({
+    code: 78,
+    stderr: 'svc: mcpServers.web.oauth: unknown key "clientID"; did you mean "clientId"?\n',
+  })
+  expect(readIfThere(join(folder, "mcp.json"))).toBe(before as string)
+})
+
+test("what runs is shown while the file is broken, with what is wrong [cli:status]", async () => {
+  await using instance = await running("x")
+  const svc = inFolder(instance.folder)
+  await instance.said("a: connected")
+  instance.write("{ broken")
+  await instance.said("not reloaded")
+  const { code, stdout } = await svc("mcp", "status", "--verbose")
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/^a +connected/m)
+  expect(stdout).toContain("mcp.json:1:3: not JSON")
+  expect(await json(svc("mcp", "list", "--json"))).toMatchObject([{ name: "a", state: "connected" }])
+  expect((await svc("mcp", "disable", "a")).code).toBe(78)
+})
+
 test("status shows effective values, where they come from, and no secret [cli:status]", async () => {
   const folder = freshFolder()
   writeFileSync(join(folder, ".env"), "LOCAL=from-the-file\n")
@@ -121,8 +169,16 @@ test("tools are listed, hidden and shown through the file [cli:tools]", async ()
   await eventually(async () => (await hidden()).join() === "echo1")
   const { code, stderr } = await svc("mcp", "tools", "disable", "a", "nope")
   expect([code, stderr]).toEqual([0, "warning: a has no tool nope at the moment\n"])
+  expect((await svc("mcp", "tools", "disable", "a", "a_svc_echo2")).stderr).toBe("")
+  expect((await svc("mcp", "tools", "enable", "a", "echo2")).stderr).toBe("")
+  expect((await svc("mcp", "tools", "enable", "a", "nope")).code).toBe(0)
   expect((await svc("mcp", "tools", "enable", "a", "echo1")).code).toBe(0)
   await eventually(async () => (await hidden()).length === 0)
+  expect((await svc("mcp", "tools", "disable", "a", "echo1")).code).toBe(0)
+  instance.signal("SIGTERM")
+  await instance.exited
+  expect(await hidden()).toEqual(["echo1"])
+  expect((await svc("mcp", "tools", "list", "a")).code).toBe(69)
 })
 
 test("restart replaces the process at once [cli:restart]", async () => {
