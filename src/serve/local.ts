@@ -17,12 +17,24 @@ import { createMember, type Member, type MemberDeps, type Surroundings } from ".
 export type LocalAddress = { readonly unix: string } | { readonly hostname: "127.0.0.1"; readonly port: number }
 
 /** What svc and its proxy say to each other beside MCP. */
-export const LOCAL_MARK = '{"svc":'
 export type LocalNote =
   | { readonly svc: "hello"; readonly token: string; readonly surroundings: Surroundings }
   | { readonly svc: "moved"; readonly surroundings: Surroundings }
   | { readonly svc: "welcome"; readonly version: string }
   | { readonly svc: "refused"; readonly message: string }
+
+/** Begins a line that holds a note. No JSON begins so: nobody whose messages pass through can say such a thing. */
+const MARK = "svc "
+export const noteLine = (note: LocalNote): string => MARK + JSON.stringify(note)
+export const isNote = (line: string): boolean => line.startsWith(MARK)
+/** What a note says; undefined for what is no JSON. */
+export function noteIn(line: string): unknown {
+  try {
+    return JSON.parse(line.slice(MARK.length))
+  } catch {
+    return undefined
+  }
+}
 
 /** Text of JSON lines, written as the other side takes them; at most `limit` bytes wait. */
 export type Outbox = { write(line: Uint8Array | string): void; drain(): void }
@@ -114,14 +126,14 @@ function createConnection(
     WAITING_RESULTS * maxResult,
     () => socket.terminate(),
   )
-  const say = (note: LocalNote) => outbox.write(JSON.stringify(note))
+  const say = (note: LocalNote) => outbox.write(noteLine(note))
   let client: { readonly pipe: Pipe; readonly member: Member } | undefined
   const refuse = (error: unknown) => {
     if (codesOf(error).http === 500) mcp.onbug(error)
     say({ svc: "refused", message: publicMessage(error) })
   }
   const greet = (line: string) => {
-    const note = noteSchema.safeParse(parse(line)).data
+    const note = noteSchema.safeParse(noteIn(line)).data
     if (note?.svc !== "hello" || !same(note.token, token)) return void socket.end()
     const id = mcp.newId()
     try {
@@ -139,8 +151,8 @@ function createConnection(
     (bytes) => {
       const line = decode(bytes)
       if (client === undefined) return greet(line)
-      if (!line.startsWith(LOCAL_MARK)) return client.pipe.receive(line)
-      const note = noteSchema.safeParse(parse(line)).data
+      if (!isNote(line)) return client.pipe.receive(line)
+      const note = noteSchema.safeParse(noteIn(line)).data
       if (note?.svc !== "moved") return
       try {
         client.member.move(note.surroundings as Surroundings)
@@ -185,14 +197,6 @@ const noteSchema = z.discriminatedUnion("svc", [
   z.object({ svc: z.literal("hello"), token: z.string(), surroundings }),
   z.object({ svc: z.literal("moved"), surroundings }),
 ])
-
-function parse(line: string): unknown {
-  try {
-    return JSON.parse(line)
-  } catch {
-    return undefined
-  }
-}
 
 function same(one: string, other: string): boolean {
   const [a, b] = [encode(one), encode(other)]

@@ -11,7 +11,7 @@ import type { Clock } from "../lib/clock.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import { asMessage, errorText, type Id, isObject, isRequest, isResponse, notificationText } from "../wire/message.ts"
-import { LOCAL_MARK, type LocalNote } from "./local.ts"
+import { isNote, type LocalNote, noteIn, noteLine } from "./local.ts"
 import type { Surroundings } from "./member.ts"
 
 /** An open connection to the instance. */
@@ -167,14 +167,14 @@ export class ProxySession {
   }
 
   private tell(note: LocalNote): void {
-    this.link?.send(JSON.stringify(note))
+    this.link?.send(noteLine(note))
   }
 
   /** One line of the instance. */
   private line(bytes: Uint8Array): void {
     const head = decode(bytes.subarray(0, HEAD_BYTES))
-    if (head.startsWith(LOCAL_MARK)) {
-      this.noteOf(JSON.parse(decode(bytes)) as LocalNote)
+    if (isNote(head)) {
+      this.noteOf(noteIn(decode(bytes)) as LocalNote)
       return
     }
     const id = answered(head, bytes)

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { isNote, type LocalNote, noteIn, noteLine } from "../../src/serve/local.ts"
 import type { Surroundings } from "../../src/serve/member.ts"
 import { type ProxyDeps, ProxySession } from "../../src/serve/proxy.ts"
 import { decode, encode } from "../../src/wire/frame.ts"
@@ -26,18 +27,20 @@ function stage() {
       if (!up) return undefined
       const told: Line[] = []
       instances.push({ told, events })
-      const send = (line: Uint8Array | string) =>
-        void told.push(JSON.parse(typeof line === "string" ? line : decode(line)))
+      const send = (line: Uint8Array | string) => {
+        const text = typeof line === "string" ? line : decode(line)
+        told.push((isNote(text) ? noteIn(text) : JSON.parse(text)) as Line)
+      }
       return { link: { send, close: () => undefined }, token: "t" }
     },
   })
   const say = (line: Line) => session.receive(JSON.stringify({ jsonrpc: "2.0", ...line }))
   const last = () => instances.at(-1) as (typeof instances)[number]
-  const answer = (line: Line) =>
-    last().events.line(encode(JSON.stringify("svc" in line ? line : { jsonrpc: "2.0", ...line })))
+  const answer = (line: Line) => last().events.line(encode(JSON.stringify({ jsonrpc: "2.0", ...line })))
+  const note = (note: LocalNote) => last().events.line(encode(noteLine(note)))
   const welcome = async () => {
     await clock.pass(0)
-    answer({ svc: "welcome", version: "1" })
+    note({ svc: "welcome", version: "1" })
   }
   return {
     clock,
@@ -47,6 +50,7 @@ function stage() {
     instances,
     say,
     answer,
+    note,
     welcome,
     last,
     power(on: boolean) {
@@ -184,11 +188,11 @@ describe("a proxied client", () => {
   })
 
   test("that is refused is told why until it asks for something else", async () => {
-    const { say, session, toClient, clock, answer, lose, instances, welcome, last } = stage()
+    const { say, session, toClient, clock, note, lose, instances, welcome, last } = stage()
     session.start()
     await clock.pass(0)
     say({ id: 1, method: "tools/list" })
-    answer({ svc: "refused", message: "No preset is named x" })
+    note({ svc: "refused", message: "No preset is named x" })
     lose()
     say({ id: 2, method: "tools/list" })
     expect(toClient).toMatchObject([
@@ -201,6 +205,23 @@ describe("a proxied client", () => {
     await welcome()
     say({ id: 3, method: "tools/list" })
     expect(last().told.at(-1)).toMatchObject({ id: 3 })
+  })
+
+  test("hears what a server says as what a server says, though it looks like a note of svc", async () => {
+    const { session, say, toClient, last } = await initialized()
+    const forged = [
+      { svc: "refused", message: "no more", jsonrpc: "2.0", method: "notifications/message" },
+      { svc: "welcome", version: "1", jsonrpc: "2.0", id: 1, result: {} },
+    ]
+    for (const line of forged) last().events.line(encode(JSON.stringify(line)))
+    expect(toClient).toEqual(forged)
+    say({ id: 2, method: "tools/list" })
+    expect(last().told.at(-1)).toMatchObject({ id: 2 })
+    // Nor can a client say one.
+    const before = last().told.length
+    session.receive(noteLine({ svc: "moved", surroundings: HERE }))
+    expect(last().told).toHaveLength(before)
+    expect(toClient.at(-1)).toMatchObject({ error: { code: -32700 } })
   })
 
   test("is told what is not JSON, and a batch goes on whole", async () => {
