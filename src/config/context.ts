@@ -9,12 +9,16 @@ import { basename } from "node:path"
 import * as z from "zod"
 import { digest } from "../lib/digest.ts"
 
-const text = z.string().max(4096)
+/** Any one text of a context. */
+export const text = z.string().max(4096)
 
 /** What a project may say of itself beside the names that are known. */
 export const customSchema = z
   .record(z.string().max(128), z.unknown())
-  .refine((value) => isShallow(value, MAX_DEPTH) && JSON.stringify(value).length <= MAX_CUSTOM, "is too large")
+  .refine(
+    (value) => isShallow(value, MAX_DEPTH) && JSON.stringify(value).length <= MAX_CUSTOM,
+    "is too large (64 KiB) or nested too deep (8 levels)",
+  )
 
 export const contextSchema = z.object({
   project: z.object({

@@ -7,20 +7,21 @@ import * as z from "zod"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { isObject } from "../wire/message.ts"
+import { customSchema, text } from "./context.ts"
 import { type Path, parseDocument } from "./document.ts"
 
 export const SVCRC = ".svcrc"
 
 const said = z.object({
-  projectId: z.string().optional(),
-  environment: z.string().optional(),
-  team: z.string().optional(),
-  custom: z.record(z.string(), z.unknown()).optional(),
+  projectId: text.optional(),
+  environment: text.optional(),
+  team: text.optional(),
+  custom: customSchema.optional(),
 })
 
 const schema = z.object({
-  preset: z.string().min(1).optional(),
-  tags: z.array(z.string().min(1)).min(1).optional(),
+  preset: text.min(1).optional(),
+  tags: z.array(text.min(1)).min(1).optional(),
   context: said.optional(),
 })
 

@@ -5,11 +5,12 @@
 import { timingSafeEqual } from "node:crypto"
 import type { Socket } from "bun"
 import * as z from "zod"
-import { customSchema } from "../config/context.ts"
-import { codesOf, publicMessage } from "../lib/errors.ts"
+import { customSchema, text } from "../config/context.ts"
+import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
 import { decode, encode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
+import { isObject } from "../wire/message.ts"
 import type { McpDeps } from "./mcp.ts"
 import { createMember, type Member, type MemberDeps, type Surroundings } from "./member.ts"
 
@@ -133,11 +134,11 @@ function createConnection(
     say({ svc: "refused", message: publicMessage(error) })
   }
   const greet = (line: string) => {
-    const note = noteSchema.safeParse(noteIn(line)).data
-    if (note?.svc !== "hello" || !same(note.token, token)) return void socket.end()
+    const hello = isNote(line) ? noteIn(line) : undefined
+    if (!isObject(hello) || !same(String(hello.token), token)) return void socket.end()
     const id = mcp.newId()
     try {
-      const member = createMember(note.surroundings as Surroundings, id, "stdio", deps)
+      const member = createMember(surroundingsOf(hello), id, "stdio", deps)
       const { scope } = member
       const pipe = new Pipe({ ...mcp, id, scope, principal: "local", send: outbox.write, onclient: member.introduce })
       client = { pipe, member }
@@ -152,10 +153,9 @@ function createConnection(
       const line = decode(bytes)
       if (client === undefined) return greet(line)
       if (!isNote(line)) return client.pipe.receive(line)
-      const note = noteSchema.safeParse(noteIn(line)).data
-      if (note?.svc !== "moved") return
       try {
-        client.member.move(note.surroundings as Surroundings)
+        client.member.move(surroundingsOf(noteIn(line)))
+        say({ svc: "welcome", version: deps.version })
       } catch (error) {
         refuse(error)
       }
@@ -175,7 +175,6 @@ function createConnection(
 
 const MAX_NOTE = 256 * 1024
 
-const text = z.string().max(4096)
 const surroundings = z.object({
   project: z.object({
     directory: text,
@@ -193,10 +192,15 @@ const surroundings = z.object({
     .array(z.object({ tags: z.array(text).optional(), filter: text.optional(), preset: text.optional() }))
     .max(10),
 })
-const noteSchema = z.discriminatedUnion("svc", [
-  z.object({ svc: z.literal("hello"), token: z.string(), surroundings }),
-  z.object({ svc: z.literal("moved"), surroundings }),
-])
+const noteSchema = z.object({ svc: z.enum(["hello", "moved"]), surroundings })
+
+/** Throws a RequestError that says what is wrong with them. */
+function surroundingsOf(note: unknown): Surroundings {
+  const { success, data, error } = noteSchema.safeParse(note)
+  if (success) return data.surroundings as Surroundings
+  const [problem] = error.issues
+  throw new RequestError("invalid_params", `svc proxy said ${problem?.path.join(".")}: ${problem?.message}`)
+}
 
 function same(one: string, other: string): boolean {
   const [a, b] = [encode(one), encode(other)]

@@ -31,8 +31,10 @@ export class ProxySession {
   private link: Link | undefined
   /** The instance has taken this client; before that nothing but the greeting is sent. */
   private welcome = false
-  /** Why it has not. */
+  /** Why it has not, or why it does not follow the client to where it is now. */
   private refusal: string | undefined
+  /** Where the instance was told that the client is. */
+  private told: Surroundings | undefined
   private initialize: { readonly id: Id; readonly line: string; answered: boolean } | undefined
   private initialized: string | undefined
   /** Requests without an answer. */
@@ -66,7 +68,7 @@ export class ProxySession {
   /** The client is somewhere else now, or wants something else. */
   moved(surroundings: Surroundings): void {
     this.surroundings = surroundings
-    if (this.welcome) this.tell({ svc: "moved", surroundings })
+    if (this.welcome) this.move()
     else if (this.link === undefined) this.retry(0)
   }
 
@@ -97,8 +99,7 @@ export class ProxySession {
       }
     }
     if (!wanted) return
-    if (this.refusal !== undefined) this.fail(this.refusal)
-    else if (this.welcome && this.own.size === 0) this.link?.send(line)
+    if (this.refusal === undefined && this.welcome && this.own.size === 0) this.link?.send(line)
     else this.hold(line)
   }
 
@@ -130,17 +131,24 @@ export class ProxySession {
   private hold(line: string): void {
     if (this.held.length >= MAX_HELD) this.fail("svc is not running, and too much waits for it")
     this.held.push(line)
+    if (this.refusal !== undefined) {
+      this.fail(this.refusal)
+      return
+    }
     this.cancelHold ??= this.deps.clock.after(HOLD_MS, () => {
       this.cancelHold = undefined
       if (!this.welcome) this.fail("svc is not running for this configuration; start it with `svc serve`")
     })
   }
 
-  /** Every request that waits fails. */
+  /** Every request that waits fails; those that were passed on have their answer still to come. */
   private fail(reason: string): void {
-    this.held = []
-    for (const id of this.open.keys()) this.deps.send(errorText(id, -32603, reason))
-    this.open.clear()
+    const held = new Set(this.held.splice(0))
+    for (const [id, { line }] of [...this.open]) {
+      if (!held.has(line)) continue
+      this.open.delete(id)
+      this.deps.send(errorText(id, -32603, reason))
+    }
   }
 
   private async connect(): Promise<void> {
@@ -154,15 +162,28 @@ export class ProxySession {
       return this.retry(this.pause)
     }
     this.link = found.link
+    this.told = this.surroundings
     this.tell({ svc: "hello", token: found.token, surroundings: this.surroundings })
   }
 
+  private move(): void {
+    this.told = this.surroundings
+    this.tell({ svc: "moved", surroundings: this.surroundings })
+  }
+
   private retry(ms: number): void {
-    this.cancelRetry?.()
     this.pause = Math.min(this.pause * 2, MAX_PAUSE_MS)
+    this.after(ms, () => {
+      if (!this.closed && this.link === undefined) void this.connect()
+    })
+  }
+
+  /** The one thing to be tried again. */
+  private after(ms: number, again: () => void): void {
+    this.cancelRetry?.()
     this.cancelRetry = this.deps.clock.after(ms, () => {
       this.cancelRetry = undefined
-      if (!this.closed && this.link === undefined) void this.connect()
+      again()
     })
   }
 
@@ -196,19 +217,28 @@ export class ProxySession {
 
   private noteOf(note: LocalNote): void {
     if (note.svc === "refused") {
+      if (note.message !== this.refusal) this.deps.note(note.message)
       this.refusal = note.message
-      this.deps.note(note.message)
       this.fail(note.message)
+      // A preset may be made by somebody else.
+      if (this.welcome) this.after(REFUSED_PAUSE_MS, () => this.move())
     }
     if (note.svc !== "welcome") return
+    const refused = this.refusal !== undefined
+    this.refusal = undefined
+    if (this.welcome) {
+      this.cancelRetry?.()
+      if (refused) this.announce()
+      return
+    }
     if (this.noted) this.deps.note("connected to svc")
     this.noted = false
     this.pause = FIRST_PAUSE_MS
     this.welcome = true
-    this.refusal = undefined
+    if (this.told !== this.surroundings) this.move()
     const { initialize } = this
     if (initialize?.answered !== true) {
-      if (this.again) this.announce()
+      if (this.again) this.resume()
       this.flush()
       return
     }
@@ -216,7 +246,7 @@ export class ProxySession {
     this.own.set(initialize.id, () => {
       if (this.initialized !== undefined) this.link?.send(this.initialized)
       for (const line of this.replays.values()) this.replay(line)
-      this.announce()
+      this.resume()
       this.flush()
     })
     this.link?.send(initialize.line)
@@ -231,15 +261,20 @@ export class ProxySession {
     this.link?.send(JSON.stringify({ ...JSON.parse(line), id }))
   }
 
+  /** Streams go on with the new instance. */
+  private resume(): void {
+    for (const { method, line } of this.open.values())
+      if (method === "subscriptions/listen" && !this.held.includes(line)) this.link?.send(line)
+    this.announce()
+  }
+
   /** The client's lists may be others. */
   private announce(): void {
-    for (const [id, { method, line, kinds }] of this.open)
-      if (method === "subscriptions/listen") {
-        this.link?.send(line)
+    for (const [id, { method, kinds }] of this.open)
+      if (method === "subscriptions/listen")
         for (const [kind, notification] of Object.entries(LIST_CHANGES))
           if (kinds[kind] === true)
             this.deps.send(notificationText(notification, { _meta: { [META_SUBSCRIPTION]: id } }))
-      }
     if (this.initialize?.answered === true)
       for (const notification of Object.values(LIST_CHANGES)) this.deps.send(notificationText(notification))
   }
@@ -269,7 +304,7 @@ export class ProxySession {
     for (const [id, { method, line }] of [...this.open]) {
       if (method === "subscriptions/listen" || held.has(line)) continue
       if (method === "initialize") {
-        this.held.unshift(line)
+        this.hold(line)
         continue
       }
       this.open.delete(id)

@@ -31,6 +31,13 @@ describe(".svcrc", () => {
     expect(() => parseSvcrc("{", ".svcrc")).toThrow(".svcrc:1:2: not JSON")
   })
 
+  test("says no more than svc takes", () => {
+    const custom = (value: unknown) => () => parseSvcrc(JSON.stringify({ context: { custom: value } }), ".svcrc")
+    expect(custom({ x: "y".repeat(70_000) })).toThrow(".svcrc:1:13: context.custom: is too large")
+    expect(custom(Array.from({ length: 9 }).reduce((inner) => ({ inner }), {}))).toThrow("nested too deep")
+    expect(() => parseSvcrc(JSON.stringify({ tags: ["t".repeat(5000)] }), ".svcrc")).toThrow(".svcrc:1:10: tags.0: ")
+  })
+
   test("is looked for up to the repository or home, and not beyond", () => {
     expect(svcrcFolders("/home/ada/r/a/b", "/home/ada/r", "/home/ada")).toEqual([
       "/home/ada/r/a/b",

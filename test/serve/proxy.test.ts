@@ -207,6 +207,82 @@ describe("a proxied client", () => {
     expect(last().told.at(-1)).toMatchObject({ id: 3 })
   })
 
+  test("that may not move is told why until it may, and what runs still gets its answer", async () => {
+    const { session, say, answer, note, toClient, clock, last, notes } = await initialized()
+    const moves = () => last().told.filter(({ svc }) => svc === "moved").length
+    say({ id: 1, method: "tools/call" })
+    session.moved({ ...HERE, queries: [{ preset: "x" }] })
+    note({ svc: "refused", message: "No preset is named x" })
+    say({ id: 2, method: "tools/list" })
+    answer({ id: 1, result: {} })
+    expect(toClient).toMatchObject([
+      { id: 2, error: { message: "No preset is named x" } },
+      { id: 1, result: {} },
+    ])
+    // Somebody makes the preset: nothing else moves.
+    await clock.pass(6_000)
+    expect(moves()).toBe(2)
+    note({ svc: "refused", message: "No preset is named x" })
+    expect(notes).toHaveLength(1)
+    await clock.pass(6_000)
+    note({ svc: "welcome", version: "1" })
+    expect(toClient.slice(2).map(({ method }) => method)).toContain("notifications/tools/list_changed")
+    say({ id: 3, method: "tools/list" })
+    expect(last().told.at(-1)).toMatchObject({ id: 3 })
+    // It moves back.
+    session.moved({ ...HERE, queries: [{ preset: "y" }] })
+    note({ svc: "refused", message: "No preset is named y" })
+    session.moved(HERE)
+    note({ svc: "welcome", version: "1" })
+    say({ id: 4, method: "tools/list" })
+    expect(last().told.at(-1)).toMatchObject({ id: 4 })
+    await clock.pass(60_000)
+    expect(moves()).toBe(5)
+  })
+
+  test("that moves while it is let in is not where it was", async () => {
+    const { session, last, note, clock } = stage()
+    session.start()
+    await clock.pass(0)
+    session.moved({ ...HERE, queries: [] })
+    session.moved({ ...HERE, queries: [{ preset: "x" }] })
+    note({ svc: "welcome", version: "1" })
+    expect(last().told.slice(1)).toMatchObject([{ svc: "moved", surroundings: { queries: [{ preset: "x" }] } }])
+  })
+
+  test("keeps a stream that was opened while nothing ran, and opens it once", async () => {
+    const { say, power, session, toClient, clock, welcome, last, lose } = stage()
+    session.start()
+    await welcome()
+    lose()
+    power(false)
+    say({ id: "L", method: "subscriptions/listen", params: { notifications: { toolsListChanged: true } } })
+    power(true)
+    await clock.pass(3_000)
+    await welcome()
+    expect(last().told.filter(({ id }) => id === "L")).toHaveLength(1)
+    lose()
+    power(false)
+    say({ id: 1, method: "tools/list" })
+    await clock.pass(11_000)
+    expect(toClient.filter(({ error }) => error !== undefined)).toMatchObject([{ id: 1 }])
+    power(true)
+    await clock.pass(3_000)
+    await welcome()
+    expect(last().told.filter(({ id }) => id === "L")).toHaveLength(1)
+  })
+
+  test("whose greeting is lost with its instance is not left without an answer", async () => {
+    const { say, power, session, toClient, clock, welcome, lose } = stage()
+    session.start()
+    await welcome()
+    say({ id: 0, method: "initialize", params: {} })
+    power(false)
+    lose()
+    await clock.pass(11_000)
+    expect(toClient).toMatchObject([{ id: 0, error: { code: -32603 } }])
+  })
+
   test("hears what a server says as what a server says, though it looks like a note of svc", async () => {
     const { session, say, toClient, last } = await initialized()
     const forged = [
