@@ -34,7 +34,7 @@ export type Answered<T> = {
 
 export type Page = { readonly entries: readonly Entry[]; readonly nextCursor: string | undefined }
 
-/** One page of the newest versions of all servers, or of those whose names hold `search`. */
+/** One page of all servers in their latest version, by name, or of those in which the registry finds `search`. */
 export async function listServers(
   source: Source,
   { search, cursor, limit }: { readonly search?: string; readonly cursor?: string | undefined; readonly limit: number },
@@ -54,7 +54,7 @@ export async function getVersion(
   version: string,
   deps: ClientDeps,
 ): Promise<Answered<Entry | undefined>> {
-  const path = `/servers/${encodeURIComponent(name)}/versions/${encodeURIComponent(version)}`
+  const path = `/servers/${inPath(name)}/versions/${inPath(version)}`
   return get(source, path, deps, (body) => {
     if (body === undefined) return undefined
     const entry = readEntry(body, source.name)
@@ -69,7 +69,7 @@ export async function listVersions(
   name: string,
   deps: ClientDeps,
 ): Promise<Answered<readonly Entry[]>> {
-  return get(source, `/servers/${encodeURIComponent(name)}/versions`, deps, (body) =>
+  return get(source, `/servers/${inPath(name)}/versions`, deps, (body) =>
     body === undefined ? [] : readPage(body, source).entries,
   )
 }
@@ -124,6 +124,8 @@ async function get<T>(
   }
 }
 
+const inPath = (text: string): string => encodeURIComponent(text.toWellFormed())
+
 const addressOf = ({ url }: Source, path: string): string =>
   `${url.replace(/\/+$/, "").replace(/\/v0(\.1)?$/, "")}/v0.1${path}`
 
@@ -136,19 +138,29 @@ async function ask(
   deps: ClientDeps,
 ): Promise<Asked> {
   const fail = (message: string) => new RegistryError(source.name, message)
+  const late = new AbortController()
+  const cancel = deps.clock.after(TIMEOUT_MS, () => late.abort())
   let response: Response
   let text: string
   try {
     response = await deps.fetch(addressOf(source, path), {
       headers: { accept: "application/json", ...source.headers, ...headers },
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      signal: late.signal,
+      // The headers are this registry's: wherever it sends svc may be somebody else.
+      redirect: "manual",
     })
     text = await readText(response)
   } catch (error) {
-    const late = error instanceof Error && error.name === "TimeoutError"
-    throw fail(late ? `did not answer within ${TIMEOUT_MS / 1000} s` : `cannot be reached: ${messageOf(error)}`)
+    throw fail(
+      late.signal.aborted ? `did not answer within ${TIMEOUT_MS / 1000} s` : `cannot be reached: ${messageOf(error)}`,
+    )
+  } finally {
+    cancel()
   }
   const { status } = response
+  const elsewhere = response.headers.get("location")
+  if (status >= 300 && status < 400 && elsewhere !== null)
+    throw fail(`sends svc on to ${elsewhere.slice(0, 200)}; if that is right, name it as the registry's url`)
   const etag = response.headers.get("etag") ?? undefined
   if (status === 304 || status === 404) return { status, etag, body: {} }
   if (!response.ok) throw fail(`answered with HTTP ${status}`)

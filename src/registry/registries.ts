@@ -109,13 +109,12 @@ export function createRegistries(sources: () => readonly Source[], deps: ClientD
     const hint = near.length === 0 ? "" : `; did you mean ${near.map((entry) => entry.name).join(" or ")}?`
     return `No registry knows a server named ${name}${hint}`
   }
-  /** What is known that may fit a query: what the registries find by its words, and the newest of all. */
+  /** What is known that may fit a query: what the registries find by its words, and the first of all by name. */
   const gather = async (
     query: string,
     from: readonly Source[],
     warnings: string[],
   ): Promise<{ readonly entries: readonly Entry[] }> => {
-    const words = [...new Set(query.split(/\s+/).filter((word) => word.length > 1))].slice(0, MAX_WORDS)
     const failures: RegistryError[] = []
     let answered = 0
     const attempt = async (run: () => Promise<readonly Entry[]>): Promise<readonly Entry[]> => {
@@ -131,10 +130,8 @@ export function createRegistries(sources: () => readonly Source[], deps: ClientD
     }
     const parts = await Promise.all(
       from.flatMap((source) => [
-        ...words.map((search) =>
-          attempt(async () => noted(await listServers(source, { search, limit: PAGE }, deps), warnings).value.entries),
-        ),
-        attempt(() => newest(source, warnings)),
+        ...termsOf(query).map((search) => attempt(() => pages(source, search, TERM_PAGES, warnings))),
+        attempt(() => pages(source, undefined, LISTING_PAGES, warnings)),
       ]),
     )
     for (const { message } of failures) if (!warnings.includes(message)) warnings.push(message)
@@ -145,14 +142,21 @@ export function createRegistries(sources: () => readonly Source[], deps: ClientD
       if (!byName.has(entry.name) && entry.status !== "deleted") byName.set(entry.name, entry)
     return { entries: [...byName.values()] }
   }
-  const newest = async (source: Source, warnings: string[]): Promise<readonly Entry[]> => {
+  /** Page after page of a registry, or of what it finds by a text. */
+  const pages = async (
+    source: Source,
+    search: string | undefined,
+    most: number,
+    warnings: string[],
+  ): Promise<readonly Entry[]> => {
     const entries: Entry[] = []
     const until = deps.clock.now() + LISTING_MS
+    const found = search === undefined ? {} : { search }
     let cursor: string | undefined
-    for (let page = 0; page < MAX_PAGES; page++) {
+    for (let page = 0; page < most; page++) {
       let value: Awaited<ReturnType<typeof listServers>>["value"]
       try {
-        value = noted(await listServers(source, { cursor, limit: PAGE }, deps), warnings).value
+        value = noted(await listServers(source, { ...found, cursor, limit: PAGE }, deps), warnings).value
       } catch (error) {
         // Half a list is better than none.
         if (page === 0 || !(error instanceof RegistryError)) throw error
@@ -232,11 +236,14 @@ export const transportsOf = ({ packages, remotes }: Entry): readonly string[] =>
 // ---
 
 const PAGE = 100
-/** Of a registry with more servers, those beyond are found by their names alone. */
-const MAX_PAGES = 10
+/** Registries list by name. What stands beyond is found by what the registry itself finds, by its words. */
+const LISTING_PAGES = 10
+/** Of what a registry finds by one word; it does not rank. */
+const TERM_PAGES = 5
 /** What a slow registry has not listed by then is listed by the next search. */
 const LISTING_MS = 8000
 const MAX_WORDS = 4
+const MAX_WORD = 100
 const MAX_QUERY = 500
 const COMMON: ReadonlySet<string> = new Set([
   "mcp",
@@ -248,9 +255,35 @@ const COMMON: ReadonlySet<string> = new Set([
   "for",
   "of",
   "and",
+  "or",
   "to",
+  "in",
+  "on",
+  "from",
   "with",
+  "that",
+  "which",
+  "can",
+  "my",
+  "find",
+  "use",
+  "using",
 ])
+/** They stand in front of most names: to look for them there finds everything. */
+const OWNERS: ReadonlySet<string> = new Set(["github", "io", "com", "ai", "dev", "org", "net"])
+
+/** What a registry is asked for: the words of a query that say something, and not all of a long one. */
+function termsOf(query: string): readonly string[] {
+  const all = query
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word.length > 1)
+  const telling = all.filter((word) => !COMMON.has(word))
+  return [...new Set(telling.length > 0 ? telling : all)]
+    .slice(0, MAX_WORDS)
+    .map((word) => word.slice(0, MAX_WORD))
+    .flatMap((word) => (OWNERS.has(word) ? [`/${word}`, `-${word}`] : [word]))
+}
 
 /** The most fitting first. What stands before the slash is whose it is, and "mcp server" is said of all of them. */
 function rank(entries: readonly Entry[], query: string): readonly Entry[] {

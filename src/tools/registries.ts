@@ -39,8 +39,8 @@ export const mcpRegistryStatus = define({
     return {
       data: { registries: all },
       text: listed(
-        all.map(
-          ({ name, available, latencyMs, error }) => `${name}: ${available ? `answers in ${latencyMs} ms` : error}`,
+        all.map(({ name, available, latencyMs, error }) =>
+          available ? `${name}: answers in ${latencyMs} ms` : String(error),
         ),
       ),
     }
@@ -55,8 +55,11 @@ export const mcpRegistryInfo = define({
   annotations: { ...READS, openWorldHint: true },
   input: z.object({ registry: REGISTRY.optional().describe("Its name; without it the first one") }),
   output: healthSchema.extend({
-    servers: z.number().optional().describe("How many servers svc sees in it; of a large one the newest thousand"),
-    newest: z.array(z.string()).describe("Names of some of them"),
+    servers: z
+      .number()
+      .optional()
+      .describe("How many servers svc sees in it; of a large one the first thousand by name"),
+    examples: z.array(z.string()).describe("Names of some of them"),
     warnings: z.array(z.string()),
   }),
   async run({ registry }, { registries }) {
@@ -64,7 +67,7 @@ export const mcpRegistryInfo = define({
     const [health] = await registries.status(name)
     if (health === undefined || !health.available)
       return {
-        data: { name: "", url: "", available: false, newest: [], warnings: [], ...health },
+        data: { name: "", url: "", available: false, examples: [], warnings: [], ...health },
         text: health?.error ?? "no registry is configured",
       }
     const { value, warnings } = await registries.search({ query: "", registry: name, limit: SHOWN })
@@ -72,7 +75,7 @@ export const mcpRegistryInfo = define({
       data: {
         ...health,
         servers: value.total,
-        newest: value.entries.map((entry) => entry.name),
+        examples: value.entries.map((entry) => entry.name),
         warnings: [...warnings],
       },
       text: `${health.name} (${health.url}) answers in ${health.latencyMs} ms; ${value.total} servers`,

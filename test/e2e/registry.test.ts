@@ -116,7 +116,7 @@ test.each([
     expect((await client.call("mcp_registry_info", { registry: "test" })).structuredContent).toMatchObject({
       available: true,
       servers: 134,
-      newest: expect.arrayContaining(["io.github.filler/server-0"]),
+      examples: expect.arrayContaining(["io.github.filler/server-0"]),
     })
 
     const { structuredContent: found } = await client.call("mcp_search", { query: "weather forecasts" })

@@ -1,0 +1,73 @@
+/** What one registry is asked, and what becomes of an answer that does not come or leads elsewhere. */
+import { expect, test } from "bun:test"
+import { createCache } from "../../src/registry/cache.ts"
+import { type ClientDeps, getVersion, listServers, ping } from "../../src/registry/client.ts"
+import { manualClock } from "../clock.ts"
+
+const source = (url: string) => ({ name: "test", url, headers: { "X-Api-Key": "sekret" } })
+const deps = (more: Partial<ClientDeps> = {}): ClientDeps => ({
+  clock: manualClock(),
+  cache: createCache(undefined),
+  fetch,
+  ...more,
+})
+
+test("a registry that does not answer within ten seconds is unavailable, in its headers and in the middle of its body", async () => {
+  const clock = manualClock()
+  const silent: ClientDeps["fetch"] = (_url, { signal }) =>
+    new Promise((_resolve, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))
+  const dripping: ClientDeps["fetch"] = (_url, { signal }) =>
+    Promise.resolve(
+      new Response(
+        new ReadableStream({
+          start(controller) {
+            controller.enqueue(new TextEncoder().encode('{"servers":'))
+            signal?.addEventListener("abort", () => controller.error(signal.reason))
+          },
+        }),
+      ),
+    )
+  for (const slow of [silent, dripping]) {
+    let said: unknown
+    const asked = ping(source("http://registry"), deps({ clock, fetch: slow })).catch((error) => {
+      said = error
+    })
+    await clock.pass(9_999)
+    expect(said).toBeUndefined()
+    await clock.pass(1)
+    await asked
+    expect(said).toMatchObject({ name: "RegistryError", message: "test: did not answer within 10 s" })
+    expect(clock.timers).toBe(0)
+  }
+})
+
+test("a registry that sends svc elsewhere is not followed: its headers are for it alone", async () => {
+  const heard: (string | null)[] = []
+  await using other = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch(request) {
+      heard.push(request.headers.get("x-api-key"))
+      return Response.json({ servers: [] })
+    },
+  })
+  await using registry = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch: () => Response.redirect(new URL("/v0.1/servers", other.url).href, 302),
+  })
+  await expect(listServers(source(registry.url.href), { limit: 1 }, deps())).rejects.toThrow(
+    `test: sends svc on to ${other.url.href}v0.1/servers; if that is right, name it as the registry's url`,
+  )
+  expect(heard).toEqual([])
+})
+
+test("any text may be asked for as a name", async () => {
+  const asked: string[] = []
+  const none: ClientDeps["fetch"] = (url) => {
+    asked.push(url)
+    return Promise.resolve(new Response("", { status: 404 }))
+  }
+  const { value } = await getVersion(source("http://registry/"), "a/\ud800", "1?", deps({ fetch: none }))
+  expect([value, asked]).toEqual([undefined, ["http://registry/v0.1/servers/a%2F%EF%BF%BD/versions/1%3F"]])
+})
