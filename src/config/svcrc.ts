@@ -52,7 +52,7 @@ export function parseSvcrc(text: string, file: string): { readonly svcrc: Svcrc;
       .filter((key) => !known.includes(key))
       .map((key) => {
         const near = nearest(key, known)
-        const meant = near === undefined ? "" : `; did you mean "${near}"?`
+        const meant = near === undefined ? "." : `; did you mean "${near}"?`
         return note("warning", "unknown_key", [...path, key], `unknown key "${key}"${meant} It is ignored`)
       })
   const issues = [

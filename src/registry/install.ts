@@ -210,8 +210,12 @@ function createWants(values: Values) {
       // A flag without a value is a switch.
       if (!takes && argument.isRequired !== true) return []
       const value = take(flag, argument)
+      if (value === undefined) return []
       const shown = escapeText(flag)
-      return value === undefined ? [] : value === shown || value === "" ? [shown] : [shown, value]
+      // Many an entry names a switch twice, or a flag together with its value.
+      const [, bare = shown, rest] = /^(-[^\s=]*)\s+(.*)$/.exec(shown) ?? []
+      const taken = value === shown ? rest : value
+      return taken === undefined || taken === "" ? [bare] : [bare, taken]
     },
     named(inputs: readonly NamedInput[]): Record<string, string> {
       const found: Record<string, string> = {}

@@ -4,9 +4,10 @@ import { type ServerStatus, type Status, statusOf } from "../agent/status.ts"
 import { parseDocument } from "../config/document.ts"
 import { writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
-import { isDisabled } from "../config/plan.ts"
+import { isDisabled, slugOf } from "../config/plan.ts"
 import type { Written } from "../config/transaction.ts"
 import { ConfigError } from "../lib/errors.ts"
+import type { Params } from "../wire/message.ts"
 import type { Context } from "./tool.ts"
 import { writtenName } from "./transact.ts"
 
@@ -24,10 +25,10 @@ export const serverSchema = z.object({
 
 export type Server = z.infer<typeof serverSchema> & { readonly instances: readonly ServerStatus[] }
 
-/** All servers of the file, in its order, each with what runs of it. */
+/** All servers of the file, in its order, each with what runs of it; of a file that is broken those that run still. */
 export function serversOf({ agent, door, redact }: Context): readonly Server[] {
   const status = statusOf(agent.snapshot(), redact)
-  return [...writtenServers(door.read().config)].map(([name, { section, server }]) => {
+  return [...writtenOr(status, door.read().config)].map(([name, { section, server }]) => {
     const instances = status.servers.filter((one) => one.name === name)
     const enabled = !isDisabled(server as never)
     const template = section === "mcpTemplates"
@@ -51,8 +52,9 @@ export function serversOf({ agent, door, redact }: Context): readonly Server[] {
 
 /** One of them. Throws a ToolError (not_found). */
 export function serverOf(context: Context, given: string): Server {
-  const name = writtenName(context.door.read().config, given)
-  return serversOf(context).find((server) => server.name === name) as Server
+  const all = serversOf(context)
+  const found = all.find(({ name }) => name === given) ?? all.find(({ name }) => slugOf(name) === given)
+  return found ?? (all.find(({ name }) => name === writtenName(context.door.read().config, given)) as Server)
 }
 
 /** What runs now, cleaned. */
@@ -106,3 +108,20 @@ export function changesOf(
 
 /** A list in a sentence. */
 export const listed = (names: readonly string[]): string => (names.length === 0 ? "none" : names.join(", "))
+
+// ---
+
+/** The servers as they are written, or as they run where the file is no document any more: the last good plan goes on. */
+function writtenOr({ servers, templates, disabled }: Status, config: string): ReturnType<typeof writtenServers> {
+  try {
+    return writtenServers(config)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+  }
+  const running: readonly (readonly [string, { readonly section: string; readonly server: Params }])[] = [
+    ...servers.map(({ name, type, tags }) => [name, { section: "mcpServers", server: { type, tags } }] as const),
+    ...templates.map((name) => [name, { section: "mcpTemplates", server: {} }] as const),
+    ...disabled.map((name) => [name, { section: "mcpServers", server: { disabled: true } }] as const),
+  ]
+  return new Map(running)
+}

@@ -121,7 +121,9 @@ export async function invoke(
 ): Promise<ToolResult> {
   try {
     const { data, text } = await tool.run(args, context)
-    return clean({ content: [{ type: "text", text }], structuredContent: data }, context)
+    // Many clients show the text alone.
+    const said = [text, ...warnings(data).map((warning) => `warning: ${warning}`)].join("\n")
+    return clean({ content: [{ type: "text", text: said }], structuredContent: data }, context)
   } catch (error) {
     const { code, message, data } = failureOf(error)
     if (code === "internal" && codesOf(error).http === 500) onbug(error)
@@ -192,6 +194,8 @@ function check<I extends z.ZodObject>(input: I, args: Params): z.output<I> {
       .join("; "),
   )
 }
+
+const warnings = (data: Params): readonly unknown[] => (Array.isArray(data.warnings) ? data.warnings : [])
 
 /** Other names under which a server is named. */
 const ALIASES = ["name", "server"]

@@ -118,6 +118,7 @@ export const mcpUpdate = define({
       legible(next),
       plan.secret,
     )
+    const enabled = !isDisabled(server as never)
     const { outcome, reload } = await door.exclusive(() =>
       transact(context, {
         name,
@@ -126,9 +127,10 @@ export const mcpUpdate = define({
           config: writtenServers(config).has(name) ? patchServer(name, difference(next, server))(config) : config,
           dotenv: added === "" ? dotenv : dotenv.replace(added, () => ""),
         }),
-        holds: isDisabled(server as never) ? mustApply : mustConnect(name),
+        holds: enabled ? mustConnect(name) : mustApply,
       }),
     )
+    const status = enabled ? outcome.kind : "disabled"
     return {
       data: {
         ...about,
@@ -136,12 +138,12 @@ export const mcpUpdate = define({
         changes,
         command,
         missing: [],
-        status: outcome.kind,
+        status,
         ...(outcome.kind === "connected" ? { tools: outcome.tools } : {}),
         reload,
         warnings: [...warnings, ...warningsOf(name, outcome)],
       },
-      text: `updated ${name} from ${origin.version} to ${entry.version}: ${outcome.kind}`,
+      text: `updated ${name} from ${origin.version} to ${entry.version}: ${status}`,
     }
   },
 })

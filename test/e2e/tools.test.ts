@@ -110,6 +110,24 @@ test.each([
   30_000,
 )
 
+test("a file that is broken hides nothing of what runs still, and a warning stands in the text too", async () => {
+  await using svc = await running()
+  await using client = await connect1(svc)
+  const { structuredContent: before } = await client.call("mcp_list")
+  svc.write('{ "mcpServers": {')
+  await svc.said("what was good before stays")
+  const { structuredContent: list } = await client.call("mcp_list")
+  expect(list.servers).toEqual(expect.arrayContaining(before.servers as object[]))
+  expect((await client.call("mcp_status", { serverName: "one" })).structuredContent).toMatchObject({
+    servers: [{ name: "one", status: "connected", instances: [{ id: "one" }] }],
+    issues: [expect.stringContaining("mcp.json:1")],
+  })
+  expect((await client.call("mcp_status", { serverName: "onne" })).isError).toBe(true)
+  expect((await client.call("mcp_reload")).content[0]?.text).toEndWith(
+    "\nwarning: the configuration is broken: the last good one still runs",
+  )
+}, 20_000)
+
 test("what is wrong with a call is told with a code, and names the member", async () => {
   await using svc = await running()
   await using client = await connect1(svc)

@@ -40,10 +40,16 @@ describe("a package becomes the command of its runner", () => {
           { type: "positional", value: "run" },
           { type: "named", name: "--fast", value: "--fast" },
           { type: "named", name: "--port", default: "8{x}" },
+          { type: "named", name: "--python 3.13", value: "--python 3.13" },
+          { type: "named", name: "--host me", value: "you" },
+          { type: "named", name: "--tools=a b", value: "--tools=a b" },
           { type: "positional", valueHint: "folder" },
         ],
       },
-      ["npx", "-y", "--registry", "http://r", "p@1.2.3", "run", "--fast", "--port", "8{x}"],
+      [
+        ...["npx", "-y", "--registry", "http://r", "p@1.2.3", "run", "--fast", "--port", "8{x}"],
+        ...["--python", "3.13", "--host", "you", "--tools=a b"],
+      ],
     ],
   ])("%j", (one, command) => {
     const { server } = plan(packaged(one))
