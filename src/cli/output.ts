@@ -34,6 +34,19 @@ export function print(asJson: boolean, value: unknown, text: () => string): void
 /** Says something that is no result. */
 export const say = (text: string): void => void process.stderr.write(`${text}\n`)
 
+/** Writes to the client at the other end of stdout. `onend` is told why it takes no more: `limit` is what may wait for it. */
+export function clientOutput(limit: number, onend: (reason: string) => void): (bytes: Uint8Array) => void {
+  let waiting = 0
+  process.stdout.on("error", () => onend("the client is gone"))
+  return (bytes) => {
+    waiting += bytes.length
+    process.stdout.write(bytes, () => {
+      waiting -= bytes.length
+    })
+    if (waiting > limit) onend("the client does not read")
+  }
+}
+
 /** `3 minutes`, for people. */
 export function ago(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))

@@ -15,7 +15,7 @@ import { type ProxyDeps, ProxySession } from "../serve/proxy.ts"
 import { decode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
 import { options } from "./command.ts"
-import { say } from "./output.ts"
+import { clientOutput, say } from "./output.ts"
 import { PLACE_ARGS, placeOf } from "./place.ts"
 import { findSurroundings, followSurroundings } from "./surroundings.ts"
 
@@ -44,9 +44,15 @@ export const proxy: CommandDef = {
     const directory = resolve(option.text("project") ?? process.cwd())
     const note = (text: string) => say(`svc proxy: ${text}`)
     if (args.start === true && localDoor(paths) === undefined) startInBackground(paths, args)
+    const { promise: stop, resolve: end } = Promise.withResolvers<void>()
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => end())
+    const write = clientOutput(MAX_WAITING, (reason) => {
+      note(reason)
+      end()
+    })
     const session = new ProxySession(findSurroundings(directory, asked, note), {
       clock: systemClock,
-      send: (line) => void process.stdout.write(lineOf(line)),
+      send: (line) => write(lineOf(line)),
       connect: (events) => connect(paths, events),
       note,
     })
@@ -57,7 +63,6 @@ export const proxy: CommandDef = {
       MAX_LINE,
       () => session.receive(""),
     )
-    const stop = stopped()
     const input = (async () => {
       for await (const chunk of Bun.stdin.stream()) feed(chunk)
     })()
@@ -73,12 +78,6 @@ export const proxy: CommandDef = {
 /** As much as svc takes and gives: its own bounds are what counts. */
 const MAX_LINE = 64 * 1024 * 1024
 const MAX_WAITING = 128 * 1024 * 1024
-
-/** Resolves when somebody ends the process. */
-const stopped = () =>
-  new Promise<void>((done) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => done())
-  })
 
 async function connect(
   paths: Paths,

@@ -10,12 +10,14 @@ import { createCors } from "../serve/cors.ts"
 import { createGuard } from "../serve/guard.ts"
 import { createHealth } from "../serve/health.ts"
 import { clientAddress, createLimiter, HEALTH_LIMIT } from "../serve/limit.ts"
+import { WAITING_RESULTS } from "../serve/local.ts"
 import { createMember } from "../serve/member.ts"
 import { type AddressOf, type Listening, listen, type Wrapper } from "../serve/server.ts"
 import { serveStdio } from "../serve/stdio.ts"
 import { demoPlan } from "./demo.ts"
 import { followFiles } from "./follow.ts"
 import { clearSocket, type Followed, followTls, openAuth, protectSocket, readTls } from "./inbound.ts"
+import { clientOutput } from "./output.ts"
 import { placeOf } from "./place.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
 import { readSettings, SERVE_ARGS, type Settings } from "./settings.ts"
@@ -176,8 +178,9 @@ function localUrl(url: URL): string {
 }
 
 /** Serves the client that started svc, where it was started, until it is gone. */
-async function serveClient({ mcp, member: deps, log }: Runtime, { maxBody }: Settings): Promise<string> {
-  const streams = { input: Bun.stdin.stream(), write: (bytes: Uint8Array) => void process.stdout.write(bytes) }
+async function serveClient({ mcp, member: deps, log }: Runtime, { maxBody, maxResult }: Settings): Promise<string> {
+  const { promise: ended, resolve: end } = Promise.withResolvers<string>()
+  const streams = { input: Bun.stdin.stream(), write: clientOutput(WAITING_RESULTS * maxResult, end) }
   const directory = process.cwd()
   const note = (text: string) => log.warn(text)
   const id = mcp.newId()
@@ -190,10 +193,11 @@ async function serveClient({ mcp, member: deps, log }: Runtime, { maxBody }: Set
     }
   })
   const { scope, introduce } = member
-  await serveStdio(streams, { ...mcp, id, scope, principal: "stdio", onclient: introduce }, maxBody)
+  const served = serveStdio(streams, { ...mcp, id, scope, principal: "stdio", onclient: introduce }, maxBody)
+  const reason = await Promise.race([served.then(() => "the client is gone"), ended])
   following.close()
   member.leave()
-  return "the client is gone"
+  return reason
 }
 
 /** Waits until no call runs, at most `ms` milliseconds. */

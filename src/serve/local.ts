@@ -110,10 +110,10 @@ export function listenLocal(
   }
 }
 
-// ---
+/** How many results of the largest size may wait for a client that does not read; one more, and it is let go. */
+export const WAITING_RESULTS = 2
 
-/** Two results of the largest size. */
-const WAITING_RESULTS = 2
+// ---
 
 type Connection = { feed(bytes: Uint8Array): void; drain(): void; close(): void }
 

@@ -4,7 +4,8 @@
  */
 import { Database } from "bun:sqlite"
 import { createHash } from "node:crypto"
-import { chmodSync } from "node:fs"
+import { chmodSync, lstatSync } from "node:fs"
+import { UnavailableError } from "../lib/errors.ts"
 import type { Params } from "../wire/message.ts"
 import { isObject } from "../wire/message.ts"
 
@@ -29,6 +30,10 @@ export type SessionMemory = {
 
 /** Opens the file; sessions unused since `before` (milliseconds since the epoch) are forgotten. Throws where it cannot be opened. */
 export function openMemory(file: string, before: number): SessionMemory {
+  // SQLite would follow a link and write to whatever somebody let it point to.
+  for (const path of [file, `${file}-wal`, `${file}-shm`])
+    if (lstatSync(path, { throwIfNoEntry: false })?.isFile() === false)
+      throw new UnavailableError(`${path} must be a plain file, and no link to one`)
   const database = new Database(file, { create: true, strict: true })
   chmodSync(file, 0o600)
   database.run("PRAGMA journal_mode = WAL")

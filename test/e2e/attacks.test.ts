@@ -1,9 +1,9 @@
 /** A table of attacks on the door. Each was seen to succeed with its guard taken away. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { exportJWK, generateKeyPair, type JWTHeaderParameters, SignJWT } from "jose"
-import { eventually, fixture, freshEnv, freshFolder, type Instance, modern, runSvc, startSvc } from "./harness.ts"
+import { eventually, fixture, freshEnv, freshFolder, type Instance, modern, runSvc, SVC, startSvc } from "./harness.ts"
 import { startIssuer } from "./issuer.ts"
 
 const echo = (...tags: string[]) => ({ command: "bun", args: [fixture("echo.ts")], tags })
@@ -366,6 +366,56 @@ describe("how much", () => {
     expect(await works(svc)).toBe(true)
   }, 60_000)
 })
+
+test("a client that starts a command and never reads is let go before it costs much", async () => {
+  const folder = freshFolder()
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify(config))
+  const child = Bun.spawn({
+    cmd: [
+      "sh",
+      "-c",
+      '"$0" serve --transport stdio --config-dir "$1" --max-result 1MiB | sleep 20 2> /dev/null',
+      SVC,
+      folder,
+    ],
+    env: freshEnv(folder),
+    stdin: "pipe",
+    stdout: "ignore",
+    stderr: "pipe",
+  })
+  const _meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": PARAMS.clientInfo,
+    "io.modelcontextprotocol/clientCapabilities": {},
+  }
+  const params = { name: "shop_svc_echo", arguments: { m: "x".repeat(200_000) }, _meta }
+  let said = ""
+  const reading = (async () => {
+    for await (const chunk of child.stderr) said += new TextDecoder().decode(chunk)
+  })()
+  let id = 0
+  await eventually(() => {
+    if (said.includes("stopping")) return true
+    child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: ++id, method: "tools/call", params })}\n`)
+    return void child.stdin.flush()
+  })
+  expect(said).toContain("stopping: the client does not read")
+  child.kill()
+  await reading
+}, 20_000)
+
+test("sessions are not kept where somebody else wants them kept", async () => {
+  const theirs = join(freshFolder(), "theirs.sqlite")
+  for (const ending of ["", "-wal"]) {
+    const folder = freshFolder()
+    symlinkSync(theirs, join(folder, `sessions.sqlite${ending}`))
+    await using svc = await startSvc({ config, folder })
+    await svc.said("must be a plain file")
+    await svc.said("sessions will not survive")
+    expect((await open(svc)).status).toBe(200)
+    expect(existsSync(theirs)).toBe(false)
+  }
+}, 20_000)
 
 /** One svc for the tests of a group. */
 function shared(options: Parameters<typeof startSvc>[0], before: () => Promise<void> = async () => undefined) {
