@@ -154,7 +154,8 @@ const WRITE_MS = 250
 const MAX_TEXT = 16 * 1024
 
 const fileOf = (directory: string, slug: string, number: number): string =>
-  join(directory, number === 0 ? `${slug}.log` : `${slug}.${number}.log`)
+  // The number stands last: `web.1.log` is the file of a server named web.1.
+  join(directory, number === 0 ? `${slug}.log` : `${slug}.log.${number}`)
 
 function write(directory: string, slug: string, text: string, maxBytes: number, maxFiles: number): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 })

@@ -70,13 +70,25 @@ test("files are written soon, for their owner alone, and read back without svc",
   if (process.platform !== "win32") expect(statSync(join(directory, "web.log")).mode & 0o777).toBe(0o600)
 })
 
+test("what was rotated is nobody else's log", () => {
+  const { book, directory } = bench({ maxFileBytes: 100 })
+  for (const text of ["old", "new"]) {
+    book.append("web", "info", text.padEnd(90))
+    book.flush()
+  }
+  book.append("web.1", "info", "mine")
+  book.flush()
+  expect(readLogFiles(directory, "web.1").map(({ text }) => text)).toEqual(["mine"])
+  expect(readLogFiles(directory, "web").map(({ text }) => text.trim())).toEqual(["old", "new"])
+})
+
 test("files rotate by size, and the oldest go", () => {
   const { book, directory } = bench({ maxFileBytes: 1000, maxFiles: 3 })
   for (let n = 0; n < 100; n++) {
     book.append("web", "info", `${n} ${"x".repeat(60)}`)
     book.flush()
   }
-  expect(readdirSync(directory).sort()).toEqual(["web.1.log", "web.2.log", "web.log"])
+  expect(readdirSync(directory).sort()).toEqual(["web.log", "web.log.1", "web.log.2"])
   for (const file of readdirSync(directory))
     expect(readFileSync(join(directory, file)).length).toBeLessThanOrEqual(1000)
   const numbers = readLogFiles(directory, "web").map(({ text }) => Number.parseInt(text, 10))
