@@ -5,6 +5,9 @@ import { root } from "./cli/root.ts"
 import { codesOf, messageOf, publicMessage } from "./lib/errors.ts"
 import { commit, version } from "./lib/version.ts"
 
+/** They end in their own way when their client goes. */
+const SERVING: ReadonlySet<string> = new Set(["serve", "proxy"])
+
 process.exit(await main(process.argv.slice(2)))
 
 async function main(words: readonly string[]): Promise<number> {
@@ -23,6 +26,7 @@ async function main(words: readonly string[]): Promise<number> {
       process.stdout.write(`${lines.join("\n")}\n`)
       return 0
     }
+    if (!SERVING.has(path[0] ?? "")) process.stdout.on("error", leave)
     const { result } = await runCommand(command, { rawArgs: [...args] })
     return typeof result === "number" ? result : 0
   } catch (error) {
@@ -34,6 +38,12 @@ async function main(words: readonly string[]): Promise<number> {
     } else process.stderr.write(`svc: internal error: ${error instanceof Error ? error.stack : String(error)}\n`)
     return exit
   }
+}
+
+/** A reader that has seen enough (`svc logs | head`) has done nothing wrong. */
+function leave(error: NodeJS.ErrnoException): void {
+  if (error.code === "EPIPE") process.exit(0)
+  throw error
 }
 
 /** citty's own complaint about a missing argument. */

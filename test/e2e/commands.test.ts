@@ -267,6 +267,17 @@ test("logs show what a server said and what svc said of it, without secrets", as
   expect((await inFolder(instance.folder)("logs", "--since", "1ms")).stdout).toBe("")
 })
 
+test("a reader that has seen enough ends a command in peace", async () => {
+  const folder = freshFolder()
+  mkdirSync(join(folder, "logs"))
+  writeFileSync(join(folder, "logs", "a.log"), "2026-01-01T00:00:00.000Z info  hello\n".repeat(20_000))
+  const { stdout, stderr } = Bun.spawnSync(
+    ["sh", "-c", '("$0" logs a --config-dir "$1"; echo "exit $?" >&2) | head -n 1', SVC, folder],
+    { env: freshEnv(folder) },
+  )
+  expect([stdout.toString(), stderr.toString()]).toEqual(["2026-01-01T00:00:00.000Z info  hello\n", "exit 0\n"])
+})
+
 test("servers of other applications are taken over, and no name is overwritten", async () => {
   const folder = freshFolder()
   const svc = inFolder(folder)
