@@ -212,22 +212,34 @@ export class Backend {
 
   private lost(epoch: number, reason: string): void {
     this.facts.lastError = reason
-    this.deps.onnote("warn", reason)
     this.send({ kind: "lost", epoch, now: this.deps.clock.now() })
+    this.deps.onnote("warn", `${reason}${this.outlook()}`)
+  }
+
+  /** What comes after a loss, for the log. */
+  private outlook(): string {
+    const { state, spec } = this
+    if (state.kind === "crashed")
+      return `; given up after attempt ${state.attempt}: \`svc mcp restart ${spec.name}\` begins anew`
+    if (state.kind !== "waiting") return ""
+    const { kind, limit } = spec.tuning.restart
+    const of = kind === "supervised" && limit > 0 ? ` of ${limit}` : ""
+    return `; attempt ${state.attempt}${of} in ${(state.retryAt - this.deps.clock.now()) / 1000} s`
   }
 
   private failed(epoch: number, error: unknown): void {
     const { clock } = this.deps
     const refused = error instanceof UnauthorizedError
     this.facts.loadingEndedAt ??= clock.now()
-    this.facts.lastError = messageOf(error)
+    const message = messageOf(error)
+    const own = `${this.spec.name}: `
+    const reason = message.startsWith(own) ? message.slice(own.length) : message
+    this.facts.lastError = reason
     if (refused) this.facts.authorizationUrl = error.authorizationUrl
     if (error instanceof LostError && error.loss.exit !== undefined) this.facts.lastExit = error.loss.exit
-    this.deps.onnote(
-      "warn",
-      `${refused ? "refused svc" : "could not be started"}: ${messageOf(error)}${placeOf(error)}`,
-    )
     this.send({ kind: refused ? "unauthorized" : "lost", epoch, now: clock.now() })
+    const what = refused ? "refused svc" : "could not be started"
+    this.deps.onnote("warn", `${what}: ${reason}${placeOf(error)}${this.outlook()}`)
   }
 
   /** In mid-life, a request that the transport failed counts against its health, and a 401 needs a person. */

@@ -10,7 +10,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import type { StdioLaunch } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
-import { BackendError } from "../lib/errors.ts"
+import { BackendError, messageOf } from "../lib/errors.ts"
 import { createSplitter } from "../wire/lines.ts"
 import { resolveCommand } from "./command.ts"
 import { type Link, type LinkEvents, oversize } from "./link.ts"
@@ -152,9 +152,9 @@ function spawn({ cwd, env, stderr, ...launch }: StdioLaunch, { server }: ChildDe
       windowsVerbatimArguments: verbatim,
     })
   } catch (cause) {
-    throw new BackendError(server, `could not be started: ${cause instanceof Error ? cause.message : String(cause)}`, {
-      cause,
-    })
+    const closed = typeof stderr === "number" && cause instanceof Error && cause.message.startsWith("EBADF")
+    const why = closed ? `stderr is file descriptor ${stderr}, which svc was not started with` : messageOf(cause)
+    throw new BackendError(server, why, { cause })
   }
 }
 

@@ -82,6 +82,8 @@ export type Face = {
   readonly loading: Promise<void> | undefined
   /** The connected backend, or why there is none. */
   target(id: string): Target | string
+  /** The id of a server that this scope has and that is not connected, by its name in tools. */
+  away(scope: Scope, slug: string | undefined): string | undefined
   /** The client's own process of a server with `isolation: "session"`, or why there is none. */
   lease(id: string, owner: Caller): Promise<Target | string>
   /** What backends speak of by an id alone, and whose it is. */

@@ -6,6 +6,7 @@
 import { PeerError } from "../backend/connection.ts"
 import { listResult, type Route, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
+import { splitName, splitUri } from "../catalog/name.ts"
 import { pageOf } from "../catalog/page.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
@@ -100,12 +101,12 @@ function routeNow(request: Request, context: Context): Answer {
     case "prompts/get":
       return named(request, params, "prompt", view.prompts, [], context)
     case "resources/read": {
-      const target = resourceOf(view, params.uri)
+      const target = resourceOf(view, params.uri, context)
       return relay(request, { ...params, uri: target.name }, target, context)
     }
     case "resources/subscribe":
     case "resources/unsubscribe": {
-      const target = resourceOf(view, params.uri)
+      const target = resourceOf(view, params.uri, context)
       if (method === "resources/subscribe") face.subscribe(target.id, target.name, client.session)
       else face.unsubscribe(target.id, target.name, client.session)
       return resultText(id, "{}")
@@ -179,13 +180,24 @@ function named(
 ): Promise<Uint8Array | string> {
   const { name } = params
   const found = typeof name === "string" ? routes.get(name) : undefined
-  if (found === undefined)
+  if (found === undefined) {
+    const away = awayOf(typeof name === "string" ? splitName(name)?.slug : undefined, "", context)
+    if (away !== undefined) return relay(request, params, away, context)
     throw unknownName(what, name, typeof name === "string" ? nearest(name, [...others, ...routes.keys()]) : undefined)
+  }
   return relay(request, found.name === name ? params : { ...params, name: found.name }, found, context)
 }
 
-function resourceOf(view: View, uri: unknown): Route {
-  const found = typeof uri === "string" ? view.resource(uri) : undefined
+/** The way to a server that is not connected: its caller is to hear that, and not that it has no such name. */
+function awayOf(slug: string | undefined, name: string, { face, client }: Context): Route | undefined {
+  const id = face.away(client.scope, slug)
+  return id === undefined ? undefined : { id, slug: slug ?? id, name, mirrored: [] }
+}
+
+function resourceOf(view: View, uri: unknown, context: Context): Route {
+  const own = typeof uri === "string" ? splitUri(uri) : undefined
+  const found =
+    typeof uri === "string" ? (view.resource(uri) ?? awayOf(own?.slug, own?.uri ?? uri, context)) : undefined
   if (found === undefined) throw unknownName("resource", uri, undefined)
   return found
 }
@@ -198,7 +210,7 @@ function complete(request: Request, params: Params, view: View, context: Context
     if (found === undefined) throw unknownName("prompt", ref.name, undefined)
     return relay(request, { ...params, ref: { ...ref, name: found.name } }, found, context)
   }
-  const found = resourceOf(view, ref.uri)
+  const found = resourceOf(view, ref.uri, context)
   return relay(request, { ...params, ref: { ...ref, uri: found.name } }, found, context)
 }
 

@@ -39,6 +39,15 @@ export function createFace(
       if (published === undefined) return `is not available (${WORDS[state.kind].status}): ${explain(state.kind)}`
       return { spec, connection: published.open.connection, peer: published.open.peer }
     },
+    away(scope, slug) {
+      const gone = agent
+        .all()
+        .find(
+          ({ published, spec }) =>
+            published === undefined && sees(scope, spec) && (scope.kind === "server" || spec.slug === slug),
+        )
+      return gone?.spec.id
+    },
     async lease(id, owner) {
       const backend = await agent.lease(id, owner)
       if (backend?.published === undefined) return "could not be started for this session; see `svc logs`"

@@ -128,6 +128,22 @@ test("a call to a server that is gone is an error that names it [tool:server-dow
   expect((await call).body.result).toMatchObject({ isError: true, content: [{ text: "mortal: was ended by SIGKILL" }] })
 })
 
+test("a server that is away is named as the reason, and no other's tool is proposed [tool:server-down]", async () => {
+  const config = {
+    mcpServers: { one: { command: "false", restartOnExit: true, maxRestarts: 1, restartDelay: 1 }, ones: echo() },
+  }
+  await using svc = await startSvc({ config })
+  await svc.said("one: could not be started: exited with code 1; attempt 1 of 1 in 0.001 s")
+  await svc.said("given up after attempt 1: `svc mcp restart one` begins anew")
+  const away = { text: expect.stringMatching(/^one: is not available \(error\): it crashed too often/) }
+  const call = (path: string, name: string) => modern(`${svc.url}${path}`, "tools/call", { name, arguments: {} })
+  expect((await call("/mcp", "one_svc_echo")).body.result).toMatchObject({ isError: true, content: [away] })
+  expect((await call("/servers/one/mcp", "echo")).body.result).toMatchObject({ isError: true, content: [away] })
+  const read = await modern(`${svc.url}/mcp`, "resources/read", { uri: "svc://one/file:///x" })
+  expect(read.body.error).toMatchObject({ code: -32603, message: expect.stringContaining("one: is not available") })
+  expect((await call("/mcp?tags=none", "one_svc_echo")).body.error?.message).toContain("Unknown tool")
+})
+
 describe("the end", () => {
   test("SIGTERM lets a running call finish, ends every child and exits 0", async () => {
     const mark = `svc-mark-${crypto.randomUUID()}`
