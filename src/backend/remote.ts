@@ -3,8 +3,8 @@
  *
  *  1. A network failure before any answer means that the peer is gone: the link is lost. A stream that breaks in the middle
  *     costs only its request.
- *  2. A session the peer has forgotten (404) is opened again and the request sent once more, for it was never executed.
- *     Nothing else is ever sent twice.
+ *  2. A session the peer has forgotten (404; many say 400) is opened again, once for all who find it so, and the request
+ *     sent once more, for it was never executed. Nothing else is ever sent twice.
  *  3. Redirects are followed within the origin only: headers may be secrets.
  */
 import type { RemoteLaunch } from "../config/spec.ts"
@@ -74,7 +74,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
     } else if (settled !== undefined && settled.protocolVersion >= "2025-06-18") {
       headers["mcp-protocol-version"] = settled.protocolVersion
     }
-    if (session !== undefined && !modern) headers["mcp-session-id"] = session
+    if (session !== undefined && !modern && about?.method !== "initialize") headers["mcp-session-id"] = session
     return headers
   }
 
@@ -83,10 +83,10 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
     return exchange(launch.url, { method: "POST", headers, body: frame, signal }, deps)
   }
 
-  /** Opens the session again with the frames it was opened with first. */
-  const renew = (): Promise<void> => {
+  /** Opens the session again with the frames it was opened with first, unless another request has done so already. */
+  const renew = async (lost: string): Promise<void> => {
+    if (session !== lost) return renewing
     renewing ??= (async () => {
-      session = undefined
       const about = { number: undefined, method: "initialize" }
       const response = await post(opening ?? "", about, whole.signal)
       if (!response.ok) throw await statusError(response)
@@ -133,10 +133,12 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
     if (number !== undefined) requests.set(number, controller)
     try {
       if (about.method === "initialize") opening = frame
+      else await renewing
+      const used = session
       let response = await post(frame, about, controller.signal)
-      if (response.status === 404 && session !== undefined && about.method !== "initialize") {
+      if (used !== undefined && about.method !== "initialize" && (await isForgotten(response))) {
         await response.body?.cancel()
-        await renew()
+        await renew(used)
         response = await post(frame, about, controller.signal)
       }
       if (about.method === "initialize") session = response.headers.get("mcp-session-id") ?? undefined
@@ -177,12 +179,14 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
     let lastId: string | undefined
     while (!closed) {
       try {
+        await renewing
+        const used = session
         const headers = headersFor(undefined, "text/event-stream")
         if (lastId !== undefined) headers["last-event-id"] = lastId
         const response = await exchange(launch.url, { method: "GET", headers, signal: whole.signal }, deps)
-        if (response.status === 404 && session !== undefined) {
+        if (used !== undefined && (await isForgotten(response))) {
           await response.body?.cancel()
-          await renew()
+          await renew(used)
           lastId = undefined
         } else if (!isEventStream(response)) {
           await response.body?.cancel()
@@ -394,6 +398,14 @@ async function follow(url: string, init: RequestInit, deps: RemoteDeps): Promise
       )
     target = next.href
   }
+}
+
+/** Whether what was sent in a session was refused because the peer does not know it. The body can still be read. */
+async function isForgotten(response: Response): Promise<boolean> {
+  if (response.status !== 400) return response.status === 404
+  const copy = new Response(response.clone().body)
+  const body = await readBody(copy, MAX_ERROR_BODY).catch(() => new Uint8Array())
+  return /session/i.test(decode(body))
 }
 
 const typeOf = (response: Response): string =>

@@ -1,0 +1,104 @@
+/** A link over Streamable HTTP to a server that forgets its sessions. */
+import { describe, expect, test } from "bun:test"
+import { openStreamable } from "../../src/backend/remote.ts"
+import { systemClock as clock } from "../../src/lib/clock.ts"
+import { createIds, decode } from "../../src/wire/frame.ts"
+
+type Message = { readonly id?: string; readonly method?: string }
+const ids = createIds("test")
+
+/** A server of one session at a time; `refusal` is what it says to those it does not know. */
+function forgetful(refusal: () => Response) {
+  let current: string | undefined
+  let opened = 0
+  return {
+    forget() {
+      current = undefined
+    },
+    get opened() {
+      return opened
+    },
+    async fetch(_url: string, { method, headers, body }: RequestInit): Promise<Response> {
+      const given = new Headers(headers).get("mcp-session-id")
+      await Bun.sleep(1)
+      if (method !== "POST") return new Response(null, { status: 405 })
+      const message = JSON.parse(String(body)) as Message
+      if (message.method === "initialize") {
+        expect(given).toBeNull()
+        current = `s${++opened}`
+        return Response.json({ jsonrpc: "2.0", id: message.id, result: {} }, { headers: { "mcp-session-id": current } })
+      }
+      if (given !== current) return refusal()
+      if (message.id === undefined) return new Response(null, { status: 202 })
+      return Response.json({ jsonrpc: "2.0", id: message.id, result: { in: given } })
+    },
+  }
+}
+
+/** The link, opened; `ask` resolves with what came for a request. */
+async function open(server: ReturnType<typeof forgetful>) {
+  const waiting = new Map<number, (said: string) => void>()
+  const settle = (number: number | undefined, said: string) => waiting.get(number ?? -1)?.(said)
+  const link = openStreamable(
+    { transport: "http", url: "http://server/mcp", headers: {}, oauth: undefined, mode: "legacy" } as never,
+    {
+      onframe: (frame, number) => settle(number, decode(frame)),
+      ondropped() {},
+      onclose() {},
+      onfail: (number, error) => settle(number, String(error)),
+    },
+    { fetch: server.fetch, clock, credentials: undefined, ids, limit: 1 << 20 },
+  )
+  const ask = (method: string) => {
+    const number = ids.next()
+    const said = new Promise<string>((resolve) => waiting.set(number, resolve))
+    link.send(JSON.stringify({ jsonrpc: "2.0", id: ids.text(number), method }), { number, method })
+    return said
+  }
+  await ask("initialize")
+  link.settle?.("2025", "2025-11-25")
+  return ask
+}
+
+describe("a session that the server has forgotten", () => {
+  const refusals: readonly (readonly [string, () => Response])[] = [
+    ["404", () => new Response(null, { status: 404 })],
+    ["400", () => Response.json({ error: { message: "Bad Request: No valid session ID provided" } }, { status: 400 })],
+  ]
+  for (const [name, refusal] of refusals)
+    test(`is opened again once for all, and none of their requests fails (${name})`, async () => {
+      const server = forgetful(refusal)
+      const ask = await open(server)
+      for (const round of [2, 3]) {
+        server.forget()
+        const said = await Promise.all(Array.from({ length: 5 }, () => ask("tools/call")))
+        for (const one of said) expect(one).toContain(`"in":"s${round}"`)
+        expect(server.opened).toBe(round)
+      }
+    })
+
+  test("is asked for again by the next request where it could not be opened", async () => {
+    const server = forgetful(() => new Response(null, { status: 404 }))
+    const refused = { now: false }
+    const ask = await open({
+      ...server,
+      fetch: (url, init) =>
+        refused.now && String(init.body).includes("initialize")
+          ? Promise.resolve(new Response(null, { status: 503 }))
+          : server.fetch(url, init),
+    })
+    server.forget()
+    refused.now = true
+    expect(await ask("tools/call")).toContain("503")
+    refused.now = false
+    expect(await ask("tools/call")).toContain('"in":"s2"')
+  })
+})
+
+test("what is refused for another reason is not sent again", async () => {
+  const server = forgetful(() => Response.json({ error: { message: "no such thing" } }, { status: 400 }))
+  const ask = await open(server)
+  server.forget()
+  expect(await ask("tools/call")).toContain("no such thing")
+  expect(server.opened).toBe(1)
+})
