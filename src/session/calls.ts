@@ -3,7 +3,8 @@
  * question as an `input_required` result, and its retry finds the call that still waits in the backend.
  * patterns: Multi Round-Trip Requests.
  *
- *  1. `requestState` is sealed and bound to principal, method, parameters and an expiry; what does not fit is -32602.
+ *  1. `requestState` is sealed and bound to principal, method, parameters and an expiry; what does not fit is -32602. One
+ *     that svc has not sealed goes to the backend.
  *  2. A call waits for its client only so long, and only so many wait at once. Where others wait for the same server it is
  *     much shorter: while the call is open, the server's questions to them cannot be told from its own.
  *  3. A client is never asked what it did not say it can answer: the request fails with -32021 and the call ends. A client
@@ -16,7 +17,7 @@ import { RequestError } from "../lib/errors.ts"
 import type { Sealer } from "../lib/seal.ts"
 import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
-import { errorText, type Id, isObject, type Params, type Request } from "../wire/message.ts"
+import { errorText, type Id, isObject, metaOf, type Params, type Request } from "../wire/message.ts"
 import type { Client, Exchange, Face } from "./client.ts"
 import { dispatch } from "./dispatch.ts"
 
@@ -65,7 +66,12 @@ export class Calls {
   /** Answers one 2026-era request, new or taken up again. Never rejects. */
   serve(request: Request, client: Client, face: Face, turn: Turn): Promise<Uint8Array | string> {
     const state = request.params?.requestState
-    if (typeof state === "string" && state.startsWith(PREFIX)) return this.resume(request, client, turn, state)
+    const opened =
+      typeof state === "string" && state.startsWith(PREFIX)
+        ? this.deps.sealer.open(state.slice(PREFIX.length))
+        : undefined
+    // What svc did not seal may be the backend's own: another svc's looks the same.
+    if (opened !== undefined) return this.resume(request, client, turn, opened)
     const { promise, resolve } = Promise.withResolvers<Uint8Array | string>()
     const call: Call = {
       id: this.deps.newId(),
@@ -81,7 +87,11 @@ export class Calls {
       count: 0,
     }
     const exchange: Exchange = {
-      notify: (text) => call.current?.turn.notify(text),
+      notify(text) {
+        const { current } = call
+        const said = current === undefined || call.count === 0 ? text : withToken(text, current.request)
+        if (said !== undefined) current?.turn.notify(said)
+      },
       ask: (method, params, signal) => this.ask(call, method, params, signal),
       yield: (now, others) => this.yield(call, now, others),
       get oncancel() {
@@ -170,10 +180,8 @@ export class Calls {
     current.resolve(JSON.stringify({ jsonrpc: "2.0", id: current.request.id, result }))
   }
 
-  private async resume(request: Request, client: Client, turn: Turn, state: string): Promise<Uint8Array | string> {
+  private async resume(request: Request, client: Client, turn: Turn, opened: string): Promise<Uint8Array | string> {
     const refuse = (message: string) => errorText(request.id, -32602, message)
-    const opened = this.deps.sealer.open(state.slice(PREFIX.length))
-    if (opened === undefined) return refuse("requestState was changed or is not of this server")
     const [id, principal, digest, expires] = JSON.parse(opened) as [string, string, string, number]
     if (principal !== client.principal || digest !== digestOf(request))
       return refuse("requestState belongs to another request")
@@ -256,6 +264,15 @@ function canonical(value: unknown): unknown {
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([key, inner]) => [key, canonical(inner)]),
   )
+}
+
+/** A notification of the call under the token of the request that waits now; undefined where that wants no progress. */
+function withToken(text: string, { params }: Request): string | undefined {
+  const message: unknown = JSON.parse(text)
+  if (!isObject(message) || message.method !== "notifications/progress" || !isObject(message.params)) return text
+  const progressToken = metaOf(params)?.progressToken
+  if (progressToken === undefined) return undefined
+  return JSON.stringify({ ...message, params: { ...message.params, progressToken } })
 }
 
 /** The answer to the first request, as the answer to the one that waits now. */

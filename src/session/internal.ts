@@ -2,6 +2,7 @@
 
 import { PeerError } from "../backend/connection.ts"
 import type { Scope } from "../catalog/scope.ts"
+import { RequestError } from "../lib/errors.ts"
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isObject, metaOf, notificationText, type Params, type Request, resultText } from "../wire/message.ts"
@@ -18,6 +19,9 @@ export function callInternal(
   toolbox: Toolbox,
   { client, exchange }: Context,
 ): Promise<string> | undefined {
+  // What svc has sealed does not come this far.
+  if (params.requestState !== undefined && toolbox.names.includes(String(params.name)))
+    throw new RequestError("invalid_params", "requestState was changed or is not of this server")
   const controller = new AbortController()
   const args = isObject(params.arguments) ? params.arguments : {}
   const token = metaOf(params)?.progressToken

@@ -51,7 +51,9 @@ function backend() {
       }
     },
   })
-  return { connection, sent }
+  const progress = (done: number) =>
+    say({ method: "notifications/progress", params: { progressToken: call, progress: done } })
+  return { connection, sent, progress }
 }
 
 const spec = {
@@ -155,6 +157,24 @@ test("questions in mid-call reach the client as results, and its answers the cal
     { action: "decline" },
   ])
   expect(server.sent.filter(({ method }) => method === "tools/call")).toHaveLength(1)
+})
+
+test("progress has the token of the request that waits, not of the one that began the call", async () => {
+  const heard: unknown[] = []
+  turn = { notify: (text) => heard.push(JSON.parse(text).params), oncancel: undefined }
+  const wanting = (progressToken: unknown) => ({ _meta: { progressToken } })
+  const first = await serve(request(1, wanting("one")))
+  server.progress(1)
+  await clock.pass(1)
+  // In between nobody listens.
+  expect(heard).toEqual([])
+  const [key = ""] = Object.keys(first.result?.inputRequests ?? {})
+  const retry = { requestState: first.result?.requestState, inputResponses: { [key]: {} }, ...wanting(2) }
+  const waits = calls.serve(request(2, retry), client, face, turn)
+  server.progress(2)
+  await clock.pass(30)
+  await waits
+  expect(heard).toEqual([{ progressToken: 2, progress: 2 }])
 })
 
 test("an answer that is missing is asked for again", async () => {
