@@ -2,16 +2,24 @@
  * A 2026-era backend's `input_required` for a 2025-era client: its questions are put to the client as server requests, and
  * the request is tried again with the answers and the exact `requestState`. patterns: Multi Round-Trip Requests.
  */
+import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Context } from "./client.ts"
 
-/** The params of the retry. Throws what the client answered an error with. */
-export async function fulfil(params: Params, result: Params, { exchange }: Context): Promise<Params> {
+/** The params of the retry. Throws what the client answered an error with, or where it gives up on its request. */
+export async function fulfil(params: Params, result: Params, { exchange }: Context, clock: Clock): Promise<Params> {
   const questions = isObject(result.inputRequests) ? Object.entries(result.inputRequests) : []
   if (questions.length > MAX_QUESTIONS)
     throw new RequestError("invalid_request", "The server asks too many questions at once")
   const controller = new AbortController()
+  exchange.oncancel = () => controller.abort()
+  let cancel: () => void = () => undefined
+  const look = () => {
+    exchange.yield?.(clock.now(), false)
+    cancel = clock.after(LOOK_MS, look)
+  }
+  look()
   const answers = await Promise.all(
     questions.map(async ([key, question]) => {
       if (!isObject(question) || typeof question.method !== "string")
@@ -19,7 +27,11 @@ export async function fulfil(params: Params, result: Params, { exchange }: Conte
       const asked = isObject(question.params) ? question.params : undefined
       return [key, await exchange.ask(question.method, asked, controller.signal)] as const
     }),
-  ).finally(() => controller.abort())
+  ).finally(() => {
+    cancel()
+    exchange.oncancel = undefined
+    controller.abort()
+  })
   const { inputResponses: _answers, requestState: _state, ...rest } = params
   return {
     ...rest,
@@ -31,3 +43,5 @@ export async function fulfil(params: Params, result: Params, { exchange }: Conte
 // ---
 
 const MAX_QUESTIONS = 100
+/** How often it is seen whether the client is still there to answer. */
+const LOOK_MS = 1000

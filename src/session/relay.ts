@@ -129,7 +129,7 @@ async function call(
     }
     if (answer.kind !== "input") return answer.frame
     // A 2026-era backend asks a 2025-era client: svc puts the questions and tries again with the answers.
-    sent = await fulfil(sent, answer.result, context)
+    sent = await fulfil(sent, answer.result, context, connection.clock)
   }
 }
 

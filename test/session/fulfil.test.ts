@@ -1,0 +1,49 @@
+import { expect, test } from "bun:test"
+import type { Context, Exchange } from "../../src/session/client.ts"
+import { fulfil } from "../../src/session/fulfil.ts"
+import { manualClock } from "../clock.ts"
+
+const RESULT = {
+  inputRequests: { a: { method: "roots/list" }, b: { method: "elicitation/create" } },
+  requestState: "s",
+}
+
+/** A client that answers nothing: a question ends when it is withdrawn. */
+const silent = (): Exchange => ({
+  oncancel: undefined,
+  notify() {},
+  ask: (_method, _params, signal) =>
+    new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("withdrawn")))),
+})
+const run = (exchange: Exchange, clock = manualClock()) =>
+  fulfil({ name: "t" }, RESULT, { exchange } as Context, clock).catch((error: Error) => error.message)
+
+test("the answers go back under their keys, with the exact state", async () => {
+  const exchange = { ...silent(), ask: async (method: string) => ({ to: method }) }
+  expect(await run(exchange)).toEqual({
+    name: "t",
+    inputResponses: { a: { to: "roots/list" }, b: { to: "elicitation/create" } },
+    requestState: "s",
+  })
+  expect(exchange.oncancel).toBeUndefined()
+})
+
+test("a client that cancels its request is asked no more, and the request is not tried again", async () => {
+  const exchange = silent()
+  const ended = run(exchange)
+  exchange.oncancel?.("was cancelled by the client")
+  expect(await ended).toBe("withdrawn")
+})
+
+test("a client that has gone and does not come back is given up in the end", async () => {
+  const clock = manualClock()
+  const exchange = silent()
+  const began = clock.now()
+  exchange.yield = (now) => {
+    if (now - began >= 60_000) exchange.oncancel?.("the client is gone")
+  }
+  const ended = run(exchange, clock)
+  await clock.pass(61_000)
+  expect(await ended).toBe("withdrawn")
+  expect(clock.timers).toBe(0)
+})
