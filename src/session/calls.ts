@@ -18,7 +18,7 @@ import type { Sealer } from "../lib/seal.ts"
 import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import { errorText, type Id, isObject, metaOf, type Params, type Request } from "../wire/message.ts"
-import type { Client, Exchange, Face } from "./client.ts"
+import { type Client, type Exchange, type Face, missingCapability } from "./client.ts"
 import { dispatch } from "./dispatch.ts"
 
 /** The way back of one 2026-era request. */
@@ -114,7 +114,7 @@ export class Calls {
   // ---
 
   private ask(call: Call, method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown> {
-    const missing = missingCapability(call.client, method)
+    const missing = missingCapability(call.client.capabilities, method, params)
     // Servers ask for roots whenever they like, not because a call needs them.
     if (missing !== undefined && method === "roots/list") return Promise.resolve({ roots: [] })
     if (missing !== undefined) {
@@ -278,18 +278,4 @@ function withToken(text: string, { params }: Request): string | undefined {
 /** The answer to the first request, as the answer to the one that waits now. */
 function withId(frame: Uint8Array | string, id: Id): string {
   return JSON.stringify({ ...JSON.parse(typeof frame === "string" ? frame : decode(frame)), id })
-}
-
-/** The capability a client lacks to be asked this, in the shape of the capabilities themselves. */
-function missingCapability({ capabilities }: Client, method: string): Params | undefined {
-  switch (method) {
-    case "sampling/createMessage":
-      return capabilities.sampling === undefined ? { sampling: {} } : undefined
-    case "elicitation/create":
-      return capabilities.elicitation === undefined ? { elicitation: {} } : undefined
-    case "roots/list":
-      return capabilities.roots === undefined ? { roots: {} } : undefined
-    default:
-      return undefined
-  }
 }

@@ -6,7 +6,7 @@ import type { Catalog } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
-import type { Params, Request } from "../wire/message.ts"
+import { isObject, type Params, type Request } from "../wire/message.ts"
 import type { Quota } from "./quota.ts"
 
 /** What a client said of itself: at `initialize`, or in the `_meta` of a 2026-era request. */
@@ -30,6 +30,31 @@ export type Client = {
 
 /** Whose the things are that a client makes and comes back for: its session's, or the principal's where it has none. */
 export const ownerOf = (client: Client): Claim["owner"] => (client.era === "2025" ? client.session : client.principal)
+
+/** The capability that a client lacks to be asked this, in the shape of the capabilities themselves. */
+export function missingCapability(
+  capabilities: Params,
+  method: string,
+  params: Params | undefined,
+): Params | undefined {
+  const { sampling, elicitation, roots } = capabilities
+  switch (method) {
+    case "sampling/createMessage":
+      return sampling === undefined ? { sampling: {} } : undefined
+    case "elicitation/create": {
+      const { url, form } = isObject(elicitation) ? elicitation : {}
+      if (params?.mode === "url") return url === undefined ? { elicitation: { url: {} } } : undefined
+      // An object that names no mode says form: revisions before 2025-11-25 had nothing else.
+      return elicitation === undefined || (url !== undefined && form === undefined)
+        ? { elicitation: { form: {} } }
+        : undefined
+    }
+    case "roots/list":
+      return roots === undefined ? { roots: {} } : undefined
+    default:
+      return undefined
+  }
+}
 
 /** One inbound request's way back. */
 export type Exchange = {

@@ -6,7 +6,7 @@ import { RequestError } from "../lib/errors.ts"
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isObject, metaOf, notificationText, type Params, type Request, resultText } from "../wire/message.ts"
-import type { Client, Context, Exchange, Face } from "./client.ts"
+import { type Client, type Context, type Exchange, type Face, missingCapability } from "./client.ts"
 
 /** svc's own tools, where a scope has them. */
 export const toolboxFor = (scope: Scope, { toolbox }: Pick<Face, "toolbox">): Toolbox | undefined =>
@@ -49,10 +49,7 @@ export function callInternal(
 
 /** Whoever sits at the client, where it can show a form. client: Elicitation. */
 function personOf(client: Client, exchange: Exchange, signal: AbortSignal): Person | undefined {
-  const { elicitation } = client.capabilities
-  // An empty object says form: revisions before 2025-11-25 had nothing else.
-  if (!isObject(elicitation) || (Object.keys(elicitation).length > 0 && elicitation.form === undefined))
-    return undefined
+  if (missingCapability(client.capabilities, "elicitation/create", undefined) !== undefined) return undefined
   return {
     async agrees(message, yes) {
       const requestedSchema = {

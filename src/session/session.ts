@@ -9,7 +9,7 @@ import type { Scope } from "../catalog/scope.ts"
 import { RequestError } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
 import { type Id, isObject, metaOf, notificationText, type Params, type Response } from "../wire/message.ts"
-import type { Client, Exchange, Face } from "./client.ts"
+import { type Client, type Exchange, type Face, missingCapability } from "./client.ts"
 import { EventLog } from "./events.ts"
 
 /** Where frames go that belong to no request. False where nobody listens. */
@@ -130,7 +130,8 @@ export class Session implements Client {
     send: (text: string) => void,
     onprogress?: (params: Params) => void,
   ): Promise<unknown> {
-    if (!this.can(method)) return Promise.reject(new PeerError(-32601, `The client does not support ${method}`))
+    if (missingCapability(this.capabilities, method, params) !== undefined)
+      return Promise.reject(new PeerError(-32601, `The client does not support ${method}`))
     if (this.questions.size >= MAX_QUESTIONS)
       return Promise.reject(new RequestError("too_many", "Too many questions are open to this client"))
     const id = `svc-${++this.lastQuestion}`
@@ -197,19 +198,6 @@ export class Session implements Client {
     this.running.clear()
     for (const question of this.questions.values()) question.reject(new RequestError("invalid_request", reason))
     this.questions.clear()
-  }
-
-  private can(method: string): boolean {
-    switch (method) {
-      case "sampling/createMessage":
-        return this.capabilities.sampling !== undefined
-      case "elicitation/create":
-        return this.capabilities.elicitation !== undefined
-      case "roots/list":
-        return this.capabilities.roots !== undefined
-      default:
-        return true
-    }
   }
 }
 

@@ -6,9 +6,9 @@ import { createScope } from "../../src/catalog/scope.ts"
 import type { Spec } from "../../src/config/spec.ts"
 import { createSealer } from "../../src/lib/seal.ts"
 import { Calls, type Turn } from "../../src/session/calls.ts"
-import type { Client, Face } from "../../src/session/client.ts"
+import { type Client, type Face, missingCapability } from "../../src/session/client.ts"
 import { createIds, encode } from "../../src/wire/frame.ts"
-import type { Request } from "../../src/wire/message.ts"
+import type { Params, Request } from "../../src/wire/message.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
 
 const NO_QUERIES: readonly never[] = []
@@ -198,6 +198,20 @@ test("a client is never asked what it cannot answer: the call ends with -32021",
   expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: { elicitation: {} } } } as never)
   await clock.pass(0)
   expect(server.sent.some(({ method }) => method === "notifications/cancelled")).toBe(true)
+})
+
+test("a client that can show forms alone is not sent to a page, and one that can show pages alone is shown no form", () => {
+  const lacks = (elicitation: unknown, params: Params | undefined) =>
+    missingCapability({ elicitation }, "elicitation/create", params)
+  const page = { mode: "url" }
+  for (const forms of [{}, { form: {} }]) {
+    expect(lacks(forms, undefined)).toBeUndefined()
+    expect(lacks(forms, { mode: "form" })).toBeUndefined()
+    expect(lacks(forms, page)).toEqual({ elicitation: { url: {} } })
+  }
+  expect(lacks({ url: {} }, page)).toBeUndefined()
+  expect(lacks({ url: {} }, undefined)).toEqual({ elicitation: { form: {} } })
+  expect(lacks({ url: {}, form: {} }, undefined)).toBeUndefined()
 })
 
 test("a server that looks for the roots of a client that has none finds none, and the call goes on", async () => {
