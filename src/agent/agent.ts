@@ -240,10 +240,12 @@ export class Agent {
 
   subscribe(id: string, uri: string, session: object): void {
     if (this.interests.subscribe(id, uri, session)) this.backends.get(id)?.published?.open.resubscribe()
+    this.leased(session).get(id)?.published?.open.resubscribe()
   }
 
   unsubscribe(id: string, uri: string, session: object): void {
     if (this.interests.unsubscribe(id, uri, session)) this.backends.get(id)?.published?.open.resubscribe()
+    this.leased(session).get(id)?.published?.open.resubscribe()
   }
 
   /**
@@ -257,7 +259,12 @@ export class Agent {
     this.leases.set(owner.session, own)
     let backend = own.get(id)
     if (backend === undefined) {
-      backend = this.create(shared.spec, owner, undefined, () => undefined)
+      let greeted = false
+      backend = this.create(shared.spec, owner, undefined, (changed) => {
+        const level = this.interests.levelOf(owner.session)
+        if (changed.published !== undefined && !greeted && level !== undefined) this.sendLogLevel(changed, level)
+        greeted = changed.published !== undefined
+      })
       own.set(id, backend)
       backend.start()
     }
@@ -294,16 +301,20 @@ export class Agent {
 
   /** A session is gone: its subscriptions and its log level go with it. */
   forget(session: object): void {
+    this.unlease({ session })
     for (const [id, uri] of this.interests.of(session)) this.unsubscribe(id, uri, session)
     this.setLogLevel(session, undefined)
     this.claims.forget(session)
-    this.unlease({ session })
   }
 
-  /** 2025-era backends have one log level for all: svc asks for the least severe that any client wants and filters. */
+  /**
+   * 2025-era backends have one log level for all: svc asks for the least severe that any client wants and filters. A
+   * session's own processes are asked for its own.
+   */
   setLogLevel(session: object, level: string | undefined): void {
     const before = this.interests.leastLevel
     this.interests.setLevel(session, level)
+    if (level !== undefined) for (const backend of this.leased(session).values()) this.sendLogLevel(backend, level)
     const after = this.interests.leastLevel
     if (after === before || after === undefined) return
     for (const backend of this.backends.values()) this.sendLogLevel(backend, after)
@@ -368,8 +379,8 @@ export class Agent {
             owner,
             callerOfTask: (taskId) => this.claims.find("task", spec.id, taskId)?.caller,
             ...hooks,
-            subscriptions: () => this.interests.uris(spec.id),
-            onnotification: (method, params, caller) => this.notified(spec.id, method, params, caller),
+            subscriptions: () => this.interests.uris(spec.id, owner?.session),
+            onnotification: (method, params, caller) => this.notified(spec.id, method, params, caller, owner),
           },
           deps,
           signal,
@@ -422,7 +433,14 @@ export class Agent {
     this.ending.set(key, wait())
   }
 
-  private notified(id: string, method: string, params: Params, caller: Caller | undefined): void {
+  /** `owner`: whose process it is that says so, where it is one session's own. */
+  private notified(
+    id: string,
+    method: string,
+    params: Params,
+    caller: Caller | undefined,
+    owner: Caller | undefined,
+  ): void {
     const spec = this.backends.get(id)?.spec
     if (spec === undefined) return
     const kind = CLAIMED[method]
@@ -434,6 +452,10 @@ export class Agent {
     }
     if (caller !== undefined && method !== "notifications/resources/updated") {
       caller.notify(method, params)
+      return
+    }
+    if (owner !== undefined) {
+      if (this.isSubscribed(id, String(params.uri), owner.session)) owner.notify(method, params)
       return
     }
     for (const observer of this.observers) observer.onnotification(spec, method, params, caller)

@@ -1,17 +1,22 @@
 /** What sessions want to hear of backends: resources they are subscribed to, and how much of the logs. */
+import { isWithin } from "../catalog/name.ts"
 import { LOG_LEVELS, severityOf } from "../wire/level.ts"
 
 export class Interests {
   private readonly subscribers = new Map<string, Map<string, Set<object>>>()
   private readonly logLevels = new Map<object, string>()
 
-  /** The resources of a backend that somebody is subscribed to. */
-  uris(id: string): string[] {
-    return [...(this.subscribers.get(id)?.keys() ?? [])]
+  /** The resources of a backend that somebody is subscribed to, or this session. */
+  uris(id: string, session?: object): string[] {
+    const all = [...(this.subscribers.get(id) ?? [])]
+    return all.flatMap(([uri, sessions]) => (session === undefined || sessions.has(session) ? [uri] : []))
   }
 
+  /** Whether a session is subscribed to a resource, or to one that it is a part of. */
   isSubscribed(id: string, uri: string, session: object): boolean {
-    return this.subscribers.get(id)?.get(uri)?.has(session) === true
+    for (const [known, sessions] of this.subscribers.get(id) ?? [])
+      if (sessions.has(session) && isWithin(uri, known)) return true
+    return false
   }
 
   /** True where nobody was subscribed to it before. */
@@ -45,6 +50,10 @@ export class Interests {
   setLevel(session: object, level: string | undefined): void {
     if (level === undefined) this.logLevels.delete(session)
     else this.logLevels.set(session, level)
+  }
+
+  levelOf(session: object): string | undefined {
+    return this.logLevels.get(session)
   }
 
   /** 2025-era backends have one log level for all: the least severe that anybody wants. */

@@ -433,6 +433,15 @@ export const peerError = (error: ErrorObject): PeerError =>
 /** The subscription that a 2026-era notification belongs to. patterns: Subscriptions. */
 export const subscriptionOf = (params: Params): unknown => metaOf(params)?.[META_SUBSCRIPTION]
 
+/** The same without the mark of the subscription, which is svc's own. */
+export function withoutSubscription(params: Params): Params {
+  const meta = metaOf(params)
+  if (meta?.[META_SUBSCRIPTION] === undefined) return params
+  const { [META_SUBSCRIPTION]: _own, ...rest } = meta
+  const { _meta, ...bare } = params
+  return Object.keys(rest).length === 0 ? bare : { ...bare, _meta: rest }
+}
+
 const SWEEP_MS = 250
 const NOISE_BYTES = 512
 const MAX_QUESTIONS = 1000

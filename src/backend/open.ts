@@ -10,7 +10,7 @@ import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { encode, type Ids } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
-import { type Caller, Connection } from "./connection.ts"
+import { type Caller, Connection, withoutSubscription } from "./connection.ts"
 import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } from "./link.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
@@ -123,7 +123,7 @@ async function openOnce(
       noise(encode(text))
     },
     onnotification(method, params, caller) {
-      if (live?.took(method, params) !== true) hooks.onnotification(method, params, caller)
+      if (live?.took(method, params) !== true) hooks.onnotification(method, withoutSubscription(params), caller)
     },
   })
   const events: RemoteEvents = {

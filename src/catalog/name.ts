@@ -39,6 +39,11 @@ export function splitUri(uri: string): { readonly slug: string; readonly uri: st
   return undefined
 }
 
+/** Whether a resource is another or a part of it: who is subscribed to the whole hears of its parts. server: Resources. */
+export const isWithin = (uri: string, whole: string): boolean =>
+  uri.startsWith(whole) &&
+  (uri.length === whole.length || whole.endsWith("/") || "/?#".includes(uri.charAt(whole.length)))
+
 // ---
 
 const SCHEME = "svc://"

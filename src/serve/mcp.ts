@@ -236,8 +236,10 @@ async function serveModern(
   const own = deps.contexts?.request(scope, params, found.client.info)
   await own?.ready
   const client = own === undefined ? found.client : { ...found.client, scope: own.scope }
+  // What is not there yet cannot be listened to.
+  if (deps.face.loading !== undefined && (method === "tools/call" || method === "subscriptions/listen"))
+    await deps.face.loading
   if (method === "tools/call" && typeof params.name === "string") {
-    if (deps.face.loading !== undefined) await deps.face.loading
     const route = viewOf(deps.face.catalog, client.scope).tools.get(params.name)
     const wrong = route === undefined ? undefined : paramMismatch(params.arguments, route.mirrored, request.headers)
     if (wrong !== undefined) return errorResponse(400, id, HEADER_MISMATCH, `Header mismatch: ${wrong}`)
@@ -249,6 +251,8 @@ async function serveModern(
     void deps.calls
       .serve(message, client, deps.face, exchange)
       .then((frame) => finish(exchange, frame, statusOf(frame)))
+  // It may have gone while svc waited.
+  if (request.signal.aborted) exchange.abort()
   return exchange.response
 }
 

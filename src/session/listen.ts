@@ -3,6 +3,7 @@
  */
 import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
+import { isWithin } from "../catalog/name.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { isObject, notificationText, type Params, type Request } from "../wire/message.ts"
 import type { Client, Exchange, Face, Listener } from "./client.ts"
@@ -37,7 +38,7 @@ export function listen(request: Request, client: Client, face: Face, exchange: S
         if (method.some((list) => hasChanged(before, view, list))) say(notification, {})
     },
     updated(uri, params) {
-      if (uris.includes(uri)) say("notifications/resources/updated", params)
+      if (uris.some((wanted) => isWithin(uri, wanted))) say("notifications/resources/updated", params)
     },
   }
   for (const { route } of routes) face.subscribe(route.id, route.name, client.session)

@@ -154,6 +154,8 @@ export class Pipe {
     this.running.set(id, exchange)
     this.introduced ??= this.introduce(client.info)
     await this.introduced
+    // What is not there yet cannot be listened to.
+    if (request.method === "subscriptions/listen" && deps.face.loading !== undefined) await deps.face.loading
     if (!this.running.has(id)) return
     if (request.method === "subscriptions/listen") {
       this.streams.set(id, listen(request, client, deps.face, exchange))

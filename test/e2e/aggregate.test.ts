@@ -412,6 +412,63 @@ describe("what a client says of its own accord", () => {
   })
 })
 
+test("a session's own process is subscribed for it alone, and nobody else hears what that says", async () => {
+  const uri = "svc://own/test://watched-resource"
+  const connect = () => connect1(`${svc.url}/mcp`)
+  const [early, late, other] = [await connect(), await connect(), await connect()]
+  const subscribe = ({ client }: Peer) => (client as unknown as Client1).subscribeResource({ uri })
+  const touch = ({ call }: Peer, own: string) => call({ name: "own_svc_touch", arguments: { uri: own } })
+  // Before its process is there, and after.
+  await subscribe(early)
+  await Promise.all([early, late, other].map((peer) => touch(peer, "test://nothing")))
+  await subscribe(late)
+  await touch(late, "*")
+  await touch(other, "*")
+  await touch(other, "test://watched-resource")
+  await touch(early, "*")
+  await touch(early, "test://watched-resource/part")
+  await eventually(() => early.heard.length === 2 && late.heard.length === 1)
+  expect(early.heard).toEqual([{ updated: uri }, { updated: `${uri}/part` }])
+  expect([late.heard, other.heard]).toEqual([[{ updated: uri }], []])
+  await Promise.all([early, late, other].map(({ client }) => client.close()))
+})
+
+test("who listens while servers are still starting hears of their resources too", async () => {
+  const slow = { command: "sh", args: ["-c", `sleep 1; exec bun ${fixture("everything-2x.ts")}`] }
+  await using starting = await startSvc({ config: { mcpServers: { slow } }, flags: ["--startup-wait", "20s"] })
+  const uri = "svc://slow/test://watched-resource"
+  const method = "subscriptions/listen"
+  const _meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": { name: "t", version: "1" },
+    "io.modelcontextprotocol/clientCapabilities": {},
+  }
+  const enough = new AbortController()
+  const stream = await fetch(`${starting.url}/mcp`, {
+    signal: enough.signal,
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2026-07-28",
+      "mcp-method": method,
+    },
+    body: JSON.stringify({
+      jsonrpc: "2.0",
+      id: 1,
+      method,
+      params: { notifications: { resourceSubscriptions: [uri] }, _meta },
+    }),
+  })
+  const reader = stream.body?.getReader()
+  const first = new TextDecoder().decode((await reader?.read())?.value)
+  expect(JSON.parse(/^data: (.*)$/m.exec(first)?.[1] ?? "{}")).toMatchObject({
+    method: "notifications/subscriptions/acknowledged",
+    params: { notifications: { resourceSubscriptions: [uri] } },
+  })
+  enough.abort()
+}, 30_000)
+
 describe("under its own address", () => {
   test.each([["s1"], ["s2"], ["h1"], ["h2"]])("%s has its own methods and capabilities", async (server) => {
     const url = `${svc.url}/servers/${server}/mcp`
