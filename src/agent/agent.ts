@@ -337,7 +337,7 @@ export class Agent {
   get inFlight(): number {
     let count = 0
     const all = [...this.backends.values(), ...[...this.leases.values()].flatMap((own) => [...own.values()])]
-    for (const { published } of all) count += published?.open.connection.inFlight ?? 0
+    for (const { published } of all) count += published?.open.inFlight ?? 0
     return count
   }
 

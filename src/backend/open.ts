@@ -55,6 +55,8 @@ export type Open = {
   /** Resolves when the connection is lost; never after `close()`. */
   readonly closed: Promise<Loss>
   close(): Promise<void>
+  /** Requests that are not answered yet, but for the streams that svc keeps open. */
+  readonly inFlight: number
   ping(timeout: number): Promise<void>
   /** When there was traffic last, milliseconds since the epoch; Infinity while requests are in flight. */
   idleSince(): number
@@ -173,6 +175,7 @@ async function openOnce(
     const listing = await live.list()
     live.begin()
     opened = true
+    const inFlight = () => connection.inFlight - (live?.streams ?? 0)
     return {
       connection,
       peer,
@@ -185,7 +188,10 @@ async function openOnce(
         await link.close()
       },
       ping: (timeoutMs) => live?.ping(timeoutMs) ?? Promise.resolve(),
-      idleSince: () => (connection.inFlight > (live?.streams ?? 0) ? Number.POSITIVE_INFINITY : connection.lastTraffic),
+      get inFlight() {
+        return inFlight()
+      },
+      idleSince: () => (inFlight() > 0 ? Number.POSITIVE_INFINITY : connection.lastTraffic),
       resubscribe: () => live?.resubscribe(),
     }
   } catch (error) {

@@ -316,6 +316,18 @@ describe("what is wrong with a request of a 2026-era client", () => {
   })
 })
 
+test("what svc itself listens to counts as no call, and svc that is stopped does not wait for it", async () => {
+  const svc = await startSvc({
+    config: {
+      mcpServers: { s: { command: "bun", args: [fixture("everything-2x.ts")], protocolVersion: "2026-07-28" } },
+    },
+    flags: ["--shutdown-grace", "1h", "--metrics"],
+  })
+  await svc.said("s: connected")
+  expect(await (await fetch(`${svc.url}/metrics`)).text()).toContain("svc_calls_in_flight 0")
+  await svc[Symbol.asyncDispose]()
+}, 30_000)
+
 test("svc that is stopped answers the calls that it cannot finish", async () => {
   const svc = await startSvc({
     config: { mcpServers: { slow: echo("--delay", "60000") } },
