@@ -45,6 +45,7 @@ const WORLD = [
   "cli/render.ts",
   "cli/runtime.ts",
   "cli/serve.ts",
+  "cli/surroundings.ts",
   "cli/tidy.ts",
   "cli/token.ts",
   "config/eras.ts",

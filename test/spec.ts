@@ -516,6 +516,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a file in a shared folder such as /tmp must not speak for the projects below it",
   },
+  "svcrc:wrong": {
+    says: "a .svcrc that cannot be understood is told of, and what it said last holds; at first it counts as empty",
+    from: "choice",
+    why: "a client must not lose its servers to a comma, nor see more of them",
+  },
+  "proxy:start": {
+    says: "--start starts svc where none answers, and again where it was killed; one that was stopped stays stopped",
+    from: "choice",
+    why: "what a killed svc left behind must not pass for one that runs, and who stops it has a reason",
+  },
   "filter:exact": {
     says: "tags are compared exactly; and, or, not, brackets and quotes make an expression",
     from: "choice",

@@ -2,8 +2,8 @@
  * `svc proxy`: a stdio MCP server for clients that start a command. It brings its client to the running svc, with the
  * project it works on, and ends when its client goes.
  */
-import { mkdirSync, openSync } from "node:fs"
-import { join, resolve } from "node:path"
+import { closeSync, constants, mkdirSync, openSync } from "node:fs"
+import { join } from "node:path"
 import type { Socket } from "bun"
 import type { CommandDef } from "citty"
 import { readQuery } from "../catalog/select.ts"
@@ -17,7 +17,7 @@ import { createSplitter, lineOf } from "../wire/lines.ts"
 import { options } from "./command.ts"
 import { clientOutput, say } from "./output.ts"
 import { PLACE_ARGS, placeOf } from "./place.ts"
-import { findSurroundings, followSurroundings } from "./surroundings.ts"
+import { findSurroundings, followSurroundings, projectDirectory } from "./surroundings.ts"
 
 const { json: _, ...PLACE } = PLACE_ARGS
 
@@ -41,9 +41,8 @@ export const proxy: CommandDef = {
     }
     const query = readQuery(parameters)
     const asked = Object.keys(query).length === 0 ? [] : [query]
-    const directory = resolve(option.text("project") ?? process.cwd())
+    const directory = projectDirectory(option.text("project"))
     const note = (text: string) => say(`svc proxy: ${text}`)
-    if (args.start === true && localDoor(paths) === undefined) startInBackground(paths, args)
     const { promise: stop, resolve: end } = Promise.withResolvers<void>()
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => end())
     const write = clientOutput(MAX_WAITING, (reason) => {
@@ -53,7 +52,7 @@ export const proxy: CommandDef = {
     const session = new ProxySession(findSurroundings(directory, asked, note), {
       clock: systemClock,
       send: (line) => write(lineOf(line)),
-      connect: (events) => connect(paths, events),
+      connect: starting(args.start === true, paths, note),
       note,
     })
     session.start()
@@ -104,21 +103,44 @@ async function connect(
   return { link: { send: outbox.write, close: () => void socket?.end() }, token: door.token }
 }
 
-/** Starts `svc serve` so that it outlives this command. What it says at its start is kept beside its logs. */
-function startInBackground(paths: Paths, args: Readonly<Record<string, unknown>>): void {
+/**
+ * Connects, and where `wanted` starts what is not there: at first, and again where it was killed. One that somebody stopped
+ * took its door with it, and stays stopped.
+ */
+function starting(wanted: boolean, paths: Paths, note: (text: string) => void): ProxyDeps["connect"] {
+  let may = wanted
+  let first = true
+  return async (events) => {
+    const found = await connect(paths, events).catch(() => undefined)
+    if (found !== undefined) may = wanted
+    else if (may && (first || localDoor(paths) !== undefined)) {
+      may = false
+      note(`no svc is running for this configuration; starting it, see ${startInBackground(paths)}`)
+    }
+    first = false
+    return found
+  }
+}
+
+/** Starts `svc serve` so that it outlives this command. Gives the file in which what it says is kept. */
+function startInBackground(paths: Paths): string {
   const logs = join(paths.directory, "logs")
   mkdirSync(logs, { recursive: true, mode: 0o700 })
+  const file = join(logs, "start.log")
+  // Several may start it at once: none writes over the lines of the one that stays.
+  const log = openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND, 0o600)
   const own = import.meta.path.startsWith("/$bunfs/") || import.meta.path.includes("~BUN") ? [] : [Bun.main]
-  const places = ["config", "config-dir"].flatMap((flag) =>
-    typeof args[flag] === "string" ? [`--${flag}`, resolve(args[flag])] : [],
-  )
   const child = Bun.spawn({
-    cmd: [process.execPath, ...own, "serve", ...places],
+    cmd: [process.execPath, ...own, "serve", "--config", paths.file, "--config-dir", paths.directory],
+    // Not the project's, which is one client's alone.
+    cwd: paths.directory,
     stdin: "ignore",
     stdout: "ignore",
-    stderr: openSync(join(logs, "start.log"), "w", 0o600),
+    stderr: log,
     // A group of its own: what ends the client must not end the others' svc.
     detached: true,
   })
   child.unref()
+  closeSync(log)
+  return file
 }

@@ -1,5 +1,4 @@
 /** `svc mcp render`: what a template comes to for a project, as svc would start it. */
-import { resolve } from "node:path"
 import type { CommandDef } from "citty"
 import { gather } from "../config/context.ts"
 import { effectiveServer } from "../config/effective.ts"
@@ -10,9 +9,10 @@ import { systemClock } from "../lib/clock.ts"
 import { ConfigError, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
+import { options } from "./command.ts"
 import { effectiveTable, print, say } from "./output.ts"
 import { PLACE_ARGS, placeOf } from "./place.ts"
-import { findSurroundings } from "./surroundings.ts"
+import { findSurroundings, projectDirectory } from "./surroundings.ts"
 
 export const render: CommandDef = {
   meta: { name: "render", description: "Show what a template comes to for a project" },
@@ -40,7 +40,7 @@ export const render: CommandDef = {
       )
     }
     if (template.config === undefined) throw new ConfigError(readSections(document).issues)
-    const { project } = findSurroundings(resolve(String(args.project ?? process.cwd())), [], say)
+    const { project } = findSurroundings(projectDirectory(options(args, process.env).text("project")), [], say)
     const client = typeof args.client === "string" ? { name: args.client } : {}
     const context = gather({
       ...project,

@@ -1,12 +1,23 @@
 /** Where a client that was started by a command is: its project, its user and what its `.svcrc` says, followed as they change. */
 
+import { statSync } from "node:fs"
+import { resolve } from "node:path"
 import type { Query } from "../catalog/select.ts"
-import { findProject, projectFiles } from "../config/project.ts"
+import { findProject, type Project, projectFiles } from "../config/project.ts"
 import { watchFiles } from "../config/store.ts"
 import { parseSvcrc, type Svcrc } from "../config/svcrc.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue } from "../lib/errors.ts"
 import type { Surroundings } from "../serve/member.ts"
+import { usage } from "./command.ts"
+
+/** The directory that `--project` names, or the working directory. Throws a RequestError where there is none. */
+export function projectDirectory(asked: string | undefined): string {
+  const directory = resolve(asked ?? process.cwd())
+  if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true)
+    throw usage(`--project: there is no directory ${directory}`)
+  return directory
+}
 
 /** What is found at `directory`; `asked` are queries beside those of `.svcrc`. What is wrong is told to `note`. */
 export function findSurroundings(
@@ -14,29 +25,21 @@ export function findSurroundings(
   asked: readonly Query[],
   note: (text: string) => void,
 ): Surroundings {
-  const { directory: here, root, branch, user, svcrc } = findProject(directory)
-  const { preset, tags, context = {} } = svcrc === undefined ? {} : readSvcrc(svcrc, note)
-  const own: Query = { ...(preset === undefined ? {} : { preset }), ...(tags === undefined ? {} : { tags }) }
-  return {
-    project: { directory: here, root, branch, user, said: context },
-    queries: [...asked, ...(Object.keys(own).length === 0 ? [] : [own])],
-  }
+  return find(directory, asked, note, {}).surroundings
 }
 
-/** Calls `onchange` with what is found anew whenever it is something else. */
+/** Calls `onchange` with what is found anew whenever it is something else. What a `.svcrc` said last holds while it is wrong. */
 export function followSurroundings(
   directory: string,
   asked: readonly Query[],
   note: (text: string) => void,
   onchange: (surroundings: Surroundings) => void,
 ): { close(): void } {
-  let seen = JSON.stringify(findSurroundings(directory, asked, () => undefined))
+  let last = find(directory, asked, () => undefined, {})
   return watchFiles(projectFiles(directory), systemClock, DEBOUNCE_MS, () => {
-    const found = findSurroundings(directory, asked, note)
-    const text = JSON.stringify(found)
-    if (text === seen) return
-    seen = text
-    onchange(found)
+    const before = JSON.stringify(last.surroundings)
+    last = find(directory, asked, note, last.svcrc)
+    if (JSON.stringify(last.surroundings) !== before) onchange(last.surroundings)
   })
 }
 
@@ -44,8 +47,23 @@ export function followSurroundings(
 
 const DEBOUNCE_MS = 100
 
-/** A file that is wrong counts as empty: the client must not lose its servers to a comma. */
-function readSvcrc({ file, text }: { file: string; text: string }, note: (text: string) => void): Svcrc {
+type Found = { readonly surroundings: Surroundings; readonly svcrc: Svcrc }
+
+/** `before` holds where there is a `.svcrc` that cannot be understood: a client must not lose its servers to a comma. */
+function find(directory: string, asked: readonly Query[], note: (text: string) => void, before: Svcrc): Found {
+  const { directory: here, root, branch, user, svcrc: file } = findProject(directory)
+  const svcrc = file === undefined ? {} : readSvcrc(file, note, before)
+  const { preset, tags, context = {} } = svcrc
+  const own: Query = { ...(preset === undefined ? {} : { preset }), ...(tags === undefined ? {} : { tags }) }
+  const queries = [...asked, ...(Object.keys(own).length === 0 ? [] : [own])]
+  return { surroundings: { project: { directory: here, root, branch, user, said: context }, queries }, svcrc }
+}
+
+function readSvcrc({ file, text }: NonNullable<Project["svcrc"]>, note: (text: string) => void, before: Svcrc): Svcrc {
+  if (text === undefined) {
+    note(`${file}: cannot be read; it must be a file of this user, of at most 256 KiB`)
+    return before
+  }
   try {
     const { svcrc, issues } = parseSvcrc(text, file)
     for (const issue of issues) note(formatIssue(issue))
@@ -53,6 +71,6 @@ function readSvcrc({ file, text }: { file: string; text: string }, note: (text: 
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     for (const issue of error.issues) note(formatIssue(issue))
-    return {}
+    return before
   }
 }

@@ -5,7 +5,7 @@
  * Of git's own configuration the user's name and address are read: from the repository, from `~/.gitconfig` and from the
  * configuration folder, the nearest first. Files that these include are not looked into.
  */
-import { readFileSync, realpathSync, statSync } from "node:fs"
+import { existsSync, readFileSync, realpathSync, statSync } from "node:fs"
 import { homedir, userInfo } from "node:os"
 import { dirname, join, resolve } from "node:path"
 import type { Context } from "./context.ts"
@@ -19,14 +19,14 @@ export type Project = {
   /** Undefined outside of a repository and where no branch is checked out. */
   readonly branch: string | undefined
   readonly user: Context["user"]
-  /** The `.svcrc` that counts. */
-  readonly svcrc: { readonly file: string; readonly text: string } | undefined
+  /** The `.svcrc` that counts; without a text where it cannot be read. */
+  readonly svcrc: { readonly file: string; readonly text: string | undefined } | undefined
 }
 
 /** Who is asked for and where the user's own files are. */
 export type Surroundings = { readonly home?: string; readonly configHome?: string | undefined }
 
-/** What is found from `directory` upward. Never throws for what cannot be read: it counts as not there. */
+/** What is found from `directory` upward. Never throws for what cannot be read. */
 export function findProject(
   directory: string,
   { home = homedir(), configHome = join(home, ".config") }: Surroundings = {},
@@ -41,14 +41,14 @@ export function findProject(
   ].map((file) => parseGitConfig(readText(file) ?? ""))
   const setting = (key: string) => configs.map((config) => config.get(key)).find((value) => value !== undefined)
   const svcrc = svcrcFolders(here, repository?.root, homeHere)
-    .map((folder) => ({ file: join(folder, SVCRC), text: readText(join(folder, SVCRC)) }))
-    .find(({ text }) => text !== undefined)
+    .map((folder) => join(folder, SVCRC))
+    .find((file) => existsSync(file))
   return {
     directory: here,
     root: repository?.root ?? here,
     branch: repository === undefined ? undefined : branchOf(readText(join(repository.git, "HEAD"))),
     user: { username: username(), home, name: setting("user.name"), email: setting("user.email") },
-    svcrc: svcrc?.text === undefined ? undefined : { file: svcrc.file, text: svcrc.text },
+    svcrc: svcrc === undefined ? undefined : { file: svcrc, text: readText(svcrc) },
   }
 }
 
@@ -57,7 +57,7 @@ export function projectFiles(directory: string, home = homedir()): readonly stri
   const here = realPath(directory)
   const repository = findRepository(here)
   return [
-    ...(repository === undefined ? [] : [join(repository.git, "HEAD")]),
+    join(repository?.git ?? join(here, ".git"), "HEAD"),
     ...svcrcFolders(here, repository?.root, realPath(home)).map((folder) => join(folder, SVCRC)),
   ]
 }

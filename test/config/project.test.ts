@@ -91,6 +91,11 @@ describe("a project", () => {
     expect(find("odd2/x").root).toBe(join(base, "odd2", "x"))
   })
 
+  test("has the nearest .svcrc also where it cannot be read", () => {
+    put("home/repo/vast/.svcrc", " ".repeat(300_000))
+    expect(find("home/repo/vast/x").svcrc).toEqual({ file: join(home, "repo", "vast", ".svcrc"), text: undefined })
+  })
+
   test("says which files to watch", () => {
     const repo = join(home, "repo")
     expect(projectFiles(join(repo, "packages"), home)).toEqual([
@@ -98,6 +103,9 @@ describe("a project", () => {
       join(repo, "packages", ".svcrc"),
       join(repo, ".svcrc"),
     ])
+    // A repository may be made here.
+    mkdirSync(join(home, "plain"), { recursive: true })
+    expect(projectFiles(join(home, "plain"), home)).toContain(join(home, "plain", ".git", "HEAD"))
   })
 
   test("makes a context that the wire takes", () => {

@@ -46,12 +46,17 @@ async function connect(svc: Instance, project: string, ...flags: string[]) {
     env: freshEnv(svc.folder),
     stderr: "pipe",
   })
+  let stderr = ""
+  transport.stderr?.on("data", (chunk) => {
+    stderr += chunk
+  })
   await client.connect(transport as never)
   type Where = { args: string[]; env: string; pid: number }
   return {
     client,
     transport,
     changes: () => changes,
+    stderr: () => stderr,
     tools: async () => (await client.listTools()).tools.map(({ name }) => name).sort(),
     async where(name = "fs_svc_where"): Promise<Where> {
       const { content } = (await client.callTool({ name, arguments: {} })) as { content: { text: string }[] }
@@ -72,7 +77,7 @@ const template = (tag: string, ...more: string[]) => ({
   tags: ["files"],
 })
 
-test("three projects on three branches each see their own server [template:render] [template:namespaces] [template:instances]", async () => {
+test("three projects on three branches each see their own server [svcrc:wrong] [template:render] [template:namespaces] [template:instances]", async () => {
   const tag = mark()
   const [one, two, three] = [repository("main"), repository("feature"), repository("fix")]
   const still = { command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")], tags: ["always"] }
@@ -108,6 +113,10 @@ test("three projects on three branches each see their own server [template:rende
   writeFileSync(join(three, ".svcrc"), JSON.stringify({ tags: ["files"], context: { environment: "prod" } }))
   await eventually(async () => (await c.where().catch(() => undefined))?.env === "production")
   expect(await c.tools()).toEqual(["fs_svc_other", "fs_svc_where"])
+  // What it said last holds while somebody writes in it.
+  writeFileSync(join(three, ".svcrc"), '{ "tags": ["files"], "context": { "environment": "pr')
+  await eventually(() => c.stderr().includes(".svcrc:1:"))
+  expect([(await c.where()).env, await c.tools()]).toEqual(["production", ["fs_svc_other", "fs_svc_where"]])
 
   // It is killed: it comes back as what it was, for the same clients, and nobody else notices.
   const killed = (await a.where()).pid
@@ -247,29 +256,45 @@ test("a proxy outlives a restart of svc, and what it asked in between fails once
   rmSync(project, { recursive: true })
 }, 30_000)
 
-test("--start starts svc where none is running", async () => {
+test("--start starts svc where none is running, and again where it was killed [proxy:start]", async () => {
   const folder = freshFolder()
   const project = repository("main")
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { fs: template(mark()) } }))
-  const svc = { folder, url: "" } as Instance
   const env = { ...freshEnv(folder), SVC_PORT: "0" }
-  const client = new Client({ name: "starter", version: "1" })
-  await client.connect(
-    new StdioClientTransport({
-      command: SVC,
-      args: ["proxy", "--start", "--config-dir", svc.folder, "--project", project],
-      env,
-    }) as never,
-  )
-  expect((await client.listTools()).tools).toHaveLength(2)
-  await client.close()
+  const pid = async (): Promise<number> => JSON.parse(await Bun.file(join(folder, "control.json")).text()).pid
+  const start = async () => {
+    const client = new Client({ name: "starter", version: "1" })
+    const args = ["proxy", "--start", "--config-dir", folder, "--project", project]
+    await client.connect(new StdioClientTransport({ command: SVC, args, env }) as never)
+    return client
+  }
+  const [one, two] = [await start(), await start()]
+  expect((await one.listTools()).tools).toHaveLength(2)
   const status = JSON.parse((await runSvc(["mcp", "status", "--json", "--config-dir", folder], env)).stdout)
   expect(status.running).toBe(true)
-  const { pid } = JSON.parse(await Bun.file(join(folder, "control.json")).text())
-  process.kill(pid, "SIGTERM")
+
+  // Killed: each of its clients starts another, of which one stays.
+  const killed = await pid()
+  process.kill(killed, "SIGKILL")
+  await eventually(async () => (await pid()) !== killed)
+  for (const client of [one, two]) expect((await client.listTools()).tools).toHaveLength(2)
+
+  // Killed while nobody was there: what it left behind is not taken for a svc that runs.
+  await Promise.all([one.close(), two.close()])
+  process.kill(await pid(), "SIGKILL")
+  const three = await start()
+  expect((await three.listTools()).tools).toHaveLength(2)
+
+  // Stopped: it stays so.
+  process.kill(await pid(), "SIGTERM")
   await eventually(async () => !(await Bun.file(join(folder, "control.json")).exists()))
+  const waiting = three.listTools()
+  await Bun.sleep(600)
+  expect(await Bun.file(join(folder, "control.json")).exists()).toBe(false)
+  await three.close()
+  await waiting.catch(() => undefined)
   for (const path of [folder, project]) rmSync(path, { recursive: true })
-}, 20_000)
+}, 30_000)
 
 test("strict refuses what graceful leaves out [template:failure]", async () => {
   const wrong = { command: "bun", args: [SERVER, "{{#if}}"] }
