@@ -8,6 +8,7 @@
 import { randomBytes } from "node:crypto"
 import {
   chmodSync,
+  chownSync,
   closeSync,
   existsSync,
   type FSWatcher,
@@ -161,8 +162,8 @@ export function replaceFile(
   still: () => boolean = () => true,
 ): boolean {
   const target = existsSync(path) ? realpathSync(path) : path
-  const kept = mode ?? (existsSync(target) ? statSync(target).mode & 0o777 : 0o600)
-  return writeWhole(target, content, kept, still)
+  const was = statSync(target, { throwIfNoEntry: false })
+  return writeWhole(target, content, mode ?? (was === undefined ? 0o600 : was.mode & 0o777), still, was)
 }
 
 /** Writes a file that svc keeps for itself in the same way. A symbolic link there is nobody's wish: it is replaced. */
@@ -170,7 +171,13 @@ export const replaceState = (path: string, content: string): boolean => writeWho
 
 // ---
 
-function writeWhole(target: string, content: string | Uint8Array, kept: number, still: () => boolean): boolean {
+function writeWhole(
+  target: string,
+  content: string | Uint8Array,
+  kept: number,
+  still: () => boolean,
+  owner?: { readonly uid: number; readonly gid: number },
+): boolean {
   const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString("hex")}.tmp`)
   try {
     const handle = openSync(temporary, "wx", kept)
@@ -180,6 +187,7 @@ function writeWhole(target: string, content: string | Uint8Array, kept: number, 
     } finally {
       closeSync(handle)
     }
+    if (owner !== undefined) giveTo(owner, temporary)
     chmodSync(temporary, kept)
     const wanted = still()
     if (wanted) renameSync(temporary, target)
@@ -191,6 +199,17 @@ function writeWhole(target: string, content: string | Uint8Array, kept: number, 
   }
 }
 
+/** A file stays whose it was, as far as its writer may decide that: an administrator's edit must not lock its user out. */
+function giveTo({ uid, gid }: { readonly uid: number; readonly gid: number }, path: string): void {
+  const own = statSync(path)
+  if (own.uid === uid && own.gid === gid) return
+  try {
+    chownSync(path, uid, gid)
+  } catch {
+    // Only an administrator may give files away.
+  }
+}
+
 /** What stands in a file that svc makes. */
 export const MINIMAL = `{
   "$schema": "./mcp.schema.json",
@@ -199,6 +218,8 @@ export const MINIMAL = `{
 `
 const POLL_MS = 2000
 const KEPT_BACKUPS = 20
+/** How often a file may be another one when it is to be replaced. */
+export const MAX_TRIES = 20
 const LOCK_MS = 5000
 const LOCK_PAUSE_MS = 25
 /** Locks of this very process: one that has its pid and is not here is of a process before (in a container all are 1). */
@@ -226,15 +247,19 @@ async function editFile(
   const lock = join(paths.directory, `${file === paths.file ? "mcp.json" : basename(file)}.lock`)
   const release = await acquire(lock, clock)
   try {
-    const before = readText(file)
-    const after = change(before ?? empty)
-    if (after === before) return false
-    if (before !== undefined) keep?.(before)
-    replaceFile(file, after, before === undefined ? 0o600 : undefined)
-    return true
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const before = readText(file)
+      const after = change(before ?? empty)
+      if (after === before) return false
+      if (before !== undefined) keep?.(before)
+      // An editor does not know of the lock: what it has saved meanwhile is read again.
+      const still = () => readText(file) === before
+      if (replaceFile(file, after, before === undefined ? 0o600 : undefined, still)) return true
+    }
   } finally {
     release()
   }
+  throw contended(file)
 }
 
 /** The texts themselves: same bytes, no reload. */
@@ -268,6 +293,10 @@ function relevant(files: readonly string[], name: string): boolean {
   if (name.endsWith(".lock") || name.endsWith(".tmp") || name === "backups" || name === "logs") return false
   return files.some((path) => basename(path) === name) || name.startsWith("..") || !name.includes(".")
 }
+
+/** For a file that is another one each time it is to be replaced. */
+export const contended = (file: string): RequestError =>
+  new RequestError("conflict", `${file} is being changed by somebody else all the time; try again later`)
 
 /** Keeps a text in `backups`; gives the file's path. */
 export function backup(paths: Paths, text: string | Uint8Array, clock: Clock): string {

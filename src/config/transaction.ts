@@ -9,9 +9,9 @@
 import { existsSync, readFileSync, rmdirSync, statSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
-import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Paths } from "./paths.ts"
-import { acquire, backup, MINIMAL, pruneBackups, replaceFile } from "./store.ts"
+import { acquire, backup, contended, MAX_TRIES, MINIMAL, pruneBackups, replaceFile } from "./store.ts"
 
 /** Both texts; an empty one where there is no file. */
 export type Written = { readonly config: string; readonly dotenv: string }
@@ -44,12 +44,10 @@ export async function changeDocuments(paths: Paths, change: Change, clock: Clock
   } finally {
     release()
   }
-  throw new RequestError("conflict", `${paths.file} is being changed by somebody else all the time; try again later`)
+  throw contended(paths.file)
 }
 
 // ---
-
-const MAX_TRIES = 20
 
 type Original = { readonly bytes: Buffer; readonly mode: number } | undefined
 type Originals = { readonly config: Original; readonly dotenv: Original }

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import {
   chmodSync,
+  chownSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -65,6 +66,35 @@ test("an edit keeps a backup, the permissions and the newest twenty [config:back
   expect(backups).toHaveLength(20)
   expect(readFileSync(backups[0] as string, "utf8")).toBe("24")
   expect(readdirSync(folder).sort()).toEqual(["backups", "mcp.json"])
+})
+
+test("an edit is made to what an editor has saved in the meantime, and never over it", async () => {
+  writeFileSync(paths.file, "mine")
+  let saves = 1
+  const edit = () =>
+    editConfig(
+      paths,
+      (text) => {
+        if (saves-- > 0) writeFileSync(paths.file, `theirs ${saves}`)
+        return `${text} edited`
+      },
+      systemClock,
+    )
+  expect(await edit()).toBe(true)
+  expect(readFileSync(paths.file, "utf8")).toBe("theirs 0 edited")
+  saves = 100
+  await expect(edit()).rejects.toThrow("is being changed by somebody else all the time")
+  expect(readFileSync(paths.file, "utf8")).toStartWith("theirs ")
+  expect(readFileSync(paths.file, "utf8")).not.toContain("edited")
+})
+
+test("an edit leaves a file to whom it belongs", async () => {
+  // Only an administrator may give files away.
+  if (process.getuid?.() !== 0) return
+  writeFileSync(paths.file, "0")
+  chownSync(paths.file, 12345, 54321)
+  await editConfig(paths, () => "1", systemClock)
+  expect(statSync(paths.file)).toMatchObject({ uid: 12345, gid: 54321 })
 })
 
 test("an edit that throws leaves everything as it was", async () => {
