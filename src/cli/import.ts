@@ -5,6 +5,7 @@ import { resolve } from "node:path"
 import type { CommandDef } from "citty"
 import { addServer, type Edit, writtenServers } from "../config/edit.ts"
 import { APPLICATIONS, type Application, type Found, filesOf, readForeign } from "../config/import.ts"
+import { slugOf } from "../config/plan.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { createMissing, editConfig, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -25,15 +26,17 @@ export const importServers: CommandDef = {
   async run({ args }) {
     const { paths } = placeOf(args)
     const files = sources(args.from)
-    const taken = new Set(writtenServers(readTexts(paths).config ?? "").keys())
+    // Names that fall together in those of tools are one name.
+    const taken = new Set([...writtenServers(readTexts(paths).config ?? "").keys()].map(slugOf))
     const rows = files.flatMap((file) =>
       readForeign(readFileSync(file, "utf8"), file, (text) => Bun.TOML.parse(text), process.cwd()).map((found) => {
-        const free = !taken.has(found.name)
-        taken.add(found.name)
-        return { ...found, file, free }
+        const problem =
+          found.problem ?? (taken.has(slugOf(found.name)) ? "there is one of this name already" : undefined)
+        if (problem === undefined) taken.add(slugOf(found.name))
+        return { ...found, file, problem }
       }),
     )
-    const added = rows.filter(({ free }) => free)
+    const added = rows.filter(({ problem }) => problem === undefined)
     if (args.json !== true) {
       if (rows.length === 0) {
         say("no servers found")
@@ -46,7 +49,7 @@ export const importServers: CommandDef = {
             row.name,
             summary(row),
             row.file,
-            row.free ? row.notes.join("; ") : "there is one of this name already",
+            row.problem === undefined ? row.notes.join("; ") : `left out: ${row.problem}`,
           ]),
         )}\n`,
       )
@@ -62,7 +65,13 @@ export const importServers: CommandDef = {
       args.json === true,
       {
         added: willAdd ? names : [],
-        found: rows.map(({ name, file, free, notes }) => ({ name, file, added: willAdd && free, notes })),
+        found: rows.map(({ name, file, problem, notes }) => ({
+          name,
+          file,
+          added: willAdd && problem === undefined,
+          notes,
+          ...(problem === undefined ? {} : { problem }),
+        })),
       },
       () => (willAdd ? `added ${names.join(", ")} (${paths.file})` : "nothing was added"),
     )

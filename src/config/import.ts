@@ -2,6 +2,9 @@
 import { posix, win32 } from "node:path"
 import { isObject, type Params } from "../wire/message.ts"
 import { parseDocument } from "./document.ts"
+import { nameProblem } from "./plan.ts"
+import { IGNORED, serverSchema } from "./schema.ts"
+import { SEPARATOR } from "./spec.ts"
 
 export const APPLICATIONS = [
   "claude-desktop",
@@ -53,7 +56,13 @@ export function filesOf(application: Application, { platform, home, appData, cwd
   }
 }
 
-export type Found = { readonly name: string; readonly server: Params; readonly notes: readonly string[] }
+/** A server of theirs. `problem` says why it cannot be one of ours; `notes` what of it does not come along. */
+export type Found = {
+  readonly name: string
+  readonly server: Params
+  readonly notes: readonly string[]
+  readonly problem: string | undefined
+}
 
 /**
  * The servers in a file of any of these applications, recognised by its shape. `parseToml` reads what is not JSON.
@@ -68,10 +77,11 @@ export function readForeign(
   const value = file.endsWith(".toml") ? parseToml(text) : parseDocument(text, file).value
   if (!isObject(value)) return []
   const project = isObject(value.projects) && isObject(value.projects[cwd]) ? value.projects[cwd].mcpServers : undefined
+  const dollars = dollarsIn(file)
   const sections: readonly (readonly [unknown, Dollars])[] = [
-    [value.mcpServers, "references"],
-    [project, "references"],
-    [value.servers, "references"],
+    [value.mcpServers, dollars],
+    [project, dollars],
+    [value.servers, dollars],
     [value.mcp_servers, "literal"],
     [value.context_servers, "literal"],
   ]
@@ -84,49 +94,104 @@ export function readForeign(
 
 // ---
 
-/** Whether a `$` in a value refers to the environment there. */
-type Dollars = "references" | "literal"
+/** Which `$` in a value refer to the environment there: none, those before braces, or all. */
+type Dollars = "literal" | "braces" | "references"
 
-const KEPT = ["command", "args", "cwd", "env", "url", "headers", "type", "disabled"] as const
+function dollarsIn(file: string): Dollars {
+  if (/claude_desktop_config\.json$/.test(file)) return "literal"
+  return /(?:\.claude|[\\/]\.mcp|[\\/](?:\.cursor|\.vscode|User)[\\/]mcp|mcp_config)\.json$/.test(file)
+    ? "braces"
+    : "references"
+}
+
+/** What comes along as it is. A `timeout` does not: it means one thing or another, in one unit or another. */
+const KEPT: readonly string[] = Object.keys(serverSchema.shape).filter((key) => key !== "timeout")
+/** Values of these may refer to the environment. spec: Environment substitution, supported places. */
+const SUBSTITUTED: readonly string[] = ["command", "args", "cwd", "env", "url", "headers", "oauth"]
+/** What has other names, or means nothing here and would not be missed. */
+const FOREIGN = [
+  "httpUrl",
+  "serverUrl",
+  "enabled",
+  "bearer_token_env_var",
+  "http_headers",
+  "env_http_headers",
+  "env_vars",
+  "disabled_tools",
+  "excludeTools",
+  "startup_timeout_sec",
+  "tool_timeout_sec",
+  "trust",
+  "source",
+  "gallery",
+  "version",
+]
 
 function convert(name: string, entry: Params, dollars: Dollars): Found {
   const notes: string[] = []
-  // Zed wrote the command as an object once; Gemini and Windsurf have other names for the address.
+  // Zed wrote the command as an object once.
   const nested = isObject(entry.command) ? { ...entry.command, command: entry.command.path } : {}
-  const source: Params = { ...entry, ...nested, url: entry.url ?? entry.httpUrl ?? entry.serverUrl }
+  const source: Params = { ...entry, ...nested, ...renamed(entry) }
   const server: Record<string, unknown> = {}
-  for (const key of KEPT) {
-    const value = source[key]
+  for (const [key, value] of Object.entries(source)) {
     if (value === undefined || value === null) continue
-    if (
-      key === "type" &&
-      typeof value === "string" &&
-      !["stdio", "http", "sse", "streamableHttp", "streamable-http", "streamable_http"].includes(value)
-    )
-      continue
-    server[key] = key === "type" || key === "disabled" ? value : translate(value, dollars, notes)
+    if (KEPT.includes(key)) server[key] = SUBSTITUTED.includes(key) ? translate(value, dollars, notes) : value
+    else if (!FOREIGN.includes(key) && !IGNORED.includes(key) && !isEmpty(value) && !(key in nested))
+      notes.push(`${key} does not come along`)
   }
-  if (typeof entry.bearer_token_env_var === "string")
-    server.headers = {
-      ...(isObject(server.headers) ? server.headers : {}),
-      Authorization: `Bearer \${${entry.bearer_token_env_var}}`,
+  const headers = { ...map(entry.http_headers, (text) => translate(text, dollars, notes)), ...references(entry) }
+  if (Object.keys(headers).length > 0)
+    server.headers = { ...(isObject(server.headers) ? server.headers : {}), ...headers }
+  if (Array.isArray(entry.env_vars))
+    server.env = {
+      ...Object.fromEntries(entry.env_vars.map((variable: unknown) => [String(variable), `\${${variable}}`])),
+      ...(isObject(server.env) ? server.env : {}),
     }
-  if (isObject(entry.http_headers))
-    server.headers = {
-      ...(isObject(server.headers) ? server.headers : {}),
-      ...(translate(entry.http_headers, dollars, notes) as Params),
-    }
-  if (entry.enabled === false) server.disabled = true
-  return { name: name.replaceAll("_svc_", "-"), server, notes: [...new Set(notes)] }
+  const own = name.replaceAll(SEPARATOR, "-")
+  return { name: own, server, notes: [...new Set(notes)], problem: problemOf(own, server) }
+}
+
+/** What is called otherwise elsewhere. */
+function renamed(entry: Params): Params {
+  const milliseconds = (seconds: unknown) => (typeof seconds === "number" ? seconds * 1000 : undefined)
+  return {
+    url: entry.url ?? entry.httpUrl ?? entry.serverUrl,
+    disabled: entry.enabled === false ? true : entry.disabled,
+    disabledTools: entry.disabledTools ?? entry.disabled_tools ?? entry.excludeTools,
+    connectionTimeout: entry.connectionTimeout ?? milliseconds(entry.startup_timeout_sec),
+    requestTimeout: entry.requestTimeout ?? milliseconds(entry.tool_timeout_sec),
+  }
+}
+
+/** Headers whose values are the names of variables. */
+const references = (entry: Params): Params => ({
+  ...map(entry.env_http_headers, (variable) => `\${${variable}}`),
+  ...(typeof entry.bearer_token_env_var === "string"
+    ? { Authorization: `Bearer \${${entry.bearer_token_env_var}}` }
+    : {}),
+})
+
+const map = (value: unknown, to: (item: unknown) => unknown): Params =>
+  Object.fromEntries(Object.entries(isObject(value) ? value : {}).map(([key, item]) => [key, to(item)]))
+
+const isEmpty = (value: unknown): boolean =>
+  value === false || value === "" || (typeof value === "object" && value !== null && Object.keys(value).length === 0)
+
+/** Why a server of theirs cannot be one of ours. */
+function problemOf(name: string, server: Params): string | undefined {
+  const parsed = serverSchema.safeParse(server)
+  if (!parsed.success) return parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("; ")
+  const { command, url } = parsed.data
+  if (command === undefined && url === undefined) return "it has neither a command nor a url"
+  return nameProblem(name)
 }
 
 function translate(value: unknown, dollars: Dollars, notes: string[]): unknown {
   if (Array.isArray(value)) return value.map((item: unknown) => translate(item, dollars, notes))
-  if (isObject(value))
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, translate(item, dollars, notes)]))
+  if (isObject(value)) return map(value, (item) => translate(item, dollars, notes))
   if (typeof value !== "string") return value
   if (dollars === "literal") return value.replaceAll("$", "$$$$")
   const unknown = /\$\{(?:input|workspaceFolder|userHome|command)[^}]*\}/.exec(value)?.[0]
   if (unknown !== undefined) notes.push(`${unknown} means nothing here: put the value in`)
-  return value.replace(/\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}/g, "${$1}")
+  return dollars === "braces" ? value.replace(/\$(?!\{)/g, "$$$$") : value
 }

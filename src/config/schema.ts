@@ -289,7 +289,14 @@ const TOP_LEVEL = [
   "registries",
 ]
 /** Keys that other applications write into the same format and that mean nothing here. */
-const IGNORED = ["$schema", "description", "name", "alwaysAllow", "autoApprove", "disabledReason"]
+export const IGNORED: readonly string[] = [
+  "$schema",
+  "description",
+  "name",
+  "alwaysAllow",
+  "autoApprove",
+  "disabledReason",
+]
 
 /** What is written and does nothing with this transport. An empty value asks for nothing. */
 function idleKeys(config: ServerConfig): readonly string[] {

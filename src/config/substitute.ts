@@ -1,4 +1,7 @@
-/** `$NAME` and `${NAME}` in configured text. spec: Environment substitution; choice: `$$`, `${NAME:-default}`. */
+/**
+ * `$NAME` and `${NAME}` in configured text, and `${env:NAME}`, as Cursor and VS Code write it. spec: Environment
+ * substitution; choice: `$$`, `${NAME:-default}`.
+ */
 
 export type Substituted = {
   readonly text: string
@@ -40,4 +43,4 @@ export function substitute(text: string, lookup: (name: string) => string | unde
 
 // ---
 
-const REFERENCE = /\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})/g
+const REFERENCE = /\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})/g

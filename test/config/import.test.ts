@@ -5,7 +5,7 @@ const read = (value: unknown, file = "x.json") => readForeign(JSON.stringify(val
 
 test("each application's servers become entries of mcp.json", () => {
   expect(read({ mcpServers: { a: { command: "x", args: ["1"], env: { K: "v" }, autoApprove: [] } } })).toEqual([
-    { name: "a", server: { command: "x", args: ["1"], env: { K: "v" } }, notes: [] },
+    { name: "a", server: { command: "x", args: ["1"], env: { K: "v" } }, notes: [], problem: undefined },
   ])
   expect(
     read({
@@ -18,8 +18,9 @@ test("each application's servers become entries of mcp.json", () => {
   expect(read({ servers: { v: { command: "x", env: { T: "${env:TOKEN}", W: "${workspaceFolder}/x" } } } })).toEqual([
     {
       name: "v",
-      server: { command: "x", env: { T: "${TOKEN}", W: "${workspaceFolder}/x" } },
+      server: { command: "x", env: { T: "${env:TOKEN}", W: "${workspaceFolder}/x" } },
       notes: ["${workspaceFolder} means nothing here: put the value in"],
+      problem: undefined,
     },
   ])
   expect(
@@ -41,6 +42,77 @@ test("each application's servers become entries of mcp.json", () => {
   ])
   expect(read({ mcpServers: { g: { httpUrl: "http://h/mcp" } } })).toMatchObject([{ server: { url: "http://h/mcp" } }])
   expect(read({ nothing: 1 })).toEqual([])
+})
+
+test("what has another name elsewhere comes along, and what does not is said", () => {
+  expect(
+    read(
+      {
+        mcp_servers: {
+          c: {
+            command: "x",
+            env: { A: "1" },
+            env_vars: ["TOKEN"],
+            startup_timeout_sec: 20,
+            tool_timeout_sec: 1.5,
+            disabled_tools: ["rm"],
+            enabled_tools: ["ls"],
+          },
+          d: { url: "http://h", http_headers: { "X-A": "$1" }, env_http_headers: { "X-B": "B_TOKEN" } },
+        },
+      },
+      "config.toml",
+    ),
+  ).toEqual([
+    {
+      name: "c",
+      server: {
+        command: "x",
+        env: { TOKEN: "${TOKEN}", A: "1" },
+        disabledTools: ["rm"],
+        connectionTimeout: 20_000,
+        requestTimeout: 1500,
+      },
+      notes: ["enabled_tools does not come along"],
+      problem: undefined,
+    },
+    {
+      name: "d",
+      server: { url: "http://h", headers: { "X-A": "$$1", "X-B": "${B_TOKEN}" } },
+      notes: [],
+      problem: undefined,
+    },
+  ])
+  expect(
+    read({
+      mcpServers: {
+        g: { command: "x", timeout: 5, excludeTools: ["a"], trust: true },
+        ours: { command: "x", tags: ["t"], restartOnExit: true },
+      },
+    }),
+  ).toMatchObject([
+    { server: { command: "x", disabledTools: ["a"] }, notes: ["timeout does not come along"] },
+    { server: { command: "x", tags: ["t"], restartOnExit: true }, notes: [] },
+  ])
+})
+
+test("what cannot run here is no server of ours", () => {
+  const problems = (mcpServers: unknown) => read({ mcpServers }).map(({ problem }) => problem)
+  expect(problems({ a: { type: "ws", url: "wss://h" }, b: { command: 5 }, c: {}, "..": { command: "x" } })).toEqual([
+    expect.stringContaining("type: "),
+    expect.stringContaining("command: "),
+    "it has neither a command nor a url",
+    expect.stringContaining("must not be . or .."),
+  ])
+})
+
+test("a dollar refers to the environment only where it did", () => {
+  const env = (file: string) =>
+    read({ mcpServers: { a: { command: "x", env: { K: "a$$b$c${D}" } } } }, file)[0]?.server.env
+  expect(env("/h/.config/Claude/claude_desktop_config.json")).toEqual({ K: "a$$$$b$$c$${D}" })
+  for (const file of ["/h/.claude.json", "/p/.mcp.json", "/p/.cursor/mcp.json", "/p/.vscode/mcp.json"])
+    expect(env(file)).toEqual({ K: "a$$$$b$$c${D}" })
+  for (const file of ["/h/.gemini/settings.json", "any.json"]) expect(env(file)).toEqual({ K: "a$$b$c${D}" })
 })
 
 test("each application has its place on each platform", () => {

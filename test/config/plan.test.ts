@@ -310,7 +310,7 @@ describe("references", () => {
     const launch = child(
       server({
         command: "$TOKEN",
-        args: ["${TOKEN}", "$$TOKEN", "${NONE:-d}", "a$"],
+        args: ["${TOKEN}", "$$TOKEN", "${NONE:-d}", "a$", "${env:TOKEN}"],
         cwd: "$OTHER",
         env: { V: "x${OTHER}y" },
         tags: ["$TOKEN"],
@@ -318,7 +318,7 @@ describe("references", () => {
     )
     expect(launch).toMatchObject({
       command: "from-parent",
-      args: ["from-parent", "$TOKEN", "d", "a$"],
+      args: ["from-parent", "$TOKEN", "d", "a$", "from-parent"],
       cwd: "/etc/svc/other",
     })
     expect(launch.env.V).toBe("xothery")

@@ -284,16 +284,18 @@ test("servers of other applications are taken over, and no name is overwritten",
   mkdirSync(join(folder, ".cursor"), { recursive: true })
   writeFileSync(
     join(folder, ".cursor", "mcp.json"),
-    JSON.stringify({ mcpServers: { here: { command: "mine" }, fresh: { command: "x" } } }),
+    JSON.stringify({ mcpServers: { "he/re": { command: "mine" }, fresh: { command: "x" }, none: {} } }),
   )
   mkdirSync(join(folder, ".codex"), { recursive: true })
   writeFileSync(join(folder, ".codex", "config.toml"), '[mcp_servers.toml]\ncommand = "y"\nargs = ["1"]\n')
-  await svc("mcp", "add", "here", "--", "kept")
+  await svc("mcp", "add", "he re", "--", "kept")
   expect((await svc("config", "import")).code).toBe(64)
-  expect((await svc("config", "import", "--dry-run")).stdout).toContain("there is one of this name already")
+  expect((await svc("config", "import", "--dry-run")).stdout).toMatch(
+    /there is one of this name already[\s\S]*neither a command nor a url/,
+  )
   expect((await svc("config", "import", "--yes")).stdout).toContain("added fresh, toml")
   expect(JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers).toEqual({
-    here: { command: "kept" },
+    "he re": { command: "kept" },
     fresh: { command: "x" },
     toml: { command: "y", args: ["1"] },
   })
