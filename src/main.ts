@@ -1,6 +1,7 @@
 /** The only file that ends the process: it chooses the command, runs it, and turns errors into one line and an exit code. */
 import { renderUsage, runCommand } from "citty"
 import { choose } from "./cli/command.ts"
+import { say } from "./cli/output.ts"
 import { root } from "./cli/root.ts"
 import { codesOf, messageOf, publicMessage } from "./lib/errors.ts"
 import { commit, version } from "./lib/version.ts"
@@ -22,7 +23,11 @@ async function main(words: readonly string[]): Promise<number> {
       const usage = await renderUsage(command, parent)
       // citty colours for files and pipes too.
       const colours = process.stdout.isTTY === true && !process.env.NO_COLOR
-      const lines = (colours ? usage : Bun.stripANSI(usage)).split("\n").map((line) => line.trimEnd())
+      const lines = (colours ? usage : Bun.stripANSI(usage))
+        .trimEnd()
+        .split("\n")
+        .map((line) => line.trimEnd())
+      if (path[0] === "serve") lines.push("", "Each option is also a variable: --log-level is SVC_LOG_LEVEL.")
       process.stdout.write(`${lines.join("\n")}\n`)
       return 0
     }
@@ -31,7 +36,7 @@ async function main(words: readonly string[]): Promise<number> {
     return typeof result === "number" ? result : 0
   } catch (error) {
     const { exit } = codesOf(error)
-    if (exit !== 70) process.stderr.write(`svc: ${publicMessage(error)}\n`)
+    if (exit !== 70) say(`svc: ${publicMessage(error)}`)
     else if (isUsageError(error)) {
       process.stderr.write(`svc: ${messageOf(error)}\n`)
       return 64

@@ -26,8 +26,11 @@ export async function choose(root: CommandDef, words: readonly string[]): Promis
     const names = Object.keys(subs)
     if (names.length === 0) break
     const [word] = rest
-    if (word === undefined || word === "--help" || word === "-h" || word === "help")
-      return { command, path, args: [], help: true }
+    if (word === undefined || word === "--help" || word === "-h") return { command, path, args: [], help: true }
+    if (word === "help") {
+      rest = [...rest.slice(1), "--help"]
+      continue
+    }
     if (word.startsWith("-")) {
       throw usage(`${word} must stand behind a command; see \`${["svc", ...path].join(" ")} --help\``)
     }
@@ -63,10 +66,13 @@ export function options(args: Readonly<Record<string, unknown>>, env: Readonly<R
   const named = (flag: string) => (typeof args[flag] === "string" ? `--${flag}` : variableOf(flag))
   return {
     text: raw,
-    flag(flag: string): boolean {
+    flag(flag: string, otherwise = false): boolean {
       if (typeof args[flag] === "boolean") return args[flag]
       const variable = env[variableOf(flag)]?.toLowerCase()
-      return variable === "1" || variable === "true" || variable === "yes" || variable === "on"
+      if (variable === undefined || variable === "") return otherwise
+      if (["1", "true", "yes", "on"].includes(variable)) return true
+      if (["0", "false", "no", "off"].includes(variable)) return false
+      throw usage(`${variableOf(flag)} must be on or off, not ${variable}`)
     },
     choice<T extends string>(flag: string, choices: readonly T[], otherwise: T): T {
       const value = raw(flag)
@@ -113,6 +119,8 @@ async function resolved<T>(value: T | (() => T) | Promise<T> | (() => Promise<T>
   return typeof value === "function" ? await (value as () => T | Promise<T>)() : await value
 }
 
+const opposite = (flag: string): string => (flag.startsWith("--no-") ? `--${flag.slice(5)}` : `--no-${flag.slice(2)}`)
+
 function checkArgs(defined: ArgsDef, words: readonly string[], path: readonly string[]): void {
   const flags = new Map<string, ArgDef>()
   let positionals = 0
@@ -141,7 +149,12 @@ function checkArgs(defined: ArgsDef, words: readonly string[], path: readonly st
       const near = nearest(name, flags.keys())
       throw usage(`unknown flag: ${name}${near === undefined ? `; see \`${here} --help\`` : `; did you mean ${near}?`}`)
     }
-    if (definition.type === "boolean" || word.includes("=")) continue
+    if (definition.type === "boolean") {
+      if (word.includes("=") && !/^--(?!no-)[^=]+=(?:true|false)$/.test(word))
+        throw usage(`${name} takes no value: it stands by itself, and as ${opposite(name)} for the contrary`)
+      continue
+    }
+    if (word.includes("=")) continue
     const value = words[at + 1]
     if (value === undefined || (value.startsWith("-") && value.length > 1)) throw usage(`${name} needs a value`)
     at++

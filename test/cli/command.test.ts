@@ -1,0 +1,46 @@
+import { describe, expect, test } from "bun:test"
+import { choose, options } from "../../src/cli/command.ts"
+
+describe("switches", () => {
+  test.each([
+    [{}, {}, false],
+    [{ auth: true }, { SVC_AUTH: "off" }, true],
+    [{}, { SVC_AUTH: "On" }, true],
+    [{}, { SVC_AUTH: "1" }, true],
+    [{}, { SVC_AUTH: "no" }, false],
+    [{}, { SVC_AUTH: "" }, false],
+  ])("flags %j and variables %j: %p", (args, env, expected) => {
+    expect(options(args, env).flag("auth")).toBe(expected)
+  })
+
+  test("one that is on by itself is turned off by its variable", () => {
+    expect(options({}, {}).flag("reload", true)).toBe(true)
+    expect(options({}, { SVC_RELOAD: "off" }).flag("reload", true)).toBe(false)
+  })
+
+  test("a variable that is neither on nor off is refused", () => {
+    expect(() => options({}, { SVC_AUTH: "enabled" }).flag("auth")).toThrow("SVC_AUTH must be on or off, not enabled")
+  })
+})
+
+describe("words", () => {
+  const leaf = { args: { demo: { type: "boolean" }, port: { type: "string" } } } as const
+  const root = { subCommands: { serve: leaf, mcp: { subCommands: { list: leaf } } } }
+
+  test("help stands before a command too", async () => {
+    for (const words of [
+      ["help", "mcp", "list"],
+      ["mcp", "help", "list"],
+      ["mcp", "list", "--help"],
+    ]) {
+      const { path, help } = await choose(root, words)
+      expect([path, help]).toEqual([["mcp", "list"], true])
+    }
+  })
+
+  test("a switch takes no word that is no truth value", async () => {
+    expect((await choose(root, ["serve", "--demo=false"])).args).toEqual(["--demo=false"])
+    for (const word of ["--demo=maybe", "--no-demo=true", "--demo="])
+      expect(choose(root, ["serve", word])).rejects.toThrow("takes no value")
+  })
+})
