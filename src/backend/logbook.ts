@@ -11,7 +11,7 @@ import { join } from "node:path"
 import { slugOf } from "../config/plan.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
-import { LOG_LEVELS, type Log, type LogFields, type LogLevel } from "../lib/log.ts"
+import { LOG_LEVELS, type Log, type LogFields, type LogLevel, printable } from "../lib/log.ts"
 
 export type LogLine = {
   /** Milliseconds since the epoch. */
@@ -72,7 +72,7 @@ export function createLogbook(options: LogbookOptions): Logbook {
   }
   return {
     append(slug, level, text) {
-      const line: LogLine = { at: clock.now(), level, slug, text: text.slice(0, MAX_TEXT).replaceAll("\n", "\\n") }
+      const line: LogLine = { at: clock.now(), level, slug, text: printable(text.slice(0, MAX_TEXT)) }
       const ring = rings.get(slug) ?? []
       rings.set(slug, ring)
       ring.push(line)

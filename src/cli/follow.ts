@@ -1,6 +1,7 @@
 /** How a running svc follows its files, and what its own commands may ask of it. */
 import { homedir } from "node:os"
 import { dirname } from "node:path"
+import { HEALTH_LEVELS } from "../agent/health.ts"
 import { createReload, type Reloaded } from "../agent/reload.ts"
 import { statusOf } from "../agent/status.ts"
 import type { Backend } from "../backend/backend.ts"
@@ -12,6 +13,7 @@ import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { version } from "../lib/version.ts"
 import { type Answer, openControl } from "../serve/control.ts"
+import { reportOf } from "../serve/health.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type AuthorizeDeps, answerAuth } from "./authorize.ts"
 import type { Runtime } from "./runtime.ts"
@@ -110,6 +112,12 @@ function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: s
   switch (method) {
     case "status":
       return { ...statusOf(agent.snapshot(), cleaner().redact), pid: process.pid, version, url }
+    case "health": {
+      const level = HEALTH_LEVELS.find((one) => one === params.level) ?? "full"
+      const found = reportOf(String(params.path))?.({ facts: runtime.facts, level, ...cleaner() }, agent.snapshot())
+      if (found === undefined) throw new RequestError("invalid_params", `There is no report at ${params.path}`)
+      return { ok: found.status < 400, body: found.body }
+    }
     case "restart": {
       const wanted = typeof params.name === "string" ? find(runtime, params.name) : agent.all()
       for (const backend of wanted) backend.restart()
@@ -172,7 +180,7 @@ function noted({ audit }: Runtime, answer: Answer): Answer {
 }
 
 /** They change nothing. */
-const QUESTIONS: ReadonlySet<string> = new Set(["status", "tools", "flush", "auth.status", "auth.wait"])
+const QUESTIONS: ReadonlySet<string> = new Set(["status", "health", "tools", "flush", "auth.status", "auth.wait"])
 
 function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]] {
   const [first, ...others] = agent.find(name)

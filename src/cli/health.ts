@@ -1,29 +1,41 @@
 /** `svc health`: asks an instance how it is, and for pipelines waits until it is ready. */
 import type { CommandDef } from "citty"
+import { HEALTH_LEVELS, type HealthLevel } from "../agent/health.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
-import { options } from "./command.ts"
+import { options, usage } from "./command.ts"
 import { print, say, table } from "./output.ts"
+import { PLACE_ARGS, type Place, placeOf } from "./place.ts"
 
 export const health: CommandDef = {
   meta: { name: "health", description: "Show the health of a running svc; --wait waits until it is ready" },
   args: {
+    ...PLACE_ARGS,
     url: { type: "string", description: "Where svc listens (default http://127.0.0.1:3050), or unix:/path" },
+    level: {
+      type: "string",
+      description: "full, basic or minimal: asks the svc of this configuration past what it tells everybody",
+    },
     wait: { type: "string", description: "Wait this long until it is ready, for example 60s" },
-    json: { type: "boolean", description: "Print JSON" },
   },
   async run({ args }) {
     const option = options(args, process.env)
+    if (args.level !== undefined && args.url !== undefined)
+      throw usage("--level is for the svc of this configuration: who listens at --url says itself how much it tells")
     const url = (option.text("url") ?? `http://127.0.0.1:${option.integer("port", 3050, 1, 65_535)}`).replace(
       /\/+$/,
       "",
     )
+    const ask =
+      args.level === undefined
+        ? (path: Path) => askAt(url, path)
+        : askWithin(placeOf(args), option.choice("level", HEALTH_LEVELS, "full"))
     const wait = typeof args.wait === "string" ? option.duration("wait", 0) : undefined
-    if (wait !== undefined) await waitUntilReady(url, wait)
-    const { body } = await ask(`${url}/health`)
+    if (wait !== undefined) await waitUntilReady(ask, wait)
+    const { body } = await ask("/health")
     print(args.json === true, body, () => describe(body))
-    const ready = await ask(`${url}/health/ready`)
+    const ready = await ask("/health/ready")
     return body.status !== "unhealthy" && ready.ok ? 0 : 69
   },
 }
@@ -31,61 +43,98 @@ export const health: CommandDef = {
 // ---
 
 const FIRST_PAUSE_MS = 50
-const LAST_PAUSE_MS = 2000
+/** Two questions each time stay below the rate limit, however long it takes. */
+const LAST_PAUSE_MS = 4000
 const SPEAK_AFTER_MS = 1000
 
+type Path = "/health" | "/health/ready" | "/health/mcp"
 type Answer = { readonly ok: boolean; readonly body: Record<string, unknown> }
+type Ask = (path: Path) => Promise<Answer>
 
-async function ask(url: string): Promise<Answer> {
+/** Asks as a load balancer does. */
+async function askAt(url: string, path: Path): Promise<Answer> {
+  let response: Response
+  let body: unknown
   try {
-    // unix:/run/svc.sock/health: all up to the name of the socket is its path.
-    const [, unix, path] = /^unix:(.+?)(\/health(?:\/\w+)?)$/.exec(url) ?? []
+    const unix = /^unix:(.+)$/.exec(url)?.[1]
     const signal = AbortSignal.timeout(10_000)
     const { SVC_TOKEN } = process.env
     const headers = SVC_TOKEN === undefined ? {} : { authorization: `Bearer ${SVC_TOKEN}` }
-    const response =
+    response =
       unix === undefined
-        ? await fetch(url, { signal, headers })
+        ? await fetch(`${url}${path}`, { signal, headers })
         : await fetch(`http://localhost${path}`, { signal, headers, unix })
-    const body: unknown = await response.json()
-    return { ok: response.ok, body: isObject(body) ? { ...body } : {} }
+    body = await response.json()
   } catch (cause) {
-    throw new UnavailableError(`cannot reach ${url}: ${messageOf(cause)}`, { cause })
+    throw new UnavailableError(`cannot reach ${url}${path}: ${messageOf(cause)} (is svc running there? see --url)`, {
+      cause,
+    })
+  }
+  // /health/mcp alone may say no: it can want a token.
+  if (isObject(body) && (typeof body.status === "string" || path === "/health/mcp"))
+    return { ok: response.ok, body: { ...body } }
+  if (response.status === 429) throw new UnavailableError(`${url} was asked too often; try again later`)
+  throw new UnavailableError(`${url}${path} is no svc: it answered ${response.status} without a report`)
+}
+
+/** Asks as svc's own commands do, whatever others are told. */
+function askWithin({ ask, paths }: Place, level: HealthLevel): Ask {
+  return async (path) => {
+    const answer = await ask("health", { path, level })
+    if (!isObject(answer) || !isObject(answer.body))
+      throw new UnavailableError(`svc is not running for ${paths.file}; start it with \`svc serve\``)
+    return { ok: answer.ok === true, body: answer.body }
   }
 }
 
 /** Ready, and all servers through their first start; else an UnavailableError that says what is not. */
-async function waitUntilReady(url: string, ms: number): Promise<void> {
+async function waitUntilReady(ask: Ask, ms: number): Promise<void> {
   const started = systemClock.now()
   let said = false
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LAST_PAUSE_MS)) {
-    const why = await reasonNotReady(url)
+    const why = await reasonNotReady(ask)
     if (why === undefined) return
     const passed = systemClock.now() - started
-    if (passed + pause > ms) throw new UnavailableError(`not ready after ${Math.round(passed / 1000)} s: ${why}`)
+    if (passed >= ms) throw new UnavailableError(`not ready after ${Math.round(passed / 1000)} s: ${why}`)
     if (!said && passed > SPEAK_AFTER_MS) {
       said = true
       say(`waiting: ${why}`)
     }
-    await new Promise<void>((done) => systemClock.after(pause, done))
+    await new Promise<void>((done) => systemClock.after(Math.min(pause, ms - passed), done))
   }
 }
 
-async function reasonNotReady(url: string): Promise<string | undefined> {
+async function reasonNotReady(ask: Ask): Promise<string | undefined> {
   try {
-    const ready = await ask(`${url}/health/ready`)
+    const ready = await ask("/health/ready")
     if (!ready.ok) {
       const { configuration, backendSupervision } = ready.body
       if (isObject(configuration) && configuration.loaded === false) return "the configuration is not loaded"
-      return `supervised servers: ${JSON.stringify(backendSupervision)}`
+      return waitedFor(backendSupervision)
     }
-    const { ok, body } = await ask(`${url}/health/mcp`)
+    const { ok, body } = await ask("/health/mcp")
     if (!ok) return "svc does not tell how loading goes: give it a token in SVC_TOKEN"
     const { loading, summary } = body
-    return isObject(loading) && loading.isComplete === false ? `loading: ${JSON.stringify(summary)}` : undefined
+    if (!isObject(loading) || loading.isComplete !== false) return undefined
+    const { pending = 0, loading: starting = 0, total } = isObject(summary) ? summary : {}
+    return `${Number(pending) + Number(starting)} of ${total} servers are starting`
   } catch (error) {
     return messageOf(error)
   }
+}
+
+/** Supervised servers that hold readiness: by name where svc tells names, else in numbers. */
+function waitedFor(supervision: unknown): string {
+  if (!isObject(supervision)) return "it does not say why"
+  const { restarting, crashLoop } = supervision
+  if (typeof restarting === "number")
+    return `supervised servers: ${restarting} restarting, ${crashLoop} in a crash loop`
+  const held = Object.values(supervision).flatMap((one) =>
+    isObject(one) && (one.state === "restarting" || one.state === "crash-loop")
+      ? [`${one.backendId} is ${one.state === "restarting" ? "restarting" : "in a crash loop"} (${one.lastError})`]
+      : [],
+  )
+  return held.join(", ")
 }
 
 function describe(body: Record<string, unknown>): string {

@@ -6,6 +6,7 @@ import { formatLine, type LogLine, readLogFiles } from "../backend/logbook.ts"
 import { slugOf } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
+import { escaped } from "../lib/log.ts"
 import { nearest } from "../lib/nearest.ts"
 import { options } from "./command.ts"
 import { PLACE_ARGS, placeOf } from "./place.ts"
@@ -40,7 +41,7 @@ export const logs: CommandDef = {
     const show = (line: LogLine) => {
       const text = wanted === undefined ? formatLine({ ...line, text: `${line.slug}: ${line.text}` }) : formatLine(line)
       process.stdout.write(
-        `${args.json === true ? JSON.stringify({ ...line, at: new Date(line.at).toISOString() }) : text}\n`,
+        `${args.json === true ? escaped(JSON.stringify({ ...line, at: new Date(line.at).toISOString() })) : text}\n`,
       )
     }
     let seen = read().filter(({ at }) => at >= since)

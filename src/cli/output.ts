@@ -1,11 +1,12 @@
 /** What commands print: results to stdout, tables for people and JSON for programs; talk to stderr. */
 
 import type { Effective } from "../config/effective.ts"
+import { escaped, printable } from "../lib/log.ts"
 
 /** Rows as a table with a head, columns aligned; empty columns are left out. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const used = head.map((_, column) => rows.some((row) => (row[column] ?? "") !== ""))
-  const pick = (row: readonly string[]) => row.filter((_, column) => used[column] === true)
+  const pick = (row: readonly string[]) => row.filter((_, column) => used[column] === true).map(printable)
   const all = [pick(head.map((title) => title.toUpperCase())), ...rows.map(pick)]
   const widths = (all[0] ?? []).map((_, column) => Math.max(...all.map((row) => Bun.stringWidth(row[column] ?? ""))))
   return all
@@ -25,14 +26,16 @@ export const effectiveTable = (effective: readonly Effective[]): string =>
     effective.map((row) => [`  ${row.key}`, row.value, row.from.join(", ")]),
   )
 
-/** Prints a result: JSON where it is asked for, else text. */
+/** Prints a result: JSON where it is asked for, else text. Servers' words in it do not drive the terminal. */
 export function print(asJson: boolean, value: unknown, text: () => string): void {
-  const out = asJson ? JSON.stringify(value, null, 2) : text()
+  const out = asJson ? escaped(JSON.stringify(value, null, 2)) : printableLines(text())
   if (out !== "") process.stdout.write(`${out}\n`)
 }
 
 /** Says something that is no result. */
-export const say = (text: string): void => void process.stderr.write(`${text}\n`)
+export const say = (text: string): void => void process.stderr.write(`${printableLines(text)}\n`)
+
+const printableLines = (text: string): string => text.split("\n").map(printable).join("\n")
 
 /** Writes to the client at the other end of stdout. `onend` is told why it takes no more: `limit` is what may wait for it. */
 export function clientOutput(limit: number, onend: (reason: string) => void): (bytes: Uint8Array) => void {

@@ -67,21 +67,8 @@ export function createHealth(
   }
 }
 
-// ---
-
-type Find = (deps: HealthDeps, snapshot: Snapshot) => Report
-type Answer = { readonly status: number; readonly body: string; readonly headers: Record<string, string> }
-
-const FRESH_MS = 500
-const HEADERS = { "content-type": "application/json", "cache-control": "no-cache, no-store, must-revalidate" }
-
-const REPORTS: Readonly<Record<string, Find>> = {
-  "/health": (deps, snapshot) => healthReport(snapshot, deps.facts(), deps),
-  "/health/ready": (deps, snapshot) => readinessReport(snapshot, deps.facts(), deps),
-  "/health/mcp": (deps, snapshot) => loadingReport(snapshot, deps.facts(), deps),
-}
-
-function reportOf(path: string): Find | undefined {
+/** How to make the report that a path stands for; undefined where it is none. */
+export function reportOf(path: string): Find | undefined {
   if (Object.hasOwn(REPORTS, path)) return REPORTS[path]
   const name = /^\/health\/mcp\/([^/]+)$/.exec(path)?.[1]
   if (name === undefined) return undefined
@@ -92,6 +79,20 @@ function reportOf(path: string): Find | undefined {
     // A name that is not percent-encoding is taken as it is.
   }
   return (deps, snapshot) => serverReport(decoded, snapshot, deps.facts(), deps)
+}
+
+// ---
+
+type Find = (deps: Pick<HealthDeps, "facts" | "level" | "redact">, snapshot: Snapshot) => Report
+type Answer = { readonly status: number; readonly body: string; readonly headers: Record<string, string> }
+
+const FRESH_MS = 500
+const HEADERS = { "content-type": "application/json", "cache-control": "no-cache, no-store, must-revalidate" }
+
+const REPORTS: Readonly<Record<string, Find>> = {
+  "/health": (deps, snapshot) => healthReport(snapshot, deps.facts(), deps),
+  "/health/ready": (deps, snapshot) => readinessReport(snapshot, deps.facts(), deps),
+  "/health/mcp": (deps, snapshot) => loadingReport(snapshot, deps.facts(), deps),
 }
 
 function json(status: number, body: unknown, headers?: Readonly<Record<string, string>>): Response {

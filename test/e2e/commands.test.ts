@@ -217,6 +217,45 @@ test("health waits until everything is loaded, or says what is not", async () =>
   expect([refused.code, refused.stderr]).toEqual([69, expect.stringMatching(/^svc: not ready after 0 s: cannot reach/)])
 })
 
+test("health of this configuration is told at any level, and what a server says does not drive the terminal", async () => {
+  const answer = { jsonrpc: "2.0", error: { code: -32000, message: "\u001b]0;pwned\u0007\u009b31m\nforged" } }
+  const script = `process.stdin.on("data", (data) => {
+    for (const line of String(data).trim().split("\\n"))
+      console.log(JSON.stringify({ ...${JSON.stringify(answer)}, id: JSON.parse(line).id }))
+  })`
+  const config = {
+    mcpServers: {
+      evil: { command: "node", args: ["-e", script] },
+      dies: { command: "sh", args: ["-c", "exit 3"], restartOnExit: true, maxRestarts: 1, restartDelay: 1 },
+    },
+  }
+  await using instance = await startSvc({ config })
+  const svc = inFolder(instance.folder)
+  await instance.said("evil: could not be started")
+  const shown = await svc("health", "--level", "basic")
+  expect([shown.code, shown.stdout]).toEqual([69, expect.stringContaining("\\u001b]0;pwned\\u0007\\u009b31m\\nforged")])
+  const full = await svc("health", "--level", "full", "--json")
+  expect(JSON.parse(full.stdout).system.process.pid).toBe(instance.pid)
+  const waited = await svc("health", "--level", "basic", "--wait", "1s")
+  expect([waited.code, waited.stderr]).toEqual([
+    69,
+    expect.stringContaining("dies is in a crash loop (exited with code 3)"),
+  ])
+  const status = await svc("mcp", "status")
+  const logs = await svc("logs", "evil")
+  for (const { stdout } of [shown, full, status, logs]) {
+    expect(stdout).toContain("pwned")
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+    expect(stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/)
+  }
+})
+
+test("health says that an address is none of svc", async () => {
+  using other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json({ fine: true }) })
+  const { code, stderr, stdout } = await runSvc(["health", "--url", `http://127.0.0.1:${other.port}`])
+  expect([code, stderr, stdout]).toEqual([69, expect.stringContaining("is no svc: it answered 200"), ""])
+})
+
 test("metrics count calls by server, tool and outcome", async () => {
   await using instance = await startSvc({ config: { mcpServers: { a: echo() } }, flags: ["--metrics"] })
   const call = {
