@@ -9,7 +9,13 @@ import { commit, version } from "./lib/version.ts"
 /** They end in their own way when their client goes. */
 const SERVING: ReadonlySet<string> = new Set(["serve", "proxy"])
 
-process.exit(await main(process.argv.slice(2)))
+/** A client that takes nothing does not keep svc. */
+const LAST_WORDS_MS = 2000
+
+const words = process.argv.slice(2)
+const code = await main(words)
+await Promise.race([drained(), ...(SERVING.has(words[0] ?? "") ? [Bun.sleep(LAST_WORDS_MS)] : [])])
+process.exit(code)
 
 async function main(words: readonly string[]): Promise<number> {
   if (words[0] === "--version" || words[0] === "-v") {
@@ -49,6 +55,14 @@ async function main(words: readonly string[]): Promise<number> {
 function leave(error: NodeJS.ErrnoException): void {
   if (error.code === "EPIPE") process.exit(0)
   throw error
+}
+
+/** Resolves when a reader has taken what was printed, or is gone: the end of the process would drop it. */
+function drained(): Promise<void> {
+  return new Promise((done) => {
+    process.stdout.on("error", () => done())
+    process.stdout.end(() => done())
+  })
 }
 
 /** citty's own complaint about a missing argument. */

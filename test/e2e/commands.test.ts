@@ -217,6 +217,23 @@ test("health waits until everything is loaded, or says what is not", async () =>
   expect([refused.code, refused.stderr]).toEqual([69, expect.stringMatching(/^svc: not ready after 0 s: cannot reach/)])
 })
 
+test("a reader that is slow gets all that was printed, and one that is gone no complaint", async () => {
+  const folder = freshFolder()
+  const servers = Array.from({ length: 3000 }, (_, at) => [
+    `server-${at}`,
+    { command: "x".repeat(100), disabled: true },
+  ])
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: Object.fromEntries(servers) }))
+  const piped = async (reader: string) => {
+    const command = `"${SVC}" mcp list --json --config "${join(folder, "mcp.json")}" | ${reader}`
+    const child = Bun.spawn({ cmd: ["sh", "-c", command], stdout: "pipe", stderr: "pipe" })
+    return [await new Response(child.stdout).text(), await new Response(child.stderr).text()]
+  }
+  const [slow = ""] = await piped("(sleep 0.5; cat)")
+  expect(JSON.parse(slow)).toHaveLength(3000)
+  expect(await piped("head -n 1")).toEqual(["[\n", ""])
+})
+
 test("health of this configuration is told at any level, and what a server says does not drive the terminal", async () => {
   const answer = { jsonrpc: "2.0", error: { code: -32000, message: "\u001b]0;pwned\u0007\u009b31m\nforged" } }
   const script = `process.stdin.on("data", (data) => {
