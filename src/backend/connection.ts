@@ -335,7 +335,8 @@ export class Connection {
       if (pending === undefined) return NOBODY
       if (pending.caller !== undefined) return pending.caller
     }
-    if (this.hooks.owner !== undefined) return this.hooks.owner
+    const { owner } = this.hooks
+    if (owner !== undefined) return this.anyCaller() ?? owner
     const task = metaOf(params)?.[META_TASK]
     if (isObject(task) && typeof task.taskId === "string") return this.hooks.callerOfTask?.(task.taskId) ?? NOBODY
     const sessions = this.sessions()
@@ -343,6 +344,12 @@ export class Connection {
     for (const { caller } of this.pending.values())
       if (caller !== undefined && sessions.has(caller.session)) return caller
     return sessions.size > 0 ? NOBODY : undefined
+  }
+
+  /** A call that runs: where all are of one client, its way back is as good as another, and better than none. */
+  private anyCaller(): Caller | undefined {
+    for (const { caller } of this.pending.values()) if (caller !== undefined) return caller
+    return undefined
   }
 
   /** Who a message without an address may be for. */

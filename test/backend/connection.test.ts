@@ -13,9 +13,9 @@ let sent: Sent[]
 let heard: (readonly [caller: Caller | undefined, method: string])[]
 let connection: Connection
 
-const open = (link: Partial<Link> = {}) => {
+const open = (link: Partial<Link> = {}, owner?: Caller) => {
   connection = new Connection("s", createIds("x"), clock, {
-    owner: undefined,
+    owner,
     callerOfTask: (id) => (id === "t1" ? ann.caller : undefined),
     onnoise() {},
     onnotification: (method, _params, caller) => void heard.push([caller, method]),
@@ -71,6 +71,16 @@ test("a question is the only caller's, however many calls it has", async () => {
   call(ann)
   call(ann)
   expect(await ask()).toMatchObject({ id: "e", result: { by: "ann" } })
+})
+
+test("a question of a client's own process goes the way of its call, where one runs: no other way need be open", async () => {
+  const outside = person("outside")
+  open({}, outside.caller)
+  expect(await ask()).toMatchObject({ result: { by: "outside" } })
+  call(ann)
+  expect(await ask()).toMatchObject({ result: { by: "ann" } })
+  receive({ method: "notifications/message" })
+  expect(heard).toEqual([[ann.caller, "notifications/message"]])
 })
 
 test("a question that may be one of two callers' is shown to neither [protocol:whose]", async () => {
