@@ -15,6 +15,9 @@ export const SSE_HEADERS = {
   "x-accel-buffering": "no",
 }
 
+/** How most answers go out. Headers are made once: Bun would make them of an object for each answer. */
+const ANSWER: ResponseInit = { headers: new Headers(JSON_HEADERS) }
+
 /** An open stream to a client, as the server keeps it. */
 export type Stream = {
   /** A comment that keeps an idle connection open. */
@@ -88,10 +91,10 @@ export class HttpExchange implements Exchange, Stream {
     return this.asker(method, params, signal, (text) => this.push(text), onprogress)
   }
 
-  /** Sends the answer and ends the response. `status` and `headers` count only where nothing was sent before. */
-  finish(frame: Uint8Array | string, status = 200, headers: Record<string, string> = JSON_HEADERS): void {
+  /** Sends the answer and ends the response. `init` counts only where nothing was sent before. */
+  finish(frame: Uint8Array | string, init: ResponseInit = ANSWER): void {
     if (this.stream === undefined) {
-      this.resolve(new Response(bodyOf(frame), { status, headers }))
+      this.resolve(new Response(bodyOf(frame), init))
       return
     }
     this.push(frame)

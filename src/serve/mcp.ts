@@ -66,8 +66,14 @@ export type McpDeps = {
 export async function serveMcp(request: Request, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
   try {
     switch (request.method) {
-      case "POST":
-        return await post(request, scope, principal, deps)
+      case "POST": {
+        const type = request.headers.get("content-type")
+        if (type === null || !/^application\/json\s*(;|$)/i.test(type))
+          return errorResponse(415, undefined, -32600, "Content-Type must be application/json")
+        const value = await readJson(request, deps.maxBody)
+        deps.onbody?.(request)
+        return await post(request, value, scope, principal, deps)
+      }
       case "GET":
         return openStream(request, scope, principal, deps)
       case "DELETE": {
@@ -119,12 +125,14 @@ function isBounded(request: Request, limit: number): boolean {
   return declared !== null
 }
 
-async function post(request: Request, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
-  const type = request.headers.get("content-type")
-  if (type === null || !/^application\/json\s*(;|$)/i.test(type))
-    return errorResponse(415, undefined, -32600, "Content-Type must be application/json")
-  const value = await readJson(request, deps.maxBody)
-  deps.onbody?.(request)
+/** What was posted, answered. Promises are made only where something is waited for: this runs for every call. */
+function post(
+  request: Request,
+  value: unknown,
+  scope: Scope,
+  principal: string,
+  deps: McpDeps,
+): Response | Promise<Response> {
   if (Array.isArray(value)) return batch(request, value, scope, principal, deps)
   const plain = plainCall(value)
   if (plain !== undefined) return servePlain(plain, { scope, principal, signal: request.signal }, deps.face, deps.onbug)
@@ -148,17 +156,23 @@ async function post(request: Request, scope: Scope, principal: string, deps: Mcp
   const session = sessionOf(request, scope, principal, deps)
   const asker: Asker = (...question) => session.ask(...question)
   const exchange = new HttpExchange(asker, deps.streams, session, () => request.signal)
-  void runLegacy(message, session, exchange, deps).then((frame) => finish(exchange, frame))
-  return await exchange.response
+  void runLegacy(message, session, exchange, deps, (frame) => finish(exchange, frame))
+  return exchange.response
 }
 
-async function runLegacy(message: RpcRequest, session: Session, exchange: Exchange, deps: McpDeps) {
+/** Answers a session's request, and gives what `to` makes of the answer. */
+function runLegacy<T>(
+  message: RpcRequest,
+  session: Session,
+  exchange: Exchange,
+  deps: McpDeps,
+  to: (frame: Uint8Array | string) => T,
+): Promise<T> {
   const end = session.run(message.id, exchange)
-  try {
-    return await dispatch(message, { face: deps.face, client: session, exchange }, deps.onbug)
-  } finally {
+  return dispatch(message, { face: deps.face, client: session, exchange }, deps.onbug).then((frame) => {
     end()
-  }
+    return to(frame)
+  })
 }
 
 async function initialize(message: RpcRequest, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
@@ -200,8 +214,9 @@ async function batch(
       if (!isRequest(message)) return void session.notified(message.method, message.params ?? {}, deps.face)
       // There is no stream for one of them alone: what comes before its answer goes where what belongs to no request does.
       const exchange: Exchange = { ...session.owner }
-      const frame = await runLegacy(message, session, exchange, deps)
-      return typeof frame === "string" ? frame : new TextDecoder().decode(frame)
+      return runLegacy(message, session, exchange, deps, (frame) =>
+        typeof frame === "string" ? frame : new TextDecoder().decode(frame),
+      )
     }),
   )
   const frames = answers.filter((answer) => answer !== undefined)
@@ -265,8 +280,9 @@ const refuse = (id: Id, { code, message, data }: Refusal): Response =>
 /** Answers; a call that was one too many is told so to whatever stands in between, too. */
 function finish(exchange: HttpExchange, frame: Uint8Array | string, status = 200): void {
   const wait = typeof frame === "string" ? /"data":\{"retryAfter":(\d{1,6})\}\}\}$/.exec(frame)?.[1] : undefined
-  if (wait === undefined) exchange.finish(frame, status)
-  else exchange.finish(frame, 429, { ...JSON_HEADERS, "retry-after": wait })
+  if (wait !== undefined) exchange.finish(frame, { status: 429, headers: { ...JSON_HEADERS, "retry-after": wait } })
+  else if (status === 200) exchange.finish(frame)
+  else exchange.finish(frame, { status, headers: JSON_HEADERS })
 }
 
 /** 2026-era: an unknown method is HTTP 404, other errors of the envelope 400. */

@@ -16,7 +16,7 @@ import { errorText, isObject, type Params, type Request, resultText } from "../w
 import { CALLS, type Client, type Context, type Face } from "./client.ts"
 import { describeDiscover } from "./describe.ts"
 import { callInternal, toolboxFor } from "./internal.ts"
-import { relay, unknownName } from "./relay.ts"
+import { type Answer, relay, unknownName } from "./relay.ts"
 import { hasTasks, listTasks, relayTask } from "./tasks.ts"
 
 /** The answer to a request as one frame. Never rejects: whatever goes wrong is a JSON-RPC error. */
@@ -72,9 +72,6 @@ async function answer(
     return errorText(request.id, rpc, publicMessage(error), error instanceof RequestError ? error.data : undefined)
   }
 }
-
-/** What answers a request; a promise is made only where something is waited for. */
-type Answer = Uint8Array | string | Promise<Uint8Array | string>
 
 function route(request: Request, context: Context): Answer {
   const { face, client } = context
@@ -177,7 +174,7 @@ function named(
   /** Names that lead elsewhere and may have been meant. */
   others: readonly string[],
   context: Context,
-): Promise<Uint8Array | string> {
+): Answer {
   const { name } = params
   const found = typeof name === "string" ? routes.get(name) : undefined
   if (found === undefined) {

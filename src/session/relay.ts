@@ -34,8 +34,14 @@ import { CALLS, type Client, type Context, type Meter, ownerOf, type Target } fr
 import { fulfil } from "./fulfil.ts"
 import { outcomeOf } from "./outcome.ts"
 
-/** Passes `request` on under `params` (names already the backend's own) and gives the answer as a frame. */
-export function relay(request: Request, params: Params, route: Route, context: Context): Promise<Uint8Array | string> {
+/** An answer as a frame; a promise is made only where something is waited for. */
+export type Answer = Uint8Array | string | Promise<Uint8Array | string>
+
+/**
+ * Passes `request` on under `params` (names already the backend's own) and gives the answer. Throws a RequestError, at
+ * once or later, for what the client may not do.
+ */
+export function relay(request: Request, params: Params, route: Route, context: Context): Answer {
   const { meter } = context.face
   return meter === undefined
     ? pass(request, params, route, context)
@@ -44,7 +50,7 @@ export function relay(request: Request, params: Params, route: Route, context: C
 
 // ---
 
-async function measured(meter: Meter, { method }: Request, route: Route, run: () => Promise<Uint8Array | string>) {
+async function measured(meter: Meter, { method }: Request, route: Route, run: () => Answer) {
   const started = meter.now()
   const frame = await run()
   meter.passed("out", typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
@@ -52,15 +58,20 @@ async function measured(meter: Meter, { method }: Request, route: Route, run: ()
   return frame
 }
 
-async function pass(request: Request, params: Params, route: Route, context: Context): Promise<Uint8Array | string> {
+function pass(request: Request, params: Params, route: Route, context: Context): Answer {
   const { face, client } = context
   const shared = face.target(route.id)
   const { owner } = client
   // A client that is there only for its request has no session to isolate.
-  const target =
-    typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined
-      ? await face.lease(route.id, createCaller(shared, { ...context, exchange: owner }))
-      : shared
+  if (typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined)
+    return face
+      .lease(route.id, createCaller(shared, { ...context, exchange: owner }))
+      .then((target) => passTo(target, request, params, route, context))
+  return passTo(shared, request, params, route, context)
+}
+
+function passTo(target: Target | string, request: Request, params: Params, route: Route, context: Context): Answer {
+  const { face, client } = context
   if (typeof target === "string") return failed(request, new BackendError(route.slug, target), client.era)
   if (target.connection.inFlight >= face.maxInFlight)
     return failed(
@@ -81,12 +92,7 @@ async function pass(request: Request, params: Params, route: Route, context: Con
     )
   if ((client.inFlight ?? 0) > face.maxInFlight)
     throw new RequestError("too_many", `This session has ${face.maxInFlight} requests in flight already`)
-  try {
-    return await call(request, params, target, route.mirrored, context)
-  } catch (error) {
-    if (error instanceof BackendError) return failed(request, error, client.era)
-    throw error
-  }
+  return call(request, params, target, route.mirrored, context)
 }
 
 async function call(
@@ -105,31 +111,36 @@ async function call(
   // A 2025-era backend has made no state, and what svc makes for it never comes this far.
   if (client.era === "2026" && peer.era === "2025" && params.requestState !== undefined)
     throw new RequestError("invalid_params", "requestState was changed or is not of this server")
-  let sent = adaptParams(client.scope.kind === "aggregate" ? unqualifyTask(params) : params, client, peer.era)
-  for (let round = 0; ; round++) {
-    if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `asked for input ${MAX_ROUNDS} times`)
-    const headers = peer.era === "2026" ? mirrorHeaders(method, sent, mirrored) : undefined
-    const flight = connection.request({
-      method,
-      params: sent,
-      caller,
-      progressToken,
-      // It is there to wait for the end of a task.
-      timeout: method === "tasks/result" ? Number.POSITIVE_INFINITY : spec.tuning.requestTimeout,
-      headers,
-    })
-    face.meter?.passed("in", flight.size)
-    exchange.oncancel = (reason) => connection.cancel(flight.number, new BackendError(spec.name, reason))
-    const outcome = await flight.outcome
-    exchange.oncancel = undefined
-    const answer = finish(request, outcome, target, context)
-    if (answer.kind === "task") {
-      const owner = claim("task", answer.task, target, context)
-      if (owner !== undefined && progressToken !== undefined) connection.follow(flight.number, owner, progressToken)
+  try {
+    let sent = adaptParams(client.scope.kind === "aggregate" ? unqualifyTask(params) : params, client, peer.era)
+    for (let round = 0; ; round++) {
+      if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `asked for input ${MAX_ROUNDS} times`)
+      const headers = peer.era === "2026" ? mirrorHeaders(method, sent, mirrored) : undefined
+      const flight = connection.request({
+        method,
+        params: sent,
+        caller,
+        progressToken,
+        // It is there to wait for the end of a task.
+        timeout: method === "tasks/result" ? Number.POSITIVE_INFINITY : spec.tuning.requestTimeout,
+        headers,
+      })
+      face.meter?.passed("in", flight.size)
+      exchange.oncancel = (reason) => connection.cancel(flight.number, new BackendError(spec.name, reason))
+      const outcome = await flight.outcome
+      exchange.oncancel = undefined
+      const answer = finish(request, outcome, target, context)
+      if (answer.kind === "task") {
+        const owner = claim("task", answer.task, target, context)
+        if (owner !== undefined && progressToken !== undefined) connection.follow(flight.number, owner, progressToken)
+      }
+      if (answer.kind !== "input") return answer.frame
+      // A 2026-era backend asks a 2025-era client: svc puts the questions and tries again with the answers.
+      sent = await fulfil(sent, answer.result, context, connection.clock)
     }
-    if (answer.kind !== "input") return answer.frame
-    // A 2026-era backend asks a 2025-era client: svc puts the questions and tries again with the answers.
-    sent = await fulfil(sent, answer.result, context, connection.clock)
+  } catch (error) {
+    if (error instanceof BackendError) return failed(request, error, client.era)
+    throw error
   }
 }
 

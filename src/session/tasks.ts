@@ -15,7 +15,7 @@ import { TASKS_EXTENSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import { isObject, type Params, type Request, resultText } from "../wire/message.ts"
 import { type Client, type Context, ownerOf } from "./client.ts"
-import { relay } from "./relay.ts"
+import { type Answer, relay } from "./relay.ts"
 
 /** Whether a backend makes tasks for clients of an era. */
 export function hasTasks({ era, capabilities }: Listing, client: Client["era"]): boolean {
@@ -26,12 +26,7 @@ export function hasTasks({ era, capabilities }: Listing, client: Client["era"]):
 }
 
 /** `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. */
-export function relayTask(
-  request: Request,
-  params: Params,
-  view: View,
-  context: Context,
-): Promise<Uint8Array | string> {
+export function relayTask(request: Request, params: Params, view: View, context: Context): Answer {
   const { taskId } = params
   const route = typeof taskId === "string" ? view.task(taskId) : undefined
   if (route === undefined || !isTheirs(route, view, context)) throw unknownTask(taskId)

@@ -78,7 +78,7 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
   const route = { id: "s", slug: "s", name: "t", mirrored: [] }
   const request = { jsonrpc: "2.0" as const, id, method, params: { name: "t", uri: "u" } }
   const context: Context = { face, client: who, exchange }
-  const frame = await relay(request, { name: "t", uri: "u" }, route, context).catch((error: unknown) =>
+  const frame = await Promise.resolve(relay(request, { name: "t", uri: "u" }, route, context)).catch((error: unknown) =>
     JSON.stringify({ thrown: String(error) }),
   )
   return JSON.parse(typeof frame === "string" ? frame : decode(frame))
