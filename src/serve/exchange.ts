@@ -37,7 +37,7 @@ export type Asker = (
 /** A 2025-era session, as its exchanges need it: its streams can be taken up again. */
 export type Resumable = { readonly events: EventLog; readonly primes: boolean }
 
-export class HttpExchange implements Exchange, Stream {
+export class HttpExchange implements Exchange, Stream, Sink {
   oncancel: ((reason: string) => void) | undefined
   /** Ends a stream that would go on for ever. */
   onshutdown: (() => void) | undefined
@@ -48,14 +48,6 @@ export class HttpExchange implements Exchange, Stream {
   private gone = false
   /** Since when it is known that the client is gone, milliseconds since the epoch. */
   private goneSince: number | undefined
-  private readonly sink: Sink = {
-    event: (id, frame) => {
-      if (this.gone) return false
-      this.stream?.enqueue(formatEvent(frame, id))
-      return true
-    },
-    end: () => this.leave(),
-  }
   /** The number of the stream in the session's log, once there is one. */
   private logged: number | undefined
 
@@ -99,7 +91,7 @@ export class HttpExchange implements Exchange, Stream {
     }
     this.push(frame)
     if (this.logged !== undefined) this.resumable?.events.end(this.logged)
-    this.leave()
+    this.end()
   }
 
   /** The client is gone. In the era in which it may come back for the rest, it has not given up. */
@@ -107,7 +99,7 @@ export class HttpExchange implements Exchange, Stream {
     if (this.gone) return
     this.gone = true
     this.streams.delete(this)
-    if (this.logged !== undefined) this.resumable?.events.detach(this.logged, this.sink)
+    if (this.logged !== undefined) this.resumable?.events.detach(this.logged, this)
     if (this.resumable === undefined) this.oncancel?.("the client closed the connection")
   }
 
@@ -145,13 +137,20 @@ export class HttpExchange implements Exchange, Stream {
     else if (!this.gone) this.stream.enqueue(formatEvent(frame))
   }
 
+  /** An event of the session's log: false where nobody reads it any more. */
+  event(id: string, frame: Uint8Array | string): boolean {
+    if (this.gone) return false
+    this.stream?.enqueue(formatEvent(frame, id))
+    return true
+  }
+
   private drop(): void {
     this.stream?.error(new Error("the client does not read"))
     this.abort()
   }
 
   /** Ends the HTTP response. */
-  private leave(): void {
+  end(): void {
     this.streams.delete(this)
     if (this.gone) return
     this.gone = true
@@ -171,7 +170,7 @@ export class HttpExchange implements Exchange, Stream {
     this.resolve(new Response(body, { headers: SSE_HEADERS }))
     const opened = controller as unknown as ReadableStreamDefaultController<Uint8Array>
     if (this.resumable !== undefined) {
-      this.logged = this.resumable.events.open(this.sink)
+      this.logged = this.resumable.events.open(this)
       if (this.resumable.primes) opened.enqueue(primingEvent(this.resumable.events.start(this.logged)))
     }
     return opened
