@@ -65,7 +65,7 @@ function pass(request: Request, params: Params, route: Route, context: Context):
   // A client that is there only for its request has no session to isolate.
   if (typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined)
     return face
-      .lease(route.id, createCaller(shared, { ...context, exchange: owner }))
+      .lease(route.id, new Relayed(shared, { ...context, exchange: owner }))
       .then((target) => passTo(target, request, params, route, context))
   return passTo(shared, request, params, route, context)
 }
@@ -104,7 +104,7 @@ async function call(
 ): Promise<Uint8Array | string> {
   const { client, exchange, face } = context
   const { connection, peer, spec } = target
-  const caller = createCaller(target, context)
+  const caller = new Relayed(target, context)
   const token = metaOf(params)?.progressToken
   const progressToken = typeof token === "string" || typeof token === "number" ? token : undefined
   const { method } = request
@@ -215,7 +215,7 @@ function parsed(outcome: Outcome, server: string): Response {
 /** Remembers whose something is that the backend will speak of by its id; gives the way to them outside of the call. */
 function claim(kind: Claim["kind"], id: string, target: Target, context: Context): Caller | undefined {
   const { face, client } = context
-  const caller = client.owner === undefined ? undefined : createCaller(target, { ...context, exchange: client.owner })
+  const caller = client.owner === undefined ? undefined : new Relayed(target, { ...context, exchange: client.owner })
   face.claims.make({ kind, backend: target.spec.id, id, owner: ownerOf(client), caller })
   return caller
 }
@@ -239,26 +239,38 @@ function mirrorHeaders(
   return { "mcp-name": encodeHeader(name), ...paramHeaders(params.arguments, mirrored) }
 }
 
-function createCaller(target: Target, context: Context): Caller {
-  const { client, exchange } = context
-  const { slug } = target.spec
-  const qualified = client.scope.kind === "aggregate"
-  return {
-    session: client.session,
-    notify(method, params) {
-      if (method === "notifications/message" && !wantsLog(client, params.level)) return
-      exchange.notify(notificationText(method, qualified ? rewriteNotification(method, params, slug) : params))
-    },
-    async ask(method, params, signal, onprogress) {
-      if (typeof params?.elicitationId === "string") claim("elicitation", params.elicitationId, target, context)
-      if (!qualified) return exchange.ask(method, params, signal, onprogress)
-      const named = params === undefined ? undefined : qualifyTask(params, slug)
-      const answer = await exchange.ask(method, named, signal, onprogress)
-      return isObject(answer) ? unqualifyTask(answer) : answer
-    },
-    yield: (now, others) => exchange.yield?.(now, others),
+/** The caller of a relayed request. A class, for its functions are not to be made for every call. */
+class Relayed implements Caller {
+  readonly session: object
+  constructor(
+    private readonly target: Target,
+    private readonly context: Context,
+  ) {
+    this.session = context.client.session
+  }
+
+  notify(method: string, params: Params): void {
+    const { client, exchange } = this.context
+    if (method === "notifications/message" && !wantsLog(client, params.level)) return
+    const shown = isQualified(client) ? rewriteNotification(method, params, this.target.spec.slug) : params
+    exchange.notify(notificationText(method, shown))
+  }
+
+  async ask(...[method, params, signal, onprogress]: Parameters<Caller["ask"]>): Promise<unknown> {
+    const { client, exchange } = this.context
+    if (typeof params?.elicitationId === "string") claim("elicitation", params.elicitationId, this.target, this.context)
+    if (!isQualified(client)) return exchange.ask(method, params, signal, onprogress)
+    const named = params === undefined ? undefined : qualifyTask(params, this.target.spec.slug)
+    const answer = await exchange.ask(method, named, signal, onprogress)
+    return isObject(answer) ? unqualifyTask(answer) : answer
+  }
+
+  yield(now: number, others: boolean): void {
+    this.context.exchange.yield?.(now, others)
   }
 }
+
+const isQualified = (client: Client): boolean => client.scope.kind === "aggregate"
 
 /** Whether a client wants a log message of this level. 2026-era clients that name none get none. */
 export function wantsLog(
