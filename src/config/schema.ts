@@ -212,7 +212,8 @@ export function readSections(document: Document): Sections {
     return Object.entries(raw).map(([name, server]) => {
       const path = [key, name]
       const renamed = withAliases(server)
-      const parsed = serverSchema.safeParse(renamed)
+      const later = key === "mcpTemplates" ? expressionsIn(renamed) : {}
+      const parsed = serverSchema.safeParse(without(renamed, Object.keys(later)))
       if (parsed.success) {
         warnUnknown(renamed, serverSchema, path, name)
         for (const key of idleKeys(parsed.data))
@@ -223,7 +224,7 @@ export function readSections(document: Document): Sections {
             `${key} means nothing to this kind of server. It is ignored`,
             name,
           )
-        return { name, path, config: parsed.data }
+        return { name, path, config: { ...parsed.data, ...later } }
       }
       for (const problem of parsed.error.issues) {
         const at = [...path, ...(problem.path as Path)]
@@ -307,6 +308,18 @@ function idleKeys(config: ServerConfig): readonly string[] {
     return typeof value === "object" ? Object.keys(value).length > 0 : value !== undefined && value !== false
   })
 }
+
+/** One of some words: in a template it may be one only when it is rendered, and is checked then. */
+const WORDS = ["type", "stderr", "protocolVersion", "isolation", "toolPinning"] as const
+
+function expressionsIn(template: unknown): Partial<ServerConfig> {
+  if (!isObject(template)) return {}
+  const found = WORDS.filter((key) => typeof template[key] === "string" && template[key].includes("{{"))
+  return Object.fromEntries(found.map((key) => [key, template[key]]))
+}
+
+const without = (server: unknown, keys: readonly string[]): unknown =>
+  isObject(server) ? Object.fromEntries(Object.entries(server).filter(([key]) => !keys.includes(key))) : server
 
 /** Names that other applications have for `url`. */
 function withAliases(server: unknown): unknown {

@@ -58,6 +58,25 @@ describe("an instance", () => {
     for (const off of ["false", "no", "0", false]) expect(plan(template, contextOf("/a", { off })).kind).toBe("spec")
   })
 
+  test("has its words rendered too, and they are checked then", () => {
+    const read = (section: string) => {
+      const mode = { command: "fs", stderr: "{{project.custom.mode}}", protocolVersion: "{{#if true}}legacy{{/if}}" }
+      const { templates, servers, issues } = readSections(parseDocument(JSON.stringify({ [section]: { mode } }), "m"))
+      return { config: [...templates, ...servers][0]?.config as ServerConfig, issues }
+    }
+    const { config } = read("mcpTemplates")
+    expect(specOf(config, contextOf("/a", { mode: "ignore" })).launch).toMatchObject({
+      stderr: "ignore",
+      mode: "legacy",
+    })
+    expect(plan(config, contextOf("/a", { mode: "loud" }))).toEqual({
+      kind: "wrong",
+      problems: [expect.stringContaining("template fs: stderr: must be pipe")],
+    })
+    // Of a server nobody renders them.
+    expect(read("mcpServers").issues.map(({ path }) => path?.[2])).toEqual(["stderr", "protocolVersion"])
+  })
+
   test("says what is wrong and names no values", () => {
     expect(plan({ command: "{{project.git.branch}}" })).toEqual({
       kind: "wrong",
