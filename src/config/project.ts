@@ -136,13 +136,14 @@ function gitValue(written: string): string {
 
 const ESCAPES: Readonly<Record<string, string>> = { "\\n": "\n", "\\t": "\t", "\\b": "\b" }
 
+/** Bun knows the name from `$USER` alone, and says "unknown" where that is not set; the user database knows better. */
 function username(): string {
-  try {
-    return userInfo().username
-  } catch {
-    // An id without an entry in the user database, as containers have it.
-    return ""
-  }
+  const { username, uid } = userInfo()
+  if (username !== "unknown") return username
+  const line = readText("/etc/passwd")
+    ?.split("\n")
+    .find((entry) => entry.split(":")[2] === String(uid))
+  return line?.split(":")[0] ?? ""
 }
 
 function realPath(path: string): string {

@@ -326,12 +326,14 @@ test("strict refuses what graceful leaves out [template:failure]", async () => {
 test("a template is shown as a project would have it, without secrets", async () => {
   const [folder, project] = [freshFolder(), repository("main")]
   const env = { ...freshEnv(folder), TOKEN: "hunter2-secret" }
-  const fs = { command: "x", args: ["{{project.path}}", "{{project.git.branch}}"], env: { API_KEY: "${TOKEN}" } }
+  const args = ["{{project.path}}", "{{project.git.branch}}", "{{user.username}}"]
+  const fs = { command: "x", args, env: { API_KEY: "${TOKEN}" } }
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { fs } }))
   const run = (...args: string[]) => runSvc(["mcp", "render", ...args, "--config-dir", folder], env)
   const { stdout, code } = await run("fs", "--project", project)
   expect(code).toBe(0)
-  expect(stdout).toContain(`[${project}, main]`)
+  const user = Bun.spawnSync(["id", "-un"]).stdout.toString().trim()
+  expect(stdout).toContain(`[${project}, main, ${user}]`)
   expect(stdout).not.toContain("hunter2")
   expect((await run("fs", "--project", project, "--show-secrets")).stdout).toContain("hunter2-secret")
   expect((await run("fss")).stderr).toContain("did you mean fs?")
