@@ -165,6 +165,12 @@ export class Agent {
     })
   }
 
+  /** Whether a call runs on it. */
+  isBusy(id: string): boolean {
+    const own = [...this.leases.values()].flatMap((leased) => leased.get(id) ?? [])
+    return [this.backends.get(id), ...own].some((backend) => backend !== undefined && isBusy(backend))
+  }
+
   /** Resolves when nothing is left of what was stopped under this id. */
   async ended(id: string): Promise<void> {
     await this.ending.get(id)
@@ -423,7 +429,7 @@ export class Agent {
     this.unlease({ id })
     const { clock } = this.deps
     const until = clock.now() + backend.spec.tuning.requestTimeout
-    const busy = () => backend.published?.open.idleSince() === Number.POSITIVE_INFINITY && clock.now() < until
+    const busy = () => isBusy(backend) && clock.now() < until
     const key = `${id} ${clock.now()}`
     const wait = async () => {
       while (busy() && !this.closed) await new Promise<void>((done) => clock.after(DRAIN_POLL_MS, done))
@@ -530,6 +536,8 @@ export class Agent {
 type Round = { readonly ids: ReadonlySet<string> | undefined; end(): void }
 
 const DRAIN_POLL_MS = 50
+
+const isBusy = ({ published }: Backend): boolean => published?.open.idleSince() === Number.POSITIVE_INFINITY
 
 /** Notifications that say by an id alone whose they are. */
 const CLAIMED: Readonly<Record<string, Claim["kind"]>> = {

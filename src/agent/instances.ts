@@ -90,7 +90,18 @@ export class Instances {
     const member = this.members.get(key)
     if (member === undefined) return
     this.members.delete(key)
-    const cancel = this.deps.clock.after(this.deps.linger, () => {
+    this.linger(member, this.deps.linger)
+  }
+
+  /** Keeps the instances of who is gone for a while, and as long as a call runs on one that nobody else keeps. */
+  private linger(member: Member, ms: number): void {
+    const cancel = this.deps.clock.after(ms, () => {
+      const kept = new Set([...this.members.values()].flatMap(({ rendering }) => [...rendering.ids]))
+      const busy = [...member.rendering.ids].some((id) => !kept.has(id) && this.deps.agent.isBusy(id))
+      if (busy) {
+        this.linger(member, BUSY_MS)
+        return
+      }
       this.leaving.delete(member)
       this.apply()
     })
@@ -153,5 +164,6 @@ const NOTHING: Rendering = { specs: [], ids: new Set(), problems: [] }
 const MAX_INSTANCES = 256
 const MAX_RENDERED = 1000
 const MAX_PROBLEMS = 50
+const BUSY_MS = 1000
 
 const issueOf = (message: string): Issue => ({ code: "template", severity: "error", message })

@@ -61,6 +61,23 @@ const TEMPLATES = {
 }
 
 describe("instances", () => {
+  test("outlive their last member while a call runs on them, unless somebody else keeps them", async () => {
+    const { clock, agent, instances, update, paths } = stage()
+    update(TEMPLATES)
+    agent.isBusy = () => true
+    const [one, two] = [{}, {}]
+    instances.enter(one, at("/a"))
+    instances.enter(one, at("/b"))
+    instances.enter(two, at("/b"))
+    instances.leave(one)
+    await clock.pass(300_000)
+    expect(paths()).toEqual(["still", "/a", "/b"])
+    agent.isBusy = () => false
+    await clock.pass(1_000)
+    expect(paths()).toEqual(["still", "/b"])
+    expect(clock.timers).toBe(0)
+  })
+
   test("run as long as a member needs them, and a little longer", async () => {
     const { clock, instances, update, paths } = stage()
     update(TEMPLATES)
