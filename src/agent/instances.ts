@@ -118,9 +118,12 @@ export class Instances {
         else problems.add(`template ${spec.name}: there are ${MAX_INSTANCES} instances already`)
       }
     }
+    // As the templates stand in the file: who else is there, and who came first, changes nobody's list.
+    const rank = new Map((this.templates?.named ?? []).map(({ name }, index) => [name, index]))
+    const sorted = [...specs.values()].sort((one, other) => (rank.get(one.name) ?? 0) - (rank.get(other.name) ?? 0))
     return this.deps.agent.apply({
       ...this.base,
-      specs: [...this.base.specs, ...specs.values()].filter(({ tuning }) => this.deps.selects(tuning.tags)),
+      specs: [...this.base.specs, ...sorted].filter(({ tuning }) => this.deps.selects(tuning.tags)),
       issues: [...this.base.issues, ...[...problems].slice(0, MAX_PROBLEMS).map(issueOf)],
     })
   }

@@ -144,6 +144,22 @@ test("three projects on three branches each see their own server [svcrc:wrong] [
   for (const folder of [one, two, three]) rmSync(folder, { recursive: true })
 }, 60_000)
 
+test("the order of a client's list is the file's, whoever else is there", async () => {
+  const folders = [repository("b"), repository("a")] as const
+  const own = { command: "bun", args: [SERVER, "own"], disabled: "{{eq project.git.branch 'b'}}" }
+  const common = { command: "bun", args: [SERVER, "common"] }
+  await using svc = await startSvc({
+    config: { mcpTemplates: { own, common } },
+    flags: ["--template-linger", "50ms"],
+  })
+  await using b = await connect(svc, folders[0])
+  expect(await b.tools()).toHaveLength(2)
+  await using a = await connect(svc, folders[1])
+  const order = ["own_svc_where", "own_svc_other", "common_svc_where", "common_svc_other"]
+  expect((await a.client.listTools()).tools.map(({ name }) => name)).toEqual(order)
+  for (const folder of folders) rmSync(folder, { recursive: true })
+}, 20_000)
+
 test("a client's context cannot come over HTTP, and its servers are nobody else's", async () => {
   const tag = mark()
   const project = repository("main")
