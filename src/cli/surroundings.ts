@@ -14,8 +14,7 @@ import { usage } from "./command.ts"
 /** The directory that `--project` names, or the working directory. Throws a RequestError where there is none. */
 export function projectDirectory(asked: string | undefined): string {
   const directory = resolve(asked ?? process.cwd())
-  if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true)
-    throw usage(`--project: there is no directory ${directory}`)
+  if (!isDirectory(directory)) throw usage(`--project: there is no directory ${directory}`)
   return directory
 }
 
@@ -46,6 +45,14 @@ export function followSurroundings(
 // ---
 
 const DEBOUNCE_MS = 100
+
+function isDirectory(path: string): boolean {
+  try {
+    return statSync(path).isDirectory()
+  } catch {
+    return false
+  }
+}
 
 type Found = { readonly surroundings: Surroundings; readonly svcrc: Svcrc }
 
