@@ -8,10 +8,13 @@ import { plan } from "../config/plan.ts"
 import { jsonSchema } from "../config/schema.ts"
 import type { Launch, Plan } from "../config/spec.ts"
 import { createMissing, readTexts } from "../config/store.ts"
+import { recover } from "../config/transaction.ts"
+import { systemClock } from "../lib/clock.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { TOOLS } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { interrupted } from "./ask.ts"
+import { say } from "./output.ts"
 import type { Place } from "./place.ts"
 import { createRuntime } from "./runtime.ts"
 import { readSettings } from "./settings.ts"
@@ -43,7 +46,10 @@ async function alone(place: Place, tool: string, args: Params): Promise<unknown>
   const { paths } = place
   // Who only asks makes no files.
   const writes = TOOLS.some(({ name, annotations }) => name === tool && !annotations.readOnlyHint)
-  if (writes) createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
+  if (writes) {
+    createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
+    for (const said of await recover(paths, systemClock)) say(said)
+  }
   const settings = readSettings({ transport: "stdio", "log-level": "error" }, {}, "")
   const runtime = await createRuntime(settings, paths)
   const world = place.surroundings

@@ -9,6 +9,7 @@ import { isHidden } from "../catalog/catalog.ts"
 import type { Paths } from "../config/paths.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { createMissing, documentFiles, readTexts, type Watch, watchFiles } from "../config/store.ts"
+import { recover } from "../config/transaction.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { version } from "../lib/version.ts"
@@ -86,6 +87,7 @@ export async function followFiles(
           ),
           { mcp: runtime.mcp, member: runtime.member, maxResult: settings.maxResult },
         )
+  for (const said of await recover(paths, systemClock)) log.warn(said)
   const { applied, issues } = reload()
   if (applied === undefined && issues.some(({ code }) => code === "template")) {
     control?.close()

@@ -350,7 +350,8 @@ export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): P
   throw new RequestError("conflict", `another edit holds ${lock}; if none runs, remove it`)
 }
 
-function isAlive(pid: number): boolean {
+/** Whether there is a process with this id. */
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
     return true

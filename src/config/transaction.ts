@@ -5,13 +5,27 @@
  *  1. The change is made to what is there at that moment. A file that somebody saves in between is read again.
  *  2. A write that fails leaves everything as it was, the backups too.
  *  3. `.env` is written first: what refers to it must find it. It is for its owner alone.
+ *  4. A change that has a name is on trial until it is kept or undone. What was before is noted on disk meanwhile: where
+ *     the process does not come to that, the next one takes the change back.
  */
-import { existsSync, readFileSync, rmdirSync, statSync, unlinkSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync, rmdirSync, statSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
+import { digest } from "../lib/digest.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { isObject } from "../wire/message.ts"
 import type { Paths } from "./paths.ts"
-import { acquire, backup, contended, MAX_TRIES, MINIMAL, pruneBackups, replaceFile } from "./store.ts"
+import {
+  acquire,
+  backup,
+  contended,
+  isAlive,
+  MAX_TRIES,
+  MINIMAL,
+  pruneBackups,
+  replaceFile,
+  replaceState,
+} from "./store.ts"
 
 /** Both texts; an empty one where there is no file. */
 export type Written = { readonly config: string; readonly dotenv: string }
@@ -32,13 +46,16 @@ export type Done = {
 /** Both texts as they are. Throws an UnavailableError where one cannot be read. */
 export const readWritten = (paths: Paths): Written => textsOf(readOriginals(paths))
 
-/** Changes both documents. Throws what `change` throws, with nothing written. */
-export async function changeDocuments(paths: Paths, change: Change, clock: Clock): Promise<Done> {
-  const lock = join(paths.directory, "mcp.json.lock")
+/**
+ * Changes both documents. Throws what `change` throws, with nothing written. `trial` is the name of a change that is to be
+ * taken back where this process ends before it is kept or undone.
+ */
+export async function changeDocuments(paths: Paths, change: Change, clock: Clock, trial?: string): Promise<Done> {
+  const lock = lockOf(paths)
   const release = await acquire(lock, clock)
   try {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const done = attempt(paths, change, clock, lock)
+      const done = attempt(paths, change, clock, trial)
       if (done !== undefined) return done
     }
   } finally {
@@ -47,20 +64,53 @@ export async function changeDocuments(paths: Paths, change: Change, clock: Clock
   throw contended(paths.file)
 }
 
+/** Takes back the changes of processes that ended before they were kept or undone. Gives what is to be said of that. */
+export async function recover(paths: Paths, clock: Clock): Promise<readonly string[]> {
+  if (!existsSync(paths.directory)) return []
+  const files = readdirSync(paths.directory).filter((name) => TRIAL.test(name))
+  if (files.length === 0) return []
+  const release = await acquire(lockOf(paths), clock)
+  try {
+    return files.flatMap((name) => {
+      const pid = Number(TRIAL.exec(name)?.[1])
+      // One of this process is of a process before it that had the same id: it has not changed anything yet.
+      if (pid !== process.pid && isAlive(pid)) return []
+      const path = join(paths.directory, name)
+      const noted = readNote(path)
+      // Several files may share the folder.
+      if (noted !== undefined && noted.file !== paths.file) return []
+      const said = noted === undefined ? [] : takeBack(noted, paths)
+      unlinkSync(path)
+      return said
+    })
+  } finally {
+    release()
+  }
+}
+
 // ---
+
+const TRIAL = /^trial-(\d+)\.json$/
+
+const lockOf = ({ directory }: Paths): string => join(directory, "mcp.json.lock")
 
 type Original = { readonly bytes: Buffer; readonly mode: number } | undefined
 type Originals = { readonly config: Original; readonly dotenv: Original }
 
 /** Undefined where somebody else wrote mcp.json in the meantime. */
-function attempt(paths: Paths, change: Change, clock: Clock, lock: string): Done | undefined {
+function attempt(paths: Paths, change: Change, clock: Clock, trial: string | undefined): Done | undefined {
   const were = readOriginals(paths)
   const before = textsOf(were)
   const after = change(before)
   const folder = join(paths.directory, "backups")
   const hadFolder = existsSync(folder)
+  const note = join(paths.directory, `trial-${process.pid}.json`)
+  const forget = () => {
+    if (trial !== undefined && existsSync(note)) unlinkSync(note)
+  }
   let kept: string | undefined
   const restore = () => {
+    forget()
     if (kept !== undefined && existsSync(kept)) unlinkSync(kept)
     if (!hadFolder && existsSync(folder)) rmdirSync(folder)
   }
@@ -70,9 +120,12 @@ function attempt(paths: Paths, change: Change, clock: Clock, lock: string): Done
     get backup() {
       return kept
     },
-    keep: () => pruneBackups(paths),
+    keep() {
+      forget()
+      pruneBackups(paths)
+    },
     async undo(reverse) {
-      const release = await acquire(lock, clock)
+      const release = await acquire(lockOf(paths), clock)
       try {
         const now = textsOf(readOriginals(paths))
         for (const [key, path] of [
@@ -91,6 +144,13 @@ function attempt(paths: Paths, change: Change, clock: Clock, lock: string): Done
   }
   try {
     if (after.config !== before.config && were.config !== undefined) kept = backup(paths, were.config.bytes, clock)
+    if (trial !== undefined) {
+      const ours = {
+        config: [before, after].map(({ config }) => digest(config)),
+        dotenv: [before, after].map(({ dotenv }) => digest(dotenv)),
+      }
+      replaceState(note, noteOf({ name: trial, file: paths.file, ours, ...were, backup: kept ?? "" }))
+    }
     if (after.dotenv !== before.dotenv) replaceFile(paths.dotenv, after.dotenv, 0o600)
     if (after.config === before.config) return done
     const still = () => textsOf({ config: read(paths.file), dotenv: undefined }).config === before.config
@@ -110,6 +170,54 @@ function attempt(paths: Paths, change: Change, clock: Clock, lock: string): Done
 function put(path: string, original: Original): void {
   if (original !== undefined) replaceFile(path, original.bytes, original.mode)
   else if (existsSync(path)) unlinkSync(path)
+}
+
+/** What is on disk of a change on trial: what was before, and which texts were ours, by their digests. */
+type Note = Originals & {
+  readonly name: string
+  readonly file: string
+  readonly ours: { readonly [key in keyof Written]: readonly string[] }
+  /** Empty where there is none. */
+  readonly backup: string
+}
+
+/** It may have been cut off between the two files. */
+function takeBack({ name, ours, backup, ...were }: Note, paths: Paths): readonly string[] {
+  const now = readWritten(paths)
+  if (now.config === textsOf(were).config && now.dotenv === textsOf(were).dotenv) return []
+  const begun = `svc ended before a change of ${name} was seen to work`
+  if (!ours.config.includes(digest(now.config)) || !ours.dotenv.includes(digest(now.dotenv)))
+    return [`${begun}: the files have been edited since, so it stays`]
+  put(paths.file, were.config)
+  put(paths.dotenv, were.dotenv)
+  if (existsSync(backup)) unlinkSync(backup)
+  return [`${begun}: it was taken back`]
+}
+
+function noteOf({ config, dotenv, ...rest }: Note): string {
+  const text = (original: Original) =>
+    original === undefined ? null : { bytes: original.bytes.toString("base64"), mode: original.mode }
+  return JSON.stringify({ ...rest, config: text(config), dotenv: text(dotenv) })
+}
+
+function readNote(path: string): Note | undefined {
+  const original = (value: unknown): Original =>
+    isObject(value) ? { bytes: Buffer.from(String(value.bytes), "base64"), mode: Number(value.mode) } : undefined
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, "utf8"))
+    if (!isObject(value) || !isObject(value.ours)) return undefined
+    const { config = [], dotenv = [] } = value.ours
+    return {
+      name: String(value.name),
+      file: String(value.file),
+      ours: { config: [config].flat().map(String), dotenv: [dotenv].flat().map(String) },
+      backup: String(value.backup),
+      config: original(value.config),
+      dotenv: original(value.dotenv),
+    }
+  } catch {
+    return undefined
+  }
 }
 
 const readOriginals = (paths: Paths): Originals => ({ config: read(paths.file), dotenv: read(paths.dotenv) })

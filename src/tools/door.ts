@@ -13,8 +13,8 @@ export type Door = {
   read(): Written
   /** What the documents are planned with, `.env` as given. */
   world(dotenv: string): World
-  /** Writes, then reloads. */
-  change(change: Change): Promise<{ readonly done: Done; readonly reloaded: Reloaded }>
+  /** Writes, then reloads. A change with the name of a server is on trial until it is kept or undone. */
+  change(change: Change, trial?: string): Promise<{ readonly done: Done; readonly reloaded: Reloaded }>
   reload(): Reloaded
   /** Runs one after the other. */
   exclusive<T>(run: () => Promise<T>): Promise<T>
@@ -32,8 +32,8 @@ export function createDoor({ paths, clock, world, reload }: DoorDeps): Door {
   return {
     read: () => readWritten(paths),
     world: (dotenv) => ({ ...world, dotenv: parseDotenv(dotenv, paths.dotenv) }),
-    async change(change) {
-      const done = await changeDocuments(paths, change, clock)
+    async change(change, trial) {
+      const done = await changeDocuments(paths, change, clock, trial)
       return { done, reloaded: reload() }
     },
     reload,

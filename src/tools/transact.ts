@@ -136,7 +136,7 @@ export async function transact(
   { name, change, reverse, holds }: Transaction,
 ): Promise<{ readonly outcome: Outcome; readonly reload: ReloadReport; readonly backup: string | undefined }> {
   if (signal.aborted) throw new ToolError("conflict", "The caller gave up")
-  const { done, reloaded } = await door.change(change)
+  const { done, reloaded } = await door.change(change, name)
   const given = Promise.withResolvers<Outcome>()
   const abort = () => given.resolve({ kind: "failed", reason: "the caller gave up" })
   signal.addEventListener("abort", abort)

@@ -6,6 +6,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   statSync,
   writeFileSync,
 } from "node:fs"
@@ -15,7 +16,7 @@ import fc from "fast-check"
 import { addVariables, parseDotenv } from "../../src/config/dotenv.ts"
 import type { Paths } from "../../src/config/paths.ts"
 import { listBackups } from "../../src/config/store.ts"
-import { type Change, changeDocuments, readWritten } from "../../src/config/transaction.ts"
+import { type Change, changeDocuments, readWritten, recover } from "../../src/config/transaction.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 
 const CONFIG = '{ "mcpServers": {} } // mine\r\n'
@@ -75,6 +76,55 @@ describe("a change of both documents", () => {
       await done.undo(apart)
       expect(contents(paths.directory)).toEqual(before)
     }
+  })
+
+  test("that is on trial is taken back by the next process where its own ended, and only there", async () => {
+    for (const files of [{ "mcp.json": CONFIG }, { "mcp.json": CONFIG, ".env": "A=1" }, {}]) {
+      const paths = place(files as Record<string, string>)
+      mkdirSync(join(paths.directory, "backups"))
+      const before = contents(paths.directory)
+      await changeDocuments(paths, both, systemClock, "new")
+      expect(readdirSync(paths.directory)).toContain(`trial-${process.pid}.json`)
+      // A process that runs still may keep its change yet.
+      const own = join(paths.directory, `trial-${process.pid}.json`)
+      const other = join(paths.directory, `trial-${process.ppid}.json`)
+      renameSync(own, other)
+      expect(await recover(paths, systemClock)).toEqual([])
+      renameSync(other, own)
+      expect(await recover({ ...paths, file: join(paths.directory, "other.json") }, systemClock)).toEqual([])
+      expect(await recover(paths, systemClock)).toEqual([
+        "svc ended before a change of new was seen to work: it was taken back",
+      ])
+      expect(contents(paths.directory)).toEqual(before)
+    }
+  })
+
+  test("that is on trial leaves no note once it is kept or undone, and is taken back from between two files", async () => {
+    const paths = place()
+    const note = join(paths.directory, `trial-${process.pid}.json`)
+    const done = await changeDocuments(paths, both, systemClock, "new")
+    const noted = readFileSync(note)
+    await done.undo(apart)
+    expect(existsSync(note)).toBe(false)
+    writeFileSync(note, noted)
+    writeFileSync(paths.dotenv, "KEY=1\n")
+    expect(await recover(paths, systemClock)).toHaveLength(1)
+    expect([readFileSync(paths.file, "utf8"), existsSync(paths.dotenv), existsSync(note)]).toEqual([
+      CONFIG,
+      false,
+      false,
+    ])
+    const kept = await changeDocuments(paths, both, systemClock, "new")
+    kept.keep()
+    expect([await recover(paths, systemClock), existsSync(note)]).toEqual([[], false])
+    writeFileSync(note, noted)
+    writeFileSync(paths.file, "// by hand\n{}")
+    expect(await recover(paths, systemClock)).toEqual([
+      "svc ended before a change of new was seen to work: the files have been edited since, so it stays",
+    ])
+    expect([readFileSync(paths.file, "utf8"), existsSync(note)]).toEqual(["// by hand\n{}", false])
+    writeFileSync(note, "{ half")
+    expect([await recover(paths, systemClock), existsSync(note)]).toEqual([[], false])
   })
 
   test("is taken out of what somebody else has written since", async () => {

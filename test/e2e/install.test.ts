@@ -274,6 +274,30 @@ test("an installation that svc's end or its caller's cuts off is taken back", as
   expect(processes(`${FAILING} `)).toEqual([])
 }, 30_000)
 
+test("an installation in which svc is killed is taken back at the next start", async () => {
+  const folder = freshFolder()
+  await using killed = await startSvc({ folder, config: { mcpServers: {} }, flags: UNASKED })
+  const file = join(folder, "mcp.json")
+  const before = readIfThere(file)
+  void fetch(`${killed.url}/mcp`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({
+      tool: "mcp_install",
+      arguments: { serverName: "new", command: "bun", args: [FAILING, "silent"], env: { A_KEY: "sekret-6" } },
+    }),
+  }).catch(() => undefined)
+  await eventually(() => readIfThere(file)?.includes('"new"') && processes(`${FAILING} `).length > 0)
+  killed.signal("SIGKILL")
+  await killed.exited
+  expect(readIfThere(file)).not.toBe(before)
+  await using again = await startSvc({ folder, flags: UNASKED })
+  await again.said("svc ended before a change of new was seen to work: it was taken back")
+  expect([readIfThere(file), readIfThere(join(folder, ".env"))]).toEqual([before, undefined])
+  expect(readdirSync(folder).filter((name) => name.startsWith("trial"))).toEqual([])
+  await eventually(() => processes(`${FAILING} `).length === 0)
+}, 20_000)
+
 test.each([
   ["without an instance", false],
   ["with a running instance", true],
