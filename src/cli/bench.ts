@@ -25,6 +25,8 @@ export async function runTool(place: Place, tool: string, args: Params): Promise
   const result = (await place.ask("tool", { tool, arguments: args }, LONG_MS)) ?? (await alone(place, tool, args))
   const data = isObject(result) && isObject(result.structuredContent) ? result.structuredContent : {}
   if (!isObject(data.error)) return data
+  // What a server said is often the only reason that there is.
+  for (const line of Array.isArray(data.log) ? data.log.slice(-LOG_LINES) : []) say(`  ${line}`)
   const message = String(data.error.message)
   switch (data.error.code) {
     case "not_found":
@@ -39,6 +41,7 @@ export async function runTool(place: Place, tool: string, args: Params): Promise
 
 // ---
 
+const LOG_LINES = 10
 /** Longer than any server may take to connect. */
 const LONG_MS = 30 * 60_000
 

@@ -122,14 +122,16 @@ export async function invoke(
   try {
     const { data, text } = await tool.run(args, context)
     // Many clients show the text alone.
-    const said = [text, ...warnings(data).map((warning) => `warning: ${warning}`)].join("\n")
+    const said = [text, ...list(data.warnings).map((warning) => `warning: ${warning}`)].join("\n")
     return clean({ content: [{ type: "text", text: said }], structuredContent: data }, context)
   } catch (error) {
     const { code, message, data } = failureOf(error)
     if (code === "internal" && codesOf(error).http === 500) onbug(error)
+    // What a server said is often the only reason that there is.
+    const said = [message, ...list(data.log).map((line) => `  ${line}`)].join("\n")
     return clean(
       {
-        content: [{ type: "text", text: message }],
+        content: [{ type: "text", text: said }],
         structuredContent: { ...data, error: { code, message } },
         isError: true,
       },
@@ -195,7 +197,7 @@ function check<I extends z.ZodObject>(input: I, args: Params): z.output<I> {
   )
 }
 
-const warnings = (data: Params): readonly unknown[] => (Array.isArray(data.warnings) ? data.warnings : [])
+const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
 /** Other names under which a server is named. */
 const ALIASES = ["name", "server"]

@@ -191,12 +191,13 @@ describe("an installation that fails leaves the folder byte for byte [tools:roll
 
   test("and says what the server said", async () => {
     await using client = await connect1(svc)
-    const { structuredContent } = await client.call("mcp_install", {
+    const { structuredContent, content } = await client.call("mcp_install", {
       serverName: "new",
       command: "bun",
       args: [FAILING, "exit"],
     })
     expect((structuredContent.log as string[]).join()).toContain("the moon is in the wrong phase")
+    expect(content[0]?.text).toContain("\n  stderr: fatal: the moon is in the wrong phase")
   }, 20_000)
 })
 
@@ -417,6 +418,8 @@ describe.each([
     expect(readIfThere(join(folder, ".env"))).toBe("A_TOKEN=sekret-1\n")
     expect(await svc("install", "new", "--yes", "--", "bun", ECHO)).toMatchObject({ code: 64 })
     const before = readIfThere(join(folder, "mcp.json"))
+    const silent = await svc("install", "bad", "--yes", "--", "bun", FAILING, "exit")
+    expect([silent.code, silent.stderr]).toEqual([69, expect.stringContaining("the moon is in the wrong phase")])
     const failed = await svc("install", "bad", "--yes", "--", "bun", FAILING, "list")
     expect([failed.code, failed.stderr]).toEqual([69, expect.stringContaining("Everything is as it was before")])
     expect(readIfThere(join(folder, "mcp.json"))).toBe(before)
