@@ -118,19 +118,22 @@ async function carryOut(
     env[name] = value
   }
   let plan = await runTool(place, tool, { ...wanted, env, dryRun: true })
-  const missing = Array.isArray(plan.missing) ? plan.missing.filter(isObject) : []
+  const missing = missingOf(plan)
   const needed = missing.map(sayMissing).join(", ")
   if (args["dry-run"] === true) {
     warn(plan)
     print(args.json === true, plan, () => `${sayings.would(plan)}${needed === "" ? "" : `\nneeds ${needed}`}`)
     return 0
   }
-  for (const { name, description, secret } of missing) {
+  for (const one of missing) {
     if (!canAsk()) throw usage(`${plan.serverName} needs ${needed}; give each with --env NAME=value`)
-    const about = description === undefined ? "" : ` (${description})`
-    env[String(name)] = await answer(`${name}${about}: `, secret === true)
+    env[String(one.name)] = await answer(`${sayMissing(one)}: `, one.secret === true)
   }
-  if (missing.length > 0) plan = await runTool(place, tool, { ...wanted, env, dryRun: true })
+  if (missing.length > 0) {
+    plan = await runTool(place, tool, { ...wanted, env, dryRun: true })
+    const still = missingOf(plan)
+    if (still.length > 0) throw usage(`${plan.serverName} needs ${still.map(sayMissing).join(", ")}`)
+  }
   const idle = sayings.idle?.(plan) === true
   if (args.yes !== true && !idle) {
     if (!canAsk()) throw usage(`add --yes to let svc run this: ${plan.command}`)
@@ -150,8 +153,11 @@ function pick(args: Readonly<Record<string, unknown>>, names: Readonly<Record<st
   )
 }
 
-const sayMissing = ({ name, description }: Params): string =>
-  description === undefined ? String(name) : `${name} (${description})`
+const missingOf = ({ missing }: Params): readonly Params[] => (Array.isArray(missing) ? missing.filter(isObject) : [])
+const sayMissing = ({ name, description, choices }: Params): string => {
+  const about = [description ?? [], Array.isArray(choices) ? `one of ${choices.join(", ")}` : []].flat()
+  return about.length === 0 ? String(name) : `${name} (${about.join("; ")})`
+}
 const sayTools = ({ tools }: Params): string => (tools === undefined ? "" : `, ${tools} tools`)
 const sayVersions = ({ serverName, from, to }: Params): string => `${serverName} from ${from} to ${to}`
 const sayChanges = ({ changes }: Params): string =>

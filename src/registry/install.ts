@@ -38,9 +38,9 @@ export function planInstall(entry: Entry, values: Values, type?: string): Instal
     if (runner !== undefined && one.transport.type === "stdio" && isPackageName(one))
       return planPackage(one, runner, values)
   }
-  const [remote] = type === undefined || type === "remote" ? entry.remotes : []
+  const remote = type === undefined || type === "remote" ? remoteOf(entry) : undefined
   if (remote !== undefined) return planRemote(remote, values)
-  const offered = [...new Set(entry.packages.map(({ registryType }) => registryType))]
+  const offered = [...new Set(entry.packages.map((one) => `${one.registryType} over ${one.transport.type}`))]
   return {
     reason:
       offered.length === 0
@@ -48,6 +48,10 @@ export function planInstall(entry: Entry, values: Values, type?: string): Instal
         : `its entry offers it as ${offered.join(", ")}${type === undefined ? "" : ` and not as ${type}`}; svc runs npm, pypi, oci and nuget packages over stdio, and remotes`,
   }
 }
+
+/** The remote that an entry is reached at: HTTP+SSE is deprecated, and only where there is nothing else. */
+export const remoteOf = ({ remotes }: Entry): Transport | undefined =>
+  remotes.find(({ type }) => type !== "sse") ?? remotes[0]
 
 /** Names of inputs that are secret and come to stand in an argument, an address or a part of a value. */
 export function deepSecrets({ packages, remotes }: Entry): ReadonlySet<string> {
@@ -166,6 +170,9 @@ function createWants(values: Values) {
     ...(input.default === undefined ? {} : { default: input.default }),
   })
   const given = (name: string): string | undefined => (Object.hasOwn(values, name) ? values[name] : undefined)
+  /** Of choices it must be one; what a reference comes to is not known. */
+  const fits = (value: string, { choices = [], isSecret }: Input): boolean =>
+    choices.length === 0 || isSecret === true || value.includes("$") || choices.includes(value)
   /** Puts variables into a fixed value; undefined where one is missing. */
   const text = ({ value, variables = {} }: Pick<Input, "value" | "variables">): string | undefined => {
     if (value === undefined) return undefined
@@ -184,7 +191,11 @@ function createWants(values: Values) {
   /** The value of an input under a name: fixed, given, or its default. */
   const take = (name: string, input: Input): string | undefined => {
     const own = given(name)
-    if (own !== undefined) return own
+    if (own !== undefined && fits(own, input)) return own
+    if (own !== undefined) {
+      missing.push(wanted(name, input))
+      return undefined
+    }
     const fixed = text(input)
     if (fixed !== undefined || input.value !== undefined) return fixed
     if (input.default !== undefined && input.default !== "") {

@@ -182,8 +182,9 @@ function additionOf(context: Context, { name, server, secrets }: Draft & { reado
 }
 
 function sayMissing({ name, missing }: Draft): string {
-  const wanted = missing.map(({ name: variable, description }) =>
-    description === undefined ? variable : `${variable} (${description})`,
-  )
+  const wanted = missing.map(({ name: variable, description, choices = [] }) => {
+    const about = [description ?? [], choices.length === 0 ? [] : `one of ${choices.join(", ")}`].flat()
+    return about.length === 0 ? variable : `${variable} (${about.join("; ")})`
+  })
   return `${name} needs ${wanted.join(", ")}: ask the person, and give the values in env`
 }

@@ -8,7 +8,7 @@ import { patchServer, writtenServers } from "../config/edit.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
 import type { Change, Written } from "../config/transaction.ts"
 import type { Entry } from "../registry/entry.ts"
-import { planInstall } from "../registry/install.ts"
+import { planInstall, remoteOf } from "../registry/install.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { commandOf, confirm } from "./confirm.ts"
 import { hide, missingSchema, showWanted } from "./draft.ts"
@@ -178,8 +178,8 @@ const keptOf = ({ env, headers }: Params, given: Params): ReadonlySet<string> =>
   new Set([...Object.keys(textsOf(env)), ...Object.keys(textsOf(headers))].filter((name) => !(name in given)))
 
 /** What was put into a remote's address when it was installed. */
-function variablesOf(url: unknown, { remotes }: Entry): Record<string, string> {
-  const template = remotes[0]?.url
+function variablesOf(url: unknown, entry: Entry): Record<string, string> {
+  const template = remoteOf(entry)?.url
   if (typeof url !== "string" || template === undefined) return {}
   const names = [...template.matchAll(/\{([\w.-]+)\}/g)].map(([, name = ""]) => name)
   // A registry's text must not make a slow expression.

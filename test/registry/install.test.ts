@@ -82,6 +82,13 @@ describe("a package becomes the command of its runner", () => {
       package: undefined,
     })
     expect(planInstall(both, {}, "npm")).toHaveProperty("reason")
+    const old = { type: "sse", url: "https://h/sse" }
+    expect(plan(entry({ remotes: [old, { type: "streamable-http", url: "https://h/mcp" }] })).server).toEqual({
+      type: "streamableHttp",
+      url: "https://h/mcp",
+    })
+    const served = packaged({ transport: { type: "streamable-http", url: "http://x" } })
+    expect(planInstall(served, {})).toMatchObject({ reason: expect.stringContaining("npm over streamable-http") })
   })
 })
 
@@ -104,6 +111,19 @@ describe("the values of a server", () => {
     ])
     expect(optional.map(({ name }) => name)).toEqual(["DEFAULTED", "OPEN"])
     expect(server.env).toEqual({ FIXED: "at home", DEFAULTED: "d" })
+  })
+
+  test("that are none of the choices are missing still", () => {
+    const choosing = packaged({
+      environmentVariables: [
+        { name: "MODE", isRequired: true, choices: ["fast", "slow"] },
+        { name: "K", choices: ["a"] },
+      ],
+    })
+    const names = (values: Record<string, string>) => plan(choosing, values).missing.map(({ name }) => name)
+    expect(names({ MODE: "bogus" })).toEqual(["MODE"])
+    expect(names({ MODE: "fast" })).toEqual([])
+    expect(names({ MODE: "${MODE}", K: "b" })).toEqual(["K"])
   })
 
   test("that are given stand where they belong", () => {
