@@ -2,6 +2,7 @@
  * From server.json to a server in mcp.json: the command that runs a package or the address of a remote, with the values
  * that were given. What must be given and was not is named. Registry text is escaped: it never becomes a reference.
  */
+import { isDeepStrictEqual } from "node:util"
 import type { Params } from "../wire/message.ts"
 import type { Argument, Entry, Input, NamedInput, Package, Transport } from "./entry.ts"
 
@@ -32,12 +33,8 @@ export type Values = Readonly<Record<string, string>>
 
 /** How an entry is run, or why it cannot be. `type` chooses among its packages and remotes. */
 export function planInstall(entry: Entry, values: Values, type?: string): Installable | { readonly reason: string } {
-  const packages = entry.packages.filter(({ registryType }) => type === undefined || registryType === type)
-  for (const one of packages) {
-    const runner = RUNNERS.get(one.registryType)
-    if (runner !== undefined && one.transport.type === "stdio" && isPackageName(one))
-      return planPackage(one, runner, values)
-  }
+  const found = packageOf(entry, type)
+  if (found !== undefined) return planPackage(found.one, found.runner, values)
   const remote = type === undefined || type === "remote" ? remoteOf(entry) : undefined
   if (remote !== undefined) return planRemote(remote, values)
   const offered = [...new Set(entry.packages.map((one) => `${one.registryType} over ${one.transport.type}`))]
@@ -47,6 +44,30 @@ export function planInstall(entry: Entry, values: Values, type?: string): Instal
         ? "its entry names neither a package nor a remote address"
         : `its entry offers it as ${offered.join(", ")}${type === undefined ? "" : ` and not as ${type}`}; svc runs npm, pypi, oci and nuget packages over stdio, and remotes`,
   }
+}
+
+/**
+ * The values that stand in the arguments of a server that was installed from an entry, where they are not the entry's own.
+ * Undefined where the arguments are others than it would have with any.
+ */
+export function argumentValues(entry: Entry, args: readonly unknown[], values: Values, type?: string) {
+  const found = packageOf(entry, type)
+  if (found === undefined) return undefined
+  const { one, runner } = found
+  const rest = args.slice(args.indexOf(specOf(one, runner)) + 1).map(String)
+  const flags = one.packageArguments.flatMap(({ type, name }) => (type === "named" ? [bareFlag(name ?? "")] : []))
+  const own: Record<string, string> = {}
+  for (const argument of one.packageArguments) {
+    const { type, name = "", valueHint } = argument
+    const texts = createWants({}).argument(argument)
+    const [next] = rest
+    if (texts.length > 0 && texts.every((text, at) => text === rest[at])) rest.splice(0, texts.length)
+    else if (type === "named" && next === bareFlag(name)) own[name] = rest.splice(0, 2)[1] ?? ""
+    else if (type === "positional" && next !== undefined && !flags.includes(next))
+      own[valueHint ?? (name || "argument")] = rest.splice(0, 1)[0] ?? ""
+  }
+  const again = planPackage(one, runner, { ...values, ...own })
+  return isDeepStrictEqual(again.server.args, args) ? own : undefined
 }
 
 /** The remote that an entry is reached at: HTTP+SSE is deprecated, and only where there is nothing else. */
@@ -119,12 +140,33 @@ const RUNNERS: ReadonlyMap<string, Runner> = new Map(
 const isPackageName = ({ identifier, version }: Package): boolean =>
   /^[@A-Za-z0-9][\w@./:+~-]*$/.test(identifier) && /^[\w.+~-]*$/.test(version) && !version.startsWith("-")
 
+/** The first package of an entry that svc can run. */
+function packageOf({ packages }: Entry, type: string | undefined): { one: Package; runner: Runner } | undefined {
+  for (const one of packages) {
+    const runner = RUNNERS.get(one.registryType)
+    if (type !== undefined && one.registryType !== type) continue
+    if (runner !== undefined && one.transport.type === "stdio" && isPackageName(one)) return { one, runner }
+  }
+  return undefined
+}
+
+const specOf = ({ identifier, version }: Package, { spec }: Runner): string =>
+  spec(identifier, version === "latest" ? "" : version)
+
+/** Many an entry names a flag together with its value. */
+const flagOf = (name: string): readonly [flag: string, value: string | undefined] => {
+  const shown = escapeText(name)
+  const [, flag = shown, value] = /^(-[^\s=]*)\s+(.*)$/.exec(shown) ?? []
+  return [flag, value]
+}
+const bareFlag = (name: string): string => flagOf(name)[0]
+
 function planPackage(one: Package, runner: Runner, values: Values): Installable {
   const wants = createWants(values)
   const runtime = one.runtimeArguments.flatMap((argument) => wants.argument(argument))
   const args = one.packageArguments.flatMap((argument) => wants.argument(argument))
   const env = wants.named(one.environmentVariables)
-  const spec = runner.spec(one.identifier, one.version === "latest" ? "" : one.version)
+  const spec = specOf(one, runner)
   return {
     server: {
       command: runner.command,
@@ -222,10 +264,9 @@ function createWants(values: Values) {
       if (!takes && argument.isRequired !== true) return []
       const value = take(flag, argument)
       if (value === undefined) return []
-      const shown = escapeText(flag)
-      // Many an entry names a switch twice, or a flag together with its value.
-      const [, bare = shown, rest] = /^(-[^\s=]*)\s+(.*)$/.exec(shown) ?? []
-      const taken = value === shown ? rest : value
+      const [bare, own] = flagOf(flag)
+      // A switch is often named twice.
+      const taken = value === escapeText(flag) ? own : value
       return taken === undefined || taken === "" ? [bare] : [bare, taken]
     },
     named(inputs: readonly NamedInput[]): Record<string, string> {

@@ -2,13 +2,16 @@
  * `mcp_update`: another version of a server that came from a registry. What the person has set stays; the server must
  * connect, otherwise everything is as it was, the old version running.
  */
+import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import { addVariables } from "../config/dotenv.ts"
 import { patchServer, writtenServers } from "../config/edit.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
 import type { Change, Written } from "../config/transaction.ts"
+import { RequestError } from "../lib/errors.ts"
+import { RegistryError } from "../registry/client.ts"
 import type { Entry } from "../registry/entry.ts"
-import { planInstall, remoteOf } from "../registry/install.ts"
+import { argumentValues, planInstall, remoteOf, type Wanted } from "../registry/install.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { commandOf, confirm } from "./confirm.ts"
 import { hide, missingSchema, showWanted } from "./draft.ts"
@@ -53,8 +56,9 @@ export const mcpUpdate = define({
     const origin = originOf(server)
     if (origin === undefined || section === "mcpTemplates")
       throw new ToolError("conflict", `${name} was not installed from a registry: change its version with mcp_edit`)
-    const known = registries.sources().some((source) => source.name === origin.registry)
-    const { value: entry, warnings } = await registries.find(origin.name, version, known ? origin.registry : undefined)
+    const source = registries.sources().find(({ name }) => name === origin.registry)?.name
+    const { value: entry, warnings: said } = await registries.find(origin.name, version, source)
+    const warnings = [...said]
     const about = { serverName: name, from: origin.version, to: entry.version }
     if (entry.version === origin.version && Object.keys(env).length === 0)
       return {
@@ -64,19 +68,22 @@ export const mcpUpdate = define({
           changes: [],
           command: commandOf(server),
           missing: [],
-          warnings: [...warnings],
+          warnings,
         },
         text: `${name} is at version ${entry.version} already`,
       }
     const { values: given, hidden } = hide(entry, env)
-    const old = { ...textsOf(server.env), ...textsOf(server.headers), ...variablesOf(server.url, entry) }
-    const plan = planInstall(entry, { ...old, ...given }, origin.type)
+    const was = await registries.find(origin.name, origin.version, source).then(({ value }) => value, noneKnown)
+    const old = { ...textsOf(server.env), ...textsOf(server.headers), ...variablesOf(server.url, was ?? entry) }
+    const { args: texts } = server
+    const args = was !== undefined && Array.isArray(texts) ? argumentValues(was, texts, old, origin.type) : undefined
+    const plan = planInstall(entry, { ...old, ...args, ...given }, origin.type)
     if ("reason" in plan)
       throw new ToolError("conflict", `${entry.name} ${entry.version} cannot be run: ${plan.reason}`)
     const next: Params = {
       ...server,
       ...plan.server,
-      ...argsOf(server, plan.server, origin.package, plan.package),
+      ...(args === undefined ? argsOf(server, plan.server, origin.package, plan.package) : {}),
       ...merge(plan.type === "remote" ? "headers" : "env", server, plan.server, given),
       installedFrom: {
         registry: entry.registry,
@@ -86,6 +93,12 @@ export const mcpUpdate = define({
         ...(plan.package === undefined ? {} : { package: plan.package }),
       },
     }
+    // Arguments that the person has changed are the person's: what others the new version has is only said.
+    const theirs = args === undefined && plan.package !== undefined
+    if (theirs && !isDeepStrictEqual(next.args, plan.server.args))
+      warnings.push(
+        `the arguments of ${name} stay as they are; by itself it would be ${commandOf(legible(plan.server))}`,
+      )
     const kept = keptOf(server, given)
     let added = ""
     const change: Change = (written: Written): Written => {
@@ -99,7 +112,7 @@ export const mcpUpdate = define({
       return changed
     }
     const command = commandOf(legible(next), plan.secret)
-    const missing = plan.missing.map(showWanted)
+    const missing = plan.missing.filter((one) => !theirs || inEnvironment(entry, one)).map(showWanted)
     if (missing.length > 0 && !dryRun)
       throw new ToolError(
         "invalid_argument",
@@ -109,7 +122,7 @@ export const mcpUpdate = define({
     const changes = missing.length > 0 ? [] : changesOf(context, [name, before], [name, change(before)])
     if (dryRun)
       return {
-        data: { ...about, updated: false, changes, command, missing, warnings: [...warnings] },
+        data: { ...about, updated: false, changes, command, missing, warnings },
         text: `would update ${name} from ${origin.version} to ${entry.version}: ${command}`,
       }
     await confirm(
@@ -176,6 +189,14 @@ function merge(section: "env" | "headers", server: Params, planned: Params, give
 /** The names in `env` and `headers` that a server has already and that are not given anew. */
 const keptOf = ({ env, headers }: Params, given: Params): ReadonlySet<string> =>
   new Set([...Object.keys(textsOf(env)), ...Object.keys(textsOf(headers))].filter((name) => !(name in given)))
+
+const inEnvironment = ({ packages }: Entry, { name }: Wanted): boolean =>
+  packages.some(({ environmentVariables }) => environmentVariables.some((variable) => variable.name === name))
+
+/** The version that is installed may be gone from its registry. */
+function noneKnown(error: unknown): undefined {
+  if (!(error instanceof RegistryError || error instanceof RequestError)) throw error
+}
 
 /** What was put into a remote's address when it was installed. */
 function variablesOf(url: unknown, entry: Entry): Record<string, string> {

@@ -224,6 +224,42 @@ test.each([
   60_000,
 )
 
+test("an update takes the new version's arguments, with the values that are there, unless a person has changed them", async () => {
+  const version = (version: string, packageArguments: object[]): Server => ({
+    name: "com.example/args",
+    description: "Arguments",
+    version,
+    packages: [{ registryType: "npm", identifier: "args", version, transport: { type: "stdio" }, packageArguments }],
+  })
+  const key = { type: "named", name: "--key", isRequired: true, isSecret: true }
+  await using registry = startRegistry([
+    version("1.0.0", [key]),
+    version("1.0.1", [{ type: "positional", value: "serve" }, key, { type: "named", name: "--new", isRequired: true }]),
+  ])
+  await using svc = await start(configured(registry))
+  await using client = await connect1(svc)
+  const call = async (name: string, args: object) => (await client.call(name, args as never)).structuredContent
+  const install = { registryId: "com.example/args", version: "1.0.0", env: { "--key": "sekret-arg" } }
+  for (const serverName of ["a", "b"])
+    expect(await call("mcp_install", { ...install, serverName })).toMatchObject({ installed: true })
+  expect(await call("mcp_update", { serverName: "a" })).toMatchObject({
+    error: { code: "invalid_argument" },
+    missing: [{ name: "--new" }],
+  })
+  expect(await call("mcp_update", { serverName: "a", env: { "--new": "n" } })).toMatchObject({
+    updated: true,
+    warnings: [],
+  })
+  expect(document(svc).mcpServers.a.args).toEqual(["-y", "args@1.0.1", "serve", "--key", "${A___KEY}", "--new", "n"])
+
+  await call("mcp_edit", { serverName: "b", patch: { args: ["-y", "args@1.0.0", "--mine"] } })
+  expect(await call("mcp_update", { serverName: "b" })).toMatchObject({
+    updated: true,
+    warnings: [expect.stringContaining("stay as they are; by itself it would be npx -y args@1.0.1 serve")],
+  })
+  expect(document(svc).mcpServers.b.args).toEqual(["-y", "args@1.0.1", "--mine"])
+}, 30_000)
+
 test("what a registry does not know, or svc cannot run, is said", async () => {
   await using registry = startRegistry(SERVERS)
   await using svc = await start(configured(registry))

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { substitute } from "../../src/config/substitute.ts"
 import { type Entry, readEntry } from "../../src/registry/entry.ts"
-import { deepSecrets, planInstall } from "../../src/registry/install.ts"
+import { argumentValues, deepSecrets, planInstall } from "../../src/registry/install.ts"
 
 const entry = (server: object): Entry => {
   const found = readEntry({ server: { name: "a/b", version: "1", ...server } }, "r")
@@ -136,6 +136,34 @@ describe("the values of a server", () => {
     })
     expect([...secret]).toEqual(["NEEDED"])
     expect([...deepSecrets(wanting)]).toEqual(["--key"])
+  })
+
+  test("are found again in the arguments, unless somebody has changed those", () => {
+    const from = packaged({
+      runtimeArguments: [{ type: "named", name: "--quiet", value: "--quiet" }],
+      packageArguments: [
+        { type: "positional", value: "serve" },
+        { type: "named", name: "--units", default: "m" },
+        { type: "named", name: "--key", isRequired: true, isSecret: true },
+        { type: "positional", valueHint: "folder" },
+        { type: "named", name: "--host me", value: "--host me" },
+      ],
+    })
+    const found = (args: readonly string[]) => argumentValues(from, ["-y", "--quiet", "p@1.2.3", ...args], {})
+    for (const values of [
+      { "--key": "${K}" },
+      { "--key": "k", "--units": "km" },
+      { "--key": "k", folder: "/tmp" },
+      { "--key": "k", "--host me": "you", folder: "m" },
+    ])
+      expect(argumentValues(from, plan(from, values).server.args as string[], {})).toEqual(values as never)
+    expect(found(["serve", "--units", "m", "--key", "k", "--more", "--host", "me"])).toEqual({
+      "--key": "k",
+      folder: "--more",
+    })
+    expect(found(["--key", "k"])).toBeUndefined()
+    expect(found(["serve", "--units", "m", "--key", "k", "--host", "me", "--mine"])).toBeUndefined()
+    expect(argumentValues(from, ["other"], {})).toBeUndefined()
   })
 
   test("of a remote fill its address and its headers", () => {
