@@ -6,6 +6,7 @@
  *  2. An attempt to open is given up by its signal; what it answers after that is closed and otherwise ignored.
  *  3. What an observer throws is logged and stops nothing.
  */
+import { isDeepStrictEqual } from "node:util"
 import type { Listing } from "../catalog/listing.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -85,10 +86,13 @@ export class Backend {
     else this.send({ kind: "restart", now: this.deps.clock.now() })
   }
 
-  /** New tuning for the same launch: nothing restarts. */
+  /** New tuning for the same launch: nothing that runs restarts. What svc gave up begins anew where that may help it. */
   retune(spec: Spec): void {
+    const { connectionTimeout, restart } = this.spec.tuning
     this.spec = spec
-    this.changed()
+    const helps = !isDeepStrictEqual([connectionTimeout, restart], [spec.tuning.connectionTimeout, spec.tuning.restart])
+    if (helps && (this.state.kind === "failed" || this.state.kind === "crashed")) this.restart()
+    else this.changed()
   }
 
   // ---

@@ -174,6 +174,26 @@ test("six failures in a row are a crash loop after 1, 2, 4, 8 and 16 seconds", a
   expect(clock.timers).toBe(0)
 })
 
+test("what was given up begins anew when its time to connect or its restarts are edited, and for nothing else", async () => {
+  const spec = specOf({ kind: "never" })
+  const { backend, attempts, last } = bench(spec)
+  backend.start()
+  await settle()
+  last().fails(new Error("no"))
+  await settle()
+  backend.retune({ ...spec, tuning: { ...spec.tuning, tags: ["x"] } })
+  await settle()
+  expect([backend.state.kind, attempts.length]).toEqual(["failed", 1])
+  const patient = { ...spec, tuning: { ...spec.tuning, connectionTimeout: 60_000 } }
+  backend.retune(patient)
+  await settle()
+  last().opens()
+  await settle()
+  backend.retune(spec)
+  await settle()
+  expect([backend.state.kind, attempts.length]).toEqual(["connected", 2])
+})
+
 test("five stable minutes refill the budget", async () => {
   const { backend, clock, last } = bench()
   backend.start()
