@@ -2,12 +2,13 @@
  * `svc proxy`: a stdio MCP server for clients that start a command. It brings its client to the running svc, with the
  * project it works on, and ends when its client goes.
  */
-import { closeSync, constants, mkdirSync, openSync } from "node:fs"
+import { closeSync, constants, openSync } from "node:fs"
 import { join } from "node:path"
 import type { Socket } from "bun"
 import type { CommandDef } from "citty"
 import { readQuery } from "../catalog/select.ts"
 import type { Paths } from "../config/paths.ts"
+import { makeFolder } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { localDoor } from "../serve/control.ts"
 import { createOutbox } from "../serve/local.ts"
@@ -124,9 +125,9 @@ function starting(wanted: boolean, paths: Paths, note: (text: string) => void): 
 
 /** Starts `svc serve` so that it outlives this command. Gives the file in which what it says is kept. */
 function startInBackground(paths: Paths): string {
-  const logs = join(paths.directory, "logs")
-  mkdirSync(logs, { recursive: true, mode: 0o700 })
-  const file = join(logs, "start.log")
+  makeFolder(paths.directory)
+  // Not among the logs of the servers: one may be named start.
+  const file = join(paths.directory, "start.log")
   // Several may start it at once: none writes over the lines of the one that stays.
   const log = openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND, 0o600)
   const own = import.meta.path.startsWith("/$bunfs/") || import.meta.path.includes("~BUN") ? [] : [Bun.main]

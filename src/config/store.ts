@@ -48,8 +48,8 @@ export function readTexts(paths: Paths): Texts {
 /** Makes the folder, a minimal file and the JSON Schema it names where there is no file. True if it made them. */
 export function createMissing(paths: Paths, schema: string): boolean {
   if (existsSync(paths.file)) return false
-  mkdirSync(dirname(paths.file), { recursive: true, mode: 0o700 })
-  mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
+  makeFolder(dirname(paths.file))
+  makeFolder(paths.directory)
   replaceFile(join(dirname(paths.file), "mcp.schema.json"), schema, 0o644)
   replaceFile(paths.file, MINIMAL, 0o600)
   return true
@@ -98,6 +98,7 @@ export type Watch = { note(): void; close(): void }
 export function watchFiles(files: readonly string[], clock: Clock, debounce: number, onchange: () => void): Watch {
   let seen = fingerprint(files)
   let cancelDebounce: (() => void) | undefined
+  let patience = 0
   let closed = false
   const look = () => {
     cancelDebounce = undefined
@@ -107,6 +108,9 @@ export function watchFiles(files: readonly string[], clock: Clock, debounce: num
     onchange()
   }
   const poke = () => {
+    // A folder where something happens all the time must not keep a change from being seen.
+    if (cancelDebounce === undefined) patience = clock.now() + POLL_MS
+    else if (clock.now() > patience) return
     cancelDebounce?.()
     cancelDebounce = clock.after(debounce, look)
   }
@@ -216,6 +220,7 @@ export const MINIMAL = `{
   "mcpServers": {}
 }
 `
+const ELSEWHERE = "svc keeps files of its own there: choose a folder that it can write to with --config-dir"
 const POLL_MS = 2000
 const KEPT_BACKUPS = 20
 /** How often a file may be another one when it is to be replaced. */
@@ -243,7 +248,7 @@ async function editFile(
   clock: Clock,
   keep?: (before: string) => void,
 ): Promise<boolean> {
-  mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
+  makeFolder(paths.directory)
   const lock = join(paths.directory, `${file === paths.file ? "mcp.json" : basename(file)}.lock`)
   const release = await acquire(lock, clock)
   try {
@@ -298,14 +303,19 @@ function relevant(files: readonly string[], name: string): boolean {
 export const contended = (file: string): RequestError =>
   new RequestError("conflict", `${file} is being changed by somebody else all the time; try again later`)
 
-/** Keeps a text in `backups`; gives the file's path. */
-export function backup(paths: Paths, text: string | Uint8Array, clock: Clock): string {
-  const folder = join(paths.directory, "backups")
+/** Makes a folder that is its user's alone. Throws an UnavailableError that says what to do. */
+export function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
   } catch (cause) {
-    throw new UnavailableError(`cannot make ${folder}: ${messageOf(cause)}`, { cause })
+    throw new UnavailableError(`cannot make ${folder}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
   }
+}
+
+/** Keeps a text in `backups`; gives the file's path. */
+export function backup(paths: Paths, text: string | Uint8Array, clock: Clock): string {
+  const folder = join(paths.directory, "backups")
+  makeFolder(folder)
   const nameAt = (time: number) => `mcp-${new Date(time).toISOString().replaceAll(":", "-")}.json`
   // Names must sort as they came: two edits in one millisecond get two.
   let time = clock.now()
@@ -334,7 +344,7 @@ export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): P
       }
     } catch (cause) {
       if (!(cause instanceof Error && "code" in cause && cause.code === "EEXIST"))
-        throw new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}`, { cause })
+        throw new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
     }
     const holder = Number(readText(lock) ?? "0")
     if (holder > 0 && (holder === process.pid ? !HELD.has(lock) : !isAlive(holder))) {

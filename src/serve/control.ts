@@ -3,11 +3,11 @@
  * its user can open (on Windows a loopback port with a token in a file that only its user can read).
  */
 import { createHash, randomBytes } from "node:crypto"
-import { chmodSync, existsSync, mkdirSync, readFileSync, unlinkSync } from "node:fs"
+import { chmodSync, existsSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Paths } from "../config/paths.ts"
-import { acquire, replaceState } from "../config/store.ts"
+import { acquire, makeFolder, replaceState } from "../config/store.ts"
 import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
 import { type LocalAddress, type LocalDeps, listenLocal } from "./local.ts"
@@ -27,7 +27,7 @@ type Door = {
 
 /** Opens the door. Throws an UnavailableError that names the process which holds the directory already. */
 export async function openControl(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ close(): void }> {
-  mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
+  makeFolder(paths.directory)
   // Of two that start at once, one opens it and the other finds it open.
   const release = await acquire(doorFile(paths).replace(/\.json$/, ".lock"), local.member.clock)
   try {

@@ -11,6 +11,7 @@ import {
   statSync,
   symlinkSync,
   unlinkSync,
+  watch,
   writeFileSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
@@ -18,6 +19,7 @@ import { join } from "node:path"
 import { type Paths, pathsOf } from "../../src/config/paths.ts"
 import { createMissing, documentFiles, editConfig, listBackups, readTexts, watchFiles } from "../../src/config/store.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { manualClock } from "../clock.ts"
 
 let folder: string
 let paths: Paths
@@ -133,6 +135,26 @@ test("a missing file is made with its schema, an existing one left alone", () =>
   expect(JSON.parse(readFileSync(paths.file, "utf8"))).toEqual({ $schema: "./mcp.schema.json", mcpServers: {} })
   expect(createMissing(paths, "{}")).toBe(false)
   expect(readTexts(paths).dotenv).toBeUndefined()
+})
+
+test("a change is seen in a folder where something else happens all the time", async () => {
+  const clock = manualClock()
+  let seen = 0
+  const watched = watchFiles([paths.file], clock, 300, () => seen++)
+  let noticed: () => void = () => undefined
+  const own = watch(folder, () => noticed())
+  writeFileSync(paths.file, "1")
+  for (let count = 0; count < 50 && seen === 0; count++) {
+    const event = new Promise<void>((resolve) => {
+      noticed = resolve
+    })
+    writeFileSync(join(folder, `busy${count}`), "")
+    await event
+    await clock.pass(100)
+  }
+  own.close()
+  watched.close()
+  expect(seen).toBe(1)
 })
 
 test("every way a file changes is seen: edit, replace, delete, re-create, swapped links", async () => {

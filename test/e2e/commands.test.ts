@@ -191,6 +191,18 @@ test("restart replaces the process at once [cli:restart]", async () => {
   expect((await inFolder(instance.folder)("mcp", "restart", "b")).stderr).toContain("No server is named b")
 })
 
+test("a folder that cannot be written to is named, with what to do", async () => {
+  const folder = freshFolder()
+  writeFileSync(join(folder, "file"), "")
+  for (const command of [
+    ["serve", "--port", "0"],
+    ["mcp", "add", "a", "--url", "http://h/"],
+  ]) {
+    const { code, stderr } = await inFolder(join(folder, "file", "below"))(...command)
+    expect([code, stderr]).toEqual([69, expect.stringMatching(/svc: cannot make .*file.below: .*--config-dir\n$/)])
+  }
+})
+
 test("a second instance on the same configuration says who holds it and exits 69", async () => {
   await using instance = await running("x")
   const { code, stderr } = await inFolder(instance.folder)("serve", "--port", "0")
