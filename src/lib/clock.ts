@@ -6,11 +6,15 @@ export type Clock = {
   after(ms: number, run: () => void): () => void
 }
 
+/** What a timer holds: 24 days. */
+const MAX_MS = 2 ** 31 - 1
+
 /** The clock of the machine. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   after(ms, run) {
-    const timer = setTimeout(run, ms)
+    // One that is longer would run at once.
+    const timer = setTimeout(run, Math.min(ms, MAX_MS))
     return () => clearTimeout(timer)
   },
 }
