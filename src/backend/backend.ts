@@ -13,7 +13,7 @@ import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { InsufficientScopeError, LostError, UnauthorizedError } from "./link.ts"
 import type { Open, OpenHooks } from "./open.ts"
-import { type Effect, type Event, type Exit, INITIAL, type State, step } from "./supervision.ts"
+import { delayBefore, type Effect, type Event, type Exit, INITIAL, type State, step } from "./supervision.ts"
 
 export type BackendDeps = {
   readonly clock: Clock
@@ -226,9 +226,9 @@ export class Backend {
     if (state.kind === "crashed")
       return `; given up after attempt ${state.attempt}: \`svc mcp restart ${spec.name}\` begins anew`
     if (state.kind !== "waiting") return ""
-    const { kind, limit } = spec.tuning.restart
+    const { kind, limit, delay } = spec.tuning.restart
     const of = kind === "supervised" && limit > 0 ? ` of ${limit}` : ""
-    return `; attempt ${state.attempt}${of} in ${(state.retryAt - this.deps.clock.now()) / 1000} s`
+    return `; attempt ${state.attempt}${of} in ${delayBefore(state.attempt, delay) / 1000} s`
   }
 
   private failed(epoch: number, error: unknown): void {
