@@ -57,14 +57,15 @@ export class Instances {
     return this.apply()
   }
 
-  /** A client, under the object that stands for it, has this context from now on. */
-  enter(member: object, context: Context): void {
+  /** A client, under the object that stands for it, has this context from now on. Gives what cannot be rendered in it. */
+  enter(member: object, context: Context): readonly string[] {
     this.retire(member)
     const rendering = this.render(context)
     for (const problem of rendering.problems) this.deps.log.warn(problem)
     this.members.set(member, { context, rendering })
     this.apply()
     this.deps.agent.reselect()
+    return rendering.problems
   }
 
   /** The client is gone. */

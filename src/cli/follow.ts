@@ -187,7 +187,9 @@ const QUESTIONS: ReadonlySet<string> = new Set(["status", "health", "tools", "fl
 function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]] {
   const [first, ...others] = agent.find(name)
   if (first !== undefined) return [first, ...others]
-  throw agent.snapshot().templates.includes(name)
+  const { templates, disabled } = agent.snapshot()
+  if (disabled.includes(name)) throw new UnavailableError(`${name} is disabled; \`svc mcp enable ${name}\` starts it`)
+  throw templates.includes(name)
     ? new UnavailableError(`${name} is a template that nobody uses at the moment`)
     : new RequestError("not_found", `No server is named ${name}`)
 }

@@ -22,7 +22,7 @@ export type LocalNote =
   | { readonly svc: "hello"; readonly token: string; readonly surroundings: Surroundings }
   | { readonly svc: "moved"; readonly surroundings: Surroundings }
   | { readonly svc: "welcome"; readonly version: string }
-  | { readonly svc: "refused"; readonly message: string }
+  | { readonly svc: "refused" | "note"; readonly message: string }
 
 /** Begins a line that holds a note. No JSON begins so: nobody whose messages pass through can say such a thing. */
 const MARK = "svc "
@@ -138,7 +138,7 @@ function createConnection(
     if (!isObject(hello) || !same(String(hello.token), token)) return void socket.end()
     const id = mcp.newId()
     try {
-      const member = createMember(surroundingsOf(hello), id, "stdio", deps)
+      const member = createMember(surroundingsOf(hello), id, "stdio", deps, (message) => say({ svc: "note", message }))
       const { scope } = member
       const pipe = new Pipe({ ...mcp, id, scope, principal: "local", send: outbox.write, onclient: member.introduce })
       client = { pipe, member }

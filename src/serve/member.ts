@@ -35,12 +35,16 @@ export type Member = {
   leave(): void
 }
 
-/** A client in its surroundings. Throws a RequestError where its queries cannot be followed. */
+/**
+ * A client in its surroundings. `note` is told of the servers that it does not get, and why. Throws a RequestError where its
+ * queries cannot be followed.
+ */
 export function createMember(
   first: Surroundings,
   sessionId: string,
   type: Context["transport"]["type"],
   deps: MemberDeps,
+  note: (text: string) => void = () => undefined,
 ): Member {
   const { agent, instances, clock, version, wait } = deps
   const key = {}
@@ -48,7 +52,8 @@ export function createMember(
   let client: Context["transport"]["client"] | undefined
   const enter = () => {
     const transport = { type, client: client ?? {} }
-    instances.enter(key, gather({ ...now.project, transport, sessionId, now: clock.now(), version }))
+    const context = gather({ ...now.project, transport, sessionId, now: clock.now(), version })
+    for (const problem of instances.enter(key, context)) note(problem)
   }
   return {
     scope: withInstances(

@@ -223,6 +223,7 @@ export class ProxySession {
       // A preset may be made by somebody else.
       if (this.welcome) this.after(REFUSED_PAUSE_MS, () => this.move())
     }
+    if (note.svc === "note") this.deps.note(note.message)
     if (note.svc !== "welcome") return
     const refused = this.refusal !== undefined
     this.refusal = undefined

@@ -144,6 +144,19 @@ test("three projects on three branches each see their own server [svcrc:wrong] [
   for (const folder of [one, two, three]) rmSync(folder, { recursive: true })
 }, 60_000)
 
+test("a client hears which servers it does not get, and why", async () => {
+  const folder = realpathSync(freshFolder())
+  await using svc = await startSvc({
+    config: { mcpTemplates: { db: { command: "x", args: ["{{project.git.branch}}"] } } },
+  })
+  await using a = await connect(svc, folder)
+  expect(await a.tools()).toEqual([])
+  await eventually(() =>
+    a.stderr().includes("svc proxy: template db: args[0]: {{project.git.branch}}: has no value here"),
+  )
+  rmSync(folder, { recursive: true })
+}, 20_000)
+
 test("the order of a client's list is the file's, whoever else is there", async () => {
   const folders = [repository("b"), repository("a")] as const
   const own = { command: "bun", args: [SERVER, "own"], disabled: "{{eq project.git.branch 'b'}}" }
