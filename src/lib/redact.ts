@@ -48,7 +48,8 @@ const CREDENTIALS: readonly Pattern[] = [
   },
   {
     name: "scheme and token",
-    find: /\b(bearer|basic|digest|negotiate)(\s{1,8}|%20)[\w.~+/=:-]{4,8192}/gi,
+    // A word is no credential of the last three: those are base64, or have a `=`.
+    find: /\b(bearer|(?:basic|digest|negotiate)(?!\s{1,8}(?-i:[A-Z]?[a-z]{1,40})(?:[.:,]?\s|[.:]?$)))(\s{1,8}|%20)[\w.~+/=:-]{4,8192}/gi,
     put: `$1 ${HIDDEN}`,
   },
   { name: "user and password", find: /\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@"'<>]{1,512}@/gi, put: `$1${HIDDEN}@` },

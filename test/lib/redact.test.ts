@@ -95,6 +95,25 @@ describe("places are taken out of what leaves, and stay in the log [health:sanit
   })
 })
 
+test("words behind the name of a scheme are words", () => {
+  const { mask } = createCleaner([])
+  for (const text of [
+    "Basic Memory is a server",
+    "basic authentication.",
+    "a daily digest email, sorted",
+    "Basic Math",
+  ])
+    expect(mask(text)).toBe(text)
+  for (const text of [
+    "basic dXNlcjpwYXNz",
+    "Basic abcdefgh=",
+    "digest username=x",
+    "bearer abcdefgh",
+    "Basic abcDefgh",
+  ])
+    expect(mask(text)).toMatch(/^\w+ \[REDACTED\]$/)
+})
+
 test("known secrets are found however they are written", () => {
   const secret = fc
     .string({ minLength: 6, maxLength: 40 })
