@@ -20,7 +20,7 @@ export type Secrets = {
   readonly names: ReadonlySet<string>
   /** Values that stand somewhere else, for example in an argument, by the name in their `placeholder`. */
   readonly hidden: Readonly<Record<string, string>>
-  /** Names in `env` and `headers` that stay as they are. */
+  /** Names in `env`, `headers` and `oauth` that stay as they are. */
   readonly kept?: ReadonlySet<string>
 }
 
@@ -46,18 +46,20 @@ export function shelter(server: Params, prefix: string, { names, hidden, kept }:
   const filled = mapTexts(server, (text) =>
     text.replace(PLACEHOLDER, (_, name: string) => move(`${prefix}_${name}`.toUpperCase(), hidden[name] ?? "")),
   ) as Params
-  const moved = (section: "env" | "headers") => {
+  const moved = (section: "env" | "headers" | "oauth") => {
     const values = filled[section]
     if (!isObject(values)) return {}
     const safe = Object.entries(values).map(([name, value]) => {
       const written = String(value)
-      const secret = names.has(name) || SECRET_NAME.test(name)
+      // Of oauth this alone: how a token endpoint is spoken to is no secret.
+      const secret = section === "oauth" ? name === "clientSecret" : names.has(name) || SECRET_NAME.test(name)
       if (!secret || kept?.has(name) === true || written === "" || REFERENCE.test(written)) return [name, value]
       return [name, move(section === "env" ? name : `${prefix}_${name}`.toUpperCase(), written.replaceAll("$$", "$"))]
     })
     return { [section]: Object.fromEntries(safe) }
   }
-  return { server: { ...filled, ...moved("env"), ...moved("headers") }, variables, references: [...references] }
+  const safe = { ...filled, ...moved("env"), ...moved("headers"), ...moved("oauth") }
+  return { server: safe, variables, references: [...references] }
 }
 
 /** A text that means itself: `$` begins a reference otherwise. One that is a reference as a whole stays one. */

@@ -186,9 +186,9 @@ function merge(section: "env" | "headers", server: Params, planned: Params, give
   return Object.keys(whole).length === 0 ? {} : { [section]: whole }
 }
 
-/** The names in `env` and `headers` that a server has already and that are not given anew. */
-const keptOf = ({ env, headers }: Params, given: Params): ReadonlySet<string> =>
-  new Set([...Object.keys(textsOf(env)), ...Object.keys(textsOf(headers))].filter((name) => !(name in given)))
+/** The names in `env`, `headers` and `oauth` that a server has already and that are not given anew. */
+const keptOf = ({ env, headers, oauth }: Params, given: Params): ReadonlySet<string> =>
+  new Set([env, headers, oauth].flatMap((section) => Object.keys(textsOf(section))).filter((name) => !(name in given)))
 
 const inEnvironment = ({ packages }: Entry, { name }: Wanted): boolean =>
   packages.some(({ environmentVariables }) => environmentVariables.some((variable) => variable.name === name))

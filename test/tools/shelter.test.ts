@@ -25,6 +25,17 @@ test("what is secret goes to .env, and what is not stays", () => {
   })
 })
 
+test("a client's secret goes to .env too, and nothing else of oauth", () => {
+  const oauth = { clientId: "me", clientSecret: "s$$1", tokenEndpointAuthMethod: "client_secret_post", scopes: ["a"] }
+  expect(shelter({ url: "http://h", oauth }, "W", NO_SECRETS, world())).toEqual({
+    server: { url: "http://h", oauth: { ...oauth, clientSecret: "${W_CLIENTSECRET}" } },
+    variables: { W_CLIENTSECRET: "s$1" },
+    references: ["W_CLIENTSECRET"],
+  })
+  const kept = { ...NO_SECRETS, kept: new Set(["clientSecret"]) }
+  expect(shelter({ oauth }, "W", kept, world())).toMatchObject({ server: { oauth }, variables: {} })
+})
+
 test("a variable that is taken by another value is not taken over", () => {
   const named = (parent: Record<string, string>, dotenv: Record<string, string>) =>
     shelter({ env: { A_KEY: "mine" } }, "MY-SERVER", NO_SECRETS, world(parent, dotenv))
