@@ -134,6 +134,8 @@ async function carryOut(
     const still = missingOf(plan)
     if (still.length > 0) throw usage(`${plan.serverName} needs ${still.map(sayMissing).join(", ")}`)
   }
+  // Before the question: a warning may change the answer.
+  const told = warn(plan)
   const idle = sayings.idle?.(plan) === true
   if (args.yes !== true && !idle) {
     if (!canAsk()) throw usage(`add --yes to let svc run this: ${plan.command}`)
@@ -141,7 +143,7 @@ async function carryOut(
   }
   if (!idle) say(`starting ${plan.serverName} …`)
   const data = idle ? plan : await runTool(place, tool, { ...wanted, env })
-  warn(data)
+  warn(data, told)
   print(args.json === true, data, () => sayings.done(data))
   return 0
 }
@@ -165,6 +167,9 @@ const sayChanges = ({ changes }: Params): string =>
     .map(({ key, from, to }) => `\n  ${key}: ${from ?? "nothing"} -> ${to ?? "nothing"}`)
     .join("")
 
-function warn({ warnings }: Params): void {
-  for (const warning of Array.isArray(warnings) ? warnings : []) say(`warning: ${warning}`)
+/** Says what has not been told yet; gives all that has been. */
+function warn({ warnings }: Params, told: readonly unknown[] = []): readonly unknown[] {
+  const fresh = (Array.isArray(warnings) ? warnings : []).filter((warning) => !told.includes(warning))
+  for (const warning of fresh) say(`warning: ${warning}`)
+  return [...told, ...fresh]
 }

@@ -59,6 +59,9 @@ export const mcpUpdate = define({
     const source = registries.sources().find(({ name }) => name === origin.registry)?.name
     const { value: entry, warnings: said } = await registries.find(origin.name, version, source)
     const warnings = [...said]
+    // Anybody may have that name somewhere else.
+    if (source === undefined)
+      warnings.push(`${origin.registry}, where ${name} came from, is no registry any more: this is ${entry.registry}'s`)
     const about = { serverName: name, from: origin.version, to: entry.version }
     if (entry.version === origin.version && Object.keys(env).length === 0)
       return {
@@ -127,7 +130,7 @@ export const mcpUpdate = define({
       }
     await confirm(
       context,
-      `Update the MCP server ${name} from ${origin.version} to ${entry.version} and let svc run this`,
+      `Update the MCP server ${name} from ${origin.version} to ${entry.version} of the registry ${entry.registry} and let svc run this`,
       legible(next),
       plan.secret,
     )

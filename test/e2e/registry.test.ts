@@ -258,6 +258,11 @@ test("an update takes the new version's arguments, with the values that are ther
     warnings: [expect.stringContaining("stay as they are; by itself it would be npx -y args@1.0.1 serve")],
   })
   expect(document(svc).mcpServers.b.args).toEqual(["-y", "args@1.0.1", "--mine"])
+
+  svc.write({ ...document(svc), registries: [{ name: "other", url: registry.url }] })
+  expect(await call("mcp_update", { serverName: "b", version: "1.0.0", dryRun: true })).toMatchObject({
+    warnings: expect.arrayContaining(["test, where b came from, is no registry any more: this is other's"]),
+  })
 }, 30_000)
 
 test("what a registry does not know, or svc cannot run, is said", async () => {
@@ -393,6 +398,10 @@ test("svc registry and svc mcp search, install and update do the same for a pers
     code: 64,
     stderr: "svc: weather needs WEATHER_API_KEY (Your key); give each with --env NAME=value\n",
   })
+  const extra = await svc("mcp", "install", NAME, "--env", "WEATHER_API_KEY=sekret-weather-2", "--env", "EXTRA=1")
+  expect(extra.stderr).toStartWith(
+    "warning: its registry entry knows no EXTRA\nsvc: add --yes to let svc run this: npx ",
+  )
   const given = ["--yes", "--env", "WEATHER_API_KEY=sekret-weather-2"]
   expect((await svc("mcp", "install", NAME, "--version", "1.0.0", ...given)).stdout).toBe(
     "installed weather: connected, 2 tools\n",
