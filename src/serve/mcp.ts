@@ -93,17 +93,22 @@ export async function serveMcp(request: Request, scope: Scope, principal: string
   }
 }
 
-/** The body as text. Rejects with a RequestError (413) past the limit, also for a body that does not say its length. */
+/** The body as text. Rejects with a RequestError past the limit (413), also for a body that does not say its length. */
 export async function readText(request: Request, limit: number): Promise<string> {
-  if (isBounded(request, limit)) return await request.text()
-  const parts: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of request.body ?? []) {
-    size += chunk.length
-    if (size > limit) throw tooLarge(limit)
-    parts.push(chunk)
+  try {
+    if (isBounded(request, limit)) return await request.text()
+    const parts: Uint8Array[] = []
+    let size = 0
+    for await (const chunk of request.body ?? []) {
+      size += chunk.length
+      if (size > limit) throw tooLarge(limit)
+      parts.push(chunk)
+    }
+    return Buffer.concat(parts).toString("utf8")
+  } catch (cause) {
+    if (cause instanceof RequestError) throw cause
+    throw new RequestError("invalid_request", "The body did not come whole", undefined, { cause })
   }
-  return Buffer.concat(parts).toString("utf8")
 }
 
 // ---

@@ -12,7 +12,7 @@ import { codesOf, publicMessage } from "../lib/errors.ts"
 import { errorText } from "../wire/message.ts"
 import { type Admit, ANYBODY, insufficient, maySee, type Principal, scopeFor, TAG_SCOPE } from "./auth.ts"
 import type { Cors } from "./cors.ts"
-import { JSON_HEADERS } from "./exchange.ts"
+import { JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
 import type { ScopeOf } from "./scopes.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
@@ -58,22 +58,31 @@ export type Listening = { readonly url: URL; stop(now: boolean): Promise<void>; 
 
 /** Starts to listen. Throws what `Bun.serve` throws where the address is taken or the certificate is none. */
 export function listen({ address, tls, receiveTimeout }: ServerOptions, deps: ServerDeps): Listening {
+  const idleTimeout = Math.ceil(receiveTimeout / 1000)
   const open = (at: ServerOptions["address"], secured: Tls | undefined) => {
     const server = Bun.serve({
       ...(at as { hostname: string; port: number }),
       ...(secured === undefined ? {} : { tls: secured }),
       // For what a client sends. Calls and streams may be silent for long: each has its own bounds.
-      idleTimeout: Math.ceil(receiveTimeout / 1000),
+      idleTimeout,
       maxRequestBodySize: deps.mcp.maxBody,
       fetch(request, self) {
-        if (request.method !== "POST") self.timeout(request, 0)
-        return route(request, () => self.requestIP(request)?.address ?? "", own)
+        const served = route(request, () => self.requestIP(request)?.address ?? "", own)
+        if (request.method === "POST") return served
+        if (!(served instanceof Promise)) return settle(request, served)
+        self.timeout(request, 0)
+        return served.then((response) => settle(request, response))
       },
       error(error) {
         deps.mcp.onbug(error)
         return new Response(errorText(undefined, -32603, "internal error"), { status: 500, headers: JSON_HEADERS })
       },
     })
+    // A stream lasts. Anybody may ask for the rest, and must not hold a connection for good.
+    const settle = (request: Request, response: Response): Response => {
+      server.timeout(request, response.headers.get("content-type") === STREAM ? 0 : idleTimeout)
+      return response
+    }
     const own: ServerDeps = { ...deps, mcp: { ...deps.mcp, onbody: (request) => server.timeout(request, 0) } }
     return server
   }
@@ -167,6 +176,7 @@ function scoped(
   return serve(scopeFor(scope, principal))
 }
 
+const STREAM = SSE_HEADERS["content-type"]
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 
 /** The path of an absolute URL, without parsing the whole: this runs for every call. */

@@ -346,10 +346,15 @@ describe("how much", () => {
         raw(svc, `${head}Content-Length: 1000\r\n\r\n`, { drip: "x".repeat(150), until: undefined }),
       ),
       raw(svc, head, { drip: "x".repeat(150), until: undefined }),
+      raw(svc, `${head}Transfer-Encoding: chunked\r\n\r\n20\r\n`, { drip: "x".repeat(30), until: undefined }),
       raw(svc, "", { until: undefined }),
     ]
     expect(await works(svc)).toBe(true)
     for (const answer of await Promise.all(slow)) expect(answer).not.toContain("200 OK")
+    // Nor may anybody keep a connection by asking once.
+    const once = await raw(svc, "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n", { until: undefined })
+    expect(once).toContain("200 OK")
+    expect(svc.stderr()).not.toContain("internal error")
     expect(await works(svc)).toBe(true)
   }, 60_000)
 
