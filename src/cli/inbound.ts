@@ -1,5 +1,5 @@
 /** Who may come in and how: the tokens, the issuer and the certificate of a running svc, followed as they change. */
-import { chmodSync, existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
+import { existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
 import { createSecureContext } from "node:tls"
 import { isDeepStrictEqual } from "node:util"
@@ -108,9 +108,6 @@ export async function clearSocket(path: string): Promise<void> {
   if (used) throw new UnavailableError(`somebody listens on ${path} already`)
   unlinkSync(path)
 }
-
-/** Only this user may come in through a socket. */
-export const protectSocket = (path: string): void => chmodSync(path, 0o600)
 
 // ---
 

@@ -16,7 +16,7 @@ import { type AddressOf, type Listening, listen, type Wrapper } from "../serve/s
 import { serveStdio } from "../serve/stdio.ts"
 import { demoPlan } from "./demo.ts"
 import { followFiles } from "./follow.ts"
-import { clearSocket, type Followed, followTls, openAuth, protectSocket, readTls } from "./inbound.ts"
+import { clearSocket, type Followed, followTls, openAuth, readTls } from "./inbound.ts"
 import { clientOutput } from "./output.ts"
 import { placeOf } from "./place.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
@@ -150,7 +150,6 @@ async function startHttp(
     throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
   }
   const local = unix === undefined ? localUrl(listening.url) : "http://localhost/"
-  if (unix !== undefined) protectSocket(unix)
   const certificate = tls === undefined ? undefined : followTls(tls, listening, log)
   // No browser comes back to a socket.
   const reached = settings.externalUrl ?? (unix === undefined ? local : undefined)

@@ -3,14 +3,14 @@
  * its user can open (on Windows a loopback port with a token in a file that only its user can read).
  */
 import { createHash, randomBytes } from "node:crypto"
-import { chmodSync, existsSync, readFileSync, unlinkSync } from "node:fs"
+import { existsSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Paths } from "../config/paths.ts"
 import { acquire, makeFolder, replaceState } from "../config/store.ts"
 import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
-import { type LocalAddress, type LocalDeps, listenLocal } from "./local.ts"
+import { type LocalAddress, type LocalDeps, listenLocal, privately } from "./local.ts"
 
 /** What a command may ask: a name and its parameters, to a JSON answer. Throws what the caller is to be told. */
 export type Answer = (method: string, params: Params, gone: AbortSignal) => unknown | Promise<unknown>
@@ -116,13 +116,10 @@ async function open(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ c
   const server =
     socket === undefined
       ? Bun.serve({ hostname: "127.0.0.1", port: 0, idleTimeout: 0, fetch: serve })
-      : Bun.serve(options)
-  const lines = listenLocal(
-    linesSocket === undefined ? { hostname: "127.0.0.1", port: 0 } : { unix: linesSocket },
-    token,
-    local,
+      : privately(() => Bun.serve(options))
+  const lines = privately(() =>
+    listenLocal(linesSocket === undefined ? { hostname: "127.0.0.1", port: 0 } : { unix: linesSocket }, token, local),
   )
-  for (const path of sockets) chmodSync(path, 0o600)
   const door: Door = {
     pid: process.pid,
     token,

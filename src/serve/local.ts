@@ -70,6 +70,16 @@ export function createOutbox(socket: () => Socket<unknown> | undefined, limit: n
   }
 }
 
+/** Opens a socket that only this user may use, from its first moment. */
+export function privately<T>(open: () => T): T {
+  const before = process.umask(0o177)
+  try {
+    return open()
+  } finally {
+    process.umask(before)
+  }
+}
+
 export type LocalDeps = { readonly mcp: McpDeps; readonly member: MemberDeps; readonly maxResult: number }
 
 /** Listens at `address`. `token` is what a client must know. */

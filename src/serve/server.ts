@@ -13,6 +13,7 @@ import { errorText } from "../wire/message.ts"
 import { type Admit, ANYBODY, insufficient, maySee, type Principal, scopeFor, TAG_SCOPE } from "./auth.ts"
 import type { Cors } from "./cors.ts"
 import { JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
+import { privately } from "./local.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
 import type { ScopeOf } from "./scopes.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
@@ -86,7 +87,7 @@ export function listen({ address, tls, receiveTimeout }: ServerOptions, deps: Se
     const own: ServerDeps = { ...deps, mcp: { ...deps.mcp, onbody: (request) => server.timeout(request, 0) } }
     return server
   }
-  let server = open(address, tls)
+  let server = privately(() => open(address, tls))
   const { url } = server
   const old: Promise<void>[] = []
   return {
@@ -97,7 +98,7 @@ export function listen({ address, tls, receiveTimeout }: ServerOptions, deps: Se
     secure(next) {
       // The listener gives the port free at once, and is gone when its last connection is.
       old.push(server.stop(false))
-      server = open("unix" in address ? address : { ...address, port: Number(url.port) }, next)
+      server = privately(() => open("unix" in address ? address : { ...address, port: Number(url.port) }, next))
     },
   }
 }

@@ -17,6 +17,11 @@ const names = async (svc: Instance, token: string) => {
   }
   return tools.map(({ name }) => name.split("_svc_")[0])
 }
+const makeCertificate = (cert: string, key: string, name: string) =>
+  Bun.spawnSync([
+    ...["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"],
+    ...["-keyout", key, "-out", cert, "-days", "2", "-subj", `/CN=${name}`],
+  ])
 const cli =
   (folder: string) =>
   (...args: string[]) =>
@@ -263,11 +268,7 @@ test("svc lets in svc with the tokens of a real authorization server, and none t
 test("a certificate that is replaced is used without a restart, and a broken one is not", async () => {
   const folder = freshFolder()
   const [cert, key] = [join(folder, "cert.pem"), join(folder, "key.pem")]
-  const make = (name: string) =>
-    Bun.spawnSync([
-      ...["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"],
-      ...["-keyout", key, "-out", cert, "-days", "2", "-subj", `/CN=${name}`],
-    ])
+  const make = (name: string) => makeCertificate(cert, key, name)
   make("first")
   await using svc = await startSvc({ config, folder, flags: ["--tls-cert", cert, "--tls-key", key] })
   expect(svc.url).toStartWith("https://")
@@ -321,6 +322,19 @@ test("a Unix socket is for its user alone, is taken over from a dead svc and goe
   again.signal("SIGTERM")
   expect(await again.exited).toBe(0)
   expect(existsSync(unix)).toBe(false)
+}, 20_000)
+
+test("a Unix socket stays its user's alone with another certificate", async () => {
+  const folder = freshFolder()
+  const [unix, cert, key] = [join(folder, "svc.sock"), join(folder, "cert.pem"), join(folder, "key.pem")]
+  makeCertificate(cert, key, "first")
+  const flags = ["--listen", `unix:${unix}`, "--tls-cert", cert, "--tls-key", key]
+  await using svc = await startSvc({ config, folder, flags, ready: /listening on unix:/ })
+  makeCertificate(cert, key, "second")
+  await svc.said("the new certificate")
+  expect(statSync(unix).mode & 0o777).toBe(0o600)
+  const live = await fetch("https://localhost/health/live", { unix, tls: { rejectUnauthorized: false } })
+  expect(live.status).toBe(200)
 }, 20_000)
 
 test("pages of named origins may call, and no others", async () => {
