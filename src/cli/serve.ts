@@ -108,8 +108,10 @@ async function startHttp(
     redact: (text: string) => cleaner().redact(text),
     count,
   })
-  const serveMetrics: Wrapper = (_request, path) => {
+  const serveMetrics: Wrapper = (_request, path, _address, { tags }) => {
     if (metrics === undefined || path !== "/metrics") return undefined
+    if (tags !== undefined)
+      return Response.json({ error: "These are the figures of all servers: the token is not" }, { status: 403 })
     const { uptimeSeconds, version } = facts()
     const gauges = { inFlight: agent.inFlight, sessions: runtime.sessions.size, uptimeSeconds, version }
     return new Response(exposition(metrics, agent.snapshot(), gauges), {
@@ -130,6 +132,7 @@ async function startHttp(
       { address, tls: tls === undefined ? undefined : readTls(tls), receiveTimeout: settings.receiveTimeout },
       {
         agent,
+        clock: systemClock,
         mcp,
         pipes: new Map(),
         scopeOf: runtime.scopeOf,

@@ -21,6 +21,8 @@ export type Principal = {
   readonly admin: boolean
   /** Scopes can be asked for: a refusal says which. */
   readonly scoped: boolean
+  /** When its token ends, milliseconds since the epoch; undefined for never. */
+  readonly until: number | undefined
 }
 
 /** A principal, or the refusal. */
@@ -28,7 +30,14 @@ export type Admission = Principal | Response
 export type Admit = (request: Request, path: string) => Admission | Promise<Admission>
 
 /** Everybody, where nobody is asked. */
-export const ANYBODY: Principal = { name: "anonymous", tags: undefined, untagged: true, admin: true, scoped: false }
+export const ANYBODY: Principal = {
+  name: "anonymous",
+  tags: undefined,
+  untagged: true,
+  admin: true,
+  scoped: false,
+  until: undefined,
+}
 
 export type AuthOptions = {
   /** Static tokens as they are at this moment. */
@@ -57,14 +66,14 @@ export function createAuth({ tokens, issuer, byScope, now, base, detailed, onbug
     return new Response(errorText(undefined, -32600, message), { status, headers })
   }
   // Hashes are compared in constant time once; a token that was good is good until the tokens are others.
-  const good = new Map<string, { readonly principal: Principal; readonly until: number }>()
+  const good = new Map<string, Principal>()
   let among = tokens()
   const known = (text: string): Principal | undefined => {
     const current = tokens()
     if (current !== among) good.clear()
     among = current
     const found = good.get(text)
-    if (found !== undefined && now() < found.until) return found.principal
+    if (found !== undefined && (found.until === undefined || now() < found.until)) return found
     const token = findToken(text, current, now())
     if (token === undefined) return undefined
     const { id, tags, expires } = token
@@ -74,9 +83,10 @@ export function createAuth({ tokens, issuer, byScope, now, base, detailed, onbug
       untagged: false,
       admin: tags === undefined,
       scoped: false,
+      until: expires === undefined ? undefined : Date.parse(expires),
     }
     if (good.size >= MAX_GOOD) good.clear()
-    good.set(text, { principal, until: expires === undefined ? Number.POSITIVE_INFINITY : Date.parse(expires) })
+    good.set(text, principal)
     return principal
   }
   return (request, path) => {
@@ -99,7 +109,7 @@ export function createAuth({ tokens, issuer, byScope, now, base, detailed, onbug
     if (principal !== undefined) return principal
     if (issuer === undefined || text.startsWith("svc_"))
       return refuse(401, path, "invalid_token", "The token is unknown, expired or revoked")
-    return issuer.verify(text, `${base()}${path}`).then(
+    return issuer.verify(text, base(), path).then(
       (verdict) => {
         if (verdict.kind === "valid") return principalOf(verdict.claims, byScope)
         return verdict.kind === "invalid"
@@ -169,6 +179,9 @@ export function describeResource(
   )
 }
 
+/** Whether a text can be a scope at all. RFC 6749, 3.3. */
+export const isScope = (text: string): boolean => /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(text)
+
 export const TAG_SCOPE = "tag:"
 export const ADMIN_SCOPE = "svc:admin"
 
@@ -191,7 +204,7 @@ function needsAuth(path: string, detailed: boolean): boolean {
 const suffixOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")
 
 /** More scopes never show less: a client chooses itself which it asks for. */
-function principalOf({ subject, scopes }: Claims, byScope: boolean): Principal {
+function principalOf({ subject, scopes, until }: Claims, byScope: boolean): Principal {
   const admin = scopes.includes(ADMIN_SCOPE)
   const tags = scopes.flatMap((scope) => (scope.startsWith(TAG_SCOPE) ? [scope.slice(TAG_SCOPE.length)] : []))
   return {
@@ -200,5 +213,6 @@ function principalOf({ subject, scopes }: Claims, byScope: boolean): Principal {
     untagged: true,
     admin,
     scoped: true,
+    until,
   }
 }

@@ -26,6 +26,9 @@ export type Stream = {
   close(): void
 }
 
+/** Where open streams are kept. */
+export type Streams = Pick<Set<Stream>, "add" | "delete">
+
 export type Asker = (
   method: string,
   params: Params | undefined,
@@ -53,7 +56,7 @@ export class HttpExchange implements Exchange, Stream, Sink {
 
   constructor(
     private readonly asker: Asker,
-    private readonly streams: Set<Stream>,
+    private readonly streams: Streams,
     /** Where the client may come back for the rest; undefined where its leaving means that it gave up. */
     private readonly resumable?: Resumable,
     /**

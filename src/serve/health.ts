@@ -10,6 +10,7 @@ import {
 import { loadingReport, serverReport } from "../agent/loading.ts"
 import type { Snapshot } from "../agent/snapshot.ts"
 import { messageOf } from "../lib/errors.ts"
+import { maySee, type Principal } from "./auth.ts"
 import type { Verdict } from "./limit.ts"
 
 export type HealthDeps = {
@@ -26,20 +27,24 @@ export type HealthDeps = {
 /** Gives the function that answers requests under `/health`, and undefined for any other path. */
 export function createHealth(
   deps: HealthDeps,
-): (request: Request, path: string, address: () => string) => Response | undefined {
+): (request: Request, path: string, address: () => string, principal: Principal) => Response | undefined {
   const cached = new Map<string, { readonly snapshot: Snapshot; readonly until: number; readonly answer: Answer }>()
+  const make = (find: Find, snapshot: Snapshot): Answer => {
+    const { status, body, headers } = find(deps, snapshot)
+    return { status, body: JSON.stringify(body), headers: { ...HEADERS, ...headers } }
+  }
   /** A report is made once for each snapshot and moment: pollers in numbers cost what one does. */
-  const answerOf = (path: string, find: Find): Answer => {
+  const answerOf = (path: string, find: Find, principal: Principal): Answer => {
     const snapshot = deps.snapshot()
+    if (principal.tags !== undefined) return make(find, seenBy(principal, snapshot))
     const known = cached.get(path)
     if (known !== undefined && known.snapshot === snapshot && deps.now() < known.until) return known.answer
-    const { status, body, headers } = find(deps, snapshot)
-    const answer = { status, body: JSON.stringify(body), headers: { ...HEADERS, ...headers } }
+    const answer = make(find, snapshot)
     // Only the fixed paths are kept: names of servers are the caller's choice.
     if (Object.hasOwn(REPORTS, path)) cached.set(path, { snapshot, until: deps.now() + FRESH_MS, answer })
     return answer
   }
-  return (request, path, address) => {
+  return (request, path, address, principal) => {
     if (path !== "/health" && !path.startsWith("/health/")) return undefined
     const verdict = deps.count?.(request, address)
     const limits = verdict?.headers
@@ -57,7 +62,7 @@ export function createHealth(
         const { status, body } = livenessReport({ now: deps.now() })
         return json(status, body, limits)
       }
-      const { status, body, headers } = answerOf(path, find)
+      const { status, body, headers } = answerOf(path, find, principal)
       return new Response(body, { status, headers: limits === undefined ? headers : { ...headers, ...limits } })
     } catch (error) {
       const message = deps.redact(messageOf(error))
@@ -94,6 +99,14 @@ const REPORTS: Readonly<Record<string, Find>> = {
   "/health/ready": (deps, snapshot) => readinessReport(snapshot, deps.facts(), deps),
   "/health/mcp": (deps, snapshot) => loadingReport(snapshot, deps.facts(), deps),
 }
+
+/** The servers that a principal may know of, and no names of others. */
+const seenBy = (principal: Principal, snapshot: Snapshot): Snapshot => ({
+  ...snapshot,
+  backends: snapshot.backends.filter(({ spec }) => maySee(principal, spec.tuning.tags)),
+  templates: [],
+  disabled: [],
+})
 
 function json(status: number, body: unknown, headers?: Readonly<Record<string, string>>): Response {
   return new Response(JSON.stringify(body), {

@@ -8,7 +8,12 @@ import { digest } from "../lib/digest.ts"
 import { isObject } from "../wire/message.ts"
 
 /** What a valid token says. */
-export type Claims = { readonly subject: string; readonly scopes: readonly string[] }
+export type Claims = {
+  readonly subject: string
+  readonly scopes: readonly string[]
+  /** Milliseconds since the epoch. */
+  readonly until: number
+}
 
 export type Verdict =
   | { readonly kind: "valid"; readonly claims: Claims }
@@ -20,8 +25,8 @@ export type Issuer = {
   readonly url: string
   /** The scopes it says it knows; none before it was first asked. */
   readonly scopes: readonly string[]
-  /** Whether a token is good for a resource. */
-  verify(token: string, resource: string): Promise<Verdict>
+  /** Whether a token is good for a path below svc's address, or for all of svc. */
+  verify(token: string, base: string, path: string): Promise<Verdict>
   /** Fetches the keys, also again; called now and then. Never rejects. */
   refresh(): Promise<void>
 }
@@ -57,7 +62,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
     })
     return keys
   }
-  const check = async (token: string, resource: string): Promise<{ verdict: Verdict; expires: number }> => {
+  const check = async (token: string, resources: readonly string[]): Promise<Verdict> => {
     let set: Awaited<ReturnType<typeof known>>
     try {
       set = await known()
@@ -66,7 +71,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       if (!said)
         onnote(`the issuer ${url} cannot be reached: ${error instanceof Error ? error.message : String(error)}`)
       said = true
-      return { verdict: { kind: "unavailable" }, expires: 0 }
+      return { kind: "unavailable" }
     }
     try {
       const { payload } = await jwtVerify(token, set, {
@@ -76,18 +81,14 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
         requiredClaims: ["exp", "iss"],
         currentDate: new Date(now()),
       })
-      if (!isFor(payload, audience === undefined ? resourcesOf(resource) : [audience]))
-        return { verdict: invalid("The token is not for this server (aud)"), expires: 0 }
-      const subject = payload.sub ?? text(payload.client_id) ?? text(payload.azp)
-      if (subject === undefined) return { verdict: invalid("The token says nobody (sub)"), expires: 0 }
-      return {
-        verdict: { kind: "valid", claims: { subject, scopes: scopesOf(payload) } },
-        expires: (payload.exp ?? 0) * 1000,
-      }
+      if (!isFor(payload, resources)) return invalid("The token is not for this server (aud)")
+      const subject = text(payload.sub) ?? text(payload.client_id) ?? text(payload.azp)
+      if (subject === undefined) return invalid("The token says nobody (sub)")
+      const until = ((payload.exp ?? 0) + TOLERANCE_S) * 1000
+      return { kind: "valid", claims: { subject, scopes: scopesOf(payload), until } }
     } catch (error) {
-      if (error instanceof errors.JWKSTimeout || !(error instanceof errors.JOSEError))
-        return { verdict: { kind: "unavailable" }, expires: 0 }
-      return { verdict: invalid(reasonOf(error)), expires: 0 }
+      if (error instanceof errors.JWKSTimeout || !(error instanceof errors.JOSEError)) return { kind: "unavailable" }
+      return invalid(reasonOf(error))
     }
   }
   return {
@@ -95,14 +96,16 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
     get scopes() {
       return scopes
     },
-    async verify(token, resource) {
-      const key = digest(`${resource} ${token}`, 64)
+    async verify(token, base, path) {
+      const key = digest(`${path} ${token}`, 64)
       const found = verdicts.get(key)
       if (found !== undefined && found.until > now()) return found.verdict
-      const { verdict, expires } = await check(token, resource)
+      // What a token may be for where no audience is configured: the address it is used at, or all of svc.
+      const resources = audience === undefined ? [`${base}${path}`, base, `${base}/`, `${base}/mcp`] : [audience]
+      const verdict = await check(token, resources)
       if (verdict.kind !== "valid") return verdict
       if (verdicts.size >= MAX_VERDICTS) verdicts.delete(verdicts.keys().next().value as string)
-      verdicts.set(key, { verdict, until: Math.min(expires, now() + REMEMBER_MS) })
+      verdicts.set(key, { verdict, until: Math.min(verdict.claims.until, now() + REMEMBER_MS) })
       return verdict
     },
     async refresh() {
@@ -161,12 +164,6 @@ async function discover(
       }
   }
   throw new Error(problem)
-}
-
-/** What a token may be for where no audience is configured: the address it is used at, or all of svc. */
-function resourcesOf(resource: string): readonly string[] {
-  const { origin } = new URL(resource)
-  return [resource, origin, `${origin}/`, `${origin}/mcp`]
 }
 
 const isFor = ({ aud }: JWTPayload, wanted: readonly string[]): boolean =>

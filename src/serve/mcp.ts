@@ -39,7 +39,7 @@ import {
   JSON_HEADERS,
   primingEvent,
   SSE_HEADERS,
-  type Stream,
+  type Streams,
 } from "./exchange.ts"
 import { plainCall, servePlain } from "./plain.ts"
 
@@ -59,7 +59,7 @@ export type McpDeps = {
   /** The request has come whole: from now on it is svc that may take its time. */
   onbody?(request: Request): void
   /** All open streams. */
-  readonly streams: Set<Stream>
+  readonly streams: Streams
 }
 
 /** One HTTP request on an MCP path, for `principal` and `scope`. Never rejects. */

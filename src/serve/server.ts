@@ -8,11 +8,12 @@
  */
 import type { Agent } from "../agent/agent.ts"
 import type { Scope } from "../catalog/scope.ts"
+import type { Clock } from "../lib/clock.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import { errorText } from "../wire/message.ts"
-import { type Admit, ANYBODY, insufficient, maySee, type Principal, scopeFor, TAG_SCOPE } from "./auth.ts"
+import { type Admit, ANYBODY, insufficient, isScope, maySee, type Principal, scopeFor, TAG_SCOPE } from "./auth.ts"
 import type { Cors } from "./cors.ts"
-import { JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
+import { JSON_HEADERS, SSE_HEADERS, type Stream, type Streams } from "./exchange.ts"
 import { privately } from "./local.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
 import type { ScopeOf } from "./scopes.ts"
@@ -31,18 +32,24 @@ export type Tls = { readonly cert: string; readonly key: string }
 /** Gives the client's address: asking for it costs a system call, so only who needs it asks. */
 export type AddressOf = () => string
 
-/** A check or a part of the routes: a response, or undefined for "not mine". */
-export type Wrapper = (request: Request, path: string, address: AddressOf) => Response | Promise<Response> | undefined
+/** A part of the routes: a response, or undefined for "not mine". */
+export type Wrapper = (
+  request: Request,
+  path: string,
+  address: AddressOf,
+  principal: Principal,
+) => Response | Promise<Response> | undefined
 
 export type ServerDeps = {
   readonly agent: Agent
+  readonly clock: Clock
   readonly mcp: McpDeps
   readonly pipes: SsePipes
   readonly scopeOf: ScopeOf
   /** What pages of named origins may read; undefined where no page may. */
   readonly cors: Cors | undefined
   /** Asked first, of every request: a refusal, or undefined. */
-  readonly guard: Wrapper
+  readonly guard: (request: Request) => Response | undefined
   /** Who a request is from, where somebody asks. */
   readonly admit: Admit | undefined
   /** Asked then, in order: the callback, metrics, health. */
@@ -113,7 +120,7 @@ export function route(request: Request, address: AddressOf, deps: ServerDeps): R
 
 function admit(request: Request, address: AddressOf, deps: ServerDeps): Response | Promise<Response> {
   const path = pathOf(request.url)
-  const refusal = deps.guard(request, path, address)
+  const refusal = deps.guard(request)
   if (refusal !== undefined) return refusal
   if (deps.admit === undefined) return serve(request, path, address, ANYBODY, deps)
   const admission = deps.admit(request, path)
@@ -132,11 +139,12 @@ function serve(
   deps: ServerDeps,
 ): Response | Promise<Response> {
   for (const wrapper of deps.wrappers) {
-    const response = wrapper(request, path, address)
+    const response = wrapper(request, path, address, principal)
     if (response !== undefined) return response
   }
-  const { mcp, pipes } = deps
-  const { name: who } = principal
+  const { pipes } = deps
+  const { name: who, until } = principal
+  const mcp = until === undefined ? deps.mcp : { ...deps.mcp, streams: ending(deps.mcp.streams, until, deps.clock) }
   if (path === "/mcp") return scoped(request, principal, deps, (scope) => serveMcp(request, scope, who, mcp))
   if (path === "/sse")
     return request.method === "GET"
@@ -151,12 +159,31 @@ function serve(
     if (backend === undefined) return notFound(`No server is named ${decode(name).slice(0, 100)}`)
     const { id, tuning } = backend.spec
     if (maySee(principal, tuning.tags)) return serveMcp(request, { kind: "server", id }, who, mcp)
-    const [tag] = tuning.tags
+    const tag = tuning.tags.find(isScope)
     return principal.scoped && tag !== undefined
       ? insufficient([`${TAG_SCOPE}${tag}`], path, deps.base())
       : notFound(`No server is named ${decode(name).slice(0, 100)}`)
   }
   return notFound(`Nothing is at ${path.slice(0, 200)}; MCP is at /mcp`)
+}
+
+/** Streams that end with the token they were opened with. */
+function ending(streams: Streams, until: number, clock: Clock): Streams {
+  const timers = new Map<Stream, () => void>()
+  return {
+    add(stream) {
+      const left = Math.min(Math.max(0, until - clock.now()), MAX_TIMER_MS)
+      timers.set(
+        stream,
+        clock.after(left, () => stream.close()),
+      )
+      return streams.add(stream)
+    },
+    delete(stream) {
+      timers.get(stream)?.()
+      return streams.delete(stream)
+    },
+  }
 }
 
 /** Serves in the scope that the URL's query selects, as far as the principal sees it. */
@@ -177,6 +204,8 @@ function scoped(
   return serve(scopeFor(scope, principal))
 }
 
+/** What a timer can hold: about 24 days. */
+const MAX_TIMER_MS = 2 ** 31 - 1
 const STREAM = SSE_HEADERS["content-type"]
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 

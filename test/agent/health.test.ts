@@ -12,6 +12,7 @@ import { loadingReport, serverReport } from "../../src/agent/loading.ts"
 import type { BackendSnapshot, Snapshot } from "../../src/agent/snapshot.ts"
 import type { State } from "../../src/backend/supervision.ts"
 import { createCleaner } from "../../src/lib/redact.ts"
+import { ANYBODY } from "../../src/serve/auth.ts"
 import { createHealth } from "../../src/serve/health.ts"
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
@@ -206,7 +207,7 @@ describe("/health", () => {
       [[backend("failed")], [503, "unhealthy"]],
     ] as const) {
       const deps = { ...at("minimal"), snapshot: () => snapshot(backends), facts: () => facts }
-      const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "")
+      const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "", ANYBODY)
       expect([response?.status, response?.headers.get("x-health-status")] as unknown).toEqual(expected)
       expect(response?.headers.get("content-type")).toBe("application/json")
       expect(response?.headers.get("cache-control")).toBe("no-cache, no-store, must-revalidate")
@@ -256,7 +257,7 @@ describe("/health", () => {
         throw new Error("the heap went away")
       },
     }
-    const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "")
+    const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "", ANYBODY)
     expect(response?.status).toBe(500)
     expect(await response?.json()).toEqual({
       status: "unhealthy",
@@ -268,15 +269,15 @@ describe("/health", () => {
 
   test("a wrong method is 405 with Allow and an unknown path 404, both JSON [health:http:method]", async () => {
     const deps = { ...at("minimal"), snapshot: () => snapshot([]), facts: () => facts }
-    const post = createHealth(deps)(new Request("http://x/health", { method: "POST" }), "/health", () => "")
+    const post = createHealth(deps)(new Request("http://x/health", { method: "POST" }), "/health", () => "", ANYBODY)
     expect([post?.status, post?.headers.get("allow"), typeof (await post?.json())]).toEqual([
       405,
       "GET, HEAD",
       "object",
     ])
-    const lost = createHealth(deps)(new Request("http://x/health/x"), "/health/x", () => "")
+    const lost = createHealth(deps)(new Request("http://x/health/x"), "/health/x", () => "", ANYBODY)
     expect([lost?.status, typeof (await lost?.json())]).toEqual([404, "object"])
-    expect(createHealth(deps)(new Request("http://x/healthy"), "/healthy", () => "")).toBeUndefined()
+    expect(createHealth(deps)(new Request("http://x/healthy"), "/healthy", () => "", ANYBODY)).toBeUndefined()
   })
 })
 

@@ -70,7 +70,8 @@ test("with --auth a token is needed but for what load balancers ask [auth:paths]
 }, 20_000)
 
 test("a token shows its servers, its sessions are nobody else's, and it expires [auth:tags] [auth:session]", async () => {
-  await using svc = await startSvc({ config, flags: ["--auth", "--internal-tools", "all"] })
+  const detailed = ["--health-info-level", "full", "--metrics"]
+  await using svc = await startSvc({ config, flags: ["--auth", "--internal-tools", "all", ...detailed] })
   const token = cli(svc.folder)
   const make = async (...args: string[]) => (await token("create", ...args)).stdout.trim()
   const [all, web, other, short] = [
@@ -80,6 +81,7 @@ test("a token shows its servers, its sessions are nobody else's, and it expires 
     await make("--expires", "3s"),
   ]
   await eventually(async () => (await fetch(`${svc.url}/mcp`, { headers: bearer(short) })).status !== 401)
+  const passing = await fetch(`${svc.url}/sse`, { headers: bearer(short) })
   expect(await names(svc, web)).toEqual(["shop"])
   expect(await names(svc, other)).toEqual(["shop", "files"])
   expect(await names(svc, all)).toContain("mcp_list")
@@ -97,6 +99,16 @@ test("a token shows its servers, its sessions are nobody else's, and it expires 
   const server = (name: string, by: string) => modern(`${svc.url}/servers/${name}/mcp`, "tools/list", {}, bearer(by))
   expect((await server("shop", web)).status).toBe(200)
   for (const name of ["files", "bare", "none"]) expect((await server(name, web)).status).toBe(404)
+  const look = (path: string, by: string) => fetch(`${svc.url}${path}`, { headers: bearer(by) })
+  expect(await (await look("/health/mcp", web)).json()).toMatchObject({
+    summary: { total: 1 },
+    servers: { byState: { ready: ["shop"] } },
+  })
+  expect(await (await look("/health/mcp", all)).json()).toMatchObject({ summary: { total: 3 } })
+  expect([(await look("/health/mcp/shop", web)).status, (await look("/health/mcp/files", web)).status]).toEqual([
+    200, 404,
+  ])
+  expect([(await look("/metrics", all)).status, (await look("/metrics", web)).status]).toEqual([200, 403])
 
   const post = (by: string, body: object, session?: string) =>
     fetch(`${svc.url}/mcp`, {
@@ -125,11 +137,12 @@ test("a token shows its servers, its sessions are nobody else's, and it expires 
   expect(end.status).toBe(404)
   expect((await post(web, { id: 4, method: "ping" }, session)).status).toBe(200)
 
+  await passing.text()
+  expect((await look("/sse", short)).status).toBe(401)
   await token("revoke", web.split("_")[1] ?? "")
   await stream.text()
   expect((await post(web, { id: 5, method: "ping" }, session)).status).toBe(401)
 
-  await eventually(async () => (await fetch(`${svc.url}/mcp`, { headers: bearer(short) })).status === 401)
   expect((await token("list")).stdout).toContain("(expired)")
 }, 20_000)
 
@@ -165,7 +178,8 @@ afterAll(() => {
 test("an issuer's tokens are checked to the last claim [auth:oauth] [auth:scopes]", async () => {
   const issuer = await startIssuer()
   issuers.push(issuer)
-  await using svc = await startSvc({ config, flags: ["--auth-issuer", issuer.url, "--internal-tools", "all"] })
+  const odd = { ...config, mcpServers: { ...config.mcpServers, odd: echo("日本", 'a "b"') } }
+  await using svc = await startSvc({ config: odd, flags: ["--auth-issuer", issuer.url, "--internal-tools", "all"] })
   const status = async (token: string, path = "/mcp") =>
     (await modern(`${svc.url}${path}`, "tools/list", {}, bearer(token))).status
   const aud = `${svc.url}/mcp`
@@ -214,6 +228,9 @@ test("an issuer's tokens are checked to the last claim [auth:oauth] [auth:scopes
   })
   expect(more.status).toBe(403)
   expect(more.headers.get("www-authenticate")).toContain('error="insufficient_scope", scope="tag:local"')
+  // No scope can ask for a tag that is no scope.
+  const without = await fetch(`${svc.url}/servers/odd/mcp`, { method: "POST", headers: bearer(good) })
+  expect([without.status, svc.stderr().includes("internal error")]).toEqual([404, false])
 
   // Another key; the issuer goes away in the middle.
   await issuer.rotate()
