@@ -27,6 +27,7 @@ const WORLD = [
   "backend/child.ts",
   "backend/grant.ts",
   "backend/logbook.ts",
+  "backend/perimeter.ts",
   "backend/secrets.ts",
   "backend/warden.ts",
   "cli/ask.ts",

@@ -197,7 +197,7 @@ export class Account {
     const { access, refresh, client, issuer } = tokens
     try {
       const { boundedFetch, discover, revoke } = await this.deps.grant()
-      const fetch = boundedFetch(this.deps.fetch)
+      const fetch = boundedFetch(this.deps.fetch, launch.url)
       const authority = await discover(launch.url, entry.metadataUrl, fetch)
       if (authority.issuer !== issuer) return `its authorization server is another one now (${authority.issuer})`
       const [token, hint] =
@@ -219,7 +219,7 @@ export class Account {
     if (tokens?.refresh === undefined) return false
     const { deps } = this
     const grant = await deps.grant()
-    const fetch = grant.boundedFetch(deps.fetch)
+    const fetch = grant.boundedFetch(deps.fetch, this.launch.url)
     const authority = await grant.discover(this.launch.url, this.entry.metadataUrl, fetch)
     if (authority.issuer !== tokens.issuer) return false
     try {
@@ -239,7 +239,7 @@ export class Account {
   private async obtain(scope: string | undefined): Promise<boolean> {
     const { deps } = this
     const grant = await deps.grant()
-    const fetch = grant.boundedFetch(deps.fetch)
+    const fetch = grant.boundedFetch(deps.fetch, this.launch.url)
     const authority = await grant.discover(this.launch.url, this.entry.metadataUrl, fetch)
     const client = this.configuredClient(authority)
     if (client === undefined) throw new Error("grantType client_credentials needs oauth.clientId")

@@ -52,8 +52,8 @@ export function createConsent(deps: ConsentDeps): Consent {
   /** Finds out where, registers if need be, and makes the address. */
   const prepare = async (account: Account, redirectUrl: string, scope: string | undefined): Promise<Pending> => {
     const { boundedFetch, discover, scopeFor, authorizationUrl } = await grant()
-    const fetch = boundedFetch(deps.fetch)
     const { launch, entry } = account
+    const fetch = boundedFetch(deps.fetch, launch.url)
     const authority = await discover(launch.url, entry.metadataUrl, fetch)
     const asked = scopeFor(scope, authority)
     const same = [...pending.values()].find(
@@ -111,7 +111,7 @@ export function createConsent(deps: ConsentDeps): Consent {
       redirectUrl,
       scope,
       tokenEndpointAuthMethod,
-      boundedFetch(deps.fetch),
+      boundedFetch(deps.fetch, account.launch.url),
     ).catch((error: unknown) => {
       if (error instanceof TransientError) throw error
       throw new Error(
@@ -143,7 +143,14 @@ export function createConsent(deps: ConsentDeps): Consent {
       const { redeem, boundedFetch, isRevoked } = await grant()
       try {
         learn([answer.get("code") ?? ""])
-        const given = await redeem(authority, client, redirectUrl, verifier, answer, boundedFetch(deps.fetch))
+        const given = await redeem(
+          authority,
+          client,
+          redirectUrl,
+          verifier,
+          answer,
+          boundedFetch(deps.fetch, account.launch.url),
+        )
         await account.keep(given, client, scope, "granted")
         found.settle(undefined)
         return { name }

@@ -347,7 +347,9 @@ const MAX_CHALLENGES = 3
 class NetworkError extends Error {}
 
 /** A message past the limit. */
-class TooLargeError extends Error {}
+class TooLargeError extends Error {
+  override readonly message = "sends too much"
+}
 
 const refuse = () => {
   throw new TooLargeError()

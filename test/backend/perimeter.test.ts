@@ -1,0 +1,97 @@
+/** Where a server may send svc by what it says of its authorization. */
+import { expect, test } from "bun:test"
+import { authorizationUrl, boundedFetch } from "../../src/backend/grant.ts"
+import { createPerimeter } from "../../src/backend/perimeter.ts"
+
+const takes = (server: string, url: string): boolean => {
+  try {
+    createPerimeter(server)(new URL(url))
+    return true
+  } catch {
+    return false
+  }
+}
+
+test("a server elsewhere names no address of this machine or its network, however it is written", () => {
+  for (const url of [
+    "https://127.0.0.1/",
+    "https://127.1/",
+    "https://0x7f.1:8443/",
+    "https://2130706433/",
+    "https://0.0.0.0/",
+    "https://localhost/",
+    "https://LOCALHOST./",
+    "https://as.localhost/",
+    "https://10.1.2.3/",
+    "https://172.31.0.1/",
+    "https://192.168.0.1/",
+    "https://169.254.169.254/latest/meta-data/",
+    "http://169.254.169.254/latest/meta-data/",
+    "https://100.100.0.1/",
+    "https://[::1]/",
+    "https://[::]/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://[::ffff:a9fe:a9fe]/",
+    "https://[fd00::1]/",
+    "https://[fe80::1]/",
+  ])
+    expect([url, takes("https://mcp.example/mcp", url)]).toEqual([url, false])
+  for (const url of ["https://as.example/", "https://8.8.8.8/", "https://172.32.0.1/", "https://[2001:db8::1]/"])
+    expect([url, takes("https://mcp.example/mcp", url)]).toEqual([url, true])
+  for (const url of ["http://127.0.0.1:9/", "http://192.168.0.1/", "https://as.example/", "http://[::1]/"])
+    expect([url, takes("http://localhost:3000/mcp", url)]).toEqual([url, true])
+})
+
+test("nothing but http is asked, and nobody in clear where the server is not", () => {
+  for (const url of ["file:///etc/passwd", "s3://bucket/key", "data:,x", "blob:x", "ftp://as.example/"])
+    for (const server of ["https://mcp.example/mcp", "http://127.0.0.1/mcp"])
+      expect([url, takes(server, url)]).toEqual([url, false])
+  expect(takes("https://mcp.example/mcp", "http://as.example/")).toBe(false)
+  expect(takes("http://mcp.example/mcp", "http://as.example/")).toBe(true)
+})
+
+test("a redirect leads no further than an address, and not for ever", async () => {
+  const asked: string[] = []
+  const world = async (url: string) => {
+    asked.push(url)
+    const location = url.endsWith("/loop") ? "/loop" : url.endsWith("/twice") ? "/once" : "http://169.254.169.254/"
+    return url.endsWith("/once")
+      ? Response.json({ ok: true })
+      : new Response(null, { status: 302, headers: { location } })
+  }
+  const fetch = boundedFetch(world, "https://mcp.example/mcp")
+  expect(await (await fetch("https://as.example/twice")).json()).toEqual({ ok: true })
+  await expect(fetch("https://as.example/in")).rejects.toThrow("169.254.169.254 is in svc's own network")
+  await expect(fetch("https://as.example/loop")).rejects.toThrow("redirects too often")
+  await expect(fetch("file:///etc/passwd")).rejects.toThrow("file:")
+  expect(asked.filter((url) => !url.startsWith("https://as.example/"))).toEqual([])
+  // What is posted is a secret: it goes where it was meant to go, or nowhere.
+  expect((await fetch("https://as.example/twice", { method: "POST" })).status).toBe(302)
+})
+
+test("people are sent to a page of the web and nowhere else", async () => {
+  const authority = (authorization_endpoint: string) => ({
+    issuer: "https://as.example",
+    url: "https://as.example",
+    metadata: {
+      issuer: "https://as.example",
+      authorization_endpoint,
+      token_endpoint: "https://as.example/token",
+      response_types_supported: ["code"],
+      code_challenge_methods_supported: ["S256"],
+    },
+    resource: undefined,
+    scopes: undefined,
+  })
+  const address = (endpoint: string) =>
+    authorizationUrl(
+      authority(endpoint),
+      { id: "c", issuer: "https://as.example" },
+      "http://127.0.0.1/",
+      "s",
+      undefined,
+    )
+  expect((await address("https://as.example/authorize")).url).toStartWith("https://as.example/authorize?")
+  for (const endpoint of ["file:///etc/passwd", "ms-msdt:/id", "ssh://-oProxyCommand=x", "javascript:alert(1)"])
+    await expect(address(endpoint)).rejects.toThrow("its authorization server sends people to")
+})
