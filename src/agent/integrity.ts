@@ -43,7 +43,9 @@ export class Integrity {
   // ---
 
   private compare(id: string, { tools }: Listing, strict: boolean): Findings {
-    const changed = this.pins.check(id, new Map(tools.map((tool) => [tool.name, fingerprintOf(tool)])))
+    // Of two with one name, clients see the first.
+    const prints = new Map(tools.toReversed().map((tool) => [tool.name, fingerprintOf(tool)]))
+    const changed = this.pins.check(id, prints)
     const suspicious = tools.filter(isSuspicious).map(({ name }) => name)
     if (changed.length + suspicious.length === 0) return NOTHING
     return { changed, suspicious, held: strict ? new Set(changed) : NOTHING.held }

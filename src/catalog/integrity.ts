@@ -4,23 +4,24 @@ import { isObject } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
 
 /** Stands for all that a model is told of a tool: name, title, description, schemas and annotations, in whatever order. */
-export const fingerprintOf = (tool: Tool): string =>
-  digest(
-    canonical(
-      [tool.name, tool.title, tool.description, tool.inputSchema, tool.outputSchema, tool.annotations].map(
-        (part) => part ?? null,
-      ),
-    ),
-    32,
-  )
+export const fingerprintOf = (tool: Tool): string => digest(canonical(toldOf(tool).map((part) => part ?? null)), 32)
 
-/** Whether a tool's name, title or description, or those of its parameters, hold characters that nobody sees. */
-export const isSuspicious = (tool: Tool): boolean =>
-  textsOf([tool.name, tool.title, tool.description, tool.inputSchema], MAX_DEPTH).some((text) => UNSEEN.test(text))
+/** Whether what a model is told of a tool holds characters that nobody sees. */
+export const isSuspicious = (tool: Tool): boolean => textsOf(toldOf(tool), MAX_DEPTH).some((text) => UNSEEN.test(text))
 
 // ---
 
-const MAX_DEPTH = 12
+const toldOf = ({ name, title, description, inputSchema, outputSchema, annotations }: Tool): readonly unknown[] => [
+  name,
+  title,
+  description,
+  inputSchema,
+  outputSchema,
+  annotations,
+]
+
+/** As deep as a frame may be. */
+const MAX_DEPTH = 512
 
 /**
  * Controls but for tab and line breaks, zero-width and bidirectional marks, variation selectors of no emoji, and tags: text

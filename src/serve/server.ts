@@ -60,7 +60,7 @@ export type ServerDeps = {
 
 /**
  * `stop` takes no more connections; with `now` it ends the open ones too. `secure` serves new connections with another
- * certificate; those that are open go on with theirs.
+ * certificate, and throws where it is none; connections that are open go on with theirs.
  */
 export type Listening = { readonly url: URL; stop(now: boolean): Promise<void>; secure(tls: Tls): void }
 
@@ -95,6 +95,7 @@ export function listen({ address, tls, receiveTimeout }: ServerOptions, deps: Se
     return server
   }
   let server = privately(() => open(address, tls))
+  let current = tls
   const { url } = server
   const old: Promise<void>[] = []
   return {
@@ -105,7 +106,14 @@ export function listen({ address, tls, receiveTimeout }: ServerOptions, deps: Se
     secure(next) {
       // The listener gives the port free at once, and is gone when its last connection is.
       old.push(server.stop(false))
-      server = privately(() => open("unix" in address ? address : { ...address, port: Number(url.port) }, next))
+      const at = "unix" in address ? address : { ...address, port: Number(url.port) }
+      try {
+        server = privately(() => open(at, next))
+        current = next
+      } catch (error) {
+        server = privately(() => open(at, current))
+        throw error
+      }
     },
   }
 }

@@ -43,6 +43,8 @@ describe("a tool is suspicious", () => {
       expect(isSuspicious({ ...TOOL, name: `read${unseen}` })).toBe(true)
       const properties = { path: { type: "string", description: `the path${unseen}` } }
       expect(isSuspicious({ ...TOOL, inputSchema: { type: "object", properties } })).toBe(true)
+      expect(isSuspicious({ ...TOOL, outputSchema: { type: "object", properties } })).toBe(true)
+      expect(isSuspicious({ ...TOOL, annotations: { title: `Read${unseen}` } })).toBe(true)
     },
   )
 

@@ -297,7 +297,7 @@ test("a certificate that is replaced is used without a restart, and a broken one
     )
     return (await new Response(child.stdout).text()).trim()
   }
-  const live = () => fetch(`${svc.url}/health/live`, { tls: { rejectUnauthorized: false } })
+  const live = () => fetch(`${svc.url}/health/live`, { tls: { rejectUnauthorized: false }, keepalive: false })
   expect((await live()).status).toBe(200)
   expect(await subject()).toContain("first")
   make("second")
@@ -305,6 +305,14 @@ test("a certificate that is replaced is used without a restart, and a broken one
   writeFileSync(cert, "nothing")
   await svc.said("the certificate was not replaced")
   expect((await live()).status).toBe(200)
+  // A file may be seen before it is written.
+  writeFileSync(cert, "")
+  await svc.said(/not replaced.*not replaced/s)
+  expect((await live()).status).toBe(200)
+  expect(await subject()).toContain("second")
+  make("third")
+  await eventually(async () => (await subject()).includes("third"))
+  writeFileSync(cert, "nothing")
   const wrong = await runSvc([
     "serve",
     "--tls-cert",
