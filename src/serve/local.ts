@@ -158,6 +158,7 @@ function createConnection(
       socket.end()
     }
   }
+  const limit = Math.max(mcp.maxBody, MAX_NOTE)
   const feed = createSplitter(
     (bytes) => {
       const line = decode(bytes)
@@ -170,8 +171,8 @@ function createConnection(
         refuse(error)
       }
     },
-    Math.max(mcp.maxBody, MAX_NOTE),
-    () => client?.pipe.receive(""),
+    limit,
+    (edges) => client?.pipe.overlong(edges, limit),
   )
   return {
     feed,

@@ -17,7 +17,7 @@ export async function serveStdio(streams: Streams, deps: Omit<PipeDeps, "send">,
   const feed = createSplitter(
     (line) => pipe.receive(decode(line)),
     limit,
-    () => pipe.receive(""),
+    (edges) => pipe.overlong(edges, limit),
   )
   for await (const chunk of streams.input) feed(chunk)
   pipe.close("the client is gone")

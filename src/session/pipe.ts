@@ -5,10 +5,12 @@
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { modernVersionOf } from "../wire/era.ts"
+import { decode } from "../wire/frame.ts"
 import {
   asMessage,
   errorText,
   type Id,
+  idAtEdges,
   isObject,
   isRequest,
   isResponse,
@@ -63,6 +65,11 @@ export class Pipe {
     } catch (error) {
       deps.send(errorText(undefined, codesOf(error).rpc, publicMessage(error)))
     }
+  }
+
+  /** A frame of the client that was larger than `limit` bytes; its edges are left. */
+  overlong(edges: Uint8Array, limit: number): void {
+    this.deps.send(errorText(idAtEdges(decode(edges)), -32600, `The message is larger than ${limit} bytes`))
   }
 
   /** The client is gone. */

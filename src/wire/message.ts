@@ -74,6 +74,15 @@ export function metaOf(params: Params | undefined): Params | undefined {
   return isObject(meta) ? meta : undefined
 }
 
+/**
+ * The id of a request of which the first and the last bytes are left, where it stands there in the top-level object: behind
+ * its opening brace, or before the closing one.
+ */
+export function idAtEdges(edges: string): Id | undefined {
+  const found = HEAD_ID.exec(edges) ?? TAIL_ID.exec(edges)
+  return found === null ? undefined : (JSON.parse(found[1] as string) as Id)
+}
+
 /** A success response as text; `result` is JSON text. */
 export const resultText = (id: Id, result: string): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
@@ -87,3 +96,10 @@ export function errorText(id: Id | undefined, code: number, message: string, dat
 /** A notification as text. */
 export const notificationText = (method: string, params?: Params): string =>
   JSON.stringify(params === undefined ? { jsonrpc: "2.0", method } : { jsonrpc: "2.0", method, params })
+
+// ---
+
+const ID = '("(?:[^"\\\\\\p{Cc}]){0,200}"|-?(?:0|[1-9][0-9]{0,15}))'
+const VERSION = '"jsonrpc"\\s*:\\s*"2\\.0"'
+const HEAD_ID = new RegExp(`^\\s*\\{\\s*(?:${VERSION}\\s*,\\s*)?"id"\\s*:\\s*${ID}\\s*,`, "u")
+const TAIL_ID = new RegExp(`,\\s*"id"\\s*:\\s*${ID}\\s*(?:,\\s*${VERSION}\\s*)?\\}\\s*$`, "u")

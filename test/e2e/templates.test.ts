@@ -157,6 +157,17 @@ test("a client hears which servers it does not get, and why", async () => {
   rmSync(folder, { recursive: true })
 }, 20_000)
 
+test("a message that is too large costs its own request alone", async () => {
+  const folder = realpathSync(freshFolder())
+  const still = { command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")] }
+  await using svc = await startSvc({ config: { mcpServers: { still } }, flags: ["--max-body", "300KiB"] })
+  await using a = await connect(svc, folder)
+  const call = (text: string) => a.client.callTool({ name: "still_svc_echo", arguments: { text } })
+  await expect(call("x".repeat(400_000))).rejects.toThrow("The message is larger than 307200 bytes")
+  expect((await call("small")).isError).not.toBe(true)
+  rmSync(folder, { recursive: true })
+}, 20_000)
+
 test("the order of a client's list is the file's, whoever else is there", async () => {
   const folders = [repository("b"), repository("a")] as const
   const own = { command: "bun", args: [SERVER, "own"], disabled: "{{eq project.git.branch 'b'}}" }

@@ -1,0 +1,19 @@
+import { expect, test } from "bun:test"
+import { idAtEdges } from "../../src/wire/message.ts"
+
+test("the id of what is too large to be kept is found at the edges of the top-level object, and nowhere else", () => {
+  const cut = 'aaaa…aaaa"}'
+  for (const [edges, id] of [
+    [`{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":"${cut}}}`, 7],
+    [`{ "id" : "a-1" , "jsonrpc": "2.0", "params":{"a":"${cut}}`, "a-1"],
+    [`{"method":"x","params":{"a":"${cut},"jsonrpc":"2.0","id":0}`, 0],
+    [`{"method":"x","params":{"a":"${cut},"id":-3,"jsonrpc":"2.0"}\r`, -3],
+    [`{"method":"x","params":{"a":"aaa","id":5}}`, undefined],
+    [`{"jsonrpc":"2.0","method":"x","params":{"id":5,"a":"aaa"}}`, undefined],
+    [`[{"method":"x","jsonrpc":"2.0","id":5}]`, undefined],
+    [`{"method":"x","params":{"a":"aaa,\\"id\\":5}"}}`, undefined],
+    [`{"jsonrpc":"2.0","id":01,"method":"x"`, undefined],
+    ["", undefined],
+  ] as const)
+    expect(idAtEdges(edges)).toBe(id as never)
+})
