@@ -36,7 +36,8 @@ export class Instances {
 
   /**
    * Another document: every member's instances are rendered anew. Throws a ConfigError, with nothing changed, where one
-   * cannot be and the document says `strict`.
+   * cannot be and the document says `strict`. What could not be rendered before is no reason: a client whose project lacks
+   * something would hold up everybody's changes.
    */
   update(base: Plan, templates: Templates): Applied {
     const before = { templates: this.templates, expressions: this.expressions, rendered: this.rendered }
@@ -45,10 +46,11 @@ export class Instances {
     this.rendered = new Map()
     const everybody = [...this.members.values(), ...this.leaving.keys()]
     const renderings = everybody.map(({ context }) => this.render(context))
-    const problems = [...new Set(renderings.flatMap((rendering) => rendering.problems))]
-    if (templates.settings.failureMode === "strict" && problems.length > 0) {
+    const known = new Set(everybody.flatMap(({ rendering }) => rendering.problems))
+    const made = [...new Set(renderings.flatMap(({ problems }) => problems))].filter((problem) => !known.has(problem))
+    if (templates.settings.failureMode === "strict" && made.length > 0) {
       Object.assign(this, before)
-      throw new ConfigError(problems.map(issueOf))
+      throw new ConfigError(made.map(issueOf))
     }
     this.base = base
     everybody.forEach((member, index) => {

@@ -151,6 +151,21 @@ describe("instances", () => {
     instances.close()
   })
 
+  test("that could not be rendered before hold up no strict change", () => {
+    const { instances, update, paths } = stage()
+    const strict = (mcpServers: object) => ({
+      mcpServers,
+      mcpTemplates: { fs: { command: "x", args: ["{{project.git.branch}}"] } },
+      templateSettings: { failureMode: "strict" },
+    })
+    update(strict({}))
+    instances.enter({}, at("/a"))
+    expect(paths()).toEqual([])
+    update(strict({ more: { command: "more" } }))
+    expect(paths()).toEqual(["more"])
+    instances.close()
+  })
+
   test("have a bound", () => {
     const { instances, update, paths, agent } = stage()
     update({ mcpTemplates: { fs: { command: "x", args: ["{{project.path}}"] } } })
