@@ -117,14 +117,15 @@ export type TemplateSettings = z.infer<typeof templateSettingsSchema>
 
 /** The whole document, for editors. JSON Schema 2020-12. */
 export function jsonSchema(): Params {
+  const expression = z.string().regex(/\{\{/)
+  const template = serverSchema.extend(
+    Object.fromEntries(WORDS.map((key) => [key, serverSchema.shape[key].or(expression)])),
+  )
   const document = z.object({
     $schema: z.string().optional(),
     serverDefaults: defaultsSchema.optional().describe("Defaults for all servers"),
     mcpServers: z.record(z.string(), serverSchema).optional().describe("Servers by name"),
-    mcpTemplates: z
-      .record(z.string(), serverSchema)
-      .optional()
-      .describe("Servers rendered for each project and client"),
+    mcpTemplates: z.record(z.string(), template).optional().describe("Servers rendered for each project and client"),
     templateSettings: templateSettingsSchema.optional().describe("How templates are processed"),
     registries: registriesSchema.optional().describe("Where servers are searched and installed from, in this order"),
   })

@@ -3,7 +3,7 @@ import type { Context } from "../../src/config/context.ts"
 import { parseDocument } from "../../src/config/document.ts"
 import { planInstance, templateIssues } from "../../src/config/instance.ts"
 import type { World } from "../../src/config/plan.ts"
-import { readSections, type ServerConfig } from "../../src/config/schema.ts"
+import { jsonSchema, readSections, type ServerConfig } from "../../src/config/schema.ts"
 import { formatIssue } from "../../src/lib/errors.ts"
 
 const WORLD: World = { parent: { TOKEN: "secret-1" }, dotenv: {}, platform: "linux", home: "/home/ada", folder: "/etc" }
@@ -72,6 +72,10 @@ describe("an instance", () => {
     expect(plan(config, contextOf("/a", { mode: "loud" }))).toEqual({
       kind: "wrong",
       problems: [expect.stringContaining("template fs: stderr: must be pipe")],
+    })
+    const { mcpTemplates } = jsonSchema().properties as Record<string, { additionalProperties: { properties: object } }>
+    expect(mcpTemplates?.additionalProperties.properties).toMatchObject({
+      type: { anyOf: [{ type: "string" }, { pattern: "\\{\\{" }] },
     })
     // Of a server nobody renders them.
     expect(read("mcpServers").issues.map(({ path }) => path?.[2])).toEqual(["stderr", "protocolVersion"])
