@@ -356,6 +356,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a 404 would tell the client that its session is gone",
   },
+  "protocol:stream:over": {
+    says: "who comes back to a stream that it has seen the end of gets 204; a request whose stream is lost is answered with an error",
+    from: "choice",
+    why: "clients come back once a second for as long as they are not told that there is no more",
+  },
 
   // Names and relay
   "name:tool": { says: "tools and prompts are <server>_svc_<name>", from: "Command-line and configuration interfaces" },

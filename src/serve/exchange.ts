@@ -5,7 +5,7 @@
 import { RequestError } from "../lib/errors.ts"
 import type { Exchange } from "../session/client.ts"
 import type { EventLog, Sink } from "../session/events.ts"
-import type { Params } from "../wire/message.ts"
+import type { Id, Params } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 
 export const JSON_HEADERS = { "content-type": "application/json" }
@@ -59,6 +59,8 @@ export class HttpExchange implements Exchange, Stream, Sink {
     private readonly streams: Streams,
     /** Where the client may come back for the rest; undefined where its leaving means that it gave up. */
     private readonly resumable?: Resumable,
+    /** The request that it answers. */
+    private readonly request?: Id,
     /**
      * Says that the client is gone, where that matters only once there is more than the answer: asking Bun for it costs a
      * tenth of relaying a call.
@@ -173,7 +175,7 @@ export class HttpExchange implements Exchange, Stream, Sink {
     this.resolve(new Response(body, { headers: SSE_HEADERS }))
     const opened = controller as unknown as ReadableStreamDefaultController<Uint8Array>
     if (this.resumable !== undefined) {
-      this.logged = this.resumable.events.open(this)
+      this.logged = this.resumable.events.open(this, this.request)
       if (this.resumable.primes) opened.enqueue(primingEvent(this.resumable.events.start(this.logged)))
     }
     return opened

@@ -10,6 +10,7 @@ import type { Calls } from "../session/calls.ts"
 import type { Exchange, Face } from "../session/client.ts"
 import { describeInitialize } from "../session/describe.ts"
 import { count, dispatch } from "../session/dispatch.ts"
+import { requestOf } from "../session/events.ts"
 import { listen } from "../session/listen.ts"
 import { modernClient, type Refusal } from "../session/modern.ts"
 import { Session } from "../session/session.ts"
@@ -160,7 +161,7 @@ function post(
     return errorResponse(400, message.id, -32600, `Unsupported protocol version: ${header.slice(0, 40)}`)
   const session = sessionOf(request, scope, principal, deps)
   const asker: Asker = (...question) => session.ask(...question)
-  const exchange = new HttpExchange(asker, deps.streams, session, () => request.signal)
+  const exchange = new HttpExchange(asker, deps.streams, session, message.id, () => request.signal)
   void runLegacy(message, session, exchange, deps, (frame) => finish(exchange, frame))
   return exchange.response
 }
@@ -336,6 +337,10 @@ function openStream(request: Request, scope: Scope, principal: string, deps: Mcp
     })
   const session = sessionOf(request, scope, principal, deps)
   const last = request.headers.get("last-event-id")
+  const about = { "mcp-session-id": session.id }
+  // Clients come back for more after an answer that is an error; this tells them that there is none. From: HTML, SSE.
+  if (last !== null && (last === TOLD || session.events.isOver(last)))
+    return new Response(null, { status: 204, headers: about })
   let stop: () => void = () => undefined
   const source = {
     start(controller: ReadableStreamDefaultController<Uint8Array>) {
@@ -373,7 +378,12 @@ function openStream(request: Request, scope: Scope, principal: string, deps: Mcp
       controller.enqueue(COMMENT)
       // A stream that cannot be taken up starts anew: a 404 would tell the client that its session is gone.
       number = last === null ? undefined : session.events.resume(last, sink)
-      if (number === undefined) {
+      const lost = number === undefined && last !== null ? requestOf(last) : undefined
+      if (lost !== undefined) {
+        // Nobody else will tell the client, and it would come back for ever.
+        controller.enqueue(formatEvent(errorText(lost, -32603, LOST), TOLD))
+        stop()
+      } else if (number === undefined) {
         number = session.events.open(sink)
         session.open(outlet, number)
         if (session.primes) controller.enqueue(primingEvent(session.events.start(number)))
@@ -382,7 +392,7 @@ function openStream(request: Request, scope: Scope, principal: string, deps: Mcp
     cancel: () => stop(),
   }
   const body = new ReadableStream(source, BYTES)
-  return new Response(body, { headers: { ...SSE_HEADERS, "mcp-session-id": session.id } })
+  return new Response(body, { headers: { ...SSE_HEADERS, ...about } })
 }
 
 /** Throws a RequestError: 400 without a session id, 404 for one that is not this principal's. */
@@ -398,6 +408,9 @@ function sessionOf(request: Request, scope: Scope, principal: string, deps: McpD
 }
 
 const MAX_BATCH = 100
+/** The event after which nothing comes. */
+const TOLD = "told"
+const LOST = "The answer to this request is lost: svc was restarted while it ran, or it is too long ago"
 const COMMENT = new TextEncoder().encode(":\n\n")
 
 const tooLarge = (limit: number) => new RequestError("too_large", `The body is larger than ${limit} bytes`)

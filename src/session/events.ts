@@ -2,16 +2,37 @@
  * What was sent on a session's streams, kept so that a client whose connection broke can take a stream up where it was.
  * 2025-11-25: Transports, Resumability and Redelivery.
  *
- *  1. Bounded for each session in events and bytes; the oldest go first, and a stream that lost one cannot be taken up.
+ *  1. Bounded for each session in events and bytes; the oldest go first, and a stream that lost some goes on without them.
  *  2. A stream whose client is gone goes on: what it says is kept until the client is back.
- *  3. The ids of events say which log they are of: those of another, as before a restart, are not taken for its own.
+ *  3. The ids of events say which log they are of: those of another, as before a restart, are not taken for its own. They
+ *     say too which request's stream it is, so that a client can be told when its answer is lost.
  */
+import type { Id } from "../wire/message.ts"
 
 /** Takes one event of a stream; false where nobody is there any more. */
 export type Sink = { event(id: string, frame: Uint8Array | string): boolean; end(): void }
 
 type Kept = { readonly stream: Stream; readonly number: number; readonly frame: Uint8Array | string }
-type Stream = { readonly id: number; last: number; firstKept: number; sink: Sink | undefined; done: boolean }
+type Stream = {
+  readonly id: number
+  /** What its events' ids end with: the request that it answers. */
+  readonly mark: string
+  last: number
+  sink: Sink | undefined
+  done: boolean
+}
+
+/** The request whose stream an event is of, by the event's id; undefined where it is of none. */
+export function requestOf(eventId: string): Id | undefined {
+  const mark = MARKED.exec(eventId)?.[1]
+  if (mark === undefined) return undefined
+  try {
+    const id: unknown = JSON.parse(Buffer.from(mark, "base64url").toString("utf8"))
+    return typeof id === "string" || typeof id === "number" ? id : undefined
+  } catch {
+    return undefined
+  }
+}
 
 export class EventLog {
   private readonly streams = new Map<number, Stream>()
@@ -22,16 +43,19 @@ export class EventLog {
   /** `name` tells it from the other logs of its session: of `[a-z0-9]`. */
   constructor(private readonly name: string) {}
 
-  /** Opens a stream towards `sink`; gives its number. */
-  open(sink: Sink): number {
+  /** Opens a stream towards `sink`, for a request or for what belongs to none; gives its number. */
+  open(sink: Sink, request?: Id): number {
     const id = ++this.lastStream
-    this.streams.set(id, { id, last: 0, firstKept: 1, sink, done: false })
+    const named = request === undefined ? "" : JSON.stringify(request)
+    const mark = named === "" || named.length > MAX_MARK ? "" : `-${Buffer.from(named).toString("base64url")}`
+    this.streams.set(id, { id, mark, last: 0, sink, done: false })
     return id
   }
 
   /** The id of an event that says where a stream begins, for one that has sent nothing yet. */
-  start(stream: number): string {
-    return this.idOf(stream, 0)
+  start(id: number): string {
+    const stream = this.streams.get(id)
+    return stream === undefined ? "" : this.idOf(stream, 0)
   }
 
   /** Sends a frame on a stream, or keeps it for when its client is back. */
@@ -42,7 +66,7 @@ export class EventLog {
     this.kept.push({ stream, number: stream.last, frame: own(frame) })
     this.bytes += frame.length
     while (this.kept.length > MAX_EVENTS || (this.bytes > MAX_BYTES && this.kept.length > 1)) this.evict()
-    if (stream.sink?.event(this.idOf(id, stream.last), frame) === false) stream.sink = undefined
+    if (stream.sink?.event(this.idOf(stream, stream.last), frame) === false) stream.sink = undefined
   }
 
   /** The client of a stream is gone. */
@@ -77,18 +101,16 @@ export class EventLog {
 
   /**
    * Goes on with a stream after the event the client saw last. Gives the stream's number, or undefined where the id is
-   * none of ours or what came after it is not kept any more.
+   * none of ours.
    */
   resume(lastEventId: string, sink: Sink): number | undefined {
-    const [name, streamText = "", numberText = "", ...more] = lastEventId.split("-")
-    const stream = /^\d{1,15}$/.test(streamText) ? this.streams.get(Number(streamText)) : undefined
-    if (name !== this.name || more.length > 0 || !/^\d{1,15}$/.test(numberText)) return undefined
-    const seen = Number(numberText)
-    if (stream === undefined || seen > stream.last || seen + 1 < stream.firstKept) return undefined
+    const found = this.find(lastEventId)
+    if (found === undefined) return undefined
+    const { stream, seen } = found
     stream.sink?.end()
     stream.sink = sink
     for (const kept of this.kept)
-      if (kept.stream === stream && kept.number > seen) sink.event(this.idOf(stream.id, kept.number), kept.frame)
+      if (kept.stream === stream && kept.number > seen) sink.event(this.idOf(stream, kept.number), kept.frame)
     if (stream.done) {
       sink.end()
       stream.sink = undefined
@@ -96,10 +118,24 @@ export class EventLog {
     return stream.id
   }
 
+  /** Whether the client has seen all of a stream that has ended. */
+  isOver(lastEventId: string): boolean {
+    const found = this.find(lastEventId)
+    return found?.stream.done === true && found.seen === found.stream.last
+  }
+
   // ---
 
-  private idOf(stream: number, number: number): string {
-    return `${this.name}-${stream}-${number}`
+  private find(eventId: string): { readonly stream: Stream; readonly seen: number } | undefined {
+    const [name, streamText = "", numberText = ""] = eventId.split("-", 3)
+    const stream = /^\d{1,15}$/.test(streamText) ? this.streams.get(Number(streamText)) : undefined
+    if (name !== this.name || stream === undefined || !/^\d{1,15}$/.test(numberText)) return undefined
+    const seen = Number(numberText)
+    return seen <= stream.last && eventId === this.idOf(stream, seen) ? { stream, seen } : undefined
+  }
+
+  private idOf({ id, mark }: Stream, number: number): string {
+    return `${this.name}-${id}-${number}${mark}`
   }
 
   private forget(stream: Stream): void {
@@ -113,9 +149,9 @@ export class EventLog {
   private evict(): void {
     const oldest = this.kept.shift()
     if (oldest === undefined) return
-    this.bytes -= oldest.frame.length
-    oldest.stream.firstKept = oldest.number + 1
-    if (oldest.stream.done && oldest.stream.firstKept > oldest.stream.last) this.streams.delete(oldest.stream.id)
+    const { stream, number, frame } = oldest
+    this.bytes -= frame.length
+    if (stream.done && number === stream.last) this.streams.delete(stream.id)
   }
 
   /** Streams that are done are kept for a client that may come back, but not all of them. */
@@ -134,6 +170,9 @@ export class EventLog {
 const own = (frame: Uint8Array | string): Uint8Array | string =>
   typeof frame !== "string" && frame.byteLength < frame.buffer.byteLength ? frame.slice() : frame
 
+const MARKED = /^[a-z0-9]+-\d{1,15}-\d{1,15}-([\w-]+)$/
+/** A longer id would make headers that are too long. */
+const MAX_MARK = 256
 const MAX_EVENTS = 256
 const MAX_BYTES = 4 * 1024 * 1024
 const MAX_STREAMS = 32

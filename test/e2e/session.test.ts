@@ -1,6 +1,8 @@
 /** 2025-era sessions: whose they are, how they end, and what they survive. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
+import { Client } from "@modelcontextprotocol/sdk/client/index.js"
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { eventually, fixture, type Instance, modern, npmServer, processes, ROOT, startSvc } from "./harness.ts"
 
 const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
@@ -152,6 +154,55 @@ test("a stream that cannot be taken up starts anew, for the session is there [pr
     expect(start?.data).toBe("")
   }
 })
+
+test("a client that comes back after an error, as SDK 1.x does, is told that there is no more [protocol:stream:over]", async () => {
+  const parrot = { command: "bun", args: [fixture("parrot.ts")] }
+  await using svc = await startSvc({ config: { mcpServers: { parrot } }, flags: ["--startup-wait", "20s"] })
+  const statuses: number[] = []
+  const watched = async (url: string | URL, init?: RequestInit) => {
+    const response = await fetch(url, init)
+    if (init?.method === "GET") statuses.push(response.status)
+    return response
+  }
+  const client = new Client({ name: "t", version: "1" })
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${svc.url}/mcp`), { fetch: watched }) as never)
+  const body = 'null,"error":{"code":-32000,"message":"no"}'
+  const failing = client.callTool({ name: "parrot_svc_flood", arguments: { count: 1, shape: "middle", body } })
+  await failing.catch((error: Error) => expect(error.message).toContain("no"))
+  await eventually(() => statuses.length === 2)
+  expect(statuses).toEqual([200, 204])
+  await client.close()
+})
+
+test("a call that a restart of svc has cost is answered when its client comes back for it", async () => {
+  const config = { mcpServers: { e: npmServer("server-everything") } }
+  const first = await startSvc({ config, flags: ["--startup-wait", "20s"] })
+  const session = await initialize(`${first.url}/mcp`)
+  const headers = { "content-type": "application/json", accept: BOTH, "mcp-session-id": session }
+  const long = { ...call("e_svc_trigger-long-running-operation", { duration: 60, steps: 60 }, 9), id: "long-é" }
+  const body = JSON.stringify({ jsonrpc: "2.0", ...long })
+  const seen = await readEvents(
+    await fetch(`${first.url}/mcp`, { method: "POST", headers, body }),
+    (events) => events.length >= 2,
+  )
+  first.signal("SIGKILL")
+  await first.exited
+  const port = Number(new URL(first.url).port)
+  await using second = await startSvc({ folder: first.folder, port })
+  const open = (last?: string) =>
+    fetch(`${second.url}/mcp`, {
+      headers: { accept: "text/event-stream", "mcp-session-id": session, ...(last && { "last-event-id": last }) },
+    })
+  const standalone = await open()
+  const [told, ...more] = await readEvents(await open(seen.at(-1)?.id), () => false)
+  expect(JSON.parse(told?.data ?? "{}")).toMatchObject({ id: "long-é", error: { code: -32603 } })
+  expect(more).toEqual([])
+  expect((await open(told?.id)).status).toBe(204)
+  // What is for no request goes on where it was.
+  await post(`${second.url}/mcp`, { method: "notifications/initialized" }, session)
+  const ended = await Promise.race([standalone.text().then(() => true), Bun.sleep(50).then(() => false)])
+  expect(ended).toBe(false)
+}, 30_000)
 
 test("the end of a session ends its stream and its running calls, and the server is told", async () => {
   await using svc = await startSvc({ config: { mcpServers: { slow: echo("--delay", "5000") } } })

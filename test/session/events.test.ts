@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { EventLog, type Sink } from "../../src/session/events.ts"
+import { EventLog, requestOf, type Sink } from "../../src/session/events.ts"
 
 function listener(): Sink & { seen: string[]; ended: boolean; gone: boolean } {
   const sink = {
@@ -47,11 +47,13 @@ test("streams do not mix", () => {
   expect(back.seen).toEqual(["l-2-1 b"])
 })
 
-test("what is not kept any more cannot be taken up, and memory is bounded", () => {
+test("a stream goes on without what is not kept any more, and memory is bounded", () => {
   const log = new EventLog("l")
   const stream = log.open(listener())
   for (let count = 0; count < 1000; count++) log.send(stream, String(count))
-  expect(log.resume("l-1-10", listener())).toBeUndefined()
+  const gap = listener()
+  expect(log.resume("l-1-10", gap)).toBe(stream)
+  expect([gap.seen.length, gap.seen[0], gap.seen.at(-1)]).toEqual([256, "l-1-745 744", "l-1-1000 999"])
   const back = listener()
   expect(log.resume("l-1-990", back)).toBe(stream)
   expect(back.seen).toHaveLength(10)
@@ -60,7 +62,42 @@ test("what is not kept any more cannot be taken up, and memory is bounded", () =
   const late = listener()
   log.resume(`l-1-${1010 - 4}`, late)
   expect(late.seen).toHaveLength(4)
-  expect(log.resume("l-1-1001", listener())).toBeUndefined()
+  const later = listener()
+  log.resume("l-1-1001", later)
+  expect(later.seen).toHaveLength(4)
+})
+
+test("an event says which request's stream it is of, also to a log that does not know it", () => {
+  for (const id of [7, -1.5, "", "a-b", "é\n", "7"]) {
+    const log = new EventLog("l")
+    const sink = listener()
+    const stream = log.open(sink, id)
+    log.send(stream, "x")
+    const [event = ""] = sink.seen[0]?.split(" ") ?? []
+    expect(event).toMatch(/^[\w-]+$/)
+    expect([requestOf(event), requestOf(log.start(stream))]).toEqual([id, id])
+    expect(log.resume(event, listener())).toBe(stream)
+    expect(new EventLog("m").resume(event, listener())).toBeUndefined()
+  }
+  const log = new EventLog("l")
+  for (const event of [log.start(log.open(listener())), log.start(log.open(listener(), "x".repeat(1000)))])
+    expect(requestOf(event)).toBeUndefined()
+  for (const event of ["", "l-1-1-", "l-1-1-e30", "l-1-1-%", "l-1-1-bnVsbA"]) expect(requestOf(event)).toBeUndefined()
+})
+
+test("a stream is over for who has seen its end", () => {
+  const log = new EventLog("l")
+  const stream = log.open(listener(), 1)
+  const start = log.start(stream)
+  log.send(stream, "a")
+  expect([log.isOver(start), log.isOver("l-1-1-MQ"), log.isOver("l-1-2-MQ")]).toEqual([false, false, false])
+  log.end(stream)
+  expect([log.isOver(start), log.isOver("l-1-1-MQ"), log.isOver("l-1-1"), log.isOver("")]).toEqual([
+    false,
+    true,
+    false,
+    false,
+  ])
 })
 
 test("ids that are none of ours are refused", () => {
