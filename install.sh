@@ -5,7 +5,7 @@
 #   ./install.sh [--prefix DIR]        DIR/bin/svc; the default prefix is ~/.local
 set -eu
 
-prefix=${HOME:?HOME is not set: give --prefix}/.local
+prefix=
 releases=${SVC_RELEASES:-https://github.com/svc-mcp/svc/releases/latest/download}
 
 say() { printf '%s\n' "$*"; }
@@ -19,10 +19,12 @@ while [ $# -gt 0 ]; do
     --prefix)
       [ $# -ge 2 ] || fail "--prefix needs a directory"
       prefix=$2
+      [ -n "$prefix" ] || fail "--prefix needs a directory"
       shift 2
       ;;
     --prefix=*)
       prefix=${1#--prefix=}
+      [ -n "$prefix" ] || fail "--prefix needs a directory"
       shift
       ;;
     -h | --help)
@@ -32,6 +34,11 @@ while [ $# -gt 0 ]; do
     *) fail "unknown argument: $1 (usage: install.sh [--prefix DIR])" ;;
   esac
 done
+[ -n "$prefix" ] || prefix=${HOME:?is not set: give --prefix}/.local
+case $prefix in
+  /*) ;;
+  *) prefix=$(pwd)/$prefix ;;
+esac
 bin=$prefix/bin
 
 # Puts a file in place whole: a running svc keeps its old one.
@@ -102,8 +109,9 @@ from_release() {
   place "$folder/$name"
 }
 
+# Piped from a URL it is nobody's file, and the folder it runs in may be another project's.
 here=$(dirname "$0")
-if [ -f "$here/package.json" ] && [ -f "$here/build.ts" ]; then from_source "$here"; else from_release; fi
+if [ "$(basename "$0")" = install.sh ] && [ -f "$here/test/get-bun.sh" ]; then from_source "$here"; else from_release; fi
 
 say "installed $bin/svc: $("$bin/svc" --version)"
 case ":$PATH:" in
