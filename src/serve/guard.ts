@@ -4,6 +4,7 @@
  */
 import { errorText } from "../wire/message.ts"
 import { JSON_HEADERS } from "./exchange.ts"
+import { isAddress } from "./limit.ts"
 
 export type GuardOptions = {
   /** Names svc is reached under besides the loopback ones, without port. */
@@ -27,7 +28,8 @@ export function createGuard({
   return (request) => {
     const host = request.headers.get("host") ?? ""
     if (checksHost && !passed.has(host)) {
-      if (!names.has(nameOf(host)))
+      // A rebound name is a name: who asks for an address, as a load balancer does that probes it, was not lured here.
+      if (!names.has(nameOf(host)) && (loopback || !isAddress(nameOf(host).replace(/^\[(.*)\]$/, "$1"))))
         return refuse(`Host ${host.slice(0, 100)} is not allowed; name it with --allowed-host`)
       if (passed.size < MAX_REMEMBERED) passed.add(host)
     }

@@ -59,9 +59,12 @@ export function clientAddress(socket: string, forwarded: string | null, trusted:
     .slice(-MAX_FORWARDED)
     .split(",")
     .map((hop) => plain(hop.trim()))
-  for (const hop of hops.reverse()) if (bitsOf(hop) !== undefined && !trusted(hop)) return hop
+  for (const hop of hops.reverse()) if (isAddress(hop) && !trusted(hop)) return hop
   return plain(socket)
 }
+
+/** Whether a text is an IP address and no name. */
+export const isAddress = (text: string): boolean => bitsOf(text) !== undefined
 
 // ---
 
