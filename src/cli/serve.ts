@@ -1,4 +1,5 @@
 /** `svc serve`: its life, from the first line to the last process. */
+import { lookup } from "node:dns/promises"
 import { existsSync, unlinkSync } from "node:fs"
 import type { CommandDef } from "citty"
 import { exposition } from "../agent/metrics.ts"
@@ -145,6 +146,9 @@ async function startHttp(
     )
   } catch (cause) {
     if (cause instanceof UnavailableError) throw cause
+    // Bun says that a port is in use, too, where a name has no address.
+    if ("hostname" in address && !(await hasAddress(address.hostname)))
+      throw new UnavailableError(`there is no address of ${address.hostname} to listen on`, { cause })
     if ("port" in address && cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
       throw new UnavailableError(`port ${address.port} on ${address.hostname} is in use; choose another with --port`, {
         cause,
@@ -171,6 +175,12 @@ async function startHttp(
     },
   }
 }
+
+const hasAddress = (hostname: string): Promise<boolean> =>
+  lookup(hostname).then(
+    () => true,
+    () => false,
+  )
 
 /** The address of a listener as a browser on this machine reaches it. */
 function localUrl(url: URL): string {

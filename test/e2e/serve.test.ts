@@ -42,6 +42,11 @@ describe("mistakes", () => {
     expect([code, stdout, stderr.trim().split("\n").length]).toEqual([64, "", 1])
   })
 
+  test("a name without an address is not called a port in use", async () => {
+    const { code, stderr } = await runSvc(["serve", "--demo", "--host", "no name", "--allow-unauthenticated"])
+    expect([code, stderr.trim()]).toEqual([69, "svc: there is no address of no name to listen on"])
+  })
+
   test("a port in use is one line that names it and exit 69 [cli:port]", async () => {
     await using svc = await startSvc({ flags: ["--demo"] })
     const { port } = new URL(svc.url)
