@@ -40,9 +40,10 @@ export function openLog({ level, format, clock, mask, write }: LogOptions): Log 
         return
       }
       const { server, ...rest } = fields
+      // A server may be called `auth`: its name does not make a secret of what is said of it.
       const more = Object.entries(rest).flatMap(([key, value]) => (value === undefined ? [] : [` ${key}=${value}`]))
       const who = server === undefined ? "" : `${server}: `
-      write(`${time} ${name.padEnd(5)} ${printable(mask(`${who}${message}${more.join("")}`))}\n`)
+      write(`${time} ${name.padEnd(5)} ${printable(`${who}${mask(`${message}${more.join("")}`)}`)}\n`)
     }
   }
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }

@@ -3,6 +3,19 @@ import { openLog } from "../../src/lib/log.ts"
 import { createCleaner } from "../../src/lib/redact.ts"
 import { manualClock } from "../clock.ts"
 
+test("a server's name makes no secret of what is said of it", () => {
+  const lines: string[] = []
+  const log = openLog({
+    level: "info",
+    format: "text",
+    clock: manualClock(),
+    mask: createCleaner([]).mask,
+    write: (line) => lines.push(line),
+  })
+  log.info("connected, token=hunter2", { server: "auth" })
+  expect(lines[0]).toEndWith("auth: connected, token=[REDACTED]\n")
+})
+
 test("a line of JSON stays one whatever is masked in it", () => {
   const lines: string[] = []
   const log = openLog({
