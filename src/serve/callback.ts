@@ -22,7 +22,7 @@ export function createCallback({ finish, client }: CallbackDeps): Wrapper {
   return (request, path) => {
     if (path === CALLBACK_PATH) {
       if (request.method !== "GET") return page(405, "Nothing happens here", "Only a browser's visit is taken.")
-      return takeAnswer(new URL(request.url).searchParams, finish)
+      return takeAnswer(new URL(request.url, "http://localhost").searchParams, finish)
     }
     if (path === CLIENT_PATH) return describe(client)
     return undefined

@@ -26,8 +26,9 @@ export function createGuard({
   const checksHost = loopback || allowedHosts.length > 0
   const passed = new Set<string>()
   return (request) => {
-    const host = request.headers.get("host") ?? ""
-    if (checksHost && !passed.has(host)) {
+    const host = request.headers.get("host")
+    // Browsers always name one; HTTP/1.0, in which some load balancers probe, need not.
+    if (checksHost && host !== null && !passed.has(host)) {
       // A rebound name is a name: who asks for an address, as a load balancer does that probes it, was not lured here.
       if (!names.has(nameOf(host)) && (loopback || !isAddress(nameOf(host).replace(/^\[(.*)\]$/, "$1"))))
         return refuse(`Host ${host.slice(0, 100)} is not allowed; name it with --allowed-host`)

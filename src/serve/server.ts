@@ -217,9 +217,9 @@ const MAX_TIMER_MS = 2 ** 31 - 1
 const STREAM = SSE_HEADERS["content-type"]
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 
-/** The path of an absolute URL, without parsing the whole: this runs for every call. */
+/** The path of a URL, without parsing the whole: this runs for every call. Without a Host it has nothing before the path. */
 function pathOf(url: string): string {
-  const start = url.indexOf("/", url.indexOf("://") + 3)
+  const start = url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("://") + 3)
   if (start < 0) return "/"
   const query = url.indexOf("?", start)
   return query < 0 ? url.slice(start) : url.slice(start, query)

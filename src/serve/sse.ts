@@ -50,7 +50,7 @@ export async function postSseMessage(
   pipes: SsePipes,
   deps: McpDeps,
 ): Promise<Response> {
-  const id = new URL(request.url).searchParams.get("sessionId") ?? ""
+  const id = new URL(request.url, "http://localhost").searchParams.get("sessionId") ?? ""
   const found = pipes.get(id)
   if (found === undefined || found.principal !== principal)
     return new Response(JSON.stringify({ error: "No stream has this sessionId: open /sse first" }), {

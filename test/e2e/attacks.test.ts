@@ -73,6 +73,11 @@ describe("who asks", () => {
       expect(statusOf(await raw(svc(), `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`))).toBe(403)
   })
 
+  test("who names no host, as a load balancer that speaks HTTP/1.0, is no page", async () => {
+    expect(statusOf(await raw(svc(), "GET /health/live HTTP/1.0\r\n\r\n"))).toBe(200)
+    expect(statusOf(await raw(svc(), "GET /health HTTP/1.0\r\nOrigin: http://evil.example\r\n\r\n"))).toBe(403)
+  })
+
   test.each([
     "https://evil.example",
     "null",

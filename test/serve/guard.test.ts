@@ -22,6 +22,11 @@ describe("Host", () => {
     for (const host of ["evil.example", "10.0.0.7.evil.example", ""]) expect(passes(options, { host })).toBe(false)
   })
 
+  test("a request without one is no page's", () => {
+    expect(passes({}, {})).toBe(true)
+    expect(passes({}, { origin: "http://evil.example" })).toBe(false)
+  })
+
   test("a page that comes from an address is another's all the same", () => {
     const options = { loopback: false, allowedHosts: ["svc.example.com"] }
     expect(passes(options, { host: "10.0.0.7:3050", origin: "http://10.0.0.7:3050" })).toBe(false)
