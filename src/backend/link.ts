@@ -80,6 +80,9 @@ export class UnauthorizedError extends Error {
   }
 }
 
+/** What it says where no browser can come back to this process. */
+export const wantsLogin = (name: string): string => `wants authorization; run \`svc auth login ${name}\``
+
 /**
  * Nobody answered, or only that it cannot answer now: the next attempt may succeed. It is a TypeError, as the SDK expects
  * a network failure to be.

@@ -9,7 +9,7 @@ import type { Log } from "../lib/log.ts"
 import { Account, type AccountDeps, keyOf, type Tokens } from "./account.ts"
 import { type ConsentDeps, createConsent } from "./consent.ts"
 import type { Challenge } from "./grant.ts"
-import { InsufficientScopeError, TransientError, UnauthorizedError } from "./link.ts"
+import { InsufficientScopeError, TransientError, UnauthorizedError, wantsLogin } from "./link.ts"
 import { type Credentials, reasonOf } from "./remote.ts"
 
 export type OAuthDeps = Omit<AccountDeps & ConsentDeps, "grant" | "learn" | "warn"> & {
@@ -77,11 +77,11 @@ export function createOAuth(deps: OAuthDeps): OAuth {
   const ask = async (account: Account, scope: string | undefined, refused: Tokens | undefined) => {
     const { name } = account
     const redirectUrl = ownRedirect(account)
-    if (redirectUrl === undefined) return new UnauthorizedError(`wants authorization; run \`svc auth login ${name}\``)
+    if (redirectUrl === undefined) return new UnauthorizedError(wantsLogin(name))
     try {
       const { url, authority } = await consent.start(account, redirectUrl, scope)
       if (refused !== undefined && refused.issuer === authority.issuer) return newlyRefused(refused)
-      return new UnauthorizedError(`wants authorization; run \`svc auth login ${name}\`, or open the address`, url)
+      return new UnauthorizedError(`${wantsLogin(name)}, or open the address`, url)
     } catch (error) {
       return refusal(error)
     }

@@ -122,7 +122,7 @@ export const mustConnect =
   (outcome: Outcome, reloaded: Reloaded): string | undefined => {
     const broken = mustApply(outcome, reloaded)
     if (broken !== undefined) return broken
-    if (outcome.kind === "failed") return outcome.reason
+    if (outcome.kind === "error") return outcome.reason
     if (outcome.kind !== "absent") return undefined
     const issues = reloaded.issues.filter(({ server }) => server === name)
     return issues.length > 0 ? issues.map(({ message }) => message).join("; ") : "it was taken out of the file"

@@ -5,6 +5,7 @@
 import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
 import type { Reloaded } from "../agent/reload.ts"
+import { wantsLogin } from "../backend/link.ts"
 import { WORDS } from "../backend/supervision.ts"
 import { parseDocument } from "../config/document.ts"
 import { type Edit, writtenServers } from "../config/edit.ts"
@@ -84,9 +85,9 @@ export function writtenName(config: string, given: string): string {
 /** How a server came out of a change. */
 export type Outcome =
   | { readonly kind: "connected"; readonly tools: number; readonly empty: boolean }
-  /** It waits for a person's authorization. */
-  | { readonly kind: "unauthorized"; readonly url: string }
-  | { readonly kind: "failed"; readonly reason: string }
+  /** It waits for a person's authorization: at an address, or by `svc auth login`. */
+  | { readonly kind: "awaiting_oauth"; readonly url: string | undefined }
+  | { readonly kind: "error"; readonly reason: string }
   /** Nothing of it is to run: disabled, left out, or a template without instances. */
   | { readonly kind: "absent" }
 
@@ -101,9 +102,10 @@ export async function outcomeOf(agent: Agent, name: string): Promise<Outcome> {
     const empty = tools.length + prompts.length + resources.length + resourceTemplates.length === 0
     return { kind: "connected", tools: tools.length, empty }
   }
-  if (state.kind === "unauthorized" && facts.authorizationUrl !== undefined)
-    return { kind: "unauthorized", url: facts.authorizationUrl }
-  return { kind: "failed", reason: facts.lastError ?? `it is ${WORDS[state.kind].status}` }
+  const { authorizationUrl: url, lastError } = facts
+  if (state.kind === "unauthorized" && (url !== undefined || lastError === wantsLogin(backend.spec.name)))
+    return { kind: "awaiting_oauth", url }
+  return { kind: "error", reason: lastError ?? `it is ${WORDS[state.kind].status}` }
 }
 
 /** What has to be said of an outcome, for `warnings`. */
@@ -111,9 +113,11 @@ export function warningsOf(name: string, outcome: Outcome): string[] {
   switch (outcome.kind) {
     case "connected":
       return outcome.empty ? [`${name} is connected but offers nothing at all`] : []
-    case "unauthorized":
-      return [`${name} needs authorization: open ${outcome.url}`]
-    case "failed":
+    case "awaiting_oauth":
+      return [
+        `${name} waits until a person ${outcome.url === undefined ? `runs \`svc auth login ${name}\`` : `opens ${outcome.url}`}`,
+      ]
+    case "error":
       return [`${name} does not run: ${outcome.reason}`]
     case "absent":
       return []
@@ -138,7 +142,7 @@ export async function transact(
   if (signal.aborted) throw new ToolError("conflict", "The caller gave up")
   const { done, reloaded } = await door.change(change, name)
   const given = Promise.withResolvers<Outcome>()
-  const abort = () => given.resolve({ kind: "failed", reason: "the caller gave up" })
+  const abort = () => given.resolve({ kind: "error", reason: "the caller gave up" })
   signal.addEventListener("abort", abort)
   let cancel: () => void
   const tell = () => {
@@ -169,7 +173,7 @@ export async function transact(
   door.reload()
   await agent.ended(name)
   const again = await outcomeOf(agent, name)
-  const still = again.kind === "failed" ? ` What ran before does not run any more either: ${redact(again.reason)}` : ""
+  const still = again.kind === "error" ? ` What ran before does not run any more either: ${redact(again.reason)}` : ""
   throw new ToolError("rolled_back", `${reason}. Everything is as it was before.${still}`, {
     log: lines(slugOf(name)),
   })

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test"
 import { chmodSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { type Authority, browse, startAuthority, startResource } from "../fixtures/authority.ts"
+import { connect1 } from "./clients.ts"
 import { eventually, freshEnv, freshFolder, type Instance, modern, ROOT, runSvc, SVC, startSvc } from "./harness.ts"
 
 const LIMIT_MS = 30_000
@@ -397,6 +398,32 @@ test("a server that wants a token and offers no OAuth is told apart, and what to
   }
   for (const server of servers) await server.stop(true)
 })
+
+test(
+  "a server that wants authorization is installed, and where a person must go stands in the text",
+  async () => {
+    await using authority = await startAuthority()
+    using resource = startResource(authority)
+    const folder = freshFolder()
+    const place = ["--config-dir", folder]
+    const alone = await runSvc(["mcp", "install", "web", "--url", resource.url, "--yes", ...place], env)
+    expect(alone).toMatchObject({
+      code: 0,
+      stdout: "installed web: awaiting_oauth\n",
+      stderr: expect.stringContaining("warning: web waits until a person runs `svc auth login web`"),
+    })
+    const { mcpServers } = JSON.parse(readFileSync(join(folder, "mcp.json"), "utf8"))
+    expect(mcpServers).toEqual({ web: { url: resource.url } })
+
+    await using svc = await startSvc({ folder, env, flags: ["--internal-tools", "all", "--confirm-installs", "off"] })
+    await using client = await connect1(svc)
+    const { structuredContent, content } = await client.call("mcp_install", { serverName: "two", url: resource.url })
+    expect(structuredContent).toMatchObject({ installed: true, status: "awaiting_oauth" })
+    const [, address = ""] = /two waits until a person opens (http\S+)/.exec(content[0]?.text ?? "") ?? []
+    expect(await browse(address)).toMatchObject({ text: expect.stringContaining("two is authorized") })
+  },
+  LIMIT_MS,
+)
 
 test("svc auth login says plainly what it cannot do", async () => {
   const folder = freshFolder()
