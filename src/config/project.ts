@@ -110,9 +110,12 @@ function gitFolder(root: string): string | undefined {
   return readText(join(git, "HEAD")) === undefined ? undefined : git
 }
 
-/** Detached heads have no branch; of other ways to keep references git shows `.invalid` here. */
+/**
+ * Detached heads have no branch; of other ways to keep references git shows `.invalid` here. No branch begins with a dash,
+ * but the HEAD of a repository that means ill may, and would be an option to the command that it is given to.
+ */
 function branchOf(head: string | undefined): string | undefined {
-  const branch = /^ref: refs\/heads\/(\P{Cc}+)$/u.exec(head?.trimEnd() ?? "")?.[1]
+  const branch = /^ref: refs\/heads\/((?!-)\P{Cc}+)$/u.exec(head?.trimEnd() ?? "")?.[1]
   return branch === ".invalid" ? undefined : branch
 }
 

@@ -76,6 +76,11 @@ describe("a project", () => {
     expect(find("home/plain").user).toMatchObject({ name: "Ada L", email: "home@example.com" })
   })
 
+  test("takes no option for a branch", () => {
+    put("ill/.git/HEAD", "ref: refs/heads/--upload-pack=touch\n")
+    expect(find("ill")).toMatchObject({ root: join(base, "ill"), branch: undefined })
+  })
+
   test("finds the nearest .svcrc, and none above the repository", () => {
     put("home/.svcrc", '{"preset": "home"}')
     expect(find("home/repo/packages/api").svcrc).toBeUndefined()
