@@ -64,7 +64,7 @@ export class Instances {
     this.retire(member)
     const rendering = this.render(context)
     for (const problem of rendering.problems) this.deps.log.warn(problem)
-    this.members.set(member, { context, rendering })
+    this.members.set(member, { key: member, context, rendering })
     this.apply()
     this.deps.agent.reselect()
     return rendering.problems
@@ -94,10 +94,14 @@ export class Instances {
     if (member === undefined) return
     this.members.delete(key)
     this.linger(member, this.deps.linger)
+    // A client that moves often does not keep a process of each place where it has been.
+    const left = [...this.leaving.keys()].filter((one) => one.key === key)
+    for (const one of left.slice(0, -MAX_LEFT)) this.linger(one, 0)
   }
 
   /** Keeps the instances of who is gone for a while, and as long as a call runs on one that nobody else keeps. */
   private linger(member: Member, ms: number): void {
+    this.leaving.get(member)?.()
     const cancel = this.deps.clock.after(ms, () => {
       const kept = new Set([...this.members.values()].flatMap(({ rendering }) => [...rendering.ids]))
       const busy = [...member.rendering.ids].some((id) => !kept.has(id) && this.deps.agent.isBusy(id))
@@ -162,7 +166,8 @@ type Rendering = {
   readonly problems: readonly string[]
 }
 
-type Member = { readonly context: Context; rendering: Rendering }
+/** `key` stands for the client. */
+type Member = { readonly key: object; readonly context: Context; rendering: Rendering }
 
 const NOTHING: Rendering = { specs: [], ids: new Set(), problems: [] }
 
@@ -171,5 +176,6 @@ const MAX_INSTANCES = 256
 const MAX_RENDERED = 1000
 const MAX_PROBLEMS = 50
 const BUSY_MS = 1000
+const MAX_LEFT = 3
 
 const issueOf = (message: string): Issue => ({ code: "template", severity: "error", message })

@@ -104,6 +104,18 @@ describe("instances", () => {
     instances.close()
   })
 
+  test("of the places where a member has been are few", async () => {
+    const { clock, instances, update, paths } = stage()
+    update(TEMPLATES)
+    const one = {}
+    for (const path of ["/a", "/b", "/c", "/d", "/e", "/f"]) instances.enter(one, at(path))
+    await clock.pass(1)
+    expect(paths()).toEqual(["still", "/c", "/d", "/e", "/f"])
+    await clock.pass(30_000)
+    expect(paths()).toEqual(["still", "/f"])
+    expect(clock.timers).toBe(0)
+  })
+
   test("follow a member that moves", async () => {
     const { clock, instances, update, paths } = stage()
     update(TEMPLATES)
