@@ -165,12 +165,16 @@ export class Backend {
     const controller = new AbortController()
     this.facts.loadingStartedAt ??= clock.now()
     const limit = this.spec.tuning.connectionTimeout
+    const cancelNote = clock.after(SLOW_MS, () =>
+      this.deps.onnote("info", `has not answered for ${SLOW_MS / 1000} s; svc waits for it up to ${limit / 1000} s`),
+    )
     const cancel = clock.after(limit, () => {
       controller.abort()
       this.failed(epoch, new Error(`did not connect within ${limit} ms`))
     })
     const done = this.attempt(epoch, controller.signal).finally(() => {
       cancel()
+      cancelNote()
       if (this.opening?.controller === controller) this.opening = undefined
     })
     this.opening = { controller, done }
@@ -209,13 +213,13 @@ export class Backend {
     void open.closed.then((loss) => {
       if (this.state.epoch !== epoch || this.state.kind !== "connected") return
       if (loss.exit !== undefined) this.facts.lastExit = loss.exit
-      this.lost(epoch, loss.reason)
+      this.lost(epoch, loss.reason, loss.words)
     })
     this.send({ kind: "opened", epoch, now: clock.now(), pid: open.pid })
   }
 
-  private lost(epoch: number, reason: string): void {
-    this.facts.lastError = reason
+  private lost(epoch: number, reason: string, words?: string): void {
+    this.facts.lastError = withWords(reason, words)
     this.send({ kind: "lost", epoch, now: this.deps.clock.now() })
     this.deps.onnote("warn", `${reason}${this.outlook()}`)
   }
@@ -238,9 +242,10 @@ export class Backend {
     const message = messageOf(error)
     const own = `${this.spec.name}: `
     const reason = message.startsWith(own) ? message.slice(own.length) : message
-    this.facts.lastError = reason
+    const loss = error instanceof LostError ? error.loss : undefined
+    this.facts.lastError = withWords(reason, loss?.words)
     if (refused) this.facts.authorizationUrl = error.authorizationUrl
-    if (error instanceof LostError && error.loss.exit !== undefined) this.facts.lastExit = error.loss.exit
+    if (loss?.exit !== undefined) this.facts.lastExit = loss.exit
     this.send({ kind: refused ? "unauthorized" : "lost", epoch, now: clock.now() })
     const what = refused ? "refused svc" : "could not be started"
     this.deps.onnote("warn", `${what}: ${reason}${placeOf(error)}${this.outlook()}`)
@@ -306,10 +311,15 @@ export class Backend {
 
 // ---
 
+const withWords = (reason: string, words: string | undefined): string =>
+  words === undefined ? reason : `${reason}: ${words}`
+
 /** Where a person must go, for the log. */
 const placeOf = (error: unknown): string =>
   error instanceof UnauthorizedError && error.authorizationUrl !== undefined ? `: ${error.authorizationUrl}` : ""
 
+/** After which a person would like to know what is going on. */
+const SLOW_MS = 30_000
 const PING_MS = 30_000
 const PING_TIMEOUT_MS = 10_000
 const MAX_MISSED = 2

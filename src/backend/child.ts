@@ -27,6 +27,8 @@ export type ChildDeps = {
   readonly warden: Warden
   /** Captured stderr, as it comes; undefined is its end. */
   onstderr(chunk: Uint8Array | undefined): void
+  /** What it said there of late that may say why it ended. */
+  words(): string | undefined
   /** A line on stdout that cannot be a message. */
   onnoise(line: Uint8Array): void
 }
@@ -45,9 +47,11 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
     const { exitCode: code, signalCode: signal } = child
     if (code === null && signal === null) return events.onclose({ reason })
     const how = signal === null ? `exited with code ${code}` : `was ended by ${signal}`
+    const words = code === 0 ? undefined : deps.words()
     events.onclose({
       reason: how,
       exit: { code, signal: signal === null ? null : String(signal), at: deps.clock.now() },
+      ...(words === undefined ? {} : { words }),
     })
   }
 
@@ -81,9 +85,9 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
     child.stderr instanceof ReadableStream
       ? pumpFrom(child.stderr, deps.onstderr, restAfter).then(() => deps.onstderr(undefined))
       : undefined
-  // The exit says more than the end of a pipe, and stdout may hold answers that came before the exit: whichever is first
-  // waits a little for the others. A grandchild may hold stdout open for good.
-  const settle = () => atMost(Promise.all([drained, child.exited]), SETTLE_MS, deps.clock)
+  // The exit says more than the end of a pipe, stdout may hold answers that came before the exit, and stderr says why:
+  // whichever is first waits a little for the others. A grandchild may hold stdout open for good.
+  const settle = () => atMost(Promise.all([drained, heard, child.exited]), SETTLE_MS, deps.clock)
   void Promise.race([drained, child.exited])
     .then(settle)
     .then(() => lose("closed its stdout"))

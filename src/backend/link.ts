@@ -6,8 +6,11 @@ import type { Clock } from "../lib/clock.ts"
 import { BackendError } from "../lib/errors.ts"
 import type { Exit } from "./supervision.ts"
 
-/** Why a link ended without being asked to. `exit` is present where a process ended. */
-export type Loss = { readonly reason: string; readonly exit?: Exit }
+/**
+ * Why a link ended without being asked to. `exit` is present where a process ended, `words` where it said why: those are
+ * for who runs svc, not for its clients.
+ */
+export type Loss = { readonly reason: string; readonly exit?: Exit; readonly words?: string }
 
 export type LinkEvents = {
   /**

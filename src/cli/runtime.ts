@@ -10,6 +10,7 @@ import { createLogbook, type Logbook, recordInto } from "../backend/logbook.ts"
 import type { OAuth } from "../backend/oauth.ts"
 import { createCapture, lines } from "../backend/stderr.ts"
 import { createWarden } from "../backend/warden.ts"
+import { createWords } from "../backend/words.ts"
 import { createEras } from "../config/eras.ts"
 import { passes } from "../config/filter.ts"
 import type { Paths } from "../config/paths.ts"
@@ -118,16 +119,21 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
     // A call may be silent for as long as its own timeout says.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
     openChild(launch, events, { name: server }) {
-      const capture = (level: "info" | "warn", source: string) =>
-        createCapture({ clock, redact: mask, emit: (line) => log[level](`${source}: ${line}`, { server }) })
+      const words = createWords(clock)
+      const emit = (line: string) => {
+        words.hear(line)
+        log.info(`stderr: ${line}`, { server })
+      }
+      const noise = (line: string) => log.warn(`stdout, not a message: ${line}`, { server })
       return openChild(launch, events, {
         server,
         clock,
         limit: settings.maxResult,
         grace: STOP_GRACE_MS,
         warden,
-        onstderr: capture("info", "stderr"),
-        onnoise: lines(capture("warn", "stdout, not a message")),
+        onstderr: createCapture({ clock, redact: mask, emit }),
+        words: words.why,
+        onnoise: lines(createCapture({ clock, redact: mask, emit: noise })),
       })
     },
   })

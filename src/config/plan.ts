@@ -144,8 +144,11 @@ const NOT_IN_ENV = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
 const NOT_IN_HEADER = /[^\t\x20-\x7e\x80-\xff]/
 
 const MIN_SECRET = 6
-/** `npx` and `uvx` fetch a package at the first start. */
-const CONNECTION_MS = { stdio: 60_000, remote: 15_000 }
+/**
+ * `npx`, `uvx` and `docker` fetch what they run at the first start, and twenty of them at once get in each other's way. To
+ * end them in the middle of it would waste what they have done; nobody else waits for them.
+ */
+const CONNECTION_MS = { stdio: 5 * 60_000, remote: 15_000 }
 const REQUEST_MS = 60_000
 const MAX_RESTARTS = 5
 const RESTART_MS = 1000

@@ -219,6 +219,31 @@ test("an attempt that takes longer than connectionTimeout is given up and counts
   expect(backend.facts.lastError).toBe("did not connect within 10000 ms")
 })
 
+test("of an attempt that takes long, the log says that it is still waited for", async () => {
+  const spec = specOf()
+  const { backend, clock, notes, last } = bench({ ...spec, tuning: { ...spec.tuning, connectionTimeout: 300_000 } })
+  backend.start()
+  await clock.pass(29_999)
+  expect(notes).toEqual([])
+  await clock.pass(1)
+  expect(notes).toEqual(["has not answered for 30 s; svc waits for it up to 300 s"])
+  last().opens()
+  await clock.pass(300_000)
+  expect(backend.state.kind).toBe("connected")
+  expect(notes).toHaveLength(1)
+})
+
+test("what a child said before it ended is told to who runs svc", async () => {
+  const { backend, attempts, last } = bench()
+  backend.start()
+  await settle()
+  const loss = { reason: "exited with code 1", words: "Error: no key" }
+  last().fails(new LostError("web", loss))
+  await settle()
+  expect(attempts).toHaveLength(1)
+  expect(backend.facts.lastError).toBe("exited with code 1: Error: no key")
+})
+
 test("an attempt that never ends does not hold up its replacement for good", async () => {
   const clock = manualClock()
   let attempts = 0

@@ -54,6 +54,7 @@ function start(launch: StdioLaunch, more: Partial<ChildDeps> = {}) {
       onstderr(chunk) {
         if (chunk !== undefined) stderr += text(chunk)
       },
+      words: () => undefined,
       onnoise: (line) => noise.push(text(line)),
       ...more,
     },

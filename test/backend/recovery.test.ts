@@ -63,6 +63,7 @@ function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, co
               grace: 200,
               warden,
               onstderr() {},
+              words: () => "Error: no such thing",
               onnoise() {},
             }),
           fetch,

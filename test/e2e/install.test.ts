@@ -40,6 +40,11 @@ function documents(folder: string): Record<string, string> {
   )
 }
 
+/** What was learned of the servers that run is written a moment after they do. */
+async function remembered(folder: string): Promise<void> {
+  for (const name of ["eras.json", "tools.json"]) await eventually(() => readIfThere(join(folder, name)))
+}
+
 const CLIENTS = [
   ["SDK 1.x", connect1],
   ["SDK 2.x, 2025", connect2Legacy],
@@ -55,6 +60,7 @@ describe.each(CLIENTS)("with a client of %s", (_name, connect) => {
       asked.push(message)
       return answer
     })
+    await remembered(svc.folder)
     const before = documents(svc.folder)
     const args = {
       serverName: "new",
@@ -148,14 +154,13 @@ describe("an installation that fails leaves the folder byte for byte [tools:roll
       flags: UNASKED,
     })
     writeFileSync(join(svc.folder, ".env"), "OLD=1 # keep")
-    // What was learned of the servers that run is written a moment later.
-    await eventually(() => readIfThere(join(svc.folder, "eras.json")))
+    await remembered(svc.folder)
   }, 20_000)
   afterAll(() => svc[Symbol.asyncDispose]())
 
   test.each(attempts)(
     "%s",
-    async (_name, args, code) => {
+    async (name, args, code) => {
       await using client = await connect2(svc)
       const before = documents(svc.folder)
       const env = { SOME_SECRET: "sekret-value-2", ...(args as { env?: object }).env }
@@ -164,6 +169,7 @@ describe("an installation that fails leaves the folder byte for byte [tools:roll
       expect(structuredContent).toMatchObject({ error: { code } })
       if (code === "rolled_back")
         expect((structuredContent.error as { message: string }).message).toContain("Everything is as it was before.")
+      if (name === "at its start") expect(JSON.stringify(structuredContent)).toContain("the moon is in the wrong phase")
       expect(documents(svc.folder)).toEqual(before)
       expect(processes(`${FAILING} `)).toEqual([])
       expect(await client.names()).toEqual(expect.arrayContaining(["here_svc_echo"]))
