@@ -41,8 +41,8 @@ type Question = {
 
 /** One call that may take several requests. */
 type Call = {
-  readonly id: string
-  readonly digest: string
+  /** Under which it is found again, once it waits for its client. */
+  id: string | undefined
   readonly client: Client
   readonly questions: Map<string, Question>
   /** The request that waits at the moment, if one does. */
@@ -74,8 +74,7 @@ export class Calls {
     if (opened !== undefined) return this.resume(request, client, turn, opened)
     const { promise, resolve } = Promise.withResolvers<Uint8Array | string>()
     const call: Call = {
-      id: this.deps.newId(),
-      digest: digestOf(request),
+      id: undefined,
       client,
       questions: new Map(),
       current: { request, turn, resolve },
@@ -157,7 +156,7 @@ export class Calls {
   private put(call: Call): void {
     const { current } = call
     if (current === undefined || call.questions.size === 0) return
-    if (!this.waiting.has(call.id) && this.waiting.size >= MAX_WAITING) {
+    if (!this.waits(call) && this.waiting.size >= MAX_WAITING) {
       this.drop(call, "too many calls wait for their clients")
       return
     }
@@ -167,9 +166,11 @@ export class Calls {
     call.awaySince = this.deps.clock.now()
     const expires = call.awaySince + WAIT_MS
     call.forget = this.deps.clock.after(WAIT_MS, () => this.drop(call, "the client did not answer in time"))
+    call.id ??= this.deps.newId()
     this.waiting.set(call.id, call)
     const { principal } = call.client
-    const requestState = PREFIX + this.deps.sealer.seal(JSON.stringify([call.id, principal, call.digest, expires]))
+    const sealed = JSON.stringify([call.id, principal, digestOf(current.request), expires])
+    const requestState = PREFIX + this.deps.sealer.seal(sealed)
     const inputRequests = Object.fromEntries(
       [...call.questions].map(([key, { method, params }]) => [
         key,
@@ -212,10 +213,10 @@ export class Calls {
   private finish(call: Call, frame: Uint8Array | string): void {
     const { current } = call
     if (current === undefined) {
-      if (this.waiting.has(call.id)) call.frame = frame
+      if (this.waits(call)) call.frame = frame
       return
     }
-    this.waiting.delete(call.id)
+    this.leave(call)
     call.forget()
     call.current = undefined
     call.cancel = undefined
@@ -224,17 +225,25 @@ export class Calls {
 
   /** Others wait for the server: a client that has been away for long has lost its turn. */
   private yield(call: Call, now: number, others: boolean): void {
-    if (!others || call.current !== undefined || !this.waiting.has(call.id)) return
+    if (!others || call.current !== undefined || !this.waits(call)) return
     if (now - call.awaySince >= YIELD_MS) this.drop(call, "the client did not answer while others waited")
   }
 
   /** Ends a call whose client does not want it any more. */
   private drop(call: Call, reason: string): void {
-    this.waiting.delete(call.id)
+    this.leave(call)
     call.forget()
     for (const question of call.questions.values()) question.reject(new RequestError("invalid_request", reason))
     call.questions.clear()
     call.cancel?.(reason)
+  }
+
+  private waits({ id }: Call): boolean {
+    return id !== undefined && this.waiting.has(id)
+  }
+
+  private leave({ id }: Call): void {
+    if (id !== undefined) this.waiting.delete(id)
   }
 }
 
