@@ -61,6 +61,8 @@ export type Call = {
   /** Milliseconds; progress starts it anew. Infinity for a stream. */
   readonly timeout: number
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Told what was sent, where somebody counts it. */
+  readonly onsent?: ((text: string) => void) | undefined
 }
 
 /** How a request ended with an answer: as bytes with our id in them, or parsed. */
@@ -91,8 +93,7 @@ export type ConnectionHooks = {
   readonly callerOfTask?: ((taskId: string) => Caller | undefined) | undefined
 }
 
-/** `size`: bytes of the request. */
-export type InFlight = { readonly number: number; readonly size: number; readonly outcome: Promise<Outcome> }
+export type InFlight = { readonly number: number; readonly outcome: Promise<Outcome> }
 
 type Pending = {
   readonly method: string
@@ -147,7 +148,6 @@ export class Connection {
   /** Sends a request. The promise rejects with a BackendError or, for a 401, with what the link failed with. */
   request(call: Call): InFlight {
     const number = this.ids.next()
-    let size = 0
     const outcome = new Promise<Outcome>((resolve, reject) => {
       if (this.lost !== undefined || this.link === undefined) {
         reject(this.lost ?? new BackendError(this.server, "is not connected"))
@@ -160,10 +160,10 @@ export class Connection {
       this.arm()
       if (this.questions.size > 0 && !this.relates && this.sessions().size > 1) this.crowdedAt = now
       const text = requestText(this.ids.text(number), call)
-      size = Buffer.byteLength(text)
+      call.onsent?.(text)
       this.link.send(text, { number, method, ...withHeaders(call.headers) })
     })
-    return { number, size, outcome }
+    return { number, outcome }
   }
 
   /** A request of svc's own; gives its result. Rejects with a PeerError where the backend answers with an error. */

@@ -255,7 +255,7 @@ async function serveModern(
   const mismatch = headerMismatch(request.headers, method, params, header)
   if (mismatch !== undefined) return errorResponse(400, id, HEADER_MISMATCH, `Header mismatch: ${mismatch}`)
   const own = deps.contexts?.request(scope, params, found.client.info)
-  await own?.ready
+  if (own !== undefined) await own.ready
   const client = own === undefined ? found.client : { ...found.client, scope: own.scope }
   // What is not there yet cannot be listened to.
   if (deps.face.loading !== undefined && (method === "tools/call" || method === "subscriptions/listen"))

@@ -102,7 +102,8 @@ async function call(
   mirrored: readonly Mirrored[],
   context: Context,
 ): Promise<Uint8Array | string> {
-  const { client, exchange, face } = context
+  const { client, exchange } = context
+  const { meter } = context.face
   const { connection, peer, spec } = target
   const caller = new Relayed(target, context)
   const token = metaOf(params)?.progressToken
@@ -124,8 +125,8 @@ async function call(
         // It is there to wait for the end of a task.
         timeout: method === "tasks/result" ? Number.POSITIVE_INFINITY : spec.tuning.requestTimeout,
         headers,
+        onsent: meter && ((text) => meter.passed("in", Buffer.byteLength(text))),
       })
-      face.meter?.passed("in", flight.size)
       exchange.oncancel = (reason) => connection.cancel(flight.number, new BackendError(spec.name, reason))
       const outcome = await flight.outcome
       exchange.oncancel = undefined
