@@ -4,6 +4,7 @@ import { WORDS } from "../backend/supervision.ts"
 import { rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, sees } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
+import { RequestError } from "../lib/errors.ts"
 import { notificationText, type Params } from "../wire/message.ts"
 import type { Face, Listener, Meter, Target } from "./client.ts"
 import { wantsLog } from "./relay.ts"
@@ -55,10 +56,17 @@ export function createFace(
       return { spec: backend.spec, connection: open.connection, peer: open.peer }
     },
     subscribe(id, uri, session) {
+      const key = `${id} ${uri}`
+      if (session instanceof Session && !session.subscriptions.has(key)) {
+        if (session.subscriptions.size >= MAX_SUBSCRIPTIONS || uri.length > MAX_URI)
+          throw new RequestError(
+            "too_many",
+            `A session may be subscribed to ${MAX_SUBSCRIPTIONS} resources of short URIs`,
+          )
+        session.subscriptions.set(key, [id, uri])
+        onchange(session)
+      }
       agent.subscribe(id, uri, session)
-      if (!(session instanceof Session)) return
-      session.subscriptions.set(`${id} ${uri}`, [id, uri])
-      onchange(session)
     },
     unsubscribe(id, uri, session) {
       agent.unsubscribe(id, uri, session)
@@ -110,6 +118,10 @@ export function createFace(
 }
 
 // ---
+
+/** Each is told to the backend, and all are written down with the session. */
+const MAX_SUBSCRIPTIONS = 1000
+const MAX_URI = 4096
 
 const named = (scope: Scope, spec: Spec, method: string, params: Params): Params =>
   scope.kind === "aggregate" ? rewriteNotification(method, params, spec.slug) : params

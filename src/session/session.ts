@@ -163,8 +163,10 @@ export class Session implements Client {
   /** A notification that belongs to no request. While no stream is open the newest are held, up to a bound. */
   notify(text: string): void {
     if (this.outlet?.(text) === true) return
-    if (this.held.length >= MAX_HELD) this.held.shift()
-    if (!this.held.includes(text)) this.held.push(text)
+    if (text.length > MAX_HELD_CHARS || this.held.includes(text)) return
+    this.held.push(text)
+    let size = this.held.reduce((sum, { length }) => sum + length, 0)
+    while (this.held.length > MAX_HELD || size > MAX_HELD_CHARS) size -= this.held.shift()?.length ?? 0
   }
 
   /** Connects the stream for what belongs to no request and sends what was held for it. One before it ends. */
@@ -205,6 +207,7 @@ export class Session implements Client {
 
 const MAX_QUESTIONS = 100
 const MAX_HELD = 100
+const MAX_HELD_CHARS = 1024 * 1024
 
 const LIST_CHANGES: readonly (readonly [ListMethod, string])[] = [
   ["tools/list", notificationText("notifications/tools/list_changed")],

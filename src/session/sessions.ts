@@ -106,16 +106,18 @@ export class Sessions {
     return session
   }
 
+  /** The one that nobody has used for longest, of whoever has the most: who opens many takes no room from others. */
   private idlest(): Session | undefined {
-    let found: Session | undefined
-    for (const session of this.byId.values())
-      if (
-        session.inFlight === 0 &&
-        session.outlet === undefined &&
-        (found === undefined || session.lastSeen < found.lastSeen)
-      )
-        found = session
-    return found
+    const groups = new Map<string, { count: number; idlest: Session | undefined }>()
+    for (const session of this.byId.values()) {
+      const group = groups.get(session.principal) ?? { count: 0, idlest: undefined }
+      groups.set(session.principal, group)
+      group.count++
+      const idle = session.inFlight === 0 && session.outlet === undefined
+      if (idle && (group.idlest === undefined || session.lastSeen < group.idlest.lastSeen)) group.idlest = session
+    }
+    const largestFirst = [...groups.values()].sort((a, b) => b.count - a.count)
+    return largestFirst.find(({ idlest }) => idlest !== undefined)?.idlest
   }
 
   private sweep(): void {

@@ -1,0 +1,76 @@
+/** What one client may take of what all share. */
+import { expect, test } from "bun:test"
+import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { createScope } from "../../src/catalog/scope.ts"
+import type { Face } from "../../src/session/client.ts"
+import { createFace } from "../../src/session/face.ts"
+import { Session } from "../../src/session/session.ts"
+import { Sessions } from "../../src/session/sessions.ts"
+import { manualClock } from "../clock.ts"
+
+const NO_QUERIES: readonly never[] = []
+const NO_PRESETS = new Map<string, never>()
+const scope = createScope(
+  () => NO_QUERIES,
+  () => NO_PRESETS,
+)
+const face = { catalog: EMPTY_CATALOG } as unknown as Face
+let count = 0
+const sessionOf = (principal: string) => new Session(`s${++count}`, principal, scope, {})
+
+test("who opens many sessions takes no room from others", async () => {
+  const clock = manualClock()
+  const ended: string[] = []
+  const sessions = new Sessions(clock, { count: 4, ttl: 1e9 }, ({ principal }) => void ended.push(principal), undefined)
+  const open = async (principal: string) => {
+    const session = sessionOf(principal)
+    sessions.add(session, face)
+    await clock.pass(1)
+    return session
+  }
+  const quiet = await open("quiet")
+  for (let opened = 0; opened < 10; opened++) await open("flood")
+  expect(ended).toEqual(Array.from({ length: 7 }, () => "flood"))
+  expect(sessions.get(quiet.id, "quiet", scope, face)).toBe(quiet)
+  // Where all of its sessions are in use, somebody else's that is not makes room.
+  for (const session of sessions.all()) if (session.principal === "flood") session.outlet = () => true
+  await open("other")
+  expect(ended.at(-1)).toBe("quiet")
+  sessions.close()
+})
+
+test("what is held for a session without a stream is bounded in size and in number, and the newest stays", () => {
+  const session = sessionOf("p")
+  const got: string[] = []
+  const taken = () => {
+    got.length = 0
+    session.open((text) => got.push(text) > 0)
+    session.outlet = undefined
+    return got
+  }
+  for (let number = 0; number < 200; number++) session.notify(`n${number}`)
+  expect([taken().length, got[0], got.at(-1)]).toEqual([100, "n100", "n199"])
+  for (let number = 0; number < 10; number++) session.notify(`${number}${"x".repeat(400_000)}`)
+  expect(taken().map((text) => text[0])).toEqual(["8", "9"])
+  session.notify("y".repeat(5_000_000))
+  expect(taken()).toEqual([])
+})
+
+test("a session has only so many subscriptions", () => {
+  const told: string[] = []
+  const agent = { subscribe: (_id: string, uri: string) => told.push(uri), observe() {} }
+  const { face } = createFace(
+    agent as never,
+    () => [],
+    "1",
+    undefined,
+    () => undefined,
+    {} as never,
+  )
+  const session = sessionOf("p")
+  for (let number = 0; number < 1000; number++) face.subscribe("a", `x:${number}`, session)
+  expect(() => face.subscribe("a", "x:1000", session)).toThrow("1000")
+  face.subscribe("a", "x:1", session)
+  expect(() => face.subscribe("a", `x:${"y".repeat(5000)}`, sessionOf("p"))).toThrow("short")
+  expect([session.subscriptions.size, told.includes("x:1000")]).toEqual([1000, false])
+})
