@@ -3,7 +3,7 @@
  * that are left out. spec: Health report, Detail levels; choice: Health.
  */
 import { WORDS } from "../backend/supervision.ts"
-import { formatIssue } from "../lib/errors.ts"
+import { formatIssue, type Issue } from "../lib/errors.ts"
 import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
 
 export const HEALTH_LEVELS = ["full", "basic", "minimal"] as const
@@ -71,7 +71,7 @@ export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, r
     configuration: summary(snapshot, facts),
     // A broken document that keeps the last good plan must be seen somewhere.
     ...(level === "full" && snapshot.issues.length > 0
-      ? { issues: snapshot.issues.map((issue) => redact(formatIssue(issue))) }
+      ? { issues: snapshot.issues.map((issue) => redact(formatIssue(withoutFolder(issue)))) }
       : {}),
   }
   return {
@@ -124,6 +124,10 @@ export function overall(loaded: boolean, total: number, healthy: number): "healt
 // ---
 
 const RECENT_MS = 60_000
+
+/** The place in a file that is found again without its path. */
+const withoutFolder = ({ file, ...issue }: Issue): Issue =>
+  file === undefined ? issue : { ...issue, file: file.replace(/^.*[\\/]/s, "") }
 
 const iso = (time: number): string => new Date(time).toISOString()
 const megabytes = (bytes: number): number => Math.round((bytes / 1024 / 1024) * 10) / 10

@@ -195,6 +195,19 @@ describe("/health", () => {
     ])
   })
 
+  test("full tells what is wrong with the document, and where in it, but not where it lies", () => {
+    const issue = {
+      code: "json",
+      severity: "error",
+      message: "not JSON",
+      file: "/home/ada/my svc/mcp.json",
+      line: 3,
+    } as const
+    const { redact } = createCleaner([])
+    const { body } = healthReport({ ...mixed, issues: [issue] }, facts, { ...at("full"), redact })
+    expect(body.issues).toEqual(["mcp.json:3: not JSON"])
+  })
+
   test("memory is never more than all of it", () => {
     const { body } = healthReport(mixed, { ...facts, heapUsed: facts.heapTotal * 1.2 }, at("basic"))
     expect(body.system).toEqual(expect.objectContaining({ memory: { used: 108, total: 108, percentage: 100 } }))
