@@ -41,7 +41,7 @@ export type Status = {
   readonly loaded: boolean
 }
 
-export function statusOf(snapshot: Snapshot, redact: (text: string) => string): Status {
+export function statusOf(snapshot: Snapshot, clean: (text: string) => string): Status {
   const iso = (time: number) => new Date(time).toISOString()
   return {
     loaded: snapshot.loaded,
@@ -74,7 +74,7 @@ export function statusOf(snapshot: Snapshot, redact: (text: string) => string): 
         : {}),
       ...(found.changedTools.length > 0 ? { changedTools: found.changedTools } : {}),
       ...(found.suspiciousTools.length > 0 ? { suspiciousTools: found.suspiciousTools } : {}),
-      ...(lastError === undefined || state.kind === "connected" ? {} : { lastError: redact(lastError) }),
+      ...(lastError === undefined || state.kind === "connected" ? {} : { lastError: clean(lastError) }),
       ...(authorizationUrl === undefined ? {} : { authorizationUrl }),
     })),
   }

@@ -113,7 +113,8 @@ function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: s
   const { agent, cleaner } = runtime
   switch (method) {
     case "status":
-      return { ...statusOf(agent.snapshot(), cleaner().redact), pid: process.pid, version, url }
+      // For the operator alone, who needs to know which path and which address.
+      return { ...statusOf(agent.snapshot(), cleaner().mask), pid: process.pid, version, url }
     case "health": {
       const level = HEALTH_LEVELS.find((one) => one === params.level) ?? "full"
       const found = reportOf(String(params.path))?.({ facts: runtime.facts, level, ...cleaner() }, agent.snapshot())

@@ -1,6 +1,7 @@
 /** `svc health`: asks an instance how it is, and for pipelines waits until it is ready. */
 import type { CommandDef } from "citty"
 import { HEALTH_LEVELS, type HealthLevel } from "../agent/health.ts"
+import { reasonOf } from "../backend/remote.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
@@ -66,7 +67,7 @@ async function askAt(url: string, path: Path): Promise<Answer> {
         : await fetch(`http://localhost${path}`, { signal, headers, unix })
     body = await response.json()
   } catch (cause) {
-    throw new UnavailableError(`cannot reach ${url}${path}: ${messageOf(cause)} (is svc running there? see --url)`, {
+    throw new UnavailableError(`cannot reach ${url}${path}: ${reasonOf(cause)} (is svc running there? see --url)`, {
       cause,
     })
   }

@@ -279,6 +279,15 @@ test("health of this configuration is told at any level, and what a server says 
   }
 })
 
+test("the operator is told the path that is wrong, but no secret", async () => {
+  const gone = { command: "sh", args: ["-c", "exit 3"], cwd: "/no/such/folder", env: { TOKEN: "sekret-value-1" } }
+  await using instance = await startSvc({ config: { mcpServers: { gone } } })
+  await instance.said("gone: could not be started")
+  const { stdout } = await inFolder(instance.folder)("mcp", "status")
+  expect(stdout).toContain("/no/such/folder")
+  expect(stdout).not.toContain("sekret-value-1")
+})
+
 test("health says that an address is none of svc", async () => {
   using other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json({ fine: true }) })
   const { code, stderr, stdout } = await runSvc(["health", "--url", `http://127.0.0.1:${other.port}`])
