@@ -70,14 +70,22 @@ export function draftEntry(
     secrets: { names: secret, hidden },
     missing,
     optional,
-    source: `${entry.name} ${entry.version} in the registry ${entry.registry}`,
+    source: `${entry.name} ${entry.version} in the registry ${placeOf(entry)}`,
     version: entry.version,
     warnings: [
-      ...(entry.status === "active" ? [] : [`${entry.name} is ${entry.status} in its registry`]),
+      ...standingOf(entry),
       ...(unused.length === 0 ? [] : [`its registry entry knows no ${unused.join(", ")}`]),
     ],
   }
 }
+
+/** The registry that an entry is of, and what that thinks of it, for a question. */
+export const placeOf = ({ registry, status }: Entry): string =>
+  status === "active" ? registry : `${registry} (where it is ${status})`
+
+/** The same as a warning, where there is need of one. */
+export const standingOf = ({ name, status }: Entry): readonly string[] =>
+  status === "active" ? [] : [`${name} is ${status} in its registry`]
 
 /** The values for a plan, in mcp.json's syntax: those that are secret where no name says so as placeholders. */
 export function hide(

@@ -14,7 +14,7 @@ import type { Entry } from "../registry/entry.ts"
 import { argumentValues, planInstall, remoteOf, type Wanted } from "../registry/install.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { commandOf, confirm } from "./confirm.ts"
-import { hide, missingSchema, showWanted } from "./draft.ts"
+import { hide, missingSchema, placeOf, showWanted, standingOf } from "./draft.ts"
 import { originOf } from "./entries.ts"
 import { mustApply, mustConnect } from "./install.ts"
 import { changeSchema, changesOf } from "./servers.ts"
@@ -58,7 +58,7 @@ export const mcpUpdate = define({
       throw new ToolError("conflict", `${name} was not installed from a registry: change its version with mcp_edit`)
     const source = registries.sources().find(({ name }) => name === origin.registry)?.name
     const { value: entry, warnings: said } = await registries.find(origin.name, version, source)
-    const warnings = [...said]
+    const warnings = [...said, ...standingOf(entry)]
     // Anybody may have that name somewhere else.
     if (source === undefined)
       warnings.push(`${origin.registry}, where ${name} came from, is no registry any more: this is ${entry.registry}'s`)
@@ -130,7 +130,7 @@ export const mcpUpdate = define({
       }
     await confirm(
       context,
-      `Update the MCP server ${name} from ${origin.version} to ${entry.version} of the registry ${entry.registry} and let svc run this`,
+      `Update the MCP server ${name} from ${origin.version} to ${entry.version} of the registry ${placeOf(entry)} and let svc run this`,
       legible(next),
       plan.secret,
     )

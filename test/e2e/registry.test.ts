@@ -224,6 +224,23 @@ test.each([
   60_000,
 )
 
+test("a person is asked with what the registry thinks of a server", async () => {
+  await using registry = startRegistry([{ ...weather("1.0.0"), status: "deleted" }])
+  await using svc = await startSvc({
+    config: { mcpServers: {}, registries: configured(registry) },
+    flags: ["--internal-tools", "all"],
+  })
+  const asked: string[] = []
+  await using client = await connect1(svc, (message) => {
+    asked.push(message)
+    return "decline"
+  })
+  await client.call("mcp_install", { serverName: NAME, env: { WEATHER_API_KEY: "sekret" } })
+  expect(asked[0]).toStartWith(
+    `Install the MCP server weather from ${NAME} 1.0.0 in the registry test (where it is deleted) and let svc run this?`,
+  )
+}, 20_000)
+
 test("an update takes the new version's arguments, with the values that are there, unless a person has changed them", async () => {
   const version = (version: string, packageArguments: object[]): Server => ({
     name: "com.example/args",
