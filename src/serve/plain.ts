@@ -3,6 +3,7 @@
  * aggregated ones; nobody can be asked in the middle of it. spec: Internal tool invocation; choice: Inbound.
  */
 import { viewOf } from "../catalog/catalog.ts"
+import { splitName } from "../catalog/name.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import type { Client, Exchange, Face } from "../session/client.ts"
@@ -31,9 +32,12 @@ export async function servePlain(
   if (!isObject(args)) return answer(400, { error: { code: -32602, message: "arguments must be an object" } })
   if (face.loading !== undefined) await face.loading
   const route = viewOf(face.catalog, scope).tools.get(tool)
-  const target = route === undefined ? undefined : face.target(route.id)
-  if (typeof target === "string") return answer(502, { error: { code: -32603, message: `${route?.slug}: ${target}` } })
   const known = route !== undefined || toolboxFor(scope, face)?.names.includes(tool) === true
+  // The tools of a server that is away are in no list.
+  const slug = route?.slug ?? splitName(tool)?.slug
+  const id = route?.id ?? (known ? undefined : face.away(scope, slug))
+  const target = id === undefined ? undefined : face.target(id)
+  if (typeof target === "string") return answer(502, { error: { code: -32603, message: `${slug ?? id}: ${target}` } })
   const exchange: Exchange = {
     oncancel: undefined,
     notify: () => undefined,

@@ -231,6 +231,10 @@ test("POST /mcp with {tool, arguments} runs a tool of svc or of a server [inboun
     404,
     { error: { code: -32602, message: "Unknown tool: mcp_lst. Did you mean mcp_list?" } },
   ])
+  expect(await post({ tool: "bad_svc_echo" })).toMatchObject([
+    502,
+    { error: { code: -32603, message: expect.stringMatching(/^bad: is not available \(error\)/) } },
+  ])
   expect(await post({ tool: "one_svc_echo", arguments: [] })).toMatchObject([400, { error: { code: -32602 } }])
   expect(await post({ tool: "echo", arguments: { m: "plain" } }, "/servers/one/mcp")).toMatchObject([200, {}])
   expect(await post({ tool: "mcp_list" }, "/servers/one/mcp")).toMatchObject([404, {}])
