@@ -71,7 +71,8 @@ async function alone(place: Place, tool: string, args: Params): Promise<unknown>
     read: () => readTexts(paths),
     world,
   })
-  const gone = interrupted()
+  // What has nothing to take back ends at once.
+  const gone = writes && args.dryRun !== true ? interrupted() : new AbortController().signal
   try {
     return await openTools(runtime, settings, paths, world, reload).run({ tool, arguments: args }, gone)
   } finally {

@@ -4,7 +4,17 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "
 import { join } from "node:path"
 import { type Fault, type Registry, type Server, startRegistry } from "../fixtures/registry.ts"
 import { connect1, connect2, connect2Legacy } from "./clients.ts"
-import { freshEnv, freshFolder, type Instance, ROOT, readIfThere, runSvc, startSvc } from "./harness.ts"
+import {
+  eventually,
+  freshEnv,
+  freshFolder,
+  type Instance,
+  ROOT,
+  readIfThere,
+  runSvc,
+  SVC,
+  startSvc,
+} from "./harness.ts"
 
 const ECHO = join(ROOT, "test/fixtures/echo.ts")
 const FAILING = join(ROOT, "test/fixtures/failing.ts")
@@ -394,6 +404,24 @@ test("several registries are one, and one that is down costs a warning", async (
   expect((await client.call("mcp_info", { serverName: "com.example/sky" })).structuredContent).toMatchObject({
     entry: { registry: "second" },
   })
+}, 20_000)
+
+test("a search that nobody waits for any more ends at once", async () => {
+  await using registry = startRegistry(SERVERS)
+  registry.fault = "slow"
+  const folder = freshFolder()
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: {}, registries: configured(registry) }))
+  const child = Bun.spawn({
+    cmd: [SVC, "registry", "search", "weather", "--config-dir", folder],
+    env: freshEnv(folder),
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "ignore",
+  })
+  await eventually(() => registry.waiting > 0)
+  child.kill("SIGINT")
+  await child.exited
+  expect(child.signalCode).toBe("SIGINT")
 }, 20_000)
 
 test("svc registry and svc mcp search, install and update do the same for a person", async () => {
