@@ -6,7 +6,7 @@
  *  2. Lines arrive redacted and clean. Files are for their owner alone.
  *  3. A disk that fails costs the file, not the server: it is said once, and the ring goes on.
  */
-import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync } from "node:fs"
+import { appendFileSync, closeSync, fstatSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { slugOf } from "../config/plan.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -100,27 +100,33 @@ export function createLogbook(options: LogbookOptions): Logbook {
   }
 }
 
-/** The lines of one server on disk, oldest first; for when no svc runs, and for what was before it started. */
-export function readLogFiles(
-  directory: string,
-  slug: string,
-  since = 0,
-  maxFiles: number = MAX_FILES,
-): readonly LogLine[] {
-  const lines: LogLine[] = []
-  for (let number = maxFiles - 1; number >= 0; number--) {
-    let text: string
-    try {
-      text = readFileSync(fileOf(directory, slug, number), "utf8")
-    } catch {
-      continue
+/**
+ * Reads the files of servers: the first call for a server gives all of its lines, oldest first, and each later one what
+ * has come since. For when no svc runs, and for what was before it started.
+ */
+export function openLogFiles(directory: string, maxFiles: number = MAX_FILES): (slug: string) => readonly LogLine[] {
+  /** Where reading stopped, and in which file: another one takes its place when it is full. */
+  const places = new Map<string, { readonly ino: number; readonly end: number }>()
+  return (slug) => {
+    const known = places.get(slug)
+    const now = statSync(fileOf(directory, slug, 0), { throwIfNoEntry: false })
+    if (now === undefined || (known?.ino === now.ino && known.end === now.size)) return []
+    const lines: LogLine[] = []
+    for (let number = known?.ino === now.ino ? 0 : maxFiles - 1; number >= 0; number--) {
+      const file = readLog(fileOf(directory, slug, number))
+      if (file === undefined) continue
+      const { ino, end, bytes } = file
+      // Of what was rotated, only the file in which reading stopped has something new.
+      if (number > 0 && known !== undefined && ino !== known.ino) continue
+      const from = ino === known?.ino ? known.end : 0
+      for (const row of bytes.subarray(from, end).toString("utf8").split("\n")) {
+        const line = parseLine(row, slug)
+        if (line !== undefined) lines.push(line)
+      }
+      if (number === 0) places.set(slug, { ino, end })
     }
-    for (const row of text.split("\n")) {
-      const line = parseLine(row, slug)
-      if (line !== undefined && line.at >= since) lines.push(line)
-    }
+    return lines
   }
-  return lines
 }
 
 /** A log whose lines about a server also go into the book. */
@@ -152,6 +158,20 @@ export function parseLine(row: string, slug: string): LogLine | undefined {
 const WRITE_MS = 250
 /** Above what the capture lets through. */
 const MAX_TEXT = 16 * 1024
+
+/** A file with the end of its last whole line. Undefined where there is none. */
+function readLog(path: string): { readonly ino: number; readonly bytes: Buffer; readonly end: number } | undefined {
+  if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
+  const handle = openSync(path, "r")
+  try {
+    const bytes = readFileSync(handle)
+    return { ino: fstatSync(handle).ino, bytes, end: bytes.lastIndexOf(LF) + 1 }
+  } finally {
+    closeSync(handle)
+  }
+}
+
+const LF = 0x0a
 
 const fileOf = (directory: string, slug: string, number: number): string =>
   // The number stands last: `web.1.log` is the file of a server named web.1.

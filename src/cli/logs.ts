@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
-import { formatLine, type LogLine, readLogFiles } from "../backend/logbook.ts"
+import { formatLine, type LogLine, openLogFiles } from "../backend/logbook.ts"
 import { slugOf } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
@@ -34,28 +34,19 @@ export const logs: CommandDef = {
       )
     }
     const since = typeof args.since === "string" ? systemClock.now() - options(args, {}).duration("since", 0) : 0
-    const read = () =>
-      (wanted === undefined ? known() : [wanted])
-        .flatMap((slug) => readLogFiles(folder, slug))
-        .sort((a, b) => a.at - b.at)
+    const read = openLogFiles(folder)
     const show = (line: LogLine) => {
       const text = wanted === undefined ? formatLine({ ...line, text: `${line.slug}: ${line.text}` }) : formatLine(line)
       process.stdout.write(
         `${args.json === true ? escaped(JSON.stringify({ ...line, at: new Date(line.at).toISOString() })) : text}\n`,
       )
     }
-    let seen = read().filter(({ at }) => at >= since)
-    for (const line of seen) show(line)
-    while (args.follow === true) {
+    for (;;) {
+      const fresh = (wanted === undefined ? known() : [wanted]).flatMap((slug) => read(slug))
+      for (const line of fresh.filter(({ at }) => at >= since).sort((a, b) => a.at - b.at)) show(line)
+      if (args.follow !== true) break
       await new Promise<void>((done) => systemClock.after(FOLLOW_MS, done))
       await place.ask("flush")
-      const last = seen.at(-1)?.at ?? since
-      const already = new Set(seen.filter(({ at }) => at === last).map(({ slug, text }) => `${slug} ${text}`))
-      const fresh = read().filter(
-        (line) => line.at > last || (line.at === last && !already.has(`${line.slug} ${line.text}`)),
-      )
-      for (const line of fresh) show(line)
-      if (fresh.length > 0) seen = fresh
     }
     return 0
   },

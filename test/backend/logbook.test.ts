@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "bun:test"
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import fc from "fast-check"
@@ -8,8 +8,8 @@ import {
   formatLine,
   type LogbookOptions,
   type LogLine,
+  openLogFiles,
   parseLine,
-  readLogFiles,
   recordInto,
 } from "../../src/backend/logbook.ts"
 import { LOG_LEVELS, silentLog } from "../../src/lib/log.ts"
@@ -63,7 +63,7 @@ test("files are written soon, for their owner alone, and read back without svc",
   book.append("web", "info", "stderr: ready")
   book.append("web", "warn", "a\nb")
   await clock.pass(1000)
-  expect(readLogFiles(directory, "web").map(({ level, text }) => `${level} ${text}`)).toEqual([
+  expect(openLogFiles(directory)("web").map(({ level, text }) => `${level} ${text}`)).toEqual([
     "info stderr: ready",
     "warn a\\nb",
   ])
@@ -78,8 +78,27 @@ test("what was rotated is nobody else's log", () => {
   }
   book.append("web.1", "info", "mine")
   book.flush()
-  expect(readLogFiles(directory, "web.1").map(({ text }) => text)).toEqual(["mine"])
-  expect(readLogFiles(directory, "web").map(({ text }) => text.trim())).toEqual(["old", "new"])
+  expect(openLogFiles(directory)("web.1").map(({ text }) => text)).toEqual(["mine"])
+  expect(openLogFiles(directory)("web").map(({ text }) => text.trim())).toEqual(["old", "new"])
+})
+
+test("a reader is given each line once, whatever is rotated meanwhile", () => {
+  const { book, directory } = bench({ maxFileBytes: 1000, maxFiles: 3 })
+  const read = openLogFiles(directory, 3)
+  const lines: string[] = []
+  for (let n = 0; n < 200; n++) {
+    book.append("web", "info", `${n} ${"x".repeat(n % 70)}`)
+    if (n % 2 === 0) book.flush()
+    if (n % 5 === 0) lines.push(...read("web").map(({ text }) => text.split(" ", 1)[0] as string))
+  }
+  book.flush()
+  appendFileSync(join(directory, "web.log"), "2026-11-21T02:49:27.123Z info  hal")
+  lines.push(...read("web").map(({ text }) => text.split(" ", 1)[0] as string))
+  appendFileSync(join(directory, "web.log"), "f\n")
+  lines.push(...read("web").map(({ text }) => text))
+  expect(lines).toEqual([...Array.from({ length: 200 }, (_, n) => String(n)), "half"])
+  expect(read("web")).toEqual([])
+  expect(read("nobody")).toEqual([])
 })
 
 test("files rotate by size, and the oldest go", () => {
@@ -91,7 +110,7 @@ test("files rotate by size, and the oldest go", () => {
   expect(readdirSync(directory).sort()).toEqual(["web.log", "web.log.1", "web.log.2"])
   for (const file of readdirSync(directory))
     expect(readFileSync(join(directory, file)).length).toBeLessThanOrEqual(1000)
-  const numbers = readLogFiles(directory, "web").map(({ text }) => Number.parseInt(text, 10))
+  const numbers = openLogFiles(directory)("web").map(({ text }) => Number.parseInt(text, 10))
   expect(numbers).toEqual(Array.from({ length: numbers.length }, (_, n) => 100 - numbers.length + n))
 })
 
