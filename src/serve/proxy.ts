@@ -49,6 +49,7 @@ export class ProxySession {
   private cancelHold: (() => void) | undefined
   private cancelRetry: (() => void) | undefined
   private pause = FIRST_PAUSE_MS
+  private connecting = false
   private noted = false
   private count = 0
   private closed = false
@@ -152,9 +153,11 @@ export class ProxySession {
   }
 
   private async connect(): Promise<void> {
+    this.connecting = true
     const found = await this.deps
       .connect({ line: (bytes) => this.line(bytes), lost: () => this.lost() })
       .catch(() => undefined)
+    this.connecting = false
     if (this.closed) return found?.link.close()
     if (found === undefined) {
       if (!this.noted) this.deps.note("no svc is running for this configuration; waiting for it")
@@ -174,7 +177,7 @@ export class ProxySession {
   private retry(ms: number): void {
     this.pause = Math.min(this.pause * 2, MAX_PAUSE_MS)
     this.after(ms, () => {
-      if (!this.closed && this.link === undefined) void this.connect()
+      if (!this.closed && !this.connecting && this.link === undefined) void this.connect()
     })
   }
 

@@ -250,6 +250,30 @@ describe("a proxied client", () => {
     expect(last().told.slice(1)).toMatchObject([{ svc: "moved", surroundings: { queries: [{ preset: "x" }] } }])
   })
 
+  test("that moves while it connects does so once", async () => {
+    const told: string[] = []
+    const clock = manualClock()
+    const opened: (() => void)[] = []
+    const session = new ProxySession(HERE, {
+      clock,
+      send: () => undefined,
+      note: () => undefined,
+      async connect() {
+        await new Promise<void>((done) => opened.push(done))
+        return { link: { send: (line) => void told.push(String(line)), close: () => undefined }, token: "t" }
+      },
+    })
+    session.start()
+    session.moved({ ...HERE, queries: [{ preset: "x" }] })
+    await clock.pass(1000)
+    for (const open of opened) open()
+    await clock.pass(0)
+    expect(told.map((line) => noteIn(line))).toMatchObject([
+      { svc: "hello", surroundings: { queries: [{ preset: "x" }] } },
+    ])
+    session.close()
+  })
+
   test("keeps a stream that was opened while nothing ran, and opens it once", async () => {
     const { say, power, session, toClient, clock, welcome, last, lose } = stage()
     session.start()
