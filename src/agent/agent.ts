@@ -56,6 +56,8 @@ export class Agent {
   private readonly backends = new Map<string, Backend>()
   private readonly observers = new Set<Observer>()
   private readonly interests = new Interests()
+  /** The log level that backends were told last. */
+  private level: string | undefined
   private readonly ending = new Map<string, Promise<void>>()
   private current: Snapshot | undefined
   private rebuilding = false
@@ -309,7 +311,8 @@ export class Agent {
   forget(session: object): void {
     this.unlease({ session })
     for (const [id, uri] of this.interests.of(session)) this.unsubscribe(id, uri, session)
-    this.setLogLevel(session, undefined)
+    this.interests.dropLevel(session)
+    this.tellLevel()
     this.claims.forget(session)
   }
 
@@ -318,12 +321,14 @@ export class Agent {
    * session's own processes are asked for its own.
    */
   setLogLevel(session: object, level: string | undefined): void {
-    const before = this.interests.leastLevel
     this.interests.setLevel(session, level)
     if (level !== undefined) for (const backend of this.leased(session).values()) this.sendLogLevel(backend, level)
-    const after = this.interests.leastLevel
-    if (after === before || after === undefined) return
-    for (const backend of this.backends.values()) this.sendLogLevel(backend, after)
+    this.tellLevel()
+  }
+
+  /** It hears no more. Backends are not told before somebody else wants another level: it may want the same again soon. */
+  dropLogLevel(session: object): void {
+    this.interests.dropLevel(session)
   }
 
   /** Ends every backend; resolves when no process is left. */
@@ -409,8 +414,7 @@ export class Agent {
     const server = backend.spec.name
     if (empty) this.deps.log.warn(`connected, but offers nothing at all`, { server })
     else this.deps.log.info(`connected: ${counts} (MCP ${listing.protocolVersion})`, { server })
-    const level = this.interests.leastLevel
-    if (level !== undefined) this.sendLogLevel(backend, level)
+    if (this.level !== undefined) this.sendLogLevel(backend, this.level)
   }
 
   private remove(id: string, backend: Backend): void {
@@ -465,6 +469,13 @@ export class Agent {
       return
     }
     for (const observer of this.observers) observer.onnotification(spec, method, params, caller)
+  }
+
+  private tellLevel(): void {
+    const least = this.interests.leastLevel
+    if (least === undefined || least === this.level) return
+    this.level = least
+    for (const backend of this.backends.values()) this.sendLogLevel(backend, least)
   }
 
   private sendLogLevel(backend: Backend, level: string): void {

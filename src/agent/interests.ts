@@ -1,10 +1,12 @@
 /** What sessions want to hear of backends: resources they are subscribed to, and how much of the logs. */
 import { isWithin } from "../catalog/name.ts"
-import { LOG_LEVELS, severityOf } from "../wire/level.ts"
+import { LOG_LEVELS } from "../wire/level.ts"
 
 export class Interests {
   private readonly subscribers = new Map<string, Map<string, Set<object>>>()
-  private readonly logLevels = new Map<object, string>()
+  private readonly logLevels = new Map<object, string | undefined>()
+  /** How many have each level. */
+  private readonly levelCounts = new Map<string | undefined, number>()
 
   /** The resources of a backend that somebody is subscribed to, or this session. */
   uris(id: string, session?: object): string[] {
@@ -46,23 +48,32 @@ export class Interests {
     )
   }
 
-  /** A session's log level; undefined for none. */
+  /** A client hears of logs from now on: of this level and above, or what servers choose to say where it has set none. */
   setLevel(session: object, level: string | undefined): void {
-    if (level === undefined) this.logLevels.delete(session)
-    else this.logLevels.set(session, level)
+    this.dropLevel(session)
+    this.logLevels.set(session, level)
+    this.levelCounts.set(level, (this.levelCounts.get(level) ?? 0) + 1)
+  }
+
+  dropLevel(session: object): void {
+    if (!this.logLevels.has(session)) return
+    const level = this.logLevels.get(session)
+    this.logLevels.delete(session)
+    const left = (this.levelCounts.get(level) ?? 0) - 1
+    if (left > 0) this.levelCounts.set(level, left)
+    else this.levelCounts.delete(level)
   }
 
   levelOf(session: object): string | undefined {
     return this.logLevels.get(session)
   }
 
-  /** 2025-era backends have one log level for all: the least severe that anybody wants. */
+  /**
+   * 2025-era backends have one log level for all: the least severe that anybody wants. Who has set none hears everything,
+   * as long as nobody else has; so it must be while others have.
+   */
   get leastLevel(): string | undefined {
-    let least: number | undefined
-    for (const level of this.logLevels.values()) {
-      const severity = severityOf(level)
-      if (severity >= 0 && (least === undefined || severity < least)) least = severity
-    }
-    return least === undefined ? undefined : LOG_LEVELS[least]
+    const least = LOG_LEVELS.find((level) => this.levelCounts.has(level))
+    return least !== undefined && this.levelCounts.has(undefined) ? LOG_LEVELS[0] : least
   }
 }

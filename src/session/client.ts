@@ -122,8 +122,10 @@ export type Face = {
   unsubscribe(id: string, uri: string, session: object): void
   /** Passes a client's notification on where that is not another client's too. */
   tell(client: Client, method: string, params: Params): void
-  /** The client wants log messages of this level and above; undefined: no more. */
+  /** The client wants log messages of this level and above; undefined: what servers choose to say. */
   setLogLevel(session: object, level: string | undefined): void
+  /** The client wants none any more. */
+  dropLogLevel(session: object): void
   /** Registers a 2026-era stream; the returned function takes it away. */
   listen(listener: Listener): () => void
   readonly version: string

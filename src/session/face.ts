@@ -74,10 +74,11 @@ export function createFace(
     },
     setLogLevel(session, level) {
       agent.setLogLevel(session, level)
-      if (!(session instanceof Session)) return
+      if (!(session instanceof Session) || session.logLevel === level) return
       session.logLevel = level
       onchange(session)
     },
+    dropLogLevel: (session) => agent.dropLogLevel(session),
     tell({ scope, session }, method, params) {
       const own = agent.leased(session)
       // What a shared server is told of one client's roots, it would believe of all.

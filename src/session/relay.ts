@@ -92,7 +92,11 @@ function passTo(target: Target | string, request: Request, params: Params, route
     )
   if ((client.inFlight ?? 0) > face.maxInFlight)
     throw new RequestError("too_many", `This session has ${face.maxInFlight} requests in flight already`)
-  return call(request, params, target, route.mirrored, context)
+  const { session, logLevel } = client
+  if (logLevel === undefined || client.era === "2025" || target.peer.era === "2026")
+    return call(request, params, target, route.mirrored, context)
+  face.setLogLevel(session, logLevel)
+  return call(request, params, target, route.mirrored, context).finally(() => face.dropLogLevel(session))
 }
 
 async function call(

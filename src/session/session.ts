@@ -189,6 +189,7 @@ export class Session implements Client {
   /** Starts to follow the catalog: what the client sees from here on is measured against it. */
   begin(face: Face): void {
     this.seen = viewOf(face.catalog, this.scope)
+    face.setLogLevel(this, this.logLevel)
   }
 
   /** Ends it: running requests are given up, open questions rejected. */

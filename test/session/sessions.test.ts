@@ -14,7 +14,7 @@ const scope = createScope(
   () => NO_QUERIES,
   () => NO_PRESETS,
 )
-const face = { catalog: EMPTY_CATALOG } as unknown as Face
+const face = { catalog: EMPTY_CATALOG, setLogLevel() {} } as unknown as Face
 let count = 0
 const sessionOf = (principal: string) => new Session(`s${++count}`, principal, scope, {})
 
