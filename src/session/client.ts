@@ -5,6 +5,7 @@ import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
+import { RequestError } from "../lib/errors.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import type { Quota } from "./quota.ts"
@@ -66,6 +67,18 @@ export type Exchange = {
   yield?: Caller["yield"]
   /** Called when the client gives up, at most once. One listener. */
   oncancel: ((reason: string) => void) | undefined
+}
+
+/** Waits for what must be there before a request goes on. Throws a RequestError where the client gives up meanwhile. */
+export async function whileWanted<T>(exchange: Exchange, wait: Promise<T>): Promise<T> {
+  let given: string | undefined
+  exchange.oncancel = (reason) => {
+    given = reason
+  }
+  const value = await wait
+  exchange.oncancel = undefined
+  if (given !== undefined) throw new RequestError("invalid_request", given)
+  return value
 }
 
 /** A connected backend as a request needs it. */

@@ -13,7 +13,7 @@ import { nearest } from "../lib/nearest.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isLogLevel } from "../wire/level.ts"
 import { errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
-import { CALLS, type Client, type Context, type Face } from "./client.ts"
+import { CALLS, type Client, type Context, type Face, whileWanted } from "./client.ts"
 import { describeDiscover } from "./describe.ts"
 import { callInternal, toolboxFor } from "./internal.ts"
 import { type Answer, relay, unknownName } from "./relay.ts"
@@ -79,7 +79,8 @@ function route(request: Request, context: Context): Answer {
   if (client.era === "2026" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
   if (method === "ping") return resultText(id, "{}")
   if (CALLS.has(method)) count(face, client.owner === undefined ? `principal ${client.principal}` : client.session)
-  return face.loading === undefined ? routeNow(request, context) : face.loading.then(() => routeNow(request, context))
+  if (face.loading === undefined) return routeNow(request, context)
+  return whileWanted(context.exchange, face.loading).then(() => routeNow(request, context))
 }
 
 function routeNow(request: Request, context: Context): Answer {

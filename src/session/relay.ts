@@ -30,7 +30,7 @@ import {
   type Response,
 } from "../wire/message.ts"
 import { adaptCode, adaptParams } from "./adapt.ts"
-import { CALLS, type Client, type Context, type Meter, ownerOf, type Target } from "./client.ts"
+import { CALLS, type Client, type Context, type Meter, ownerOf, type Target, whileWanted } from "./client.ts"
 import { fulfil } from "./fulfil.ts"
 import { outcomeOf } from "./outcome.ts"
 
@@ -64,9 +64,10 @@ function pass(request: Request, params: Params, route: Route, context: Context):
   const { owner } = client
   // A client that is there only for its request has no session to isolate.
   if (typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined)
-    return face
-      .lease(route.id, new Relayed(shared, { ...context, exchange: owner }))
-      .then((target) => passTo(target, request, params, route, context))
+    return whileWanted(
+      context.exchange,
+      face.lease(route.id, new Relayed(shared, { ...context, exchange: owner })),
+    ).then((target) => passTo(target, request, params, route, context))
   return passTo(shared, request, params, route, context)
 }
 
