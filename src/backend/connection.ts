@@ -251,7 +251,11 @@ export class Connection {
       try {
         message = asMessage(one)
       } catch {
-        this.hooks.onnoise(`sent something that is no message: ${decode(frame.subarray(0, NOISE_BYTES))}`)
+        const reason = "sent something that is no message"
+        const number = isObject(one) ? this.ids.parse(one.id) : undefined
+        // Its caller need not wait for what does not come.
+        if (number !== undefined) this.fail(number, new BackendError(this.server, reason))
+        this.hooks.onnoise(`${reason}: ${decode(frame.subarray(0, NOISE_BYTES))}`)
         continue
       }
       this.route(message, frame.length, related)

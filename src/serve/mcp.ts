@@ -285,7 +285,7 @@ const refuse = (id: Id, { code, message, data }: Refusal): Response =>
 
 /** Answers; a call that was one too many is told so to whatever stands in between, too. */
 function finish(exchange: HttpExchange, frame: Uint8Array | string, status = 200): void {
-  const wait = typeof frame === "string" ? /"data":\{"retryAfter":(\d{1,6})\}\}\}$/.exec(frame)?.[1] : undefined
+  const wait = typeof frame === "string" ? TOO_MANY.exec(frame)?.[1] : undefined
   if (wait !== undefined) exchange.finish(frame, { status: 429, headers: { ...JSON_HEADERS, "retry-after": wait } })
   else if (status === 200) exchange.finish(frame)
   else exchange.finish(frame, { status, headers: JSON_HEADERS })
@@ -408,6 +408,9 @@ function sessionOf(request: Request, scope: Scope, principal: string, deps: McpD
 }
 
 const MAX_BATCH = 100
+/** A refusal of svc's own, and nothing that a server says like it. */
+const TOO_MANY =
+  /"error":\{"code":-32600,"message":"Too many calls; try again in \d{1,6} s","data":\{"retryAfter":(\d{1,6})\}\}\}$/
 /** The event after which nothing comes. */
 const TOLD = "told"
 const LOST = "The answer to this request is lost: svc was restarted while it ran, or it is too long ago"

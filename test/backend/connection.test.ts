@@ -83,6 +83,14 @@ test("a question of a client's own process goes the way of its call, where one r
   expect(heard).toEqual([[ann.caller, "notifications/message"]])
 })
 
+test("an answer that is no message fails the request that it names, at once", async () => {
+  for (const broken of [{}, { error: "boom" }, { jsonrpc: "1.0", result: {} }]) {
+    const flight = connection.request({ method: "tools/call", params: {}, caller: ann.caller, timeout: 300_000 })
+    receive({ id: sent.at(-1)?.id, ...broken })
+    expect(await flight.outcome.catch(String)).toContain("no message")
+  }
+})
+
 test("a question that may be one of two callers' is shown to neither [protocol:whose]", async () => {
   call(ann)
   call(bob)

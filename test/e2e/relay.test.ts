@@ -116,6 +116,24 @@ test("every way to write a result gives the same JSON, on every transport, in bo
   )
 }, 60_000)
 
+test("a server's own words about waiting make no 429 of svc's", async () => {
+  await using svc = await startSvc({ config: { mcpServers: { stdio: stdio() } } })
+  const headers = await open(svc.url)
+  const error = 'null,"error":{"code":-32000,"message":"busy","data":{"retryAfter":5}}'
+  for (const [shape, body] of [
+    ["middle", error],
+    ["spaced", '{"uri":1,"data":{"retryAfter":5}}'],
+  ]) {
+    const response = await fetch(`${svc.url}/mcp`, {
+      method: "POST",
+      headers,
+      body: frame(1, "stdio_svc_say", { shape, body }),
+    })
+    expect([response.status, response.headers.get("retry-after")]).toEqual([200, null])
+    expect(await response.text()).toContain('"retryAfter":5')
+  }
+})
+
 test("a result past --max-result is an error for its caller alone, and the server lives on", async () => {
   await using json = await startParrot()
   await using events = await startParrot("--events")
