@@ -184,6 +184,12 @@ export class Agent {
     for (const backend of [...this.backends.values(), ...own]) if (backend.spec.name === name) backend.authorized()
   }
 
+  /** An operator's restart, of the processes that sessions have of their own too: their next call starts them. */
+  restart(backend: Backend): void {
+    this.unlease({ id: backend.spec.id })
+    backend.restart()
+  }
+
   /** All backends, in the order they were added. */
   all(): readonly Backend[] {
     return [...this.backends.values()]
@@ -276,6 +282,8 @@ export class Agent {
       own.set(id, backend)
       backend.start()
     }
+    // What a call starts, the next one starts again.
+    else if (backend.state.kind === "failed") backend.restart()
     await this.settled(backend)
     return backend.published === undefined ? undefined : backend
   }

@@ -123,7 +123,7 @@ function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: s
     }
     case "restart": {
       const wanted = typeof params.name === "string" ? find(runtime, params.name) : agent.all()
-      for (const backend of wanted) backend.restart()
+      for (const backend of wanted) agent.restart(backend)
       return { restarted: wanted.map(({ spec }) => spec.id) }
     }
     case "reload": {
@@ -161,7 +161,7 @@ const authorizeDeps = (runtime: Runtime): AuthorizeDeps => ({
   find: (name) => find(runtime, name)[0].spec,
   all: () => runtime.agent.all().map(({ spec }) => spec),
   restart: (name) => {
-    for (const backend of find(runtime, name)) backend.restart()
+    for (const backend of find(runtime, name)) runtime.agent.restart(backend)
   },
 })
 

@@ -42,7 +42,10 @@ export const mcpReload = define({
         `${server.name} does not run (${server.state})${server.enabled ? "; mcp_status says why" : "; mcp_enable starts it"}`,
       )
     const ids = server.instances.map(({ id }) => id)
-    for (const id of ids) agent.backend(id)?.restart()
+    for (const id of ids) {
+      const backend = agent.backend(id)
+      if (backend !== undefined) agent.restart(backend)
+    }
     const outcomes = await Promise.all(ids.map(async (id) => [id, await outcomeOf(agent, id)] as const))
     return {
       data: { restarted: ids, warnings: outcomes.flatMap(([id, outcome]) => warningsOf(id, outcome)) },

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
-import { eventually, fixture, type Instance, modern, npmServer, processes, ROOT, startSvc } from "./harness.ts"
+import { eventually, fixture, type Instance, modern, npmServer, processes, ROOT, runSvc, startSvc } from "./harness.ts"
 
 const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
 const BOTH = "application/json, text/event-stream"
@@ -297,6 +297,25 @@ test('a server with isolation "session" has a process for each session, which en
   expect(processes(mark)).toHaveLength(3)
   await fetch(url, { method: "DELETE", headers: { "mcp-session-id": one } })
   await eventually(() => processes(mark).length === 2)
+})
+
+test("a session's own process comes back with the next call: after its end, and after a restart", async () => {
+  await using svc = await startSvc({ config: { mcpServers: { own: { ...echo("--pid"), isolation: "session" } } } })
+  const url = `${svc.url}/mcp`
+  const session = await initialize(url)
+  const pidOf = async () => {
+    const { isError, content } = JSON.parse((await post(url, call("own_svc_echo"), session)).body).result
+    return isError === true ? undefined : Number(content[0].text)
+  }
+  const first = await pidOf()
+  process.kill(first as number, "SIGKILL")
+  const second = await eventually(async () => {
+    const pid = await pidOf()
+    return pid !== first && pid
+  })
+  expect((await runSvc(["mcp", "restart", "own", "--config-dir", svc.folder])).stdout).toBe("restarted own\n")
+  const third = await eventually(pidOf)
+  expect([first, second]).not.toContain(third)
 })
 
 test("requests past --max-in-flight are refused with a clear error", async () => {
