@@ -35,6 +35,7 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
   let dotenv: Environment = {}
   let presets = ""
   let reported = ""
+  let loaded = false
   const report = (issues: readonly Issue[]) => {
     const text = issues.map(formatIssue).join("\n")
     if (text === reported) return
@@ -63,6 +64,18 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
         if (presets !== (texts.presets ?? "")) agent.setPresets(read.presets)
         presets = texts.presets ?? ""
       })
+      // To start with, an empty file is an empty document; later it is one that is being written, or could not be.
+      if (loaded && texts.config?.trim() === "")
+        throw new ConfigError([
+          {
+            code: "json",
+            severity: "error",
+            file: paths.file,
+            line: 1,
+            column: 1,
+            message: "not JSON: the file is empty",
+          },
+        ])
       const document = parseDocument(texts.config ?? "", paths.file)
       const surroundings = { ...world, dotenv }
       const planned = plan(document, surroundings)
@@ -73,6 +86,7 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
         issues: [...issues, ...planned.issues, ...templates.issues],
       }
       const applied = instances.update(whole, templates)
+      loaded = true
       report(whole.issues)
       return { applied, issues: whole.issues }
     } catch (error) {

@@ -30,6 +30,9 @@ test("servers come and go with the file, and the others are not touched [reload:
   await eventually(() => changes() >= 1)
   svc.write("{ broken")
   await svc.said("not JSON")
+  // As an editor leaves it that is half-way, or a disk that is full.
+  svc.write("")
+  await svc.said("the file is empty")
   expect(await client.callTool({ name: "comes_svc_echo", arguments: { m: "still here" } })).toMatchObject({
     content: [{ text: "still here" }],
   })
