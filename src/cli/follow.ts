@@ -33,7 +33,7 @@ export async function followFiles(
 ): Promise<Following> {
   const { agent, audit, instances, log, metrics } = runtime
   if (createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`))
-    log.info(`made an empty configuration: ${paths.file}`)
+    log.info(`made an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit it`)
   const world = { parent: process.env, platform: process.platform, home: homedir(), folder: dirname(paths.file) }
   const apply = createReload({
     agent,
