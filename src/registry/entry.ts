@@ -35,6 +35,8 @@ export type Package = {
   readonly registryType: string
   readonly identifier: string
   readonly version: string
+  /** Where its kind of package registry is, if not at its usual place. */
+  readonly registryBaseUrl?: string | undefined
   readonly runtimeHint?: string | undefined
   readonly transport: Transport
   readonly runtimeArguments: readonly Argument[]
@@ -127,6 +129,7 @@ const packageJson = z.object({
   registryType: word,
   identifier: word,
   version: text.default("").catch(""),
+  registryBaseUrl: text.optional().catch(undefined),
   runtimeHint: text.optional().catch(undefined),
   transport: transport.catch({ type: "stdio", url: undefined, headers: [], variables: undefined }),
   runtimeArguments: listOf(argument),

@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from "node:util"
 import type { Params } from "../wire/message.ts"
 import type { Argument, Entry, Input, NamedInput, Package, Transport } from "./entry.ts"
+import { baseOf, type Runner, runnerOf, specOf } from "./runner.ts"
 
 /** A value that a server takes. */
 export type Wanted = {
@@ -37,7 +38,14 @@ export function planInstall(entry: Entry, values: Values, type?: string): Instal
   if (found !== undefined) return planPackage(found.one, found.runner, values)
   const remote = type === undefined || type === "remote" ? remoteOf(entry) : undefined
   if (remote !== undefined) return planRemote(remote, values)
-  const offered = [...new Set(entry.packages.map((one) => `${one.registryType} over ${one.transport.type}`))]
+  const offered = [
+    ...new Set(
+      entry.packages.map(({ registryType, registryBaseUrl, transport }) => {
+        const from = registryBaseUrl === undefined ? "" : ` from ${registryBaseUrl}`
+        return `${registryType}${from} over ${transport.type}`
+      }),
+    ),
+  ]
   return {
     reason:
       offered.length === 0
@@ -102,56 +110,14 @@ export const escapeText = (text: string): string => text.replaceAll("$", "$$$$")
 
 // ---
 
-type Runner = {
-  readonly command: string
-  /** What stands before and behind the runtime's own arguments, the package last. */
-  args(runtime: readonly string[], spec: string, env: readonly string[]): readonly string[]
-  spec(identifier: string, version: string): string
-}
-
-const at = (identifier: string, version: string): string => (version === "" ? identifier : `${identifier}@${version}`)
-
-/** A map, for a registry may name a type like a member of every object. */
-const RUNNERS: ReadonlyMap<string, Runner> = new Map(
-  Object.entries<Runner>({
-    npm: {
-      command: "npx",
-      args: (runtime, spec) => [...(runtime.includes("-y") ? [] : ["-y"]), ...runtime, spec],
-      spec: at,
-    },
-    pypi: {
-      command: "uvx",
-      args: (runtime, spec) => [...runtime, spec],
-      spec: (identifier, version) => (version === "" ? identifier : `${identifier}==${version}`),
-    },
-    nuget: { command: "dnx", args: (runtime, spec) => [...runtime, spec, "--yes", "--"], spec: at },
-    oci: {
-      command: "docker",
-      args: (runtime, spec, env) => ["run", "-i", "--rm", ...env.flatMap((name) => ["-e", name]), ...runtime, spec],
-      spec: (identifier, version) =>
-        version === "" || /[:@]/.test(identifier.slice(identifier.lastIndexOf("/") + 1))
-          ? identifier
-          : `${identifier}:${version}`,
-    },
-  }),
-)
-
-/** What is handed to a runner must not be taken for an option of it. */
-const isPackageName = ({ identifier, version }: Package): boolean =>
-  /^[@A-Za-z0-9][\w@./:+~-]*$/.test(identifier) && /^[\w.+~-]*$/.test(version) && !version.startsWith("-")
-
 /** The first package of an entry that svc can run. */
 function packageOf({ packages }: Entry, type: string | undefined): { one: Package; runner: Runner } | undefined {
   for (const one of packages) {
-    const runner = RUNNERS.get(one.registryType)
-    if (type !== undefined && one.registryType !== type) continue
-    if (runner !== undefined && one.transport.type === "stdio" && isPackageName(one)) return { one, runner }
+    const runner = type === undefined || one.registryType === type ? runnerOf(one) : undefined
+    if (runner !== undefined) return { one, runner }
   }
   return undefined
 }
-
-const specOf = ({ identifier, version }: Package, { spec }: Runner): string =>
-  spec(identifier, version === "latest" ? "" : version)
 
 /** Many an entry names a flag together with its value. */
 const flagOf = (name: string): readonly [flag: string, value: string | undefined] => {
@@ -163,7 +129,9 @@ const bareFlag = (name: string): string => flagOf(name)[0]
 
 function planPackage(one: Package, runner: Runner, values: Values): Installable {
   const wants = createWants(values)
-  const runtime = one.runtimeArguments.flatMap((argument) => wants.argument(argument))
+  const base = baseOf(one, runner)
+  const source = base === undefined ? [] : (runner.source?.(escapeText(base)) ?? [])
+  const runtime = [...source, ...one.runtimeArguments.flatMap((argument) => wants.argument(argument))]
   const args = one.packageArguments.flatMap((argument) => wants.argument(argument))
   const env = wants.named(one.environmentVariables)
   const spec = specOf(one, runner)

@@ -28,6 +28,24 @@ describe("a package becomes the command of its runner", () => {
     [{ registryType: "pypi" }, ["uvx", "p==1.2.3"]],
     [{ registryType: "nuget" }, ["dnx", "p@1.2.3", "--yes", "--"]],
     [{ registryType: "oci", identifier: "ghcr.io/o/i" }, ["docker", "run", "-i", "--rm", "ghcr.io/o/i:1.2.3"]],
+    [
+      { registryBaseUrl: "https://npm.corp.example/" },
+      ["npx", "-y", "--registry", "https://npm.corp.example/", "p@1.2.3"],
+    ],
+    [{ registryBaseUrl: "https://registry.npmjs.org" }, ["npx", "-y", "p@1.2.3"]],
+    [{ registryType: "pypi", registryBaseUrl: "https://pypi.org" }, ["uvx", "p==1.2.3"]],
+    [
+      { registryType: "oci", identifier: "o/i", registryBaseUrl: "https://docker.io" },
+      ["docker", "run", "-i", "--rm", "o/i:1.2.3"],
+    ],
+    [
+      { registryType: "oci", identifier: "o/i", registryBaseUrl: "https://ghcr.io" },
+      ["docker", "run", "-i", "--rm", "ghcr.io/o/i:1.2.3"],
+    ],
+    [
+      { registryType: "oci", identifier: "ghcr.io/o/i", registryBaseUrl: "https://ghcr.io" },
+      ["docker", "run", "-i", "--rm", "ghcr.io/o/i:1.2.3"],
+    ],
     [{ registryType: "oci", identifier: "host:5000/i:9" }, ["docker", "run", "-i", "--rm", "host:5000/i:9"]],
     [
       { registryType: "oci", identifier: "i", environmentVariables: [{ name: "A", default: "1" }] },
@@ -62,6 +80,8 @@ describe("a package becomes the command of its runner", () => {
     [{ version: "1 && x" }],
     [{ version: "-x" }],
     [{ registryType: "mcpb" }],
+    [{ registryType: "pypi", registryBaseUrl: "https://pypi.corp.example" }],
+    [{ registryBaseUrl: "--script-shell=x" }],
     [{ registryType: "__proto__" }],
     [{ transport: { type: "streamable-http", url: "http://x" } }],
   ])("%j is refused", (one) => {
