@@ -1,8 +1,9 @@
 /** `mcp_edit`: changes a server by a JSON merge patch, checked before it is written. */
 import * as z from "zod"
 import { patchServer, renameServer, writtenServers } from "../config/edit.ts"
+import { SECRET_NAME } from "../config/plan.ts"
 import type { Written } from "../config/transaction.ts"
-import type { Params } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import { confirm } from "./confirm.ts"
 import { changeSchema, changesOf, listed } from "./servers.ts"
 import { define, SERVER_NAME, ToolError } from "./tool.ts"
@@ -40,7 +41,7 @@ export const mcpEdit = define({
     const change = (written: Written): Written => {
       const patched = patchServer(name, patch)(written.config)
       const changed = { ...written, config: newName === undefined ? patched : renameServer(name, newName)(patched) }
-      warnings.splice(0, warnings.length, ...judge(context, written, changed))
+      warnings.splice(0, warnings.length, ...judge(context, written, changed), ...openSecrets(patch))
       return changed
     }
     const planned = change(before)
@@ -80,6 +81,16 @@ const HARMLESS: ReadonlySet<string> = new Set([
   "rateLimit",
   "protocolVersion",
 ])
+
+/** What is said of secrets that a patch writes out. */
+const openSecrets = ({ env, headers }: Params): readonly string[] =>
+  [env, headers].flatMap((section) =>
+    Object.entries(isObject(section) ? section : {}).flatMap(([name, value]) =>
+      typeof value === "string" && SECRET_NAME.test(name) && !value.includes("$") && value !== ""
+        ? [`${name} stands in mcp.json as it is: keep it in .env, and refer to it`]
+        : [],
+    ),
+  )
 
 /** Whether a person has to agree to a patch. */
 const matters = (patch: Params): boolean => Object.keys(patch).some((key) => !HARMLESS.has(key))

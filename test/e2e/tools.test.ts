@@ -89,7 +89,11 @@ test.each([
     const patch = { disabledTools: ["echo1"], env: { MY_TOKEN: "sekret-value-2" }, tags: null }
     const before = readIfThere(join(svc.folder, "mcp.json"))
     const dry = await client.call("mcp_edit", { serverName: "one", patch, dryRun: true })
-    expect(dry.structuredContent).toMatchObject({ serverName: "one", dryRun: true })
+    expect(dry.structuredContent).toMatchObject({
+      serverName: "one",
+      dryRun: true,
+      warnings: ["MY_TOKEN stands in mcp.json as it is: keep it in .env, and refer to it"],
+    })
     expect(dry.structuredContent.changes).toContainEqual({ key: "env.MY_TOKEN", from: "•••", to: "•••" } as never)
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBe(before)
     expect(
