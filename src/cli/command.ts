@@ -54,12 +54,14 @@ export async function choose(root: CommandDef, words: readonly string[]): Promis
 export const variableOf = (flag: string): string => `SVC_${flag.replaceAll("-", "_").toUpperCase()}`
 
 /**
- * Reads options that are flags or `SVC_*` variables. A flag wins; an empty variable is none.
+ * Reads options that are flags or `SVC_*` variables. A flag wins; an empty variable is none, but an empty flag is a mistake:
+ * what was meant to narrow must not open.
  */
 export function options(args: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>) {
   const raw = (flag: string): string | undefined => {
     const value = args[flag]
-    if (typeof value === "string" && value !== "") return value
+    if (value === "") throw usage(`--${flag} is empty`)
+    if (typeof value === "string") return value
     const variable = env[variableOf(flag)]
     return variable === undefined || variable === "" ? undefined : variable
   }
@@ -95,7 +97,10 @@ export function options(args: Readonly<Record<string, unknown>>, env: Readonly<R
       if (value === undefined) return otherwise
       const [, number, unit = "s"] = /^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?$/.exec(value) ?? []
       if (number === undefined) throw usage(`${named(flag)} must be a time such as 500ms, 10s, 5m or 24h, not ${value}`)
-      return Number(number) * UNITS[unit as keyof typeof UNITS]
+      const ms = Number(number) * UNITS[unit as keyof typeof UNITS]
+      if (ms > MAX_DURATION_MS)
+        throw usage(`${named(flag)} must be at most ${MAX_DURATION_MS / UNITS.d}d, not ${value}`)
+      return ms
     },
     /** Bytes; a bare number is bytes. */
     size(flag: string, otherwise: number): number {
@@ -113,6 +118,8 @@ export const usage = (message: string): RequestError => new RequestError("usage"
 // ---
 
 const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+/** A hundred years. */
+const MAX_DURATION_MS = 36_500 * UNITS.d
 const SIZES: Readonly<Record<string, number>> = { B: 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 }
 
 async function resolved<T>(value: T | (() => T) | Promise<T> | (() => Promise<T>)): Promise<T> {

@@ -180,11 +180,8 @@ function ending(streams: Streams, until: number, clock: Clock): Streams {
   const timers = new Map<Stream, () => void>()
   return {
     add(stream) {
-      const left = Math.min(Math.max(0, until - clock.now()), MAX_TIMER_MS)
-      timers.set(
-        stream,
-        clock.after(left, () => stream.close()),
-      )
+      const end = clock.after(Math.max(0, until - clock.now()), () => stream.close())
+      timers.set(stream, end)
       return streams.add(stream)
     },
     delete(stream) {
@@ -212,8 +209,6 @@ function scoped(
   return serve(scopeFor(scope, principal))
 }
 
-/** What a timer can hold: about 24 days. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 const STREAM = SSE_HEADERS["content-type"]
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 

@@ -64,6 +64,16 @@ test("with --auth a token is needed but for what load balancers ask [auth:paths]
   expect(svc.stderr()).not.toContain(made)
   expect((await token("list")).stdout).not.toContain(made.slice(18))
 
+  // A variable that is not set must not make a token that opens more.
+  for (const flag of ["--tags", "--expires"]) {
+    for (const args of [[flag, ""], [`${flag}=`]]) {
+      const empty = await token("create", ...args)
+      expect([empty.code, empty.stdout, empty.stderr]).toEqual([64, "", `svc: ${flag} is empty\n`])
+    }
+  }
+  expect((await token("create", "--expires", "999999999d")).code).toBe(64)
+  expect((await runSvc(["serve", "--auth-issuer", ""])).code).toBe(64)
+
   expect((await token("revoke", "all")).code).toBe(0)
   await eventually(async () => (await status("/health/mcp", { headers: bearer(made) })) === 401)
   expect((await token("revoke", "all")).code).toBe(64)
