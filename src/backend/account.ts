@@ -148,7 +148,8 @@ export class Account {
     how: "granted" | "renewed",
   ): Promise<void> {
     const now = this.deps.clock.now()
-    const lifetime = given.expires_in ?? 0
+    // Past that there is no date to show.
+    const lifetime = Math.min(given.expires_in ?? 0, MAX_LIFETIME_S)
     const tokens: Tokens = {
       access: given.access_token,
       refresh: given.refresh_token,
@@ -272,3 +273,5 @@ export class Account {
 }
 
 const MARGIN_MS = 60_000
+/** A hundred years. */
+const MAX_LIFETIME_S = 36_500 * 86_400

@@ -110,7 +110,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
       const tail = { id: undefined as string | undefined, retry: DEFAULT_RETRY_MS }
       const take = (event: ServerSentEvent) => {
         if (event.id !== undefined) tail.id = event.id
-        if (event.retry !== undefined) tail.retry = event.retry
+        if (event.retry !== undefined) tail.retry = Math.max(event.retry, MIN_RETRY_MS)
         if (event.data !== undefined && event.data.length > 0) events.onframe(event.data, number)
       }
       await readEvents(response, deps.limit, take).catch((error: unknown) => {
@@ -195,7 +195,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
           wait = DEFAULT_RETRY_MS
           const take = (event: ServerSentEvent) => {
             if (event.id !== undefined) lastId = event.id
-            if (event.retry !== undefined) wait = event.retry
+            if (event.retry !== undefined) wait = Math.max(event.retry, MIN_RETRY_MS)
             if (event.data !== undefined && event.data.length > 0) events.onframe(event.data)
           }
           await readEvents(response, deps.limit, take)
@@ -336,6 +336,8 @@ export async function readBody(response: Response, limit: number): Promise<Uint8
 const BOTH = "application/json, text/event-stream"
 const DEFAULT_RETRY_MS = 1000
 const MAX_RETRY_MS = 30_000
+/** A server may say that svc is to come back at once, and say so for ever. */
+const MIN_RETRY_MS = 100
 const MAX_RESUMES = 100
 const GOODBYE_MS = 1000
 const MAX_ERROR_BODY = 64 * 1024

@@ -49,10 +49,10 @@ export function openLog({ level, format, clock, mask, write }: LogOptions): Log 
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }
 }
 
-/** Text with its control characters escaped: a server's words must not forge a line or drive a terminal. */
+/** Text with its control and direction characters escaped: a server's words must not forge a line or drive a terminal. */
 export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (char) =>
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (char) =>
     char === "\n" ? "\\n" : char === "\t" ? " " : code(char),
   )
 }

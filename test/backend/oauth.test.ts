@@ -30,14 +30,19 @@ const CALLBACK = "http://127.0.0.1:1/oauth/callback"
 const tokenRequests = () => authority.asked.get("/token") ?? 0
 
 /** A process of its own, as far as its memory goes. */
-function processOf(): { oauth: OAuth; credentials: Credentials; spec: Spec; pass(ms: number): void } {
+function processOf(talk = (url: string, init: RequestInit): Promise<Response> => fetch(url, init)): {
+  oauth: OAuth
+  credentials: Credentials
+  spec: Spec
+  pass(ms: number): void
+} {
   let later = 0
   const clock = { ...systemClock, now: () => Date.now() + later }
   const oauth = createOAuth({
     clock,
     log: silentLog,
     secrets: openSecrets({ directory, stateKey: undefined, keychain: undefined, clock: systemClock }),
-    fetch: (url, init) => fetch(url, init),
+    fetch: talk,
     callback: () => CALLBACK,
     metadataUrl: undefined,
     newState: () => crypto.randomUUID(),
@@ -179,4 +184,15 @@ test("twenty requests that are refused at once lead to one registration and one 
   expect(addresses[0]).toStartWith(authority.issuer)
   expect(authority.asked.get("/reg")).toBe(1)
   expect(oauth.secrets).toHaveLength(1)
+})
+
+test("a token that lives longer than any date, by its server's word, has an end that can be shown", async () => {
+  const one = processOf(async (url, init) => {
+    const response = await fetch(url, init)
+    if (!url.endsWith("/token")) return response
+    return Response.json({ ...((await response.json()) as object), expires_in: 1e300 })
+  })
+  await logIn(one)
+  const [status] = await one.oauth.status([one.spec])
+  expect(status?.expires).toMatch(/^21\d\d-/)
 })

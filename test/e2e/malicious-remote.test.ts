@@ -186,3 +186,27 @@ test(
   },
   LIMIT_MS,
 )
+
+test("a server that says to come back at once, for ever, is not asked without a pause", async () => {
+  const asked: number[] = []
+  using restless = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    async fetch(request) {
+      if (request.method === "GET") {
+        asked.push(performance.now())
+        return new Response("retry: 0\nid: 1\ndata:\n\n", { headers: { "content-type": "text/event-stream" } })
+      }
+      const { id, method } = (await request.json()) as Message
+      if (id === undefined) return new Response(null, { status: 202 })
+      const serverInfo = { name: "e", version: "1" }
+      const result =
+        method === "initialize" ? { protocolVersion: "2025-11-25", capabilities: {}, serverInfo } : { tools: [] }
+      return Response.json({ jsonrpc: "2.0", id, result })
+    },
+  })
+  const evil = { url: `${restless.url.href}mcp`, protocolVersion: "legacy" }
+  await using _svc = await startSvc({ config: { mcpServers: { evil } } })
+  await eventually(() => asked.length > 5)
+  expect((asked[5] ?? 0) - (asked[0] ?? 0)).toBeGreaterThan(400)
+}, 20_000)
