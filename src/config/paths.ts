@@ -1,5 +1,6 @@
 /** Where svc keeps its documents. spec: Configuration file, default location. */
 import { dirname, join, resolve } from "node:path"
+import { digest } from "../lib/digest.ts"
 
 export type Paths = {
   /** The configuration directory: backups, presets, logs, the control socket. */
@@ -29,4 +30,13 @@ export function pathsOf({ config, directory, platform, home, appData, cwd }: Pat
   const chosen = directory === undefined ? standard : resolve(cwd, directory)
   const file = config === undefined ? join(chosen, "mcp.json") : resolve(cwd, config)
   return { directory: chosen, file, dotenv: join(dirname(file), ".env"), presets: join(chosen, "presets.json") }
+}
+
+/**
+ * How a file is called among what belongs to one configuration, for several may share a directory: `name` alone where it
+ * is that of the directory itself.
+ */
+export function ownName(name: string, { directory, file }: Paths): string {
+  if (file === join(directory, "mcp.json")) return name
+  return `${name}-${digest(file, 8)}`
 }

@@ -28,7 +28,7 @@ import {
 import { basename, dirname, join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
-import type { Paths } from "./paths.ts"
+import { ownName, type Paths } from "./paths.ts"
 
 /** The documents' texts; undefined where there is no such file. */
 export type Texts = {
@@ -77,12 +77,13 @@ export const editTokens = (
   clock: Clock,
 ): Promise<boolean> => editFile(paths, file, '{"tokens":[]}\n', change, clock)
 
-/** Backups of mcp.json, newest first, as full paths. */
+/** Backups of the file, newest first, as full paths; those of another that shares the directory are not among them. */
 export function listBackups(paths: Paths): readonly string[] {
   const folder = join(paths.directory, "backups")
   if (!existsSync(folder)) return []
+  const start = `${ownName("mcp", paths)}-`
   return readdirSync(folder)
-    .filter((name) => /^mcp-.*\.json$/.test(name))
+    .filter((name) => name.startsWith(start) && /^\d{4}-.*\.json$/.test(name.slice(start.length)))
     .sort()
     .reverse()
     .map((name) => join(folder, name))
@@ -316,7 +317,7 @@ export function makeFolder(folder: string): void {
 export function backup(paths: Paths, text: string | Uint8Array, clock: Clock): string {
   const folder = join(paths.directory, "backups")
   makeFolder(folder)
-  const nameAt = (time: number) => `mcp-${new Date(time).toISOString().replaceAll(":", "-")}.json`
+  const nameAt = (time: number) => `${ownName("mcp", paths)}-${new Date(time).toISOString().replaceAll(":", "-")}.json`
   // Names must sort as they came: two edits in one millisecond get two.
   let time = clock.now()
   while (existsSync(join(folder, nameAt(time)))) time++

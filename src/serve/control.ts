@@ -6,7 +6,7 @@ import { createHash, randomBytes } from "node:crypto"
 import { existsSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Paths } from "../config/paths.ts"
+import { ownName, type Paths } from "../config/paths.ts"
 import { acquire, makeFolder, replaceState } from "../config/store.ts"
 import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
@@ -141,12 +141,8 @@ const TIMEOUT_MS = 60_000
 const MAX_SOCKET_PATH = 100
 
 /** One instance for each configuration file; a file of another place has a door of its own. */
-function doorFile({ directory, file }: Paths): string {
-  const own = file === join(directory, "mcp.json")
-  return join(
-    directory,
-    own ? "control.json" : `control-${createHash("sha256").update(file).digest("hex").slice(0, 8)}.json`,
-  )
+function doorFile(paths: Paths): string {
+  return join(paths.directory, `${ownName("control", paths)}.json`)
 }
 
 function socketPath(door: string, ending: string): string {

@@ -99,6 +99,19 @@ test("an edit leaves a file to whom it belongs", async () => {
   expect(statSync(paths.file)).toMatchObject({ uid: 12345, gid: 54321 })
 })
 
+test("backups of two files that share a directory are each their own", async () => {
+  const other = { ...paths, file: join(folder, "other.json") }
+  for (const [place, text] of [
+    [paths, "mine"],
+    [other, "theirs"],
+  ] as const) {
+    writeFileSync(place.file, text)
+    await editConfig(place, () => "edited", systemClock)
+  }
+  const kept = [paths, other].map((place) => listBackups(place).map((path) => readFileSync(path, "utf8")))
+  expect(kept).toEqual([["mine"], ["theirs"]])
+})
+
 test("an edit that throws leaves everything as it was", async () => {
   writeFileSync(paths.file, "before")
   const edit = editConfig(
