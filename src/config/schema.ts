@@ -11,6 +11,9 @@ const milliseconds = z
   .min(0)
   .max(2 ** 31 - 1)
 
+/** No time at all would fail whatever is asked. */
+const timeout = milliseconds.min(1)
+
 const env = z
   .union([z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])), z.array(z.string())], {
     error: "must be an object of names and values, or an array of NAME=value and NAME",
@@ -38,9 +41,9 @@ const oauth = z.strictObject({
 
 const shared = {
   env: env.optional(),
-  timeout: milliseconds.optional().describe("Deprecated: use connectionTimeout and requestTimeout"),
-  connectionTimeout: milliseconds.optional().describe("Milliseconds to connect, initialize and list"),
-  requestTimeout: milliseconds.optional().describe("Milliseconds for one request; progress starts it anew"),
+  timeout: timeout.optional().describe("Deprecated: use connectionTimeout and requestTimeout"),
+  connectionTimeout: timeout.optional().describe("Milliseconds to connect, initialize and list"),
+  requestTimeout: timeout.optional().describe("Milliseconds for one request; progress starts it anew"),
   oauth: oauth.optional().describe("OAuth for remote servers"),
   headers: z.record(z.string(), z.string()).optional().describe("HTTP headers for remote servers"),
   inheritParentEnv: z.boolean().optional().describe("Let the environment of svc in, but for SVC_*"),

@@ -87,6 +87,12 @@ describe("the file", () => {
     ])
   })
 
+  test("no time at all is no timeout, but may be a delay", () => {
+    expect(planned(server({ restartDelay: 0 })).issues).toEqual([])
+    for (const key of ["timeout", "connectionTimeout", "requestTimeout"])
+      expect(planned(server({ [key]: 0 }))).toMatchObject({ specs: [], issues: [{ path: ["mcpServers", "a", key] }] })
+  })
+
   test("a wrong value leaves that server out and the others run, and no value is told [config:server:wrong]", () => {
     const { specs, issues } = planned({
       mcpServers: { bad: { command: "x", args: "hunter2" }, good: { command: "y" } },
