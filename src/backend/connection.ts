@@ -44,6 +44,8 @@ export type Caller = {
     /** Given where the backend wants to know how far the client is. */
     onprogress?: (params: Params) => void,
   ): Promise<unknown>
+  /** Whether anybody is there at the moment; where it is missing, somebody is. */
+  isHeard?(): boolean
   /**
    * Told from time to time while a question to the client is open, so that it may give up where nobody is there to answer;
    * `others`: others use the connection too and cannot be told apart from this caller.
@@ -340,20 +342,23 @@ export class Connection {
       if (pending.caller !== undefined) return pending.caller
     }
     const { owner } = this.hooks
-    if (owner !== undefined) return this.anyCaller() ?? owner
+    if (owner !== undefined) return this.wayTo(owner.session, owner)
     const task = metaOf(params)?.[META_TASK]
     if (isObject(task) && typeof task.taskId === "string") return this.hooks.callerOfTask?.(task.taskId) ?? NOBODY
     const sessions = this.sessions()
-    if (sessions.size > 1) return NOBODY
-    for (const { caller } of this.pending.values())
-      if (caller !== undefined && sessions.has(caller.session)) return caller
-    return sessions.size > 0 ? NOBODY : undefined
+    const [session, other] = sessions
+    return session === undefined ? undefined : other === undefined ? this.wayTo(session, NOBODY) : NOBODY
   }
 
-  /** A call that runs: where all are of one client, its way back is as good as another, and better than none. */
-  private anyCaller(): Caller | undefined {
-    for (const { caller } of this.pending.values()) if (caller !== undefined) return caller
-    return undefined
+  /**
+   * The way back of one of a client's calls: any is as good as another, but for those that the client has left. Where no
+   * call of it runs, `otherwise`.
+   */
+  private wayTo(session: object, otherwise: Caller): Caller {
+    let way: Caller | undefined
+    for (const { caller } of this.pending.values())
+      if (caller?.session === session && (way === undefined || way.isHeard?.() === false)) way = caller
+    return way ?? otherwise
   }
 
   /** Who a message without an address may be for. */

@@ -108,11 +108,15 @@ export class HttpExchange implements Exchange, Stream, Sink {
     if (this.resumable === undefined) this.oncancel?.("the client closed the connection")
   }
 
+  /** A client that has gone may have come back for the rest. */
+  isHeard(): boolean {
+    this.heed()
+    return !this.gone || (this.logged !== undefined && this.resumable?.events.isHeard(this.logged) === true)
+  }
+
   /** Somebody must answer a question. A client that does not come back for it has given up in the end. */
   yield(now: number, others: boolean): void {
-    this.heed()
-    const there = !this.gone || (this.logged !== undefined && this.resumable?.events.isHeard(this.logged) === true)
-    this.goneSince = there ? undefined : (this.goneSince ?? now)
+    this.goneSince = this.isHeard() ? undefined : (this.goneSince ?? now)
     if (this.goneSince === undefined || now - this.goneSince < (others ? YIELD_MS : GIVE_UP_MS)) return
     this.oncancel?.("the client is gone")
   }

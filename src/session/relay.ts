@@ -271,6 +271,10 @@ class Relayed implements Caller {
     return isObject(answer) ? unqualifyTask(answer) : answer
   }
 
+  isHeard(): boolean {
+    return this.context.exchange.isHeard?.() !== false
+  }
+
   yield(now: number, others: boolean): void {
     this.context.exchange.yield?.(now, others)
   }

@@ -75,7 +75,7 @@ test("a question is the only caller's, however many calls it has", async () => {
 
 test("a question of a client's own process goes the way of its call, where one runs: no other way need be open", async () => {
   const outside = person("outside")
-  open({}, outside.caller)
+  open({}, { ...outside.caller, session: ann.caller.session })
   expect(await ask()).toMatchObject({ result: { by: "outside" } })
   call(ann)
   expect(await ask()).toMatchObject({ result: { by: "ann" } })
@@ -88,6 +88,17 @@ test("an answer that is no message fails the request that it names, at once", as
     const flight = connection.request({ method: "tools/call", params: {}, caller: ann.caller, timeout: 300_000 })
     receive({ id: sent.at(-1)?.id, ...broken })
     expect(await flight.outcome.catch(String)).toContain("no message")
+  }
+})
+
+test("a question does not go the way of a call that its client has left, where there is another", async () => {
+  const left = { ...ann.caller, isHeard: () => false, ask: () => Promise.reject(new Error("nobody is there")) }
+  const outside = person("outside")
+  for (const owner of [undefined, { ...outside.caller, session: ann.caller.session }]) {
+    open({}, owner)
+    call({ caller: left })
+    call(ann)
+    expect(await ask()).toMatchObject({ result: { by: "ann" } })
   }
 })
 
