@@ -54,6 +54,7 @@ const info: CommandDef = {
         title,
         `${one.name}${one.description === undefined ? "" : `  ${one.description}`}`,
       ])
+    const servers = Array.isArray(entry.installedAs) ? entry.installedAs.join(", ") : ""
     const rows: [string, unknown][] = [
       ["name", entry.name ?? data.serverName],
       ["description", entry.description],
@@ -63,9 +64,9 @@ const info: CommandDef = {
       ["repository", entry.repository],
       [
         "installed",
-        data.installed === true
-          ? `yes${data.installedVersion === undefined ? "" : ` (${data.installedVersion})`}`
-          : "no",
+        data.installed !== true
+          ? "no"
+          : `yes${data.installedVersion === undefined ? "" : ` (${data.installedVersion})`}${servers === "" ? "" : `, as ${servers}`}`,
       ],
       ["runs", data.command],
       ...wanted("needs", data.required),

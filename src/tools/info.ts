@@ -26,7 +26,7 @@ export const mcpInfo = define({
   output: z.object({
     serverName: z.string(),
     installed: z.boolean(),
-    server: serverSchema.optional().describe("The installed server"),
+    server: serverSchema.optional().describe("The installed server of this name"),
     configuration: z.array(valueSchema).optional().describe("What it is started with and where each value comes from"),
     installedVersion: z.string().optional(),
     entry: entrySchema.optional().describe("What the registry says"),
@@ -64,16 +64,18 @@ export const mcpInfo = define({
     const plan = entry === undefined ? undefined : planInstall(entry, {})
     if (plan !== undefined && "reason" in plan) warnings.push(`svc cannot install it: ${plan.reason}`)
     const can = plan !== undefined && "server" in plan ? plan : undefined
+    const described = entry === undefined ? undefined : showEntry(entry, config)
+    const { installedAs = [] } = described ?? {}
     const { instances: _, ...shown } = server ?? { instances: [] }
     return {
       data: {
         serverName,
-        installed: server !== undefined,
+        installed: server !== undefined || installedAs.length > 0,
         ...(server === undefined
           ? {}
           : { server: shown as z.infer<typeof serverSchema>, configuration: valuesOf(context, serverName) }),
         ...(origin === undefined ? {} : { installedVersion: origin.version }),
-        ...(entry === undefined ? {} : { entry: showEntry(entry, config) }),
+        ...(described === undefined ? {} : { entry: described }),
         versions: versions.map((one) => one.version),
         ...(can === undefined ? {} : { command: commandOf(can.server, can.secret) }),
         required: (can?.missing ?? []).map(showWanted),
@@ -85,6 +87,7 @@ export const mcpInfo = define({
           ? []
           : [`${serverName} is installed${origin === undefined ? "" : ` (${origin.version})`}: ${server.state}`]),
         ...(entry === undefined ? [] : [`${entry.name} ${entry.version} (${entry.registry}): ${entry.description}`]),
+        ...(server === undefined && installedAs.length > 0 ? [`installed as ${installedAs.join(", ")}`] : []),
         ...(can === undefined || server !== undefined ? [] : [`would run: ${commandOf(can.server, can.secret)}`]),
       ].join("\n"),
     }

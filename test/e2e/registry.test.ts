@@ -451,6 +451,7 @@ test("svc registry and svc mcp search, install and update do the same for a pers
   expect((await svc("mcp", "install", NAME, "--version", "1.0.0", ...given)).stdout).toBe(
     "installed weather: connected, 2 tools\n",
   )
+  expect((await svc("registry", "info", NAME)).stdout).toContain("\ninstalled   yes, as weather\n")
   expect((await svc("mcp", "update", "weather", "--dry-run")).stdout).toContain(
     "would update weather from 1.0.0 to 1.1.0",
   )
