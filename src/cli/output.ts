@@ -50,6 +50,18 @@ export function clientOutput(limit: number, onend: (reason: string) => void): (b
   }
 }
 
+/** Writes to stderr. Many that start svc do not read it: what comes while more than `limit` bytes wait is lost. */
+export function logOutput(limit: number): (line: string) => void {
+  let waiting = 0
+  return (line) => {
+    if (waiting > limit) return
+    waiting += line.length
+    process.stderr.write(line, () => {
+      waiting -= line.length
+    })
+  }
+}
+
 /** `3 minutes`, for people. */
 export function ago(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))

@@ -38,6 +38,7 @@ import type { Session } from "../session/session.ts"
 import { Sessions } from "../session/sessions.ts"
 import { createIds } from "../wire/frame.ts"
 import { openOAuth } from "./authorize.ts"
+import { logOutput } from "./output.ts"
 import type { Settings } from "./settings.ts"
 
 export type Runtime = {
@@ -87,7 +88,7 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
     format: settings.logFormat,
     clock,
     mask,
-    write: (line) => void process.stderr.write(line),
+    write: logOutput(MAX_UNREAD_LOG),
   })
   const book = createLogbook({
     directory: paths === undefined ? undefined : join(paths.directory, "logs"),
@@ -250,5 +251,6 @@ function remember(paths: Paths, log: Log, before: number): SessionMemory | undef
   }
 }
 
+const MAX_UNREAD_LOG = 1024 * 1024
 const STOP_GRACE_MS = 2000
 const MAX_SESSIONS = 10_000
