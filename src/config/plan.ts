@@ -128,7 +128,7 @@ export function isDisabled({ disabled }: ServerConfig): boolean {
 
 /** Values of names like these are secret even when they are written out. */
 export const SECRET_NAME =
-  /key(?!board)|token|secret|passw|passphrase|_pwd|credential|auth(?!or(?!i[sz]))|cookie|session_?id|private|dsn|connection_?string/i
+  /key(?!board)|token|secret|passw|passphrase|_pwd|credential|auth(?!or(?!i[sz]))|cookie|session_?id|private|dsn|connection_?string|bearer|webhook|(?<![a-z0-9])(?:pass|pat|otp|pin)(?![a-z0-9])/i
 
 // ---
 

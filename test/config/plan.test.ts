@@ -381,6 +381,14 @@ describe("references", () => {
     expect(secrets(server({ env: { API_KEY: "short" } }))).toEqual([])
   })
 
+  test("are not needed where the name of a variable says that it is one", () => {
+    const named = (name: string) => only(server({ env: { [name]: "written-out" } })).secrets.length > 0
+    for (const name of ["PASS", "SMTP_PASS", "DB_PASS_FILE", "GITHUB_PAT", "MYSQL_PWD", "BEARER", "SLACK_WEBHOOK_URL"])
+      expect([name, named(name)]).toEqual([name, true])
+    for (const name of ["PATH", "COMPASS", "BYPASS_CACHE", "PASSTHROUGH", "AUTHOR", "KEYBOARD", "SPINNER"])
+      expect([name, named(name)]).toEqual([name, false])
+  })
+
   test("make their values secrets", () => {
     const { secrets } = only(server({ args: ["$TOKEN"], env: { API_KEY: "literal-key", PLAIN: "visible-text" } }))
     expect([...secrets].sort()).toEqual(["from-parent", "literal-key"])
