@@ -135,6 +135,8 @@ export type Face = {
   /** Counts a client's interest in a resource (the backend's own URI). */
   subscribe(id: string, uri: string, session: object): void
   unsubscribe(id: string, uri: string, session: object): void
+  /** Remembers that a task of a backend is a client's, for when svc is restarted. */
+  keepTask(id: string, task: string, session: object): void
   /** Passes a client's notification on where that is not another client's too. */
   tell(client: Client, method: string, params: Params): void
   /** The client wants log messages of this level and above; undefined: what servers choose to say. */

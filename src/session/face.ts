@@ -72,6 +72,12 @@ export function createFace(
       agent.unsubscribe(id, uri, session)
       if (session instanceof Session && session.subscriptions.delete(`${id} ${uri}`)) onchange(session)
     },
+    keepTask(id, task, session) {
+      if (!(session instanceof Session)) return
+      session.tasks.set(`${id} ${task}`, [id, task])
+      if (session.tasks.size > MAX_TASKS) session.tasks.delete(session.tasks.keys().next().value as string)
+      onchange(session)
+    },
     setLogLevel(session, level) {
       agent.setLogLevel(session, level)
       if (!(session instanceof Session) || session.logLevel === level) return
@@ -121,6 +127,8 @@ export function createFace(
 // ---
 
 /** Each is told to the backend, and all are written down with the session. */
+/** The oldest are forgotten first. */
+const MAX_TASKS = 100
 const MAX_SUBSCRIPTIONS = 1000
 const MAX_URI = 4096
 

@@ -19,6 +19,8 @@ export type Remembered = {
   readonly logLevel: string | undefined
   /** Backend id and URI of each resource it is subscribed to. */
   readonly subscriptions: readonly (readonly [id: string, uri: string])[]
+  /** Backend id and task of each task it has made; missing where nothing knew of them yet. */
+  readonly tasks?: readonly (readonly [id: string, task: string])[]
 }
 
 export type SessionMemory = {

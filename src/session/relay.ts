@@ -138,6 +138,8 @@ async function call(
       const answer = finish(request, outcome, target, context)
       if (answer.kind === "task") {
         const owner = claim("task", answer.task, target, context)
+        // A process of svc's own ends with svc, and its tasks with it.
+        if (spec.launch.transport !== "stdio") context.face.keepTask(spec.id, answer.task, client.session)
         if (owner !== undefined && progressToken !== undefined) connection.follow(flight.number, owner, progressToken)
       }
       if (answer.kind !== "input") return answer.frame

@@ -32,6 +32,8 @@ export class Session implements Client {
   lastSeen = 0
   /** Backend id and URI of each resource it is subscribed to, by both. */
   readonly subscriptions = new Map<string, readonly [id: string, uri: string]>()
+  /** Backend id and task of each task it has made that may outlive svc, by both. */
+  readonly tasks = new Map<string, readonly [id: string, task: string]>()
   /** What was sent on its streams; made when there is a first one. */
   private log: EventLog | undefined
   /** The stream that the client opened for what belongs to no request. */

@@ -66,12 +66,10 @@ export class Sessions {
 
   /** Writes down what a session has become. */
   save(session: Session): void {
-    const { principal, scope, params, logLevel, subscriptions } = session
-    this.memory?.save(
-      session.id,
-      { principal, scope: identityOf(scope), params, logLevel, subscriptions: [...subscriptions.values()] },
-      session.lastSeen,
-    )
+    const { principal, params, logLevel } = session
+    const scope = identityOf(session.scope)
+    const [subscriptions, tasks] = [[...session.subscriptions.values()], [...session.tasks.values()]]
+    this.memory?.save(session.id, { principal, scope, params, logLevel, subscriptions, tasks }, session.lastSeen)
   }
 
   remove(id: string, reason: string): void {
@@ -103,6 +101,12 @@ export class Sessions {
     session.logLevel = found.logLevel
     if (found.logLevel !== undefined) face.setLogLevel(session, found.logLevel)
     for (const [backend, uri] of found.subscriptions) face.subscribe(backend, uri, session)
+    for (const [backend, task] of found.tasks ?? []) {
+      // An id that has been given to somebody else since is theirs.
+      if (face.claims.find("task", backend, task) !== undefined) continue
+      face.claims.make({ kind: "task", backend, id: task, owner: session, caller: undefined })
+      face.keepTask(backend, task, session)
+    }
     return session
   }
 

@@ -4,8 +4,8 @@
  * apart. basic: Tasks; extension: Tasks.
  *
  *  1. What is another's is as unknown as what is not there.
- *  2. 2025-era tasks belong to their session. 2026-era clients have none: theirs belong to the principal, and an id that svc
- *     does not know, for it was made before svc was restarted, is left to the backend.
+ *  2. 2025-era tasks belong to their session, and are remembered with it. 2026-era clients have none: theirs belong to the
+ *     principal, and an id that svc does not know, for it was made before svc was restarted, is left to the backend.
  */
 import type { Claim } from "../agent/claims.ts"
 import type { Route, View } from "../catalog/catalog.ts"

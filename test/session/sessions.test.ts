@@ -1,9 +1,11 @@
 /** What one client may take of what all share. */
 import { expect, test } from "bun:test"
+import { Claims } from "../../src/agent/claims.ts"
 import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { Face } from "../../src/session/client.ts"
 import { createFace } from "../../src/session/face.ts"
+import type { SessionMemory } from "../../src/session/memory.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
 import { manualClock } from "../clock.ts"
@@ -54,6 +56,36 @@ test("what is held for a session without a stream is bounded in size and in numb
   expect(taken().map((text) => text[0])).toEqual(["8", "9"])
   session.notify("y".repeat(5_000_000))
   expect(taken()).toEqual([])
+})
+
+test("a session that is taken up again still has its tasks, but for those that are somebody else's by now", () => {
+  const rows = new Map<string, string>()
+  const memory: SessionMemory = {
+    load: (id) => JSON.parse(rows.get(id) ?? "null") ?? undefined,
+    save: (id, session) => void rows.set(id, JSON.stringify(session)),
+    remove: (id) => void rows.delete(id),
+    close() {},
+  }
+  const start = () => {
+    const claims = new Claims()
+    const agent = { claims, setLogLevel() {}, observe() {}, catalog: EMPTY_CATALOG }
+    const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
+    const save = (session: Session) => sessions.save(session)
+    const { face } = createFace(agent as never, () => [], "1", undefined, save, {} as never)
+    return { claims, sessions, face }
+  }
+  const first = start()
+  const session = sessionOf("p")
+  first.sessions.add(session, first.face)
+  for (let number = 1; number <= 102; number++) first.face.keepTask("a", `t${number}`, session)
+  first.sessions.close()
+  const second = start()
+  second.claims.make({ kind: "task", backend: "a", id: "t50", owner: "other", caller: undefined })
+  const again = second.sessions.get(session.id, "p", scope, second.face)
+  const owner = (task: string) => second.claims.find("task", "a", task)?.owner
+  expect([owner("t2"), owner("t50"), owner("t102")]).toEqual([undefined, "other", again])
+  expect(second.claims.of(again ?? "", "task")).toHaveLength(99)
+  second.sessions.close()
 })
 
 test("a session has only so many subscriptions", () => {
