@@ -54,6 +54,8 @@ const BRINGS: Readonly<Record<string, string>> = {
 }
 
 function notFound(command: string, path: string): string {
+  if (/^[^\s]*[\\/]/.test(command))
+    return `no program at ${command}: see that it is there and that it may be executed${/\s/.test(command) ? ', and put its arguments into "args"' : ""}`
   if (/\s/.test(command)) return `command not found: "${command}" (put what follows the command into "args")`
   const brings = BRINGS[command]
   const install = brings === undefined ? "" : `install ${brings}, or `

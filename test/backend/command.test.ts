@@ -38,6 +38,15 @@ test("a command line given as the command is recognized", () => {
   )
 })
 
+test("a path that leads to no program is not told to be a path", () => {
+  const told = (command: string) => () => resolveCommand(launch(command), "web", finds(null, false))
+  expect(told("/srv/web.sh")).toThrow(
+    "web: no program at /srv/web.sh: see that it is there and that it may be executed",
+  )
+  expect(told("./my web")).toThrow('executed, and put its arguments into "args"')
+  expect(told("web")).toThrow("give its full path")
+})
+
 test("on Windows, PATH is found in any case", () => {
   const which = (_: string, { PATH }: { PATH: string }) => PATH
   expect(resolveCommand(launch("x", [], { Path: "C:\\bin" }), "web", { windows: true, which }).cmd).toEqual(["C:\\bin"])
