@@ -238,6 +238,15 @@ export function readSections(document: Document): Sections {
     })
   }
   const servers = named("mcpServers")
+  for (const { name, path, config } of servers)
+    if (typeof config?.disabled === "string" && !SWITCH.test(config.disabled))
+      note(
+        "warning",
+        "disabled",
+        [...path, "disabled"],
+        "disabled is neither true nor false, and expressions are rendered in mcpTemplates alone: the server runs",
+        name,
+      )
   const taken = new Set(servers.map(({ name }) => name))
   for (const server of named("servers")) {
     if (!taken.has(server.name)) servers.push(server)
@@ -324,6 +333,9 @@ function expressionsIn(template: unknown): Partial<ServerConfig> {
 
 const without = (server: unknown, keys: readonly string[]): unknown =>
   isObject(server) ? Object.fromEntries(Object.entries(server).filter(([key]) => !keys.includes(key))) : server
+
+/** What a text for `disabled` may say where nothing renders it. */
+const SWITCH = /^\s*(?:true|1|yes|on|false|0|no|off|)\s*$/i
 
 /** Names that other applications have for `url`. */
 function withAliases(server: unknown): unknown {

@@ -87,6 +87,13 @@ describe("the file", () => {
     ])
   })
 
+  test("a text that switches nothing off is said to do so", () => {
+    const disabled = "{{not project.custom.usesDb}}"
+    expect(problems(server({ disabled }))).toEqual([expect.stringMatching(/^warning 5 disabled is neither true nor/)])
+    for (const word of ["Yes", " off ", "", "0"]) expect(problems(server({ disabled: word }))).toEqual([])
+    expect(problems({ mcpTemplates: { t: { command: "x", disabled } } })).toEqual([])
+  })
+
   test("no time at all is no timeout, but may be a delay", () => {
     expect(planned(server({ restartDelay: 0 })).issues).toEqual([])
     for (const key of ["timeout", "connectionTimeout", "requestTimeout"])
