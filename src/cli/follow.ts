@@ -7,11 +7,13 @@ import { statusOf } from "../agent/status.ts"
 import type { Backend } from "../backend/backend.ts"
 import { isHidden } from "../catalog/catalog.ts"
 import type { Paths } from "../config/paths.ts"
+import { slugOf } from "../config/plan.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { createMissing, documentFiles, readTexts, type Watch, watchFiles } from "../config/store.ts"
 import { recover } from "../config/transaction.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
 import { type Answer, openControl } from "../serve/control.ts"
 import { reportOf } from "../serve/health.ts"
@@ -188,9 +190,15 @@ const QUESTIONS: ReadonlySet<string> = new Set(["status", "health", "tools", "fl
 function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]] {
   const [first, ...others] = agent.find(name)
   if (first !== undefined) return [first, ...others]
-  const { templates, disabled } = agent.snapshot()
-  if (disabled.includes(name)) throw new UnavailableError(`${name} is disabled; \`svc mcp enable ${name}\` starts it`)
-  throw templates.includes(name)
-    ? new UnavailableError(`${name} is a template that nobody uses at the moment`)
-    : new RequestError("not_found", `No server is named ${name}`)
+  const { templates, disabled, issues, backends } = agent.snapshot()
+  const is = (one: string | undefined) => one !== undefined && (one === name || slugOf(one) === name)
+  if (disabled.some(is)) throw new UnavailableError(`${name} is disabled; \`svc mcp enable ${name}\` starts it`)
+  if (templates.some(is)) throw new UnavailableError(`${name} is a template that nobody uses at the moment`)
+  if (issues.some(({ server }) => is(server)))
+    throw new UnavailableError(`${name} is left out for what is wrong with it; see \`svc mcp status\``)
+  const near = nearest(name, [...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
+  throw new RequestError(
+    "not_found",
+    `No server is named ${name}${near === undefined ? "" : `; did you mean ${near}?`}`,
+  )
 }

@@ -203,6 +203,18 @@ test("a folder that cannot be written to is named, with what to do", async () =>
   }
 })
 
+test("why a server cannot be restarted is said", async () => {
+  const config = { mcpServers: { "of f": { ...echo(), disabled: true }, wrong: { command: "$NOWHERE" }, here: echo() } }
+  await using instance = await startSvc({ config })
+  const restart = async (name: string) => {
+    const { code, stderr } = await inFolder(instance.folder)("mcp", "restart", name)
+    return [code, stderr]
+  }
+  expect(await restart("of-f")).toEqual([69, "svc: of-f is disabled; `svc mcp enable of-f` starts it\n"])
+  expect(await restart("wrong")).toEqual([69, expect.stringContaining("wrong is left out")])
+  expect(await restart("heer")).toEqual([64, "svc: No server is named heer; did you mean here?\n"])
+})
+
 test("a second instance on the same configuration says who holds it and exits 69", async () => {
   await using instance = await running("x")
   const { code, stderr } = await inFolder(instance.folder)("serve", "--port", "0")
