@@ -2,8 +2,8 @@
  * The control door of a running instance, for svc's own commands: a Unix socket in the configuration directory that only
  * its user can open (on Windows a loopback port with a token in a file that only its user can read).
  */
-import { createHash, randomBytes } from "node:crypto"
-import { existsSync, readFileSync, unlinkSync } from "node:fs"
+import { randomBytes } from "node:crypto"
+import { existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { ownName, type Paths } from "../config/paths.ts"
@@ -97,7 +97,9 @@ async function open(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ c
   const socket = windows ? undefined : socketPath(file, ".sock")
   const linesSocket = windows ? undefined : socketPath(file, "-lines.sock")
   const sockets = [socket, linesSocket].filter((path) => path !== undefined)
-  for (const path of sockets) if (existsSync(path)) unlinkSync(path)
+  const left = readDoor(file)
+  for (const path of [...sockets, left?.socket, left?.lines?.socket])
+    if (path !== undefined && lstatSync(path, { throwIfNoEntry: false })?.isSocket()) unlinkSync(path)
   const serve = async (request: Request): Promise<Response> => {
     if (request.headers.get("authorization") !== `Bearer ${token}`) return new Response(null, { status: 401 })
     try {
@@ -148,7 +150,8 @@ function doorFile(paths: Paths): string {
 function socketPath(door: string, ending: string): string {
   const path = door.replace(/\.json$/, ending)
   if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return path
-  return join(tmpdir(), `svc-${createHash("sha256").update(door).digest("hex").slice(0, 16)}${ending}`)
+  // Where all users' files are, nobody must know beforehand what to put in its place.
+  return join(tmpdir(), `svc-${randomBytes(8).toString("hex")}${ending}`)
 }
 
 function readDoor(file: string): Door | undefined {

@@ -1,7 +1,19 @@
 /** What a person meets: first run, mistakes, and the end. */
 import { describe, expect, test } from "bun:test"
+import { mkdirSync, readdirSync } from "node:fs"
 import { join } from "node:path"
-import { eventually, modern, processes, ROOT, readIfThere, runSvc, SVC, startSvc } from "./harness.ts"
+import {
+  eventually,
+  freshEnv,
+  freshFolder,
+  modern,
+  processes,
+  ROOT,
+  readIfThere,
+  runSvc,
+  SVC,
+  startSvc,
+} from "./harness.ts"
 
 const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
 
@@ -200,3 +212,27 @@ test("--version says version and commit, --help is for people", async () => {
   expect([help.code, help.stdout.includes("--startup-wait")]).toEqual([0, true])
   expect(help.stdout).not.toContain("\u001b")
 })
+
+test("where the path of a socket would be too long it has a name that nobody knows beforehand, and none is left behind", async () => {
+  const [folder, temporary] = [join(freshFolder(), "long".repeat(30)), freshFolder()]
+  mkdirSync(folder)
+  const env = { TMPDIR: temporary }
+  const sockets = () =>
+    readdirSync(temporary)
+      .filter((name) => name.startsWith("svc-"))
+      .sort()
+  const status = () => runSvc(["mcp", "status", "--config-dir", folder], { ...freshEnv(folder), ...env })
+  const first = await startSvc({ config: { mcpServers: {} }, folder, env })
+  const before = sockets()
+  expect(before).toHaveLength(2)
+  expect((await status()).code).toBe(0)
+  first.signal("SIGKILL")
+  await first.exited
+  {
+    await using _again = await startSvc({ config: { mcpServers: {} }, folder, env })
+    expect(sockets()).toHaveLength(2)
+    expect(sockets()).not.toEqual(before)
+    expect((await status()).code).toBe(0)
+  }
+  expect(sockets()).toEqual([])
+}, 20_000)
