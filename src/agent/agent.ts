@@ -152,19 +152,19 @@ export class Agent {
 
   /** Resolves when a backend is not about to be connected any more: it is, or it failed, waits, or was stopped. */
   settled(backend: Backend): Promise<void> {
-    const busy = () => backend.state.kind === "starting" || backend.state.kind === "recovering"
-    if (!busy()) return Promise.resolve()
-    return new Promise((resolve) => {
-      const waiting = this.waiters.get(backend) ?? new Set()
-      this.waiters.set(backend, waiting)
-      const look = () => {
-        if (busy()) return
-        waiting.delete(look)
-        if (waiting.size === 0) this.waiters.delete(backend)
-        resolve()
-      }
-      waiting.add(look)
-    })
+    return isOpening(backend) ? this.until(backend, () => !isOpening(backend)) : Promise.resolve()
+  }
+
+  /**
+   * For a backend that is away and may be back within `ms` milliseconds: resolves when it is, when it will not be, or when
+   * they are over. Undefined where there is nothing to wait for, or too many wait already.
+   */
+  returning(backend: Backend, ms: number): Promise<void> | undefined {
+    const { clock } = this.deps
+    const deadline = clock.now() + ms
+    const comes = () => isOpening(backend) || (backend.state.kind === "waiting" && backend.state.retryAt < deadline)
+    if (!comes() || (this.waiters.get(backend)?.size ?? 0) >= MAX_WAITERS) return undefined
+    return this.until(backend, () => !comes(), ms)
   }
 
   /** Whether a call runs on it. */
@@ -425,6 +425,25 @@ export class Agent {
     if (this.level !== undefined) this.sendLogLevel(backend, this.level)
   }
 
+  /** Resolves when something holds of a backend's state, or after `ms` milliseconds. */
+  private until(backend: Backend, holds: () => boolean, ms?: number): Promise<void> {
+    return new Promise((resolve) => {
+      const waiting = this.waiters.get(backend) ?? new Set()
+      this.waiters.set(backend, waiting)
+      const end = () => {
+        cancel?.()
+        waiting.delete(look)
+        if (waiting.size === 0) this.waiters.delete(backend)
+        resolve()
+      }
+      const look = () => {
+        if (holds()) end()
+      }
+      const cancel = ms === undefined ? undefined : this.deps.clock.after(ms, end)
+      waiting.add(look)
+    })
+  }
+
   private remove(id: string, backend: Backend): void {
     this.backends.delete(id)
     this.unlease({ id })
@@ -555,6 +574,10 @@ export class Agent {
 type Round = { readonly ids: ReadonlySet<string> | undefined; end(): void }
 
 const DRAIN_POLL_MS = 50
+
+const MAX_WAITERS = 1000
+
+const isOpening = ({ state }: Backend): boolean => state.kind === "starting" || state.kind === "recovering"
 
 const isBusy = ({ published }: Backend): boolean => published?.open.idleSince() === Number.POSITIVE_INFINITY
 

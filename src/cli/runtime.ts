@@ -194,6 +194,7 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
     () => sessions.all(),
     version,
     meter,
+    settings.startupWait,
     (session) => sessions.save(session),
     { maxInFlight, pageSize, sessionRate, quota, audit },
   )

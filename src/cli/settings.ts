@@ -32,7 +32,7 @@ export const SERVE_ARGS = {
   transport: { type: "string", description: "http or stdio (default http)" },
   demo: { type: "boolean", description: "Serve a small built-in server; reads no configuration" },
   reload: { type: "boolean", description: "Follow changes of the files (default; --no-reload turns it off)" },
-  "startup-wait": { type: "string", description: "How long the first list waits for servers (default 5s)" },
+  "startup-wait": { type: "string", description: "How long lists and calls wait for servers that start (default 5s)" },
   "shutdown-grace": { type: "string", description: "How long running calls may finish at the end (default 10s)" },
   "max-body": { type: "string", description: "Largest request body (default 4MiB)" },
   "receive-timeout": { type: "string", description: "How long a request may take to come (default 2m; at most 4m)" },

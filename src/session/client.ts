@@ -124,6 +124,8 @@ export type Face = {
   target(id: string): Target | string
   /** The id of a server that this scope has and that is not connected, by its name in tools. */
   away(scope: Scope, slug: string | undefined): string | undefined
+  /** Where a server that is not connected may be so in a moment, the wait for it. */
+  returning(id: string): Promise<void> | undefined
   /** The client's own process of a server with `isolation: "session"`, or why there is none. */
   lease(id: string, owner: Caller): Promise<Target | string>
   /** What backends speak of by an id alone, and whose it is. */

@@ -97,7 +97,7 @@ function routeNow(request: Request, context: Context): Answer {
     case "tools/call":
       return callTool(request, params, view, context)
     case "prompts/get":
-      return named(request, params, "prompt", view.prompts, [], context)
+      return named(request, params, "prompt", view, [], context)
     case "resources/read": {
       const target = resourceOf(view, params.uri, context)
       return relay(request, { ...params, uri: target.name }, target, context)
@@ -162,25 +162,34 @@ const WITH_OWN = new WeakMap<View, { [era in Client["era"]]?: string }>()
 
 function callTool(request: Request, params: Params, view: View, context: Context): Answer {
   const toolbox = toolboxFor(context.client.scope, context.face)
-  if (toolbox === undefined) return named(request, params, "tool", view.tools, [], context)
+  if (toolbox === undefined) return named(request, params, "tool", view, [], context)
   const own = callInternal(request, params, toolbox, context)
-  return own === undefined ? named(request, params, "tool", view.tools, toolbox.names, context) : own
+  return own === undefined ? named(request, params, "tool", view, toolbox.names, context) : own
 }
 
 function named(
   request: Request,
   params: Params,
   what: "tool" | "prompt",
-  routes: ReadonlyMap<string, Route>,
+  view: View,
   /** Names that lead elsewhere and may have been meant. */
   others: readonly string[],
   context: Context,
+  patient = true,
 ): Answer {
+  const { face, client } = context
   const { name } = params
+  const routes = view[`${what}s`]
   const found = typeof name === "string" ? routes.get(name) : undefined
   if (found === undefined) {
     const away = awayOf(typeof name === "string" ? splitName(name)?.slug : undefined, "", context)
-    if (away !== undefined) return relay(request, params, away, context)
+    const back = away === undefined || !patient ? undefined : face.returning(away.id)
+    // Which tool it is, is known when the server is there.
+    if (back !== undefined)
+      return whileWanted(context.exchange, back).then(() =>
+        named(request, params, what, viewOf(face.catalog, client.scope), others, context, false),
+      )
+    if (away !== undefined) return relay(request, params, away, context, false)
     throw unknownName(what, name, typeof name === "string" ? nearest(name, [...others, ...routes.keys()]) : undefined)
   }
   return relay(request, found.name === name ? params : { ...params, name: found.name }, found, context)

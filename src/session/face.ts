@@ -16,6 +16,8 @@ export function createFace(
   sessions: () => Iterable<Session>,
   version: string,
   meter: Meter | undefined,
+  /** Milliseconds that a call waits for a server that is about to be there. */
+  patience: number,
   /** What a session is made of has changed. */
   onchange: (session: Session) => void,
   rest: Pick<Face, "maxInFlight" | "pageSize" | "quota" | "sessionRate" | "audit">,
@@ -48,6 +50,10 @@ export function createFace(
             published === undefined && sees(scope, spec) && (scope.kind === "server" || spec.slug === slug),
         )
       return gone?.spec.id
+    },
+    returning(id) {
+      const backend = agent.backend(id)
+      return backend === undefined || backend.published !== undefined ? undefined : agent.returning(backend, patience)
     },
     async lease(id, owner) {
       const backend = await agent.lease(id, owner)

@@ -38,14 +38,14 @@ import { outcomeOf } from "./outcome.ts"
 export type Answer = Uint8Array | string | Promise<Uint8Array | string>
 
 /**
- * Passes `request` on under `params` (names already the backend's own) and gives the answer. Throws a RequestError, at
- * once or later, for what the client may not do.
+ * Passes `request` on under `params` (names already the backend's own) and gives the answer. Where the backend is about
+ * to be there, the patient wait for it. Throws a RequestError, at once or later, for what the client may not do.
  */
-export function relay(request: Request, params: Params, route: Route, context: Context): Answer {
+export function relay(request: Request, params: Params, route: Route, context: Context, patient = true): Answer {
   const { meter } = context.face
   return meter === undefined
-    ? pass(request, params, route, context)
-    : measured(meter, request, route, () => pass(request, params, route, context))
+    ? pass(request, params, route, context, patient)
+    : measured(meter, request, route, () => pass(request, params, route, context, patient))
 }
 
 // ---
@@ -58,9 +58,12 @@ async function measured(meter: Meter, { method }: Request, route: Route, run: ()
   return frame
 }
 
-function pass(request: Request, params: Params, route: Route, context: Context): Answer {
+function pass(request: Request, params: Params, route: Route, context: Context, patient: boolean): Answer {
   const { face, client } = context
   const shared = face.target(route.id)
+  const back = typeof shared === "string" && patient ? face.returning(route.id) : undefined
+  if (back !== undefined)
+    return whileWanted(context.exchange, back).then(() => pass(request, params, route, context, false))
   const { owner } = client
   // A client that is there only for its request has no session to isolate.
   if (typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined)

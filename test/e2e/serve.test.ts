@@ -161,6 +161,45 @@ test("a server that is away is named as the reason, and no other's tool is propo
   expect((await call("/mcp?tags=none", "one_svc_echo")).body.error?.message).toContain("Unknown tool")
 })
 
+test("a call to a server that is about to be back waits for it, and to one that is not, fails at once", async () => {
+  const [soon, late] = [`svc-mark-${crypto.randomUUID()}`, `svc-mark-${crypto.randomUUID()}`]
+  const config = {
+    mcpServers: {
+      soon: { ...echo(soon), restartOnExit: true, restartDelay: 300 },
+      late: { ...echo(late), restartOnExit: true, restartDelay: 60_000 },
+    },
+  }
+  await using svc = await startSvc({ config })
+  await svc.said("soon: connected")
+  await svc.said("late: connected")
+  for (const pid of processes(soon)) process.kill(pid, "SIGKILL")
+  for (const pid of processes(late)) process.kill(pid, "SIGKILL")
+  await svc.said("soon: was ended by SIGKILL; attempt 1 of 5 in 0.3 s")
+  await svc.said("late: was ended by SIGKILL; attempt 1 of 5 in 60 s")
+  const call = (path: string, name: string) =>
+    modern(`${svc.url}${path}`, "tools/call", { name, arguments: { m: "hi" } })
+  const answers = await Promise.all([
+    call("/mcp", "soon_svc_echo"),
+    call("/servers/soon/mcp", "echo"),
+    call("/mcp", "soon_svc_nothing"),
+    call("/mcp", "late_svc_echo"),
+  ])
+  const text = (said: unknown) => ({ result: { content: [{ text: said }] } })
+  expect(answers.map(({ body }) => body)).toMatchObject([
+    text("hi"),
+    text("hi"),
+    { error: { message: expect.stringContaining("Unknown tool: soon_svc_nothing") } },
+    text(expect.stringMatching(/^late: is not available .*it is being restarted/)),
+  ])
+}, 20_000)
+
+test("a call waits no longer than --startup-wait for a server that is starting", async () => {
+  const config = { mcpServers: { hangs: { command: "sleep", args: ["60"] } } }
+  await using svc = await startSvc({ config, flags: ["--startup-wait", "200ms"] })
+  const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "hangs_svc_echo", arguments: {} })
+  expect(body.result).toMatchObject({ content: [{ text: expect.stringContaining("it is starting") }] })
+})
+
 describe("the end", () => {
   test("SIGTERM lets a running call finish, ends every child and exits 0", async () => {
     const mark = `svc-mark-${crypto.randomUUID()}`

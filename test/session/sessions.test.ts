@@ -71,7 +71,7 @@ test("a session that is taken up again still has its tasks, but for those that a
     const agent = { claims, setLogLevel() {}, observe() {}, catalog: EMPTY_CATALOG }
     const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
     const save = (session: Session) => sessions.save(session)
-    const { face } = createFace(agent as never, () => [], "1", undefined, save, {} as never)
+    const { face } = createFace(agent as never, () => [], "1", undefined, 0, save, {} as never)
     return { claims, sessions, face }
   }
   const first = start()
@@ -96,6 +96,7 @@ test("a session has only so many subscriptions", () => {
     () => [],
     "1",
     undefined,
+    0,
     () => undefined,
     {} as never,
   )
