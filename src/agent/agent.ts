@@ -273,12 +273,7 @@ export class Agent {
     this.leases.set(owner.session, own)
     let backend = own.get(id)
     if (backend === undefined) {
-      let greeted = false
-      backend = this.create(shared.spec, owner, undefined, (changed) => {
-        const level = this.interests.levelOf(owner.session)
-        if (changed.published !== undefined && !greeted && level !== undefined) this.sendLogLevel(changed, level)
-        greeted = changed.published !== undefined
-      })
+      backend = this.create(shared.spec, owner, undefined, () => undefined)
       own.set(id, backend)
       backend.start()
     }
@@ -330,7 +325,7 @@ export class Agent {
    */
   setLogLevel(session: object, level: string | undefined): void {
     this.interests.setLevel(session, level)
-    if (level !== undefined) for (const backend of this.leased(session).values()) this.sendLogLevel(backend, level)
+    for (const { published } of this.leased(session).values()) published?.open.relevel()
     this.tellLevel()
   }
 
@@ -399,6 +394,7 @@ export class Agent {
             callerOfTask: (taskId) => this.claims.find("task", spec.id, taskId)?.caller,
             ...hooks,
             subscriptions: () => this.interests.uris(spec.id, owner?.session),
+            logLevel: () => (owner === undefined ? this.level : this.interests.levelOf(owner.session)),
             onnotification: (method, params, caller) => this.notified(spec.id, method, params, caller, owner),
           },
           deps,
@@ -422,7 +418,6 @@ export class Agent {
     const server = backend.spec.name
     if (empty) this.deps.log.warn(`connected, but offers nothing at all`, { server })
     else this.deps.log.info(`connected: ${counts} (MCP ${listing.protocolVersion})`, { server })
-    if (this.level !== undefined) this.sendLogLevel(backend, this.level)
   }
 
   /** Resolves when something holds of a backend's state, or after `ms` milliseconds. */
@@ -502,17 +497,7 @@ export class Agent {
     const least = this.interests.leastLevel
     if (least === undefined || least === this.level) return
     this.level = least
-    for (const backend of this.backends.values()) this.sendLogLevel(backend, least)
-  }
-
-  private sendLogLevel(backend: Backend, level: string): void {
-    const open = backend.published?.open
-    if (open === undefined || open.peer.era !== "2025" || open.peer.capabilities.logging === undefined) return
-    open.connection
-      .ask("logging/setLevel", { level }, backend.spec.tuning.requestTimeout)
-      .catch((error: unknown) =>
-        this.deps.log.debug(`logging/setLevel: ${String(error)}`, { server: backend.spec.name }),
-      )
+    for (const { published } of this.backends.values()) published?.open.relevel()
   }
 
   private checkRounds(): void {

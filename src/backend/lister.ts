@@ -18,6 +18,8 @@ export type ListerHooks = {
   onlisting(listing: Listing): void
   /** The resource URIs (the backend's own) that clients are subscribed to at this moment. */
   subscriptions(): readonly string[]
+  /** The log level that clients want at this moment, if they want one. */
+  logLevel(): string | undefined
 }
 export type ListerDeps = { readonly clock: Clock; readonly log: Log; readonly version: string }
 
@@ -69,6 +71,7 @@ export class Lister {
   /** Opens what keeps the listing true. */
   begin(): void {
     this.resubscribe()
+    this.relevel()
   }
 
   end(): void {
@@ -98,6 +101,7 @@ export class Lister {
   renew(): void {
     this.subscribed.clear()
     this.resubscribe()
+    this.relevel()
     for (const method of Object.keys(LIST_KEYS) as ListMethod[]) this.relist(method)
   }
 
@@ -122,6 +126,17 @@ export class Lister {
     for (const uri of wanted) if (!this.subscribed.has(uri)) void change("resources/subscribe", uri)
     for (const uri of this.subscribed) if (!wanted.has(uri)) void change("resources/unsubscribe", uri)
     this.subscribed = wanted
+  }
+
+  /** Asks for the log level that clients want. 2026-era servers are told with each request. */
+  relevel(): void {
+    const level = this.hooks.logLevel()
+    const { era, capabilities } = this.peer
+    if (this.ended || level === undefined || era === "2026" || capabilities.logging === undefined) return
+    const { name, tuning } = this.spec
+    this.connection
+      .ask("logging/setLevel", { level }, tuning.requestTimeout)
+      .catch((error: unknown) => this.deps.log.debug(`logging/setLevel: ${messageOf(error)}`, { server: name }))
   }
 
   // ---

@@ -62,6 +62,8 @@ export type Open = {
   idleSince(): number
   /** Says that `subscriptions()` gives something else now. */
   resubscribe(): void
+  /** Says that `logLevel()` gives something else now. */
+  relevel(): void
 }
 
 /** Throws what the transport failed with; everything that was opened is closed again. `signal` gives up. */
@@ -193,6 +195,7 @@ async function openOnce(
       },
       idleSince: () => (inFlight() > 0 ? Number.POSITIVE_INFINITY : connection.lastTraffic),
       resubscribe: () => live?.resubscribe(),
+      relevel: () => live?.relevel(),
     }
   } catch (error) {
     live?.end()

@@ -53,7 +53,7 @@ function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, co
     open: (planned, hooks, signal) =>
       openConnection(
         planned,
-        { owner: undefined, subscriptions: () => [], onnotification() {}, ...hooks },
+        { owner: undefined, subscriptions: () => [], logLevel: () => undefined, onnotification() {}, ...hooks },
         {
           openChild: (childLaunch, events) =>
             openChild(childLaunch, events, {
