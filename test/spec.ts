@@ -238,6 +238,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "$NAME and ${NAME} are replaced; $$ is a dollar; ${NAME:-default} is supported",
     from: "Environment substitution",
   },
+  "env:substitute:foreign": {
+    says: "${env:NAME} is ${NAME}",
+    from: "choice",
+    why: "so it stands in the files of Cursor and VS Code, which are read without change",
+  },
   "env:substitute:places": {
     says: "in command, args, cwd, env values, url, header values and oauth, and nowhere else",
     from: "Environment substitution",

@@ -319,7 +319,7 @@ describe("serverDefaults", () => {
 })
 
 describe("references", () => {
-  test("are replaced in these places [env:substitute:places] [env:substitute:forms]", () => {
+  test("are replaced in these places [env:substitute:places] [env:substitute:forms] [env:substitute:foreign]", () => {
     const launch = child(
       server({
         command: "$TOKEN",
