@@ -374,7 +374,7 @@ export class Agent {
     backend.start()
   }
 
-  /** A backend that is not started yet. `after` is what must have ended before it opens. */
+  /** A backend that is not started yet. `after` is its process of before, to be observed dead before it opens. */
   private create(
     spec: Spec,
     owner: Caller | undefined,
@@ -382,12 +382,10 @@ export class Agent {
     onchange: BackendDeps["onchange"],
   ): Backend {
     const { deps } = this
-    return new Backend(spec, {
+    const own: BackendDeps = {
       clock: deps.clock,
-      open: async (planned, hooks, signal) => {
-        // The old process of the same name is observed dead before the new one starts.
-        await after
-        return openConnection(
+      open: (planned, hooks, signal) =>
+        openConnection(
           planned,
           {
             owner,
@@ -399,14 +397,14 @@ export class Agent {
           },
           deps,
           signal,
-        )
-      },
+        ),
       onchange: (backend) => {
         onchange(backend)
         for (const look of [...(this.waiters.get(backend) ?? [])]) look()
       },
       onnote: (level, message) => deps.log[level](message, { server: spec.name }),
-    })
+    }
+    return new Backend(spec, own, after)
   }
 
   private greet(backend: Backend): void {

@@ -54,14 +54,18 @@ export class Backend {
   published: { readonly open: Open; readonly listing: Listing } | undefined
   private current: Open | undefined
   private opening: { readonly controller: AbortController; readonly done: Promise<void> } | undefined
-  private work: Promise<void> = Promise.resolve()
+  private work: Promise<void>
   private cancelTimer: (() => void) | undefined
   private cancelPing: (() => void) | undefined
 
   constructor(
     public spec: Spec,
     private readonly deps: BackendDeps,
-  ) {}
+    /** What must have ended before it opens; its time to connect begins then. */
+    after: Promise<void> = Promise.resolve(),
+  ) {
+    this.work = after
+  }
 
   start(): void {
     this.send({ kind: "start", now: this.deps.clock.now() })

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { ToolListChangedNotificationSchema } from "@modelcontextprotocol/sdk/types.js"
-import { eventually, type Instance, processes, ROOT, startSvc } from "./harness.ts"
+import { eventually, fixture, type Instance, processes, ROOT, startSvc } from "./harness.ts"
 
 const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
 
@@ -88,6 +88,19 @@ test("a change of .env restarts the servers whose values moved, and a broken one
   expect(processes(two)).toEqual([second as number])
   await client.close()
 })
+
+test("a replacement's time to connect begins when the old process is dead", async () => {
+  const config = (n: string) => ({
+    mcpServers: {
+      slow: { command: "bun", args: [fixture("dying.ts"), "stubborn"], env: { N: n }, connectionTimeout: 3000 },
+    },
+  })
+  await using svc = await startSvc({ config: config("1") })
+  await svc.said("slow: connected")
+  svc.write(config("2"))
+  await svc.said(/slow: connected[\s\S]*slow: (connected|could not)/)
+  expect(svc.stderr()).not.toContain("could not be started")
+}, 20_000)
 
 test("calls on a remote server that is replaced finish on the old connection", async () => {
   let release: () => void = () => undefined
