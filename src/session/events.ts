@@ -2,7 +2,8 @@
  * What was sent on a session's streams, kept so that a client whose connection broke can take a stream up where it was.
  * 2025-11-25: Transports, Resumability and Redelivery.
  *
- *  1. Bounded for each session in events and bytes; the oldest go first, and a stream that lost some goes on without them.
+ *  1. Bounded for each session in events, bytes and time; the oldest go first, and a stream that lost some goes on without
+ *     them.
  *  2. A stream whose client is gone goes on: what it says is kept until the client is back.
  *  3. The ids of events say which log they are of: those of another, as before a restart, are not taken for its own. They
  *     say too which request's stream it is, so that a client can be told when its answer is lost.
@@ -12,7 +13,13 @@ import type { Id } from "../wire/message.ts"
 /** Takes one event of a stream; false where nobody is there any more. */
 export type Sink = { event(id: string, frame: Uint8Array | string): boolean; end(): void }
 
-type Kept = { readonly stream: Stream; readonly number: number; readonly frame: Uint8Array | string }
+type Kept = {
+  readonly stream: Stream
+  readonly number: number
+  readonly frame: Uint8Array | string
+  /** How old the log was. */
+  readonly age: number
+}
 type Stream = {
   readonly id: number
   /** What its events' ids end with: the request that it answers. */
@@ -39,6 +46,7 @@ export class EventLog {
   private kept: Kept[] = []
   private bytes = 0
   private lastStream = 0
+  private age = 0
 
   /** `name` tells it from the other logs of its session: of `[a-z0-9]`. */
   constructor(private readonly name: string) {}
@@ -63,10 +71,16 @@ export class EventLog {
     const stream = this.streams.get(id)
     if (stream === undefined) return
     stream.last++
-    this.kept.push({ stream, number: stream.last, frame: own(frame) })
+    this.kept.push({ stream, number: stream.last, frame: own(frame), age: this.age })
     this.bytes += frame.length
     while (this.kept.length > MAX_EVENTS || (this.bytes > MAX_BYTES && this.kept.length > 1)) this.evict()
     if (stream.sink?.event(this.idOf(stream, stream.last), frame) === false) stream.sink = undefined
+  }
+
+  /** A minute has passed: what nobody has come back for in a while is not kept for the rest of the session's life. */
+  grow(): void {
+    this.age++
+    while ((this.kept[0]?.age ?? this.age) < this.age - MAX_AGE) this.evict()
   }
 
   /** The client of a stream is gone. */
@@ -176,3 +190,5 @@ const MAX_MARK = 256
 const MAX_EVENTS = 256
 const MAX_BYTES = 4 * 1024 * 1024
 const MAX_STREAMS = 32
+/** As long as a call waits for a client that has left its stream. */
+const MAX_AGE = 10

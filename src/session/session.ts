@@ -72,6 +72,11 @@ export class Session implements Client {
     return this.log
   }
 
+  /** A minute has passed. */
+  grow(): void {
+    this.log?.grow()
+  }
+
   /** Whether the client knows of streams that can be taken up before they have said anything. From: SEP-1699. */
   get primes(): boolean {
     return this.protocolVersion >= "2025-11-25"

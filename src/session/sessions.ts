@@ -128,6 +128,7 @@ export class Sessions {
     this.cancelSweep = this.clock.after(Math.min(this.limits.ttl, SWEEP_MS), () => {
       const dead = this.clock.now() - this.limits.ttl
       for (const session of [...this.byId.values()]) {
+        session.grow()
         if (session.lastSeen > this.clock.now() - 2 * SWEEP_MS) this.save(session)
         if (session.lastSeen < dead && session.inFlight === 0 && session.outlet === undefined)
           this.remove(session.id, "expired")

@@ -135,3 +135,21 @@ test("a stream that was given up is gone, and who hears which is known", () => {
   log.drop(stream)
   expect([second.ended, log.resume(log.start(stream), listener())]).toEqual([true, undefined])
 })
+
+test("what nobody has come back for in ten minutes is not kept for the rest of the session", () => {
+  const log = new EventLog("l")
+  const [old, young] = [log.open(listener()), log.open(listener())]
+  log.send(old, "old")
+  log.end(old)
+  log.send(young, "1")
+  for (let minute = 0; minute < 10; minute++) log.grow()
+  const back = listener()
+  expect(log.resume(log.start(old), back)).toBe(old)
+  expect(back.seen).toEqual(["l-1-1 old"])
+  log.send(young, "2")
+  log.grow()
+  expect(log.resume("l-1-0", listener())).toBeUndefined()
+  const later = listener()
+  expect(log.resume(log.start(young), later)).toBe(young)
+  expect(later.seen).toEqual(["l-2-2 2"])
+})
