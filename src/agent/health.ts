@@ -4,7 +4,7 @@
  */
 import { WORDS } from "../backend/supervision.ts"
 import { formatIssue, type Issue } from "../lib/errors.ts"
-import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
+import { type BackendSnapshot, leftOut, type Snapshot } from "./snapshot.ts"
 
 export const HEALTH_LEVELS = ["full", "basic", "minimal"] as const
 export type HealthLevel = (typeof HEALTH_LEVELS)[number]
@@ -36,8 +36,10 @@ export type ReportOptions = { readonly level: HealthLevel; redact(text: string):
 /** `GET /health`. */
 export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, redact }: ReportOptions): Report {
   const servers = snapshot.backends
+  const out = leftOut(snapshot)
+  const total = servers.length + out.size
   const healthy = servers.filter((server) => isHealthy(server, facts.now)).length
-  const status = overall(snapshot.loaded, servers.length, healthy)
+  const status = overall(snapshot.loaded, total, healthy)
   // Bun counts what lies outside of the heap's blocks as used, but not as there.
   const heapTotal = Math.max(facts.heapTotal, facts.heapUsed)
   const percentage = heapTotal === 0 ? 0 : Math.round((facts.heapUsed / heapTotal) * 1000) / 10
@@ -63,10 +65,23 @@ export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, r
           }),
     },
     servers: {
-      total: servers.length,
+      total,
       healthy,
-      unhealthy: servers.length - healthy,
-      ...(level === "minimal" ? {} : { details: servers.map((server) => detail(server, facts.now, level, redact)) }),
+      unhealthy: total - healthy,
+      ...(level === "minimal"
+        ? {}
+        : {
+            details: [
+              ...servers.map((server) => detail(server, facts.now, level, redact)),
+              ...[...out].map(([name, reason]) => ({
+                name,
+                status: "error",
+                healthy: false,
+                lastError: redact(reason),
+                tags: [],
+              })),
+            ],
+          }),
     },
     configuration: summary(snapshot, facts),
     // A broken document that keeps the last good plan must be seen somewhere.
@@ -135,7 +150,8 @@ const megabytes = (bytes: number): number => Math.round((bytes / 1024 / 1024) * 
 function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
   const { loaded, backends, templates, disabled } = snapshot
   // As the document has them: a template counts once, whatever its instances.
-  const enabled = backends.filter(({ template }) => template === undefined).length + templates.length
+  const enabled =
+    backends.filter(({ template }) => template === undefined).length + templates.length + leftOut(snapshot).size
   return {
     loaded,
     serverCount: loaded ? enabled + disabled.length : 0,

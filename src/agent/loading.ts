@@ -12,20 +12,22 @@ import {
   supervised,
   supervision,
 } from "./health.ts"
-import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
+import { type BackendSnapshot, leftOut, type Snapshot } from "./snapshot.ts"
 
 /** `GET /health/mcp`. 404 where no configuration was ever loaded. */
 export function loadingReport(snapshot: Snapshot, facts: ProcessFacts, options: ReportOptions): Report {
   if (!snapshot.loaded) return neverLoaded(facts)
   const { backends } = snapshot
+  const out = leftOut(snapshot)
+  const total = backends.length + out.size
   const states = backends.map((backend) => [backend, loadingState(backend)] as const)
   const count = (...wanted: LoadingState[]) => states.filter(([, state]) => wanted.includes(state)).length
   const summary = {
-    total: backends.length,
+    total,
     pending: count("pending"),
     loading: count("loading", "restarting"),
     ready: count("ready"),
-    failed: count("failed", "crash-loop"),
+    failed: count("failed", "crash-loop") + out.size,
     awaitingOAuth: count("awaiting_oauth"),
     cancelled: count("stopped"),
   }
@@ -33,7 +35,7 @@ export function loadingReport(snapshot: Snapshot, facts: ProcessFacts, options: 
   const times = backends.flatMap(({ loading: { startedAt, endedAt } }) =>
     startedAt === undefined || endedAt === undefined ? [] : [endedAt - startedAt],
   )
-  const successRate = backends.length === 0 ? 100 : Math.round((summary.ready / backends.length) * 1000) / 10
+  const successRate = total === 0 ? 100 : Math.round((summary.ready / total) * 1000) / 10
   const averageLoadTime = times.length === 0 ? 0 : Math.round(times.reduce((sum, time) => sum + time, 0) / times.length)
   const healthy = backends.filter((backend) => isHealthy(backend, facts.now)).length
   return {
@@ -46,14 +48,18 @@ export function loadingReport(snapshot: Snapshot, facts: ProcessFacts, options: 
         ? {}
         : {
             servers: {
-              byState: groupBy(states),
-              details: Object.fromEntries(
-                states.map(([backend, state]) => [backend.spec.id, details(backend, state, facts, options)]),
-              ),
+              byState: groupBy([
+                ...states.map(([{ spec }, state]) => [spec.id, state] as const),
+                ...[...out.keys()].map((name) => [name, "failed"] as const),
+              ]),
+              details: Object.fromEntries([
+                ...states.map(([backend, state]) => [backend.spec.id, details(backend, state, facts, options)]),
+                ...[...out].map(([name, reason]) => [name, neverStarted(reason, options)]),
+              ]),
             },
           }),
       backendSupervision: supervision(snapshot, options),
-      degraded: overall(snapshot.loaded, backends.length, healthy) !== "healthy",
+      degraded: overall(snapshot.loaded, total, healthy) !== "healthy",
       timestamp: iso(facts.now),
     },
   }
@@ -65,11 +71,14 @@ export function serverReport(name: string, snapshot: Snapshot, facts: ProcessFac
   const found = snapshot.backends.filter(({ spec }) => spec.name === name || spec.id === name || spec.slug === name)
   const [first] = found
   if (first === undefined) {
-    const without = (status: number, state: string): Report => ({
+    const without = (status: number, state: string, more?: object): Report => ({
       status,
       headers: { "x-server-state": state },
-      body: { name, state, timestamp: iso(facts.now) },
+      body: { name, state, ...more, timestamp: iso(facts.now) },
     })
+    const reason = leftOut(snapshot).get(name)
+    if (reason !== undefined)
+      return without(STATUS.failed, "failed", options.level === "minimal" ? {} : neverStarted(reason, options))
     if (snapshot.disabled.includes(name)) return without(503, "stopped")
     // A template that nobody needs at the moment is as it should be.
     if (snapshot.templates.includes(name)) return without(200, "idle")
@@ -156,14 +165,21 @@ function loadingState({ state, loading }: BackendSnapshot): LoadingState {
   }
 }
 
-function groupBy(states: readonly (readonly [BackendSnapshot, LoadingState])[]): Record<string, string[]> {
+function groupBy(states: readonly (readonly [id: string, LoadingState])[]): Record<string, string[]> {
   const groups: Record<string, string[]> = {}
-  for (const [{ spec }, state] of states) {
+  for (const [id, state] of states) {
     groups[state] ??= []
-    groups[state].push(spec.id)
+    groups[state].push(id)
   }
   return groups
 }
+
+const neverStarted = (reason: string, { redact }: ReportOptions) => ({
+  state: "failed",
+  status: "error",
+  retryCount: 0,
+  error: redact(reason),
+})
 
 function details(
   backend: BackendSnapshot,

@@ -56,6 +56,16 @@ export type Snapshot = {
   readonly generation: number
 }
 
+/** Servers that are written down and cannot run for what is wrong there, and what that is. Not redacted. */
+export function leftOut({ backends, templates, disabled, issues }: Snapshot): ReadonlyMap<string, string> {
+  const known = new Set([...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
+  return new Map(
+    issues.flatMap(({ server, severity, message }) =>
+      severity === "error" && server !== undefined && !known.has(server) ? [[server, message] as const] : [],
+    ),
+  )
+}
+
 /** A backend at this moment. */
 export function describe({ spec, state, facts, published }: Backend, findings: Findings | undefined): BackendSnapshot {
   const { lastConnected, lastError, lastExit, restartCount, lastTransportFailure, responsive, authorizationUrl } = facts

@@ -106,6 +106,7 @@ const seenBy = (principal: Principal, snapshot: Snapshot): Snapshot => ({
   backends: snapshot.backends.filter(({ spec }) => maySee(principal, spec.tuning.tags)),
   templates: [],
   disabled: [],
+  issues: [],
 })
 
 function json(status: number, body: unknown, headers?: Readonly<Record<string, string>>): Response {

@@ -208,6 +208,45 @@ describe("/health", () => {
     expect(body.issues).toEqual(["mcp.json:3: not JSON"])
   })
 
+  test("a server that is left out of the configuration counts as one that is down", () => {
+    const issue = {
+      code: "server",
+      severity: "error",
+      message: "web is left out: it went away",
+      server: "web",
+    } as const
+    const rest = { ...issue, severity: "warning" } as const
+    const known = [
+      { ...issue, server: "connected" },
+      { ...issue, server: "off" },
+      { ...rest, server: "other" },
+    ]
+    const there = { ...backend("connected"), loading: { startedAt: NOW - 3000, endedAt: NOW - 1000 } }
+    const whole = { ...snapshot([there]), issues: [issue, ...known] }
+    const { status, body } = healthReport(whole, facts, at("basic"))
+    expect([status, body.status]).toEqual([503, "unhealthy"])
+    expect(body.servers).toMatchObject({
+      total: 2,
+      healthy: 1,
+      unhealthy: 1,
+      details: [{ name: "connected" }, { name: "web", status: "error", lastError: "web is left out: it went •" }],
+    })
+    expect(body.configuration).toMatchObject({ serverCount: 3, enabledCount: 2, disabledCount: 1 })
+    expect(loadingReport(whole, facts, at("basic")).body).toMatchObject({
+      loading: { isComplete: true, successRate: 50 },
+      summary: { total: 2, ready: 1, failed: 1 },
+      servers: { byState: { failed: ["web"] }, details: { web: { state: "failed", error: expect.anything() } } },
+      degraded: true,
+    })
+    const one = serverReport("web", whole, facts, at("minimal"))
+    expect([one.status, one.headers, one.body]).toEqual([
+      503,
+      { "x-server-state": "failed" },
+      { name: "web", state: "failed", timestamp: expect.any(String) },
+    ])
+    expect(serverReport("other", whole, facts, at("minimal")).status).toBe(404)
+  })
+
   test("memory is never more than all of it", () => {
     const { body } = healthReport(mixed, { ...facts, heapUsed: facts.heapTotal * 1.2 }, at("basic"))
     expect(body.system).toEqual(expect.objectContaining({ memory: { used: 108, total: 108, percentage: 100 } }))
