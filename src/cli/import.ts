@@ -9,7 +9,7 @@ import { slugOf } from "../config/plan.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { createMissing, editConfig, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
-import { RequestError } from "../lib/errors.ts"
+import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
 import { agrees, canAsk } from "./ask.ts"
 import { usage } from "./command.ts"
 import { print, say, table } from "./output.ts"
@@ -29,7 +29,7 @@ export const importServers: CommandDef = {
     // Names that fall together in those of tools are one name.
     const taken = new Set([...writtenServers(readTexts(paths).config ?? "").keys()].map(slugOf))
     const rows = files.flatMap((file) =>
-      readForeign(readFileSync(file, "utf8"), file, (text) => Bun.TOML.parse(text), process.cwd()).map((found) => {
+      serversIn(file, args.from === undefined).map((found) => {
         const problem =
           found.problem ?? (taken.has(slugOf(found.name)) ? "there is one of this name already" : undefined)
         if (problem === undefined) taken.add(slugOf(found.name))
@@ -90,6 +90,21 @@ function sources(from: unknown): readonly string[] {
   const there = files.filter((file) => existsSync(file))
   if (there.length === 0) throw new RequestError("not_found", `There is no ${files.join(" or ")}`)
   return there
+}
+
+/** The servers in a file. What cannot be read is said where others are read too; else it throws a ConfigError. */
+function serversIn(file: string, oneOfMany: boolean): readonly Found[] {
+  try {
+    return readForeign(readFileSync(file, "utf8"), file, (text) => Bun.TOML.parse(text), process.cwd())
+  } catch (cause) {
+    const wrong =
+      cause instanceof ConfigError
+        ? cause
+        : new ConfigError([{ code: "read", severity: "error", file, message: messageOf(cause) }], { cause })
+    if (!oneOfMany) throw wrong
+    say(`left out: ${wrong.message}`)
+    return []
+  }
 }
 
 function summary({ server }: Found): string {

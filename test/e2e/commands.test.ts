@@ -389,4 +389,11 @@ test("servers of other applications are taken over, and no name is overwritten",
     toml: { command: "y", args: ["1"] },
   })
   expect((await svc("config", "import", "zed")).code).toBe(64)
+  writeFileSync(join(folder, ".codex", "config.toml"), "broken = [")
+  writeFileSync(join(folder, ".cursor", "mcp.json"), JSON.stringify({ mcpServers: { more: { command: "z" } } }))
+  const some = await svc("config", "import", "--yes")
+  expect([some.code, some.stderr]).toEqual([0, expect.stringMatching(/^left out: .*config.toml: TOML/)])
+  expect(some.stdout).toContain("added more")
+  expect(await svc("config", "import", "codex")).toMatchObject({ code: 78, stdout: "" })
+  expect((await svc("config", "import", folder)).code).toBe(78)
 })
