@@ -345,6 +345,9 @@ const MAX_REDIRECTS = 3
 /** A token that has expired, one that others have renewed meanwhile, and a new one that is refused too. */
 const MAX_CHALLENGES = 3
 
+/** What a 400 says where it means the session of the protocol; a tool may have sessions of its own. */
+const NO_SESSION = /session[ _-]?id|(invalid|unknown|expired) session/i
+
 /** No answer came at all. */
 class NetworkError extends Error {}
 
@@ -409,7 +412,7 @@ async function isForgotten(response: Response): Promise<boolean> {
   if (response.status !== 400) return response.status === 404
   const copy = new Response(response.clone().body)
   const body = await readBody(copy, MAX_ERROR_BODY).catch(() => new Uint8Array())
-  return /session/i.test(decode(body))
+  return NO_SESSION.test(decode(body))
 }
 
 const typeOf = (response: Response): string =>

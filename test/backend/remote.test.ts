@@ -96,9 +96,11 @@ describe("a session that the server has forgotten", () => {
 })
 
 test("what is refused for another reason is not sent again", async () => {
-  const server = forgetful(() => Response.json({ error: { message: "no such thing" } }, { status: 400 }))
-  const ask = await open(server)
-  server.forget()
-  expect(await ask("tools/call")).toContain("no such thing")
-  expect(server.opened).toBe(1)
+  for (const message of ["no such thing", "the browser session has no window"]) {
+    const server = forgetful(() => Response.json({ error: { message } }, { status: 400 }))
+    const ask = await open(server)
+    server.forget()
+    expect(await ask("tools/call")).toContain(message)
+    expect(server.opened).toBe(1)
+  }
 })
