@@ -64,8 +64,8 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
         if (presets !== (texts.presets ?? "")) agent.setPresets(read.presets)
         presets = texts.presets ?? ""
       })
-      // To start with, an empty file is an empty document; later it is one that is being written, or could not be.
-      if (loaded && texts.config?.trim() === "")
+      // To start with, an empty file or none is an empty document; later it is one that is being written or moved.
+      if (loaded && (texts.config ?? "").trim() === "")
         throw new ConfigError([
           {
             code: "json",
@@ -73,7 +73,7 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
             file: paths.file,
             line: 1,
             column: 1,
-            message: "not JSON: the file is empty",
+            message: `${texts.config === undefined ? "the file is gone" : "not JSON: the file is empty"}; {} stops all servers`,
           },
         ])
       const document = parseDocument(texts.config ?? "", paths.file)

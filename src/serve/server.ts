@@ -73,7 +73,8 @@ export function listen({ address, tls, receiveTimeout }: ServerOptions, deps: Se
       ...(secured === undefined ? {} : { tls: secured }),
       // For what a client sends. Calls and streams may be silent for long: each has its own bounds.
       idleTimeout,
-      maxRequestBodySize: deps.mcp.maxBody,
+      // Bun's own refusal has no body and comes first: it is for what is far past the limit.
+      maxRequestBodySize: 2 * deps.mcp.maxBody,
       fetch(request, self) {
         const served = route(request, () => self.requestIP(request)?.address ?? "", own)
         if (request.method === "POST") return served

@@ -33,6 +33,8 @@ test("servers come and go with the file, and the others are not touched [reload:
   // As an editor leaves it that is half-way, or a disk that is full.
   svc.write("")
   await svc.said("the file is empty")
+  unlinkSync(join(svc.folder, "mcp.json"))
+  await svc.said("the file is gone")
   expect(await client.callTool({ name: "comes_svc_echo", arguments: { m: "still here" } })).toMatchObject({
     content: [{ text: "still here" }],
   })

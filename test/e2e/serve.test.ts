@@ -80,7 +80,11 @@ describe("mistakes", () => {
     await using svc = await startSvc({ flags: ["--demo", "--max-body", "1KiB"] })
     const post = (body: string, headers = {}) =>
       fetch(`${svc.url}/mcp`, { method: "POST", body, headers: { "content-type": "application/json", ...headers } })
-    expect((await post("x".repeat(2000))).status).toBe(413)
+    const large = await post("x".repeat(2000))
+    expect([large.status, await large.json()]).toMatchObject([
+      413,
+      { error: { message: expect.stringContaining("1024 bytes") } },
+    ])
     const broken = await post("{")
     expect([broken.status, await broken.json()]).toEqual([
       400,
