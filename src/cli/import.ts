@@ -88,7 +88,10 @@ function sources(from: unknown): readonly string[] {
   const application = APPLICATIONS.find((one): one is Application => one === from)
   const files = application === undefined ? [resolve(from)] : filesOf(application, around)
   const there = files.filter((file) => existsSync(file))
-  if (there.length === 0) throw new RequestError("not_found", `There is no ${files.join(" or ")}`)
+  if (there.length === 0) {
+    const names = application === undefined ? `; the applications are ${APPLICATIONS.join(", ")}` : ""
+    throw new RequestError("not_found", `There is no ${files.join(" or ")}${names}`)
+  }
   return there
 }
 

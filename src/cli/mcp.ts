@@ -204,7 +204,9 @@ const restart: CommandDef = {
     const answer = await place.ask("restart", typeof args.name === "string" ? { name: args.name } : {})
     if (answer === undefined) throw notRunning(place)
     const restarted = isObject(answer) && Array.isArray(answer.restarted) ? answer.restarted.map(String) : []
-    print(args.json === true, { restarted }, () => `restarted ${restarted.join(", ")}`)
+    print(args.json === true, { restarted }, () =>
+      restarted.length === 0 ? "there is nothing to restart" : `restarted ${restarted.join(", ")}`,
+    )
     return 0
   },
 }

@@ -394,6 +394,7 @@ test("servers of other applications are taken over, and no name is overwritten",
   const some = await svc("config", "import", "--yes")
   expect([some.code, some.stderr]).toEqual([0, expect.stringMatching(/^left out: .*config.toml: TOML/)])
   expect(some.stdout).toContain("added more")
+  expect((await svc("config", "import", "claude")).stderr).toContain("the applications are claude-desktop, claude-code")
   expect(await svc("config", "import", "codex")).toMatchObject({ code: 78, stdout: "" })
   expect((await svc("config", "import", folder)).code).toBe(78)
 })
