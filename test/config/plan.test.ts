@@ -354,6 +354,9 @@ describe("references", () => {
     expect(problems(server({ env: { A: "$NOWHERE" } }))).toEqual([
       "error 3 a is left out: env.A refers to NOWHERE, which is set neither in the environment nor in .env",
     ])
+    expect(problems(server({ args: ["--key=${input:key}", "$${input:key}"] }))).toEqual([
+      "error 3 a is left out: args[0] refers to input:key, which is set neither in the environment nor in .env",
+    ])
   })
 
   test("take the parent's value before that of .env [env:dotenv:parent-wins]", () => {
