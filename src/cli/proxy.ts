@@ -133,6 +133,8 @@ function startInBackground(paths: Paths): string {
   const own = import.meta.path.startsWith("/$bunfs/") || import.meta.path.includes("~BUN") ? [] : [Bun.main]
   const child = Bun.spawn({
     cmd: [process.execPath, ...own, "serve", "--config", paths.file, "--config-dir", paths.directory],
+    // It runs for months and its file is not rotated; what servers say is kept by `svc logs`.
+    env: { SVC_LOG_LEVEL: "error", ...process.env },
     // Not the project's, which is one client's alone.
     cwd: paths.directory,
     stdin: "ignore",

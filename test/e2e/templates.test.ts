@@ -13,6 +13,7 @@ import {
   modern,
   processes,
   ROOT,
+  readIfThere,
   runSvc,
   SVC,
   startSvc,
@@ -312,6 +313,8 @@ test("--start starts svc where none is running, and again where it was killed [p
   expect((await one.listTools()).tools).toHaveLength(2)
   const status = JSON.parse((await runSvc(["mcp", "status", "--json", "--config-dir", folder], env)).stdout)
   expect(status.running).toBe(true)
+  // A file that nothing rotates holds little.
+  expect(readIfThere(join(folder, "start.log"))).not.toContain(" info ")
 
   // Killed: each of its clients starts another, of which one stays.
   const killed = await pid()
