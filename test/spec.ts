@@ -351,6 +351,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "clients share a server that cannot tell them apart",
   },
+  "protocol:task:listen": {
+    says: "svc asks servers how a task goes on that a 2026-era client listens to, and tells what is new",
+    from: "choice",
+    why: "servers need not say it of their own accord, and a client that listens need not ask",
+  },
   "protocol:page": {
     says: "--pagination cuts lists into pages; a cursor goes on after its entry while the catalog changes",
     from: "choice",

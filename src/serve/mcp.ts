@@ -15,6 +15,7 @@ import { listen } from "../session/listen.ts"
 import { modernClient, type Refusal } from "../session/modern.ts"
 import { Session } from "../session/session.ts"
 import type { Sessions } from "../session/sessions.ts"
+import { refuseListen } from "../session/watch.ts"
 import { HEADER_MISMATCH, LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS, modernVersionOf } from "../wire/era.ts"
 import { decodeHeader, paramMismatch } from "../wire/headers.ts"
 import {
@@ -265,6 +266,8 @@ async function serveModern(
     const wrong = route === undefined ? undefined : paramMismatch(params.arguments, route.mirrored, request.headers)
     if (wrong !== undefined) return errorResponse(400, id, HEADER_MISMATCH, `Header mismatch: ${wrong}`)
   }
+  const refusal = method === "subscriptions/listen" ? refuseListen(message, client) : undefined
+  if (refusal !== undefined) return refuse(id, refusal)
   const exchange = new HttpExchange(cannotAsk, deps.streams)
   request.signal.addEventListener("abort", () => exchange.abort())
   if (method === "subscriptions/listen") exchange.onshutdown = listen(message, client, deps.face, exchange)

@@ -7,6 +7,7 @@ import { isWithin } from "../catalog/name.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { isObject, notificationText, type Params, type Request } from "../wire/message.ts"
 import type { Client, Exchange, Face, Listener } from "./client.ts"
+import { watchTasks } from "./watch.ts"
 
 /** A way back that ends with an answer. */
 export type StreamExchange = Exchange & { finish(frame: string): void }
@@ -43,8 +44,10 @@ export function listen(request: Request, client: Client, face: Face, exchange: S
   }
   for (const { route } of routes) face.subscribe(route.id, route.name, client.session)
   const stop = face.listen(listener)
+  const tasks = watchTasks(request, view, { face, client }, (task) => say("notifications/tasks", task))
   const end = () => {
     stop()
+    tasks.end()
     for (const { route } of routes) face.unsubscribe(route.id, route.name, client.session)
   }
   exchange.oncancel = end
@@ -52,6 +55,7 @@ export function listen(request: Request, client: Client, face: Face, exchange: S
     notifications: {
       ...Object.fromEntries(kinds.map(({ member }) => [member, true])),
       ...(routes.length > 0 ? { resourceSubscriptions: routes.map(({ uri }) => uri) } : {}),
+      ...(tasks.ids.length > 0 ? { taskIds: tasks.ids } : {}),
     },
   })
   return () => {

@@ -27,6 +27,7 @@ import { listen } from "./listen.ts"
 import { modernClient } from "./modern.ts"
 import { Session } from "./session.ts"
 import type { Sessions } from "./sessions.ts"
+import { refuseListen } from "./watch.ts"
 
 export type PipeDeps = {
   readonly face: Face
@@ -148,6 +149,9 @@ export class Pipe {
       return deps.send(errorText(id, code, message, data))
     }
     const { client } = found
+    const listens = request.method === "subscriptions/listen"
+    const refusal = listens ? refuseListen(request, client) : undefined
+    if (refusal !== undefined) return deps.send(errorText(id, refusal.code, refusal.message, refusal.data))
     const finish = (frame: Uint8Array | string) => {
       this.streams.delete(id)
       if (this.running.delete(id)) deps.send(frame)
@@ -162,9 +166,9 @@ export class Pipe {
     this.introduced ??= this.introduce(client.info)
     await this.introduced
     // What is not there yet cannot be listened to.
-    if (request.method === "subscriptions/listen" && deps.face.loading !== undefined) await deps.face.loading
+    if (listens && deps.face.loading !== undefined) await deps.face.loading
     if (!this.running.has(id)) return
-    if (request.method === "subscriptions/listen") {
+    if (listens) {
       this.streams.set(id, listen(request, client, deps.face, exchange))
       return
     }

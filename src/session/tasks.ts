@@ -28,9 +28,15 @@ export function hasTasks({ era, capabilities }: Listing, client: Client["era"]):
 /** `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. */
 export function relayTask(request: Request, params: Params, view: View, context: Context): Answer {
   const { taskId } = params
-  const route = typeof taskId === "string" ? view.task(taskId) : undefined
-  if (route === undefined || !isTheirs(route, view, context)) throw unknownTask(taskId)
+  const route = routeOfTask(taskId, view, context)
+  if (route === undefined) throw unknownTask(taskId)
   return relay(request, { ...params, taskId: route.name }, route, context)
+}
+
+/** Where a client's task leads; undefined for another's, which is as unknown as none. */
+export function routeOfTask(taskId: unknown, view: View, about: Pick<Context, "face" | "client">): Route | undefined {
+  const route = typeof taskId === "string" ? view.task(taskId) : undefined
+  return route !== undefined && isTheirs(route, view, about) ? route : undefined
 }
 
 /**
@@ -67,7 +73,7 @@ const PAGE = 50
 
 const cursorOf = ({ backend, id }: Claim): string => Buffer.from(JSON.stringify([backend, id])).toString("base64url")
 
-function isTheirs({ id, name }: Route, view: View, { face, client }: Context): boolean {
+function isTheirs({ id, name }: Route, view: View, { face, client }: Pick<Context, "face" | "client">): boolean {
   const claim = face.claims.find("task", id, name)
   if (claim !== undefined) return claim.owner === ownerOf(client)
   const chunk = view.chunks.find(({ spec }) => spec.id === id)

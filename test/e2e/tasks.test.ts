@@ -180,6 +180,11 @@ describe("tasks of 2025-11-25", () => {
   }, 30_000)
 })
 
+const MODERN_META = {
+  "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+  "io.modelcontextprotocol/clientInfo": { name: "t", version: "1" },
+}
+
 describe("the tasks extension of 2026-07-28", () => {
   const capable = {
     "io.modelcontextprotocol/clientCapabilities": { extensions: { "io.modelcontextprotocol/tasks": {} } },
@@ -228,6 +233,61 @@ describe("the tasks extension of 2026-07-28", () => {
     expect((await ask("tasks/get", { taskId }, "/mcp", { "mcp-name": taskId })).status).toBe(200)
     const wrong = await ask("tasks/get", { taskId }, "/mcp", { "mcp-name": "m_svc_t1" })
     expect([wrong.status, wrong.body.error?.code]).toEqual([400, -32020])
+  })
+
+  test("tells who listens how a task goes on, until it is done [protocol:task:listen]", async () => {
+    const task = await make("m_svc_work", { ask: true })
+    const method = "subscriptions/listen"
+    const _meta = { ...MODERN_META, ...capable }
+    const enough = new AbortController()
+    const stream = await fetch(`${svc.url}/mcp`, {
+      method: "POST",
+      signal: enough.signal,
+      headers: {
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": method,
+      },
+      body: JSON.stringify({
+        jsonrpc: "2.0",
+        id: "l",
+        method,
+        params: { notifications: { taskIds: [task, "nobody_svc_t1", 7] }, _meta },
+      }),
+    })
+    const heard: Json[] = []
+    let text = ""
+    const decoder = new TextDecoder()
+    for await (const chunk of stream.body ?? []) {
+      text += decoder.decode(chunk, { stream: true })
+      heard.splice(0, heard.length, ...[...text.matchAll(/^data: (.*)\n\n/gm)].map(([, data = ""]) => JSON.parse(data)))
+      if (heard.length === 2) await ask("tasks/update", { taskId: task, inputResponses: { q: { action: "accept" } } })
+      if (heard.length === 3) break
+    }
+    enough.abort()
+    const mark = { "io.modelcontextprotocol/subscriptionId": "l" }
+    expect(heard).toMatchObject([
+      { method: "notifications/subscriptions/acknowledged", params: { notifications: { taskIds: [task] } } },
+      {
+        method: "notifications/tasks",
+        params: { taskId: task, status: "input_required", inputRequests: { q: {} }, _meta: mark },
+      },
+      {
+        method: "notifications/tasks",
+        params: {
+          taskId: task,
+          status: "completed",
+          result: { content: [{ text: 'done: {"action":"accept"}' }, { uri: "svc://m/work://result" }] },
+        },
+      },
+    ])
+    expect(heard[1]?.params).not.toHaveProperty("resultType")
+    const refused = await modern(`${svc.url}/mcp`, method, { notifications: { taskIds: [task] } })
+    expect([refused.status, refused.body.error]).toMatchObject([
+      400,
+      { code: -32021, data: { requiredCapabilities: { extensions: { "io.modelcontextprotocol/tasks": {} } } } },
+    ])
   })
 
   test("has no list and no waiting, and knows nothing of 2025-era tasks", async () => {

@@ -1,0 +1,102 @@
+/**
+ * Tasks that a 2026-era client listens to. Servers may say how theirs go on and need not, so svc asks, as often as the
+ * server wants to be asked, and tells the client what is new. extension: Tasks, Task Status Notifications.
+ */
+import type { Route, View } from "../catalog/catalog.ts"
+import type { Clock } from "../lib/clock.ts"
+import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
+import { decode } from "../wire/frame.ts"
+import { isObject, metaOf, type Params, type Request } from "../wire/message.ts"
+import type { Client, Context, Exchange } from "./client.ts"
+import type { Refusal } from "./modern.ts"
+import { relay } from "./relay.ts"
+import { routeOfTask } from "./tasks.ts"
+
+/** Why a client may not listen to what it wants to, or undefined. */
+export function refuseListen(request: Request, { capabilities }: Client): Refusal | undefined {
+  const { extensions } = capabilities
+  if (wantedTasks(request).length === 0 || (isObject(extensions) && isObject(extensions[TASKS_EXTENSION])))
+    return undefined
+  return {
+    code: MISSING_CLIENT_CAPABILITY,
+    message: "Who listens to tasks must have the extension for them",
+    data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
+  }
+}
+
+/** Begins to tell of the tasks that are there and the client's; `end` stops it. */
+export function watchTasks(
+  request: Request,
+  view: View,
+  about: Pick<Context, "face" | "client">,
+  say: (task: Params) => void,
+): { readonly ids: readonly string[]; end(): void } {
+  const ends: (() => void)[] = []
+  const ids = wantedTasks(request).filter((id) => {
+    const route = routeOfTask(id, view, about)
+    const target = route === undefined ? undefined : about.face.target(route.id)
+    if (route === undefined || target === undefined || typeof target === "string") return false
+    ends.push(watch(route, { ...about, params: request.params, clock: target.connection.clock, say }))
+    return true
+  })
+  return {
+    ids,
+    end() {
+      for (const end of ends) end()
+    },
+  }
+}
+
+// ---
+
+const MAX_TASKS = 50
+const TERMINAL: readonly unknown[] = ["completed", "failed", "cancelled"]
+const INVALID_PARAMS = -32602
+const POLL_MS = 2000
+const MIN_POLL_MS = 500
+const MAX_POLL_MS = 60_000
+
+/** The tasks that a client wants to listen to. */
+const wantedTasks = ({ params }: Request): readonly string[] => {
+  const wanted = isObject(params?.notifications) ? params.notifications.taskIds : undefined
+  return Array.isArray(wanted) ? wanted.filter((id): id is string => typeof id === "string").slice(0, MAX_TASKS) : []
+}
+
+type Watched = Pick<Context, "face" | "client"> & {
+  /** Those of the request to listen. */
+  readonly params: Params | undefined
+  readonly clock: Clock
+  readonly say: (task: Params) => void
+}
+
+function watch(route: Route, { face, client, params, clock, say }: Watched): () => void {
+  const request: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
+  const nobody = () => Promise.reject(new Error("nobody is asked"))
+  const exchange: Exchange = { oncancel: undefined, notify() {}, ask: nobody }
+  const ask = async (): Promise<Params> => {
+    const about = { taskId: route.name, _meta: metaOf(params) }
+    const frame = await relay(request, about, route, { face, client, exchange })
+    return JSON.parse(typeof frame === "string" ? frame : decode(frame))
+  }
+  let ended = false
+  let cancel: () => void = () => undefined
+  let said = ""
+  const look = async () => {
+    // A server that is away or busy is asked again.
+    const { result, error } = await ask().catch((): Params => ({}))
+    if (ended || (isObject(error) && error.code === INVALID_PARAMS)) return
+    const { resultType: _type, ...task } = isObject(result) ? result : {}
+    const text = JSON.stringify(task)
+    if (isObject(result) && text !== said) say(task)
+    said = text
+    if (TERMINAL.includes(task.status)) return
+    const wait = typeof task.pollIntervalMs === "number" ? task.pollIntervalMs : POLL_MS
+    cancel = clock.after(Math.min(Math.max(wait, MIN_POLL_MS), MAX_POLL_MS), () => void look())
+  }
+  void look()
+  return () => {
+    ended = true
+    cancel()
+    exchange.oncancel?.("nobody listens any more")
+  }
+}
