@@ -2,11 +2,11 @@
 
 import { PeerError } from "../backend/connection.ts"
 import type { Scope } from "../catalog/scope.ts"
-import { RequestError } from "../lib/errors.ts"
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isObject, metaOf, notificationText, type Params, type Request, resultText } from "../wire/message.ts"
 import { type Client, type Context, type Exchange, type Face, missingCapability } from "./client.ts"
+import { foreignState } from "./relay.ts"
 
 /** svc's own tools, where a scope has them. */
 export const toolboxFor = (scope: Scope, { toolbox }: Pick<Face, "toolbox">): Toolbox | undefined =>
@@ -20,8 +20,7 @@ export function callInternal(
   { client, exchange }: Context,
 ): Promise<string> | undefined {
   // What svc has sealed does not come this far.
-  if (params.requestState !== undefined && toolbox.names.includes(String(params.name)))
-    throw new RequestError("invalid_params", "requestState was changed or is not of this server")
+  if (params.requestState !== undefined && toolbox.names.includes(String(params.name))) throw foreignState()
   const controller = new AbortController()
   const args = isObject(params.arguments) ? params.arguments : {}
   const token = metaOf(params)?.progressToken

@@ -118,8 +118,7 @@ async function call(
   const progressToken = typeof token === "string" || typeof token === "number" ? token : undefined
   const { method } = request
   // A 2025-era backend has made no state, and what svc makes for it never comes this far.
-  if (client.era === "2026" && peer.era === "2025" && params.requestState !== undefined)
-    throw new RequestError("invalid_params", "requestState was changed or is not of this server")
+  if (client.era === "2026" && peer.era === "2025" && params.requestState !== undefined) throw foreignState()
   try {
     let sent = adaptParams(client.scope.kind === "aggregate" ? unqualifyTask(params) : params, client, peer.era)
     for (let round = 0; ; round++) {
@@ -306,6 +305,13 @@ function failed(request: Request, error: BackendError, era: Client["era"] = "202
   }
   return JSON.stringify({ jsonrpc: "2.0", id: request.id, result })
 }
+
+/** For a state that nobody who could be meant has made. */
+export const foreignState = (): RequestError =>
+  new RequestError(
+    "invalid_params",
+    "requestState was changed, or svc was restarted since it was made: send the request again without it",
+  )
 
 /** For callers that must name a request they cannot pass on. */
 export const unknownName = (what: string, name: unknown, near: string | undefined): RequestError =>
