@@ -39,7 +39,7 @@ export class Instances {
    * cannot be and the document says `strict`. What could not be rendered before is no reason: a client whose project lacks
    * something would hold up everybody's changes.
    */
-  update(base: Plan, templates: Templates): Applied {
+  update(base: Plan, templates?: Templates): Applied {
     const before = { templates: this.templates, expressions: this.expressions, rendered: this.rendered }
     this.templates = templates
     this.expressions = new Map()
@@ -48,7 +48,7 @@ export class Instances {
     const renderings = everybody.map(({ context }) => this.render(context))
     const known = new Set(everybody.flatMap(({ rendering }) => rendering.problems))
     const made = [...new Set(renderings.flatMap(({ problems }) => problems))].filter((problem) => !known.has(problem))
-    if (templates.settings.failureMode === "strict" && made.length > 0) {
+    if (templates?.settings.failureMode === "strict" && made.length > 0) {
       Object.assign(this, before)
       throw new ConfigError(made.map(issueOf))
     }

@@ -9,7 +9,7 @@ import type { CommandDef } from "citty"
 import { readQuery } from "../catalog/select.ts"
 import type { Paths } from "../config/paths.ts"
 import { makeFolder } from "../config/store.ts"
-import { systemClock } from "../lib/clock.ts"
+import { quiet, systemClock } from "../lib/clock.ts"
 import { localDoor } from "../serve/control.ts"
 import { createOutbox } from "../serve/local.ts"
 import { type ProxyDeps, ProxySession } from "../serve/proxy.ts"
@@ -65,6 +65,7 @@ export const proxy: CommandDef = {
     )
     const input = (async () => {
       for await (const chunk of Bun.stdin.stream()) feed(chunk)
+      await quiet(systemClock, () => session.busy, END_MS)
     })()
     await Promise.race([input, stop])
     following.close()
@@ -75,6 +76,8 @@ export const proxy: CommandDef = {
 
 // ---
 
+/** How long what was asked may take once the client has no more to say. */
+const END_MS = 10_000
 /** As much as svc takes and gives: its own bounds are what counts. */
 const MAX_LINE = 64 * 1024 * 1024
 const MAX_WAITING = 128 * 1024 * 1024

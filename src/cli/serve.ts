@@ -4,7 +4,7 @@ import { existsSync, unlinkSync } from "node:fs"
 import type { CommandDef } from "citty"
 import { exposition } from "../agent/metrics.ts"
 import type { Paths } from "../config/paths.ts"
-import { systemClock } from "../lib/clock.ts"
+import { quiet, systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { createCallback } from "../serve/callback.ts"
 import { createCors } from "../serve/cors.ts"
@@ -34,7 +34,6 @@ export const serve: CommandDef = {
 // ---
 
 const KEEP_ALIVE_MS = 25_000
-const QUIET_POLL_MS = 20
 
 async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const settings = readSettings(args, process.env, process.platform)
@@ -52,7 +51,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   // Said when the configuration is this svc's: who waits for it may rely on that.
   listening?.greet()
   const tidy = keepTidy(systemClock, () => agent.inFlight > 0)
-  if (settings.demo) agent.apply(demoPlan(process.env))
+  if (settings.demo) runtime.instances.update(demoPlan(process.env))
   let cancelKeepAlive: () => void
   const keepAlive = () => {
     for (const stream of streams) stream.keepAlive()
@@ -70,7 +69,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   files?.close()
   listening?.close()
   void listening?.stop(false)
-  await quiet(runtime, settings.shutdownGrace)
+  await quiet(systemClock, () => agent.inFlight > 0, settings.shutdownGrace)
   for (const stream of [...streams]) stream.close()
   sessions.close()
   calls.close()
@@ -190,7 +189,8 @@ function localUrl(url: URL): string {
 }
 
 /** Serves the client that started svc, where it was started, until it is gone. */
-async function serveClient({ mcp, member: deps, log }: Runtime, { maxBody, maxResult }: Settings): Promise<string> {
+async function serveClient({ mcp, member: deps, log }: Runtime, settings: Settings): Promise<string> {
+  const { maxBody, maxResult, shutdownGrace } = settings
   const { promise: ended, resolve: end } = Promise.withResolvers<string>()
   const streams = { input: Bun.stdin.stream(), write: clientOutput(WAITING_RESULTS * maxResult, end) }
   const directory = process.cwd()
@@ -205,18 +205,13 @@ async function serveClient({ mcp, member: deps, log }: Runtime, { maxBody, maxRe
     }
   })
   const { scope, introduce } = member
-  const served = serveStdio(streams, { ...mcp, id, scope, principal: "stdio", onclient: introduce }, maxBody)
+  const served = serveStdio(streams, { ...mcp, id, scope, principal: "stdio", onclient: introduce }, maxBody, (busy) =>
+    quiet(systemClock, busy, shutdownGrace),
+  )
   const reason = await Promise.race([served.then(() => "the client is gone"), ended])
   following.close()
   member.leave()
   return reason
-}
-
-/** Waits until no call runs, at most `ms` milliseconds. */
-async function quiet({ agent }: Runtime, ms: number): Promise<void> {
-  const until = systemClock.now() + ms
-  while (agent.inFlight > 0 && systemClock.now() < until)
-    await new Promise<void>((done) => systemClock.after(QUIET_POLL_MS, done))
 }
 
 /** The first signal ends svc gracefully, the second at once. */

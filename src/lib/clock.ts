@@ -6,6 +6,13 @@ export type Clock = {
   after(ms: number, run: () => void): () => void
 }
 
+/** Waits until something is over, at most `ms` milliseconds. */
+export async function quiet(clock: Clock, busy: () => boolean, ms: number): Promise<void> {
+  const until = clock.now() + ms
+  while (busy() && clock.now() < until) await new Promise<void>((done) => clock.after(POLL_MS, done))
+}
+
+const POLL_MS = 20
 /** What a timer holds: 24 days. */
 const MAX_MS = 2 ** 31 - 1
 

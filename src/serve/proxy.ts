@@ -73,6 +73,11 @@ export class ProxySession {
     else if (this.link === undefined) this.retry(0)
   }
 
+  /** Whether a request waits for its answer. */
+  get busy(): boolean {
+    return [...this.open.values()].some(({ method }) => method !== "subscriptions/listen")
+  }
+
   /** The client is gone. */
   close(): void {
     this.closed = true

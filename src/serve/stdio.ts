@@ -8,8 +8,13 @@ export type Streams = {
   write(bytes: Uint8Array): void
 }
 
-/** Serves until the input ends. */
-export async function serveStdio(streams: Streams, deps: Omit<PipeDeps, "send">, limit: number): Promise<void> {
+/** Serves until the input ends and `quiet` has waited for what was asked by then. */
+export async function serveStdio(
+  streams: Streams,
+  deps: Omit<PipeDeps, "send">,
+  limit: number,
+  quiet: (busy: () => boolean) => Promise<void>,
+): Promise<void> {
   const pipe = new Pipe({
     ...deps,
     send: (frame) => streams.write(lineOf(frame)),
@@ -20,5 +25,6 @@ export async function serveStdio(streams: Streams, deps: Omit<PipeDeps, "send">,
     (edges) => pipe.overlong(edges, limit),
   )
   for await (const chunk of streams.input) feed(chunk)
+  await quiet(() => pipe.busy)
   pipe.close("the client is gone")
 }

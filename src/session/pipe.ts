@@ -48,6 +48,10 @@ export class Pipe {
   /** Graceful ends of the client's open streams. */
   private readonly streams = new Map<Id, () => void>()
   private introduced: Promise<void> | undefined
+  /** Runs while `initialize` is answered: what was sent behind it waits. */
+  private opening: Promise<void> | undefined
+  /** Requests that are being answered; streams are none. */
+  private answering = 0
 
   constructor(private readonly deps: PipeDeps) {}
 
@@ -58,7 +62,7 @@ export class Pipe {
       const value = parseJson(text)
       for (const one of Array.isArray(value) ? value : [value]) {
         const message = asMessage(one)
-        if (isRequest(message)) void this.serve(message)
+        if (isRequest(message)) this.begin(message)
         else if (isResponse(message)) this.session?.answered(message)
         else if (message.method === "notifications/cancelled") this.cancel(message.params?.requestId)
         else this.session?.notified(message.method, message.params ?? {}, deps.face)
@@ -73,6 +77,11 @@ export class Pipe {
     this.deps.send(errorText(idAtEdges(decode(edges)), -32600, `The message is larger than ${limit} bytes`))
   }
 
+  /** Whether a request waits for its answer. */
+  get busy(): boolean {
+    return this.answering > 0
+  }
+
   /** The client is gone. */
   close(reason: string): void {
     if (this.session !== undefined) this.deps.sessions.remove(this.session.id, reason)
@@ -81,6 +90,16 @@ export class Pipe {
   }
 
   // ---
+
+  private begin(request: Request): void {
+    const opening = request.method === "initialize"
+    const served = this.serve(request).finally(() => {
+      this.answering--
+      if (this.opening === served) this.opening = undefined
+    })
+    this.answering++
+    if (opening) this.opening = served
+  }
 
   private cancel(id: unknown): void {
     if (typeof id !== "string" && typeof id !== "number") return
@@ -116,9 +135,12 @@ export class Pipe {
         })
         return
       }
+      if (this.session === undefined) {
+        if (method === "ping") return deps.send(resultText(id, "{}"))
+        await this.opening
+      }
       const { session } = this
       if (session === undefined) {
-        if (method === "ping") return deps.send(resultText(id, "{}"))
         throw new RequestError("invalid_request", "Send initialize first")
       }
       const exchange: Exchange = {

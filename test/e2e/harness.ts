@@ -155,13 +155,14 @@ ${text}`),
 export async function runSvc(
   args: readonly string[],
   env?: Record<string, string>,
+  stdin = "",
 ): Promise<{ code: number; stdout: string; stderr: string }> {
   const folder = freshFolder()
   const child = Bun.spawn({
     cmd: [SVC, ...args],
     cwd: folder,
     env: { ...freshEnv(folder), ...env },
-    stdin: "ignore",
+    stdin: Buffer.from(stdin),
     stdout: "pipe",
     stderr: "pipe",
   })

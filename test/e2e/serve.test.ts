@@ -204,6 +204,33 @@ test("a call waits no longer than --startup-wait for a server that is starting",
   expect(body.result).toMatchObject({ content: [{ text: expect.stringContaining("it is starting") }] })
 })
 
+test("what is piped in at once is answered in its order before the end", async () => {
+  const lines = [
+    { id: 1, method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: {} } },
+    { method: "notifications/initialized" },
+    { id: 2, method: "tools/list" },
+    { id: 3, method: "tools/call", params: { name: "demo_svc_add", arguments: { a: 1, b: 2 } } },
+  ]
+  const input = lines.map((line) => `${JSON.stringify({ jsonrpc: "2.0", ...line })}\n`).join("")
+  await using svc = await startSvc({ config: { mcpServers: { demo: { command: SVC, args: ["demo-server"] } } } })
+  await svc.said("demo: connected")
+  for (const args of [
+    ["serve", "--transport", "stdio", "--demo"],
+    ["proxy", "--config-dir", svc.folder],
+  ]) {
+    const { code, stdout } = await runSvc(args, {}, input)
+    const answers = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line))
+    const byId = (id: number) => answers.find((answer) => answer.id === id)?.result
+    expect([code, answers.length]).toEqual([0, 3])
+    expect(byId(1).protocolVersion).toBe("2025-11-25")
+    expect(byId(2).tools).toHaveLength(3)
+    expect(byId(3).content).toEqual([{ type: "text", text: "3" }])
+  }
+})
+
 describe("the end", () => {
   test("SIGTERM lets a running call finish, ends every child and exits 0", async () => {
     const mark = `svc-mark-${crypto.randomUUID()}`
