@@ -215,20 +215,34 @@ async function batch(
   if (values.length === 0 || values.length > MAX_BATCH)
     throw new RequestError("invalid_request", `A batch must hold 1 to ${MAX_BATCH} messages`)
   const session = sessionOf(request, scope, principal, deps)
-  const answers = await Promise.all(
-    values.map(asMessage).map(async (message) => {
-      if (isResponse(message)) return void session.answered(message)
-      if (!isRequest(message)) return void session.notified(message.method, message.params ?? {}, deps.face)
-      // There is no stream for one of them alone: what comes before its answer goes where what belongs to no request does.
-      const exchange: Exchange = { ...session.owner }
-      return runLegacy(message, session, exchange, deps, (frame) =>
-        typeof frame === "string" ? frame : new TextDecoder().decode(frame),
-      )
-    }),
-  )
-  const frames = answers.filter((answer) => answer !== undefined)
-  if (frames.length === 0) return new Response(null, { status: 202 })
-  return new Response(`[${frames.join(",")}]`, { headers: JSON_HEADERS })
+  const messages = values.map(asMessage)
+  const asker: Asker = (...question) => session.ask(...question)
+  const whole = new HttpExchange(asker, deps.streams, session, undefined, () => request.signal)
+  const parts: Exchange[] = []
+  whole.oncancel = (reason) => {
+    for (const part of parts) part.oncancel?.(reason)
+  }
+  const text = (frame: Uint8Array | string) => (typeof frame === "string" ? frame : new TextDecoder().decode(frame))
+  const answers: Promise<string>[] = []
+  for (const message of messages) {
+    if (isResponse(message)) session.answered(message)
+    else if (!isRequest(message)) session.notified(message.method, message.params ?? {}, deps.face)
+    else {
+      // They have one way back and are cancelled one by one.
+      const part: Exchange = {
+        oncancel: undefined,
+        notify: (said) => whole.notify(said),
+        ask: (...question) => whole.ask(...question),
+        isHeard: () => whole.isHeard(),
+        yield: (...when) => whole.yield(...when),
+      }
+      parts.push(part)
+      answers.push(runLegacy(message, session, part, deps, text))
+    }
+  }
+  if (answers.length === 0) return new Response(null, { status: 202 })
+  void Promise.all(answers).then((frames) => whole.finish(`[${frames.join(",")}]`))
+  return whole.response
 }
 
 /** One 2026-era request: complete in itself. basic: Streamable HTTP, Request Metadata. */

@@ -236,6 +236,22 @@ test("a batch is answered as one, and one that holds nonsense is refused before 
   expect((await send([{ jsonrpc: "2.0", method: "notifications/initialized" }])).status).toBe(202)
 })
 
+test("what comes before the answers of a batch comes on its own stream, and the answers as one", async () => {
+  await using svc = await everything()
+  const url = `${svc.url}/mcp`
+  const session = await initialize(url)
+  const long = { jsonrpc: "2.0", ...call("e_svc_trigger-long-running-operation", { duration: 0.2, steps: 2 }, 9) }
+  const headers = { "content-type": "application/json", accept: BOTH, "mcp-session-id": session }
+  const body = JSON.stringify([long, { jsonrpc: "2.0", id: 2, method: "ping" }])
+  const text = await (await fetch(url, { method: "POST", headers, body })).text()
+  const said = [...text.matchAll(/^data: (.+)$/gm)].map(([, data = ""]) => JSON.parse(data))
+  expect(said.slice(0, -1).map(({ params }) => params.progress)).toEqual([1, 2])
+  expect(said.at(-1)).toMatchObject([
+    { id: 1, result: {} },
+    { id: 2, result: {} },
+  ])
+})
+
 test("subscriptions and the log level survive a restart of svc, and news find the client that comes back", async () => {
   const config = { mcpServers: { s: { command: "bun", args: [fixture("everything-1x.ts")] } } }
   const first = await startSvc({ config, flags: ["--startup-wait", "20s"] })
