@@ -17,7 +17,9 @@ import type { Params } from "../wire/message.ts"
 import { type Claim, Claims } from "./claims.ts"
 import { type Findings, Integrity } from "./integrity.ts"
 import { Interests } from "./interests.ts"
+import { Leases } from "./leases.ts"
 import { describe, type Snapshot } from "./snapshot.ts"
+import { Waits } from "./waits.ts"
 
 /** Who is told of changes. */
 export type Observer = {
@@ -48,6 +50,7 @@ export class Agent {
   presets: ReadonlyMap<string, Preset> = new Map()
   /** What backends speak of by an id alone. */
   readonly claims = new Claims()
+  readonly waits: Waits
   /** False until a plan was applied. */
   loaded = false
   private plan: Plan | undefined
@@ -61,8 +64,7 @@ export class Agent {
   private readonly ending = new Map<string, Promise<void>>()
   private current: Snapshot | undefined
   private rebuilding = false
-  private readonly leases = new Map<object, Map<string, Backend>>()
-  private readonly waiters = new Map<Backend, Set<() => void>>()
+  private readonly leases = new Leases()
   private firstRound: Promise<void> | undefined
   private readonly rounds = new Set<Round>()
   private closed = false
@@ -71,6 +73,7 @@ export class Agent {
 
   constructor(private readonly deps: AgentDeps) {
     this.integrity = new Integrity(deps.pins, deps.log)
+    this.waits = new Waits(deps.clock)
   }
 
   /** Makes what runs equal to `plan`: what has not changed is not touched. */
@@ -150,27 +153,9 @@ export class Agent {
     return this.backends.get(id)
   }
 
-  /** Resolves when a backend is not about to be connected any more: it is, or it failed, waits, or was stopped. */
-  settled(backend: Backend): Promise<void> {
-    return isOpening(backend) ? this.until(backend, () => !isOpening(backend)) : Promise.resolve()
-  }
-
-  /**
-   * For a backend that is away and may be back within `ms` milliseconds: resolves when it is, when it will not be, or when
-   * they are over. Undefined where there is nothing to wait for, or too many wait already.
-   */
-  returning(backend: Backend, ms: number): Promise<void> | undefined {
-    const { clock } = this.deps
-    const deadline = clock.now() + ms
-    const comes = () => isOpening(backend) || (backend.state.kind === "waiting" && backend.state.retryAt < deadline)
-    if (!comes() || (this.waiters.get(backend)?.size ?? 0) >= MAX_WAITERS) return undefined
-    return this.until(backend, () => !comes(), ms)
-  }
-
   /** Whether a call runs on it. */
   isBusy(id: string): boolean {
-    const own = [...this.leases.values()].flatMap((leased) => leased.get(id) ?? [])
-    return [this.backends.get(id), ...own].some((backend) => backend !== undefined && isBusy(backend))
+    return this.running().some((backend) => backend.spec.id === id && isBusy(backend))
   }
 
   /** Resolves when nothing is left of what was stopped under this id. */
@@ -180,8 +165,7 @@ export class Agent {
 
   /** A server's authorization has come, changed or gone. */
   authorized(name: string): void {
-    const own = [...this.leases.values()].flatMap((leased) => [...leased.values()])
-    for (const backend of [...this.backends.values(), ...own]) if (backend.spec.name === name) backend.authorized()
+    for (const backend of this.running()) if (backend.spec.name === name) backend.authorized()
   }
 
   /** An operator's restart, of the processes that sessions have of their own too: their next call starts them. */
@@ -269,39 +253,31 @@ export class Agent {
   async lease(id: string, owner: Caller): Promise<Backend | undefined> {
     const shared = this.backends.get(id)
     if (shared === undefined || this.closed) return undefined
-    const own = this.leases.get(owner.session) ?? new Map<string, Backend>()
-    this.leases.set(owner.session, own)
-    let backend = own.get(id)
+    let backend = this.leases.of(owner.session).get(id)
     if (backend === undefined) {
       backend = this.create(shared.spec, owner, undefined, () => undefined)
-      own.set(id, backend)
+      this.leases.add(owner.session, id, backend)
       backend.start()
     }
     // What a call starts, the next one starts again.
     else if (backend.state.kind === "failed") backend.restart()
-    await this.settled(backend)
+    await this.waits.settled(backend)
     return backend.published === undefined ? undefined : backend
   }
 
   /** A session's own processes, by the id of their server. */
   leased(session: object): ReadonlyMap<string, Backend> {
-    return this.leases.get(session) ?? new Map()
+    return this.leases.of(session)
   }
 
   /** Ends the processes that sessions have of their own, of one server or of one session. */
   private unlease(wanted: { readonly id?: string; readonly session?: object }): void {
-    for (const [session, own] of this.leases) {
-      if (wanted.session !== undefined && wanted.session !== session) continue
-      for (const [id, backend] of own) {
-        if (wanted.id !== undefined && wanted.id !== id) continue
-        own.delete(id)
-        const key = `${id} of a session ${this.deps.ids.next()}`
-        this.ending.set(
-          key,
-          backend.stop().then(() => void this.ending.delete(key)),
-        )
-      }
-      if (own.size === 0) this.leases.delete(session)
+    for (const backend of this.leases.take(wanted)) {
+      const key = `${backend.spec.id} of a session ${this.deps.ids.next()}`
+      this.ending.set(
+        key,
+        backend.stop().then(() => void this.ending.delete(key)),
+      )
     }
   }
 
@@ -350,12 +326,16 @@ export class Agent {
   /** Requests in flight to all backends. */
   get inFlight(): number {
     let count = 0
-    const all = [...this.backends.values(), ...[...this.leases.values()].flatMap((own) => [...own.values()])]
-    for (const { published } of all) count += published?.open.inFlight ?? 0
+    for (const { published } of this.running()) count += published?.open.inFlight ?? 0
     return count
   }
 
   // ---
+
+  /** All backends, also those that sessions have of their own. */
+  private running(): readonly Backend[] {
+    return [...this.backends.values(), ...this.leases.all()]
+  }
 
   private add(spec: Spec): void {
     const old = this.ending.get(spec.id)
@@ -400,7 +380,7 @@ export class Agent {
         ),
       onchange: (backend) => {
         onchange(backend)
-        for (const look of [...(this.waiters.get(backend) ?? [])]) look()
+        this.waits.changed(backend)
       },
       onnote: (level, message) => deps.log[level](message, { server: spec.name }),
     }
@@ -416,25 +396,6 @@ export class Agent {
     const server = backend.spec.name
     if (empty) this.deps.log.warn(`connected, but offers nothing at all`, { server })
     else this.deps.log.info(`connected: ${counts} (MCP ${listing.protocolVersion})`, { server })
-  }
-
-  /** Resolves when something holds of a backend's state, or after `ms` milliseconds. */
-  private until(backend: Backend, holds: () => boolean, ms?: number): Promise<void> {
-    return new Promise((resolve) => {
-      const waiting = this.waiters.get(backend) ?? new Set()
-      this.waiters.set(backend, waiting)
-      const end = () => {
-        cancel?.()
-        waiting.delete(look)
-        if (waiting.size === 0) this.waiters.delete(backend)
-        resolve()
-      }
-      const look = () => {
-        if (holds()) end()
-      }
-      const cancel = ms === undefined ? undefined : this.deps.clock.after(ms, end)
-      waiting.add(look)
-    })
   }
 
   private remove(id: string, backend: Backend): void {
@@ -557,10 +518,6 @@ export class Agent {
 type Round = { readonly ids: ReadonlySet<string> | undefined; end(): void }
 
 const DRAIN_POLL_MS = 50
-
-const MAX_WAITERS = 1000
-
-const isOpening = ({ state }: Backend): boolean => state.kind === "starting" || state.kind === "recovering"
 
 const isBusy = ({ published }: Backend): boolean => published?.open.idleSince() === Number.POSITIVE_INFINITY
 

@@ -53,7 +53,9 @@ export function createFace(
     },
     returning(id) {
       const backend = agent.backend(id)
-      return backend === undefined || backend.published !== undefined ? undefined : agent.returning(backend, patience)
+      return backend === undefined || backend.published !== undefined
+        ? undefined
+        : agent.waits.returning(backend, patience)
     },
     async lease(id, owner) {
       const backend = await agent.lease(id, owner)

@@ -95,7 +95,7 @@ export type Outcome =
 export async function outcomeOf(agent: Agent, name: string): Promise<Outcome> {
   const backend = agent.backend(name)
   if (backend === undefined) return { kind: "absent" }
-  await agent.settled(backend)
+  await agent.waits.settled(backend)
   const { state, facts, published } = backend
   if (published !== undefined) {
     const { tools, prompts, resources, resourceTemplates } = published.listing
