@@ -281,9 +281,9 @@ export class Agent {
     }
   }
 
-  /** Whether a session is subscribed to a backend's resource. */
-  isSubscribed(id: string, uri: string, session: object): boolean {
-    return this.interests.isSubscribed(id, uri, session)
+  /** The sessions that are subscribed to a backend's resource, or to one that it is a part of. */
+  subscribersOf(id: string, uri: string): ReadonlySet<object> {
+    return this.interests.subscribersOf(id, uri)
   }
 
   /** A session is gone: its subscriptions and its log level go with it. */
@@ -446,7 +446,7 @@ export class Agent {
       return
     }
     if (owner !== undefined) {
-      if (this.isSubscribed(id, String(params.uri), owner.session)) owner.notify(method, params)
+      if (this.subscribersOf(id, String(params.uri)).has(owner.session)) owner.notify(method, params)
       return
     }
     for (const observer of this.observers) observer.onnotification(spec, method, params, caller)

@@ -14,11 +14,12 @@ export class Interests {
     return all.flatMap(([uri, sessions]) => (session === undefined || sessions.has(session) ? [uri] : []))
   }
 
-  /** Whether a session is subscribed to a resource, or to one that it is a part of. */
-  isSubscribed(id: string, uri: string, session: object): boolean {
+  /** The sessions that are subscribed to a resource, or to one that it is a part of. */
+  subscribersOf(id: string, uri: string): ReadonlySet<object> {
+    const found = new Set<object>()
     for (const [known, sessions] of this.subscribers.get(id) ?? [])
-      if (sessions.has(session) && isWithin(uri, known)) return true
-    return false
+      if (isWithin(uri, known)) for (const session of sessions) found.add(session)
+    return found
   }
 
   /** True where nobody was subscribed to it before. */

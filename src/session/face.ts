@@ -114,14 +114,15 @@ export function createFace(
       for (const listener of listeners) listener.follow()
     },
     onnotification(spec, method, params) {
+      const updated = method === "notifications/resources/updated"
+      const subscribed = updated ? agent.subscribersOf(spec.id, String(params.uri)) : undefined
       for (const session of sessions()) {
         if (!sees(session.scope, spec)) continue
         if (method === "notifications/message" && !wantsLog(session, params.level)) continue
-        if (method === "notifications/resources/updated" && !agent.isSubscribed(spec.id, String(params.uri), session))
-          continue
+        if (subscribed?.has(session) === false) continue
         session.notify(notificationText(method, named(session.scope, spec, method, params)))
       }
-      if (method !== "notifications/resources/updated") return
+      if (!updated) return
       for (const listener of listeners) {
         if (!sees(listener.client.scope, spec)) continue
         const shown = named(listener.client.scope, spec, method, params)

@@ -30,7 +30,7 @@ describe("the level that servers are asked for", () => {
 test("who is subscribed to a resource hears of its parts, and of nothing beside it", () => {
   const interests = new Interests()
   interests.subscribe("s", "file:///a", ann)
-  const heard = (uri: string, id = "s", session = ann) => interests.isSubscribed(id, uri, session)
+  const heard = (uri: string, id = "s", session = ann) => interests.subscribersOf(id, uri).has(session)
   for (const uri of ["file:///a", "file:///a/b", "file:///a#b", "file:///a?b"]) expect(heard(uri)).toBe(true)
   for (const uri of ["file:///ab", "file:///", "", "FILE:///a"]) expect(heard(uri)).toBe(false)
   expect([heard("file:///a", "t"), heard("file:///a", "s", bob)]).toEqual([false, false])
