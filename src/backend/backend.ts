@@ -57,6 +57,8 @@ export class Backend {
   private work: Promise<void>
   private cancelTimer: (() => void) | undefined
   private cancelPing: (() => void) | undefined
+  /** The loss that was told last. */
+  private noted: string | undefined
 
   constructor(
     public spec: Spec,
@@ -225,10 +227,20 @@ export class Backend {
   private lost(epoch: number, reason: string, words?: string): void {
     this.facts.lastError = withWords(reason, words)
     this.send({ kind: "lost", epoch, now: this.deps.clock.now() })
-    this.deps.onnote("warn", `${reason}${this.outlook()}`)
+    this.noteLoss(reason)
   }
 
-  /** What comes after a loss, for the log. */
+  /** Says what is lost and what comes next. What is lost for the same reason for days is said ever less often. */
+  private noteLoss(reason: string): void {
+    const { state, noted } = this
+    this.noted = reason
+    const attempt = state.kind === "waiting" ? state.attempt : 0
+    if (reason === noted && attempt > MAX_NOTED && (attempt & (attempt - 1)) !== 0) return
+    const less = attempt === MAX_NOTED ? " (more of them are said less and less often)" : ""
+    this.deps.onnote("warn", `${reason}${this.outlook()}${less}`)
+  }
+
+  /** What comes after a loss. */
   private outlook(): string {
     const { state, spec } = this
     if (state.kind === "crashed")
@@ -252,7 +264,7 @@ export class Backend {
     if (loss?.exit !== undefined) this.facts.lastExit = loss.exit
     this.send({ kind: refused ? "unauthorized" : "lost", epoch, now: clock.now() })
     const what = refused ? "refused svc" : "could not be started"
-    this.deps.onnote("warn", `${what}: ${reason}${placeOf(error)}${this.outlook()}`)
+    this.noteLoss(`${what}: ${reason}${placeOf(error)}`)
   }
 
   /** In mid-life, a request that the transport failed counts against its health, and a 401 needs a person. */
@@ -324,6 +336,7 @@ const placeOf = (error: unknown): string =>
 
 /** After which a person would like to know what is going on. */
 const SLOW_MS = 30_000
+const MAX_NOTED = 8
 const PING_MS = 30_000
 const PING_TIMEOUT_MS = 10_000
 const MAX_MISSED = 2

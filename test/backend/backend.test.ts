@@ -219,6 +219,26 @@ test("an attempt that takes longer than connectionTimeout is given up and counts
   expect(backend.facts.lastError).toBe("did not connect within 10000 ms")
 })
 
+test("a server that stays away for days is not told of in every attempt", async () => {
+  const { backend, clock, notes, attempts } = bench(specOf({ kind: "reconnect", limit: 0 }))
+  const fail = async (times: number) => {
+    for (let n = 0; n < times; n++) {
+      attempts.at(-1)?.fails(new Error("nobody answers"))
+      await clock.pass(16_000)
+    }
+  }
+  backend.start()
+  await settle()
+  await fail(8)
+  expect(notes).toHaveLength(8)
+  expect(notes[7]).toMatch(/^could not be started: nobody answers; attempt 8 in 16 s .*less often/)
+  await fail(1000)
+  expect(notes).toHaveLength(14)
+  attempts.at(-1)?.fails(new Error("something else"))
+  await settle()
+  expect(notes.at(-1)).toMatch(/^could not be started: something else; attempt [0-9]+ in 16 s$/)
+})
+
 test("of an attempt that takes long, the log says that it is still waited for", async () => {
   const spec = specOf()
   const { backend, clock, notes, last } = bench({ ...spec, tuning: { ...spec.tuning, connectionTimeout: 300_000 } })
