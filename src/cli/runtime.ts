@@ -13,7 +13,7 @@ import { createWarden } from "../backend/warden.ts"
 import { createWords } from "../backend/words.ts"
 import { createEras } from "../config/eras.ts"
 import { passes } from "../config/filter.ts"
-import type { Paths } from "../config/paths.ts"
+import { ownName, type Paths } from "../config/paths.ts"
 import { createPins } from "../config/pins.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -107,6 +107,9 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
     metadataUrl: settings.externalUrl?.startsWith("https:") ? `${settings.externalUrl}${CLIENT_PATH}` : undefined,
     onchange: (server) => agent.authorized(server),
   })
+  // What is remembered of the servers of one file is nothing to those of another.
+  const memoryOf = (name: string) =>
+    paths === undefined ? undefined : join(paths.directory, `${ownName(name, paths)}.json`)
   const agent: Agent = new Agent({
     clock,
     log,
@@ -114,8 +117,8 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
     ids: createIds(random().slice(0, 16)),
     limit: settings.maxResult,
     version,
-    eras: createEras(paths === undefined ? undefined : join(paths.directory, "eras.json"), clock),
-    pins: createPins(paths === undefined ? undefined : join(paths.directory, "tools.json"), clock),
+    eras: createEras(memoryOf("eras"), clock),
+    pins: createPins(memoryOf("tools"), clock),
     credentials: (spec, launch) => oauth.credentials(spec, launch),
     // A call may be silent for as long as its own timeout says.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
@@ -245,7 +248,7 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
 function remember(paths: Paths, log: Log, before: number): SessionMemory | undefined {
   try {
     mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
-    return openMemory(join(paths.directory, "sessions.sqlite"), before)
+    return openMemory(join(paths.directory, `${ownName("sessions", paths)}.sqlite`), before)
   } catch (error) {
     log.warn(`sessions will not survive a restart of svc: ${messageOf(error)}`)
     return undefined

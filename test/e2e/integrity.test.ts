@@ -48,3 +48,16 @@ test("what is approved and what is not is known after a restart, and unseen char
   expect(await names(second.url)).toEqual(["a_svc_same"])
   await second.said("described with characters that nobody sees: add")
 }, 20_000)
+
+test("the servers of two files in one directory are different servers", async () => {
+  const config = (words: string) => ({ mcpServers: { a: server(words, { toolPinning: "strict" }) } })
+  await using one = await startSvc({ config: config("Adds") })
+  expect(await names(one.url)).toHaveLength(2)
+  await eventually(() => Bun.file(join(one.folder, "tools.json")).exists())
+  const file = join(one.folder, "other.json")
+  await Bun.write(file, JSON.stringify(config("Adds other things")))
+  const two = await startSvc({ folder: one.folder, flags: ["--config", file] })
+  expect(await names(two.url)).toHaveLength(2)
+  two.signal("SIGTERM")
+  expect(await two.exited).toBe(0)
+}, 20_000)
