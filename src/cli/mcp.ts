@@ -39,7 +39,7 @@ const list: CommandDef = {
     const written = read ?? running(status)
     const rows = [...written].map(([name, { section, server }]) => {
       const live = status?.servers.filter((one) => one.name === name) ?? []
-      const off = isDisabled(server as never)
+      const off = isDisabled(server)
       const [first] = live
       return {
         name,

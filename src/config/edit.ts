@@ -46,8 +46,7 @@ export const setDisabled =
   (text) => {
     const path = [...found(text, name), "disabled"]
     const value = valueAt(text, path)
-    if (disabled)
-      return isDisabled({ disabled: typeof value === "string" ? value : value === true }) ? text : set(text, path, true)
+    if (disabled) return isDisabled({ disabled: value }) ? text : set(text, path, true)
     // Whatever a text comes to when it is rendered, the server is to run.
     return value === undefined || value === false ? text : set(text, path, undefined)
   }

@@ -121,8 +121,8 @@ export function nameProblem(name: string): string | undefined {
   return /^\.{1,2}$/.test(name) ? "its name must not be . or .." : undefined
 }
 
-/** choice: `disabled` as a rendered string. */
-export function isDisabled({ disabled }: ServerConfig): boolean {
+/** Whether a server, as it is written or read, is switched off. choice: `disabled` as a rendered string. */
+export function isDisabled({ disabled }: { readonly disabled?: unknown }): boolean {
   return typeof disabled === "string" ? /^(true|1|yes|on)$/i.test(disabled.trim()) : disabled === true
 }
 

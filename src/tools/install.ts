@@ -66,7 +66,7 @@ export const mcpInstall = define({
       ...(args.tags === undefined ? {} : { tags: args.tags }),
       ...(args.enabled ? {} : { disabled: true }),
     })
-    const enabled = !isDisabled(server as never)
+    const enabled = !isDisabled(server)
     const command = commandOf(legible(server), draft.secrets.names)
     const about = {
       serverName: name,

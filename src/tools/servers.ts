@@ -30,7 +30,7 @@ export function serversOf({ agent, door, redact }: Context): readonly Server[] {
   const status = statusOf(agent.snapshot(), redact)
   return [...writtenOr(status, door.read().config)].map(([name, { section, server }]) => {
     const instances = status.servers.filter((one) => one.name === name)
-    const enabled = !isDisabled(server as never)
+    const enabled = !isDisabled(server)
     const template = section === "mcpTemplates"
     // The worst instance speaks for the rest.
     const shown = instances.find((one) => one.status !== "connected") ?? instances[0]

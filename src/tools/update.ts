@@ -134,7 +134,7 @@ export const mcpUpdate = define({
       legible(next),
       plan.secret,
     )
-    const enabled = !isDisabled(server as never)
+    const enabled = !isDisabled(server)
     const { outcome, reload } = await door.exclusive(() =>
       transact(context, {
         name,
