@@ -1,14 +1,13 @@
 /**
- * All configured registries as one: asked in their order, searched together and ranked. One that does not answer costs a
+ * All configured registries as one: asked in their order and searched together. One that does not answer costs a
  * warning where another, or the cache, knows something.
  */
-import MiniSearch from "minisearch"
-import { words } from "../catalog/search.ts"
 import type { Source } from "../config/registries.ts"
 import { RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { type Answered, type ClientDeps, getVersion, listServers, listVersions, ping, RegistryError } from "./client.ts"
 import type { Entry } from "./entry.ts"
+import { rank, termsOf } from "./search.ts"
 
 export type Found<T> = { readonly value: T; readonly warnings: readonly string[] }
 
@@ -242,86 +241,6 @@ const LISTING_PAGES = 10
 const TERM_PAGES = 5
 /** What a slow registry has not listed by then is listed by the next search. */
 const LISTING_MS = 8000
-const MAX_WORDS = 4
-const MAX_WORD = 100
-const MAX_QUERY = 500
-const COMMON: ReadonlySet<string> = new Set([
-  "mcp",
-  "server",
-  "servers",
-  "the",
-  "a",
-  "an",
-  "for",
-  "of",
-  "and",
-  "or",
-  "to",
-  "in",
-  "on",
-  "from",
-  "with",
-  "that",
-  "which",
-  "can",
-  "my",
-  "find",
-  "use",
-  "using",
-])
-/** They stand in front of most names: to look for them there finds everything. */
-const OWNERS: ReadonlySet<string> = new Set(["github", "io", "com", "ai", "dev", "org", "net"])
-
-/** What a registry is asked for: the words of a query that say something, and not all of a long one. */
-function termsOf(query: string): readonly string[] {
-  const all = query
-    .toLowerCase()
-    .split(/\s+/)
-    .filter((word) => word.length > 1)
-  const telling = all.filter((word) => !COMMON.has(word))
-  return [...new Set(telling.length > 0 ? telling : all)]
-    .slice(0, MAX_WORDS)
-    .map((word) => word.slice(0, MAX_WORD))
-    .flatMap((word) => (OWNERS.has(word) ? [`/${word}`, `-${word}`] : [word]))
-}
-
-/** The most fitting first. What stands before the slash is whose it is, and "mcp server" is said of all of them. */
-function rank(entries: readonly Entry[], query: string): readonly Entry[] {
-  const sought = words(query.slice(0, MAX_QUERY))
-  const telling = sought.filter((word) => !COMMON.has(word.toLowerCase()))
-  const index = new MiniSearch<{ id: number; name: string; owner: string; title: string; description: string }>({
-    fields: ["name", "owner", "title", "description"],
-    tokenize: words,
-    processTerm: (term) => (telling.length > 0 && COMMON.has(term.toLowerCase()) ? null : term.toLowerCase()),
-  })
-  index.addAll(
-    entries.map(({ name, title = "", description }, id) => {
-      const [owner = "", short = owner] = name.split("/")
-      return {
-        id,
-        name: short,
-        owner: owner.replace(/^(?:io\.github|com|io|ai|dev|org|net)\./, ""),
-        title,
-        description,
-      }
-    }),
-  )
-  const exact = query.trim().toLowerCase()
-  return index
-    .search(sought.join(" "), {
-      boost: { name: 3, title: 2, owner: 0.5 },
-      prefix: true,
-      fuzzy: (term) => (term.length > 3 ? 0.2 : false),
-    })
-    .flatMap(({ id, score }) => {
-      const entry = entries[id]
-      if (entry === undefined) return []
-      const name = entry.name.toLowerCase()
-      return [{ entry, score: name === exact || name.endsWith(`/${exact}`) ? Number.MAX_VALUE : score }]
-    })
-    .sort((a, b) => b.score - a.score || (a.entry.name < b.entry.name ? -1 : 1))
-    .map(({ entry }) => entry)
-}
 
 function noted<T>(answered: Answered<T>, warnings: string[]): Answered<T> {
   const { stale } = answered
