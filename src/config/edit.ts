@@ -83,12 +83,6 @@ export const patchServer =
   (text) =>
     merge(text, found(text, name), patch)
 
-/** Applies a JSON merge patch to `serverDefaults`. */
-export const patchDefaults =
-  (patch: Params): Edit =>
-  (text) =>
-    merge(text, ["serverDefaults"], patch)
-
 /** The servers of a text, as they are written: templates win over servers of the same name. */
 export function writtenServers(
   text: string,

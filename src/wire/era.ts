@@ -25,16 +25,6 @@ export const HEADER_MISMATCH = -32020
 export const MISSING_CLIENT_CAPABILITY = -32021
 export const UNSUPPORTED_VERSION = -32022
 
-/** Methods of 2026-07-28 whose results carry cache hints. server: Caching. */
-export const CACHEABLE_METHODS: ReadonlySet<string> = new Set([
-  "server/discover",
-  "tools/list",
-  "prompts/list",
-  "resources/list",
-  "resources/templates/list",
-  "resources/read",
-])
-
 /** Whether a request carries the per-request envelope of the 2026 era. */
 export function modernVersionOf(params: Params | undefined): string | undefined {
   const version = metaOf(params)?.[META_VERSION]

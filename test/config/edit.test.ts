@@ -4,7 +4,6 @@ import { parseDocument } from "../../src/config/document.ts"
 import {
   addServer,
   type Edit,
-  patchDefaults,
   patchServer,
   removeServer,
   renameServer,
@@ -87,12 +86,6 @@ describe("edits", () => {
     const patched = patchServer("a", { oauth: { clientId: "me", clientSecret: null, deep: { x: null } }, args: [null] })
     expect(value(patched(TEXT)).mcpServers.a).toMatchObject({ oauth: { clientId: "me", deep: {} }, args: [null] })
     expect(value(patched(TEXT)).mcpServers.a?.oauth).not.toHaveProperty("clientSecret")
-  })
-
-  test("of the defaults make the section where there is none", () => {
-    expect(parseDocument(patchDefaults({ timeout: 5, cwd: null })(TEXT), "f").value.serverDefaults).toEqual({
-      timeout: 5,
-    })
   })
 
   test("refuse a name that would fall together with another's", () => {
