@@ -37,6 +37,8 @@ export type Package = {
   readonly version: string
   /** Where its kind of package registry is, if not at its usual place. */
   readonly registryBaseUrl?: string | undefined
+  /** SHA-256 of the file that it is, in hexadecimal digits. */
+  readonly fileSha256?: string | undefined
   readonly runtimeHint?: string | undefined
   readonly transport: Transport
   readonly runtimeArguments: readonly Argument[]
@@ -79,16 +81,16 @@ export function readEntry(value: unknown, registry: string): Entry | undefined {
   }
 }
 
+/** Text without control characters, that drive a terminal or hide what is meant, and not without end. */
+export const plain = (text: string): string =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+/g, " ").slice(0, MAX_TEXT)
+
 // ---
 
 const OFFICIAL = "io.modelcontextprotocol.registry/official"
 const MAX_TEXT = 4000
 const MAX_ITEMS = 100
-
-/** Text without control characters, that drive a terminal or hide what is meant, and not without end. */
-const plain = (text: string): string =>
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+/g, " ").slice(0, MAX_TEXT)
 
 const text = z.string().transform(plain)
 const word = text.pipe(z.string().trim().min(1).max(500))
@@ -130,6 +132,7 @@ const packageJson = z.object({
   identifier: word,
   version: text.default("").catch(""),
   registryBaseUrl: text.optional().catch(undefined),
+  fileSha256: text.optional().catch(undefined),
   runtimeHint: text.optional().catch(undefined),
   transport: transport.catch({ type: "stdio", url: undefined, headers: [], variables: undefined }),
   runtimeArguments: listOf(argument),

@@ -25,7 +25,7 @@ export type Installable = {
   readonly optional: readonly Wanted[]
   /** The package with its version, as its runner is told; undefined for a remote. */
   readonly package: string | undefined
-  /** npm, pypi, oci, or remote. */
+  /** npm, pypi, oci …, mcpb, or remote. */
   readonly type: string
 }
 
@@ -50,7 +50,7 @@ export function planInstall(entry: Entry, values: Values, type?: string): Instal
     reason:
       offered.length === 0
         ? "its entry names neither a package nor a remote address"
-        : `its entry offers it as ${offered.join(", ")}${type === undefined ? "" : ` and not as ${type}`}; svc runs npm, pypi, oci and nuget packages over stdio, and remotes`,
+        : `its entry offers it as ${offered.join(", ")}${type === undefined ? "" : ` and not as ${type}`}; svc runs npm, pypi, oci and nuget packages over stdio, mcpb bundles whose entry has an https address and a fileSha256, and remotes`,
   }
 }
 
@@ -76,6 +76,20 @@ export function argumentValues(entry: Entry, args: readonly unknown[], values: V
   }
   const again = planPackage(one, runner, { ...values, ...own })
   return isDeepStrictEqual(again.server.args, args) ? own : undefined
+}
+
+/** The bundle (MCPB) that an entry is installed from; undefined where it is run otherwise. */
+export function bundleOf({ packages }: Entry, type?: string): Package | undefined {
+  const first = packages.find(
+    (one) => (type === undefined || one.registryType === type) && (isBundle(one) || runnerOf(one) !== undefined),
+  )
+  return first !== undefined && isBundle(first) ? first : undefined
+}
+
+/** Where something may be fetched from: nobody must be able to change it on its way. */
+export const isSafeAddress = (address: string): boolean => {
+  const { protocol, hostname } = URL.parse(address) ?? {}
+  return protocol === "https:" || (protocol === "http:" && /^(?:127\.[\d.]+|\[::1\]|localhost)$/.test(hostname ?? ""))
 }
 
 /** The remote that an entry is reached at: HTTP+SSE is deprecated, and only where there is nothing else. */
@@ -108,6 +122,89 @@ export function deepSecrets({ packages, remotes }: Entry): ReadonlySet<string> {
 /** `$` begins a reference in mcp.json; doubled it is itself. */
 export const escapeText = (text: string): string => text.replaceAll("$", "$$$$")
 
+/** Collects, while values are put in, what is missing and what is secret. */
+export function createWants(values: Values) {
+  const missing: Wanted[] = []
+  const optional: Wanted[] = []
+  const secret = new Set<string>()
+  const wanted = (name: string, input: Input): Wanted => ({
+    name,
+    secret: input.isSecret === true,
+    ...(input.description === undefined || input.description === "" ? {} : { description: input.description }),
+    ...(input.choices === undefined ? {} : { choices: input.choices }),
+    ...(input.default === undefined ? {} : { default: input.default }),
+  })
+  const given = (name: string): string | undefined => (Object.hasOwn(values, name) ? values[name] : undefined)
+  /** Of choices it must be one; what a reference comes to is not known. */
+  const fits = (value: string, { choices = [], isSecret }: Input): boolean =>
+    choices.length === 0 || isSecret === true || value.includes("$") || choices.includes(value)
+  /** Puts variables into a fixed value; undefined where one is missing. */
+  const text = ({ value, variables = {} }: Pick<Input, "value" | "variables">): string | undefined => {
+    if (value === undefined) return undefined
+    let whole = true
+    const filled = escapeText(value).replace(/\{([\w.-]+)\}/g, (placeholder, name: string) => {
+      const input = Object.hasOwn(variables, name) ? variables[name] : undefined
+      if (input === undefined) return placeholder
+      const found = given(name) ?? (input.default === undefined ? undefined : escapeText(input.default))
+      if (found !== undefined) return found
+      whole = false
+      if (!missing.some((one) => one.name === name)) missing.push(wanted(name, input))
+      return ""
+    })
+    return whole ? filled : undefined
+  }
+  /** The value of an input under a name: fixed, given, or its default. */
+  const take = (name: string, input: Input, isOne: (value: string) => boolean = () => true): string | undefined => {
+    const own = given(name)
+    if (own !== undefined && fits(own, input) && isOne(own)) return own
+    if (own !== undefined) {
+      missing.push(wanted(name, input))
+      return undefined
+    }
+    const fixed = text(input)
+    if (fixed !== undefined || input.value !== undefined) return fixed
+    if (input.default !== undefined && input.default !== "") {
+      optional.push(wanted(name, input))
+      return escapeText(input.default)
+    }
+    ;(input.isRequired === true ? missing : optional).push(wanted(name, input))
+    return undefined
+  }
+  return {
+    missing,
+    optional,
+    secret,
+    text,
+    take,
+    argument(argument: Argument): readonly string[] {
+      const { type, name, valueHint } = argument
+      if (type === "positional") {
+        const value = take(valueHint ?? name ?? "argument", argument)
+        return value === undefined ? [] : [value]
+      }
+      const flag = name ?? ""
+      const takes = argument.value !== undefined || argument.default !== undefined || given(flag) !== undefined
+      // A flag without a value is a switch.
+      if (!takes && argument.isRequired !== true) return []
+      const value = take(flag, argument)
+      if (value === undefined) return []
+      const [bare, own] = flagOf(flag)
+      // A switch is often named twice.
+      const taken = value === escapeText(flag) ? own : value
+      return taken === undefined || taken === "" ? [bare] : [bare, taken]
+    },
+    named(inputs: readonly NamedInput[]): Record<string, string> {
+      const found: Record<string, string> = {}
+      for (const input of inputs) {
+        const value = take(input.name, input)
+        if (input.isSecret === true) secret.add(input.name)
+        if (value !== undefined) found[input.name] = value
+      }
+      return found
+    },
+  }
+}
+
 // ---
 
 /** The first package of an entry that svc can run. */
@@ -118,6 +215,13 @@ function packageOf({ packages }: Entry, type: string | undefined): { one: Packag
   }
   return undefined
 }
+
+/** A bundle without a hash might be anybody's. */
+const isBundle = ({ registryType, identifier, fileSha256 = "", transport }: Package): boolean =>
+  registryType === "mcpb" &&
+  transport.type === "stdio" &&
+  isSafeAddress(identifier) &&
+  /^[\da-f]{64}$/i.test(fileSha256)
 
 /** Many an entry names a flag together with its value. */
 const flagOf = (name: string): readonly [flag: string, value: string | undefined] => {
@@ -164,87 +268,5 @@ function planRemote(remote: Transport, values: Values): Installable {
     optional: wants.optional,
     package: undefined,
     type: "remote",
-  }
-}
-
-/** Collects, while values are put in, what is missing and what is secret. */
-function createWants(values: Values) {
-  const missing: Wanted[] = []
-  const optional: Wanted[] = []
-  const secret = new Set<string>()
-  const wanted = (name: string, input: Input): Wanted => ({
-    name,
-    secret: input.isSecret === true,
-    ...(input.description === undefined || input.description === "" ? {} : { description: input.description }),
-    ...(input.choices === undefined ? {} : { choices: input.choices }),
-    ...(input.default === undefined ? {} : { default: input.default }),
-  })
-  const given = (name: string): string | undefined => (Object.hasOwn(values, name) ? values[name] : undefined)
-  /** Of choices it must be one; what a reference comes to is not known. */
-  const fits = (value: string, { choices = [], isSecret }: Input): boolean =>
-    choices.length === 0 || isSecret === true || value.includes("$") || choices.includes(value)
-  /** Puts variables into a fixed value; undefined where one is missing. */
-  const text = ({ value, variables = {} }: Pick<Input, "value" | "variables">): string | undefined => {
-    if (value === undefined) return undefined
-    let whole = true
-    const filled = escapeText(value).replace(/\{([\w.-]+)\}/g, (placeholder, name: string) => {
-      const input = Object.hasOwn(variables, name) ? variables[name] : undefined
-      if (input === undefined) return placeholder
-      const found = given(name) ?? (input.default === undefined ? undefined : escapeText(input.default))
-      if (found !== undefined) return found
-      whole = false
-      if (!missing.some((one) => one.name === name)) missing.push(wanted(name, input))
-      return ""
-    })
-    return whole ? filled : undefined
-  }
-  /** The value of an input under a name: fixed, given, or its default. */
-  const take = (name: string, input: Input): string | undefined => {
-    const own = given(name)
-    if (own !== undefined && fits(own, input)) return own
-    if (own !== undefined) {
-      missing.push(wanted(name, input))
-      return undefined
-    }
-    const fixed = text(input)
-    if (fixed !== undefined || input.value !== undefined) return fixed
-    if (input.default !== undefined && input.default !== "") {
-      optional.push(wanted(name, input))
-      return escapeText(input.default)
-    }
-    ;(input.isRequired === true ? missing : optional).push(wanted(name, input))
-    return undefined
-  }
-  return {
-    missing,
-    optional,
-    secret,
-    text,
-    argument(argument: Argument): readonly string[] {
-      const { type, name, valueHint } = argument
-      if (type === "positional") {
-        const value = take(valueHint ?? name ?? "argument", argument)
-        return value === undefined ? [] : [value]
-      }
-      const flag = name ?? ""
-      const takes = argument.value !== undefined || argument.default !== undefined || given(flag) !== undefined
-      // A flag without a value is a switch.
-      if (!takes && argument.isRequired !== true) return []
-      const value = take(flag, argument)
-      if (value === undefined) return []
-      const [bare, own] = flagOf(flag)
-      // A switch is often named twice.
-      const taken = value === escapeText(flag) ? own : value
-      return taken === undefined || taken === "" ? [bare] : [bare, taken]
-    },
-    named(inputs: readonly NamedInput[]): Record<string, string> {
-      const found: Record<string, string> = {}
-      for (const input of inputs) {
-        const value = take(input.name, input)
-        if (input.isSecret === true) secret.add(input.name)
-        if (value !== undefined) found[input.name] = value
-      }
-      return found
-    },
   }
 }

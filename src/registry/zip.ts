@@ -1,0 +1,110 @@
+/**
+ * A zip archive as data. Everything that its directory says is checked before anything is unpacked: no path leaves the
+ * folder, nothing is a link, and neither the number of files nor their whole size is without bound.
+ */
+import { promisify } from "node:util"
+import { inflateRaw } from "node:zlib"
+
+/** A file in an archive. */
+export type Packed = {
+  /** Relative, with slashes. */
+  readonly path: string
+  readonly executable: boolean
+  /** Throws an Error where its bytes are not what the directory says. */
+  read(): Promise<Uint8Array>
+}
+
+/** The files of an archive, folders left out. Throws an Error that says what is wrong with it. */
+export function readZip(bytes: Uint8Array, { maxFiles, maxBytes }: Bounds = BOUNDS): readonly Packed[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const end = findEnd(view)
+  const count = view.getUint16(end + 10, true)
+  let at = view.getUint32(end + 16, true)
+  if (count === 0xffff || at === 0xffffffff) throw new Error("it is in the zip64 format, which svc does not read")
+  if (count > maxFiles) throw new Error(`it has more than ${maxFiles} files`)
+  const files: Packed[] = []
+  let total = 0
+  for (let index = 0; index < count; index++) {
+    if (at + DIRECTORY_BYTES > end || view.getUint32(at, true) !== DIRECTORY) throw damaged()
+    const [nameLength, extraLength, commentLength] = [28, 30, 32].map((offset) => view.getUint16(at + offset, true))
+    const next = at + DIRECTORY_BYTES + (nameLength ?? 0) + (extraLength ?? 0) + (commentLength ?? 0)
+    if (next > end) throw damaged()
+    const start = at + DIRECTORY_BYTES
+    const path = new TextDecoder().decode(bytes.subarray(start, start + (nameLength ?? 0)))
+    const mode = view.getUint32(at + 38, true) >>> 16
+    const size = view.getUint32(at + 24, true)
+    const flags = view.getUint16(at + 8, true)
+    check(path, mode, flags)
+    total += size
+    if (total > maxBytes) throw new Error(`unpacked it is larger than ${maxBytes} bytes`)
+    const place = { at: view.getUint32(at + 42, true), packed: view.getUint32(at + 20, true), size }
+    const method = view.getUint16(at + 10, true)
+    if (method !== STORED && method !== DEFLATED)
+      throw new Error(`${path} is packed in a way that svc does not know (${method})`)
+    if (!path.endsWith("/"))
+      files.push({ path, executable: (mode & 0o111) !== 0, read: () => unpack(bytes, path, method, place) })
+    at = next
+  }
+  return files
+}
+
+// ---
+
+export type Bounds = { readonly maxFiles: number; readonly maxBytes: number }
+
+const BOUNDS: Bounds = { maxFiles: 50_000, maxBytes: 1024 * 1024 * 1024 }
+
+const END = 0x06054b50
+const END_BYTES = 22
+/** A comment, and the signature that may stand behind the archive. */
+const MAX_TAIL = 256 * 1024
+const DIRECTORY = 0x02014b50
+const DIRECTORY_BYTES = 46
+const LOCAL = 0x04034b50
+const LOCAL_BYTES = 30
+const STORED = 0
+const DEFLATED = 8
+const ENCRYPTED = 1
+const KIND = 0o170000
+/** What is neither said to be a file nor a folder is one of them by its name. */
+const PLAIN: ReadonlySet<number> = new Set([0, 0o100000, 0o040000])
+
+const damaged = () => new Error("it is damaged, or no zip archive")
+
+function findEnd(view: DataView): number {
+  const last = view.byteLength - END_BYTES
+  for (let at = last; at >= Math.max(0, last - MAX_TAIL); at--) if (view.getUint32(at, true) === END) return at
+  throw damaged()
+}
+
+function check(path: string, mode: number, flags: number): void {
+  const shown = JSON.stringify(path.slice(0, 200))
+  const parts = path.replace(/\/$/, "").split("/")
+  // A colon names a drive or a stream on Windows.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  if (/[\\:\u0000-\u001f\ufffd]/.test(path) || parts.some((part) => part === "" || part === "." || part === ".."))
+    throw new Error(`it has a file that would not be in its folder, or not under its own name: ${shown}`)
+  if (!PLAIN.has(mode & KIND)) throw new Error(`${shown} is a link, or no file at all`)
+  if ((flags & ENCRYPTED) !== 0) throw new Error(`${shown} is encrypted`)
+}
+
+async function unpack(
+  bytes: Uint8Array,
+  path: string,
+  method: number,
+  { at, packed, size }: { readonly at: number; readonly packed: number; readonly size: number },
+): Promise<Uint8Array> {
+  const wrong = () => new Error(`${JSON.stringify(path)} in it is damaged`)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  if (at + LOCAL_BYTES > bytes.length || view.getUint32(at, true) !== LOCAL) throw wrong()
+  const start = at + LOCAL_BYTES + view.getUint16(at + 26, true) + view.getUint16(at + 28, true)
+  if (start + packed > bytes.length) throw wrong()
+  const raw = bytes.subarray(start, start + packed)
+  // No more is made of it than was said: what says one byte and is a gigabyte is never a gigabyte in memory.
+  const content =
+    method === STORED
+      ? raw
+      : await promisify(inflateRaw)(raw, { maxOutputLength: Math.max(1, size) }).catch(() => undefined)
+  if (content === undefined || content.length !== size) throw wrong()
+  return content
+}
