@@ -49,6 +49,8 @@ const WORLD = [
   "cli/surroundings.ts",
   "cli/tidy.ts",
   "cli/token.ts",
+  "cli/tools.ts",
+  "config/bundles.ts",
   "config/eras.ts",
   "config/pins.ts",
   "config/project.ts",

@@ -594,6 +594,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an undo for everything",
   },
+  "tools:bundles": {
+    says: "a bundle (MCPB) is installed only where its registry's entry has its sha256 and that is what came; none of its files leaves its folder, and they come and go with the server",
+    from: "choice",
+    why: "it is a program from anywhere, and nobody looks after its files but svc",
+  },
   "tools:secrets": {
     says: "secrets of an installed server are in .env, mcp.json refers to them, and two servers' never mix",
     from: "choice",

@@ -11,6 +11,7 @@ import { createMissing, readTexts } from "../config/store.ts"
 import { recover } from "../config/transaction.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
+import type { Bundles } from "../registry/bundle.ts"
 import { TOOLS } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { interrupted } from "./ask.ts"
@@ -20,9 +21,13 @@ import { createRuntime } from "./runtime.ts"
 import { readSettings } from "./settings.ts"
 import { openTools } from "./tools.ts"
 
-/** What the tool answers. Throws what it failed with: a RequestError for the caller's part, else an UnavailableError. */
-export async function runTool(place: Place, tool: string, args: Params): Promise<Params> {
-  const result = (await place.ask("tool", { tool, arguments: args }, LONG_MS)) ?? (await alone(place, tool, args))
+/**
+ * What the tool answers; `bundles` remembers from one call to the next. Throws what it failed with: a RequestError for the
+ * caller's part, else an UnavailableError.
+ */
+export async function runTool(place: Place, tool: string, args: Params, bundles?: Bundles): Promise<Params> {
+  const result =
+    (await place.ask("tool", { tool, arguments: args }, LONG_MS)) ?? (await alone(place, tool, args, bundles))
   const data = isObject(result) && isObject(result.structuredContent) ? result.structuredContent : {}
   if (!isObject(data.error)) return data
   // What a server said is often the only reason that there is.
@@ -45,7 +50,7 @@ const LOG_LINES = 10
 /** Longer than any server may take to connect. */
 const LONG_MS = 30 * 60_000
 
-async function alone(place: Place, tool: string, args: Params): Promise<unknown> {
+async function alone(place: Place, tool: string, args: Params, bundles: Bundles | undefined): Promise<unknown> {
   const { paths } = place
   // Who only asks makes no files.
   const writes = TOOLS.some(({ name, annotations }) => name === tool && !annotations.readOnlyHint)
@@ -74,7 +79,7 @@ async function alone(place: Place, tool: string, args: Params): Promise<unknown>
   // What has nothing to take back ends at once.
   const gone = writes && args.dryRun !== true ? interrupted() : new AbortController().signal
   try {
-    return await openTools(runtime, settings, paths, world, reload).run({ tool, arguments: args }, gone)
+    return await openTools(runtime, settings, paths, world, reload, bundles).run({ tool, arguments: args }, gone, say)
   } finally {
     await runtime.agent.close()
     runtime.book.flush()

@@ -1,5 +1,7 @@
 /** `svc mcp install`, `update` and `uninstall`: what the tools of the same names do, for a person at a terminal. */
 import type { CommandDef } from "citty"
+import { systemClock } from "../lib/clock.ts"
+import { createBundles } from "../registry/bundle.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { agrees, answer, canAsk } from "./ask.ts"
 import { runTool } from "./bench.ts"
@@ -66,7 +68,7 @@ export const update: CommandDef = {
       "mcp_update",
       { serverName: args.name, ...pick(args, { version: "version" }) },
       {
-        ask: (data) => `update ${sayVersions(data)} and let svc run\n  ${data.command}\n?`,
+        ask: (data) => `update ${sayVersions(data)}${sayBundle(data)} and let svc run\n  ${data.command}\n?`,
         would: (data) => `would update ${sayVersions(data)}${sayChanges(data)}`,
         done: (data) =>
           data.updated === true
@@ -117,7 +119,9 @@ async function carryOut(
     if (name === undefined || value === undefined) throw usage("--env must be NAME=value")
     env[name] = value
   }
-  let plan = await runTool(place, tool, { ...wanted, env, dryRun: true })
+  const bundles = createBundles({ clock: systemClock, fetch })
+  const run = (more: Params) => runTool(place, tool, { ...wanted, env, ...more }, bundles)
+  let plan = await run({ dryRun: true })
   const missing = missingOf(plan)
   const needed = missing.map(sayMissing).join(", ")
   if (args["dry-run"] === true) {
@@ -130,7 +134,7 @@ async function carryOut(
     env[String(one.name)] = await answer(`${sayMissing(one)}: `, one.secret === true)
   }
   if (missing.length > 0) {
-    plan = await runTool(place, tool, { ...wanted, env, dryRun: true })
+    plan = await run({ dryRun: true })
     const still = missingOf(plan)
     if (still.length > 0) throw usage(`${plan.serverName} needs ${still.map(sayMissing).join(", ")}`)
   }
@@ -142,7 +146,7 @@ async function carryOut(
     if (!(await agrees(sayings.ask(plan)))) return 0
   }
   if (!idle) say(`starting ${plan.serverName} …`)
-  const data = idle ? plan : await runTool(place, tool, { ...wanted, env })
+  const data = idle ? plan : await run({})
   warn(data, told)
   print(args.json === true, data, () => sayings.done(data))
   return 0
@@ -161,6 +165,7 @@ const sayMissing = ({ name, description, choices }: Params): string => {
   return about.length === 0 ? String(name) : `${name} (${about.join("; ")})`
 }
 const sayTools = ({ tools }: Params): string => (tools === undefined ? "" : `, ${tools} tools`)
+const sayBundle = ({ bundle }: Params): string => (bundle === undefined ? "" : ` with ${bundle}`)
 const sayVersions = ({ serverName, from, to }: Params): string => `${serverName} from ${from} to ${to}`
 const sayChanges = ({ changes }: Params): string =>
   (Array.isArray(changes) ? changes.filter(isObject) : [])

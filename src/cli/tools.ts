@@ -7,6 +7,7 @@ import type { World } from "../config/plan.ts"
 import { readRegistries } from "../config/registries.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
+import { type Bundles, createBundles } from "../registry/bundle.ts"
 import { createCache } from "../registry/cache.ts"
 import { createRegistries } from "../registry/registries.ts"
 import { createDoor } from "../tools/door.ts"
@@ -18,7 +19,7 @@ import type { Settings } from "./settings.ts"
 
 export type OwnTools = {
   /** Runs a tool for a command: its user has agreed to what it does, and waits until `gone`. */
-  run(params: Params, gone: AbortSignal): Promise<ToolResult>
+  run(params: Params, gone: AbortSignal, progress?: Caller["progress"]): Promise<ToolResult>
   /** Resolves when no change waits for a server any more. */
   idle(): Promise<void>
 }
@@ -30,6 +31,7 @@ export function openTools(
   paths: Paths,
   world: Omit<World, "dotenv">,
   reload: () => Reloaded,
+  bundles: Bundles = createBundles({ clock: systemClock, fetch }),
 ): OwnTools {
   const door = createDoor({ paths, clock: systemClock, world, reload })
   const registries = createRegistries(
@@ -44,6 +46,12 @@ export function openTools(
     clock: systemClock,
     door,
     registries,
+    bundles,
+    machine: {
+      platform: world.platform,
+      home: world.home,
+      has: (command) => Bun.which(command, { PATH: world.parent.PATH ?? "" }) !== null,
+    },
     mask: (text) => cleaner().mask(text),
     redact: (text) => cleaner().redact(text),
     lines: (slug) =>
@@ -58,8 +66,8 @@ export function openTools(
   const own = createToolbox(TOOLS, { ...context, mask: (text) => cleaner().hide(text), trusted: true }, mcp.onbug)
   return {
     idle: () => door.exclusive(() => Promise.resolve()),
-    run({ tool, arguments: args }, gone) {
-      const caller: Caller = { person: undefined, signal: gone, progress: () => undefined }
+    run({ tool, arguments: args }, gone, progress = () => undefined) {
+      const caller: Caller = { person: undefined, signal: gone, progress }
       const running = own.call(String(tool), isObject(args) ? args : {}, caller)
       if (running === undefined) throw new RequestError("unknown_method", `This svc has no tool ${String(tool)}`)
       return running

@@ -100,6 +100,7 @@ export const serverSchema = z.object({
       version: z.string(),
       type: z.string().optional(),
       package: z.string().optional(),
+      values: z.record(z.string(), z.string()).optional(),
     })
     .optional()
     .describe("The registry's entry that it was installed from; written by svc, for updates"),

@@ -250,7 +250,7 @@ async function editFile(
   keep?: (before: string) => void,
 ): Promise<boolean> {
   makeFolder(paths.directory)
-  const lock = join(paths.directory, `${file === paths.file ? "mcp.json" : basename(file)}.lock`)
+  const lock = file === paths.file ? lockOf(paths) : join(paths.directory, `${basename(file)}.lock`)
   const release = await acquire(lock, clock)
   try {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -330,6 +330,9 @@ export function backup(paths: Paths, text: string | Uint8Array, clock: Clock): s
 export function pruneBackups(paths: Paths): void {
   for (const old of listBackups(paths).slice(KEPT_BACKUPS)) unlinkSync(old)
 }
+
+/** The lock under which mcp.json and what belongs to it is changed. */
+export const lockOf = ({ directory }: Paths): string => join(directory, "mcp.json.lock")
 
 /** Takes the lock file; one whose process is gone is taken over. The returned function gives it back. */
 export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): Promise<() => void> {

@@ -14,12 +14,14 @@ import type { Clock } from "../lib/clock.ts"
 import { digest } from "../lib/digest.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
+import { hasBundles, sweepBundles } from "./bundles.ts"
 import type { Paths } from "./paths.ts"
 import {
   acquire,
   backup,
   contended,
   isAlive,
+  lockOf,
   MAX_TRIES,
   MINIMAL,
   pruneBackups,
@@ -64,14 +66,14 @@ export async function changeDocuments(paths: Paths, change: Change, clock: Clock
   throw contended(paths.file)
 }
 
-/** Takes back the changes of processes that ended before they were kept or undone. Gives what is to be said of that. */
+/** Takes back the changes of processes that ended before they were kept or undone, and what else they left. Says what of it. */
 export async function recover(paths: Paths, clock: Clock): Promise<readonly string[]> {
   if (!existsSync(paths.directory)) return []
   const files = readdirSync(paths.directory).filter((name) => TRIAL.test(name))
-  if (files.length === 0) return []
+  if (files.length === 0 && !hasBundles(paths)) return []
   const release = await acquire(lockOf(paths), clock)
   try {
-    return files.flatMap((name) => {
+    const said = files.flatMap((name) => {
       const pid = Number(TRIAL.exec(name)?.[1])
       // One of this process is of a process before it that had the same id: it has not changed anything yet.
       if (pid !== process.pid && isAlive(pid)) return []
@@ -79,10 +81,12 @@ export async function recover(paths: Paths, clock: Clock): Promise<readonly stri
       const noted = readNote(path)
       // Several files may share the folder.
       if (noted !== undefined && noted.file !== paths.file) return []
-      const said = noted === undefined ? [] : takeBack(noted, paths)
+      const taken = noted === undefined ? [] : takeBack(noted, paths)
       unlinkSync(path)
-      return said
+      return taken
     })
+    await sweepBundles(paths)
+    return said
   } finally {
     release()
   }
@@ -91,8 +95,6 @@ export async function recover(paths: Paths, clock: Clock): Promise<readonly stri
 // ---
 
 const TRIAL = /^trial-(\d+)\.json$/
-
-const lockOf = ({ directory }: Paths): string => join(directory, "mcp.json.lock")
 
 type Original = { readonly bytes: Buffer; readonly mode: number } | undefined
 type Originals = { readonly config: Original; readonly dotenv: Original }

@@ -3,6 +3,7 @@
  * to connect come one after the other.
  */
 import type { Reloaded } from "../agent/reload.ts"
+import { createShelf, type Shelf } from "../config/bundles.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { Paths } from "../config/paths.ts"
 import type { World } from "../config/plan.ts"
@@ -10,6 +11,8 @@ import { type Change, changeDocuments, type Done, readWritten, type Written } fr
 import type { Clock } from "../lib/clock.ts"
 
 export type Door = {
+  /** The files of bundles that servers run from. */
+  readonly shelf: Shelf
   read(): Written
   /** What the documents are planned with, `.env` as given. */
   world(dotenv: string): World
@@ -30,6 +33,7 @@ export type DoorDeps = {
 export function createDoor({ paths, clock, world, reload }: DoorDeps): Door {
   let last: Promise<unknown> = Promise.resolve()
   return {
+    shelf: createShelf(paths, clock),
     read: () => readWritten(paths),
     world: (dotenv) => ({ ...world, dotenv: parseDotenv(dotenv, paths.dotenv) }),
     async change(change, trial) {

@@ -1,10 +1,13 @@
 /** What an installation comes to before it is written: the server as it would stand in mcp.json, and what is still missing. */
 import * as z from "zod"
+import type { Bundle } from "../registry/bundle.ts"
 import type { Entry } from "../registry/entry.ts"
-import { deepSecrets, planInstall, type Values, type Wanted } from "../registry/install.ts"
+import { deepSecrets, type Installable, type Values, type Wanted } from "../registry/install.ts"
+import { isSensitive } from "../registry/manifest.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { planEntry, sayBundle } from "./bundle.ts"
 import { isReference, literal, NO_SECRETS, placeholder, type Secrets } from "./shelter.ts"
-import { ToolError } from "./tool.ts"
+import { type Context, ToolError } from "./tool.ts"
 
 export const missingSchema = z.object({
   name: z.string().describe("The name to give it under in env"),
@@ -31,32 +34,29 @@ export type Draft = {
   readonly source: string
   readonly version?: string
   readonly warnings: readonly string[]
+  readonly bundle?: Bundle
 }
 
 /** A server from a registry's entry. `given` is its own name where it is not to be the entry's. Throws a ToolError. */
 export function draftEntry(
+  context: Pick<Context, "door" | "machine">,
   entry: Entry,
   given: string | undefined,
   {
     env = {},
-    type,
-  }: { readonly env?: Readonly<Record<string, string>> | undefined; readonly type?: string | undefined },
+    bundle,
+  }: { readonly env?: Readonly<Record<string, string>> | undefined; readonly bundle?: Bundle | undefined },
 ): Draft {
-  const { values, hidden } = hide(entry, env)
-  const plan = planInstall(entry, values, type)
+  const name = given ?? shortName(entry.name)
+  const { values, hidden } = hide(entry, env, bundle)
+  const plan = planEntry(context, name, entry, { values, bundle })
   if ("reason" in plan) throw new ToolError("invalid_argument", `${entry.name} cannot be installed: ${plan.reason}`)
   const { server, secret, missing, optional } = plan
-  const installedFrom = {
-    registry: entry.registry,
-    name: entry.name,
-    version: entry.version,
-    type: plan.type,
-    ...(plan.package === undefined ? {} : { package: plan.package }),
-  }
   const unused = Object.keys(values).filter(
     (name) =>
       ![server.env, server.headers].some((section) => isObject(section) && Object.hasOwn(section, name)) &&
-      !declares(entry, name),
+      !declares(entry, name) &&
+      !Object.hasOwn(bundle?.manifest.user_config ?? {}, name),
   )
   // A value that its entry does not declare is given to a command all the same: entries are often incomplete.
   const extra = Object.fromEntries(unused.map((name) => [name, values[name] ?? ""]))
@@ -65,19 +65,30 @@ export function draftEntry(
       ? server
       : { ...server, env: { ...(isObject(server.env) ? server.env : {}), ...extra } }
   return {
-    name: given ?? shortName(entry.name),
-    server: { ...whole, installedFrom },
+    name,
+    server: { ...whole, installedFrom: originFor(entry, plan, bundle === undefined ? {} : values) },
     secrets: { names: secret, hidden },
     missing,
     optional,
-    source: `${entry.name} ${entry.version} in the registry ${placeOf(entry)}`,
+    source: `${entry.name} ${entry.version} in the registry ${placeOf(entry)}${bundle === undefined ? "" : `, ${sayBundle(bundle)}`}`,
     version: entry.version,
     warnings: [
       ...standingOf(entry),
       ...(unused.length === 0 ? [] : [`its registry entry knows no ${unused.join(", ")}`]),
     ],
+    ...(bundle === undefined ? {} : { bundle }),
   }
 }
+
+/** What mcp.json says of where a server came from. `values` are kept where a later version cannot find them in its arguments. */
+export const originFor = (entry: Entry, plan: Installable, values: Values): Params => ({
+  registry: entry.registry,
+  name: entry.name,
+  version: entry.version,
+  type: plan.type,
+  ...(plan.package === undefined ? {} : { package: plan.package }),
+  ...(Object.keys(values).length === 0 ? {} : { values }),
+})
 
 /** The registry that an entry is of, and what that thinks of it, for a question. */
 export const placeOf = ({ registry, status }: Entry): string =>
@@ -91,10 +102,13 @@ export const standingOf = ({ name, status }: Entry): readonly string[] =>
 export function hide(
   entry: Entry,
   env: Readonly<Record<string, string>>,
+  bundle?: Bundle,
 ): { readonly values: Values; readonly hidden: Readonly<Record<string, string>> } {
-  const secret = deepSecrets(entry)
+  const deep = deepSecrets(entry)
+  const isSecret = (name: string): boolean =>
+    deep.has(name) || (bundle !== undefined && isSecretOf(name, entry, bundle))
   const hidden = Object.fromEntries(
-    Object.entries(env).filter(([name, value]) => secret.has(name) && !isReference(value)),
+    Object.entries(env).filter(([name, value]) => isSecret(name) && !isReference(value)),
   )
   const values = Object.fromEntries(
     Object.entries(env).map(([name, value]) => [name, name in hidden ? placeholder(name) : literal(value)]),
@@ -156,6 +170,11 @@ export function merged(target: Params, patch: Params): Params {
 }
 
 // ---
+
+/** What is given for a bundle is kept under its name alone, so that names must say what is secret. */
+const isSecretOf = (name: string, { packages }: Entry, { manifest }: Bundle): boolean =>
+  isSensitive(manifest, name) ||
+  packages.some(({ environmentVariables }) => environmentVariables.some((one) => one.name === name && one.isSecret))
 
 /** Whether an entry asks for a value under this name anywhere. */
 const declares = (entry: Entry, name: string): boolean => JSON.stringify(entry).includes(JSON.stringify(name))

@@ -63,10 +63,12 @@ export function originOf({ installedFrom }: Params):
       readonly version: string
       readonly type?: string
       readonly package?: string
+      /** What was given for a bundle, as it stands in mcp.json. */
+      readonly values?: Readonly<Record<string, string>>
     }
   | undefined {
   if (!isObject(installedFrom)) return undefined
-  const { registry, name, version, type, package: spec } = installedFrom
+  const { registry, name, version, type, package: spec, values } = installedFrom
   if (typeof registry !== "string" || typeof name !== "string" || typeof version !== "string") return undefined
   return {
     registry,
@@ -74,6 +76,9 @@ export function originOf({ installedFrom }: Params):
     version,
     ...(typeof type === "string" ? { type } : {}),
     ...(typeof spec === "string" ? { package: spec } : {}),
+    ...(isObject(values)
+      ? { values: Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)])) }
+      : {}),
   }
 }
 

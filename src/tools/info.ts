@@ -4,7 +4,7 @@ import { writtenServers } from "../config/edit.ts"
 import { RequestError } from "../lib/errors.ts"
 import { RegistryError } from "../registry/client.ts"
 import type { Entry } from "../registry/entry.ts"
-import { planInstall } from "../registry/install.ts"
+import { bundleOf, planInstall } from "../registry/install.ts"
 import type { Found } from "../registry/registries.ts"
 import { commandOf } from "./confirm.ts"
 import { missingSchema, showWanted } from "./draft.ts"
@@ -61,7 +61,10 @@ export const mcpInfo = define({
             ({ value }) => value,
             () => [],
           )
-    const plan = entry === undefined ? undefined : planInstall(entry, {})
+    const bundle = entry === undefined ? undefined : bundleOf(entry)
+    if (bundle !== undefined)
+      warnings.push(`it is the bundle ${bundle.identifier}: mcp_install with dryRun shows what it runs and needs`)
+    const plan = entry === undefined || bundle !== undefined ? undefined : planInstall(entry, {})
     if (plan !== undefined && "reason" in plan) warnings.push(`svc cannot install it: ${plan.reason}`)
     const can = plan !== undefined && "server" in plan ? plan : undefined
     const described = entry === undefined ? undefined : showEntry(entry, config)

@@ -9,6 +9,7 @@ import { addServer, removeServer, writtenServers } from "../config/edit.ts"
 import { isDisabled, nameProblem, slugOf } from "../config/plan.ts"
 import type { Change } from "../config/transaction.ts"
 import type { Params } from "../wire/message.ts"
+import { openBundle, withBundle } from "./bundle.ts"
 import { commandOf, confirm } from "./confirm.ts"
 import { type Draft, draftCustom, draftEntry, merged, missingSchema, showWanted } from "./draft.ts"
 import { legible, type Sheltered, shelter } from "./shelter.ts"
@@ -94,12 +95,14 @@ export const mcpInstall = define({
       draft.secrets.names,
     )
     const { outcome, reload } = await context.door.exclusive(() =>
-      transact(context, {
-        name,
-        change: addition.change,
-        reverse: addition.reverse,
-        holds: enabled ? mustConnect(name) : mustApply,
-      }),
+      withBundle(context, name, draft.bundle, (placed) =>
+        transact(context, {
+          name,
+          change: placed(addition.change),
+          reverse: addition.reverse,
+          holds: enabled ? mustConnect(name) : mustApply,
+        }),
+      ),
     )
     return {
       data: {
@@ -141,12 +144,17 @@ type Args = Parameters<typeof draftCustom>[1] & {
   readonly registryId?: string | undefined
 }
 
-async function draftOf(args: Args, { registries }: Context): Promise<Draft> {
+async function draftOf(args: Args, context: Context): Promise<Draft> {
   if ([args.command, args.url, args.package].some((one) => one !== undefined)) return draftCustom(args.serverName, args)
   if (args.args !== undefined)
     throw new ToolError("invalid_argument", "args go with a command or a package; a registry's entry has its own")
-  const { value, warnings } = await registries.find(args.registryId ?? args.serverName, args.version ?? "latest")
-  const draft = draftEntry(value, args.registryId === undefined ? undefined : args.serverName, { env: args.env })
+  const { value, warnings } = await context.registries.find(
+    args.registryId ?? args.serverName,
+    args.version ?? "latest",
+  )
+  const bundle = await openBundle(context, value)
+  const given = args.registryId === undefined ? undefined : args.serverName
+  const draft = draftEntry(context, value, given, { env: args.env, bundle })
   return { ...draft, warnings: [...warnings, ...draft.warnings] }
 }
 

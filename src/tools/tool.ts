@@ -7,7 +7,9 @@ import type { Agent } from "../agent/agent.ts"
 import type { Clock } from "../lib/clock.ts"
 import { ConfigError, codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
+import type { Bundles } from "../registry/bundle.ts"
 import { RegistryError } from "../registry/client.ts"
+import type { Machine } from "../registry/manifest.ts"
 import type { Registries } from "../registry/registries.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Category } from "./category.ts"
@@ -33,6 +35,8 @@ export type Context = {
   readonly door: Door
   readonly clock: Clock
   readonly registries: Registries
+  readonly bundles: Bundles
+  readonly machine: Machine
   /** Takes credentials out; paths and addresses stay. */
   mask(text: string): string
   /** Takes places out too. */

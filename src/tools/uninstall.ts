@@ -2,6 +2,8 @@
 import * as z from "zod"
 import { addServer, removeServer, writtenServers } from "../config/edit.ts"
 import { substitute } from "../config/substitute.ts"
+import { pruned } from "./bundle.ts"
+import { originOf } from "./entries.ts"
 import { mustApply } from "./install.ts"
 import { define, SERVER_NAME } from "./tool.ts"
 import { reloadSchema, transact, writtenName } from "./transact.ts"
@@ -36,6 +38,8 @@ export const mcpUninstall = define({
         holds: mustApply,
       })
       await Promise.all(ids.map((id) => agent.ended(id)))
+      const bundled = originOf(server)?.type === "mcpb"
+      if (bundled) await pruned(context, name)
       const { dotenv } = door.world(before.dotenv)
       const still = referencesOf(door.read().config)
       const unused = [...referencesOf(before.config)].filter(
@@ -48,8 +52,12 @@ export const mcpUninstall = define({
           ...(backup === undefined ? {} : { backup }),
           unusedVariables: unused,
           reload,
-          warnings:
-            unused.length === 0 ? [] : [`.env still has ${unused.join(", ")}, which nothing refers to any more`],
+          warnings: [
+            ...(unused.length === 0 ? [] : [`.env still has ${unused.join(", ")}, which nothing refers to any more`]),
+            ...(bundled
+              ? ["its bundle is gone: what the backup brings back must be uninstalled and installed again"]
+              : []),
+          ],
         },
         text: `uninstalled ${name}`,
       }

@@ -9,12 +9,14 @@ import { patchServer, writtenServers } from "../config/edit.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
 import type { Change, Written } from "../config/transaction.ts"
 import { RequestError } from "../lib/errors.ts"
+import type { Bundle } from "../registry/bundle.ts"
 import { RegistryError } from "../registry/client.ts"
 import type { Entry } from "../registry/entry.ts"
-import { argumentValues, planInstall, remoteOf, type Wanted } from "../registry/install.ts"
+import { argumentValues, remoteOf, type Wanted } from "../registry/install.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { openBundle, planEntry, sayBundle, withBundle } from "./bundle.ts"
 import { commandOf, confirm } from "./confirm.ts"
-import { hide, missingSchema, placeOf, showWanted, standingOf } from "./draft.ts"
+import { hide, missingSchema, originFor, placeOf, showWanted, standingOf } from "./draft.ts"
 import { originOf } from "./entries.ts"
 import { mustApply, mustConnect } from "./install.ts"
 import { changeSchema, changesOf } from "./servers.ts"
@@ -42,6 +44,7 @@ export const mcpUpdate = define({
     to: z.string().describe("The version that was asked for"),
     changes: z.array(changeSchema).describe("What it is started with that changes, secrets hidden"),
     command: z.string(),
+    bundle: z.string().optional().describe("The bundle that it is installed from, with its hash"),
     missing: z.array(missingSchema).describe("Values that are needed and were not given"),
     status: z.string().optional(),
     tools: z.number().optional(),
@@ -62,11 +65,11 @@ export const mcpUpdate = define({
     // Anybody may have that name somewhere else.
     if (source === undefined)
       warnings.push(`${origin.registry}, where ${name} came from, is no registry any more: this is ${entry.registry}'s`)
-    const about = { serverName: name, from: origin.version, to: entry.version }
+    const to = { serverName: name, from: origin.version, to: entry.version }
     if (entry.version === origin.version && Object.keys(env).length === 0)
       return {
         data: {
-          ...about,
+          ...to,
           updated: false,
           changes: [],
           command: commandOf(server),
@@ -75,29 +78,26 @@ export const mcpUpdate = define({
         },
         text: `${name} is at version ${entry.version} already`,
       }
-    const { values: given, hidden } = hide(entry, env)
+    const bundle = await openBundle(context, entry, origin.type)
+    const about = { ...to, ...(bundle === undefined ? {} : { bundle: sayBundle(bundle) }) }
+    const { values: given, hidden } = hide(entry, env, bundle)
     const was = await registries.find(origin.name, origin.version, source).then(({ value }) => value, noneKnown)
     const old = { ...textsOf(server.env), ...textsOf(server.headers), ...variablesOf(server.url, was ?? entry) }
     const { args: texts } = server
     const args = was !== undefined && Array.isArray(texts) ? argumentValues(was, texts, old, origin.type) : undefined
-    const plan = planInstall(entry, { ...old, ...args, ...given }, origin.type)
+    const values = bundle === undefined ? { ...old, ...args, ...given } : { ...origin.values, ...given }
+    const plan = planEntry(context, name, entry, { values, type: origin.type, bundle })
     if ("reason" in plan)
       throw new ToolError("conflict", `${entry.name} ${entry.version} cannot be run: ${plan.reason}`)
     const next: Params = {
       ...server,
       ...plan.server,
-      ...(args === undefined ? argsOf(server, plan.server, origin.package, plan.package) : {}),
-      ...merge(plan.type === "remote" ? "headers" : "env", server, plan.server, given),
-      installedFrom: {
-        registry: entry.registry,
-        name: entry.name,
-        version: entry.version,
-        type: plan.type,
-        ...(plan.package === undefined ? {} : { package: plan.package }),
-      },
+      ...(args === undefined && bundle === undefined ? argsOf(server, plan.server, origin.package, plan.package) : {}),
+      ...merge(plan.type === "remote" ? "headers" : "env", server, plan.server, given, bundle),
+      installedFrom: originFor(entry, plan, bundle === undefined ? {} : values),
     }
     // Arguments that the person has changed are the person's: what others the new version has is only said.
-    const theirs = args === undefined && plan.package !== undefined
+    const theirs = args === undefined && plan.package !== undefined && bundle === undefined
     if (theirs && !isDeepStrictEqual(next.args, plan.server.args))
       warnings.push(
         `the arguments of ${name} stay as they are; by itself it would be ${commandOf(legible(plan.server))}`,
@@ -130,21 +130,23 @@ export const mcpUpdate = define({
       }
     await confirm(
       context,
-      `Update the MCP server ${name} from ${origin.version} to ${entry.version} of the registry ${placeOf(entry)} and let svc run this`,
+      `Update the MCP server ${name} from ${origin.version} to ${entry.version} of the registry ${placeOf(entry)}${bundle === undefined ? "" : `, ${sayBundle(bundle)},`} and let svc run this`,
       legible(next),
       plan.secret,
     )
     const enabled = !isDisabled(server)
     const { outcome, reload } = await door.exclusive(() =>
-      transact(context, {
-        name,
-        change,
-        reverse: ({ config, dotenv }) => ({
-          config: writtenServers(config).has(name) ? patchServer(name, difference(next, server))(config) : config,
-          dotenv: added === "" ? dotenv : dotenv.replace(added, () => ""),
+      withBundle(context, name, bundle, (placed) =>
+        transact(context, {
+          name,
+          change: placed(change),
+          reverse: ({ config, dotenv }) => ({
+            config: writtenServers(config).has(name) ? patchServer(name, difference(next, server))(config) : config,
+            dotenv: added === "" ? dotenv : dotenv.replace(added, () => ""),
+          }),
+          holds: enabled ? mustConnect(name) : mustApply,
         }),
-        holds: enabled ? mustConnect(name) : mustApply,
-      }),
+      ),
     )
     const status = enabled ? outcome.kind : "disabled"
     return {
@@ -180,12 +182,21 @@ function argsOf(server: Params, planned: Params, before: string | undefined, aft
 }
 
 /** A section with the plan's values, those that the server had, and those that were given now. */
-function merge(section: "env" | "headers", server: Params, planned: Params, given: Params): Params {
-  const [old = {}, now = {}] = [server[section], planned[section]].map((one) => (isObject(one) ? one : {}))
-  const fresh = Object.entries(given).flatMap(([name, value]) =>
-    name in now ? [[name, now[name]]] : section === "env" && !name.startsWith("-") ? [[name, value]] : [],
+function merge(section: "env" | "headers", server: Params, planned: Params, given: Params, bundle?: Bundle): Params {
+  const [all = {}, now = {}] = [server[section], planned[section]].map((one) => (isObject(one) ? one : {}))
+  const isOption = (name: string): boolean => Object.hasOwn(bundle?.manifest.user_config ?? {}, name)
+  // What names a file of the old bundle goes with it.
+  const old = Object.fromEntries(
+    Object.entries(all).filter(([, value]) => bundle === undefined || !String(value).includes(String(server.cwd))),
   )
-  const whole = { ...now, ...old, ...Object.fromEntries(fresh) }
+  const fresh = Object.entries(given).flatMap(([name, value]) =>
+    name in now
+      ? [[name, now[name]]]
+      : section === "env" && !name.startsWith("-") && !isOption(name)
+        ? [[name, value]]
+        : [],
+  )
+  const whole = { ...now, ...old, ...(bundle === undefined ? {} : now), ...Object.fromEntries(fresh) }
   return Object.keys(whole).length === 0 ? {} : { [section]: whole }
 }
 

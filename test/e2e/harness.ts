@@ -1,5 +1,5 @@
 /** Drives the built binary as a user does: a fresh HOME, a folder of its own, real processes, a free port. */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
@@ -75,6 +75,27 @@ export type Options = {
 /** A fresh folder that serves as HOME and holds nothing. */
 export function freshFolder(): string {
   return mkdtempSync(join(tmpdir(), "svc-e2e-"))
+}
+
+/** Every document in the folder with its bytes and mode: what svc says in logs and remembers of sessions and registries is none. */
+export function documents(folder: string): Record<string, string> {
+  return Object.fromEntries(
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter(
+        ({ name, parentPath }) =>
+          !`${parentPath}/${name}`.slice(folder.length).match(/^\/(logs|sessions|control|registries)/),
+      )
+      .map((entry) => {
+        const path = join(entry.parentPath, entry.name)
+        const mode = (statSync(path).mode & 0o777).toString(8)
+        return [path, entry.isDirectory() ? mode : `${mode} ${readFileSync(path).toString("hex")}`]
+      }),
+  )
+}
+
+/** What was learned of the servers that run is written a moment after they do. */
+export async function remembered(folder: string): Promise<void> {
+  for (const name of ["eras.json", "tools.json"]) await eventually(() => readIfThere(join(folder, name)))
 }
 
 /** The environment of a new user: nothing but what every shell has. */

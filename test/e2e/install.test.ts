@@ -4,6 +4,7 @@ import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node
 import { join } from "node:path"
 import { connect1, connect2, connect2Legacy } from "./clients.ts"
 import {
+  documents,
   eventually,
   freshEnv,
   freshFolder,
@@ -11,6 +12,7 @@ import {
   processes,
   ROOT,
   readIfThere,
+  remembered,
   runSvc,
   SVC,
   startSvc,
@@ -24,26 +26,6 @@ const UNASKED = [...ALL, "--confirm-installs", "off"]
 const start = (flags: readonly string[], config: object = { mcpServers: { here: { command: "bun", args: [ECHO] } } }) =>
   startSvc({ config, flags })
 const written = (svc: Instance) => JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "").mcpServers
-
-/** Every document in the folder with its bytes and mode: what svc says in logs and remembers of sessions is none. */
-function documents(folder: string): Record<string, string> {
-  return Object.fromEntries(
-    readdirSync(folder, { recursive: true, withFileTypes: true })
-      .filter(
-        ({ name, parentPath }) => !`${parentPath}/${name}`.slice(folder.length).match(/^\/(logs|sessions|control)/),
-      )
-      .map((entry) => {
-        const path = join(entry.parentPath, entry.name)
-        const mode = (statSync(path).mode & 0o777).toString(8)
-        return [path, entry.isDirectory() ? mode : `${mode} ${readFileSync(path).toString("hex")}`]
-      }),
-  )
-}
-
-/** What was learned of the servers that run is written a moment after they do. */
-async function remembered(folder: string): Promise<void> {
-  for (const name of ["eras.json", "tools.json"]) await eventually(() => readIfThere(join(folder, name)))
-}
 
 const CLIENTS = [
   ["SDK 1.x", connect1],

@@ -1,0 +1,146 @@
+/**
+ * The files of bundles: `bundles/<server>/<hash>` in the configuration directory, for their user alone.
+ *
+ *  1. A bundle is unpacked beside, and appears whole under its name, at once with the text that refers to it.
+ *  2. mcp.json decides what stays: a bundle of a server that it does not name any more goes with the change.
+ *  3. What a process left that was killed goes at the next start, unless a backup names it still.
+ */
+
+import { randomUUID } from "node:crypto"
+import { existsSync, readdirSync, readFileSync, renameSync, rmdirSync } from "node:fs"
+import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import type { Clock } from "../lib/clock.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { ownName, type Paths } from "./paths.ts"
+import { slugOf } from "./plan.ts"
+import { acquire, isAlive, listBackups, lockOf, makeFolder } from "./store.ts"
+
+/** A file of a bundle. */
+export type BundleFile = {
+  /** Relative, with slashes; whoever gives it has seen that it stays in the folder. */
+  readonly path: string
+  readonly executable: boolean
+  read(): Promise<Uint8Array>
+}
+
+/** A bundle that is unpacked and not in its place yet. */
+export type Staged = {
+  /** Puts it there, where it is not there already. */
+  place(): void
+  /** Takes away what has not been placed. */
+  discard(): Promise<void>
+}
+
+/** The bundles of a configuration. */
+export type Shelf = {
+  folder(server: string, hash: string): string
+  unpack(folder: string, files: readonly BundleFile[], signal: AbortSignal): Promise<Staged>
+  prune(server: string): Promise<void>
+}
+
+export const createShelf = (paths: Paths, clock: Clock): Shelf => ({
+  folder: (server, hash) => bundleFolder(paths, server, hash),
+  unpack: (folder, files, signal) => unpackBundle(paths, folder, files, signal),
+  prune: (server) => pruneBundles(paths, server, clock),
+})
+
+/** Where the bundle of a server is or is to be. `hash` is the SHA-256 of its archive. */
+export const bundleFolder = (paths: Paths, server: string, hash: string): string =>
+  join(bundlesOf(paths), slugOf(server), hash.slice(0, HASH_LENGTH))
+
+/** Unpacks a bundle that is to come to `folder`. Throws an UnavailableError, with nothing left, where that fails. */
+export async function unpackBundle(
+  paths: Paths,
+  folder: string,
+  files: readonly BundleFile[],
+  signal: AbortSignal,
+): Promise<Staged> {
+  const staging = join(bundlesOf(paths), `${STAGING}${process.pid}-${randomUUID().slice(0, 8)}`)
+  const discard = async () => {
+    await rm(staging, { recursive: true, force: true })
+    removeEmpty(bundlesOf(paths))
+  }
+  try {
+    makeFolder(staging)
+    for (const { path, executable, read } of files) {
+      if (signal.aborted) throw new Error("the caller gave up")
+      const target = join(staging, ...path.split("/"))
+      await mkdir(dirname(target), { recursive: true, mode: 0o700 })
+      await writeFile(target, await read(), { flag: "wx", mode: 0o600 })
+      // What a server runs of its own, npm's `.bin` for example, is executable where its archive says so.
+      if (executable) await chmod(target, 0o700)
+    }
+  } catch (cause) {
+    await discard()
+    throw new UnavailableError(`the bundle cannot be unpacked: ${messageOf(cause)}`, { cause })
+  }
+  return {
+    place() {
+      if (existsSync(folder)) return
+      makeFolder(dirname(folder))
+      try {
+        renameSync(staging, folder)
+      } catch (cause) {
+        throw new UnavailableError(`cannot make ${folder}: ${messageOf(cause)}`, { cause })
+      }
+    },
+    discard,
+  }
+}
+
+/** Whether there are any. */
+export const hasBundles = (paths: Paths): boolean => existsSync(bundlesOf(paths))
+
+/** Takes away the bundles of a server that mcp.json does not name. */
+export async function pruneBundles(paths: Paths, server: string, clock: Clock): Promise<void> {
+  if (!hasBundles(paths)) return
+  const release = await acquire(lockOf(paths), clock)
+  try {
+    await pruneFolder(join(bundlesOf(paths), slugOf(server)), textsOf([paths.file]))
+    removeEmpty(bundlesOf(paths))
+  } finally {
+    release()
+  }
+}
+
+/** Takes away what processes left that were killed. Whoever calls it holds the lock. */
+export async function sweepBundles(paths: Paths): Promise<void> {
+  if (!hasBundles(paths)) return
+  const all = bundlesOf(paths)
+  const texts = textsOf([paths.file, ...listBackups(paths)])
+  for (const name of readdirSync(all)) {
+    const folder = join(all, name)
+    if (!name.startsWith(STAGING)) await pruneFolder(folder, texts)
+    else if (!isBusy(name)) await rm(folder, { recursive: true, force: true })
+  }
+  removeEmpty(all)
+}
+
+// ---
+
+const HASH_LENGTH = 16
+/** No server's folder begins so. */
+const STAGING = "~"
+
+const bundlesOf = (paths: Paths): string => join(paths.directory, ownName("bundles", paths))
+
+const textsOf = (files: readonly string[]): string =>
+  files.map((file) => (existsSync(file) ? readFileSync(file, "utf8") : "")).join("\n")
+
+/** One of this process's own id is of a process before it. */
+function isBusy(name: string): boolean {
+  const pid = Number(/^~(\d+)-/.exec(name)?.[1])
+  return pid !== process.pid && isAlive(pid)
+}
+
+async function pruneFolder(folder: string, texts: string): Promise<void> {
+  if (!existsSync(folder)) return
+  for (const hash of readdirSync(folder))
+    if (!texts.includes(hash)) await rm(join(folder, hash), { recursive: true, force: true })
+  removeEmpty(folder)
+}
+
+function removeEmpty(folder: string): void {
+  if (existsSync(folder) && readdirSync(folder).length === 0) rmdirSync(folder)
+}

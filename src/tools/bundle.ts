@@ -1,0 +1,62 @@
+/** What installing, updating and uninstalling a bundle have in common: its files come and go with the text that names them. */
+import type { Change } from "../config/transaction.ts"
+import type { Bundle } from "../registry/bundle.ts"
+import type { Entry } from "../registry/entry.ts"
+import { bundleOf, type Installable, planInstall, type Values } from "../registry/install.ts"
+import { planBundle } from "../registry/manifest.ts"
+import type { Context } from "./tool.ts"
+
+/** The bundle that an entry is installed from, downloaded and checked; undefined where it is run otherwise. */
+export async function openBundle(
+  { bundles, signal, progress }: Context,
+  entry: Entry,
+  type?: string,
+): Promise<Bundle | undefined> {
+  const from = bundleOf(entry, type)
+  return from === undefined ? undefined : bundles.open(entry, from, { signal, progress })
+}
+
+/** How an entry is run as the server `name`: from its bundle, or as `planInstall` says. */
+export function planEntry(
+  { door: { shelf }, machine }: Pick<Context, "door" | "machine">,
+  name: string,
+  entry: Entry,
+  { values, type, bundle }: { values: Values; type?: string | undefined; bundle: Bundle | undefined },
+): Installable | { readonly reason: string } {
+  if (bundle === undefined) return planInstall(entry, values, type)
+  const root = shelf.folder(name, bundle.hash)
+  return planBundle({ manifest: bundle.manifest, from: bundle.from, root, machine }, values)
+}
+
+/** A bundle in words, for a question. */
+export const sayBundle = ({ from, hash }: Bundle): string => `the bundle ${from.identifier} (sha256 ${hash})`
+
+/**
+ * Runs a change of a server with its bundle's files in their place from the moment on in which it is written. What mcp.json
+ * does not name after it is gone: the old ones, or, where the change was taken back, the new.
+ */
+export async function withBundle<T>(
+  context: Context,
+  name: string,
+  bundle: Bundle | undefined,
+  run: (placed: (change: Change) => Change) => Promise<T>,
+): Promise<T> {
+  if (bundle === undefined) return run((change) => change)
+  const { shelf } = context.door
+  context.progress(`unpacking ${bundle.from.identifier}`)
+  const staged = await shelf.unpack(shelf.folder(name, bundle.hash), bundle.files, context.signal)
+  try {
+    return await run((change) => (written) => {
+      const changed = change(written)
+      staged.place()
+      return changed
+    })
+  } finally {
+    await staged.discard()
+    await pruned(context, name)
+  }
+}
+
+/** Takes away the bundles of a server that mcp.json does not name. What cannot be taken away now is at svc's next start. */
+export const pruned = ({ door }: Pick<Context, "door">, name: string): Promise<void> =>
+  door.shelf.prune(name).catch(() => undefined)

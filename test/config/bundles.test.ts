@@ -1,0 +1,98 @@
+import { expect, test } from "bun:test"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type BundleFile, createShelf } from "../../src/config/bundles.ts"
+import type { Paths } from "../../src/config/paths.ts"
+import { recover } from "../../src/config/transaction.ts"
+import { systemClock } from "../../src/lib/clock.ts"
+
+const [OLD, NEW] = ["a".repeat(64), "b".repeat(64)]
+const short = (hash: string) => hash.slice(0, 16)
+const live = new AbortController().signal
+
+function place(name = "mcp.json"): Paths {
+  const directory = mkdtempSync(join(tmpdir(), "svc-bundles-"))
+  const at = (file: string) => join(directory, file)
+  writeFileSync(at(name), "{}")
+  return { directory, file: at(name), dotenv: at(".env"), presets: at("presets.json") }
+}
+const file = (path: string, content = "x", executable = false): BundleFile => ({
+  path,
+  executable,
+  read: async () => Buffer.from(content),
+})
+/** As if it had been installed. */
+async function put(paths: Paths, server: string, hash: string): Promise<string> {
+  const shelf = createShelf(paths, systemClock)
+  const folder = shelf.folder(server, hash)
+  const staged = await shelf.unpack(folder, [file("manifest.json")], live)
+  staged.place()
+  await staged.discard()
+  return folder
+}
+
+test("a bundle is unpacked beside and appears whole, for its user alone", async () => {
+  const paths = place()
+  const shelf = createShelf(paths, systemClock)
+  const folder = shelf.folder("my server", OLD)
+  expect(folder).toBe(join(paths.directory, "bundles", "my-server", short(OLD)))
+  const staged = await shelf.unpack(folder, [file("a/b/run", "go", true), file("a/c")], live)
+  expect(existsSync(folder)).toBe(false)
+  staged.place()
+  await staged.discard()
+  expect(readFileSync(join(folder, "a/b/run"), "utf8")).toBe("go")
+  const mode = (path: string) => statSync(join(paths.directory, "bundles", path)).mode & 0o777
+  expect(["", "my-server", `my-server/${short(OLD)}/a/b`].map(mode)).toEqual([0o700, 0o700, 0o700])
+  expect([mode(`my-server/${short(OLD)}/a/b/run`), mode(`my-server/${short(OLD)}/a/c`)]).toEqual([0o700, 0o600])
+  expect(readdirSync(join(paths.directory, "bundles"))).toEqual(["my-server"])
+})
+
+test("one that cannot be unpacked, or is not wanted any more, leaves nothing", async () => {
+  const paths = place()
+  const shelf = createShelf(paths, systemClock)
+  const folder = shelf.folder("s", OLD)
+  const broken: BundleFile = { ...file("b"), read: () => Promise.reject(new Error('"b" in it is damaged')) }
+  for (const [files, message] of [
+    [[file("a"), broken], 'cannot be unpacked: "b" in it is damaged'],
+    [[file("a"), file("a")], "cannot be unpacked"],
+    [[file("a"), file("a/b")], "cannot be unpacked"],
+  ] as const)
+    await expect(shelf.unpack(folder, files, live)).rejects.toThrow(message)
+  await expect(shelf.unpack(folder, [file("a")], AbortSignal.abort())).rejects.toThrow("gave up")
+  await (await shelf.unpack(folder, [file("a")], live)).discard()
+  expect(readdirSync(paths.directory)).toEqual(["mcp.json"])
+})
+
+test("what mcp.json names stays, and what it does not goes, of this server alone", async () => {
+  const paths = place()
+  const [old, fresh, other] = [await put(paths, "s", OLD), await put(paths, "s", NEW), await put(paths, "t", OLD)]
+  const shelf = createShelf(paths, systemClock)
+  writeFileSync(paths.file, JSON.stringify({ args: [`${fresh}/x`] }))
+  await shelf.prune("s")
+  expect([old, fresh, other].map((folder) => existsSync(folder))).toEqual([false, true, true])
+  writeFileSync(paths.file, "{}")
+  await shelf.prune("s")
+  await shelf.prune("t")
+  expect(readdirSync(paths.directory)).toEqual(["mcp.json"])
+})
+
+test("what a killed process left goes at the next start, unless a backup names it or its process runs", async () => {
+  const paths = place()
+  const [kept, backed, lost] = [
+    await put(paths, "s", OLD),
+    await put(paths, "t", NEW),
+    await put(paths, "u", "c".repeat(64)),
+  ]
+  writeFileSync(paths.file, JSON.stringify({ args: [`${kept}/x`] }))
+  mkdirSync(join(paths.directory, "backups"))
+  writeFileSync(join(paths.directory, "backups", "mcp-2026-01-01T00-00-00.000Z.json"), `// ${backed}`)
+  const bundles = join(paths.directory, "bundles")
+  const staging = [`~${process.pid}-1`, `~${process.ppid}-2`, "~99999999-3"]
+  for (const name of staging) mkdirSync(join(bundles, name))
+  // Another configuration that shares the folder has bundles of its own.
+  const elsewhere = await put({ ...paths, file: join(paths.directory, "other.json") }, "v", OLD)
+  expect(await recover(paths, systemClock)).toEqual([])
+  expect([kept, backed, lost, elsewhere].map((folder) => existsSync(folder))).toEqual([true, true, false, true])
+  expect(readdirSync(bundles).sort()).toEqual(["s", "t", `~${process.ppid}-2`])
+})
