@@ -63,7 +63,7 @@ export const mcpInfo = define({
           )
     const bundle = entry === undefined ? undefined : bundleOf(entry)
     if (bundle !== undefined)
-      warnings.push(`it is the bundle ${bundle.identifier}: mcp_install with dryRun shows what it runs and needs`)
+      warnings.push(`it is the bundle ${bundle.identifier}: a dry run of its installation shows what it runs and needs`)
     const plan = entry === undefined || bundle !== undefined ? undefined : planInstall(entry, {})
     if (plan !== undefined && "reason" in plan) warnings.push(`svc cannot install it: ${plan.reason}`)
     const can = plan !== undefined && "server" in plan ? plan : undefined

@@ -121,6 +121,12 @@ test.each([
     await remembered(svc.folder)
     const before = documents(svc.folder)
     const install = { serverName: "com.example/sun", version: "1.0.0" }
+    expect((await client.call("mcp_info", { serverName: "com.example/sun" })).structuredContent).toMatchObject({
+      entry: { types: ["mcpb"] },
+      warnings: [
+        `it is the bundle ${store.url}moved/2.mcpb: a dry run of its installation shows what it runs and needs`,
+      ],
+    })
     // What is learned of a server is written a moment after it runs.
     const lasting = () =>
       Object.entries(documents(svc.folder)).filter(([path]) => !/\/(?:eras|tools)\.json$/.test(path))
