@@ -14,8 +14,10 @@ import { type Caller, Connection, withoutSubscription } from "./connection.ts"
 import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } from "./link.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
-import { type Credentials, openSse, openStreamable, type RemoteDeps, type RemoteEvents } from "./remote.ts"
+import type { Credentials, RemoteDeps, RemoteEvents } from "./remote.ts"
+import { openSse } from "./sse.ts"
 import { createCapture, lines } from "./stderr.ts"
+import { openStreamable } from "./streamable.ts"
 
 /** What the connection tells while it lives. */
 export type OpenHooks = ListerHooks & {

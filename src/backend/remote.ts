@@ -1,19 +1,13 @@
 /**
- * Links to remote backends: Streamable HTTP (2025-era sessions and 2026-era requests) and the old HTTP+SSE transport.
+ * What links to remote backends share: requests with credentials, and what is read of their answers.
  *
- *  1. A network failure before any answer means that the peer is gone: the link is lost. A stream that breaks in the middle
- *     costs only its request.
- *  2. A session the peer has forgotten (404; many say 400) is opened again, once for all who find it so, and the request
- *     sent once more, for it was never executed. Nothing else is ever sent twice.
- *  3. Redirects are followed within the origin only: headers may be secrets.
+ *  1. A network failure before any answer means that the peer is gone: the link is lost.
+ *  2. Redirects are followed within the origin only: headers may be secrets.
  */
-import type { RemoteLaunch } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
-import { MODERN_VERSION } from "../wire/era.ts"
 import { decode, type Ids } from "../wire/frame.ts"
-import { isObject } from "../wire/message.ts"
 import { createDecoder, type ServerSentEvent } from "../wire/sse.ts"
-import { type Link, type LinkEvents, type Outgoing, oversize, UnauthorizedError } from "./link.ts"
+import { type LinkEvents, type oversize, UnauthorizedError } from "./link.ts"
 import { HttpStatusError } from "./negotiate.ts"
 
 /** Credentials for a remote backend, from its OAuth settings. */
@@ -47,263 +41,72 @@ export type RemoteDeps = {
   readonly limit: number
 }
 
-/** A link over Streamable HTTP. basic: Transports, Streamable HTTP. */
-export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps: RemoteDeps): Link {
-  const requests = new Map<number, AbortController>()
-  const whole = new AbortController()
-  let session: string | undefined
-  let settled: { era: "2025" | "2026"; protocolVersion: string } | undefined
-  let opening: Uint8Array | string | undefined
-  let renewing: Promise<void> | undefined
-  let closed = false
+/** What a client of either transport takes for an answer. */
+export const BOTH = "application/json, text/event-stream"
+/** Bytes of an error's body that are looked at. */
+export const MAX_ERROR_BODY = 64 * 1024
 
-  const lose = (reason: string) => {
-    if (closed) return
-    closed = true
-    whole.abort()
-    events.onclose({ reason })
-  }
+/** No answer came at all. */
+export class NetworkError extends Error {}
 
-  const headersFor = (about: Outgoing | undefined, accept: string): Record<string, string> => {
-    const headers: Record<string, string> = { ...launch.headers, accept }
-    const modern = settled === undefined ? about?.method === "server/discover" : settled.era === "2026"
-    if (modern) {
-      headers["mcp-protocol-version"] = settled?.protocolVersion ?? MODERN_VERSION
-      if (about?.method !== undefined) headers["mcp-method"] = about.method
-      Object.assign(headers, about?.headers)
-    } else if (settled !== undefined && settled.protocolVersion >= "2025-06-18") {
-      headers["mcp-protocol-version"] = settled.protocolVersion
+/** A message past the limit. */
+export class TooLargeError extends Error {
+  override readonly message = "sends too much"
+}
+
+/**
+ * One request with the credentials of its server, asked for again where they are refused. Throws a NetworkError, an
+ * UnauthorizedError where a person is needed, or an HttpStatusError for a redirect that is not followed.
+ */
+export async function exchange(
+  url: string,
+  init: RequestInit & { headers: Record<string, string> },
+  deps: RemoteDeps,
+): Promise<Response> {
+  for (let challenges = 0; ; challenges++) {
+    const authorization = await deps.credentials?.authorization()
+    const headers = authorization === undefined ? init.headers : { ...init.headers, authorization }
+    const response = await follow(url, { ...init, headers }, deps)
+    if (response.status !== 401 && !(response.status === 403 && response.headers.has("www-authenticate"))) {
+      if (authorization !== undefined && response.status < 500) deps.credentials?.accepted(authorization)
+      return response
     }
-    if (session !== undefined && !modern && about?.method !== "initialize") headers["mcp-session-id"] = session
-    return headers
-  }
-
-  const post = async (frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Response> => {
-    const headers = { ...headersFor(about, BOTH), "content-type": "application/json" }
-    return exchange(launch.url, { method: "POST", headers, body: frame, signal }, deps)
-  }
-
-  /** Opens the session again with the frames it was opened with first, unless another request has done so already. */
-  const renew = async (lost: string): Promise<void> => {
-    if (session !== lost) return renewing
-    renewing ??= (async () => {
-      const about = { number: undefined, method: "initialize" }
-      const response = await post(opening ?? "", about, whole.signal)
-      if (!response.ok) throw await statusError(response)
-      session = response.headers.get("mcp-session-id") ?? undefined
+    const again = challenges < MAX_CHALLENGES && (await deps.credentials?.challenged(response, authorization)) === true
+    if (again) {
       await response.body?.cancel()
-      const initialized = '{"jsonrpc":"2.0","method":"notifications/initialized"}'
-      await (
-        await post(initialized, { number: undefined, method: "notifications/initialized" }, whole.signal)
-      ).body?.cancel()
-      events.onrenewed?.()
-    })().finally(() => {
-      renewing = undefined
-    })
-    return renewing
-  }
-
-  /** Reads one request's stream to its end and, where the peer can resume it, its continuation. */
-  const readStream = async (first: Response, number: number | undefined, signal: AbortSignal): Promise<void> => {
-    let response = first
-    for (let attempt = 0; ; attempt++) {
-      const tail = { id: undefined as string | undefined, retry: DEFAULT_RETRY_MS }
-      const take = (event: ServerSentEvent) => {
-        if (event.id !== undefined) tail.id = event.id
-        if (event.retry !== undefined) tail.retry = Math.max(event.retry, MIN_RETRY_MS)
-        if (event.data !== undefined && event.data.length > 0) events.onframe(event.data, number)
-      }
-      await readEvents(response, deps.limit, take).catch((error: unknown) => {
-        if (tail.id === undefined || error instanceof TooLargeError) throw error
-      })
-      const waiting = number !== undefined && requests.has(number) && events.waits?.(number) === true
-      if (!waiting || tail.id === undefined || settled?.era === "2026" || attempt >= MAX_RESUMES) return
-      await pause(deps.clock, tail.retry, signal)
-      const headers = { ...headersFor(undefined, "text/event-stream"), "last-event-id": tail.id }
-      response = await exchange(launch.url, { method: "GET", headers, signal }, deps)
-      if (!isEventStream(response)) return void response.body?.cancel()
+      continue
     }
-  }
-
-  const deliver = async (frame: Uint8Array | string, about: Outgoing): Promise<void> => {
-    const { number } = about
-    const controller = new AbortController()
-    const abort = () => controller.abort()
-    whole.signal.addEventListener("abort", abort)
-    if (number !== undefined) requests.set(number, controller)
-    try {
-      if (about.method === "initialize") opening = frame
-      else await renewing
-      const used = session
-      let response = await post(frame, about, controller.signal)
-      if (used !== undefined && about.method !== "initialize" && (await isForgotten(response))) {
-        await response.body?.cancel()
-        await renew(used)
-        response = await post(frame, about, controller.signal)
-      }
-      if (about.method === "initialize") session = response.headers.get("mcp-session-id") ?? undefined
-      if (about.method === "notifications/initialized" && response.ok) void listen()
-      if (number === undefined) return void (await response.body?.cancel())
-      if (!response.ok) return void (await refuse(response, number))
-      if (isEventStream(response)) await readStream(response, number, controller.signal)
-      else if (isJson(response)) events.onframe(await readBody(response, deps.limit), number)
-      else {
-        await response.body?.cancel()
-        throw new HttpStatusError(response.status, `answered ${response.status} with ${typeOf(response)}`)
-      }
-      // A request that has its answer has not failed, and counts against nobody's health.
-      if (events.waits?.(number) !== false) events.onfail?.(number, new Error("closed the stream without an answer"))
-    } catch (error) {
-      if (controller.signal.aborted) return
-      // It says nothing of the server's health.
-      if (error instanceof TooLargeError) return events.ondropped(new Uint8Array(), number)
-      if (number !== undefined) events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
-      if (error instanceof NetworkError) lose(error.message)
-    } finally {
-      whole.signal.removeEventListener("abort", abort)
-      if (number !== undefined) requests.delete(number)
-    }
-  }
-
-  /** An error status: a JSON-RPC error in its body counts, but not where it could be mistaken for a sign of an era. */
-  const refuse = async (response: Response, number: number): Promise<void> => {
-    const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
-    const evidence = settled !== undefined || (response.status !== 403 && response.status < 500)
-    if (evidence && isErrorBody(body)) return events.onframe(body, number)
-    throw new HttpStatusError(response.status, `answered ${response.status}${snippet(body)}`)
-  }
-
-  /** The stream for what the server says of its own accord. Only 2025-era peers have it, and not all of them. */
-  const listen = async (): Promise<void> => {
-    let wait = DEFAULT_RETRY_MS
-    let lastId: string | undefined
-    while (!closed) {
-      try {
-        await renewing
-        const used = session
-        const headers = headersFor(undefined, "text/event-stream")
-        if (lastId !== undefined) headers["last-event-id"] = lastId
-        const response = await exchange(launch.url, { method: "GET", headers, signal: whole.signal }, deps)
-        if (used !== undefined && (await isForgotten(response))) {
-          await response.body?.cancel()
-          await renew(used)
-          lastId = undefined
-        } else if (!isEventStream(response)) {
-          await response.body?.cancel()
-          if (response.status < 500) return
-        } else {
-          wait = DEFAULT_RETRY_MS
-          const take = (event: ServerSentEvent) => {
-            if (event.id !== undefined) lastId = event.id
-            if (event.retry !== undefined) wait = Math.max(event.retry, MIN_RETRY_MS)
-            if (event.data !== undefined && event.data.length > 0) events.onframe(event.data)
-          }
-          await readEvents(response, deps.limit, take)
-        }
-      } catch (error) {
-        if (closed || whole.signal.aborted) return
-        if (error instanceof NetworkError) return lose(error.message)
-        if (error instanceof UnauthorizedError) return events.onrefused?.(error)
-      }
-      await pause(deps.clock, wait, whole.signal)
-      wait = Math.min(wait * 2, MAX_RETRY_MS)
-    }
-  }
-
-  return {
-    pid: undefined,
-    buffered: 0,
-    send(frame, about) {
-      if (!closed) void deliver(frame, about)
-    },
-    abandon(number) {
-      const controller = requests.get(number)
-      requests.delete(number)
-      if (settled?.era !== "2026" && controller !== undefined) {
-        const cancelled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${JSON.stringify(deps.ids.text(number))}}}`
-        void deliver(cancelled, { number: undefined, method: "notifications/cancelled" })
-      }
-      controller?.abort()
-    },
-    settle(era, protocolVersion) {
-      settled = { era, protocolVersion }
-    },
-    async close() {
-      if (closed) return
-      closed = true
-      const goodbye = session
-      if (goodbye !== undefined) {
-        const authorization = deps.credentials?.last
-        const headers = { ...headersFor(undefined, BOTH), ...(authorization === undefined ? {} : { authorization }) }
-        const signal = AbortSignal.timeout(GOODBYE_MS)
-        await deps
-          .fetch(launch.url, { method: "DELETE", headers, signal })
-          .then((response) => response.body?.cancel())
-          .catch(() => undefined)
-      }
-      whole.abort()
-    },
+    if (response.status === 403) return response
+    await response.body?.cancel()
+    throw new UnauthorizedError("answered 401: it wants authorization")
   }
 }
 
-/** A link over HTTP+SSE (2024-11-05): one stream in, posts to the endpoint that its first event names. */
-export async function openSse(launch: RemoteLaunch, events: RemoteEvents, deps: RemoteDeps): Promise<Link> {
-  const whole = new AbortController()
-  let closed = false
-  const lose = (reason: string) => {
-    if (closed) return
-    closed = true
-    whole.abort()
-    events.onclose({ reason })
-  }
-  const headers = { ...launch.headers, accept: "text/event-stream" }
-  const response = await exchange(launch.url, { method: "GET", headers, signal: whole.signal }, deps)
-  if (!response.ok || !isEventStream(response)) throw await statusError(response)
-  const endpoint = await new Promise<string>((resolve, reject) => {
-    const take = (event: ServerSentEvent) => {
-      if (event.event === "endpoint")
-        resolve(new URL(event.data === undefined ? "" : decode(event.data), launch.url).href)
-      else if (event.data !== undefined && event.data.length > 0) events.onframe(event.data)
-    }
-    const long = oversize(deps.clock, events.ondropped, () => lose(`sent an event of more than ${deps.limit} bytes`))
-    readEvents(response, deps.limit, take, long).then(
-      () => {
-        reject(new Error("closed its event stream"))
-        lose("closed its event stream")
-      },
-      (error: unknown) => {
-        reject(error)
-        lose(`its event stream broke: ${error instanceof Error ? error.message : String(error)}`)
-      },
-    )
-  })
-  if (new URL(endpoint).origin !== new URL(launch.url).origin) {
-    closed = true
-    whole.abort()
-    throw new Error("named an endpoint of another origin")
-  }
-  return {
-    pid: undefined,
-    buffered: 0,
-    send(frame, { number }) {
-      if (closed) return
-      const sent = { ...launch.headers, "content-type": "application/json", accept: BOTH }
-      exchange(endpoint, { method: "POST", headers: sent, body: frame, signal: whole.signal }, deps)
-        .then(async (answer) => {
-          if (!answer.ok) throw await statusError(answer)
-          await answer.body?.cancel()
-        })
-        .catch((error: unknown) => {
-          if (closed) return
-          if (number !== undefined) events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
-          if (error instanceof NetworkError) lose(error.message)
-        })
-    },
-    async close() {
-      closed = true
-      whole.abort()
-    },
-  }
+export const typeOf = (response: Response): string =>
+  response.headers.get("content-type")?.split(";")[0]?.trim() ?? "no content type"
+export const isEventStream = (response: Response): boolean => response.ok && typeOf(response) === "text/event-stream"
+
+/** An error status, with the start of what was said about it. */
+export async function statusError(response: Response): Promise<HttpStatusError> {
+  const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
+  return new HttpStatusError(response.status, `answered ${response.status}${snippet(body)}`)
+}
+
+/** The start of an error's body, to stand behind a colon. */
+export function snippet(body: Uint8Array): string {
+  const text = decode(body.subarray(0, 200)).replace(/\s+/g, " ").trim()
+  return text === "" ? "" : `: ${text}`
+}
+
+/** Reads a stream to its end. One that belongs to a single request ends with an event past the limit. */
+export async function readEvents(
+  response: Response,
+  limit: number,
+  emit: (event: ServerSentEvent) => void,
+  long: ReturnType<typeof oversize> = REFUSED,
+): Promise<void> {
+  const feed = createDecoder(emit, limit, long.ondropped, long.onlong)
+  for await (const chunk of response.body ?? []) feed(chunk)
 }
 
 /** Bun's code (`ConnectionRefused`) says more than its sentence, which names the URL. */
@@ -333,57 +136,14 @@ export async function readBody(response: Response, limit: number): Promise<Uint8
 
 // ---
 
-const BOTH = "application/json, text/event-stream"
-const DEFAULT_RETRY_MS = 1000
-const MAX_RETRY_MS = 30_000
-/** A server may say that svc is to come back at once, and say so for ever. */
-const MIN_RETRY_MS = 100
-const MAX_RESUMES = 100
-const GOODBYE_MS = 1000
-const MAX_ERROR_BODY = 64 * 1024
 const MAX_REDIRECTS = 3
 /** A token that has expired, one that others have renewed meanwhile, and a new one that is refused too. */
 const MAX_CHALLENGES = 3
-
-/** What a 400 says where it means the session of the protocol; a tool may have sessions of its own. */
-const NO_SESSION = /session[ _-]?id|(invalid|unknown|expired) session/i
-
-/** No answer came at all. */
-class NetworkError extends Error {}
-
-/** A message past the limit. */
-class TooLargeError extends Error {
-  override readonly message = "sends too much"
-}
 
 const refuse = () => {
   throw new TooLargeError()
 }
 const REFUSED = { onlong: refuse, ondropped: refuse }
-
-async function exchange(
-  url: string,
-  init: RequestInit & { headers: Record<string, string> },
-  deps: RemoteDeps,
-): Promise<Response> {
-  for (let challenges = 0; ; challenges++) {
-    const authorization = await deps.credentials?.authorization()
-    const headers = authorization === undefined ? init.headers : { ...init.headers, authorization }
-    const response = await follow(url, { ...init, headers }, deps)
-    if (response.status !== 401 && !(response.status === 403 && response.headers.has("www-authenticate"))) {
-      if (authorization !== undefined && response.status < 500) deps.credentials?.accepted(authorization)
-      return response
-    }
-    const again = challenges < MAX_CHALLENGES && (await deps.credentials?.challenged(response, authorization)) === true
-    if (again) {
-      await response.body?.cancel()
-      continue
-    }
-    if (response.status === 403) return response
-    await response.body?.cancel()
-    throw new UnauthorizedError("answered 401: it wants authorization")
-  }
-}
 
 async function follow(url: string, init: RequestInit, deps: RemoteDeps): Promise<Response> {
   let target = url
@@ -405,60 +165,4 @@ async function follow(url: string, init: RequestInit, deps: RemoteDeps): Promise
       )
     target = next.href
   }
-}
-
-/** Whether what was sent in a session was refused because the peer does not know it. The body can still be read. */
-async function isForgotten(response: Response): Promise<boolean> {
-  if (response.status !== 400) return response.status === 404
-  const copy = new Response(response.clone().body)
-  const body = await readBody(copy, MAX_ERROR_BODY).catch(() => new Uint8Array())
-  return NO_SESSION.test(decode(body))
-}
-
-const typeOf = (response: Response): string =>
-  response.headers.get("content-type")?.split(";")[0]?.trim() ?? "no content type"
-const isEventStream = (response: Response): boolean => response.ok && typeOf(response) === "text/event-stream"
-const isJson = (response: Response): boolean => typeOf(response) === "application/json"
-
-async function statusError(response: Response): Promise<HttpStatusError> {
-  const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
-  return new HttpStatusError(response.status, `answered ${response.status}${snippet(body)}`)
-}
-
-function snippet(body: Uint8Array): string {
-  const text = decode(body.subarray(0, 200)).replace(/\s+/g, " ").trim()
-  return text === "" ? "" : `: ${text}`
-}
-
-function isErrorBody(body: Uint8Array): boolean {
-  try {
-    const value: unknown = JSON.parse(decode(body))
-    return isObject(value) && value.jsonrpc === "2.0" && isObject(value.error)
-  } catch {
-    return false
-  }
-}
-
-/** Reads a stream to its end. One that belongs to a single request ends with an event past the limit. */
-async function readEvents(
-  response: Response,
-  limit: number,
-  emit: (event: ServerSentEvent) => void,
-  long: ReturnType<typeof oversize> = REFUSED,
-): Promise<void> {
-  const feed = createDecoder(emit, limit, long.ondropped, long.onlong)
-  for await (const chunk of response.body ?? []) feed(chunk)
-}
-
-function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    const done = () => {
-      cancel()
-      signal.removeEventListener("abort", done)
-      resolve()
-    }
-    const cancel = clock.after(ms, done)
-    signal.addEventListener("abort", done)
-  })
 }
