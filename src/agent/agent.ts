@@ -10,7 +10,7 @@ import { buildCatalog, type Catalog, EMPTY_CATALOG } from "../catalog/catalog.ts
 import type { Pins } from "../config/pins.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Plan, Spec } from "../config/spec.ts"
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, pause } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { Params } from "../wire/message.ts"
@@ -417,7 +417,7 @@ export class Agent {
     const busy = () => isBusy(backend) && clock.now() < until
     const key = `${id} ${clock.now()}`
     const wait = async () => {
-      while (busy() && !this.closed) await new Promise<void>((done) => clock.after(DRAIN_POLL_MS, done))
+      while (busy() && !this.closed) await pause(clock, DRAIN_POLL_MS)
       await backend.stop()
       this.ending.delete(key)
     }

@@ -9,7 +9,7 @@
 import { isDeepStrictEqual } from "node:util"
 import type { Listing } from "../catalog/listing.ts"
 import type { Spec } from "../config/spec.ts"
-import type { Clock } from "../lib/clock.ts"
+import { atMost, type Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { InsufficientScopeError, LostError, UnauthorizedError } from "./link.ts"
 import type { Open, OpenHooks } from "./open.ts"
@@ -131,7 +131,8 @@ export class Backend {
         this.current = undefined
         opening?.controller.abort()
         this.enqueue(async () => {
-          if (opening !== undefined) await this.settled(opening.done)
+          // An attempt that was given up closes what it opened, or holds nothing that could be waited for.
+          if (opening !== undefined) await atMost(clock, ABANDON_MS, opening.done)
           await current?.close()
         })
         return
@@ -200,16 +201,6 @@ export class Backend {
     }
     if (signal.aborted) await open.close()
     else this.opened(epoch, open)
-  }
-
-  /** An attempt that was given up has closed what it opened, or holds nothing that could be waited for. */
-  private async settled(attempt: Promise<void>): Promise<void> {
-    let cancel: () => void = () => undefined
-    const late = new Promise<void>((resolve) => {
-      cancel = this.deps.clock.after(ABANDON_MS, resolve)
-    })
-    await Promise.race([attempt, late])
-    cancel()
   }
 
   private opened(epoch: number, open: Open): void {

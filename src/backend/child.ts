@@ -9,7 +9,7 @@
  */
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import type { StdioLaunch } from "../config/spec.ts"
-import type { Clock } from "../lib/clock.ts"
+import { atMost, type Clock, pause } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { createSplitter } from "../wire/lines.ts"
 import { resolveCommand } from "./command.ts"
@@ -87,7 +87,7 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
       : undefined
   // The exit says more than the end of a pipe, stdout may hold answers that came before the exit, and stderr says why:
   // whichever is first waits a little for the others. A grandchild may hold stdout open for good.
-  const settle = () => atMost(Promise.all([drained, heard, child.exited]), SETTLE_MS, deps.clock)
+  const settle = () => atMost(deps.clock, SETTLE_MS, Promise.all([drained, heard, child.exited]))
   void Promise.race([drained, child.exited])
     .then(settle)
     .then(() => lose("closed its stdout"))
@@ -107,7 +107,7 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
       closing ??= end(child, deps).then(() => {
         deps.warden.remove(pid)
         // Its last words are heard; a pipe that somebody outside the group holds open is let go.
-        void atMost(Promise.all([drained, heard]), SETTLE_MS, deps.clock).then(() => reading.abort())
+        void atMost(deps.clock, SETTLE_MS, Promise.all([drained, heard])).then(() => reading.abort())
       })
       return closing
     },
@@ -228,7 +228,7 @@ async function pump(
       to(next.value)
       const ms = rest(next.value)
       turn += next.value.length
-      if (ms > 0) await pause(ms, clock)
+      if (ms > 0) await pause(clock, ms)
       else if (next.value.length < PART_BYTES || turn >= TURN_BYTES) {
         turn = 0
         await new Promise<void>((resolve) => setImmediate(resolve))
@@ -247,7 +247,7 @@ async function end(child: Child, { clock, grace }: ChildDeps): Promise<void> {
   } catch {
     // Already broken.
   }
-  await atMost(child.exited, grace, clock)
+  await atMost(clock, grace, child.exited)
   if (!isAlive(child)) return
   await signalTree(child, "SIGTERM")
   if (await gone(child, grace, clock)) return
@@ -257,7 +257,7 @@ async function end(child: Child, { clock, grace }: ChildDeps): Promise<void> {
 }
 
 async function gone(child: Child, ms: number, clock: Clock): Promise<boolean> {
-  for (const until = clock.now() + ms; isAlive(child); await pause(POLL_MS, clock))
+  for (const until = clock.now() + ms; isAlive(child); await pause(clock, POLL_MS))
     if (clock.now() >= until) return false
   return true
 }
@@ -304,16 +304,4 @@ async function signalTree(child: Child, signal: "SIGTERM" | "SIGKILL"): Promise<
   } catch {
     // Nothing is left of it.
   }
-}
-
-const pause = (ms: number, clock: Clock) => new Promise<void>((resolve) => clock.after(ms, resolve))
-
-/** Waits for `promise`, but not longer than `ms`. */
-async function atMost(promise: Promise<unknown>, ms: number, clock: Clock): Promise<void> {
-  let cancel: () => void = () => undefined
-  const late = new Promise<void>((resolve) => {
-    cancel = clock.after(ms, resolve)
-  })
-  await Promise.race([promise, late])
-  cancel()
 }

@@ -2,7 +2,7 @@
 import type { CommandDef } from "citty"
 import { HEALTH_LEVELS, type HealthLevel } from "../agent/health.ts"
 import { reasonOf } from "../backend/remote.ts"
-import { systemClock } from "../lib/clock.ts"
+import { pause, systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 import { options, usage } from "./command.ts"
@@ -92,7 +92,7 @@ function askWithin({ ask, paths }: Place, level: HealthLevel): Ask {
 async function waitUntilReady(ask: Ask, ms: number): Promise<void> {
   const started = systemClock.now()
   let said = false
-  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LAST_PAUSE_MS)) {
+  for (let step = FIRST_PAUSE_MS; ; step = Math.min(step * 2, LAST_PAUSE_MS)) {
     const why = await reasonNotReady(ask)
     if (why === undefined) return
     const passed = systemClock.now() - started
@@ -101,7 +101,7 @@ async function waitUntilReady(ask: Ask, ms: number): Promise<void> {
       said = true
       say(`waiting: ${why}`)
     }
-    await new Promise<void>((done) => systemClock.after(Math.min(pause, ms - passed), done))
+    await pause(systemClock, Math.min(step, ms - passed))
   }
 }
 

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import type { CommandDef } from "citty"
 import { formatLine, type LogLine, openLogFiles } from "../backend/logbook.ts"
 import { slugOf } from "../config/plan.ts"
-import { systemClock } from "../lib/clock.ts"
+import { pause, systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { escaped } from "../lib/log.ts"
 import { nearest } from "../lib/nearest.ts"
@@ -45,7 +45,7 @@ export const logs: CommandDef = {
       const fresh = (wanted === undefined ? known() : [wanted]).flatMap((slug) => read(slug))
       for (const line of fresh.filter(({ at }) => at >= since).sort((a, b) => a.at - b.at)) show(line)
       if (args.follow !== true) break
-      await new Promise<void>((done) => systemClock.after(FOLLOW_MS, done))
+      await pause(systemClock, FOLLOW_MS)
       await place.ask("flush")
     }
     return 0

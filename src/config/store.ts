@@ -26,7 +26,7 @@ import {
   writeSync,
 } from "node:fs"
 import { basename, dirname, join } from "node:path"
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, pause } from "../lib/clock.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { ownName, type Paths } from "./paths.ts"
 
@@ -359,7 +359,7 @@ export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): P
       }
       continue
     }
-    await new Promise<void>((done) => clock.after(LOCK_PAUSE_MS, done))
+    await pause(clock, LOCK_PAUSE_MS)
   }
   throw new RequestError("conflict", `another edit holds ${lock}; if none runs, remove it`)
 }

@@ -6,15 +6,21 @@ export type Clock = {
   after(ms: number, run: () => void): () => void
 }
 
+/** Resolves after `ms` milliseconds. */
+export const pause = (clock: Clock, ms: number): Promise<void> => new Promise((done) => clock.after(ms, done))
+
 /** Waits until something is over, at most `ms` milliseconds. */
 export async function quiet(clock: Clock, busy: () => boolean, ms: number): Promise<void> {
   const until = clock.now() + ms
-  while (busy() && clock.now() < until) await new Promise<void>((done) => clock.after(POLL_MS, done))
+  while (busy() && clock.now() < until) await pause(clock, POLL_MS)
 }
 
-const POLL_MS = 20
-/** What a timer holds: 24 days. */
-const MAX_MS = 2 ** 31 - 1
+/** Waits for a promise, at most `ms` milliseconds. Rejects where it does. */
+export async function atMost(clock: Clock, ms: number, promise: Promise<unknown>): Promise<void> {
+  const late = Promise.withResolvers<void>()
+  const cancel = clock.after(ms, late.resolve)
+  await Promise.race([promise, late.promise]).finally(cancel)
+}
 
 /** The clock of the machine. */
 export const systemClock: Clock = {
@@ -25,3 +31,9 @@ export const systemClock: Clock = {
     return () => clearTimeout(timer)
   },
 }
+
+// ---
+
+const POLL_MS = 20
+/** What a timer holds: 24 days. */
+const MAX_MS = 2 ** 31 - 1

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
-import { systemClock } from "../../src/lib/clock.ts"
+import { atMost, systemClock } from "../../src/lib/clock.ts"
+import { manualClock } from "../clock.ts"
 
 test("a time that no timer holds does not pass at once", async () => {
   let passed = false
@@ -11,4 +12,20 @@ test("a time that no timer holds does not pass at once", async () => {
   await new Promise<void>((done) => void systemClock.after(30, done))
   for (const cancel of cancels) cancel()
   expect(passed).toBe(false)
+})
+
+test("what is waited for at most so long is waited for no longer, and leaves no timer", async () => {
+  const clock = manualClock()
+  const never = new Promise<void>(() => undefined)
+  let over = false
+  const late = atMost(clock, 1000, never).then(() => {
+    over = true
+  })
+  await clock.pass(999)
+  expect(over).toBe(false)
+  await clock.pass(1)
+  await late
+  await atMost(clock, 1000, Promise.resolve())
+  await expect(atMost(clock, 1000, Promise.reject(new Error("no")))).rejects.toThrow("no")
+  expect(clock.timers).toBe(0)
 })
