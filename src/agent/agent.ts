@@ -18,6 +18,7 @@ import { type Claim, Claims } from "./claims.ts"
 import { type Findings, Integrity } from "./integrity.ts"
 import { Interests } from "./interests.ts"
 import { Leases } from "./leases.ts"
+import { Rounds } from "./rounds.ts"
 import { describe, type Snapshot } from "./snapshot.ts"
 import { Waits } from "./waits.ts"
 
@@ -66,12 +67,12 @@ export class Agent {
   private rebuilding = false
   private readonly leases = new Leases()
   private firstRound: Promise<void> | undefined
-  private readonly rounds = new Set<Round>()
+  private readonly rounds: Rounds
+  private readonly integrity: Integrity
   private closed = false
 
-  private readonly integrity: Integrity
-
   constructor(private readonly deps: AgentDeps) {
+    this.rounds = new Rounds(deps.clock)
     this.integrity = new Integrity(deps.pins, deps.log)
     this.waits = new Waits(deps.clock)
   }
@@ -221,19 +222,9 @@ export class Agent {
    * catalog has what came of it, or after `ms` milliseconds.
    */
   whenLoaded(ids: ReadonlySet<string> | undefined, ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const round: Round = {
-        ids,
-        end: () => {
-          cancel()
-          this.rounds.delete(round)
-          resolve()
-        },
-      }
-      const cancel = this.deps.clock.after(ms, () => round.end())
-      this.rounds.add(round)
-      this.checkRounds()
-    })
+    const over = this.rounds.wait(ids, ms)
+    this.checkRounds()
+    return over
   }
 
   subscribe(id: string, uri: string, session: object): void {
@@ -313,7 +304,7 @@ export class Agent {
   /** Ends every backend; resolves when no process is left. */
   async close(): Promise<void> {
     this.closed = true
-    for (const round of [...this.rounds]) round.end()
+    for (const round of this.rounds.over([])) round.end()
     for (const [id, backend] of [...this.backends].reverse()) this.remove(id, backend)
     await Promise.all(this.ending.values())
   }
@@ -461,11 +452,8 @@ export class Agent {
 
   private checkRounds(): void {
     if (!this.loaded) return
-    for (const round of [...this.rounds]) {
-      let open = false
-      for (const { spec, facts } of this.backends.values())
-        if (facts.loadingEndedAt === undefined && (round.ids?.has(spec.id) ?? true)) open = true
-      if (open) continue
+    const untried = this.all().flatMap(({ spec, facts }) => (facts.loadingEndedAt === undefined ? [spec.id] : []))
+    for (const round of this.rounds.over(untried)) {
       // The catalog of what has just been connected must be there first.
       this.rebuild()
       round.end()
@@ -513,9 +501,6 @@ export class Agent {
 }
 
 // ---
-
-/** A wait for backends, by id; undefined for all. */
-type Round = { readonly ids: ReadonlySet<string> | undefined; end(): void }
 
 const DRAIN_POLL_MS = 50
 

@@ -1,0 +1,32 @@
+/** Who waits until each of some backends was connected, failed or refused once. Each wait ends by itself. */
+import type { Clock } from "../lib/clock.ts"
+
+/** A wait for backends, by id; undefined for all. */
+type Round = { readonly ids: ReadonlySet<string> | undefined; end(): void }
+
+export class Rounds {
+  private readonly open = new Set<Round>()
+
+  constructor(private readonly clock: Clock) {}
+
+  /** Resolves when the wait is ended, or after `ms` milliseconds. */
+  wait(ids: ReadonlySet<string> | undefined, ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const round: Round = {
+        ids,
+        end: () => {
+          cancel()
+          this.open.delete(round)
+          resolve()
+        },
+      }
+      const cancel = this.clock.after(ms, round.end)
+      this.open.add(round)
+    })
+  }
+
+  /** The waits that are over while only these backends are still to be tried. */
+  over(untried: readonly string[]): readonly Round[] {
+    return [...this.open].filter(({ ids }) => !untried.some((id) => ids?.has(id) ?? true))
+  }
+}
