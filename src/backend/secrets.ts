@@ -10,7 +10,7 @@
 import { createHash, randomBytes, scrypt } from "node:crypto"
 import { lstatSync, mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { acquire, replaceState } from "../config/store.ts"
+import { acquire, replaceState } from "../config/files.ts"
 import type { Clock } from "../lib/clock.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { createSealer, type Sealer } from "../lib/seal.ts"

@@ -12,9 +12,10 @@ import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { acquire, isAlive, makeFolder } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
 import { slugOf } from "./plan.ts"
-import { acquire, isAlive, listBackups, lockOf, makeFolder } from "./store.ts"
+import { listBackups, lockOf } from "./store.ts"
 
 /** A file of a bundle. */
 export type BundleFile = {

@@ -6,8 +6,8 @@ import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import type { Clock } from "../lib/clock.ts"
 import { isObject } from "../wire/message.ts"
+import { replaceState } from "./files.ts"
 import type { Launch } from "./spec.ts"
-import { replaceState } from "./store.ts"
 
 type Era = "2025" | "2026"
 

@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs"
 import type { Clock } from "../lib/clock.ts"
 import { isObject } from "../wire/message.ts"
-import { replaceState } from "./store.ts"
+import { replaceState } from "./files.ts"
 
 export type Pins = {
   /**

@@ -15,19 +15,9 @@ import { digest } from "../lib/digest.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 import { hasBundles, sweepBundles } from "./bundles.ts"
+import { acquire, isAlive, replaceFile, replaceState } from "./files.ts"
 import type { Paths } from "./paths.ts"
-import {
-  acquire,
-  backup,
-  contended,
-  isAlive,
-  lockOf,
-  MAX_TRIES,
-  MINIMAL,
-  pruneBackups,
-  replaceFile,
-  replaceState,
-} from "./store.ts"
+import { backup, contended, lockOf, MAX_TRIES, MINIMAL, pruneBackups } from "./store.ts"
 
 /** Both texts; an empty one where there is no file. */
 export type Written = { readonly config: string; readonly dotenv: string }

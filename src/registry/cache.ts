@@ -4,7 +4,7 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
-import { replaceFile } from "../config/store.ts"
+import { replaceFile } from "../config/files.ts"
 import { digest } from "../lib/digest.ts"
 import { isObject } from "../wire/message.ts"
 

@@ -6,20 +6,16 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   statSync,
   symlinkSync,
-  unlinkSync,
-  watch,
   writeFileSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Paths, pathsOf } from "../../src/config/paths.ts"
-import { createMissing, documentFiles, editConfig, listBackups, readTexts, watchFiles } from "../../src/config/store.ts"
+import { createMissing, editConfig, listBackups, readTexts } from "../../src/config/store.ts"
 import { systemClock } from "../../src/lib/clock.ts"
-import { manualClock } from "../clock.ts"
 
 let folder: string
 let paths: Paths
@@ -148,65 +144,4 @@ test("a missing file is made with its schema, an existing one left alone", () =>
   expect(JSON.parse(readFileSync(paths.file, "utf8"))).toEqual({ $schema: "./mcp.schema.json", mcpServers: {} })
   expect(createMissing(paths, "{}")).toBe(false)
   expect(readTexts(paths).dotenv).toBeUndefined()
-})
-
-test("a change is seen in a folder where something else happens all the time", async () => {
-  const clock = manualClock()
-  let seen = 0
-  const watched = watchFiles([paths.file], clock, 300, () => seen++)
-  let noticed: () => void = () => undefined
-  const own = watch(folder, () => noticed())
-  writeFileSync(paths.file, "1")
-  for (let count = 0; count < 50 && seen === 0; count++) {
-    const event = new Promise<void>((resolve) => {
-      noticed = resolve
-    })
-    writeFileSync(join(folder, `busy${count}`), "")
-    await event
-    await clock.pass(100)
-  }
-  own.close()
-  watched.close()
-  expect(seen).toBe(1)
-})
-
-test("every way a file changes is seen: edit, replace, delete, re-create, swapped links", async () => {
-  const versions = ["v1", "v2"].map((name) => join(folder, name))
-  for (const version of versions) {
-    mkdirSync(version)
-    writeFileSync(join(version, "mcp.json"), version)
-  }
-  symlinkSync("v1", join(folder, "..data"))
-  const mounted: Paths = { ...paths, file: join(folder, "linked.json") }
-  symlinkSync(join("..data", "mcp.json"), mounted.file)
-  let notice: () => void = () => undefined
-  const changed = () =>
-    new Promise<void>((resolve) => {
-      notice = resolve
-    })
-  const watchers = [paths, mounted].map((watched) =>
-    watchFiles(documentFiles(watched), systemClock, 10, () => notice()),
-  )
-  const steps: (() => void)[] = [
-    () => writeFileSync(paths.file, "1"),
-    () => writeFileSync(paths.file, "2"),
-    () => {
-      writeFileSync(join(folder, "next.tmp"), "3")
-      renameSync(join(folder, "next.tmp"), paths.file)
-    },
-    () => unlinkSync(paths.file),
-    () => writeFileSync(paths.file, "4"),
-    () => writeFileSync(paths.dotenv, "A=1"),
-    () => unlinkSync(paths.dotenv),
-    () => {
-      symlinkSync("v2", join(folder, "..next"))
-      renameSync(join(folder, "..next"), join(folder, "..data"))
-    },
-  ]
-  for (const step of steps) {
-    const seen = changed()
-    step()
-    await seen
-  }
-  for (const watcher of watchers) watcher.close()
 })

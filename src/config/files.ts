@@ -1,0 +1,149 @@
+/**
+ * Files that svc keeps on disk: read, written whole or not at all, in folders that are their user's alone, and locked
+ * against other processes.
+ */
+import { randomBytes } from "node:crypto"
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs"
+import { basename, dirname, join } from "node:path"
+import { type Clock, pause } from "../lib/clock.ts"
+import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
+
+/** A file's text; undefined where there is no such file. Throws an UnavailableError where it cannot be read. */
+export function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8")
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR"))
+      return undefined
+    throw new UnavailableError(`cannot read ${path}: ${messageOf(cause)}`, { cause })
+  }
+}
+
+/**
+ * Writes a file whole or not at all: a temporary beside it, fsync, rename. A symbolic link stays one. Where `still` says no
+ * at the last moment, nothing is written, and the answer is false.
+ */
+export function replaceFile(
+  path: string,
+  content: string | Uint8Array,
+  mode: number | undefined,
+  still: () => boolean = () => true,
+): boolean {
+  const target = existsSync(path) ? realpathSync(path) : path
+  const was = statSync(target, { throwIfNoEntry: false })
+  return writeWhole(target, content, mode ?? (was === undefined ? 0o600 : was.mode & 0o777), still, was)
+}
+
+/** Writes a file that svc keeps for itself in the same way. A symbolic link there is nobody's wish: it is replaced. */
+export const replaceState = (path: string, content: string): boolean => writeWhole(path, content, 0o600, () => true)
+
+/** Makes a folder that is its user's alone. Throws an UnavailableError that says what to do. */
+export function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+  } catch (cause) {
+    throw new UnavailableError(`cannot make ${folder}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
+  }
+}
+
+/** Takes the lock file; one whose process is gone is taken over. The returned function gives it back. */
+export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): Promise<() => void> {
+  for (let waited = 0; waited < patience; waited += LOCK_PAUSE_MS) {
+    try {
+      const handle = openSync(lock, "wx", 0o600)
+      writeSync(handle, String(process.pid))
+      closeSync(handle)
+      HELD.add(lock)
+      return () => {
+        HELD.delete(lock)
+        unlinkSync(lock)
+      }
+    } catch (cause) {
+      if (!(cause instanceof Error && "code" in cause && cause.code === "EEXIST"))
+        throw new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
+    }
+    const holder = Number(readText(lock) ?? "0")
+    if (holder > 0 && (holder === process.pid ? !HELD.has(lock) : !isAlive(holder))) {
+      try {
+        unlinkSync(lock)
+      } catch {
+        // Somebody else took it over.
+      }
+      continue
+    }
+    await pause(clock, LOCK_PAUSE_MS)
+  }
+  throw new RequestError("conflict", `another edit holds ${lock}; if none runs, remove it`)
+}
+
+/** Whether there is a process with this id. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EPERM"
+  }
+}
+
+// ---
+
+const ELSEWHERE = "svc keeps files of its own there: choose a folder that it can write to with --config-dir"
+const LOCK_MS = 5000
+const LOCK_PAUSE_MS = 25
+/** Locks of this very process: one that has its pid and is not here is of a process before (in a container all are 1). */
+const HELD = new Set<string>()
+
+function writeWhole(
+  target: string,
+  content: string | Uint8Array,
+  kept: number,
+  still: () => boolean,
+  owner?: { readonly uid: number; readonly gid: number },
+): boolean {
+  const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString("hex")}.tmp`)
+  try {
+    const handle = openSync(temporary, "wx", kept)
+    try {
+      writeFileSync(handle, content)
+      fsyncSync(handle)
+    } finally {
+      closeSync(handle)
+    }
+    if (owner !== undefined) giveTo(owner, temporary)
+    chmodSync(temporary, kept)
+    const wanted = still()
+    if (wanted) renameSync(temporary, target)
+    else unlinkSync(temporary)
+    return wanted
+  } catch (cause) {
+    if (existsSync(temporary)) unlinkSync(temporary)
+    throw new UnavailableError(`cannot write ${target}: ${messageOf(cause)}`, { cause })
+  }
+}
+
+/** A file stays whose it was, as far as its writer may decide that: an administrator's edit must not lock its user out. */
+function giveTo({ uid, gid }: { readonly uid: number; readonly gid: number }, path: string): void {
+  const own = statSync(path)
+  if (own.uid === uid && own.gid === gid) return
+  try {
+    chownSync(path, uid, gid)
+  } catch {
+    // Only an administrator may give files away.
+  }
+}
