@@ -1,6 +1,7 @@
 /** `svc mcp render`: what a template comes to for a project, as svc would start it. */
 import type { CommandDef } from "citty"
 import { gather } from "../config/context.ts"
+import { issueAt } from "../config/document.ts"
 import { effectiveServer } from "../config/effective.ts"
 import { renderServer } from "../config/instance.ts"
 import { isDisabled } from "../config/plan.ts"
@@ -52,13 +53,7 @@ export const render: CommandDef = {
     const rendered = renderServer(name, template.config, context, new Map())
     if ("problems" in rendered)
       throw new ConfigError(
-        rendered.problems.map((message) => ({
-          code: "template",
-          severity: "error",
-          message,
-          file: document.file,
-          ...document.locate(template.path),
-        })),
+        rendered.problems.map((message) => issueAt(document, "error", "template", template.path, message)),
       )
     const effective = effectiveServer(rendered.server, defaults, place.world(), args["show-secrets"] === true) ?? []
     const disabled = isDisabled(rendered.server)

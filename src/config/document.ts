@@ -1,6 +1,7 @@
 /** A JSON document with comments, read by a person and by svc: its value, and where in the text each part of it stands. */
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
 import { ConfigError, type Issue } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 export type Path = readonly (string | number)[]
@@ -75,6 +76,36 @@ export function parseDocument(text: string, file: string): Document {
       return { line: 1, column: 1 }
     },
   }
+}
+
+/** What is wrong with a value of a document, with its place. `server` is whom it concerns. */
+export function issueAt(
+  document: Document,
+  severity: Issue["severity"],
+  code: string,
+  path: Path,
+  message: string,
+  server?: string,
+): Issue {
+  const about = server === undefined ? {} : { server }
+  return { code, severity, message, path, ...about, file: document.file, ...document.locate(path) }
+}
+
+/** Warnings for the members of a value that are none of the known ones; nothing where it is no object. */
+export function unknownKeys(
+  document: Document,
+  value: unknown,
+  known: readonly string[],
+  path: Path,
+  server?: string,
+): readonly Issue[] {
+  const unknown = isObject(value) ? Object.keys(value).filter((key) => !known.includes(key)) : []
+  return unknown.map((key) => {
+    const near = nearest(key, known)
+    const meant = near === undefined ? "." : `; did you mean "${near}"?`
+    const message = `unknown key "${key}"${meant} It is ignored`
+    return issueAt(document, "warning", "unknown_key", [...path, key], message, server)
+  })
 }
 
 /** The value at a path; of a key that stands twice the last. */

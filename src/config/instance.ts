@@ -1,7 +1,7 @@
 /** Instances of templates: an instance is an ordinary spec, whose id says which rendering it is. spec: Templates. */
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import type { Context } from "./context.ts"
-import type { Document } from "./document.ts"
+import { type Document, issueAt } from "./document.ts"
 import { isDisabled, planServer, type World } from "./plan.ts"
 import {
   type DefaultsConfig,
@@ -86,11 +86,9 @@ export function templateIssues(document: Document, templates: readonly Named[], 
   return templates.flatMap(({ name, path, config }) =>
     config === undefined
       ? []
-      : validateTemplate(name, config, cache).map(({ path: inner, severity, message }) => {
-          const at = [...path, ...inner]
-          const place = { path: at, file: document.file, ...document.locate(at) }
-          return { code: "template", severity, message, server: name, ...place }
-        }),
+      : validateTemplate(name, config, cache).map(({ path: inner, severity, message }) =>
+          issueAt(document, severity, "template", [...path, ...inner], message, name),
+        ),
   )
 }
 

@@ -5,7 +5,7 @@
 import { posix, win32 } from "node:path"
 import type { Issue } from "../lib/errors.ts"
 import { applyDefaults } from "./defaults.ts"
-import type { Document } from "./document.ts"
+import { type Document, issueAt } from "./document.ts"
 import { childEnvironment, lookUp, type Sources } from "./environ.ts"
 import { type DefaultsConfig, type Named, readSections, type ServerConfig, transportOf } from "./schema.ts"
 import { type Launch, type OAuthSettings, type Plan, SEPARATOR, type Spec, type Tuning } from "./spec.ts"
@@ -30,15 +30,7 @@ export function plan(document: Document, world: World): Plan {
   const rendered: string[] = []
   const slugs = new Map<string, string>()
   const leave = ({ name, path }: Named, code: string, message: string) =>
-    issues.push({
-      code,
-      severity: "error",
-      message: `${name} is left out: ${message}`,
-      path,
-      server: name,
-      file: document.file,
-      ...document.locate(path),
-    })
+    issues.push(issueAt(document, "error", code, path, `${name} is left out: ${message}`, name))
   /** Whether the name is free in tool names; the first has it. */
   const claim = (named: Named): boolean => {
     const slug = slugOf(named.name)

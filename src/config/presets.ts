@@ -3,7 +3,7 @@ import * as z from "zod"
 import { ConfigError, type Issue, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { isObject } from "../wire/message.ts"
-import { type Document, type Path, parseDocument } from "./document.ts"
+import { type Document, issueAt, type Path, parseDocument, unknownKeys } from "./document.ts"
 import { type Edit, set } from "./edit.ts"
 import { type Filter, parseFilter, sayMisread } from "./filter.ts"
 
@@ -24,20 +24,12 @@ export const presetSchema = z.object({ filter: z.string(), description: z.string
  */
 export function readPresets(document: Document): Presets {
   const issues: Issue[] = [...document.issues]
-  const note = (severity: Issue["severity"], code: string, path: Path, message: string): Issue => ({
-    code,
-    severity,
-    message,
-    path,
-    file: document.file,
-    ...document.locate(path),
-  })
-  for (const key of Object.keys(document.value))
-    if (key !== "presets" && key !== "$schema")
-      issues.push(note("warning", "unknown_key", [key], `unknown key "${key}". It is ignored`))
+  issues.push(...unknownKeys(document, document.value, ["$schema", "presets"], []))
   const written = document.value.presets ?? {}
   if (!isObject(written))
-    throw new ConfigError([note("error", "type", ["presets"], "presets must be an object of presets by name")])
+    throw new ConfigError([
+      issueAt(document, "error", "type", ["presets"], "presets must be an object of presets by name"),
+    ])
   const presets = new Map<string, Preset>()
   for (const [name, value] of Object.entries(written)) {
     const path = ["presets", name]
@@ -45,28 +37,18 @@ export function readPresets(document: Document): Presets {
     if (!parsed.success) {
       for (const problem of parsed.error.issues) {
         const at = [...path, ...(problem.path as Path)]
-        issues.push(
-          note(
-            "error",
-            "type",
-            at,
-            `preset ${name} is left out: ${at
-              .slice(2)
-              .map((key) => `${String(key)}: `)
-              .join("")}${problem.message}`,
-          ),
-        )
+        const where = at.slice(2).map((key) => `${String(key)}: `)
+        const message = `preset ${name} is left out: ${where.join("")}${problem.message}`
+        issues.push(issueAt(document, "error", "type", at, message))
       }
       continue
     }
-    for (const key of isObject(value) ? Object.keys(value) : [])
-      if (!Object.hasOwn(presetSchema.shape, key))
-        issues.push(note("warning", "unknown_key", [...path, key], `unknown key "${key}". It is ignored`))
+    issues.push(...unknownKeys(document, value, Object.keys(presetSchema.shape), path))
     const { filter: text, description } = parsed.data
     const read = parseFilter(text)
     if ("misread" in read) {
       const message = `preset ${name} is left out: ${sayMisread("its filter", read.misread)}`
-      issues.push(note("error", "filter", [...path, "filter"], message))
+      issues.push(issueAt(document, "error", "filter", [...path, "filter"], message))
     } else presets.set(name, { text, filter: read.filter, description })
   }
   return { presets, issues }

@@ -1,7 +1,7 @@
 /** The MCP registries that are asked for servers: `registries` in mcp.json, in their order; the official one where none are named. */
 import * as z from "zod"
 import { ConfigError } from "../lib/errors.ts"
-import type { Document } from "./document.ts"
+import { type Document, issueAt } from "./document.ts"
 import { lookUp, type Sources } from "./environ.ts"
 import { substitute } from "./substitute.ts"
 
@@ -35,9 +35,7 @@ export function readRegistries(document: Document, sources: Sources): readonly S
   const { registries } = document.value
   if (registries === undefined) return [OFFICIAL]
   const refuse = (message: string) =>
-    new ConfigError([
-      { code: "registries", severity: "error", message, file: document.file, ...document.locate(["registries"]) },
-    ])
+    new ConfigError([issueAt(document, "error", "registries", ["registries"], message)])
   const parsed = registriesSchema.safeParse(registries)
   if (!parsed.success)
     throw refuse(parsed.error.issues.map(({ path, message }) => `registries.${path.join(".")}: ${message}`).join("; "))

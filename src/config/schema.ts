@@ -3,7 +3,7 @@ import * as z from "zod"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Document, Path } from "./document.ts"
+import { type Document, issueAt, type Path, unknownKeys } from "./document.ts"
 import { registriesSchema } from "./registries.ts"
 
 const milliseconds = z
@@ -153,67 +153,33 @@ export type Named = { readonly name: string; readonly path: Path; readonly confi
  * servers share throws a ConfigError.
  */
 export function readSections(document: Document): Sections {
-  const issues: Issue[] = [...document.issues]
   const { value } = document
-  const note = (severity: Issue["severity"], code: string, path: Path, message: string, server?: string) =>
-    issues.push({
-      code,
-      severity,
-      message,
-      path,
-      file: document.file,
-      ...document.locate(path),
-      ...(server === undefined ? {} : { server }),
-    })
-  for (const key of Object.keys(value))
-    if (!TOP_LEVEL.includes(key)) note("warning", "unknown_key", [key], unknownKey(key, TOP_LEVEL))
+  const issues: Issue[] = [...document.issues, ...unknownKeys(document, value, TOP_LEVEL, [])]
+  const warn = (code: string, path: Path, message: string, server?: string) =>
+    issues.push(issueAt(document, "warning", code, path, message, server))
+  const wrong = (problem: Problem, at: Path, server?: string): Issue => {
+    const path = [...at, ...(problem.path as Path)]
+    return issueAt(document, "error", "type", path, explain(problem, path), server)
+  }
 
   // What is wrong with the registries stops no server.
-  for (const problem of registriesSchema.optional().safeParse(value.registries).error?.issues ?? []) {
-    const path: Path = ["registries", ...(problem.path as Path)]
-    note("error", "type", path, explain(problem, path))
-  }
+  for (const problem of registriesSchema.optional().safeParse(value.registries).error?.issues ?? [])
+    issues.push(wrong(problem, ["registries"]))
 
   const section = <T>(key: string, schema: z.ZodObject): T => {
     const raw = value[key] ?? {}
     const parsed = schema.safeParse(raw)
-    if (!parsed.success)
-      throw new ConfigError(
-        parsed.error.issues.map((problem) => {
-          const path = [key, ...(problem.path as Path)]
-          return {
-            code: "type",
-            severity: "error",
-            message: explain(problem, path),
-            path,
-            file: document.file,
-            ...document.locate(path),
-          }
-        }),
-      )
+    if (!parsed.success) throw new ConfigError(parsed.error.issues.map((problem) => wrong(problem, [key])))
     warnUnknown(raw, schema, [key])
     return parsed.data as T
   }
-  const warnUnknown = (raw: unknown, schema: z.ZodObject, path: Path, server?: string) => {
-    const known = Object.keys(schema.shape)
-    for (const key of isObject(raw) ? Object.keys(raw) : [])
-      if (!known.includes(key) && !IGNORED.includes(key))
-        note("warning", "unknown_key", [...path, key], unknownKey(key, known), server)
-  }
+  const warnUnknown = (raw: unknown, schema: z.ZodObject, path: Path, server?: string) =>
+    issues.push(...unknownKeys(document, without(raw, IGNORED), Object.keys(schema.shape), path, server))
   const named = (key: string): Named[] => {
     const raw = value[key]
     if (raw === undefined) return []
     if (!isObject(raw))
-      throw new ConfigError([
-        {
-          code: "type",
-          severity: "error",
-          message: `${key} must be an object of servers by name`,
-          path: [key],
-          file: document.file,
-          ...document.locate([key]),
-        },
-      ])
+      throw new ConfigError([issueAt(document, "error", "type", [key], `${key} must be an object of servers by name`)])
     return Object.entries(raw).map(([name, server]) => {
       const path = [key, name]
       const renamed = withAliases(server)
@@ -222,27 +188,17 @@ export function readSections(document: Document): Sections {
       if (parsed.success) {
         warnUnknown(renamed, serverSchema, path, name)
         for (const key of idleKeys(parsed.data))
-          note(
-            "warning",
-            "idle_key",
-            [...path, key],
-            `${key} means nothing to this kind of server. It is ignored`,
-            name,
-          )
+          warn("idle_key", [...path, key], `${key} means nothing to this kind of server. It is ignored`, name)
         return { name, path, config: { ...parsed.data, ...later } }
       }
-      for (const problem of parsed.error.issues) {
-        const at = [...path, ...(problem.path as Path)]
-        note("error", "type", at, explain(problem, at), name)
-      }
+      issues.push(...parsed.error.issues.map((problem) => wrong(problem, path, name)))
       return { name, path, config: undefined }
     })
   }
   const servers = named("mcpServers")
   for (const { name, path, config } of servers)
     if (typeof config?.disabled === "string" && !SWITCH.test(config.disabled))
-      note(
-        "warning",
+      warn(
         "disabled",
         [...path, "disabled"],
         "disabled is neither true nor false, and expressions are rendered in mcpTemplates alone: the server runs",
@@ -251,7 +207,7 @@ export function readSections(document: Document): Sections {
   const taken = new Set(servers.map(({ name }) => name))
   for (const server of named("servers")) {
     if (!taken.has(server.name)) servers.push(server)
-    else note("warning", "duplicate_name", server.path, `${server.name} stands in mcpServers too, and that one counts`)
+    else warn("duplicate_name", server.path, `${server.name} stands in mcpServers too, and that one counts`)
   }
   return {
     defaults: section<DefaultsConfig>("serverDefaults", defaultsSchema),
@@ -344,11 +300,6 @@ function withAliases(server: unknown): unknown {
   const { serverUrl, httpUrl, ...rest } = server
   const url = serverUrl ?? httpUrl
   return url === undefined ? server : { ...rest, url }
-}
-
-function unknownKey(key: string, known: readonly string[]): string {
-  const near = nearest(key, known)
-  return `unknown key "${key}"${near === undefined ? "." : `; did you mean "${near}"?`} It is ignored`
 }
 
 type Problem = z.core.$ZodIssue

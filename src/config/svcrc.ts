@@ -5,10 +5,8 @@
 import { dirname } from "node:path"
 import * as z from "zod"
 import { ConfigError, type Issue } from "../lib/errors.ts"
-import { nearest } from "../lib/nearest.ts"
-import { isObject } from "../wire/message.ts"
 import { customSchema, text } from "./context.ts"
-import { type Path, parseDocument } from "./document.ts"
+import { issueAt, type Path, parseDocument, unknownKeys } from "./document.ts"
 
 export const SVCRC = ".svcrc"
 
@@ -30,35 +28,19 @@ export type Svcrc = z.infer<typeof schema>
 /** The text of a `.svcrc`. Unknown keys warn; what is wrong otherwise throws a ConfigError that says where. */
 export function parseSvcrc(text: string, file: string): { readonly svcrc: Svcrc; readonly issues: readonly Issue[] } {
   const document = parseDocument(text, file)
-  const note = (severity: Issue["severity"], code: string, path: Path, message: string): Issue => ({
-    code,
-    severity,
-    message,
-    path,
-    file,
-    ...document.locate(path),
-  })
   const { value } = document
   const parsed = schema.safeParse(value)
   if (!parsed.success)
     throw new ConfigError(
       parsed.error.issues.map((problem) => {
         const path = problem.path as Path
-        return note("error", "type", path, `${path.join(".")}: ${problem.message}`)
+        return issueAt(document, "error", "type", path, `${path.join(".")}: ${problem.message}`)
       }),
     )
-  const unknown = (raw: unknown, known: readonly string[], path: Path): Issue[] =>
-    (isObject(raw) ? Object.keys(raw) : [])
-      .filter((key) => !known.includes(key))
-      .map((key) => {
-        const near = nearest(key, known)
-        const meant = near === undefined ? "." : `; did you mean "${near}"?`
-        return note("warning", "unknown_key", [...path, key], `unknown key "${key}"${meant} It is ignored`)
-      })
   const issues = [
     ...document.issues,
-    ...unknown(value, ["$schema", ...Object.keys(schema.shape)], []),
-    ...unknown(value.context, Object.keys(said.shape), ["context"]),
+    ...unknownKeys(document, value, ["$schema", ...Object.keys(schema.shape)], []),
+    ...unknownKeys(document, value.context, Object.keys(said.shape), ["context"]),
   ]
   return { svcrc: parsed.data, issues }
 }
