@@ -8,7 +8,8 @@ import { applyDefaults, type Origin } from "./defaults.ts"
 import type { Document } from "./document.ts"
 import { lookUp } from "./environ.ts"
 import { SECRET_NAME, type World } from "./plan.ts"
-import { type DefaultsConfig, type Named, readSections, type ServerConfig, transportOf } from "./schema.ts"
+import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
+import { type Named, readSections } from "./sections.ts"
 import { substitute } from "./substitute.ts"
 
 /** One effective value: a dotted key, its value as text, and all the places it came from. */

@@ -3,7 +3,8 @@ import { posix, win32 } from "node:path"
 import { isObject, type Params } from "../wire/message.ts"
 import { parseDocument } from "./document.ts"
 import { nameProblem } from "./plan.ts"
-import { IGNORED, serverSchema } from "./schema.ts"
+import { serverSchema } from "./schema.ts"
+import { IGNORED } from "./sections.ts"
 import { SEPARATOR } from "./spec.ts"
 
 export const APPLICATIONS = [

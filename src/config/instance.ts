@@ -3,14 +3,8 @@ import { ConfigError, type Issue } from "../lib/errors.ts"
 import type { Context } from "./context.ts"
 import { type Document, issueAt } from "./document.ts"
 import { isDisabled, planServer, type World } from "./plan.ts"
-import {
-  type DefaultsConfig,
-  type Named,
-  readSections,
-  type ServerConfig,
-  serverSchema,
-  type TemplateSettings,
-} from "./schema.ts"
+import { type DefaultsConfig, type ServerConfig, serverSchema, type TemplateSettings } from "./schema.ts"
+import { type Named, readSections } from "./sections.ts"
 import type { Spec } from "./spec.ts"
 import { type ExpressionCache, renderTemplate, validateTemplate } from "./template.ts"
 

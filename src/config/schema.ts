@@ -1,9 +1,6 @@
 /** The format of mcp.json: one schema gives the types, the errors and the published JSON Schema. spec: Configuration file. */
 import * as z from "zod"
-import { ConfigError, type Issue } from "../lib/errors.ts"
-import { nearest } from "../lib/nearest.ts"
-import { isObject, type Params } from "../wire/message.ts"
-import { type Document, issueAt, type Path, unknownKeys } from "./document.ts"
+import type { Params } from "../wire/message.ts"
 import { registriesSchema } from "./registries.ts"
 
 const milliseconds = z
@@ -20,7 +17,7 @@ const env = z
   })
   .describe("Environment variables: an object, or an array of NAME=value and NAME (taken from the parent or .env)")
 
-const oauth = z.strictObject({
+export const oauthSchema = z.strictObject({
   clientId: z.string().optional().describe("The client that svc is registered as"),
   clientSecret: z.string().optional().describe("Its secret; better a reference such as ${NAME} than the secret itself"),
   scopes: z.array(z.string()).optional().describe("What to ask for (default what the server names)"),
@@ -44,7 +41,7 @@ const shared = {
   timeout: timeout.optional().describe("Deprecated: use connectionTimeout and requestTimeout"),
   connectionTimeout: timeout.optional().describe("Milliseconds to connect, initialize and list"),
   requestTimeout: timeout.optional().describe("Milliseconds for one request; progress starts it anew"),
-  oauth: oauth.optional().describe("OAuth for remote servers"),
+  oauth: oauthSchema.optional().describe("OAuth for remote servers"),
   headers: z.record(z.string(), z.string()).optional().describe("HTTP headers for remote servers"),
   inheritParentEnv: z.boolean().optional().describe("Let the environment of svc in, but for SVC_*"),
   envFilter: z
@@ -136,88 +133,6 @@ export function jsonSchema(): Params {
   return { title: "svc configuration", ...z.toJSONSchema(document, { target: "draft-2020-12", io: "input" }) } as Params
 }
 
-/** The sections of a document, under their own names. `servers` is what VS Code calls `mcpServers`. */
-export type Sections = {
-  readonly defaults: DefaultsConfig
-  readonly servers: readonly Named[]
-  readonly templates: readonly Named[]
-  readonly settings: TemplateSettings
-  readonly issues: readonly Issue[]
-}
-
-/** A server that was understood, or the one that was not. */
-export type Named = { readonly name: string; readonly path: Path; readonly config: ServerConfig | undefined }
-
-/**
- * A document's sections. What is wrong in one server leaves that server out, with an issue; what is wrong in what all
- * servers share throws a ConfigError.
- */
-export function readSections(document: Document): Sections {
-  const { value } = document
-  const issues: Issue[] = [...document.issues, ...unknownKeys(document, value, TOP_LEVEL, [])]
-  const warn = (code: string, path: Path, message: string, server?: string) =>
-    issues.push(issueAt(document, "warning", code, path, message, server))
-  const wrong = (problem: Problem, at: Path, server?: string): Issue => {
-    const path = [...at, ...(problem.path as Path)]
-    return issueAt(document, "error", "type", path, explain(problem, path), server)
-  }
-
-  // What is wrong with the registries stops no server.
-  for (const problem of registriesSchema.optional().safeParse(value.registries).error?.issues ?? [])
-    issues.push(wrong(problem, ["registries"]))
-
-  const section = <T>(key: string, schema: z.ZodObject): T => {
-    const raw = value[key] ?? {}
-    const parsed = schema.safeParse(raw)
-    if (!parsed.success) throw new ConfigError(parsed.error.issues.map((problem) => wrong(problem, [key])))
-    warnUnknown(raw, schema, [key])
-    return parsed.data as T
-  }
-  const warnUnknown = (raw: unknown, schema: z.ZodObject, path: Path, server?: string) =>
-    issues.push(...unknownKeys(document, without(raw, IGNORED), Object.keys(schema.shape), path, server))
-  const named = (key: string): Named[] => {
-    const raw = value[key]
-    if (raw === undefined) return []
-    if (!isObject(raw))
-      throw new ConfigError([issueAt(document, "error", "type", [key], `${key} must be an object of servers by name`)])
-    return Object.entries(raw).map(([name, server]) => {
-      const path = [key, name]
-      const renamed = withAliases(server)
-      const later = key === "mcpTemplates" ? expressionsIn(renamed) : {}
-      const parsed = serverSchema.safeParse(without(renamed, Object.keys(later)))
-      if (parsed.success) {
-        warnUnknown(renamed, serverSchema, path, name)
-        for (const key of idleKeys(parsed.data))
-          warn("idle_key", [...path, key], `${key} means nothing to this kind of server. It is ignored`, name)
-        return { name, path, config: { ...parsed.data, ...later } }
-      }
-      issues.push(...parsed.error.issues.map((problem) => wrong(problem, path, name)))
-      return { name, path, config: undefined }
-    })
-  }
-  const servers = named("mcpServers")
-  for (const { name, path, config } of servers)
-    if (typeof config?.disabled === "string" && !SWITCH.test(config.disabled))
-      warn(
-        "disabled",
-        [...path, "disabled"],
-        "disabled is neither true nor false, and expressions are rendered in mcpTemplates alone: the server runs",
-        name,
-      )
-  const taken = new Set(servers.map(({ name }) => name))
-  for (const server of named("servers")) {
-    if (!taken.has(server.name)) servers.push(server)
-    else warn("duplicate_name", server.path, `${server.name} stands in mcpServers too, and that one counts`)
-  }
-  return {
-    defaults: section<DefaultsConfig>("serverDefaults", defaultsSchema),
-    settings: section<TemplateSettings>("templateSettings", templateSettingsSchema),
-    servers,
-    templates: named("mcpTemplates"),
-    issues,
-  }
-}
-
 /** What means something to one kind of server alone. spec: serverDefaults, merge rules 5 and 6; Server object. */
 export const STDIO_ONLY = [
   "command",
@@ -247,71 +162,5 @@ export function transportOf(config: ServerConfig): "stdio" | "http" | "sse" | "s
   }
 }
 
-// ---
-
-const TOP_LEVEL = [
-  "$schema",
-  "serverDefaults",
-  "mcpServers",
-  "servers",
-  "mcpTemplates",
-  "templateSettings",
-  "inputs",
-  "registries",
-]
-/** Keys that other applications write into the same format and that mean nothing here. */
-export const IGNORED: readonly string[] = [
-  "$schema",
-  "description",
-  "name",
-  "alwaysAllow",
-  "autoApprove",
-  "disabledReason",
-]
-
-/** What is written and does nothing with this transport. An empty value asks for nothing. */
-function idleKeys(config: ServerConfig): readonly string[] {
-  const transport = transportOf(config)
-  const idle = transport === undefined ? [] : transport === "stdio" ? REMOTE_ONLY : STDIO_ONLY
-  return idle.filter((key) => {
-    const value = config[key]
-    return typeof value === "object" ? Object.keys(value).length > 0 : value !== undefined && value !== false
-  })
-}
-
-/** One of some words: in a template it may be one only when it is rendered, and is checked then. */
-const WORDS = ["type", "stderr", "protocolVersion", "isolation", "toolPinning"] as const
-
-function expressionsIn(template: unknown): Partial<ServerConfig> {
-  if (!isObject(template)) return {}
-  const found = WORDS.filter((key) => typeof template[key] === "string" && template[key].includes("{{"))
-  return Object.fromEntries(found.map((key) => [key, template[key]]))
-}
-
-const without = (server: unknown, keys: readonly string[]): unknown =>
-  isObject(server) ? Object.fromEntries(Object.entries(server).filter(([key]) => !keys.includes(key))) : server
-
-/** What a text for `disabled` may say where nothing renders it. */
-const SWITCH = /^\s*(?:true|1|yes|on|false|0|no|off|)\s*$/i
-
-/** Names that other applications have for `url`. */
-function withAliases(server: unknown): unknown {
-  if (!isObject(server) || server.url !== undefined) return server
-  const { serverUrl, httpUrl, ...rest } = server
-  const url = serverUrl ?? httpUrl
-  return url === undefined ? server : { ...rest, url }
-}
-
-type Problem = z.core.$ZodIssue
-
-/** What is wrong, without the value: it may be a secret. */
-function explain(problem: Problem, path: Path): string {
-  const where = path.join(".")
-  if (problem.code === "unrecognized_keys") {
-    const [key = ""] = problem.keys
-    const near = nearest(key, Object.keys(oauth.shape))
-    return `${where}: unknown key "${key}"${near === undefined ? "" : `; did you mean "${near}"?`}`
-  }
-  if (problem.code === "invalid_key") return `${where}: ${problem.issues.map(({ message }) => message).join("; ")}`
-  return `${where}: ${problem.message}`
-}
+/** Keys whose value is one of some words: in a template it may be one only when it is rendered, and is checked then. */
+export const WORDS = ["type", "stderr", "protocolVersion", "isolation", "toolPinning"] as const

@@ -3,7 +3,8 @@ import type { Context } from "../../src/config/context.ts"
 import { parseDocument } from "../../src/config/document.ts"
 import { planInstance, templateIssues } from "../../src/config/instance.ts"
 import type { World } from "../../src/config/plan.ts"
-import { jsonSchema, readSections, type ServerConfig } from "../../src/config/schema.ts"
+import { jsonSchema, type ServerConfig } from "../../src/config/schema.ts"
+import { readSections } from "../../src/config/sections.ts"
 import { formatIssue } from "../../src/lib/errors.ts"
 
 const WORLD: World = { parent: { TOKEN: "secret-1" }, dotenv: {}, platform: "linux", home: "/home/ada", folder: "/etc" }

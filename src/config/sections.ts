@@ -1,0 +1,169 @@
+/** The sections of mcp.json: what is understood of a document, and what is said of the rest. */
+import type * as z from "zod"
+import { ConfigError, type Issue } from "../lib/errors.ts"
+import { nearest } from "../lib/nearest.ts"
+import { isObject } from "../wire/message.ts"
+import { type Document, issueAt, type Path, unknownKeys } from "./document.ts"
+import { registriesSchema } from "./registries.ts"
+import {
+  type DefaultsConfig,
+  defaultsSchema,
+  oauthSchema,
+  REMOTE_ONLY,
+  type ServerConfig,
+  STDIO_ONLY,
+  serverSchema,
+  type TemplateSettings,
+  templateSettingsSchema,
+  transportOf,
+  WORDS,
+} from "./schema.ts"
+
+/** The sections of a document, under their own names. `servers` is what VS Code calls `mcpServers`. */
+export type Sections = {
+  readonly defaults: DefaultsConfig
+  readonly servers: readonly Named[]
+  readonly templates: readonly Named[]
+  readonly settings: TemplateSettings
+  readonly issues: readonly Issue[]
+}
+
+/** A server that was understood, or the one that was not. */
+export type Named = { readonly name: string; readonly path: Path; readonly config: ServerConfig | undefined }
+
+/**
+ * A document's sections. What is wrong in one server leaves that server out, with an issue; what is wrong in what all
+ * servers share throws a ConfigError.
+ */
+export function readSections(document: Document): Sections {
+  const { value } = document
+  const issues: Issue[] = [...document.issues, ...unknownKeys(document, value, TOP_LEVEL, [])]
+  const warn = (code: string, path: Path, message: string, server?: string) =>
+    issues.push(issueAt(document, "warning", code, path, message, server))
+  const wrong = (problem: Problem, at: Path, server?: string): Issue => {
+    const path = [...at, ...(problem.path as Path)]
+    return issueAt(document, "error", "type", path, explain(problem, path), server)
+  }
+
+  // What is wrong with the registries stops no server.
+  for (const problem of registriesSchema.optional().safeParse(value.registries).error?.issues ?? [])
+    issues.push(wrong(problem, ["registries"]))
+
+  const section = <T>(key: string, schema: z.ZodObject): T => {
+    const raw = value[key] ?? {}
+    const parsed = schema.safeParse(raw)
+    if (!parsed.success) throw new ConfigError(parsed.error.issues.map((problem) => wrong(problem, [key])))
+    warnUnknown(raw, schema, [key])
+    return parsed.data as T
+  }
+  const warnUnknown = (raw: unknown, schema: z.ZodObject, path: Path, server?: string) =>
+    issues.push(...unknownKeys(document, without(raw, IGNORED), Object.keys(schema.shape), path, server))
+  const named = (key: string): Named[] => {
+    const raw = value[key]
+    if (raw === undefined) return []
+    if (!isObject(raw))
+      throw new ConfigError([issueAt(document, "error", "type", [key], `${key} must be an object of servers by name`)])
+    return Object.entries(raw).map(([name, server]) => {
+      const path = [key, name]
+      const renamed = withAliases(server)
+      const later = key === "mcpTemplates" ? expressionsIn(renamed) : {}
+      const parsed = serverSchema.safeParse(without(renamed, Object.keys(later)))
+      if (parsed.success) {
+        warnUnknown(renamed, serverSchema, path, name)
+        for (const key of idleKeys(parsed.data))
+          warn("idle_key", [...path, key], `${key} means nothing to this kind of server. It is ignored`, name)
+        return { name, path, config: { ...parsed.data, ...later } }
+      }
+      issues.push(...parsed.error.issues.map((problem) => wrong(problem, path, name)))
+      return { name, path, config: undefined }
+    })
+  }
+  const servers = named("mcpServers")
+  for (const { name, path, config } of servers)
+    if (typeof config?.disabled === "string" && !SWITCH.test(config.disabled))
+      warn(
+        "disabled",
+        [...path, "disabled"],
+        "disabled is neither true nor false, and expressions are rendered in mcpTemplates alone: the server runs",
+        name,
+      )
+  const taken = new Set(servers.map(({ name }) => name))
+  for (const server of named("servers")) {
+    if (!taken.has(server.name)) servers.push(server)
+    else warn("duplicate_name", server.path, `${server.name} stands in mcpServers too, and that one counts`)
+  }
+  return {
+    defaults: section<DefaultsConfig>("serverDefaults", defaultsSchema),
+    settings: section<TemplateSettings>("templateSettings", templateSettingsSchema),
+    servers,
+    templates: named("mcpTemplates"),
+    issues,
+  }
+}
+
+/** Keys that other applications write into the same format and that mean nothing here. */
+export const IGNORED: readonly string[] = [
+  "$schema",
+  "description",
+  "name",
+  "alwaysAllow",
+  "autoApprove",
+  "disabledReason",
+]
+
+// ---
+
+const TOP_LEVEL = [
+  "$schema",
+  "serverDefaults",
+  "mcpServers",
+  "servers",
+  "mcpTemplates",
+  "templateSettings",
+  "inputs",
+  "registries",
+]
+
+/** What is written and does nothing with this transport. An empty value asks for nothing. */
+function idleKeys(config: ServerConfig): readonly string[] {
+  const transport = transportOf(config)
+  const idle = transport === undefined ? [] : transport === "stdio" ? REMOTE_ONLY : STDIO_ONLY
+  return idle.filter((key) => {
+    const value = config[key]
+    return typeof value === "object" ? Object.keys(value).length > 0 : value !== undefined && value !== false
+  })
+}
+
+function expressionsIn(template: unknown): Partial<ServerConfig> {
+  if (!isObject(template)) return {}
+  const found = WORDS.filter((key) => typeof template[key] === "string" && template[key].includes("{{"))
+  return Object.fromEntries(found.map((key) => [key, template[key]]))
+}
+
+const without = (server: unknown, keys: readonly string[]): unknown =>
+  isObject(server) ? Object.fromEntries(Object.entries(server).filter(([key]) => !keys.includes(key))) : server
+
+/** What a text for `disabled` may say where nothing renders it. */
+const SWITCH = /^\s*(?:true|1|yes|on|false|0|no|off|)\s*$/i
+
+/** Names that other applications have for `url`. */
+function withAliases(server: unknown): unknown {
+  if (!isObject(server) || server.url !== undefined) return server
+  const { serverUrl, httpUrl, ...rest } = server
+  const url = serverUrl ?? httpUrl
+  return url === undefined ? server : { ...rest, url }
+}
+
+type Problem = z.core.$ZodIssue
+
+/** What is wrong, without the value: it may be a secret. */
+function explain(problem: Problem, path: Path): string {
+  const where = path.join(".")
+  if (problem.code === "unrecognized_keys") {
+    const [key = ""] = problem.keys
+    const near = nearest(key, Object.keys(oauthSchema.shape))
+    return `${where}: unknown key "${key}"${near === undefined ? "" : `; did you mean "${near}"?`}`
+  }
+  if (problem.code === "invalid_key") return `${where}: ${problem.issues.map(({ message }) => message).join("; ")}`
+  return `${where}: ${problem.message}`
+}
