@@ -32,12 +32,22 @@ export type Installable = {
 /** Values in mcp.json's own syntax, by name. */
 export type Values = Readonly<Record<string, string>>
 
-/** How an entry is run, or why it cannot be. `type` chooses among its packages and remotes. */
-export function planInstall(entry: Entry, values: Values, type?: string): Installable | { readonly reason: string } {
-  const found = packageOf(entry, type)
+/**
+ * How an entry is run, or why it cannot be. `type` chooses among its packages and remotes; where it does not, what this
+ * machine has the command for (`has`) comes before what it would still need.
+ */
+export function planInstall(
+  entry: Entry,
+  values: Values,
+  type?: string,
+  has: (command: string) => boolean = () => true,
+): Installable | { readonly reason: string } {
+  const found = packageOf(entry, type, has)
   if (found !== undefined) return planPackage(found.one, found.runner, values)
   const remote = type === undefined || type === "remote" ? remoteOf(entry) : undefined
   if (remote !== undefined) return planRemote(remote, values)
+  const wanting = packageOf(entry, type)
+  if (wanting !== undefined) return planPackage(wanting.one, wanting.runner, values)
   const offered = [
     ...new Set(
       entry.packages.map(({ registryType, registryBaseUrl, transport }) => {
@@ -208,10 +218,14 @@ export function createWants(values: Values) {
 // ---
 
 /** The first package of an entry that svc can run. */
-function packageOf({ packages }: Entry, type: string | undefined): { one: Package; runner: Runner } | undefined {
+function packageOf(
+  { packages }: Entry,
+  type: string | undefined,
+  has: (command: string) => boolean = () => true,
+): { one: Package; runner: Runner } | undefined {
   for (const one of packages) {
     const runner = type === undefined || one.registryType === type ? runnerOf(one) : undefined
-    if (runner !== undefined) return { one, runner }
+    if (runner !== undefined && has(runner.command)) return { one, runner }
   }
   return undefined
 }

@@ -23,7 +23,7 @@ export function planEntry(
   entry: Entry,
   { values, type, bundle }: { values: Values; type?: string | undefined; bundle: Bundle | undefined },
 ): Installable | { readonly reason: string } {
-  if (bundle === undefined) return planInstall(entry, values, type)
+  if (bundle === undefined) return planInstall(entry, values, type, machine.has)
   const root = shelf.folder(name, bundle.hash)
   return planBundle({ manifest: bundle.manifest, from: bundle.from, root, machine }, values)
 }

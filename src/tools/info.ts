@@ -37,7 +37,7 @@ export const mcpInfo = define({
     warnings: z.array(z.string()),
   }),
   async run({ serverName, version }, context) {
-    const { door, registries } = context
+    const { door, registries, machine } = context
     const { config } = door.read()
     const server = serversOf(context).find(({ name }) => name === serverName)
     const origin = originOf(writtenServers(config).get(serverName)?.server ?? {})
@@ -64,7 +64,8 @@ export const mcpInfo = define({
     const bundle = entry === undefined ? undefined : bundleOf(entry)
     if (bundle !== undefined)
       warnings.push(`it is the bundle ${bundle.identifier}: a dry run of its installation shows what it runs and needs`)
-    const plan = entry === undefined || bundle !== undefined ? undefined : planInstall(entry, {})
+    const plan =
+      entry === undefined || bundle !== undefined ? undefined : planInstall(entry, {}, undefined, machine.has)
     if (plan !== undefined && "reason" in plan) warnings.push(`svc cannot install it: ${plan.reason}`)
     const can = plan !== undefined && "server" in plan ? plan : undefined
     const described = entry === undefined ? undefined : showEntry(entry, config)

@@ -102,6 +102,20 @@ describe("a package becomes the command of its runner", () => {
       package: undefined,
     })
     expect(planInstall(both, {}, "npm")).toHaveProperty("reason")
+    // What this machine can run comes first; where it can run nothing, its owner is told what is missing when it starts.
+    const none = () => false
+    expect(planInstall(both, {}, undefined, none)).toMatchObject({ type: "remote" })
+    expect(planInstall(both, {}, "pypi", none)).toMatchObject({ type: "pypi" })
+    const two = ["pypi", "npm"].map((registryType) => ({
+      registryType,
+      identifier: registryType,
+      version: "1",
+      transport: { type: "stdio" },
+    }))
+    expect(planInstall(entry({ packages: two }), {}, undefined, (command) => command === "npx")).toMatchObject({
+      server: { command: "npx" },
+    })
+    expect(planInstall(entry({ packages: two }), {}, undefined, none)).toMatchObject({ server: { command: "uvx" } })
     const old = { type: "sse", url: "https://h/sse" }
     expect(plan(entry({ remotes: [old, { type: "streamable-http", url: "https://h/mcp" }] })).server).toEqual({
       type: "streamableHttp",
