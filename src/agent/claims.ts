@@ -6,6 +6,7 @@
  *  2. The number kept is bounded; the oldest are forgotten first.
  */
 import type { Caller } from "../backend/connection.ts"
+import { dropOldest } from "../lib/bounded.ts"
 
 export type Claim = {
   readonly kind: "task" | "elicitation"
@@ -26,7 +27,7 @@ export class Claims {
     const name = nameOf(claim)
     this.made.delete(name)
     this.made.set(name, claim)
-    if (this.made.size > MAX_CLAIMS) this.made.delete(this.made.keys().next().value as string)
+    dropOldest(this.made, MAX_CLAIMS)
   }
 
   find(kind: Claim["kind"], backend: string, id: unknown): Claim | undefined {

@@ -7,8 +7,8 @@
  *     it is the only caller in flight, or nobody: one client's question is never shown to another. A caller that gave up
  *     counts a while longer, for the backend may not have heard of it; one that has been away for long makes room.
  */
-
 import { isUtf8 } from "node:buffer"
+import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { META_SUBSCRIPTION, META_TASK } from "../wire/era.ts"
@@ -181,7 +181,7 @@ export class Connection {
   /** The call went on as a task: its progress is still told. */
   follow(number: number, caller: Caller, progressToken: Id): void {
     this.following.set(number, { caller, progressToken })
-    if (this.following.size > MAX_FOLLOWING) this.following.delete(this.following.keys().next().value as number)
+    dropOldest(this.following, MAX_FOLLOWING)
   }
 
   notify(method: string, params?: Params): void {
@@ -195,7 +195,7 @@ export class Connection {
     this.pending.delete(number)
     if (pending.caller !== undefined) {
       this.ghosts.set(number, { session: pending.caller.session, until: this.clock.now() + GHOST_MS })
-      if (this.ghosts.size > MAX_GHOSTS) this.ghosts.delete(this.ghosts.keys().next().value as number)
+      dropOldest(this.ghosts, MAX_GHOSTS)
     }
     this.withdraw(number, error.message)
     pending.reject(error)

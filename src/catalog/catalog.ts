@@ -4,6 +4,7 @@
  * each view, in a stable order: the plan's, then the backend's own.
  */
 import type { Spec } from "../config/spec.ts"
+import { dropOldest } from "../lib/bounded.ts"
 import { type Mirrored, mirroredOf } from "../wire/headers.ts"
 import type { CacheHint, Listing, ListMethod } from "./listing.ts"
 import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
@@ -83,8 +84,8 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
     catalog.chunks.filter((chunk) => sees(scope, chunk.spec)),
     scope.kind === "server" ? "plain" : "qualified",
   )
-  if (catalog.views.size >= MAX_VIEWS) catalog.views.delete(catalog.views.keys().next().value as string)
   catalog.views.set(key, view)
+  dropOldest(catalog.views, MAX_VIEWS)
   return view
 }
 

@@ -4,6 +4,7 @@
  */
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
+import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
@@ -27,7 +28,7 @@ export function createEras(file: string | undefined, clock: Clock): Eras {
     // A start learns of many launches at once: they are written together.
     clock.after(SAVE_MS, () => {
       saving = false
-      while (known.size > MAX_LAUNCHES) known.delete(known.keys().next().value as string)
+      dropOldest(known, MAX_LAUNCHES)
       try {
         replaceState(file, `${JSON.stringify(Object.fromEntries(known))}\n`)
       } catch {

@@ -3,6 +3,7 @@
  * that becomes another one between two starts does not go unnoticed. A broken or missing file is an empty memory.
  */
 import { readFileSync } from "node:fs"
+import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
@@ -22,7 +23,7 @@ export function createPins(file: string | undefined, clock: Clock): Pins {
   const known = new Map<string, Map<string, Pin>>(read(file))
   let saving = false
   const save = () => {
-    while (known.size > MAX_SERVERS) known.delete(known.keys().next().value as string)
+    dropOldest(known, MAX_SERVERS)
     if (file === undefined || saving) return
     saving = true
     // A start sees many servers at once: they are written together.

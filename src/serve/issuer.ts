@@ -4,6 +4,7 @@
  * RFC 9068; RFC 8414; RFC 7517.
  */
 import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose"
+import { dropOldest } from "../lib/bounded.ts"
 import { digest } from "../lib/digest.ts"
 import { isObject } from "../wire/message.ts"
 
@@ -104,8 +105,8 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       const resources = audience === undefined ? [`${base}${path}`, base, `${base}/`, `${base}/mcp`] : [audience]
       const verdict = await check(token, resources)
       if (verdict.kind !== "valid") return verdict
-      if (verdicts.size >= MAX_VERDICTS) verdicts.delete(verdicts.keys().next().value as string)
       verdicts.set(key, { verdict, until: Math.min(verdict.claims.until, now() + REMEMBER_MS) })
+      dropOldest(verdicts, MAX_VERDICTS)
       return verdict
     },
     async refresh() {

@@ -2,6 +2,7 @@
  * The rate limit of the health endpoints: fixed windows by client address, in a bounded table. spec: Limits; choice: Rate
  * limit. Also who the client is, where a proxy stands in front.
  */
+import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 
 export type Limit = { readonly requests: number; readonly windowMs: number }
@@ -21,10 +22,10 @@ export function createLimiter(clock: Clock, { requests, windowMs }: Limit): (add
     let window = windows.get(key)
     if (window === undefined || window.ends <= now) {
       windows.delete(key)
-      // The oldest goes first: a flood of addresses must not make the table grow, nor lift the limit of the one at hand.
-      if (windows.size >= MAX_ADDRESSES) windows.delete(windows.keys().next().value as string)
       window = { ends: now + windowMs, count: 0 }
       windows.set(key, window)
+      // A flood of addresses must not make the table grow, nor lift the limit of the one at hand.
+      dropOldest(windows, MAX_ADDRESSES)
     }
     window.count++
     const remaining = Math.max(0, requests - window.count)

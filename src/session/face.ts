@@ -4,6 +4,7 @@ import { WORDS } from "../backend/supervision.ts"
 import { rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, sees } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
+import { dropOldest } from "../lib/bounded.ts"
 import { RequestError } from "../lib/errors.ts"
 import { notificationText, type Params } from "../wire/message.ts"
 import type { Face, Listener, Meter, Target } from "./client.ts"
@@ -83,7 +84,7 @@ export function createFace(
     keepTask(id, task, session) {
       if (!(session instanceof Session)) return
       session.tasks.set(`${id} ${task}`, [id, task])
-      if (session.tasks.size > MAX_TASKS) session.tasks.delete(session.tasks.keys().next().value as string)
+      dropOldest(session.tasks, MAX_TASKS)
       onchange(session)
     },
     setLogLevel(session, level) {

@@ -1,4 +1,5 @@
 /** Calls per minute: a bucket for each server and each session, filled evenly, in a bounded table. */
+import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 
 export type Quota = {
@@ -16,8 +17,8 @@ export function createQuota(clock: Pick<Clock, "now">, onrefuse: () => void = ()
     const bucket = { left: perMinute, at: clock.now() }
     if (typeof key === "object") held.set(key, bucket)
     else {
-      if (named.size >= MAX_NAMED) named.delete(named.keys().next().value as string)
       named.set(key, bucket)
+      dropOldest(named, MAX_NAMED)
     }
     return bucket
   }
