@@ -5,7 +5,6 @@
 import { isDeepStrictEqual } from "node:util"
 import { createReload } from "../agent/reload.ts"
 import { plan } from "../config/plan.ts"
-import { jsonSchema } from "../config/schema.ts"
 import type { Launch, Plan } from "../config/spec.ts"
 import { createMissing, readTexts } from "../config/store.ts"
 import { recover } from "../config/transaction.ts"
@@ -55,7 +54,7 @@ async function alone(place: Place, tool: string, args: Params, bundles: Bundles 
   // Who only asks makes no files.
   const writes = TOOLS.some(({ name, annotations }) => name === tool && !annotations.readOnlyHint)
   if (writes) {
-    createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
+    createMissing(paths)
     for (const said of await recover(paths, systemClock)) say(said)
   }
   const settings = readSettings({ transport: "stdio", "log-level": "error" }, {}, "")

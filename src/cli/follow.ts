@@ -8,7 +8,6 @@ import type { Backend } from "../backend/backend.ts"
 import { isHidden } from "../catalog/catalog.ts"
 import type { Paths } from "../config/paths.ts"
 import { slugOf } from "../config/plan.ts"
-import { jsonSchema } from "../config/schema.ts"
 import { createMissing, documentFiles, readTexts } from "../config/store.ts"
 import { recover } from "../config/transaction.ts"
 import { type Watch, watchFiles } from "../config/watch.ts"
@@ -35,7 +34,7 @@ export async function followFiles(
   url: string | undefined,
 ): Promise<Following> {
   const { agent, audit, instances, log, metrics } = runtime
-  if (createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`))
+  if (createMissing(paths))
     log.info(`made an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit it`)
   const world = { parent: process.env, platform: process.platform, home: homedir(), folder: dirname(paths.file) }
   const apply = createReload({

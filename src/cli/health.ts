@@ -7,7 +7,7 @@ import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 import { options, usage } from "./command.ts"
 import { print, say, table } from "./output.ts"
-import { PLACE_ARGS, type Place, placeOf } from "./place.ts"
+import { notRunning, PLACE_ARGS, type Place, placeOf } from "./place.ts"
 
 export const health: CommandDef = {
   meta: { name: "health", description: "Show the health of a running svc; --wait waits until it is ready" },
@@ -82,8 +82,7 @@ async function askAt(url: string, path: Path): Promise<Answer> {
 function askWithin({ ask, paths }: Place, level: HealthLevel): Ask {
   return async (path) => {
     const answer = await ask("health", { path, level })
-    if (!isObject(answer) || !isObject(answer.body))
-      throw new UnavailableError(`svc is not running for ${paths.file}; start it with \`svc serve\``)
+    if (!isObject(answer) || !isObject(answer.body)) throw notRunning(paths)
     return { ok: answer.ok === true, body: answer.body }
   }
 }

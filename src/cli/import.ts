@@ -6,7 +6,6 @@ import type { CommandDef } from "citty"
 import { addServer, type Edit, writtenServers } from "../config/edit.ts"
 import { APPLICATIONS, type Application, type Found, filesOf, readForeign } from "../config/import.ts"
 import { slugOf } from "../config/plan.ts"
-import { jsonSchema } from "../config/schema.ts"
 import { createMissing, editConfig, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
@@ -56,7 +55,7 @@ export const importServers: CommandDef = {
     }
     const willAdd = added.length > 0 && args["dry-run"] !== true && (args.yes === true || (await confirm(added.length)))
     if (willAdd) {
-      createMissing(paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
+      createMissing(paths)
       const all: Edit = (text) => added.reduce((changed, { name, server }) => addServer(name, server)(changed), text)
       await editConfig(paths, all, systemClock)
     }

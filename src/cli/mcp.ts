@@ -15,7 +15,6 @@ import {
 } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
-import { jsonSchema } from "../config/schema.ts"
 import { SEPARATOR } from "../config/spec.ts"
 import { createMissing, editConfig, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -23,7 +22,7 @@ import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/e
 import { isObject, type Params } from "../wire/message.ts"
 import { usage } from "./command.ts"
 import { ago, effectiveTable, print, say, table } from "./output.ts"
-import { findIssues, PLACE_ARGS, type Place, placeOf, repeated } from "./place.ts"
+import { findIssues, notRunning, PLACE_ARGS, type Place, placeOf, repeated } from "./place.ts"
 import { render } from "./render.ts"
 
 const NAME = { type: "positional", required: true, description: "The server's name" } as const
@@ -202,7 +201,7 @@ const restart: CommandDef = {
   async run({ args }) {
     const place = placeOf(args)
     const answer = await place.ask("restart", typeof args.name === "string" ? { name: args.name } : {})
-    if (answer === undefined) throw notRunning(place)
+    if (answer === undefined) throw notRunning(place.paths)
     const restarted = isObject(answer) && Array.isArray(answer.restarted) ? answer.restarted.map(String) : []
     print(args.json === true, { restarted }, () =>
       restarted.length === 0 ? "there is nothing to restart" : `restarted ${restarted.join(", ")}`,
@@ -229,7 +228,7 @@ const tools: CommandDef = {
         // What is hidden stands in the file; the rest only a running server knows.
         const answer =
           (await place.ask("tools", { name })) ?? (args.disabled === true ? hiddenInFile(place, name) : undefined)
-        if (answer === undefined) throw notRunning(place)
+        if (answer === undefined) throw notRunning(place.paths)
         const all = isObject(answer) && Array.isArray(answer.tools) ? answer.tools.filter(isObject) : []
         const shown = all.filter((tool) => args.disabled !== true || tool.disabled === true)
         print(args.json === true, shown, () =>
@@ -266,7 +265,7 @@ const tools: CommandDef = {
         const place = placeOf(args)
         const tool = typeof args.tool === "string" ? args.tool : undefined
         const answer = await place.ask("approve", { name: args.server, ...(tool === undefined ? {} : { tool }) })
-        if (!isObject(answer) || !Array.isArray(answer.approved)) throw notRunning(place)
+        if (!isObject(answer) || !Array.isArray(answer.approved)) throw notRunning(place.paths)
         const { approved } = answer
         print(args.json === true, answer, () =>
           approved.length === 0 ? "no tool has changed" : `approved ${approved.join(", ")}`,
@@ -361,7 +360,7 @@ function rowOf(one: ServerStatus): string[] {
 /** Edits the file and says so. What has a wrong form is refused; what else the edit leaves wrong is said. */
 async function change(args: Readonly<Record<string, unknown>>, edit: Edit, done: string): Promise<number> {
   const place = placeOf(args)
-  createMissing(place.paths, `${JSON.stringify(jsonSchema(), null, 2)}\n`)
+  createMissing(place.paths)
   let fresh: readonly Issue[] = []
   const judged: Edit = (text) => {
     const texts = readTexts(place.paths)
@@ -418,6 +417,3 @@ const firstLine = (text: unknown): string =>
   String(text ?? "")
     .split("\n", 1)[0]
     ?.slice(0, 100) ?? ""
-
-const notRunning = (place: Place): UnavailableError =>
-  new UnavailableError(`svc is not running for ${place.paths.file}; start it with \`svc serve\``)

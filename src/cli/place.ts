@@ -8,20 +8,25 @@ import { parseDotenv } from "../config/dotenv.ts"
 import { type Paths, pathsOf } from "../config/paths.ts"
 import type { World } from "../config/plan.ts"
 import { readTexts, type Texts } from "../config/store.ts"
-import type { Issue } from "../lib/errors.ts"
+import { type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
 import { askControl } from "../serve/control.ts"
 import type { Params } from "../wire/message.ts"
 import { options } from "./command.ts"
 
-/** The flags of every command that has a place. */
-export const PLACE_ARGS = {
+/** The flags that say which configuration is meant. */
+export const CONFIG_ARGS = {
   config: { type: "string", description: "The configuration file", valueHint: "path" },
   "config-dir": {
     type: "string",
     description: "The configuration directory (default ~/.config/svc)",
     valueHint: "directory",
   },
+} as const satisfies ArgsDef
+
+/** The flags of every command that has a place and prints something. */
+export const PLACE_ARGS = {
+  ...CONFIG_ARGS,
   json: { type: "boolean", description: "Print JSON" },
 } as const satisfies ArgsDef
 
@@ -56,6 +61,10 @@ export function placeOf(args: Readonly<Record<string, unknown>>): Place {
     ask: (method, params = {}, timeout) => askControl(paths, method, params, timeout),
   }
 }
+
+/** For what only a running instance can do. */
+export const notRunning = ({ file }: Paths): UnavailableError =>
+  new UnavailableError(`svc is not running for ${file}; start it with \`svc serve\``)
 
 /** All that a start or a reload would find wrong with these texts: it is one that changes nothing. */
 export function findIssues({ paths, surroundings }: Place, read: () => Texts): readonly Issue[] {

@@ -17,15 +17,13 @@ import { decode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
 import { options } from "./command.ts"
 import { clientOutput, say } from "./output.ts"
-import { PLACE_ARGS, placeOf } from "./place.ts"
+import { CONFIG_ARGS, placeOf } from "./place.ts"
 import { findSurroundings, followSurroundings, projectDirectory } from "./surroundings.ts"
-
-const { json: _, ...PLACE } = PLACE_ARGS
 
 export const proxy: CommandDef = {
   meta: { name: "proxy", description: "Bring a client that starts a command to the running svc, with its project" },
   args: {
-    ...PLACE,
+    ...CONFIG_ARGS,
     project: { type: "string", description: "The project's directory (default the working directory)" },
     tags: { type: "string", description: "Only servers with one of these tags, with commas" },
     "tag-filter": { type: "string", description: 'Only servers whose tags pass, such as "web and not slow"' },

@@ -9,14 +9,10 @@ import { parseTrustProxy, type TrustProxy } from "../serve/limit.ts"
 import type { ServerOptions } from "../serve/server.ts"
 import { type Choice, readChoices } from "../tools/category.ts"
 import { options, usage } from "./command.ts"
+import { CONFIG_ARGS } from "./place.ts"
 
 export const SERVE_ARGS = {
-  config: { type: "string", description: "The configuration file", valueHint: "path" },
-  "config-dir": {
-    type: "string",
-    description: "The configuration directory (default ~/.config/svc)",
-    valueHint: "directory",
-  },
+  ...CONFIG_ARGS,
   host: { type: "string", description: "Address to listen on (default 127.0.0.1)" },
   port: { type: "string", description: "Port to listen on (default 3050; 0 takes a free one)" },
   listen: { type: "string", description: "HOST:PORT or unix:/path, in place of --host and --port" },

@@ -10,6 +10,7 @@ import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { acquire, makeFolder, readText, replaceFile } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
+import { jsonSchema } from "./schema.ts"
 
 /** The documents' texts; undefined where there is no such file. */
 export type Texts = {
@@ -27,11 +28,11 @@ export function readTexts(paths: Paths): Texts {
 }
 
 /** Makes the folder, a minimal file and the JSON Schema it names where there is no file. True if it made them. */
-export function createMissing(paths: Paths, schema: string): boolean {
+export function createMissing(paths: Paths): boolean {
   if (existsSync(paths.file)) return false
   makeFolder(dirname(paths.file))
   makeFolder(paths.directory)
-  replaceFile(join(dirname(paths.file), "mcp.schema.json"), schema, 0o644)
+  replaceFile(join(dirname(paths.file), "mcp.schema.json"), `${JSON.stringify(jsonSchema(), null, 2)}\n`, 0o644)
   replaceFile(paths.file, MINIMAL, 0o600)
   return true
 }

@@ -14,6 +14,7 @@ import {
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Paths, pathsOf } from "../../src/config/paths.ts"
+import { jsonSchema } from "../../src/config/schema.ts"
 import { createMissing, editConfig, listBackups, readTexts } from "../../src/config/store.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 
@@ -140,8 +141,9 @@ test("an edit of a link changes what it points to", async () => {
 })
 
 test("a missing file is made with its schema, an existing one left alone", () => {
-  expect(createMissing(paths, "{}")).toBe(true)
+  expect(createMissing(paths)).toBe(true)
   expect(JSON.parse(readFileSync(paths.file, "utf8"))).toEqual({ $schema: "./mcp.schema.json", mcpServers: {} })
-  expect(createMissing(paths, "{}")).toBe(false)
+  expect(JSON.parse(readFileSync(join(folder, "mcp.schema.json"), "utf8"))).toEqual(jsonSchema())
+  expect(createMissing(paths)).toBe(false)
   expect(readTexts(paths).dotenv).toBeUndefined()
 })
