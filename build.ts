@@ -5,6 +5,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import manifest from "./package.json" with { type: "json" }
+import { signAdHoc } from "./sign.ts"
 
 type Target = { readonly name: string; readonly target: Bun.Build.CompileTarget; readonly runtime: string }
 
@@ -41,6 +42,9 @@ async function build(
     compile: { outfile, autoloadDotenv: false, autoloadBunfig: false, ...target },
   })
   if (!result.success) throw new AggregateError(result.logs, `cannot build ${outfile}`)
+  // For the other Macs Bun signs by itself.
+  if ((target?.target ?? `bun-${process.platform}-${process.arch}`) === "bun-darwin-x64")
+    writeFileSync(outfile, signAdHoc(readFileSync(outfile), "svc"))
   process.stderr.write(`built ${outfile} (${version}, ${commit})\n`)
 }
 
