@@ -62,6 +62,7 @@ const WORLD = [
   "lib/clock.ts",
   "lib/digest.ts",
   "lib/journal.ts",
+  "lib/patience.ts",
   "lib/seal.ts",
   "main.ts",
   "registry/cache.ts",

@@ -12,6 +12,7 @@ import { slugOf } from "../config/plan.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { LOG_LEVELS, type Log, type LogFields, type LogLevel, printable } from "../lib/log.ts"
+import { patiently } from "../lib/patience.ts"
 
 export type LogLine = {
   /** Milliseconds since the epoch. */
@@ -184,7 +185,8 @@ function write(directory: string, slug: string, text: string, maxBytes: number, 
   if (size > 0 && size + Buffer.byteLength(text) > maxBytes)
     for (let number = maxFiles - 1; number > 0; number--) {
       const from = fileOf(directory, slug, number - 1)
-      if (statSync(from, { throwIfNoEntry: false }) !== undefined) renameSync(from, fileOf(directory, slug, number))
+      if (statSync(from, { throwIfNoEntry: false }) !== undefined)
+        patiently(() => renameSync(from, fileOf(directory, slug, number)))
     }
   appendFileSync(file, text, { mode: 0o600 })
 }

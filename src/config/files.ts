@@ -22,6 +22,7 @@ import {
 import { basename, dirname, join } from "node:path"
 import { type Clock, pause } from "../lib/clock.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
+import { isMomentary, patiently } from "../lib/patience.ts"
 
 /** A file's text; undefined where there is no such file. Throws an UnavailableError where it cannot be read. */
 export function readText(path: string): string | undefined {
@@ -63,6 +64,9 @@ export function makeFolder(folder: string): void {
 
 /** Takes the lock file; one whose process is gone is taken over. The returned function gives it back. */
 export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): Promise<() => void> {
+  const refused = (cause: unknown) =>
+    new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
+  let refusal: unknown
   for (let waited = 0; waited < patience; waited += LOCK_PAUSE_MS) {
     try {
       const handle = openSync(lock, "wx", 0o600)
@@ -71,13 +75,15 @@ export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): P
       HELD.add(lock)
       return () => {
         HELD.delete(lock)
-        unlinkSync(lock)
+        patiently(() => unlinkSync(lock))
       }
     } catch (cause) {
-      if (!(cause instanceof Error && "code" in cause && cause.code === "EEXIST"))
-        throw new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
+      const taken = cause instanceof Error && "code" in cause && cause.code === "EEXIST"
+      // On Windows that is also how a lock looks which is just being given back.
+      if (!taken && !isMomentary(cause)) throw refused(cause)
+      refusal = taken ? undefined : cause
     }
-    const holder = Number(readText(lock) ?? "0")
+    const holder = holderOf(lock)
     if (holder > 0 && (holder === process.pid ? !HELD.has(lock) : !isAlive(holder))) {
       try {
         unlinkSync(lock)
@@ -88,6 +94,7 @@ export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): P
     }
     await pause(clock, LOCK_PAUSE_MS)
   }
+  if (refusal !== undefined) throw refused(refusal)
   throw new RequestError("conflict", `another edit holds ${lock}; if none runs, remove it`)
 }
 
@@ -109,6 +116,15 @@ const LOCK_PAUSE_MS = 25
 /** Locks of this very process: one that has its pid and is not here is of a process before (in a container all are 1). */
 const HELD = new Set<string>()
 
+/** The process in a lock file; 0 where it does not say. */
+function holderOf(lock: string): number {
+  try {
+    return Number(readText(lock) ?? "0")
+  } catch {
+    return 0
+  }
+}
+
 function writeWhole(
   target: string,
   content: string | Uint8Array,
@@ -128,7 +144,7 @@ function writeWhole(
     if (owner !== undefined) giveTo(owner, temporary)
     chmodSync(temporary, kept)
     const wanted = still()
-    if (wanted) renameSync(temporary, target)
+    if (wanted) patiently(() => renameSync(temporary, target))
     else unlinkSync(temporary)
     return wanted
   } catch (cause) {

@@ -37,7 +37,8 @@ export function watchFiles(files: readonly string[], clock: Clock, debounce: num
       if (watchers.has(folder)) continue
       try {
         const watcher = watch(folder, { persistent: false }, (_event, name) => {
-          if (name === null || relevant(files, name.toString())) poke()
+          // Some systems do not say which file it is, as where the folder itself is gone.
+          if (typeof name !== "string" || relevant(files, name)) poke()
         })
         watcher.on("error", () => {
           watcher.close()

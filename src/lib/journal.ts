@@ -109,7 +109,8 @@ async function openOwn(path: string): Promise<FileHandle> {
   try {
     const facts = await file.stat()
     if (!facts.isFile()) throw new Error("it is no plain file")
-    if ((facts.mode & 0o077) !== 0) await file.chmod(0o600)
+    // Windows has no modes: there every file looks as if others could read it.
+    if (process.platform !== "win32" && (facts.mode & 0o077) !== 0) await file.chmod(0o600)
     return file
   } catch (error) {
     await file.close()

@@ -1,0 +1,45 @@
+import { expect, test } from "bun:test"
+import { isMomentary, patiently } from "../../src/lib/patience.ts"
+
+const refusal = (code: string) => Object.assign(new Error(code), { code })
+
+/** Refuses so many times, and counts. */
+function refusing(times: number, code: string) {
+  const seen = { tries: 0, slept: 0 }
+  const act = () => {
+    if (++seen.tries <= times) throw refusal(code)
+    return "done"
+  }
+  const sleep = (ms: number) => {
+    seen.slept += ms
+  }
+  return { seen, act, sleep }
+}
+
+test("on Windows, what is refused because somebody has the file open is done again", () => {
+  for (const code of ["EPERM", "EACCES", "EBUSY"]) {
+    const { act, seen, sleep } = refusing(3, code)
+    expect(patiently(act, "win32", sleep)).toBe("done")
+    expect(seen.tries).toBe(4)
+  }
+})
+
+test("what stays refused is told in the end", () => {
+  const { act, seen, sleep } = refusing(1000, "EPERM")
+  expect(() => patiently(act, "win32", sleep)).toThrow("EPERM")
+  expect(seen.slept).toBe(500)
+})
+
+test("elsewhere, and for what waiting does not mend, it is told at once", () => {
+  for (const [platform, code] of [
+    ["linux", "EPERM"],
+    ["darwin", "EBUSY"],
+    ["win32", "ENOENT"],
+    ["win32", "ENOSPC"],
+  ] as const) {
+    const { act, seen, sleep } = refusing(1, code)
+    expect(() => patiently(act, platform, sleep)).toThrow(code)
+    expect(seen.slept).toBe(0)
+    expect(isMomentary(refusal(code), platform)).toBe(false)
+  }
+})
