@@ -1,6 +1,7 @@
 /** The only file that ends the process: it chooses the command, runs it, and turns errors into one line and an exit code. */
 import { renderUsage, runCommand } from "citty"
 import { choose } from "./cli/command.ts"
+import { reachThisMachineDirectly } from "./cli/direct.ts"
 import { say } from "./cli/output.ts"
 import { root } from "./cli/root.ts"
 import { codesOf, messageOf, publicMessage } from "./lib/errors.ts"
@@ -13,6 +14,7 @@ const SERVING: ReadonlySet<string> = new Set(["serve", "proxy"])
 const LAST_WORDS_MS = 2000
 
 const words = process.argv.slice(2)
+reachThisMachineDirectly(process.env)
 const code = await main(words)
 await Promise.race([drained(), ...(SERVING.has(words[0] ?? "") ? [Bun.sleep(LAST_WORDS_MS)] : [])])
 process.exit(code)
