@@ -85,7 +85,7 @@ async function connect(
   { line, lost }: Parameters<ProxyDeps["connect"]>[0],
 ): ReturnType<ProxyDeps["connect"]> {
   const door = localDoor(paths)
-  if (door === undefined) return undefined
+  if (door === undefined || door.lost) return undefined
   let socket: Socket<undefined> | undefined
   const outbox = createOutbox(
     () => socket as Socket<unknown> | undefined,

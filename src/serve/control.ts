@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto"
 import { existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { acquire, makeFolder, replaceState } from "../config/files.ts"
+import { acquire, isAlive, makeFolder, replaceState } from "../config/files.ts"
 import { ownName, type Paths } from "../config/paths.ts"
 import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
@@ -43,7 +43,7 @@ export async function openControl(paths: Paths, answer: Answer, local: LocalDeps
  */
 export async function askControl(paths: Paths, method: string, params: Params, timeout = TIMEOUT_MS): Promise<unknown> {
   const door = readDoor(doorFile(paths))
-  if (door === undefined) return undefined
+  if (door === undefined || isLost(door)) return undefined
   const init = {
     method: "POST",
     headers: { authorization: `Bearer ${door.token}` },
@@ -64,7 +64,8 @@ export async function askControl(paths: Paths, method: string, params: Params, t
     return undefined
   }
   if (response.status === 401) return undefined
-  const body: unknown = await response.json()
+  // It may be somebody else's port by now.
+  const body: unknown = await response.json().catch(() => undefined)
   if (!isObject(body)) return undefined
   if (typeof body.error === "string") {
     if (body.exit === 64) throw new RequestError("invalid_params", body.error)
@@ -73,13 +74,15 @@ export async function askControl(paths: Paths, method: string, params: Params, t
   return body.result
 }
 
-/** Where `svc proxy` finds the running instance; undefined where none has said so. */
-export function localDoor(paths: Paths): { readonly address: LocalAddress; readonly token: string } | undefined {
+/** Where `svc proxy` finds the running instance; undefined where none has said so. Where it is lost, it was killed. */
+export function localDoor(
+  paths: Paths,
+): { readonly address: LocalAddress; readonly token: string; readonly lost: boolean } | undefined {
   const door = readDoor(doorFile(paths))
   const { socket, port } = door?.lines ?? {}
   if (door === undefined) return undefined
-  if (socket !== undefined) return { address: { unix: socket }, token: door.token }
-  return port === undefined ? undefined : { address: { hostname: "127.0.0.1", port }, token: door.token }
+  const address = socket !== undefined ? { unix: socket } : port !== undefined ? localPort(port) : undefined
+  return address === undefined ? undefined : { address, token: door.token, lost: isLost(door) }
 }
 
 // ---
@@ -153,6 +156,11 @@ function socketPath(door: string, ending: string): string {
   // Where all users' files are, nobody must know beforehand what to put in its place.
   return join(tmpdir(), `svc-${randomBytes(8).toString("hex")}${ending}`)
 }
+
+const localPort = (port: number): LocalAddress => ({ hostname: "127.0.0.1", port })
+
+/** The port of an svc that was killed may be anybody's: who listens there is not told the token, nor waited for. */
+const isLost = ({ port, pid }: Door): boolean => port !== undefined && !isAlive(pid)
 
 function readDoor(file: string): Door | undefined {
   try {
