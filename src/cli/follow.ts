@@ -95,7 +95,8 @@ export async function followFiles(
     control?.close()
     throw new ConfigError(issues)
   }
-  process.on("SIGHUP", again)
+  // On Windows it says that the window is closed.
+  if (process.platform !== "win32") process.on("SIGHUP", again)
   watcher = settings.reload ? watchFiles(documentFiles(paths), systemClock, DEBOUNCE_MS, again) : undefined
   return {
     idle: async () => (await own)?.idle(),

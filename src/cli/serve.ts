@@ -34,6 +34,9 @@ export const serve: CommandDef = {
 // ---
 
 const KEEP_ALIVE_MS = 25_000
+const ENDS = ["SIGINT", "SIGTERM"] as const
+/** Nobody can send a SIGTERM there. SIGBREAK is Ctrl-Break; SIGHUP, that the window is closed: seconds are left. */
+const WINDOWS_ENDS = ["SIGINT", "SIGBREAK", "SIGHUP"] as const
 
 async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const settings = readSettings(args, process.env, process.platform)
@@ -218,7 +221,7 @@ async function serveClient({ mcp, member: deps, log }: Runtime, settings: Settin
 function signalled(): Promise<string> {
   return new Promise((resolve) => {
     let count = 0
-    for (const signal of ["SIGINT", "SIGTERM"] as const)
+    for (const signal of process.platform === "win32" ? WINDOWS_ENDS : ENDS)
       process.on(signal, () => {
         if (++count > 1) process.exit(1)
         resolve(signal)
