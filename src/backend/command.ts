@@ -25,13 +25,19 @@ export function resolveCommand(launch: StdioLaunch, server: string, { windows, w
   const found = which(command, { PATH: path, ...(cwd === undefined ? {} : { cwd }) })
   if (found === null) throw new BackendError(server, notFound(command, path))
   if (windows && /\.(cmd|bat)$/i.test(found)) {
+    // cmd would take what follows for a command of its own, or for nothing.
+    if (args.some((argument) => /[\r\n\0]/.test(argument)))
+      throw new BackendError(
+        server,
+        `an argument with a line break cannot be handed to ${found}: give the program itself`,
+      )
     // A shim hands its arguments (`%*`) through cmd once more; its own path is read once.
     const line = [caret(quoted(found)), ...args.map((argument) => caret(caret(quoted(argument))))].join(" ")
-    return { cmd: [env.ComSpec ?? env.COMSPEC ?? "cmd.exe", "/d", "/s", "/c", `"${line}"`], verbatim: true }
+    return { cmd: [variable("COMSPEC", env) ?? "cmd.exe", "/d", "/s", "/c", `"${line}"`], verbatim: true }
   }
   if (windows && /\.ps1$/i.test(found))
     return {
-      cmd: ["powershell.exe", "-NoProfile", "-ExecutionPolicy", "Bypass", "-File", found, ...args],
+      cmd: [powershell(env), "-NoProfile", "-ExecutionPolicy", "Bypass", "-File", found, ...args],
       verbatim: false,
     }
   return { cmd: [found, ...args], verbatim: false }
@@ -63,9 +69,18 @@ function notFound(command: string, path: string): string {
 }
 
 function pathOf(env: Readonly<Record<string, string>>, windows: boolean): string {
-  if (!windows) return env.PATH ?? ""
-  // Variables have no case there.
-  return Object.entries(env).find(([name]) => name.toUpperCase() === "PATH")?.[1] ?? ""
+  return (windows ? variable("PATH", env) : env.PATH) ?? ""
+}
+
+/** Variables have no case on Windows. */
+function variable(wanted: string, env: Readonly<Record<string, string>>): string | undefined {
+  return Object.entries(env).find(([name]) => name.toUpperCase() === wanted)?.[1]
+}
+
+/** The server's PATH need not lead to it. */
+function powershell(env: Readonly<Record<string, string>>): string {
+  const root = variable("SYSTEMROOT", env)
+  return root === undefined ? "powershell.exe" : `${root}\\System32\\WindowsPowerShell\\v1.0\\powershell.exe`
 }
 
 /** As the C runtime of Windows reads it back: backslashes count only before a quote. */

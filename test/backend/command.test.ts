@@ -76,3 +76,17 @@ test("on Windows, a .ps1 shim runs through PowerShell, and an .exe by itself", (
   ])
   expect(resolveCommand(launch("x", ["a b"]), "web", finds("C:\\x.exe", true)).cmd).toEqual(["C:\\x.exe", "a b"])
 })
+
+test("on Windows, interpreters are found whatever the server's PATH is, and however a variable is written", () => {
+  const env = { comspec: "D:\\cmd.exe", SystemRoot: "D:\\Windows", PATH: "C:\\node" }
+  expect(resolveCommand(launch("x", [], env), "web", finds("C:\\x.cmd", true)).cmd[0]).toBe("D:\\cmd.exe")
+  expect(resolveCommand(launch("x", [], env), "web", finds("C:\\x.ps1", true)).cmd[0]).toBe(
+    "D:\\Windows\\System32\\WindowsPowerShell\\v1.0\\powershell.exe",
+  )
+})
+
+test("on Windows, an argument with a line break is not handed to a shim, where cmd would read on", () => {
+  const run = (path: string) => () => resolveCommand(launch("x", ["a\r\ncalc"]), "web", finds(path, true))
+  expect(run("C:\\x.cmd")).toThrow("web: an argument with a line break cannot be handed to C:\\x.cmd")
+  expect(run("C:\\x.exe")).not.toThrow()
+})
