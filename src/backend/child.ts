@@ -61,8 +61,9 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
     () => lose(`wrote a line of more than ${deps.limit} bytes`),
   )
   const split = createSplitter(
-    (line) => {
+    (bytes) => {
       if (over) return
+      const line = withoutMark(bytes)
       if (line[0] !== BRACE && line[0] !== BRACKET) return deps.onnoise(line)
       try {
         events.onframe(line)
@@ -115,6 +116,10 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
 }
 
 // ---
+
+/** What .NET and PowerShell write before the first line. */
+const withoutMark = (line: Uint8Array): Uint8Array =>
+  line[0] === 0xef && line[1] === 0xbb && line[2] === 0xbf ? line.subarray(3) : line
 
 const BRACE = 0x7b
 const BRACKET = 0x5b
@@ -294,9 +299,14 @@ function hasMembers(group: number): boolean {
 
 async function signalTree(child: Child, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
   if (WINDOWS) {
-    // There are no signals there; taskkill ends a tree.
-    await Bun.spawn({ cmd: ["taskkill", "/PID", String(child.pid), "/T", "/F"], stdout: "ignore", stderr: "ignore" })
-      .exited
+    // There are no signals there; taskkill ends a tree. Without a console of svc's own it would open a window.
+    const cmd = ["taskkill", "/PID", String(child.pid), "/T", "/F"]
+    try {
+      await Bun.spawn({ cmd, stdin: "ignore", stdout: "ignore", stderr: "ignore", windowsHide: true }).exited
+    } catch {
+      // It is not on the PATH.
+    }
+    if (signal === "SIGKILL") child.kill("SIGKILL")
     return
   }
   try {

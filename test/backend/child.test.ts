@@ -78,6 +78,13 @@ test("frames go out and come back, many in one turn and in order", async () => {
   expect(link.buffered).toBe(0)
 })
 
+test("a byte-order mark before the first frame is no part of it", async () => {
+  const { frames, noise, lost } = shell(String.raw`printf '\357\273\277{"a":1}\n{"b":2}\n'`)
+  await lost
+  expect(noise).toEqual([])
+  expect(frames).toEqual(['{"a":1}', '{"b":2}'])
+})
+
 test("line breaks of any kind end a frame, and what is no frame is noise", async () => {
   const { frames, noise, lost } = shell(String.raw`printf '{"a":1}\r\n\n[1]\nready!\n{"b":2}\n'; exit 5`)
   expect(await lost).toMatchObject({ reason: "exited with code 5", exit: { code: 5, signal: null } })
