@@ -28,6 +28,8 @@ export const SAFE_WINDOWS = [
   "USERNAME",
   "USERPROFILE",
   "PROGRAMFILES",
+  // Docker's command does not start without.
+  "PROGRAMDATA",
   "PATHEXT",
   "COMSPEC",
   "TMP",

@@ -77,7 +77,10 @@ export function readForeign(
 ): readonly Found[] {
   const value = file.endsWith(".toml") ? parseToml(text) : parseDocument(text, file).value
   if (!isObject(value)) return []
-  const project = isObject(value.projects) && isObject(value.projects[cwd]) ? value.projects[cwd].mcpServers : undefined
+  const projects = isObject(value.projects) ? value.projects : {}
+  // Claude Code writes the paths of Windows with slashes.
+  const here = projects[cwd] ?? projects[cwd.replaceAll("\\", "/")]
+  const project = isObject(here) ? here.mcpServers : undefined
   const dollars = dollarsIn(file)
   const sections: readonly (readonly [unknown, Dollars])[] = [
     [value.mcpServers, dollars],

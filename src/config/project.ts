@@ -62,6 +62,9 @@ export function projectFiles(directory: string, home = homedir()): readonly stri
   ]
 }
 
+/** A path with its drive in one spelling: editors start what they start in `c:\\` as well as in `C:\\`. */
+export const withDrive = (path: string): string => path.replace(/^[a-z]:(?=\\)/, (drive) => drive.toUpperCase())
+
 /** Settings of a git configuration by `section.key`, lower case; subsections are left out. The last of a name counts. */
 export function parseGitConfig(text: string): ReadonlyMap<string, string> {
   const settings = new Map<string, string>()
@@ -151,9 +154,9 @@ function username(): string {
 
 function realPath(path: string): string {
   try {
-    return realpathSync(path)
+    return withDrive(realpathSync(path))
   } catch {
-    return resolve(path)
+    return withDrive(resolve(path))
   }
 }
 

@@ -3,6 +3,11 @@ import { APPLICATIONS, filesOf, readForeign } from "../../src/config/import.ts"
 
 const read = (value: unknown, file = "x.json") => readForeign(JSON.stringify(value), file, () => value, "/project")
 
+test("a project of Claude Code is found under its path on Windows, which is written with slashes", () => {
+  const file = { projects: { "C:/Users/me/p": { mcpServers: { p: { command: "x" } } } } }
+  expect(readForeign(JSON.stringify(file), "x.json", () => file, "C:\\Users\\me\\p")).toMatchObject([{ name: "p" }])
+})
+
 test("each application's servers become entries of mcp.json", () => {
   expect(read({ mcpServers: { a: { command: "x", args: ["1"], env: { K: "v" }, autoApprove: [] } } })).toEqual([
     { name: "a", server: { command: "x", args: ["1"], env: { K: "v" } }, notes: [], problem: undefined },

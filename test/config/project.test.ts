@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { contextSchema, gather } from "../../src/config/context.ts"
-import { findProject, parseGitConfig, projectFiles } from "../../src/config/project.ts"
+import { findProject, parseGitConfig, projectFiles, withDrive } from "../../src/config/project.ts"
 
 const base = realpathSync(mkdtempSync(join(tmpdir(), "svc-project-")))
 afterAll(() => rmSync(base, { recursive: true, force: true }))
@@ -164,4 +164,9 @@ test("a git configuration is read as git reads it", () => {
     "user.long": "one two",
     "alias.name": "nor this",
   })
+})
+
+test("the drive of a Windows path is always written in capitals", () => {
+  expect(withDrive("c:\\Users\\me")).toBe("C:\\Users\\me")
+  for (const path of ["C:\\x", "\\\\server\\share", "/c:/x", "c:x"]) expect(withDrive(path)).toBe(path)
 })
