@@ -126,7 +126,7 @@ export class HttpExchange implements Exchange, Stream, Sink {
   }
 
   keepAlive(): void {
-    if (!this.gone) this.stream?.enqueue(KEEP_ALIVE)
+    if (!this.gone) this.stream?.enqueue(COMMENT)
   }
 
   /** From now on it counts whether the client is still there. */
@@ -186,6 +186,9 @@ export class HttpExchange implements Exchange, Stream, Sink {
   }
 }
 
+/** Says nothing, and that the stream is there. From: HTML, SSE. */
+export const COMMENT = new TextEncoder().encode(":\n\n")
+
 /** How a stream to a client counts what waits in it: Bun takes no more out of it than the client reads. */
 export const BYTES = new ByteLengthQueuingStrategy({ highWaterMark: 0 })
 
@@ -219,4 +222,3 @@ const YIELD_MS = 60_000
 const GIVE_UP_MS = 10 * 60_000
 /** The message that passes this mark is still taken, whatever its size. */
 const MAX_UNREAD_BYTES = 8 * 1024 * 1024
-const KEEP_ALIVE = new TextEncoder().encode(":\n\n")

@@ -10,7 +10,6 @@ import type { Calls } from "../session/calls.ts"
 import type { Exchange, Face } from "../session/client.ts"
 import { describeInitialize } from "../session/describe.ts"
 import { count, dispatch } from "../session/dispatch.ts"
-import { requestOf } from "../session/events.ts"
 import { listen } from "../session/listen.ts"
 import { modernClient, type Refusal } from "../session/modern.ts"
 import { Session } from "../session/session.ts"
@@ -25,25 +24,15 @@ import {
   isObject,
   isRequest,
   isResponse,
-  notJson,
   type Params,
-  parseJson,
   type Request as RpcRequest,
   resultText,
 } from "../wire/message.ts"
-import { formatEvent } from "../wire/sse.ts"
+import { readJson } from "./body.ts"
 import type { Contexts } from "./contexts.ts"
-import {
-  type Asker,
-  BYTES,
-  HttpExchange,
-  isUnread,
-  JSON_HEADERS,
-  primingEvent,
-  SSE_HEADERS,
-  type Streams,
-} from "./exchange.ts"
+import { type Asker, HttpExchange, JSON_HEADERS, type Streams } from "./exchange.ts"
 import { plainCall, servePlain } from "./plain.ts"
+import { openStream } from "./stream.ts"
 
 export type McpDeps = {
   readonly face: Face
@@ -77,7 +66,7 @@ export async function serveMcp(request: Request, scope: Scope, principal: string
         return await post(request, value, scope, principal, deps)
       }
       case "GET":
-        return openStream(request, scope, principal, deps)
+        return listenTo(request, scope, principal, deps)
       case "DELETE": {
         const session = sessionOf(request, scope, principal, deps)
         deps.sessions.remove(session.id, "was ended by the client")
@@ -95,42 +84,7 @@ export async function serveMcp(request: Request, scope: Scope, principal: string
   }
 }
 
-/** The body as text. Rejects with a RequestError past the limit (413), also for a body that does not say its length. */
-export async function readText(request: Request, limit: number): Promise<string> {
-  try {
-    if (isBounded(request, limit)) return await request.text()
-    const parts: Uint8Array[] = []
-    let size = 0
-    for await (const chunk of request.body ?? []) {
-      size += chunk.length
-      if (size > limit) throw tooLarge(limit)
-      parts.push(chunk)
-    }
-    return Buffer.concat(parts).toString("utf8")
-  } catch (cause) {
-    if (cause instanceof RequestError) throw cause
-    throw new RequestError("invalid_request", "The body did not come whole", undefined, { cause })
-  }
-}
-
 // ---
-
-/** The body as a JSON value. Where its length is known, Bun reads it without a text in between. */
-async function readJson(request: Request, limit: number): Promise<unknown> {
-  if (!isBounded(request, limit)) return parseJson(await readText(request, limit))
-  try {
-    return await request.json()
-  } catch (cause) {
-    throw notJson(cause)
-  }
-}
-
-/** Whether the body says its length. Throws a RequestError where that is past the limit. */
-function isBounded(request: Request, limit: number): boolean {
-  const declared = request.headers.get("content-length")
-  if (declared !== null && Number(declared) > limit) throw tooLarge(limit)
-  return declared !== null
-}
 
 /** What was posted, answered. Promises are made only where something is waited for: this runs for every call. */
 function post(
@@ -344,8 +298,8 @@ const NAME_SOURCES: Readonly<Record<string, string>> = {
 /** A date at or after the first modern revision: older unknown versions are answered as 2025-era ones are. */
 const isModernHeader = (header: string): boolean => header >= MODERN_VERSIONS[0] && /^\d{4}-\d{2}-\d{2}$/.test(header)
 
-/** The stream for what belongs to no request. */
-function openStream(request: Request, scope: Scope, principal: string, deps: McpDeps): Response {
+/** `GET`: a stream of its session. */
+function listenTo(request: Request, scope: Scope, principal: string, deps: McpDeps): Response {
   if (!(request.headers.get("accept") ?? "").includes("text/event-stream"))
     return errorResponse(406, undefined, -32600, "Accept must include text/event-stream")
   if (request.headers.get("mcp-session-id") === null)
@@ -353,63 +307,7 @@ function openStream(request: Request, scope: Scope, principal: string, deps: Mcp
       allow: "POST",
     })
   const session = sessionOf(request, scope, principal, deps)
-  const last = request.headers.get("last-event-id")
-  const about = { "mcp-session-id": session.id }
-  // Clients come back for more after an answer that is an error; this tells them that there is none. From: HTML, SSE.
-  if (last !== null && (last === TOLD || session.events.isOver(last)))
-    return new Response(null, { status: 204, headers: about })
-  let stop: () => void = () => undefined
-  const source = {
-    start(controller: ReadableStreamDefaultController<Uint8Array>) {
-      let open = true
-      const sink = {
-        event(id: string, frame: Uint8Array | string) {
-          if (isUnread(controller)) {
-            controller.error(new Error("the client does not read"))
-            stop()
-          }
-          if (open) controller.enqueue(formatEvent(frame, id))
-          return open
-        },
-        end: () => stop(),
-      }
-      const stream = { keepAlive: () => controller.enqueue(COMMENT), close: () => stop() }
-      let number: number | undefined
-      const outlet = (text: string) => {
-        if (open && number !== undefined) session.events.send(number, text)
-        return open
-      }
-      stop = () => {
-        if (!open) return
-        open = false
-        deps.streams.delete(stream)
-        if (session.outlet === outlet) session.outlet = undefined
-        if (number !== undefined) session.events.detach(number, sink)
-        try {
-          controller.close()
-        } catch {
-          // The client had closed it already.
-        }
-      }
-      deps.streams.add(stream)
-      controller.enqueue(COMMENT)
-      // A stream that cannot be taken up starts anew: a 404 would tell the client that its session is gone.
-      number = last === null ? undefined : session.events.resume(last, sink)
-      const lost = number === undefined && last !== null ? requestOf(last) : undefined
-      if (lost !== undefined) {
-        // Nobody else will tell the client, and it would come back for ever.
-        controller.enqueue(formatEvent(errorText(lost, -32603, LOST), TOLD))
-        stop()
-      } else if (number === undefined) {
-        number = session.events.open(sink)
-        session.open(outlet, number)
-        if (session.primes) controller.enqueue(primingEvent(session.events.start(number)))
-      } else if (number === session.standalone) session.open(outlet, number)
-    },
-    cancel: () => stop(),
-  }
-  const body = new ReadableStream(source, BYTES)
-  return new Response(body, { headers: { ...SSE_HEADERS, ...about } })
+  return openStream(session, request.headers.get("last-event-id"), deps.streams)
 }
 
 /** Throws a RequestError: 400 without a session id, 404 for one that is not this principal's. */
@@ -428,13 +326,6 @@ const MAX_BATCH = 100
 /** A refusal of svc's own, and nothing that a server says like it. */
 const TOO_MANY =
   /"error":\{"code":-32600,"message":"Too many calls; try again in \d{1,6} s","data":\{"retryAfter":(\d{1,6})\}\}\}$/
-/** The event after which nothing comes. */
-const TOLD = "told"
-const LOST = "The answer to this request is lost: svc was restarted while it ran, or it is too long ago"
-const COMMENT = new TextEncoder().encode(":\n\n")
-
-const tooLarge = (limit: number) => new RequestError("too_large", `The body is larger than ${limit} bytes`)
-
 function errorResponse(
   status: number,
   id: Id | undefined,

@@ -3,8 +3,9 @@ import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
 import { formatEvent } from "../wire/sse.ts"
-import { BYTES, isUnread, JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
-import { type McpDeps, readText } from "./mcp.ts"
+import { readText } from "./body.ts"
+import { BYTES, COMMENT, isUnread, JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
+import type { McpDeps } from "./mcp.ts"
 
 /** The open streams by session id, each with whose it is. */
 export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: string }>
@@ -67,7 +68,3 @@ export async function postSseMessage(
     })
   }
 }
-
-// ---
-
-const COMMENT = new TextEncoder().encode(":\n\n")

@@ -1,0 +1,45 @@
+/** The body of a request, within bounds. */
+import { RequestError } from "../lib/errors.ts"
+import { notJson, parseJson } from "../wire/message.ts"
+
+/** The body as text. Rejects with a RequestError past the limit (413), also for a body that does not say its length. */
+export async function readText(request: Request, limit: number): Promise<string> {
+  try {
+    if (isBounded(request, limit)) return await request.text()
+    const parts: Uint8Array[] = []
+    let size = 0
+    for await (const chunk of request.body ?? []) {
+      size += chunk.length
+      if (size > limit) throw tooLarge(limit)
+      parts.push(chunk)
+    }
+    return Buffer.concat(parts).toString("utf8")
+  } catch (cause) {
+    if (cause instanceof RequestError) throw cause
+    throw new RequestError("invalid_request", "The body did not come whole", undefined, { cause })
+  }
+}
+
+/**
+ * The body as a JSON value. Where its length is known, Bun reads it without a text in between. Rejects with a RequestError
+ * past the limit and for what is no JSON.
+ */
+export async function readJson(request: Request, limit: number): Promise<unknown> {
+  if (!isBounded(request, limit)) return parseJson(await readText(request, limit))
+  try {
+    return await request.json()
+  } catch (cause) {
+    throw notJson(cause)
+  }
+}
+
+// ---
+
+/** Whether the body says its length. Throws a RequestError where that is past the limit. */
+function isBounded(request: Request, limit: number): boolean {
+  const declared = request.headers.get("content-length")
+  if (declared !== null && Number(declared) > limit) throw tooLarge(limit)
+  return declared !== null
+}
+
+const tooLarge = (limit: number) => new RequestError("too_large", `The body is larger than ${limit} bytes`)
