@@ -26,6 +26,7 @@ const LINE = [
 const WORLD = [
   "backend/child.ts",
   "backend/grant.ts",
+  "backend/job.ts",
   "backend/logbook.ts",
   "backend/perimeter.ts",
   "backend/secrets.ts",

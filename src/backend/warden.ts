@@ -18,6 +18,7 @@ export type Warden = {
 
 /** Begins with the first child. `onfail` is told once where none can be had. */
 export function createWarden(onfail: (reason: string) => void): Warden {
+  // There a job does it, which needs no list: job.ts.
   if (process.platform === "win32") return { add() {}, remove() {}, close() {} }
   const groups = new Set<number>()
   let shell: ReturnType<typeof spawnShell> | undefined

@@ -98,7 +98,9 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
   const log = recordInto(book, stderr, mask)
   const onbug = (error: unknown) => log.error(`internal error: ${error instanceof Error ? error.stack : String(error)}`)
 
-  const warden = createWarden((reason) => log.warn(`servers may outlive svc if it is killed: ${reason}`))
+  const outlived = (reason: string) => log.warn(`servers may outlive svc if it is killed: ${reason}`)
+  const warden = createWarden(outlived)
+  if (process.platform === "win32") await endTogether(outlived)
   process.on("exit", () => warden.close())
   let callback: string | undefined
   const oauth: OAuth = openOAuth(paths, {
@@ -243,6 +245,16 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
 }
 
 // ---
+
+/** Only Windows pays for what it takes to speak to Windows. */
+async function endTogether(onfail: (reason: string) => void): Promise<void> {
+  try {
+    const job = await import("../backend/job.ts")
+    job.endTogether()
+  } catch (error) {
+    onfail(messageOf(error))
+  }
+}
 
 /** A file that cannot be opened costs the sessions their survival, not svc its start. */
 function remember(paths: Paths, log: Log, before: number): SessionMemory | undefined {
