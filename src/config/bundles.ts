@@ -12,6 +12,7 @@ import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { patiently } from "../lib/patience.ts"
 import { acquire, isAlive, makeFolder } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
 import { slugOf } from "./plan.ts"
@@ -81,7 +82,7 @@ export async function unpackBundle(
       if (existsSync(folder)) return
       makeFolder(dirname(folder))
       try {
-        renameSync(staging, folder)
+        patiently(() => renameSync(staging, folder))
       } catch (cause) {
         throw new UnavailableError(`cannot make ${folder}: ${messageOf(cause)}`, { cause })
       }
@@ -105,15 +106,25 @@ export async function pruneBundles(paths: Paths, server: string, clock: Clock): 
   }
 }
 
-/** Takes away what processes left that were killed. Whoever calls it holds the lock. */
+/**
+ * Takes away what processes left that were killed; what cannot be taken away, as what still runs on Windows, stays until
+ * another time. Whoever calls it holds the lock.
+ */
 export async function sweepBundles(paths: Paths): Promise<void> {
   if (!hasBundles(paths)) return
   const all = bundlesOf(paths)
   const texts = textsOf([paths.file, ...listBackups(paths)])
-  for (const name of readdirSync(all)) {
+  for (const entry of readdirSync(all, { withFileTypes: true })) {
+    // Who looks at the folder in a window may leave files of that window's.
+    if (!entry.isDirectory()) continue
+    const { name } = entry
     const folder = join(all, name)
-    if (!name.startsWith(STAGING)) await pruneFolder(folder, texts)
-    else if (!isBusy(name)) await rm(folder, { recursive: true, force: true })
+    try {
+      if (!name.startsWith(STAGING)) await pruneFolder(folder, texts)
+      else if (!isBusy(name)) await rm(folder, { recursive: true, force: true })
+    } catch {
+      // The rest goes all the same.
+    }
   }
   removeEmpty(all)
 }

@@ -90,9 +90,11 @@ test("what a killed process left goes at the next start, unless a backup names i
   const bundles = join(paths.directory, "bundles")
   const staging = [`~${process.pid}-1`, `~${process.ppid}-2`, "~99999999-3"]
   for (const name of staging) mkdirSync(join(bundles, name))
+  // Finder's.
+  writeFileSync(join(bundles, ".DS_Store"), "")
   // Another configuration that shares the folder has bundles of its own.
   const elsewhere = await put({ ...paths, file: join(paths.directory, "other.json") }, "v", OLD)
   expect(await recover(paths, systemClock)).toEqual([])
   expect([kept, backed, lost, elsewhere].map((folder) => existsSync(folder))).toEqual([true, true, false, true])
-  expect(readdirSync(bundles).sort()).toEqual(["s", "t", `~${process.ppid}-2`])
+  expect(readdirSync(bundles).sort()).toEqual([".DS_Store", "s", "t", `~${process.ppid}-2`])
 })
