@@ -31,8 +31,8 @@ export function resolveCommand(launch: StdioLaunch, server: string, { windows, w
         server,
         `an argument with a line break cannot be handed to ${found}: give the program itself`,
       )
-    // A shim hands its arguments (`%*`) through cmd once more; its own path is read once.
-    const line = [caret(quoted(found)), ...args.map((argument) => caret(caret(quoted(argument))))].join(" ")
+    // A shim hands its arguments (`%*`) through cmd once more. Between quotes nothing is escaped, and no path has any in it.
+    const line = [quoted(found), ...args.map((argument) => caret(caret(quoted(argument))))].join(" ")
     return { cmd: [variable("COMSPEC", env) ?? "cmd.exe", "/d", "/s", "/c", `"${line}"`], verbatim: true }
   }
   if (windows && /\.ps1$/i.test(found))
