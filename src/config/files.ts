@@ -27,12 +27,20 @@ import { isMomentary, patiently } from "../lib/patience.ts"
 /** A file's text; undefined where there is no such file. Throws an UnavailableError where it cannot be read. */
 export function readText(path: string): string | undefined {
   try {
-    return readFileSync(path, "utf8")
+    return textOf(readFileSync(path))
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR"))
       return undefined
     throw new UnavailableError(`cannot read ${path}: ${messageOf(cause)}`, { cause })
   }
+}
+
+/** The text in a file's bytes: UTF-8, or UTF-16 with its mark, as Windows PowerShell writes what `>` sends to a file. */
+export function textOf(bytes: Buffer): string {
+  const [first, second] = bytes
+  if (first === 0xff && second === 0xfe) return new TextDecoder("utf-16le").decode(bytes)
+  if (first === 0xfe && second === 0xff) return new TextDecoder("utf-16be").decode(bytes)
+  return bytes.toString("utf8")
 }
 
 /**

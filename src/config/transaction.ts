@@ -15,7 +15,7 @@ import { digest } from "../lib/digest.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 import { hasBundles, sweepBundles } from "./bundles.ts"
-import { acquire, isAlive, replaceFile, replaceState } from "./files.ts"
+import { acquire, isAlive, replaceFile, replaceState, textOf } from "./files.ts"
 import type { Paths } from "./paths.ts"
 import { backup, contended, lockOf, MAX_TRIES, MINIMAL, pruneBackups } from "./store.ts"
 
@@ -215,8 +215,8 @@ function readNote(path: string): Note | undefined {
 const readOriginals = (paths: Paths): Originals => ({ config: read(paths.file), dotenv: read(paths.dotenv) })
 
 const textsOf = ({ config, dotenv }: Originals): Written => ({
-  config: config === undefined ? MINIMAL : config.bytes.toString("utf8"),
-  dotenv: dotenv === undefined ? "" : dotenv.bytes.toString("utf8"),
+  config: config === undefined ? MINIMAL : textOf(config.bytes),
+  dotenv: dotenv === undefined ? "" : textOf(dotenv.bytes),
 })
 
 function read(path: string): Original {

@@ -123,6 +123,18 @@ test("an edit that throws leaves everything as it was", async () => {
   expect(readdirSync(folder)).toEqual(["mcp.json"])
 })
 
+test("documents that Windows PowerShell has written are read and edited", async () => {
+  const text = '\ufeff{\r\n  "mcpServers": {}\r\n}\r\n'
+  writeFileSync(paths.file, text, "utf16le")
+  writeFileSync(paths.dotenv, Buffer.from("\ufeffA=ä\r\n", "utf16le").swap16())
+  const { config, dotenv } = readTexts(paths)
+  expect([config, dotenv]).toEqual([text.slice(1), "A=ä\r\n"])
+  expect(await editConfig(paths, (before) => before.replace("{}", '{ "a": { "command": "x" } }'), systemClock)).toBe(
+    true,
+  )
+  expect(readTexts(paths).config).toBe('{\r\n  "mcpServers": { "a": { "command": "x" } }\r\n}\r\n')
+})
+
 test("edits at once lose nothing [config:edit:lock]", async () => {
   writeFileSync(paths.file, "")
   await Promise.all(
