@@ -45,10 +45,6 @@ export type Logbook = {
   flush(): void
 }
 
-export const MAX_FILE_BYTES = 1024 * 1024
-export const MAX_FILES = 3
-export const MAX_LINES = 500
-
 export function createLogbook(options: LogbookOptions): Logbook {
   const { directory, clock, maxFileBytes = MAX_FILE_BYTES, maxFiles = MAX_FILES, maxLines = MAX_LINES } = options
   const rings = new Map<string, LogLine[]>()
@@ -155,6 +151,10 @@ export function parseLine(row: string, slug: string): LogLine | undefined {
 }
 
 // ---
+
+const MAX_FILE_BYTES = 1024 * 1024
+export const MAX_FILES = 3
+export const MAX_LINES = 500
 
 const WRITE_MS = 250
 /** Above what the capture lets through. */

@@ -23,8 +23,6 @@ export type Capture = (chunk: Uint8Array | undefined) => void
 
 export const MAX_LINE_BYTES = 8 * 1024
 export const MAX_LINES = 20
-export const WINDOW_MS = 10_000
-export const SUMMARY_MS = 5_000
 
 export function createCapture({ clock, redact, emit }: CaptureOptions): Capture {
   const held = new Uint8Array(HELD_BYTES)
@@ -131,6 +129,9 @@ export function plain(text: string): string {
 }
 
 // ---
+
+const WINDOW_MS = 10_000
+const SUMMARY_MS = 5_000
 
 type Seen = { readonly bytes: Buffer; readonly text: string; repeats: number }
 

@@ -50,9 +50,6 @@ export async function choose(root: CommandDef, words: readonly string[]): Promis
   return { command, path, args: rest, help }
 }
 
-/** `--health-info-level` as `SVC_HEALTH_INFO_LEVEL`. */
-export const variableOf = (flag: string): string => `SVC_${flag.replaceAll("-", "_").toUpperCase()}`
-
 /**
  * Reads options that are flags or `SVC_*` variables. A flag wins; an empty variable is none, but an empty flag is a mistake:
  * what was meant to narrow must not open.
@@ -116,6 +113,9 @@ export function options(args: Readonly<Record<string, unknown>>, env: Readonly<R
 export const usage = (message: string): RequestError => new RequestError("usage", message)
 
 // ---
+
+/** `--health-info-level` as `SVC_HEALTH_INFO_LEVEL`. */
+const variableOf = (flag: string): string => `SVC_${flag.replaceAll("-", "_").toUpperCase()}`
 
 const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 /** A hundred years. */

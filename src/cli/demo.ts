@@ -24,20 +24,6 @@ export const demoServer: CommandDef = {
   },
 }
 
-/** The answer to one line, or undefined for what needs none. */
-export function respond(line: string): string | undefined {
-  let request: Request | undefined
-  try {
-    const message = asMessage(JSON.parse(line))
-    if (!isRequest(message)) return undefined
-    request = message
-    return resultText(request.id, JSON.stringify(answer(request.method, request.params ?? {})))
-  } catch (error) {
-    const known = error instanceof DemoError
-    return errorText(request?.id, known ? error.code : -32700, known ? error.message : "not a JSON-RPC message")
-  }
-}
-
 /** The plan of `--demo`: this same program as its only server. */
 export function demoPlan(env: Readonly<Record<string, string | undefined>>): Plan {
   const compiled = import.meta.path.startsWith("/$bunfs/") || import.meta.path.includes("~BUN")
@@ -70,6 +56,20 @@ export function demoPlan(env: Readonly<Record<string, string | undefined>>): Pla
 }
 
 // ---
+
+/** The answer to one line, or undefined for what needs none. */
+function respond(line: string): string | undefined {
+  let request: Request | undefined
+  try {
+    const message = asMessage(JSON.parse(line))
+    if (!isRequest(message)) return undefined
+    request = message
+    return resultText(request.id, JSON.stringify(answer(request.method, request.params ?? {})))
+  } catch (error) {
+    const known = error instanceof DemoError
+    return errorText(request?.id, known ? error.code : -32700, known ? error.message : "not a JSON-RPC message")
+  }
+}
 
 class DemoError extends Error {
   constructor(

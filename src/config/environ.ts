@@ -14,8 +14,8 @@ export type EnvironOptions = {
 }
 
 /** What every child gets, for without a HOME and a PATH hardly any server starts. */
-export const SAFE_POSIX = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR"] as const
-export const SAFE_WINDOWS = [
+const SAFE_POSIX = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR"] as const
+const SAFE_WINDOWS = [
   "APPDATA",
   "HOMEDRIVE",
   "HOMEPATH",

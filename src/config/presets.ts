@@ -16,7 +16,7 @@ export type Preset = {
 
 export type Presets = { readonly presets: ReadonlyMap<string, Preset>; readonly issues: readonly Issue[] }
 
-export const presetSchema = z.object({ filter: z.string(), description: z.string().optional() })
+const presetSchema = z.object({ filter: z.string(), description: z.string().optional() })
 
 /**
  * The presets of a document. One that is wrong is left out, with an issue that says where; a document that has no object

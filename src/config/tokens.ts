@@ -58,22 +58,6 @@ export function readTokens(file: string, platform: string): ReadonlyMap<string, 
   return text === undefined ? new Map() : parseTokens(text, file)
 }
 
-/** The tokens in the text of a file. */
-export function parseTokens(text: string, file: string): ReadonlyMap<string, Token> {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch (cause) {
-    throw new UnavailableError(`${file} is not JSON: ${messageOf(cause)}; mend it, or remove it and make new tokens`)
-  }
-  const parsed = fileSchema.safeParse(value)
-  if (!parsed.success)
-    throw new UnavailableError(
-      `${file}: ${parsed.error.issues[0]?.path.join(".")}: ${parsed.error.issues[0]?.message}; mend it, or remove it and make new tokens`,
-    )
-  return new Map(parsed.data.tokens.map((token) => [token.id, token]))
-}
-
 /** The text of a file with these tokens. */
 export const printTokens = (tokens: Iterable<Token>): string => `${JSON.stringify({ tokens: [...tokens] }, null, 2)}\n`
 
@@ -91,6 +75,22 @@ export function pickToken(tokens: ReadonlyMap<string, Token>, wanted: string): T
 }
 
 // ---
+
+/** The tokens in the text of a file. */
+function parseTokens(text: string, file: string): ReadonlyMap<string, Token> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw new UnavailableError(`${file} is not JSON: ${messageOf(cause)}; mend it, or remove it and make new tokens`)
+  }
+  const parsed = fileSchema.safeParse(value)
+  if (!parsed.success)
+    throw new UnavailableError(
+      `${file}: ${parsed.error.issues[0]?.path.join(".")}: ${parsed.error.issues[0]?.message}; mend it, or remove it and make new tokens`,
+    )
+  return new Map(parsed.data.tokens.map((token) => [token.id, token]))
+}
 
 const fileSchema = z.object({
   tokens: z.array(

@@ -183,7 +183,7 @@ export function describeResource(
 export const isScope = (text: string): boolean => /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(text)
 
 export const TAG_SCOPE = "tag:"
-export const ADMIN_SCOPE = "svc:admin"
+const ADMIN_SCOPE = "svc:admin"
 
 // ---
 

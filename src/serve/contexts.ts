@@ -11,7 +11,7 @@ import { RequestError } from "../lib/errors.ts"
 import { metaOf, type Params } from "../wire/message.ts"
 import type { MemberDeps } from "./member.ts"
 
-export const META_CONTEXT = "svc/context"
+const META_CONTEXT = "svc/context"
 
 /** What the client of these params sees, and when its instances are there. Throws a RequestError for what is no context. */
 type InContext = (scope: Scope, params: Params, info: unknown) => { scope: Scope; ready: Promise<void> }

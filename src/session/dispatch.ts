@@ -34,17 +34,6 @@ export function dispatch(
   })
 }
 
-/** Methods of one era that the other does not have. */
-export const LEGACY_ONLY: ReadonlySet<string> = new Set([
-  "initialize",
-  "ping",
-  "logging/setLevel",
-  "resources/subscribe",
-  "resources/unsubscribe",
-  "tasks/list",
-  "tasks/result",
-])
-
 /**
  * Counts a call, or a session's beginning, where those of a client are limited. Throws a RequestError for one too many.
  * A 2026-era client has no session: it is known by its principal.
@@ -57,6 +46,17 @@ export function count(face: Face, key: object | string): void {
 }
 
 // ---
+
+/** Methods of one era that the other does not have. */
+const LEGACY_ONLY: ReadonlySet<string> = new Set([
+  "initialize",
+  "ping",
+  "logging/setLevel",
+  "resources/subscribe",
+  "resources/unsubscribe",
+  "tasks/list",
+  "tasks/result",
+])
 
 async function answer(
   request: Request,
