@@ -1,9 +1,9 @@
 /** The facts of one moment, immutable: what every observer (health, status, tools, metrics) reads. */
 import type { Backend } from "../backend/backend.ts"
 import type { Exit, State } from "../backend/supervision.ts"
-import type { Era } from "../catalog/listing.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Issue } from "../lib/errors.ts"
+import type { Era } from "../wire/era.ts"
 import type { Findings } from "./integrity.ts"
 
 export type BackendSnapshot = {

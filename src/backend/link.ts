@@ -4,6 +4,7 @@
  */
 import type { Clock } from "../lib/clock.ts"
 import { BackendError } from "../lib/errors.ts"
+import type { Era } from "../wire/era.ts"
 import type { Exit } from "./supervision.ts"
 
 /**
@@ -65,7 +66,7 @@ export type Link = {
   /** Gives up on a request: where the transport has a stream for each, it is closed. */
   abandon?(number: number): void
   /** Tells the transport the negotiated revision; remote links put it into headers and open their streams. */
-  settle?(era: "2025" | "2026", protocolVersion: string): void
+  settle?(era: Era, protocolVersion: string): void
   /** Ends it; resolves when the process is observed dead or the connections are closed. */
   close(): Promise<void>
 }

@@ -3,10 +3,10 @@
  * of a legacy server; a 401, a 403, a 5xx or silence of the network is never evidence of an era.
  * spec: Server object, `protocolVersion`; stdio and Streamable HTTP: Backward Compatibility.
  */
-import type { Era } from "../catalog/listing.ts"
 import type { ProtocolMode } from "../config/spec.ts"
 import { BackendError } from "../lib/errors.ts"
 import {
+  type Era,
   HEADER_MISMATCH,
   LEGACY_VERSIONS,
   META_CLIENT_CAPABILITIES,

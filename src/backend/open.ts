@@ -3,11 +3,13 @@
  * `list_changed` from then on.
  */
 
-import type { Era, Listing } from "../catalog/listing.ts"
+import type { Listing } from "../catalog/listing.ts"
+import type { Eras } from "../config/eras.ts"
 import type { Launch, RemoteLaunch, Spec, StdioLaunch } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
+import type { Era } from "../wire/era.ts"
 import { encode, type Ids } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
 import { type Caller, Connection, withoutSubscription } from "./connection.ts"
@@ -35,17 +37,10 @@ export type OpenDeps = {
   readonly ids: Ids
   readonly clock: Clock
   readonly log: Log
-  readonly eras: EraMemory
+  readonly eras: Eras
   /** Bytes of one message at most. */
   readonly limit: number
   readonly version: string
-}
-
-/** What was learned of a launch's era, kept for a day. */
-export type EraMemory = {
-  get(launch: Launch): Era | undefined
-  set(launch: Launch, era: Era): void
-  forget(launch: Launch): void
 }
 
 /** An open connection as its driver and the agent see it. */

@@ -7,7 +7,7 @@
  */
 import type { RemoteLaunch } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
-import { MODERN_VERSION } from "../wire/era.ts"
+import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import { isObject } from "../wire/message.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
@@ -34,7 +34,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
   const requests = new Map<number, AbortController>()
   const whole = new AbortController()
   let session: string | undefined
-  let settled: { era: "2025" | "2026"; protocolVersion: string } | undefined
+  let settled: { era: Era; protocolVersion: string } | undefined
   let opening: Uint8Array | string | undefined
   let renewing: Promise<void> | undefined
   let closed = false

@@ -5,6 +5,7 @@
  */
 import type { Spec } from "../config/spec.ts"
 import { dropOldest } from "../lib/bounded.ts"
+import type { Era } from "../wire/era.ts"
 import { type Mirrored, mirroredOf } from "../wire/headers.ts"
 import type { CacheHint, Listing, ListMethod } from "./listing.ts"
 import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
@@ -48,7 +49,7 @@ export type View = {
   /** The JSON texts of the entries of a list, in order. */
   entries(method: ListMethod): readonly string[]
   /** The whole result of a list as JSON text: for 2025-era and for 2026-era clients (`resultType`, cache hints). */
-  list(method: ListMethod, era: "2025" | "2026"): string
+  list(method: ListMethod, era: Era): string
   /** The least time and the most private scope of the parts. server: Caching. */
   hint(method: ListMethod): CacheHint
   readonly instructions: string | undefined
@@ -219,7 +220,7 @@ const routeTo = (chunk: Chunk | undefined, name: string | undefined): Route | un
 export function listResult(
   method: ListMethod,
   entries: readonly string[],
-  era: "2025" | "2026",
+  era: Era,
   hint: CacheHint,
   nextCursor?: string,
 ): string {

@@ -1,4 +1,5 @@
 /** What one backend offers, as it said it: upstream names and URIs, unknown members kept. */
+import type { Era } from "../wire/era.ts"
 
 /** A JSON object whose members svc does not all know. */
 export type Entry = { readonly [key: string]: unknown }
@@ -7,8 +8,6 @@ export type Tool = Entry & { readonly name: string }
 export type Prompt = Entry & { readonly name: string }
 export type Resource = Entry & { readonly uri: string; readonly name?: string }
 export type ResourceTemplate = Entry & { readonly uriTemplate: string }
-
-export type Era = "2025" | "2026"
 
 export type ListMethod = "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list"
 

@@ -6,12 +6,12 @@ import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
+import type { Era } from "../wire/era.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
 import type { Launch } from "./spec.ts"
 
-type Era = "2025" | "2026"
-
+/** What was learned of launches. */
 export type Eras = {
   get(launch: Launch): Era | undefined
   set(launch: Launch, era: Era): void

@@ -3,6 +3,7 @@
  * of an error on its way back.
  */
 import {
+  type Era,
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
   META_LOG_LEVEL,
@@ -14,7 +15,7 @@ import { isObject, metaOf, type Params } from "../wire/message.ts"
 import type { Client } from "./client.ts"
 
 /** Params as the backend's era has them: a request of a 2026-era backend carries version and client in `_meta`. */
-export function adaptParams(params: Params, client: Client, era: "2025" | "2026"): Params {
+export function adaptParams(params: Params, client: Client, era: Era): Params {
   if (client.era === era) return params
   const meta = metaOf(params)
   if (era === "2026")
@@ -42,7 +43,7 @@ export function adaptParams(params: Params, client: Client, era: "2025" | "2026"
 }
 
 /** "Resource not found" has another code in each era. server: Resources, Error Handling. */
-export function adaptCode(method: string, code: number, data: unknown, era: Client["era"]): number {
+export function adaptCode(method: string, code: number, data: unknown, era: Era): number {
   if (method !== "resources/read" || !isObject(data) || typeof data.uri !== "string") return code
   if (code !== INVALID_PARAMS && code !== LEGACY_NOT_FOUND) return code
   return era === "2026" ? INVALID_PARAMS : LEGACY_NOT_FOUND

@@ -7,12 +7,13 @@ import type { Scope } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
+import type { Era } from "../wire/era.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import type { Quota } from "./quota.ts"
 
 /** What a client said of itself: at `initialize`, or in the `_meta` of a 2026-era request. */
 export type Client = {
-  readonly era: "2025" | "2026"
+  readonly era: Era
   readonly protocolVersion: string
   readonly info: Params
   readonly capabilities: Params

@@ -1,7 +1,14 @@
 /** How svc introduces itself: the results of `initialize` and `server/discover`, for the aggregate and for one server. */
 import { type View, viewOf } from "../catalog/catalog.ts"
 import { RequestError } from "../lib/errors.ts"
-import { LEGACY_VERSIONS, META_SERVER_INFO, MODERN_VERSIONS, negotiateLegacy, TASKS_EXTENSION } from "../wire/era.ts"
+import {
+  type Era,
+  LEGACY_VERSIONS,
+  META_SERVER_INFO,
+  MODERN_VERSIONS,
+  negotiateLegacy,
+  TASKS_EXTENSION,
+} from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Client, Face } from "./client.ts"
 
@@ -55,7 +62,7 @@ function introduce(face: Face, client: Client): Introduction {
 }
 
 /** All that a backend may come to offer is advertised at once: a client hears of capabilities only when it connects. */
-function aggregateCapabilities(view: View, era: Client["era"]): Params {
+function aggregateCapabilities(view: View, era: Era): Params {
   const all = view.chunks.map(({ listing }) => translate(listing.capabilities, era))
   const extensions: Record<string, unknown> = {}
   for (const capabilities of all)
@@ -85,7 +92,7 @@ const membersOf = (value: unknown): readonly (readonly [string, unknown])[] =>
   isObject(value) ? Object.entries(value) : []
 
 /** A backend's own capabilities; svc itself sees to `listChanged` and to subscriptions. Tasks have a form in each era. */
-function translate(capabilities: Params, era: Client["era"]): Params {
+function translate(capabilities: Params, era: Era): Params {
   const changed: Record<string, unknown> = { ...capabilities }
   for (const kind of ["tools", "prompts", "resources"])
     if (isObject(changed[kind])) changed[kind] = { ...changed[kind], listChanged: true }

@@ -11,9 +11,10 @@ import { pageOf } from "../catalog/page.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
+import type { Era } from "../wire/era.ts"
 import { isLogLevel } from "../wire/level.ts"
 import { errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
-import { CALLS, type Client, type Context, type Face, whileWanted } from "./client.ts"
+import { CALLS, type Context, type Face, whileWanted } from "./client.ts"
 import { describeDiscover } from "./describe.ts"
 import { callInternal, toolboxFor } from "./internal.ts"
 import { type Answer, relay, unknownName } from "./relay.ts"
@@ -146,7 +147,7 @@ function list(request: Request, method: ListMethod, view: View, { face, client }
 }
 
 /** The list of tools with svc's own first. The view keeps the text, as it keeps that of its own. */
-function listWith(toolbox: Toolbox, view: View, era: Client["era"]): string {
+function listWith(toolbox: Toolbox, view: View, era: Era): string {
   const known = WITH_OWN.get(view) ?? {}
   WITH_OWN.set(view, known)
   known[era] ??= listResult(
@@ -158,7 +159,7 @@ function listWith(toolbox: Toolbox, view: View, era: Client["era"]): string {
   return known[era]
 }
 
-const WITH_OWN = new WeakMap<View, { [era in Client["era"]]?: string }>()
+const WITH_OWN = new WeakMap<View, { [era in Era]?: string }>()
 
 function callTool(request: Request, params: Params, view: View, context: Context): Answer {
   const toolbox = toolboxFor(context.client.scope, context.face)

@@ -17,6 +17,7 @@ import {
   unqualifyTask,
 } from "../catalog/rewrite.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
+import type { Era } from "../wire/era.ts"
 import { asBuffer, contains, encode, hidesLetters, readdress } from "../wire/frame.ts"
 import { encodeHeader, type Mirrored, paramHeaders } from "../wire/headers.ts"
 import { severityOf } from "../wire/level.ts"
@@ -288,7 +289,7 @@ const isQualified = (client: Client): boolean => client.scope.kind === "aggregat
 
 /** Whether a client wants a log message of this level. 2026-era clients that name none get none. */
 export function wantsLog(
-  client: { readonly era: Client["era"]; readonly logLevel: string | undefined },
+  client: { readonly era: Era; readonly logLevel: string | undefined },
   level: unknown,
 ): boolean {
   if (client.logLevel === undefined) return client.era === "2025"
@@ -296,7 +297,7 @@ export function wantsLog(
 }
 
 /** A backend's failure: a tool says so to the model, other methods to the client. */
-function failed(request: Request, error: BackendError, era: Client["era"] = "2025"): string {
+function failed(request: Request, error: BackendError, era: Era): string {
   if (request.method !== "tools/call") return errorText(request.id, -32603, error.message)
   const result = {
     ...(era === "2026" ? { resultType: "complete" } : {}),

@@ -11,14 +11,14 @@ import type { Claim } from "../agent/claims.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import type { Listing } from "../catalog/listing.ts"
 import { RequestError } from "../lib/errors.ts"
-import { TASKS_EXTENSION } from "../wire/era.ts"
+import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import { isObject, type Params, type Request, resultText } from "../wire/message.ts"
-import { type Client, type Context, ownerOf } from "./client.ts"
+import { type Context, ownerOf } from "./client.ts"
 import { type Answer, relay } from "./relay.ts"
 
 /** Whether a backend makes tasks for clients of an era. */
-export function hasTasks({ era, capabilities }: Listing, client: Client["era"]): boolean {
+export function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
   if (era !== client) return false
   return era === "2025"
     ? isObject(capabilities.tasks)

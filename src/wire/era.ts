@@ -4,6 +4,8 @@
  */
 import { metaOf, type Params } from "./message.ts"
 
+export type Era = "2025" | "2026"
+
 /** Newest first: the first is what svc asks of a 2025-era server. */
 export const LEGACY_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"] as const
 export const MODERN_VERSIONS = ["2026-07-28"] as const
