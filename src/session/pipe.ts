@@ -14,6 +14,7 @@ import {
   isObject,
   isRequest,
   isResponse,
+  type Message,
   type Params,
   parseJson,
   type Request,
@@ -57,19 +58,19 @@ export class Pipe {
 
   /** One frame of the client. Never throws; what is wrong with it is told to the client. */
   receive(text: string): void {
-    const { deps } = this
+    let value: unknown
     try {
-      const value = parseJson(text)
-      for (const one of Array.isArray(value) ? value : [value]) {
-        const message = asMessage(one)
-        if (isRequest(message)) this.begin(message)
-        else if (isResponse(message)) this.session?.answered(message)
-        else if (message.method === "notifications/cancelled") this.cancel(message.params?.requestId)
-        else this.session?.notified(message.method, message.params ?? {}, deps.face)
-      }
+      value = parseJson(text)
     } catch (error) {
-      deps.send(errorText(undefined, codesOf(error).rpc, publicMessage(error)))
+      this.refuse(undefined, error)
+      return
     }
+    for (const one of Array.isArray(value) ? value : [value])
+      try {
+        this.take(asMessage(one))
+      } catch (error) {
+        this.refuse(one, error)
+      }
   }
 
   /** A frame of the client that was larger than `limit` bytes; its edges are left. */
@@ -90,6 +91,20 @@ export class Pipe {
   }
 
   // ---
+
+  private take(message: Message): void {
+    if (isRequest(message)) this.begin(message)
+    else if (isResponse(message)) this.session?.answered(message)
+    else if (message.method === "notifications/cancelled") this.cancel(message.params?.requestId)
+    else this.session?.notified(message.method, message.params ?? {}, this.deps.face)
+  }
+
+  /** Says what is wrong with a message, under its id where it may have been a request: somebody waits for its answer. */
+  private refuse(value: unknown, error: unknown): void {
+    const { id } = isObject(value) && !("result" in value) && !("error" in value) ? value : {}
+    const known = typeof id === "string" || typeof id === "number" ? id : undefined
+    this.deps.send(errorText(known, codesOf(error).rpc, publicMessage(error)))
+  }
 
   private begin(request: Request): void {
     const opening = request.method === "initialize"

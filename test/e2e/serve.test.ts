@@ -204,6 +204,20 @@ test("a call waits no longer than --startup-wait for a server that is starting",
   expect(body.result).toMatchObject({ content: [{ text: expect.stringContaining("it is starting") }] })
 })
 
+test("what is no message is told so under its id, and hides none that comes with it", async () => {
+  const lines = ['[{"jsonrpc":"2.0","id":7,"method":1},{"jsonrpc":"2.0","id":"p","method":"ping"}]', "nonsense"]
+  const { stdout } = await runSvc(["serve", "--transport", "stdio", "--demo"], {}, `${lines.join("\n")}\n`)
+  const answers = stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line))
+  expect(answers).toMatchObject([
+    { id: 7, error: { code: -32600 } },
+    { id: "p", result: {} },
+    { error: { code: -32700 } },
+  ])
+})
+
 test("what is piped in at once is answered in its order before the end", async () => {
   const lines = [
     { id: 1, method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: {} } },
