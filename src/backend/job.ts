@@ -16,7 +16,7 @@ export function endTogether(library = "kernel32.dll"): void {
   const job = windows.CreateJobObjectW(0n, 0n)
   if (job === 0n) throw new Error("Windows gives no job object")
   const limits = new Uint8Array(LIMITS_BYTES)
-  new DataView(limits.buffer).setUint32(FLAGS_AT, KILL_ON_CLOSE | MAY_BREAK_AWAY, true)
+  new DataView(limits.buffer).setUint32(FLAGS_AT, KILL_ON_CLOSE | DIE_ON_CRASH | MAY_BREAK_AWAY, true)
   const done =
     windows.SetInformationJobObject(job, EXTENDED_LIMITS, limits, limits.length) !== 0 &&
     windows.AssignProcessToJobObject(job, windows.GetCurrentProcess()) !== 0
@@ -32,5 +32,7 @@ const FLAGS_AT = 16
 const EXTENDED_LIMITS = 9
 /** JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE */
 const KILL_ON_CLOSE = 0x2000
+/** JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION: what crashes ends, and does not wait for somebody to close a window. */
+const DIE_ON_CRASH = 0x400
 /** JOB_OBJECT_LIMIT_BREAKAWAY_OK: who asks to be started outside would not be started at all without it. */
 const MAY_BREAK_AWAY = 0x800
