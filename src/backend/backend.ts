@@ -11,6 +11,7 @@ import type { Listing } from "../catalog/listing.ts"
 import type { Spec } from "../config/spec.ts"
 import { atMost, type Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import { PeerError } from "./connection.ts"
 import { InsufficientScopeError, LostError, UnauthorizedError } from "./link.ts"
 import type { Open, OpenHooks } from "./open.ts"
 import { delayBefore, type Effect, type Event, type Exit, INITIAL, type State, step } from "./supervision.ts"
@@ -297,7 +298,7 @@ export class Backend {
       open.ping(timeout).then(
         () => this.pinged(epoch, true, 0),
         // An error answer is an answer.
-        (error: unknown) => this.pinged(epoch, error instanceof Error && error.name === "PeerError", missed),
+        (error: unknown) => this.pinged(epoch, error instanceof PeerError, missed),
       )
     })
   }

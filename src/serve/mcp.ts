@@ -16,6 +16,7 @@ import { Session } from "../session/session.ts"
 import type { Sessions } from "../session/sessions.ts"
 import { refuseListen } from "../session/watch.ts"
 import { HEADER_MISMATCH, LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS, modernVersionOf } from "../wire/era.ts"
+import { textOf } from "../wire/frame.ts"
 import { decodeHeader, paramMismatch } from "../wire/headers.ts"
 import {
   asMessage,
@@ -176,7 +177,6 @@ async function batch(
   whole.oncancel = (reason) => {
     for (const part of parts) part.oncancel?.(reason)
   }
-  const text = (frame: Uint8Array | string) => (typeof frame === "string" ? frame : new TextDecoder().decode(frame))
   const answers: Promise<string>[] = []
   for (const message of messages) {
     if (isResponse(message)) session.answered(message)
@@ -191,7 +191,7 @@ async function batch(
         yield: (...when) => whole.yield(...when),
       }
       parts.push(part)
-      answers.push(runLegacy(message, session, part, deps, text))
+      answers.push(runLegacy(message, session, part, deps, textOf))
     }
   }
   if (answers.length === 0) return new Response(null, { status: 202 })

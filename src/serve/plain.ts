@@ -10,7 +10,7 @@ import type { Client, Exchange, Face } from "../session/client.ts"
 import { dispatch } from "../session/dispatch.ts"
 import { toolboxFor } from "../session/internal.ts"
 import { LEGACY_VERSIONS } from "../wire/era.ts"
-import { decode } from "../wire/frame.ts"
+import { textOf } from "../wire/frame.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { JSON_HEADERS } from "./exchange.ts"
 
@@ -48,7 +48,7 @@ export async function servePlain(
   try {
     const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } } as const
     const frame = await dispatch(request, { face, client: caller(scope, principal), exchange }, onbug)
-    const message: unknown = JSON.parse(typeof frame === "string" ? frame : decode(frame))
+    const message: unknown = JSON.parse(textOf(frame))
     if (isObject(message) && "result" in message) return answer(200, { result: message.result })
     const error = isObject(message) && isObject(message.error) ? message.error : {}
     const status =

@@ -16,7 +16,7 @@ import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { Sealer } from "../lib/seal.ts"
 import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
-import { decode } from "../wire/frame.ts"
+import { textOf } from "../wire/frame.ts"
 import { errorText, type Id, isObject, metaOf, type Params, type Request } from "../wire/message.ts"
 import { type Client, type Exchange, type Face, missingCapability } from "./client.ts"
 import { dispatch } from "./dispatch.ts"
@@ -286,5 +286,5 @@ function withToken(text: string, { params }: Request): string | undefined {
 
 /** The answer to the first request, as the answer to the one that waits now. */
 function withId(frame: Uint8Array | string, id: Id): string {
-  return JSON.stringify({ ...JSON.parse(typeof frame === "string" ? frame : decode(frame)), id })
+  return JSON.stringify({ ...JSON.parse(textOf(frame)), id })
 }

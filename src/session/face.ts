@@ -136,9 +136,9 @@ export function createFace(
 
 // ---
 
-/** Each is told to the backend, and all are written down with the session. */
 /** The oldest are forgotten first. */
 const MAX_TASKS = 100
+/** Each is told to the backend, and all are written down with the session. */
 const MAX_SUBSCRIPTIONS = 1000
 const MAX_URI = 4096
 

@@ -12,7 +12,7 @@ import type { Route, View } from "../catalog/catalog.ts"
 import type { Listing } from "../catalog/listing.ts"
 import { RequestError } from "../lib/errors.ts"
 import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
-import { decode } from "../wire/frame.ts"
+import { textOf } from "../wire/frame.ts"
 import { isObject, type Params, type Request, resultText } from "../wire/message.ts"
 import { type Context, ownerOf } from "./client.ts"
 import { type Answer, relay } from "./relay.ts"
@@ -57,7 +57,7 @@ export async function listTasks(request: Request, params: Params, view: View, co
     const route = { id: claim.backend, slug, name: "", mirrored: [] }
     const get: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
     const frame = await relay(get, { taskId: claim.id }, route, context)
-    const answer: unknown = JSON.parse(typeof frame === "string" ? frame : decode(frame))
+    const answer: unknown = JSON.parse(textOf(frame))
     if (!isObject(answer)) continue
     if (isObject(answer.result)) tasks.push(answer.result)
     else if (isObject(answer.error) && answer.error.code === -32602) face.claims.drop(claim)

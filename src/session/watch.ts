@@ -5,7 +5,7 @@
 import type { Route, View } from "../catalog/catalog.ts"
 import type { Clock } from "../lib/clock.ts"
 import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
-import { decode } from "../wire/frame.ts"
+import { textOf } from "../wire/frame.ts"
 import { isObject, metaOf, type Params, type Request } from "../wire/message.ts"
 import type { Client, Context, Exchange } from "./client.ts"
 import type { Refusal } from "./modern.ts"
@@ -76,7 +76,7 @@ function watch(route: Route, { face, client, params, clock, say }: Watched): () 
   const ask = async (): Promise<Params> => {
     const about = { taskId: route.name, _meta: metaOf(params) }
     const frame = await relay(request, about, route, { face, client, exchange })
-    return JSON.parse(typeof frame === "string" ? frame : decode(frame))
+    return JSON.parse(textOf(frame))
   }
   let ended = false
   let cancel: () => void = () => undefined

@@ -15,6 +15,9 @@ const decoder = new TextDecoder()
 export const encode = (text: string): Uint8Array => encoder.encode(text)
 export const decode = (frame: Uint8Array): string => decoder.decode(frame)
 
+/** The text of a frame that may be text already, for svc made it. */
+export const textOf = (frame: Uint8Array | string): string => (typeof frame === "string" ? frame : decode(frame))
+
 /** Where a frame answers one of our requests: the number in the id and the byte range of the id, quotes included. */
 export type Answer = { readonly number: number; readonly start: number; readonly end: number; readonly result: number }
 
