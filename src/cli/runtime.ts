@@ -194,15 +194,19 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
   const quota = createQuota(clock, () => {
     if (metrics !== undefined) metrics.rateLimited++
   })
-  const { face } = createFace(
+  const face = createFace({
     agent,
-    () => sessions.all(),
+    sessions: () => sessions.all(),
+    patience: settings.startupWait,
+    onchange: (session) => sessions.save(session),
     version,
     meter,
-    settings.startupWait,
-    (session) => sessions.save(session),
-    { maxInFlight, pageSize, sessionRate, quota, audit },
-  )
+    maxInFlight,
+    pageSize,
+    sessionRate,
+    quota,
+    audit,
+  })
   const streams = new Set<Stream>()
   const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))
   const calls = new Calls({ clock, sealer, newId: random, onbug })

@@ -7,27 +7,27 @@ import type { Spec } from "../config/spec.ts"
 import { dropOldest } from "../lib/bounded.ts"
 import { RequestError } from "../lib/errors.ts"
 import { notificationText, type Params } from "../wire/message.ts"
-import type { Face, Listener, Meter, Target } from "./client.ts"
+import type { Face, Listener, Target } from "./client.ts"
 import { wantsLog } from "./relay.ts"
 import { Session } from "./session.ts"
 
-/** `sessions` are those that live at the moment; the returned function stops the news. */
-export function createFace(
-  agent: Agent,
-  sessions: () => Iterable<Session>,
-  version: string,
-  meter: Meter | undefined,
+export type FaceDeps = Pick<
+  Face,
+  "version" | "meter" | "maxInFlight" | "pageSize" | "quota" | "sessionRate" | "audit"
+> & {
+  readonly agent: Agent
+  /** Those that live at the moment. */
+  sessions(): Iterable<Session>
   /** Milliseconds that a call waits for a server that is about to be there. */
-  patience: number,
+  readonly patience: number
   /** What a session is made of has changed. */
-  onchange: (session: Session) => void,
-  rest: Pick<Face, "maxInFlight" | "pageSize" | "quota" | "sessionRate" | "audit">,
-): { readonly face: Face; stop(): void } {
+  onchange(session: Session): void
+}
+
+export function createFace({ agent, sessions, patience, onchange, ...given }: FaceDeps): Face {
   const listeners = new Set<Listener>()
   const face: Face = {
-    ...rest,
-    version,
-    meter,
+    ...given,
     claims: agent.claims,
     toolbox: undefined,
     get catalog() {
@@ -109,7 +109,7 @@ export function createFace(
       return () => listeners.delete(listener)
     },
   }
-  const stop = agent.observe({
+  agent.observe({
     oncatalog() {
       for (const session of sessions()) session.follow(face)
       for (const listener of listeners) listener.follow()
@@ -131,7 +131,7 @@ export function createFace(
       }
     },
   })
-  return { face, stop }
+  return face
 }
 
 // ---

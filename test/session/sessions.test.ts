@@ -4,7 +4,7 @@ import { Claims } from "../../src/agent/claims.ts"
 import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { Face } from "../../src/session/client.ts"
-import { createFace } from "../../src/session/face.ts"
+import { createFace, type FaceDeps } from "../../src/session/face.ts"
 import type { SessionMemory } from "../../src/session/memory.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
@@ -58,6 +58,9 @@ test("what is held for a session without a stream is bounded in size and in numb
   expect(taken()).toEqual([])
 })
 
+const faceOf = (agent: object, onchange: FaceDeps["onchange"] = () => undefined) =>
+  createFace({ agent, sessions: () => [], patience: 0, onchange } as never)
+
 test("a session that is taken up again still has its tasks, but for those that are somebody else's by now", () => {
   const rows = new Map<string, string>()
   const memory: SessionMemory = {
@@ -71,7 +74,7 @@ test("a session that is taken up again still has its tasks, but for those that a
     const agent = { claims, setLogLevel() {}, observe() {}, catalog: EMPTY_CATALOG }
     const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
     const save = (session: Session) => sessions.save(session)
-    const { face } = createFace(agent as never, () => [], "1", undefined, 0, save, {} as never)
+    const face = faceOf(agent, save)
     return { claims, sessions, face }
   }
   const first = start()
@@ -91,15 +94,7 @@ test("a session that is taken up again still has its tasks, but for those that a
 test("a session has only so many subscriptions", () => {
   const told: string[] = []
   const agent = { subscribe: (_id: string, uri: string) => told.push(uri), observe() {} }
-  const { face } = createFace(
-    agent as never,
-    () => [],
-    "1",
-    undefined,
-    0,
-    () => undefined,
-    {} as never,
-  )
+  const face = faceOf(agent)
   const session = sessionOf("p")
   for (let number = 0; number < 1000; number++) face.subscribe("a", `x:${number}`, session)
   expect(() => face.subscribe("a", "x:1000", session)).toThrow("1000")
