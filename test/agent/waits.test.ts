@@ -1,0 +1,99 @@
+import { describe, expect, test } from "bun:test"
+import { Rounds } from "../../src/agent/rounds.ts"
+import { Waits } from "../../src/agent/waits.ts"
+import type { Backend } from "../../src/backend/backend.ts"
+import { type ManualClock, manualClock } from "../clock.ts"
+
+type Told = { over: boolean }
+
+/** Whether a promise is over, as it is seen from outside. */
+function watch(promise: Promise<void> | undefined): Told {
+  const told = { over: false }
+  void promise?.then(() => {
+    told.over = true
+  })
+  return told
+}
+
+/** A backend of which only the state is looked at. */
+const backendIn = (clock: ManualClock, kind: string, inMs = 0) =>
+  ({ state: { kind, retryAt: clock.now() + inMs } }) as unknown as Backend
+
+const become = (waits: Waits, backend: Backend, kind: string) => {
+  Object.assign(backend, { state: { kind } })
+  waits.changed(backend)
+}
+
+describe("who waits for a backend's return", () => {
+  test("hears of it as soon as it is back, and not before", async () => {
+    const clock = manualClock()
+    const waits = new Waits(clock)
+    const backend = backendIn(clock, "waiting", 500)
+    const told = watch(waits.returning(backend, 1000))
+    become(waits, backend, "recovering")
+    await clock.pass(100)
+    expect(told.over).toBe(false)
+    become(waits, backend, "connected")
+    await clock.pass(0)
+    expect([told.over, clock.timers]).toEqual([true, 0])
+  })
+
+  test("waits no longer than it said, and no more where it will not be back", async () => {
+    const clock = manualClock()
+    const waits = new Waits(clock)
+    const slow = watch(waits.returning(backendIn(clock, "starting"), 1000))
+    const dying = backendIn(clock, "recovering")
+    const lost = watch(waits.returning(dying, 1000))
+    become(waits, dying, "crashed")
+    await clock.pass(999)
+    expect([slow.over, lost.over]).toEqual([false, true])
+    await clock.pass(1)
+    expect(slow.over).toBe(true)
+  })
+
+  test("does not begin to wait where it cannot be back in time, or at all", () => {
+    const clock = manualClock()
+    const waits = new Waits(clock)
+    expect(waits.returning(backendIn(clock, "waiting", 1000), 1000)).toBeUndefined()
+    expect(waits.returning(backendIn(clock, "waiting", 999), 1000)).toBeDefined()
+    for (const kind of ["stopped", "failed", "crashed", "unauthorized", "connected"])
+      expect(waits.returning(backendIn(clock, kind), 1000)).toBeUndefined()
+  })
+
+  test("is one of a thousand for one backend; others have room of their own", async () => {
+    const clock = manualClock()
+    const waits = new Waits(clock)
+    const backend = backendIn(clock, "starting")
+    for (let count = 0; count < 1000; count++) expect(waits.returning(backend, 1000)).toBeDefined()
+    expect(waits.returning(backend, 1000)).toBeUndefined()
+    expect(waits.returning(backendIn(clock, "starting"), 1000)).toBeDefined()
+    await clock.pass(1000)
+    expect(waits.returning(backend, 1000)).toBeDefined()
+  })
+})
+
+test("a first try is over when it ended in whatever way, not while it begins again", async () => {
+  const clock = manualClock()
+  const waits = new Waits(clock)
+  await waits.settled(backendIn(clock, "failed"))
+  const backend = backendIn(clock, "starting")
+  const told = watch(waits.settled(backend))
+  become(waits, backend, "recovering")
+  await clock.pass(60_000)
+  expect(told.over).toBe(false)
+  become(waits, backend, "waiting")
+  await clock.pass(0)
+  expect(told.over).toBe(true)
+})
+
+test("a round is over when none of its backends is still to be tried, or its time is", async () => {
+  const clock = manualClock()
+  const rounds = new Rounds(clock)
+  const one = watch(rounds.wait(new Set(["a"]), 1000))
+  const all = watch(rounds.wait(undefined, 1000))
+  for (const round of rounds.over(["b"])) round.end()
+  await clock.pass(0)
+  expect([one.over, all.over]).toEqual([true, false])
+  await clock.pass(1000)
+  expect([all.over, rounds.over([]).length, clock.timers]).toEqual([true, 0, 0])
+})
