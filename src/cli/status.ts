@@ -1,0 +1,171 @@
+/** `svc mcp list` and `svc mcp status`: what the file says of the servers, and what a running svc knows of them. */
+import type { CommandDef } from "citty"
+import type { ServerStatus, Status } from "../agent/status.ts"
+import { writtenName, writtenServers } from "../config/edit.ts"
+import { effectiveOf } from "../config/effective.ts"
+import { isDisabled } from "../config/plan.ts"
+import { readTexts } from "../config/store.ts"
+import { systemClock } from "../lib/clock.ts"
+import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import { ago, effectiveTable, print, say, table } from "./output.ts"
+import { findIssues, PLACE_ARGS, type Place, placeOf } from "./place.ts"
+
+export const list: CommandDef = {
+  meta: { name: "list", description: "List the servers" },
+  args: PLACE_ARGS,
+  async run({ args }) {
+    const place = placeOf(args)
+    const status = await statusOf(place)
+    const read = whileGood(status, () => writtenServers(readTexts(place.paths).config ?? ""))
+    if (read === undefined) say("the file is broken: this is what runs; see `svc config check`")
+    const written = read ?? running(status)
+    const rows = [...written].map(([name, { section, server }]) => {
+      const live = status?.servers.filter((one) => one.name === name) ?? []
+      const off = isDisabled(server)
+      const [first] = live
+      return {
+        name,
+        type: typeof server.url === "string" || (first !== undefined && first.type !== "stdio") ? "remote" : "stdio",
+        state: off
+          ? "disabled"
+          : status === undefined
+            ? "not running"
+            : (first?.state ?? (status.templates.includes(name) ? "template" : "left out")),
+        tools: first?.tools,
+        tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
+        template: section === "mcpTemplates",
+      }
+    })
+    print(args.json === true, rows, () =>
+      rows.length === 0 && read !== undefined
+        ? "no servers yet; add one with `svc mcp add`"
+        : table(
+            ["name", "type", "state", "tools", "tags"],
+            rows.map((row) => [
+              row.name,
+              row.type,
+              row.state,
+              row.tools === undefined ? "" : String(row.tools),
+              row.tags.join(", "),
+            ]),
+          ),
+    )
+    return 0
+  },
+}
+
+export const status: CommandDef = {
+  meta: { name: "status", description: "Show how the servers are, and with --verbose what each is started with" },
+  args: {
+    name: { type: "positional", required: false, description: "One server" },
+    ...PLACE_ARGS,
+    verbose: { type: "boolean", description: "Show the effective configuration and where each value came from" },
+    "show-secrets": { type: "boolean", description: "Show secret values" },
+  },
+  async run({ args }) {
+    const place = placeOf(args)
+    const live = await statusOf(place)
+    const good = whileGood(live, () => {
+      const { config = "" } = readTexts(place.paths)
+      return { document: place.document(), world: place.world(), known: writtenServers(config) }
+    })
+    const known = [...(good?.known ?? running(live)).keys()]
+    const wanted = typeof args.name === "string" ? writtenName(args.name, known) : undefined
+    const names = wanted === undefined ? known : [wanted]
+    const servers = names.map((name) => {
+      const instances = live?.servers.filter((one) => one.name === name) ?? []
+      const effective =
+        args.verbose === true && good !== undefined
+          ? effectiveOf(good.document, name, good.world, args["show-secrets"] === true)
+          : undefined
+      return { name, instances, ...(effective === undefined ? {} : { effective }) }
+    })
+    const issues = live?.issues ?? findIssues(place, () => readTexts(place.paths)).map(formatIssue)
+    print(args.json === true, { running: live !== undefined, servers, issues }, () => {
+      const parts: string[] = []
+      if (live === undefined) parts.push("svc is not running for this configuration; start it with `svc serve`")
+      else if (servers.length === 0)
+        parts.push(live.loaded ? "no servers yet; add one with `svc mcp add`" : "no configuration has been loaded yet")
+      else {
+        const rows = servers.flatMap(({ name, instances }) =>
+          instances.length === 0
+            ? [
+                [
+                  name,
+                  live.disabled.includes(name)
+                    ? "disabled"
+                    : live.templates.includes(name)
+                      ? "template, not in use"
+                      : "left out",
+                ],
+              ]
+            : instances.map(rowOf),
+        )
+        parts.push(table(["name", "state", "since", "pid", "mcp", "tools", "restarts", "note"], rows))
+      }
+      for (const { name, effective } of servers)
+        if (effective !== undefined) parts.push(`${name}\n${effectiveTable(effective)}`)
+      if (issues.length > 0) parts.push(`issues\n${issues.map((issue) => `  ${issue}`).join("\n")}`)
+      return parts.join("\n\n")
+    })
+    return 0
+  },
+}
+
+// ---
+
+async function statusOf(place: Place): Promise<Status | undefined> {
+  const answer = await place.ask("status")
+  return isObject(answer) ? (answer as Status) : undefined
+}
+
+/** What the documents say, or undefined where they are broken and an svc runs that goes on with what was good before. */
+function whileGood<T>(live: Status | undefined, read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (live !== undefined && (error instanceof ConfigError || error instanceof UnavailableError)) return undefined
+    throw error
+  }
+}
+
+/** The servers that an svc knows, for where the file does not say. */
+function running(live: Status | undefined): ReturnType<typeof writtenServers> {
+  const { servers = [], templates = [], disabled = [] } = live ?? {}
+  const named = (names: readonly string[], section: string, server: Params = {}) =>
+    names.map((name) => [name, { section, server }] as const)
+  return new Map([
+    ...named(
+      servers.map(({ name }) => name),
+      "mcpServers",
+    ),
+    ...named(templates, "mcpTemplates"),
+    ...named(disabled, "mcpServers", { disabled: true }),
+  ])
+}
+
+function rowOf(one: ServerStatus): string[] {
+  const since = one.since === undefined ? "" : ago(systemClock.now() - Date.parse(one.since))
+  const retry =
+    one.nextRetryAt === undefined
+      ? ""
+      : `attempt ${one.attempt} in ${ago(Date.parse(one.nextRetryAt) - systemClock.now())}; `
+  const notes = [
+    one.empty === true ? "offers nothing at all" : undefined,
+    one.changedTools === undefined ? undefined : `changed: ${one.changedTools.join(", ")}`,
+    one.suspiciousTools === undefined ? undefined : `unseen characters: ${one.suspiciousTools.join(", ")}`,
+    `${retry}${one.lastError ?? ""}` || undefined,
+    one.authorizationUrl === undefined ? undefined : `authorize: ${one.authorizationUrl}`,
+  ]
+  return [
+    one.id,
+    one.state,
+    since,
+    one.pid === undefined ? "" : String(one.pid),
+    one.protocolVersion ?? "",
+    one.tools === undefined ? "" : String(one.tools),
+    one.restarts === 0 ? "" : String(one.restarts),
+    notes.filter((note) => note !== undefined).join("; "),
+  ]
+}
