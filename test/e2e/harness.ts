@@ -220,6 +220,10 @@ export async function eventually<T>(
   }
 }
 
+/** Waits until so many calls run on the servers of an svc with `--metrics`. */
+export const callsRun = ({ url }: Pick<Instance, "url">, count = 1): Promise<true> =>
+  eventually(async () => (await (await fetch(`${url}/metrics`)).text()).includes(`\nsvc_calls_in_flight ${count}\n`))
+
 /** One JSON-RPC request of a 2026-era client. */
 export async function modern(
   url: string,

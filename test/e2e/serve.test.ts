@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test"
 import { mkdirSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import {
+  callsRun,
   eventually,
   freshEnv,
   freshFolder,
@@ -141,10 +142,11 @@ test("the health level is an option or a variable [health:level:option]", async 
 
 test("a call to a server that is gone is an error that names it [tool:server-down]", async () => {
   const mark = `svc-mark-${crypto.randomUUID()}`
-  await using svc = await startSvc({ config: { mcpServers: { mortal: echo("--delay", "60000", mark) } } })
+  const config = { mcpServers: { mortal: echo("--delay", "60000", mark) } }
+  await using svc = await startSvc({ config, flags: ["--metrics"] })
   await svc.said("mortal: connected")
   const call = modern(`${svc.url}/mcp`, "tools/call", { name: "mortal_svc_echo", arguments: {} })
-  await Bun.sleep(100)
+  await callsRun(svc)
   for (const pid of processes(mark)) process.kill(pid, "SIGKILL")
   expect((await call).body.result).toMatchObject({ isError: true, content: [{ text: "mortal: was ended by SIGKILL" }] })
 })
@@ -248,11 +250,12 @@ test("what is piped in at once is answered in its order before the end", async (
 describe("the end", () => {
   test("SIGTERM lets a running call finish, ends every child and exits 0", async () => {
     const mark = `svc-mark-${crypto.randomUUID()}`
-    const svc = await startSvc({ config: { mcpServers: { slow: echo("--delay", "400", mark) } } })
+    const config = { mcpServers: { slow: echo("--delay", "400", mark) } }
+    const svc = await startSvc({ config, flags: ["--metrics"] })
     await eventually(() => processes(mark).length === 1)
     await svc.said("slow: connected")
     const call = modern(`${svc.url}/mcp`, "tools/call", { name: "slow_svc_echo", arguments: { m: "late" } })
-    await Bun.sleep(100)
+    await callsRun(svc)
     svc.signal("SIGTERM")
     expect((await call).body.result).toMatchObject({ content: [{ text: "late" }] })
     expect(await svc.exited).toBe(0)
@@ -274,10 +277,11 @@ describe("the end", () => {
   })
 
   test("a second signal exits at once", async () => {
-    const svc = await startSvc({ config: { mcpServers: { slow: echo("--delay", "60000") } } })
+    const config = { mcpServers: { slow: echo("--delay", "60000") } }
+    const svc = await startSvc({ config, flags: ["--metrics"] })
     await svc.said("slow: connected")
     const call = modern(`${svc.url}/mcp`, "tools/call", { name: "slow_svc_echo", arguments: {} }).catch(() => undefined)
-    await Bun.sleep(100)
+    await callsRun(svc)
     svc.signal("SIGINT")
     await svc.said("stopping")
     svc.signal("SIGINT")

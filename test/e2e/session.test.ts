@@ -3,7 +3,18 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
-import { eventually, fixture, type Instance, modern, npmServer, processes, ROOT, runSvc, startSvc } from "./harness.ts"
+import {
+  callsRun,
+  eventually,
+  fixture,
+  type Instance,
+  modern,
+  npmServer,
+  processes,
+  ROOT,
+  runSvc,
+  startSvc,
+} from "./harness.ts"
 
 const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
 const BOTH = "application/json, text/event-stream"
@@ -205,13 +216,16 @@ test("a call that a restart of svc has cost is answered when its client comes ba
 }, 30_000)
 
 test("the end of a session ends its stream and its running calls, and the server is told", async () => {
-  await using svc = await startSvc({ config: { mcpServers: { slow: echo("--delay", "5000") } } })
+  await using svc = await startSvc({
+    config: { mcpServers: { slow: echo("--delay", "5000") } },
+    flags: ["--metrics"],
+  })
   await svc.said("slow: connected")
   const url = `${svc.url}/mcp`
   const session = await initialize(url)
   const stream = await fetch(url, { headers: { accept: "text/event-stream", "mcp-session-id": session } })
   const call1 = post(url, call("slow_svc_echo"), session)
-  await Bun.sleep(50)
+  await callsRun(svc)
   const started = performance.now()
   expect((await fetch(url, { method: "DELETE", headers: { "mcp-session-id": session } })).status).toBe(204)
   expect((await call1).body).toContain("was ended by the client")
@@ -417,13 +431,13 @@ test("what svc itself listens to counts as no call, and svc that is stopped does
 test("svc that is stopped answers the calls that it cannot finish", async () => {
   const svc = await startSvc({
     config: { mcpServers: { slow: echo("--delay", "60000") } },
-    flags: ["--shutdown-grace", "100ms"],
+    flags: ["--shutdown-grace", "100ms", "--metrics"],
   })
   await svc.said("slow: connected")
   const url = `${svc.url}/mcp`
   const old = post(url, call("slow_svc_echo"), await initialize(url))
   const young = modern(url, "tools/call", { name: "slow_svc_echo", arguments: {} })
-  await Bun.sleep(100)
+  await callsRun(svc, 2)
   svc.signal("SIGTERM")
   expect(JSON.parse((await old).body).result).toMatchObject({ isError: true })
   expect((await young).body.result).toMatchObject({ isError: true })
