@@ -57,10 +57,11 @@ test("files are found where the platform and the flags say [config:file:default]
 
 test("an edit keeps a backup, the permissions and the newest twenty [config:backups]", async () => {
   writeFileSync(paths.file, "0")
-  chmodSync(paths.file, 0o640)
+  // A mode that the umask would not have left.
+  chmodSync(paths.file, 0o660)
   for (let count = 1; count <= 25; count++) await editConfig(paths, () => String(count), systemClock)
   expect(readFileSync(paths.file, "utf8")).toBe("25")
-  expect(statSync(paths.file).mode & 0o777).toBe(0o640)
+  expect(statSync(paths.file).mode & 0o777).toBe(0o660)
   const backups = listBackups(paths)
   expect(backups).toHaveLength(20)
   expect(readFileSync(backups[0] as string, "utf8")).toBe("24")
