@@ -4,10 +4,10 @@ import { systemClock } from "../lib/clock.ts"
 import { createBundles } from "../registry/bundle.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { agrees, answer, canAsk } from "./ask.ts"
-import { runTool } from "./bench.ts"
 import { usage } from "./command.ts"
 import { print, say } from "./output.ts"
 import { PLACE_ARGS, placeOf, repeated } from "./place.ts"
+import { runTool } from "./run.ts"
 
 const YES = { type: "boolean", alias: "y", description: "Do not ask" } as const
 const ENV = { type: "string", description: "NAME=value that the server needs; may be repeated" } as const
