@@ -10,6 +10,7 @@ import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 import type { Authority, Client } from "./grant.ts"
+import { type BoundedFetch, boundedFetch } from "./perimeter.ts"
 import type { Secrets } from "./secrets.ts"
 
 /** Times are milliseconds since the epoch. */
@@ -176,6 +177,17 @@ export class Account {
       )
   }
 
+  /** For talk with the authorization servers that this server names. */
+  get boundedFetch(): BoundedFetch {
+    return boundedFetch(this.deps.fetch, this.launch.url)
+  }
+
+  /** Who authorizes for the server, as it and they say at this moment. */
+  async discover(): Promise<Authority> {
+    const { discover } = await this.deps.grant()
+    return discover(this.launch.url, this.entry.metadataUrl, this.boundedFetch)
+  }
+
   /** The client to ask `authority` as, without registering one. Throws where its credentials belong to another issuer. */
   configuredClient(authority: Authority): Client | undefined {
     const { clientId, clientSecret, tokenEndpointAuthMethod } = this.launch.oauth ?? {}
@@ -197,8 +209,8 @@ export class Account {
     if (tokens === undefined) return undefined
     const { access, refresh, client, issuer } = tokens
     try {
-      const { boundedFetch, discover, revoke } = await this.deps.grant()
-      const fetch = boundedFetch(this.deps.fetch, launch.url)
+      const { discover, revoke } = await this.deps.grant()
+      const { boundedFetch: fetch } = this
       const authority = await discover(launch.url, entry.metadataUrl, fetch)
       if (authority.issuer !== issuer) return `its authorization server is another one now (${authority.issuer})`
       const [token, hint] =
@@ -220,13 +232,12 @@ export class Account {
     if (tokens?.refresh === undefined) return false
     const { deps } = this
     const grant = await deps.grant()
-    const fetch = grant.boundedFetch(deps.fetch, this.launch.url)
-    const authority = await grant.discover(this.launch.url, this.entry.metadataUrl, fetch)
+    const authority = await this.discover()
     if (authority.issuer !== tokens.issuer) return false
     try {
       // A configured secret may have been changed since; a registered one is the tokens' own.
       const client = tokens.client.redirectUrl === undefined ? this.configuredClient(authority) : undefined
-      const given = await grant.refresh(authority, client ?? tokens.client, tokens.refresh, fetch)
+      const given = await grant.refresh(authority, client ?? tokens.client, tokens.refresh, this.boundedFetch)
       await this.keep(given, client ?? tokens.client, tokens.scope, "renewed")
       return true
     } catch (error) {
@@ -240,12 +251,16 @@ export class Account {
   private async obtain(scope: string | undefined): Promise<boolean> {
     const { deps } = this
     const grant = await deps.grant()
-    const fetch = grant.boundedFetch(deps.fetch, this.launch.url)
-    const authority = await grant.discover(this.launch.url, this.entry.metadataUrl, fetch)
+    const authority = await this.discover()
     const client = this.configuredClient(authority)
     if (client === undefined) throw new Error("grantType client_credentials needs oauth.clientId")
     const asked = scope ?? this.launch.oauth?.scopes?.join(" ") ?? this.demanded ?? authority.scopes
-    await this.keep(await grant.clientCredentials(authority, client, asked, fetch), client, asked, "granted")
+    await this.keep(
+      await grant.clientCredentials(authority, client, asked, this.boundedFetch),
+      client,
+      asked,
+      "granted",
+    )
     return true
   }
 

@@ -7,7 +7,7 @@ import type { Account, AccountDeps } from "./account.ts"
 import type { Authority, Client } from "./grant.ts"
 import { TransientError } from "./link.ts"
 
-export type ConsentDeps = Pick<AccountDeps, "clock" | "fetch" | "grant" | "learn"> & {
+export type ConsentDeps = Pick<AccountDeps, "clock" | "grant" | "learn"> & {
   /** Where browsers come back to svc itself; undefined where it does not listen. */
   callback(): string | undefined
   /** Where svc's description of itself as a client is, if the world can read it. */
@@ -51,10 +51,8 @@ export function createConsent(deps: ConsentDeps): Consent {
 
   /** Finds out where, registers if need be, and makes the address. */
   const prepare = async (account: Account, redirectUrl: string, scope: string | undefined): Promise<Pending> => {
-    const { boundedFetch, discover, scopeFor, authorizationUrl } = await grant()
-    const { launch, entry } = account
-    const fetch = boundedFetch(deps.fetch, launch.url)
-    const authority = await discover(launch.url, entry.metadataUrl, fetch)
+    const { scopeFor, authorizationUrl } = await grant()
+    const authority = await account.discover()
     const asked = scopeFor(scope, authority)
     const same = [...pending.values()].find(
       (one) =>
@@ -92,7 +90,7 @@ export function createConsent(deps: ConsentDeps): Consent {
     redirectUrl: string,
     scope: string | undefined,
   ): Promise<Client> => {
-    const { register, takesMetadataUrl, boundedFetch, isStrictScopeSuperset } = await grant()
+    const { register, takesMetadataUrl, isStrictScopeSuperset } = await grant()
     const configured = account.configuredClient(authority)
     if (configured !== undefined) return configured
     const { issuer } = authority
@@ -106,21 +104,17 @@ export function createConsent(deps: ConsentDeps): Consent {
     if (last?.issuer === issuer && last.redirectUrl === redirectUrl && valid && reaches) return last
     if (authority.metadata !== undefined && authority.metadata.registration_endpoint === undefined)
       throw new Error(`svc cannot register itself with ${issuer}: set oauth.clientId`)
-    const client = await register(
-      authority,
-      redirectUrl,
-      scope,
-      tokenEndpointAuthMethod,
-      boundedFetch(deps.fetch, account.launch.url),
-    ).catch((error: unknown) => {
-      if (error instanceof TransientError) throw error
-      throw new Error(
-        authority.metadata === undefined
-          ? "it offers no OAuth that svc could find: put a token into its headers, or set oauth"
-          : `${issuer} did not register svc: ${messageOf(error).slice(0, 300)}`,
-        { cause: error },
-      )
-    })
+    const client = await register(authority, redirectUrl, scope, tokenEndpointAuthMethod, account.boundedFetch).catch(
+      (error: unknown) => {
+        if (error instanceof TransientError) throw error
+        throw new Error(
+          authority.metadata === undefined
+            ? "it offers no OAuth that svc could find: put a token into its headers, or set oauth"
+            : `${issuer} did not register svc: ${messageOf(error).slice(0, 300)}`,
+          { cause: error },
+        )
+      },
+    )
     await account.change({ client })
     return client
   }
@@ -140,17 +134,10 @@ export function createConsent(deps: ConsentDeps): Consent {
       pending.delete(found.state)
       const { account, authority, client, redirectUrl, verifier, scope } = found
       const { name } = account
-      const { redeem, boundedFetch, isRevoked } = await grant()
+      const { redeem, isRevoked } = await grant()
       try {
         learn([answer.get("code") ?? ""])
-        const given = await redeem(
-          authority,
-          client,
-          redirectUrl,
-          verifier,
-          answer,
-          boundedFetch(deps.fetch, account.launch.url),
-        )
+        const given = await redeem(authority, client, redirectUrl, verifier, answer, account.boundedFetch)
         await account.keep(given, client, scope, "granted")
         found.settle(undefined)
         return { name }

@@ -29,8 +29,6 @@ import {
   validateAuthorizationResponseIssuer,
 } from "@modelcontextprotocol/client"
 import { TransientError } from "./link.ts"
-import { createPerimeter } from "./perimeter.ts"
-import { readBody, reasonOf } from "./remote.ts"
 
 export { computeScopeUnion, isStrictScopeSuperset }
 
@@ -62,41 +60,6 @@ export type Challenge = {
   readonly metadataUrl: string | undefined
   readonly scope: string | undefined
   readonly error: string | undefined
-}
-
-/**
- * A fetch for talk with the authorization server that `server` has named: bounded in time, size and reach; failures that
- * say nothing are TransientErrors.
- */
-export function boundedFetch(fetch: (url: string, init: RequestInit) => Promise<Response>, server: string): FetchLike {
-  const check = createPerimeter(server)
-  return async (url, init) => {
-    const signal = AbortSignal.timeout(ANSWER_MS)
-    let target = new URL(url)
-    let response: Response
-    let body: Uint8Array
-    for (let hops = 0; ; hops++) {
-      check(target)
-      try {
-        response = await fetch(target.href, { ...init, redirect: "manual", signal })
-        body = await readBody(response, MAX_ANSWER)
-      } catch (cause) {
-        throw new TransientError(`${target.host} cannot be reached: ${reasonOf(cause)}`, { cause })
-      }
-      const next = init?.method === "POST" || response.status >= 400 ? null : response.headers.get("location")
-      if (next === null || !URL.canParse(next, target.href)) break
-      if (hops >= MAX_REDIRECTS) throw new TransientError(`${target.host} redirects too often`)
-      target = new URL(next, target)
-    }
-    const { host } = target
-    const { status } = response
-    if (status >= 500 || status === 429) throw new TransientError(`${host} answered ${status}`)
-    const type = response.headers.get("content-type")
-    return new Response(body.length === 0 ? null : body, {
-      status,
-      headers: type === null ? {} : { "content-type": type },
-    })
-  }
 }
 
 export function challengeOf(response: Response): Challenge {
@@ -318,9 +281,6 @@ const DESCRIPTION = {
   response_types: ["code"],
 }
 
-const ANSWER_MS = 15_000
-const MAX_ANSWER = 1024 * 1024
-const MAX_REDIRECTS = 3
 /** A public client has no secret to lose; PKCE protects its code. */
 const PREFERRED = ["none", "client_secret_basic", "client_secret_post"]
 

@@ -8,6 +8,49 @@
  *  3. Who is spoken to encrypted names nobody who is not.
  */
 import { BlockList, isIP } from "node:net"
+import { TransientError } from "./link.ts"
+import { readBody, reasonOf } from "./remote.ts"
+
+/** As the SDK wants one. */
+export type BoundedFetch = (url: string | URL, init?: RequestInit) => Promise<Response>
+
+/**
+ * A fetch for talk with the authorization server that `server` has named: bounded in time, size and reach; failures that
+ * say nothing are TransientErrors.
+ */
+export function boundedFetch(
+  fetch: (url: string, init: RequestInit) => Promise<Response>,
+  server: string,
+): BoundedFetch {
+  const check = createPerimeter(server)
+  return async (url, init) => {
+    const signal = AbortSignal.timeout(ANSWER_MS)
+    let target = new URL(url)
+    let response: Response
+    let body: Uint8Array
+    for (let hops = 0; ; hops++) {
+      check(target)
+      try {
+        response = await fetch(target.href, { ...init, redirect: "manual", signal })
+        body = await readBody(response, MAX_ANSWER)
+      } catch (cause) {
+        throw new TransientError(`${target.host} cannot be reached: ${reasonOf(cause)}`, { cause })
+      }
+      const next = init?.method === "POST" || response.status >= 400 ? null : response.headers.get("location")
+      if (next === null || !URL.canParse(next, target.href)) break
+      if (hops >= MAX_REDIRECTS) throw new TransientError(`${target.host} redirects too often`)
+      target = new URL(next, target)
+    }
+    const { host } = target
+    const { status } = response
+    if (status >= 500 || status === 429) throw new TransientError(`${host} answered ${status}`)
+    const type = response.headers.get("content-type")
+    return new Response(body.length === 0 ? null : body, {
+      status,
+      headers: type === null ? {} : { "content-type": type },
+    })
+  }
+}
 
 /** A check of addresses that the server at an address of the configuration has named: throws where svc must not go. */
 export function createPerimeter(server: string): (url: URL) => void {
@@ -23,6 +66,10 @@ export function createPerimeter(server: string): (url: URL) => void {
 }
 
 // ---
+
+const ANSWER_MS = 15_000
+const MAX_ANSWER = 1024 * 1024
+const MAX_REDIRECTS = 3
 
 /** Loopback, private, link-local and shared ranges. RFC 6890. */
 const RANGES = [
