@@ -2,6 +2,7 @@
  * The way of a person through the browser and back: where to go, as whom, and what came back. An answer is taken once, and
  * only for a state that svc has given out. authorization: Authorization Code Protection.
  */
+import { dropOldest } from "../lib/bounded.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
 import type { Account, AccountDeps } from "./account.ts"
 import type { Authority, Client } from "./grant.ts"
@@ -75,7 +76,7 @@ export function createConsent(deps: ConsentDeps): Consent {
     const made = { state, account, authority, client, redirectUrl, verifier, scope: asked, url, settle }
     pending.set(state, made)
     outcomes.set(state, done)
-    for (const old of [...outcomes.keys()].slice(0, -MAX_OUTCOMES)) outcomes.delete(old)
+    dropOldest(outcomes, MAX_OUTCOMES)
     const older = [...pending.values()].filter((one) => one.account === account).slice(0, -MAX_PENDING)
     for (const one of older) {
       pending.delete(one.state)

@@ -2,13 +2,14 @@
  * What each backend said lately: its captured output and svc's own lines about it, in a bounded ring in memory and in
  * `logs/<slug>.log`, for `svc logs`.
  *
- *  1. Bounded everywhere: lines and bytes in memory, bytes of a file, files of a server.
+ *  1. Bounded everywhere: servers, lines and bytes in memory, bytes of a file, files of a server.
  *  2. Lines arrive redacted and clean. Files are for their owner alone.
  *  3. A disk that fails costs the file, not the server: it is said once, and the ring goes on.
  */
 import { appendFileSync, closeSync, fstatSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { slugOf } from "../config/plan.ts"
+import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { LOG_LEVELS, type Log, type LogFields, type LogLevel, printable } from "../lib/log.ts"
@@ -35,12 +36,8 @@ export type LogbookOptions = {
 
 export type Logbook = {
   append(slug: string, level: LogLevel, text: string): void
-  /** From memory, oldest first: of one server or of all, not older than `since`. */
-  read(slug?: string, since?: number): readonly LogLine[]
-  /** Hears every line from now on, until the returned function is called. */
-  follow(hear: (line: LogLine) => void): () => void
-  /** A server that is gone: its lines leave the memory; its files stay. */
-  forget(slug: string): void
+  /** What is in memory of a server, oldest first. */
+  read(slug: string): readonly LogLine[]
   /** Writes what is not yet on disk. */
   flush(): void
 }
@@ -48,7 +45,6 @@ export type Logbook = {
 export function createLogbook(options: LogbookOptions): Logbook {
   const { directory, clock, maxFileBytes = MAX_FILE_BYTES, maxFiles = MAX_FILES, maxLines = MAX_LINES } = options
   const rings = new Map<string, LogLine[]>()
-  const listeners = new Set<(line: LogLine) => void>()
   const pending = new Map<string, string>()
   let timer: (() => void) | undefined
   let failing = false
@@ -72,10 +68,10 @@ export function createLogbook(options: LogbookOptions): Logbook {
       const line: LogLine = { at: clock.now(), level, slug, text: printable(text.slice(0, MAX_TEXT)) }
       const ring = rings.get(slug) ?? []
       rings.set(slug, ring)
+      dropOldest(rings, MAX_SERVERS)
       ring.push(line)
       // Cut in blocks: moving the whole ring for each line would cost more than the line.
       if (ring.length >= maxLines * 2) ring.splice(0, ring.length - maxLines)
-      for (const hear of listeners) hear(line)
       if (directory === undefined) return
       pending.set(slug, `${pending.get(slug) ?? ""}${formatLine(line)}\n`)
       timer ??= clock.after(WRITE_MS, () => {
@@ -83,16 +79,7 @@ export function createLogbook(options: LogbookOptions): Logbook {
         flush()
       })
     },
-    read(slug, since = 0) {
-      const chosen = slug === undefined ? [...rings.values()] : [rings.get(slug) ?? []]
-      const lines = chosen.flatMap((ring) => ring.slice(-maxLines).filter(({ at }) => at >= since))
-      return lines.sort((a, b) => a.at - b.at)
-    },
-    follow(hear) {
-      listeners.add(hear)
-      return () => listeners.delete(hear)
-    },
-    forget: (slug) => void rings.delete(slug),
+    read: (slug) => (rings.get(slug) ?? []).slice(-maxLines),
     flush,
   }
 }
@@ -157,6 +144,8 @@ export const MAX_FILES = 3
 export const MAX_LINES = 500
 
 const WRITE_MS = 250
+/** The memory of those that have come and gone. */
+const MAX_SERVERS = 1000
 /** Above what the capture lets through. */
 const MAX_TEXT = 16 * 1024
 
