@@ -13,6 +13,7 @@ export type ServerStatus = {
   readonly status: string
   readonly tags: readonly string[]
   readonly pid?: number
+  /** When it was connected, or began to start. */
   readonly since?: string
   readonly attempt?: number
   readonly nextRetryAt?: string
@@ -57,7 +58,7 @@ export function statusOf(snapshot: Snapshot, clean: (text: string) => string): S
       tags: spec.tuning.tags,
       restarts: restartCount,
       ...(state.kind === "connected" && state.pid !== undefined ? { pid: state.pid } : {}),
-      ...(state.kind === "connected" ? { since: iso(state.since) } : {}),
+      ...("since" in state ? { since: iso(state.since) } : {}),
       ...("attempt" in state && state.attempt > 0 ? { attempt: state.attempt } : {}),
       ...(state.kind === "waiting" ? { nextRetryAt: iso(state.retryAt) } : {}),
       ...(offer === undefined

@@ -9,7 +9,7 @@ const instanceSchema = z.object({
   status: z.string(),
   state: z.string(),
   pid: z.number().optional(),
-  since: z.string().optional().describe("When it was connected"),
+  since: z.string().optional().describe("When it was connected, or began to start"),
   attempt: z.number().optional().describe("Failed attempts in a row"),
   nextRetryAt: z.string().optional(),
   restarts: z.number(),

@@ -204,6 +204,8 @@ test("a call waits no longer than --startup-wait for a server that is starting",
   await using svc = await startSvc({ config, flags: ["--startup-wait", "200ms"] })
   const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "hangs_svc_echo", arguments: {} })
   expect(body.result).toMatchObject({ content: [{ text: expect.stringContaining("it is starting") }] })
+  const { stdout } = await runSvc(["mcp", "status", "--config-dir", svc.folder])
+  expect(stdout).toMatch(/^hangs +starting +\d+ s/m)
 })
 
 test("what is no message is told so under its id, and hides none that comes with it", async () => {
