@@ -10,7 +10,7 @@ import { buildCatalog, type Catalog, EMPTY_CATALOG } from "../catalog/catalog.ts
 import type { Pins } from "../config/pins.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Plan, Spec } from "../config/spec.ts"
-import { type Clock, pause } from "../lib/clock.ts"
+import { type Clock, quiet } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { Params } from "../wire/message.ts"
@@ -26,8 +26,8 @@ import { Waits } from "./waits.ts"
 export type Observer = {
   /** The catalog is another one, or what is selected from it. */
   oncatalog(): void
-  /** A notification of a backend that belongs to no call, or to the given one. */
-  onnotification(spec: Spec, method: string, params: Params, caller: Caller | undefined): void
+  /** A notification of a backend that is for whoever wants such. */
+  onnotification(spec: Spec, method: string, params: Params): void
 }
 
 export type AgentDeps = OpenDeps & {
@@ -58,11 +58,13 @@ export class Agent {
   private problems: readonly Issue[] = []
   private known: readonly string[] = []
   private readonly backends = new Map<string, Backend>()
-  private readonly observers = new Set<Observer>()
+  private readonly observers: Observer[] = []
   private readonly interests = new Interests()
   /** The log level that backends were told last. */
   private level: string | undefined
+  /** The ends of what was stopped, by the id that others may have by now. */
   private readonly ending = new Map<string, Promise<void>>()
+  private readonly leaving = new Set<Promise<void>>()
   private current: Snapshot | undefined
   private rebuilding = false
   private readonly leases = new Leases()
@@ -200,9 +202,8 @@ export class Agent {
     return this.current
   }
 
-  observe(observer: Observer): () => void {
-    this.observers.add(observer)
-    return () => this.observers.delete(observer)
+  observe(observer: Observer): void {
+    this.observers.push(observer)
   }
 
   /** Resolves when the first round of loading is over. Set while it runs. */
@@ -263,13 +264,7 @@ export class Agent {
 
   /** Ends the processes that sessions have of their own, of one server or of one session. */
   private unlease(wanted: { readonly id?: string; readonly session?: object }): void {
-    for (const backend of this.leases.take(wanted)) {
-      const key = `${backend.spec.id} of a session ${this.deps.ids.next()}`
-      this.ending.set(
-        key,
-        backend.stop().then(() => void this.ending.delete(key)),
-      )
-    }
+    for (const backend of this.leases.take(wanted)) this.letGo(backend.stop())
   }
 
   /** The sessions that are subscribed to a backend's resource, or to one that it is a part of. */
@@ -306,7 +301,7 @@ export class Agent {
     this.closed = true
     for (const round of this.rounds.over([])) round.end()
     for (const [id, backend] of [...this.backends].reverse()) this.remove(id, backend)
-    await Promise.all(this.ending.values())
+    await Promise.all([...this.ending.values(), ...this.leaving])
   }
 
   /** Every value that must not be shown; the same array for the same plan. */
@@ -403,16 +398,14 @@ export class Agent {
   private retire(id: string, backend: Backend): void {
     this.backends.delete(id)
     this.unlease({ id })
-    const { clock } = this.deps
-    const until = clock.now() + backend.spec.tuning.requestTimeout
-    const busy = () => isBusy(backend) && clock.now() < until
-    const key = `${id} ${clock.now()}`
-    const wait = async () => {
-      while (busy() && !this.closed) await pause(clock, DRAIN_POLL_MS)
-      await backend.stop()
-      this.ending.delete(key)
-    }
-    this.ending.set(key, wait())
+    const drained = quiet(this.deps.clock, () => isBusy(backend) && !this.closed, backend.spec.tuning.requestTimeout)
+    this.letGo(drained.then(() => backend.stop()))
+  }
+
+  /** Remembers the end of what nothing waits for but the end of svc. */
+  private letGo(end: Promise<void>): void {
+    const ended = end.then(() => void this.leaving.delete(ended))
+    this.leaving.add(ended)
   }
 
   /** `owner`: whose process it is that says so, where it is one session's own. */
@@ -427,9 +420,9 @@ export class Agent {
     if (spec === undefined) return
     const kind = CLAIMED[method]
     if (kind !== undefined) {
-      const owner = this.claims.find(kind, id, kind === "task" ? params.taskId : params.elicitationId)?.caller
+      const claimant = this.claims.find(kind, id, kind === "task" ? params.taskId : params.elicitationId)?.caller
       // Its own call is the better way to it, while it runs.
-      if (owner !== undefined) (caller?.session === owner.session ? caller : owner).notify(method, params)
+      if (claimant !== undefined) (caller?.session === claimant.session ? caller : claimant).notify(method, params)
       return
     }
     if (caller !== undefined && method !== "notifications/resources/updated") {
@@ -440,7 +433,7 @@ export class Agent {
       if (this.subscribersOf(id, String(params.uri)).has(owner.session)) owner.notify(method, params)
       return
     }
-    for (const observer of this.observers) observer.onnotification(spec, method, params, caller)
+    for (const observer of this.observers) observer.onnotification(spec, method, params)
   }
 
   private tellLevel(): void {
@@ -501,8 +494,6 @@ export class Agent {
 }
 
 // ---
-
-const DRAIN_POLL_MS = 50
 
 const isBusy = ({ published }: Backend): boolean => published?.open.idleSince() === Number.POSITIVE_INFINITY
 
