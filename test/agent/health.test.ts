@@ -252,7 +252,7 @@ describe("/health", () => {
     expect(body.system).toEqual(expect.objectContaining({ memory: { used: 108, total: 108, percentage: 100 } }))
   })
 
-  test("headers repeat the body, and the status follows it [health:http:headers] [health:http:status] [health:report:version] [health:report:uptime] [health:report:timestamp] [health:status:values]", () => {
+  test("headers repeat the body, and the status follows it [health:http:headers] [health:http:status] [health:report:version] [health:report:uptime] [health:report:timestamp] [health:status:values]", async () => {
     for (const [backends, expected] of [
       [[backend("connected")], [200, "healthy"]],
       [[], [200, "degraded"]],
@@ -267,6 +267,12 @@ describe("/health", () => {
         "1.2.3",
         "77",
       ])
+      expect(await response?.json()).toMatchObject({
+        status: expected[1],
+        timestamp: "2026-01-02T03:04:05.678Z",
+        version: "1.2.3",
+        system: { uptime: 77 },
+      })
     }
   })
 

@@ -27,7 +27,7 @@ const cli =
   (...args: string[]) =>
     runSvc(["auth", "token", ...args, "--config-dir", folder], freshEnv(folder))
 
-test("with --auth a token is needed but for what load balancers ask [auth:paths] [auth:enabled]", async () => {
+test("with --auth a token is needed but for what load balancers ask [auth:paths] [auth:open] [auth:enabled]", async () => {
   await using svc = await startSvc({ config, flags: ["--auth", "--health-info-level", "full", "--metrics"] })
   await svc.said("nobody can come in yet")
   const status = async (path: string, init?: RequestInit) => (await fetch(`${svc.url}${path}`, init)).status

@@ -67,7 +67,7 @@ describe("mistakes", () => {
     expect([code, stderr.trim()]).toEqual([69, `svc: port ${port} on 127.0.0.1 is in use; choose another with --port`])
   })
 
-  test("a file that is not JSON is told with line and column, and mending it is enough [config:file:broken] [auth:open] [health:http:never-waits]", async () => {
+  test("a file that is not JSON is told with line and column, and mending it is enough [config:file:broken]", async () => {
     await using svc = await startSvc({ config: '{\n  "mcpServers": {\n    "a" {}\n  }\n}' })
     await svc.said(/mcp\.json:3:9: not JSON: expected a colon/)
     expect((await fetch(`${svc.url}/health`)).status).toBe(503)
@@ -75,6 +75,14 @@ describe("mistakes", () => {
     expect((await fetch(`${svc.url}/health/live`)).status).toBe(200)
     svc.write({ mcpServers: { a: echo() } })
     await eventually(async () => (await fetch(`${svc.url}/health`)).status === 200)
+  })
+
+  test("health answers while a server does not [health:http:never-waits]", async () => {
+    await using svc = await startSvc({ config: { mcpServers: { mute: { command: "sleep", args: ["60"] } } } })
+    const servers = async () => ((await (await fetch(`${svc.url}/health`)).json()) as { servers: unknown }).servers
+    await eventually(async () => Bun.deepEquals(await servers(), { total: 1, healthy: 0, unhealthy: 1 }))
+    expect(svc.stderr()).not.toContain("mute:")
+    expect((await fetch(`${svc.url}/health/ready`)).status).toBe(200)
   })
 
   test("a body that is too large, broken or not JSON is refused with its own status [inbound:origin]", async () => {
