@@ -190,12 +190,13 @@ test("a line over the limit is left out, and the child lives on", async () => {
   expect(losses).toEqual([])
 })
 
-test("stderr goes where the launch says", async () => {
-  const ignored = shell("echo no >&2", {}, { stderr: "ignore" })
-  const overlapped = shell("echo yes >&2", {}, { stderr: "overlapped" })
-  await Promise.all([ignored.lost, overlapped.lost])
-  await until(() => overlapped.stderr() === "yes\n")
-  expect(ignored.stderr()).toBe("")
+test("stderr goes where the launch says [stderr:capture]", async () => {
+  const start = (stderr: StdioLaunch["stderr"]) => shell("echo heard >&2", {}, { stderr })
+  const [caught, elsewhere] = [["pipe", "overlapped"] as const, ["ignore", "inherit", 2] as const]
+  const [own, others] = [caught.map(start), elsewhere.map(start)]
+  await Promise.all([...own, ...others].map(({ lost }) => lost))
+  await until(() => own.every(({ stderr }) => stderr() === "heard\n"))
+  expect(others.map(({ stderr }) => stderr())).toEqual(["", "", ""])
 })
 
 test("what a child starts and lets go ends with it", async () => {

@@ -92,7 +92,7 @@ describe("negotiation", () => {
   })
 })
 
-test("refusals and failures are evidence of no era [auth:awaiting]", () => {
+test("refusals and failures are evidence of no era", () => {
   const verdicts = [401, 403, 407, 408, 429, 500, 502, 503].map((status) => classify(new HttpStatusError(status, "")))
   expect(new Set(verdicts)).toEqual(new Set(["unknown"]))
   expect(classify(new UnauthorizedError("401"))).toBe("unknown")

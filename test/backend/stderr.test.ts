@@ -13,7 +13,7 @@ function bench(redact: (text: string) => string = (text) => text) {
   return { clock, out, capture, write: (text: string) => capture(bytes(text)) }
 }
 
-test("lines come out one by one, however they were cut into chunks [stderr:capture]", () => {
+test("lines come out one by one, however they were cut into chunks", () => {
   fc.assert(
     fc.property(
       fc.uniqueArray(fc.string({ minLength: 1, unit: fc.constantFrom("a", "b", "ż", "💡") }), { maxLength: 20 }),

@@ -61,7 +61,7 @@ describe("a template", () => {
     expect(text("{{project.custom.port}}/{{project.custom.deep.a}}")).toBe("8080/1")
   })
 
-  test("knows the namespaces project, user, transport and context", () => {
+  test("knows the namespaces project, user, transport and context [template:namespaces]", () => {
     const { path, name } = CONTEXT.project
     expect(
       text("{{project.path}} {{project.name}} {{user.username}} {{transport.client.name}} {{context.sessionId}}"),

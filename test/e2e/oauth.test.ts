@@ -35,7 +35,7 @@ const logIn = async (svc: Instance) => {
 const tokenRequests = (authority: Authority) => authority.asked.get("/token") ?? 0
 
 test(
-  "a person follows the address once, and the server connects; nothing else restarts [oauth:login]",
+  "a person follows the address once, and the server connects; nothing else restarts [oauth:login] [auth:awaiting]",
   async () => {
     await using authority = await startAuthority()
     using resource = startResource(authority)

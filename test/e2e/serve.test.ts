@@ -37,6 +37,8 @@ describe("a first run", () => {
     expect(JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "")).toMatchObject({ mcpServers: {} })
     const health = await fetch(`${svc.url}/health`)
     expect([health.status, health.headers.get("x-health-status")]).toEqual([200, "degraded"])
+    const { system } = (await health.json()) as { system: unknown }
+    expect(system).toEqual({ uptime: expect.any(Number), memory: { percentage: expect.any(Number) } })
   })
 })
 
@@ -49,7 +51,7 @@ describe("mistakes", () => {
     [["serve", "--port", "x"], "--port must be a whole number"],
     [["serve", "extra"], 'svc serve does not take "extra"'],
     [["serve", "--host", "0.0.0.0"], "--allow-unauthenticated"],
-  ])("svc %p is one line and exit 64 [cli:mistake] [inbound:listen]", async (args, message) => {
+  ])("svc %p is one line and exit 64 [cli:mistake]", async (args, message) => {
     const { code, stderr, stdout } = await runSvc(args)
     expect(stderr).toContain(message)
     expect([code, stdout, stderr.trim().split("\n").length]).toEqual([64, "", 1])

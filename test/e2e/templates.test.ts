@@ -78,7 +78,7 @@ const template = (tag: string, ...more: string[]) => ({
   tags: ["files"],
 })
 
-test("three projects on three branches each see their own server [svcrc:wrong] [template:render] [template:namespaces] [template:instances]", async () => {
+test("three projects on three branches each see their own server [svcrc:wrong] [template:render] [template:instances]", async () => {
   const tag = mark()
   const [one, two, three] = [repository("main"), repository("feature"), repository("fix")]
   const still = { command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")], tags: ["always"] }

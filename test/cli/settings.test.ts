@@ -1,0 +1,14 @@
+import { expect, test } from "bun:test"
+import { readSettings } from "../../src/cli/settings.ts"
+
+const settings = (args: Record<string, unknown>, env: Record<string, string> = {}) => readSettings(args, env, "linux")
+
+test("svc listens on this machine alone where nothing else is said, and beyond it only with a word for who may come in [inbound:listen]", () => {
+  expect(settings({}).address).toEqual({ hostname: "127.0.0.1", port: 3050 })
+  for (const host of ["0.0.0.0", "::", "192.168.0.7", "svc.example.com"]) {
+    expect(() => settings({ host })).toThrow("--allow-unauthenticated")
+    expect(() => settings({}, { SVC_HOST: host })).toThrow("--allow-unauthenticated")
+    expect(settings({ host, auth: true }).address).toMatchObject({ hostname: host })
+    expect(settings({ host, "allow-unauthenticated": true }).address).toMatchObject({ hostname: host })
+  }
+})
