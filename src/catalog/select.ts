@@ -5,7 +5,7 @@
 import { allOf, type Filter, parseFilter, passes, printFilter, sayMisread, tagsOf } from "../config/filter.ts"
 import type { Preset } from "../config/presets.ts"
 import { RequestError } from "../lib/errors.ts"
-import { nearest } from "../lib/nearest.ts"
+import { notNamed } from "../lib/nearest.ts"
 
 /** What was asked for, as it was written. It is kept, and selected from again when a preset changes. */
 export type Query = {
@@ -67,11 +67,7 @@ function filtersOf({ tags, filter, preset }: Query, presets: ReadonlyMap<string,
   if (preset !== undefined) {
     const found = presets.get(preset)
     if (found === undefined) {
-      const near = nearest(preset, presets.keys())
-      throw new RequestError(
-        "not_found",
-        `No preset is named ${preset}${near === undefined ? "" : `; did you mean ${near}?`}`,
-      )
+      throw notNamed("preset", preset, presets.keys())
     }
     filters.push(found.filter)
   }

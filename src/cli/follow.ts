@@ -13,7 +13,7 @@ import { recover } from "../config/transaction.ts"
 import { type Watch, watchFiles } from "../config/watch.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
-import { nearest } from "../lib/nearest.ts"
+import { notNamed } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
 import { type Answer, openControl } from "../serve/control.ts"
 import { reportOf } from "../serve/health.ts"
@@ -197,9 +197,5 @@ function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]
   if (templates.some(is)) throw new UnavailableError(`${name} is a template that nobody uses at the moment`)
   if (issues.some(({ server }) => is(server)))
     throw new UnavailableError(`${name} is left out for what is wrong with it; see \`svc mcp status\``)
-  const near = nearest(name, [...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
-  throw new RequestError(
-    "not_found",
-    `No server is named ${name}${near === undefined ? "" : `; did you mean ${near}?`}`,
-  )
+  throw notNamed("server", name, [...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
 }

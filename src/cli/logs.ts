@@ -7,7 +7,7 @@ import { slugOf } from "../config/plan.ts"
 import { pause, systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { escaped } from "../lib/log.ts"
-import { nearest } from "../lib/nearest.ts"
+import { didYouMean } from "../lib/nearest.ts"
 import { options } from "./command.ts"
 import { PLACE_ARGS, placeOf } from "./place.ts"
 
@@ -27,11 +27,7 @@ export const logs: CommandDef = {
     const wanted = typeof args.name === "string" ? slugOf(args.name) : undefined
     await place.ask("flush")
     if (wanted !== undefined && !known().includes(wanted)) {
-      const near = nearest(wanted, known())
-      throw new RequestError(
-        "not_found",
-        `There is no log of ${args.name}${near === undefined ? "" : `; did you mean ${near}?`}`,
-      )
+      throw new RequestError("not_found", `There is no log of ${args.name}${didYouMean(wanted, known())}`)
     }
     const since = typeof args.since === "string" ? systemClock.now() - options(args, {}).duration("since", 0) : 0
     const read = openLogFiles(folder)

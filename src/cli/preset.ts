@@ -8,8 +8,8 @@ import { createPreset, deletePreset, editPreset, type Presets, readPresets } fro
 import { readSections } from "../config/sections.ts"
 import { editPresets, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
-import { formatIssue, RequestError } from "../lib/errors.ts"
-import { nearest } from "../lib/nearest.ts"
+import { formatIssue } from "../lib/errors.ts"
+import { didYouMean, notNamed } from "../lib/nearest.ts"
 import { usage } from "./command.ts"
 import { print, say, table } from "./output.ts"
 import { PLACE_ARGS, type Place, placeOf } from "./place.ts"
@@ -119,10 +119,7 @@ export const preset: CommandDef = {
         const names = matching(all, filter)
         const tags = new Set(all.flatMap((server) => server.tags))
         for (const tag of select([{ filter }], new Map()).tags)
-          if (!tags.has(tag)) {
-            const near = nearest(tag, tags)
-            say(`no server has the tag ${tag}${near === undefined ? "" : `; did you mean ${near}?`}`)
-          }
+          if (!tags.has(tag)) say(`no server has the tag ${tag}${didYouMean(tag, tags)}`)
         print(args.json === true, { filter, servers: names }, () =>
           names.length === 0 ? "no server" : names.join("\n"),
         )
@@ -176,9 +173,5 @@ function find(place: Place, name: string) {
   const { presets } = presetsOf(place)
   const found = presets.get(name)
   if (found !== undefined) return found
-  const near = nearest(name, presets.keys())
-  throw new RequestError(
-    "not_found",
-    `No preset is named ${name}${near === undefined ? "" : `; did you mean ${near}?`}`,
-  )
+  throw notNamed("preset", name, presets.keys())
 }

@@ -7,8 +7,8 @@ import { renderServer } from "../config/instance.ts"
 import { isDisabled } from "../config/plan.ts"
 import { readSections } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
-import { ConfigError, RequestError } from "../lib/errors.ts"
-import { nearest } from "../lib/nearest.ts"
+import { ConfigError } from "../lib/errors.ts"
+import { notNamed } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
 import { options } from "./command.ts"
 import { effectiveTable, print, say } from "./output.ts"
@@ -31,13 +31,10 @@ export const render: CommandDef = {
     const name = String(args.name)
     const template = templates.find((one) => one.name === name)
     if (template === undefined) {
-      const near = nearest(
+      throw notNamed(
+        "template",
         name,
         templates.map((one) => one.name),
-      )
-      throw new RequestError(
-        "not_found",
-        `No template is named ${name}${near === undefined ? "" : `; did you mean ${near}?`}`,
       )
     }
     if (template.config === undefined) throw new ConfigError(readSections(document).issues)

@@ -12,7 +12,7 @@
  */
 import Handlebars from "handlebars"
 import { messageOf } from "../lib/errors.ts"
-import { nearest } from "../lib/nearest.ts"
+import { didYouMean } from "../lib/nearest.ts"
 import { CONTEXT_NAMES, type Context } from "./context.ts"
 
 export type Value =
@@ -194,10 +194,8 @@ function readBlock(source: Source, node: hbs.AST.BlockStatement): Part[] {
 
 function readCall(source: Source, node: hbs.AST.MustacheStatement | hbs.AST.SubExpression): Value | undefined {
   const name = is<hbs.AST.PathExpression>(node.path, "PathExpression") ? node.path.original : ""
-  if (!isHelper(name)) {
-    const near = nearest(name, Object.keys(HELPERS))
-    return refuse(source, node, `there is no helper ${name}${near === undefined ? "" : `; did you mean ${near}?`}`)
-  }
+  if (!isHelper(name))
+    return refuse(source, node, `there is no helper ${name}${didYouMean(name, Object.keys(HELPERS))}`)
   const [least, most] = HELPERS[name]
   if (node.params.length < least || node.params.length > most || node.hash)
     return refuse(source, node, `${name} takes ${least === most ? "exactly" : "at least"} ${least}, and no name=value`)
@@ -229,8 +227,7 @@ function readName(source: Source, around: Node, node: Node, severity: Flaw["seve
     return refuse(source, around, `is not a name such as ${CONTEXT_NAMES[0]}`)
   const name = node.original
   if (!CONTEXT_NAMES.includes(name) && !name.startsWith("project.custom.")) {
-    const close = nearest(name, CONTEXT_NAMES)
-    const message = `there is no ${name}${close === undefined ? "" : `; did you mean ${close}?`}`
+    const message = `there is no ${name}${didYouMean(name, CONTEXT_NAMES)}`
     source.flaws.push({ ...flaw(sourceOf(source, around), message), severity })
   }
   return { kind: "name", path: node.parts }

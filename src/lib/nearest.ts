@@ -1,4 +1,5 @@
 /** The nearest known word to one that is not known, for "did you mean". */
+import { RequestError } from "./errors.ts"
 
 /** The member of `known` closest to `word`, or undefined when none is near: two slips, or a third of its letters. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
@@ -16,6 +17,16 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
   }
   return best
 }
+
+/** What a message about a word that is not known ends with: the nearest one that is, or nothing. */
+export function didYouMean(word: string, known: Iterable<string>): string {
+  const near = nearest(word, known)
+  return near === undefined ? "" : `; did you mean ${near}?`
+}
+
+/** For a name that nothing of its kind has. `what` is the kind. */
+export const notNamed = (what: string, name: string, known: Iterable<string>): RequestError =>
+  new RequestError("not_found", `No ${what} is named ${name}${didYouMean(name, known)}`)
 
 // ---
 

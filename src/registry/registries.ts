@@ -4,7 +4,7 @@
  */
 import type { Source } from "../config/registries.ts"
 import { RequestError } from "../lib/errors.ts"
-import { nearest } from "../lib/nearest.ts"
+import { notNamed } from "../lib/nearest.ts"
 import { type Answered, type ClientDeps, getVersion, listServers, listVersions, ping, RegistryError } from "./client.ts"
 import type { Entry } from "./entry.ts"
 import { rank, termsOf } from "./search.ts"
@@ -52,13 +52,10 @@ export function createRegistries(sources: () => readonly Source[], deps: ClientD
     if (registry === undefined) return all
     const found = all.find(({ name }) => name === registry)
     if (found !== undefined) return [found]
-    const near = nearest(
+    throw notNamed(
+      "registry",
       registry,
       all.map(({ name }) => name),
-    )
-    throw new RequestError(
-      "not_found",
-      `No registry is named ${registry}${near === undefined ? "" : `; did you mean ${near}?`}`,
     )
   }
   const found = async (name: string, version: string, registry?: string): Promise<Found<Entry>> => {

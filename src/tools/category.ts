@@ -1,5 +1,5 @@
 /** Which of svc's own tools are offered, as `--internal-tools` says it. The tools themselves are loaded where one is. */
-import { nearest } from "../lib/nearest.ts"
+import { didYouMean } from "../lib/nearest.ts"
 
 export const CATEGORIES = ["discovery", "installation", "management"] as const
 export type Category = (typeof CATEGORIES)[number]
@@ -13,10 +13,7 @@ export function readChoices(text: string): readonly Choice[] | string {
   const choices: Choice[] = []
   for (const word of words) {
     const found = KNOWN.find((choice) => choice === word)
-    if (found === undefined) {
-      const near = nearest(word, KNOWN)
-      return `must be ${KNOWN.join(", ")}, not ${word}${near === undefined ? "" : `; did you mean ${near}?`}`
-    }
+    if (found === undefined) return `must be ${KNOWN.join(", ")}, not ${word}${didYouMean(word, KNOWN)}`
     choices.push(found)
   }
   return choices
