@@ -2,12 +2,16 @@
 import { WORDS } from "../backend/supervision.ts"
 import type { Snapshot } from "./snapshot.ts"
 
-export type Outcome = "ok" | "tool_error" | "error"
+const OUTCOMES = ["ok", "tool_error", "error"] as const
+export type Outcome = (typeof OUTCOMES)[number]
 
-/** Cheap to record: two map look-ups and some additions. */
+/** One server's calls: how each tool's ended, and how many took how long (not summed up: by the bound they come under). */
+type Server = { readonly tools: Map<string, Record<Outcome, number>>; readonly buckets: number[]; sum: number }
+
+/** Cheap to record, for it is done in every call: two map look-ups and some additions. */
 export class Metrics {
-  readonly calls = new Map<string, { server: string; tool: string; outcome: Outcome; count: number }>()
-  readonly latency = new Map<string, { readonly buckets: number[]; sum: number; count: number }>()
+  readonly servers = new Map<string, Server>()
+  private tools = 0
   /** In: requests to servers; out: answers to clients. */
   bytes = { in: 0, out: 0 }
   reloads = { ok: 0, refused: 0 }
@@ -15,20 +19,30 @@ export class Metrics {
 
   /** One finished call; `seconds` is how long it took. */
   record(id: string, name: string, outcome: Outcome, seconds: number): void {
-    // Instances of templates come and go: what is one too many is counted, but not by its name.
-    const server = this.latency.has(id) || this.latency.size < MAX_SERVERS ? id : OTHER
-    const known = this.calls.size < MAX_SERIES || this.calls.has(keyOf(server, name, outcome))
-    const tool = known ? name : OTHER
-    const key = keyOf(server, tool, outcome)
-    const call = this.calls.get(key) ?? { server, tool, outcome, count: 0 }
-    this.calls.set(key, call)
-    call.count++
-    const histogram = this.latency.get(server) ?? { buckets: BOUNDS.map(() => 0), sum: 0, count: 0 }
-    this.latency.set(server, histogram)
-    histogram.sum += seconds
-    histogram.count++
-    for (let index = BOUNDS.length - 1; index >= 0 && seconds <= (BOUNDS[index] as number); index--)
-      (histogram.buckets[index] as number)++
+    const server = this.servers.get(id) ?? this.addServer(id)
+    const tool = server.tools.get(name) ?? this.addTool(server, name)
+    tool[outcome]++
+    server.sum += seconds
+    let bucket = 0
+    while (bucket < BOUNDS.length && seconds > (BOUNDS[bucket] as number)) bucket++
+    ;(server.buckets[bucket] as number)++
+  }
+
+  // ---
+
+  /** Instances of templates come and go: what is one too many is counted, but not by its name. */
+  private addServer(id: string): Server {
+    const name = this.servers.size < MAX_SERVERS ? id : OTHER
+    const server = this.servers.get(name) ?? { tools: new Map(), buckets: [...BOUNDS, 0].map(() => 0), sum: 0 }
+    this.servers.set(name, server)
+    return server
+  }
+
+  private addTool(server: Server, tool: string): Record<Outcome, number> {
+    const name = this.tools++ < MAX_TOOLS ? tool : OTHER
+    const calls = server.tools.get(name) ?? { ok: 0, tool_error: 0, error: 0 }
+    server.tools.set(name, calls)
+    return calls
   }
 }
 
@@ -52,23 +66,31 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
     "svc_calls_total",
     "counter",
     "Calls by server, tool and outcome.",
-    [...metrics.calls.values()].map(
-      ({ server, tool, outcome, count }) =>
-        `svc_calls_total{server=${quote(server)},tool=${quote(tool)},outcome="${outcome}"} ${count}`,
+    [...metrics.servers].flatMap(([server, { tools }]) =>
+      [...tools].flatMap(([tool, calls]) =>
+        OUTCOMES.filter((outcome) => calls[outcome] > 0).map(
+          (outcome) =>
+            `svc_calls_total{server=${quote(server)},tool=${quote(tool)},outcome="${outcome}"} ${calls[outcome]}`,
+        ),
+      ),
     ),
   )
   family(
     "svc_call_duration_seconds",
     "histogram",
     "How long calls took, by server.",
-    [...metrics.latency].flatMap(([server, { buckets, sum, count }]) => [
-      ...BOUNDS.map(
-        (bound, index) => `svc_call_duration_seconds_bucket{server=${quote(server)},le="${bound}"} ${buckets[index]}`,
-      ),
-      `svc_call_duration_seconds_bucket{server=${quote(server)},le="+Inf"} ${count}`,
-      `svc_call_duration_seconds_sum{server=${quote(server)}} ${sum}`,
-      `svc_call_duration_seconds_count{server=${quote(server)}} ${count}`,
-    ]),
+    [...metrics.servers].flatMap(([server, { buckets, sum }]) => {
+      let count = 0
+      const lines = [...BOUNDS, "+Inf"].map((bound, index) => {
+        count += buckets[index] ?? 0
+        return `svc_call_duration_seconds_bucket{server=${quote(server)},le="${bound}"} ${count}`
+      })
+      return [
+        ...lines,
+        `svc_call_duration_seconds_sum{server=${quote(server)}} ${sum}`,
+        `svc_call_duration_seconds_count{server=${quote(server)}} ${count}`,
+      ]
+    }),
   )
   family("svc_calls_in_flight", "gauge", "Requests to servers that are not answered yet.", [
     `svc_calls_in_flight ${gauges.inFlight}`,
@@ -110,10 +132,9 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
 // ---
 
 const MAX_SERVERS = 500
-const MAX_SERIES = 5000
+const MAX_TOOLS = 5000
 const OTHER = "other"
 const BOUNDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60]
 const STATUSES = ["connected", "error", "disconnected", "awaiting_oauth"] as const
 
-const keyOf = (...labels: readonly [server: string, tool: string, outcome: Outcome]): string => labels.join("\n")
 const quote = (text: string): string => `"${text.replace(/\\/g, "\\\\").replace(/"/g, '\\"').replace(/\n/g, "\\n")}"`

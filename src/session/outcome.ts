@@ -1,5 +1,5 @@
 /** How a call ended, read off the answer's bytes. */
-import { asBuffer, contains, encode } from "../wire/frame.ts"
+import { asBuffer, encode } from "../wire/frame.ts"
 
 /** A tool that failed says so in its result. */
 export function outcomeOf(frame: Uint8Array | string): "ok" | "tool_error" | "error" {
@@ -8,10 +8,15 @@ export function outcomeOf(frame: Uint8Array | string): "ok" | "tool_error" | "er
   return frame.includes('"isError":true') ? "tool_error" : "ok"
 }
 
-/** Looked for as servers write it, with or without a space. A name that stands deeper passes for it. */
-const saysError = (frame: Buffer): boolean => contains(frame, TOOL_ERROR) || contains(frame, SPACED_ERROR)
-
 // ---
 
-const TOOL_ERROR = encode('"isError":true')
-const SPACED_ERROR = encode('"isError": true')
+const NAME = encode('"isError"')
+
+/** Looked for as servers write it, with or without spaces. A name that stands deeper passes for it. */
+function saysError(frame: Buffer): boolean {
+  for (let at = frame.indexOf(NAME); at >= 0; at = frame.indexOf(NAME, at)) {
+    at += NAME.length
+    if (/^\s{0,4}:\s{0,4}true/.test(frame.toString("latin1", at, at + 16))) return true
+  }
+  return false
+}

@@ -44,64 +44,68 @@ export type Answer = Uint8Array | string | Promise<Uint8Array | string>
  */
 export function relay(request: Request, params: Params, route: Route, context: Context, patient = true): Answer {
   const { meter } = context.face
-  return meter === undefined
-    ? pass(request, params, route, context, patient)
-    : measured(meter, request, route, () => pass(request, params, route, context, patient))
+  const done = meter === undefined ? uncounted : counted(meter, request, route)
+  return pass(request, params, route, context, patient, done)
 }
 
 // ---
 
-async function measured(meter: Meter, { method }: Request, route: Route, run: () => Answer) {
+/** Told each answer as it goes out; gives it on. */
+type Done = (frame: Uint8Array | string) => Uint8Array | string
+
+const uncounted: Done = (frame) => frame
+
+function counted(meter: Meter, { method }: Request, route: Route): Done {
   const started = meter.now()
-  const frame = await run()
-  meter.passed("out", typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
-  if (method === "tools/call") meter.record(route.id, route.name, outcomeOf(frame), (meter.now() - started) / 1000)
-  return frame
+  return (frame) => {
+    meter.passed("out", typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
+    if (method === "tools/call") meter.record(route.id, route.name, outcomeOf(frame), (meter.now() - started) / 1000)
+    return frame
+  }
 }
 
-function pass(request: Request, params: Params, route: Route, context: Context, patient: boolean): Answer {
+function pass(request: Request, params: Params, route: Route, context: Context, patient: boolean, done: Done): Answer {
   const { face, client } = context
   const shared = face.target(route.id)
   const back = typeof shared === "string" && patient ? face.returning(route.id) : undefined
   if (back !== undefined)
-    return whileWanted(context.exchange, back).then(() => pass(request, params, route, context, false))
+    return whileWanted(context.exchange, back).then(() => pass(request, params, route, context, false, done))
   const { owner } = client
   // A client that is there only for its request has no session to isolate.
   if (typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined)
     return whileWanted(
       context.exchange,
       face.lease(route.id, new Relayed(shared, { ...context, exchange: owner })),
-    ).then((target) => passTo(target, request, params, route, context))
-  return passTo(shared, request, params, route, context)
+    ).then((target) => passTo(target, request, params, route, context, done))
+  return passTo(shared, request, params, route, context, done)
 }
 
-function passTo(target: Target | string, request: Request, params: Params, route: Route, context: Context): Answer {
+function passTo(
+  target: Target | string,
+  request: Request,
+  params: Params,
+  route: Route,
+  context: Context,
+  done: Done,
+): Answer {
   const { face, client } = context
-  if (typeof target === "string") return failed(request, new BackendError(route.slug, target), client.era)
+  const fail = (reason: string) => done(failed(request, new BackendError(route.slug, reason), client.era))
+  if (typeof target === "string") return fail(target)
   if (target.connection.inFlight >= face.maxInFlight)
-    return failed(
-      request,
-      new BackendError(route.slug, `has ${face.maxInFlight} requests in flight already; try again later`),
-      client.era,
-    )
+    return fail(`has ${face.maxInFlight} requests in flight already; try again later`)
   const { id, tuning } = target.spec
   const wait =
     tuning.rateLimit === undefined || !CALLS.has(request.method)
       ? undefined
       : face.quota.take(`server ${id}`, tuning.rateLimit)
-  if (wait !== undefined)
-    return failed(
-      request,
-      new BackendError(route.slug, `is called more often than it may be; try again in ${wait} s`),
-      client.era,
-    )
+  if (wait !== undefined) return fail(`is called more often than it may be; try again in ${wait} s`)
   if ((client.inFlight ?? 0) > face.maxInFlight)
     throw new RequestError("too_many", `This session has ${face.maxInFlight} requests in flight already`)
   const { session, logLevel } = client
   if (logLevel === undefined || client.era === "2025" || target.peer.era === "2026")
-    return call(request, params, target, route.mirrored, context)
+    return call(request, params, target, route.mirrored, context, done)
   face.setLogLevel(session, logLevel)
-  return call(request, params, target, route.mirrored, context).finally(() => face.dropLogLevel(session))
+  return call(request, params, target, route.mirrored, context, done).finally(() => face.dropLogLevel(session))
 }
 
 async function call(
@@ -110,6 +114,7 @@ async function call(
   target: Target,
   mirrored: readonly Mirrored[],
   context: Context,
+  done: Done,
 ): Promise<Uint8Array | string> {
   const { client, exchange } = context
   const { meter } = context.face
@@ -145,12 +150,12 @@ async function call(
         if (spec.launch.transport !== "stdio") context.face.keepTask(spec.id, answer.task, client.session)
         if (owner !== undefined && progressToken !== undefined) connection.follow(flight.number, owner, progressToken)
       }
-      if (answer.kind !== "input") return answer.frame
+      if (answer.kind !== "input") return done(answer.frame)
       // A 2026-era backend asks a 2025-era client: svc puts the questions and tries again with the answers.
       sent = await fulfil(sent, answer.result, context, connection.clock)
     }
   } catch (error) {
-    if (error instanceof BackendError) return failed(request, error, client.era)
+    if (error instanceof BackendError) return done(failed(request, error, client.era))
     throw error
   }
 }
