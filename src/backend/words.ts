@@ -22,10 +22,11 @@ export function createWords(clock: Clock): Words {
   }
 }
 
-/** Of several lines the first that names an error, else the last; what is indented explains another line. Pure. */
+/** Of several lines the first that names an error, before those that only warn of it, else the last; what is indented explains another line. Pure. */
 export function whyOf(lines: readonly string[]): string | undefined {
   const said = lines.filter((line) => /^\S/.test(line) && !NOISE.test(line))
-  const found = said.find((line) => ERROR.test(line)) ?? said.at(-1)
+  const found =
+    said.find((line) => ERROR.test(line) && !WARNING.test(line)) ?? said.find((line) => ERROR.test(line)) ?? said.at(-1)
   return found === undefined || found.length <= MAX_LENGTH ? found : `${found.slice(0, MAX_LENGTH)}…`
 }
 
@@ -33,6 +34,8 @@ export function whyOf(lines: readonly string[]): string | undefined {
 
 const ERROR =
   /error|exception|fatal|panic|fail|cannot|could not|unable|not found|no such|denied|refused|invalid|missing|required/i
+/** It goes on after one. */
+const WARNING = /^(?:npm )?warn/i
 /** npm says first what it means only to itself, and last where its log is. */
 const NOISE = /^npm (?:error|ERR!)(?:$| (?:code|errno|syscall|path) | A complete log)|^Traceback |^Node\.js v|^\^/
 const RECENT_MS = 10_000

@@ -15,6 +15,9 @@ test("of what a process said before it ended, the line that names the error says
     "Node.js v20.1.0",
   ]
   expect(whyOf(node)).toBe("Error: Cannot find module '/x.js'")
+  const warned = ["Warning: Cannot access /x, skipping", "Error: None of the directories are accessible"]
+  expect(whyOf(warned)).toBe("Error: None of the directories are accessible")
+  expect(whyOf(["npm warn deprecated: not found"])).toBe("npm warn deprecated: not found")
   const python = [
     "Traceback (most recent call last):",
     '  File "x.py", line 1, in <module>',
