@@ -79,11 +79,12 @@ export function planServer(
   const { config } = applyDefaults(written, defaults, transport)
   const problems: string[] = []
   const secrets = new Set<string>()
+  const plain = new Set(PLAIN.map((variable) => world.parent[variable]))
   const resolve: Resolve = (text, where, refused = NUL) => {
     const { text: value, missing, values } = substitute(text, (variable) => lookUp(variable, world)?.value)
     for (const variable of missing)
       problems.push(`${where} refers to ${variable}, which is set neither in the environment nor in .env`)
-    for (const secret of [...values, ...credentialsIn(value)]) secrets.add(secret)
+    for (const secret of [...values.filter((found) => !plain.has(found)), ...credentialsIn(value)]) secrets.add(secret)
     if (refused.test(value)) problems.push(`${where} has a control character in it that cannot stand there`)
     return value
   }
@@ -124,6 +125,9 @@ export const SECRET_NAME =
   /key(?!board)|token|secret|passw|passphrase|_pwd|credential|auth(?!or(?!i[sz]))|cookie|session_?id|private|dsn|connection_?string|bearer|webhook|(?<![a-z0-9])(?:pass|pat|otp|pin)(?![a-z0-9])/i
 
 // ---
+
+/** What these hold is no secret, and stands in paths that people must be able to read. */
+const PLAIN = ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "USER", "LOGNAME", "USERNAME", "PWD", "PATH", "TMPDIR"]
 
 /** `where` is for messages; `refused` are the characters that cannot stand there. */
 type Resolve = (text: string, where: string, refused?: RegExp) => string
@@ -173,7 +177,7 @@ function planChild(
         if (found === undefined)
           problems.push(`env names ${entry}, which is set neither in the environment nor in .env`)
         else {
-          secrets.add(found.value)
+          if (!PLAIN.includes(entry)) secrets.add(found.value)
           declare(entry, found.value)
         }
       }

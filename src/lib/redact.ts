@@ -81,7 +81,12 @@ const PLACES: readonly Pattern[] = [
   // Between quotes a path may hold spaces.
   { name: "quoted path", find: /(["'])(?:[a-z]:[\\/]|~?\/|\\\\)(?:(?!\1)[^\r\n]){1,4096}\1/gi, put: "$1[PATH]$1" },
   { name: "url", find: /\b[a-z][a-z0-9+.-]{1,30}:\/\/[^\s"'<>`]{1,4096}/gi, put: "[URL]" },
-  { name: "e-mail", find: /(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}/g, put: "[EMAIL]" },
+  // No domain ends in a number: `name@1.0.5` is a package.
+  {
+    name: "e-mail",
+    find: /(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.[a-z][\w-]{1,62}/gi,
+    put: "[EMAIL]",
+  },
   { name: "unc path", find: /\\\\[^\s\\/"'<>|]{1,255}[\\/][^\s"'<>|]{0,4096}/g, put: "[PATH]" },
   // A space is part of it where another folder follows.
   {
@@ -89,7 +94,7 @@ const PLACES: readonly Pattern[] = [
     find: /(?<![a-z0-9])[a-z]:[\\/](?:[^\s"'<>|]| (?=[^\s\\/"'<>|:]{1,64}\\)){0,4096}/gi,
     put: "[PATH]",
   },
-  { name: "unix path", find: /(?<![\w\]])(?:~|\.{1,2})?\/[\w.@+~%-][^\s"'<>|`,;()]{0,4096}/g, put: "[PATH]" },
+  { name: "unix path", find: /(?<![\w\]])(?:~|\.{1,2})?\/[\w.@+~%-][^\s"'<>|`,;()]{0,4096}(?<![:.])/g, put: "[PATH]" },
   { name: "ipv4", find: /(?<![\d.])(\d{1,3})\.(\d{1,3})\.\d{1,3}\.\d{1,3}(?![\d.]*\d)/g, put: "$1.$2.x.x" },
   { name: "ipv6", find: /(?<![\w:])([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}(?![\w:])/gi, put: "[IPv6]" },
   {

@@ -399,7 +399,11 @@ describe("references", () => {
       expect([name, named(name)]).toEqual([name, false])
   })
 
-  test("make their values secrets", () => {
+  test("make their values secrets, but for those that everybody's paths are made of", () => {
+    const places = { args: ["$HOME/x"], env: ["FILE=${HOME}/y", "HOME", "TOKEN"] }
+    expect(only(server(places), { parent: { HOME: "/home/somebody", TOKEN: "from-parent" } }).secrets).toEqual([
+      "from-parent",
+    ])
     const { secrets } = only(server({ args: ["$TOKEN"], env: { API_KEY: "literal-key", PLAIN: "visible-text" } }))
     expect([...secrets].sort()).toEqual(["from-parent", "literal-key"])
   })

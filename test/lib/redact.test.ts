@@ -73,7 +73,7 @@ describe("credentials never leave [health:sanitize:credentials]", () => {
 describe("places are taken out of what leaves, and stay in the log [health:sanitize:places]", () => {
   test.each([
     ["connect http://internal.host:8080/x?y failed", "connect [URL] failed"],
-    ["open /home/ada/.config/svc/mcp.json: denied", "open [PATH] denied"],
+    ["open /home/ada/.config/svc/mcp.json: denied", "open [PATH]: denied"],
     ["spawn ~/bin/x", "spawn [PATH]"],
     ["in C:\\Users\\Ada\\x.json", "in [PATH]"],
     ["in \\\\server\\share\\x", "in [PATH]"],
@@ -83,6 +83,7 @@ describe("places are taken out of what leaves, and stay in the log [health:sanit
     ["ECONNREFUSED 192.168.17.4:3000", "ECONNREFUSED 192.168.x.x:3000"],
     ["to 2001:db8:1:2:3:4:5:6 and ::1 and fe80::1:2", "to [IPv6] and [IPv6] and [IPv6]"],
     ["mail ada@example.com now", "mail [EMAIL] now"],
+    ["no time-mcp@1.0.5. Look into /tmp/a.", "no time-mcp@1.0.5. Look into [PATH]."],
     ["file%3A%2F%2F%2Fhome%2Fada", "[URL]"],
     ["at 12:34:56 it was 1/2 and/or 3.4.5", "at 12:34:56 it was 1/2 and/or 3.4.5"],
   ])("%s", (text, expected) => {
