@@ -31,7 +31,7 @@ export async function runTool(place: Place, tool: string, args: Params, bundles?
   if (!isObject(data.error)) return data
   // What a server said is often the only reason that there is.
   for (const line of Array.isArray(data.log) ? data.log.slice(-LOG_LINES) : []) say(`  ${line}`)
-  const message = String(data.error.message)
+  const message = asCommands(String(data.error.message))
   switch (data.error.code) {
     case "not_found":
     case "conflict":
@@ -44,6 +44,10 @@ export async function runTool(place: Place, tool: string, args: Params, bundles?
 }
 
 // ---
+
+/** svc's own tools, as a person at a terminal calls them. */
+const asCommands = (text: string): string =>
+  text.replace(/(?<![\w-])mcp_(list|status|enable|disable|edit|update)(?![\w-])/g, "`svc mcp $1`")
 
 const LOG_LINES = 10
 /** Longer than any server may take to connect. */

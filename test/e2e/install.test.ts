@@ -414,6 +414,10 @@ describe.each([
     expect((await svc("uninstall", "new")).code).toBe(64)
     expect((await svc("uninstall", "new", "--yes")).stdout).toStartWith("uninstalled new; the file before: ")
     expect(file()).toEqual({})
-    expect((await svc("uninstall", "new", "--yes")).code).toBe(64)
+    const again = await svc("uninstall", "new", "--yes")
+    expect([again.code, again.stderr]).toEqual([
+      64,
+      expect.stringContaining("`svc mcp list` shows those that there are"),
+    ])
   }, 30_000)
 })
