@@ -51,15 +51,10 @@ export async function servePlain(
     const message: unknown = JSON.parse(textOf(frame))
     if (isObject(message) && "result" in message) return answer(200, { result: message.result })
     const error = isObject(message) && isObject(message.error) ? message.error : {}
-    const status =
-      isObject(error.data) && "retryAfter" in error.data
-        ? 429
-        : !known
-          ? 404
-          : error.code === -32602 || error.code === -32600
-            ? 400
-            : 502
-    return answer(status, { error: { code: error.code, message: error.message } })
+    const wait = isObject(error.data) ? error.data.retryAfter : undefined
+    const status = wait !== undefined ? 429 : !known ? 404 : error.code === -32602 || error.code === -32600 ? 400 : 502
+    const later = wait === undefined ? {} : { "retry-after": String(wait) }
+    return answer(status, { error: { code: error.code, message: error.message } }, later)
   } catch (error) {
     onbug(error)
     return answer(codesOf(error).http, { error: { code: codesOf(error).rpc, message: publicMessage(error) } })
@@ -82,5 +77,5 @@ const caller = (scope: Scope, principal: string): Client => ({
   logLevel: undefined,
 })
 
-const answer = (status: number, body: Params): Response =>
-  new Response(JSON.stringify(body), { status, headers: JSON_HEADERS })
+const answer = (status: number, body: Params, headers: Readonly<Record<string, string>> = {}): Response =>
+  new Response(JSON.stringify(body), { status, headers: { ...JSON_HEADERS, ...headers } })

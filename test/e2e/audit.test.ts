@@ -88,6 +88,16 @@ test("a server and a session have their calls of a minute [limit:rate]", async (
   expect(await (await fetch(`${svc.url}/metrics`)).text()).toContain("svc_rate_limited_requests_total 2")
 }, 20_000)
 
+test("a script that calls too often is told when to come back", async () => {
+  await using svc = await startSvc({ config: { mcpServers: { a: echo() } }, flags: ["--session-rate-limit", "1"] })
+  const headers = { "content-type": "application/json" }
+  const body = JSON.stringify({ tool: "a_svc_echo", arguments: { m: "x" } })
+  const call = () => fetch(`${svc.url}/mcp`, { method: "POST", headers, body })
+  expect((await call()).status).toBe(200)
+  const refused = await call()
+  expect([refused.status, Number(refused.headers.get("retry-after")) > 0]).toEqual([429, true])
+})
+
 test("a session has its own calls of a minute, but another one is not free", async () => {
   await using svc = await startSvc({ config: { mcpServers: { a: echo() } }, flags: ["--session-rate-limit", "3"] })
   const post = (body: object, session = "") =>
