@@ -1,14 +1,15 @@
 /** `svc config import`: takes over the servers of other applications. Shows first, asks, and never overwrites a name. */
 import { existsSync, readFileSync } from "node:fs"
-import { homedir } from "node:os"
 import { resolve } from "node:path"
 import type { CommandDef } from "citty"
 import { addServer, type Edit, writtenServers } from "../config/edit.ts"
-import { APPLICATIONS, type Application, type Found, filesOf, readForeign } from "../config/import.ts"
+import { APPLICATIONS, type Application, type Found, filesOf, isSvc, readForeign } from "../config/import.ts"
 import { slugOf } from "../config/plan.ts"
+import { homeDirectory } from "../config/project.ts"
 import { createMissing, editConfig, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
+import { isObject } from "../wire/message.ts"
 import { agrees, canAsk } from "./ask.ts"
 import { usage } from "./command.ts"
 import { print, say, table } from "./output.ts"
@@ -23,14 +24,21 @@ export const importServers: CommandDef = {
     "dry-run": { type: "boolean", description: "Only show what would be added" },
   },
   async run({ args }) {
-    const { paths } = placeOf(args)
+    const { paths, ask } = placeOf(args)
+    const status = await ask("status").catch(() => undefined)
+    const address = isObject(status) && typeof status.url === "string" ? status.url : "http://127.0.0.1:3050/"
     const files = sources(args.from)
     // Names that fall together in those of tools are one name.
     const taken = new Set([...writtenServers(readTexts(paths).config ?? "").keys()].map(slugOf))
     const rows = files.flatMap((file) =>
       serversIn(file, args.from === undefined).map((found) => {
         const problem =
-          found.problem ?? (taken.has(slugOf(found.name)) ? "there is one of this name already" : undefined)
+          found.problem ??
+          (isSvc(found.server, address)
+            ? "it is svc itself"
+            : taken.has(slugOf(found.name))
+              ? "there is one of this name already"
+              : undefined)
         if (problem === undefined) taken.add(slugOf(found.name))
         return { ...found, file, problem }
       }),
@@ -81,7 +89,7 @@ export const importServers: CommandDef = {
 // ---
 
 function sources(from: unknown): readonly string[] {
-  const around = { platform: process.platform, home: homedir(), appData: process.env.APPDATA, cwd: process.cwd() }
+  const around = { platform: process.platform, home: homeDirectory(), appData: process.env.APPDATA, cwd: process.cwd() }
   if (typeof from !== "string")
     return APPLICATIONS.flatMap((one) => filesOf(one, around)).filter((file) => existsSync(file))
   const application = APPLICATIONS.find((one): one is Application => one === from)

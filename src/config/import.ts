@@ -96,7 +96,19 @@ export function readForeign(
   )
 }
 
+/** Whether an entry of theirs brings them to svc itself, which listens at `address`: it would offer all that it has twice. */
+export function isSvc({ command, args, url }: Params, address: string): boolean {
+  if (typeof url === "string" && URL.canParse(url) && URL.canParse(address)) {
+    const [there, here] = [new URL(url), new URL(address)]
+    return LOOPBACK.test(there.hostname) && LOOPBACK.test(here.hostname) && there.port === here.port
+  }
+  const [first] = Array.isArray(args) ? args : []
+  return /(?:^|[\\/])svc(?:\.exe)?$/i.test(String(command)) && (first === "proxy" || first === "serve")
+}
+
 // ---
+
+const LOOPBACK = /^(?:localhost|127\.[\d.]+|\[::1\])$/
 
 /** Which `$` in a value refer to the environment there: none, those before braces, or all. */
 type Dollars = "literal" | "braces" | "references"

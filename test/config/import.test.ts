@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { APPLICATIONS, filesOf, readForeign } from "../../src/config/import.ts"
+import { APPLICATIONS, filesOf, isSvc, readForeign } from "../../src/config/import.ts"
 
 const read = (value: unknown, file = "x.json") => readForeign(JSON.stringify(value), file, () => value, "/project")
 
@@ -47,6 +47,25 @@ test("each application's servers become entries of mcp.json", () => {
   ])
   expect(read({ mcpServers: { g: { httpUrl: "http://h/mcp" } } })).toMatchObject([{ server: { url: "http://h/mcp" } }])
   expect(read({ nothing: 1 })).toEqual([])
+})
+
+test("an entry that leads to svc itself is known as such", () => {
+  const own = (server: Record<string, unknown>) => isSvc(server, "http://127.0.0.1:3050/")
+  expect(
+    [
+      { url: "http://localhost:3050/mcp?preset=work" },
+      { url: "http://127.0.0.1:3050/sse" },
+      { command: "svc", args: ["proxy", "--start"] },
+      { command: "/home/me/.local/bin/svc", args: ["serve", "--transport", "stdio"] },
+    ].map(own),
+  ).toEqual([true, true, true, true])
+  expect(
+    [
+      { url: "http://127.0.0.1:3051/mcp" },
+      { url: "https://h:3050/mcp" },
+      { command: "svc", args: ["demo-server"] },
+    ].map(own),
+  ).toEqual([false, false, false])
 })
 
 test("what has another name elsewhere comes along, and what does not is said", () => {
