@@ -1,5 +1,4 @@
 /** How a running svc follows its files, and what its own commands may ask of it. */
-import { homedir } from "node:os"
 import { dirname } from "node:path"
 import { HEALTH_LEVELS } from "../agent/health.ts"
 import { createReload, type Reloaded } from "../agent/reload.ts"
@@ -8,6 +7,7 @@ import type { Backend } from "../backend/backend.ts"
 import { isHidden } from "../catalog/catalog.ts"
 import type { Paths } from "../config/paths.ts"
 import { slugOf } from "../config/plan.ts"
+import { homeDirectory } from "../config/project.ts"
 import { createMissing, documentFiles, readTexts } from "../config/store.ts"
 import { recover } from "../config/transaction.ts"
 import { type Watch, watchFiles } from "../config/watch.ts"
@@ -36,7 +36,7 @@ export async function followFiles(
   const { agent, audit, instances, log, metrics } = runtime
   if (createMissing(paths))
     log.info(`made an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit it`)
-  const world = { parent: process.env, platform: process.platform, home: homedir(), folder: dirname(paths.file) }
+  const world = { parent: process.env, platform: process.platform, home: homeDirectory(), folder: dirname(paths.file) }
   const apply = createReload({
     agent,
     instances,

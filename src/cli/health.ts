@@ -13,10 +13,13 @@ export const health: CommandDef = {
   meta: { name: "health", description: "Show the health of a running svc; --wait waits until it is ready" },
   args: {
     ...PLACE_ARGS,
-    url: { type: "string", description: "Where svc listens (default http://127.0.0.1:3050), or unix:/path" },
+    url: {
+      type: "string",
+      description: "Where svc listens, or unix:/path (default the svc of this configuration, or http://127.0.0.1:3050)",
+    },
     level: {
       type: "string",
-      description: "full, basic or minimal: asks the svc of this configuration past what it tells everybody",
+      description: "full, basic or minimal: how much the svc of this configuration is to tell (default full)",
     },
     wait: { type: "string", description: "Wait this long until it is ready, for example 60s" },
   },
@@ -24,14 +27,16 @@ export const health: CommandDef = {
     const option = options(args, process.env)
     if (args.level !== undefined && args.url !== undefined)
       throw usage("--level is for the svc of this configuration: who listens at --url says itself how much it tells")
-    const url = (option.text("url") ?? `http://127.0.0.1:${option.integer("port", 3050, 1, 65_535)}`).replace(
-      /\/+$/,
-      "",
-    )
-    const ask =
-      args.level === undefined
-        ? (path: Path) => askAt(url, path)
-        : askWithin(placeOf(args), option.choice("level", HEALTH_LEVELS, "full"))
+    const port = option.integer("port", 3050, 1, 65_535)
+    const url = (option.text("url") ?? `http://127.0.0.1:${port}`).replace(/\/+$/, "")
+    const within = askWithin(placeOf(args), option.choice("level", HEALTH_LEVELS, "full"))
+    const ask: Ask =
+      args.level !== undefined
+        ? within
+        : option.text("url") !== undefined
+          ? (path) => askAt(url, path)
+          : async (path) =>
+              (await runsAt(placeOf(args), option.text("port"))) ? await within(path) : await askAt(url, path)
     const wait = typeof args.wait === "string" ? option.duration("wait", 0) : undefined
     if (wait !== undefined) await waitUntilReady(ask, wait)
     const { body } = await ask("/health")
@@ -76,6 +81,13 @@ async function askAt(url: string, path: Path): Promise<Answer> {
     return { ok: response.ok, body: { ...body } }
   if (response.status === 429) throw new UnavailableError(`${url} was asked too often; try again later`)
   throw new UnavailableError(`${url}${path} is no svc: it answered ${response.status} without a report`)
+}
+
+/** Whether the svc of this configuration runs, and where a port was named at that one. */
+async function runsAt({ ask }: Place, port: string | undefined): Promise<boolean> {
+  const status = await ask("status").catch(() => undefined)
+  if (!isObject(status) || typeof status.url !== "string") return false
+  return port === undefined || new URL(status.url).port === port
 }
 
 /** Asks as svc's own commands do, whatever others are told. */
@@ -138,7 +150,8 @@ function waitedFor(supervision: unknown): string {
 }
 
 function describe(body: Record<string, unknown>): string {
-  const { status, version, servers, configuration } = body
+  const { status, version, system, servers, configuration } = body
+  const pid = isObject(system) && isObject(system.process) ? system.process.pid : undefined
   const counts = isObject(servers) ? `${servers.healthy} of ${servers.total} servers healthy` : ""
   const off =
     isObject(configuration) && Number(configuration.disabledCount) > 0
@@ -152,7 +165,7 @@ function describe(body: Record<string, unknown>): string {
     String(one.lastError ?? ""),
   ])
   return [
-    `${status} (svc ${version}): ${counts}${off}`,
+    `${status} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${counts}${off}`,
     ...(rows.length > 0 ? [table(["name", "status", "healthy", "last error"], rows)] : []),
   ].join("\n\n")
 }

@@ -1,5 +1,4 @@
 /** Where a command works: the configuration directory, its documents, and the instance that serves it, if one does. */
-import { homedir } from "node:os"
 import { dirname } from "node:path"
 import type { ArgsDef } from "citty"
 import { createReload } from "../agent/reload.ts"
@@ -7,6 +6,7 @@ import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import { type Paths, pathsOf } from "../config/paths.ts"
 import type { World } from "../config/plan.ts"
+import { homeDirectory } from "../config/project.ts"
 import { readTexts, type Texts } from "../config/store.ts"
 import { type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
@@ -43,7 +43,7 @@ export type Place = {
 export function placeOf(args: Readonly<Record<string, unknown>>): Place {
   const { env, platform } = process
   const option = options(args, env)
-  const home = homedir()
+  const home = homeDirectory()
   const paths = pathsOf({
     config: option.text("config"),
     directory: option.text("config-dir"),

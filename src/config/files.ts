@@ -118,7 +118,8 @@ export function isAlive(pid: number): boolean {
 
 // ---
 
-const ELSEWHERE = "svc keeps files of its own there: choose a folder that it can write to with --config-dir"
+const ELSEWHERE =
+  "svc keeps files of its own there: choose a folder that it can write to with --config-dir (mcp.json may stay where it is: --config)"
 const LOCK_MS = 5000
 const LOCK_PAUSE_MS = 25
 /** Locks of this very process: one that has its pid and is not here is of a process before (in a container all are 1). */

@@ -26,10 +26,19 @@ export type Project = {
 /** Who is asked for and where the user's own files are. */
 export type Surroundings = { readonly home?: string; readonly configHome?: string | undefined }
 
+/** The user's own directory; `/` where there is none, as for a user of a container who is in no list of users. */
+export function homeDirectory(): string {
+  try {
+    return homedir()
+  } catch {
+    return "/"
+  }
+}
+
 /** What is found from `directory` upward. Never throws for what cannot be read. */
 export function findProject(
   directory: string,
-  { home = homedir(), configHome = join(home, ".config") }: Surroundings = {},
+  { home = homeDirectory(), configHome = join(home, ".config") }: Surroundings = {},
 ): Project {
   const here = realPath(directory)
   const homeHere = realPath(home)
@@ -53,7 +62,7 @@ export function findProject(
 }
 
 /** The files whose change may change what `findProject` finds, for a watch: HEAD and every place of a `.svcrc`. */
-export function projectFiles(directory: string, home = homedir()): readonly string[] {
+export function projectFiles(directory: string, home = homeDirectory()): readonly string[] {
   const here = realPath(directory)
   const repository = findRepository(here)
   return [
@@ -144,8 +153,13 @@ const ESCAPES: Readonly<Record<string, string>> = { "\\n": "\n", "\\t": "\t", "\
 
 /** Bun knows the name from `$USER` alone, and says "unknown" where that is not set; the user database knows better. */
 function username(): string {
-  const { username, uid } = userInfo()
-  if (username !== "unknown") return username
+  const uid = process.getuid?.()
+  try {
+    const { username } = userInfo()
+    if (username !== "unknown") return username
+  } catch {
+    // Who is in no list of users has no home either.
+  }
   const line = readText("/etc/passwd")
     ?.split("\n")
     .find((entry) => entry.split(":")[2] === String(uid))

@@ -199,7 +199,7 @@ test("a folder that cannot be written to is named, with what to do", async () =>
     ["mcp", "add", "a", "--url", "http://h/"],
   ]) {
     const { code, stderr } = await inFolder(join(folder, "file", "below"))(...command)
-    expect([code, stderr]).toEqual([69, expect.stringMatching(/svc: cannot make .*file.below: .*--config-dir\n$/)])
+    expect([code, stderr]).toEqual([69, expect.stringMatching(/svc: cannot make .*file.below: .*--config-dir \(mcp.json may stay where it is: --config\)\n$/)])
   }
 })
 
@@ -237,6 +237,8 @@ test("health waits until everything is loaded, or says what is not", async () =>
   await using instance = await startSvc({ config: { mcpServers: { a: echo() } } })
   const { code, stdout } = await runSvc(["health", "--url", instance.url, "--wait", "10s"])
   expect([code, stdout]).toEqual([0, expect.stringContaining("healthy (svc ")])
+  const own = await inFolder(instance.folder)("health", "--wait", "10s")
+  expect(own.stdout).toStartWith(`healthy (svc 0.1.0, process ${instance.pid}): 1 of 1`)
   const refused = await runSvc(["health", "--url", "http://127.0.0.1:1", "--wait", "0.2s"])
   expect([refused.code, refused.stderr]).toEqual([69, expect.stringMatching(/^svc: not ready after 0 s: cannot reach/)])
 })
@@ -373,14 +375,21 @@ test("servers of other applications are taken over, and no name is overwritten",
   mkdirSync(join(folder, ".cursor"), { recursive: true })
   writeFileSync(
     join(folder, ".cursor", "mcp.json"),
-    JSON.stringify({ mcpServers: { "he/re": { command: "mine" }, fresh: { command: "x" }, none: {} } }),
+    JSON.stringify({
+      mcpServers: {
+        "he/re": { command: "mine" },
+        fresh: { command: "x" },
+        none: {},
+        all: { url: "http://localhost:3050/mcp" },
+      },
+    }),
   )
   mkdirSync(join(folder, ".codex"), { recursive: true })
   writeFileSync(join(folder, ".codex", "config.toml"), '[mcp_servers.toml]\ncommand = "y"\nargs = ["1"]\n')
   await svc("mcp", "add", "he re", "--", "kept")
   expect((await svc("config", "import")).code).toBe(64)
   expect((await svc("config", "import", "--dry-run")).stdout).toMatch(
-    /there is one of this name already[\s\S]*neither a command nor a url/,
+    /there is one of this name already[\s\S]*neither a command nor a url[\s\S]*it is svc itself/,
   )
   expect((await svc("config", "import", "--yes")).stdout).toContain("added fresh, toml")
   expect(JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers).toEqual({

@@ -1,6 +1,6 @@
 /** What a person meets: first run, mistakes, and the end. */
 import { describe, expect, test } from "bun:test"
-import { mkdirSync, readdirSync } from "node:fs"
+import { chmodSync, mkdirSync, readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import {
   callsRun,
@@ -41,6 +41,31 @@ describe("a first run", () => {
     expect(system).toEqual({ uptime: expect.any(Number), memory: { percentage: expect.any(Number) } })
   })
 })
+
+test.if(process.getuid?.() === 0 && Bun.which("setpriv") !== null)(
+  "a user in no list of users, without HOME",
+  async () => {
+    const folder = freshFolder()
+    chmodSync(folder, 0o777)
+    const run = async (...args: string[]) => {
+      const child = Bun.spawn({
+        cmd: ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", SVC, ...args],
+        cwd: folder,
+        env: { PATH: process.env.PATH ?? "" },
+        stdin: "ignore",
+        stdout: "pipe",
+        stderr: "pipe",
+      })
+      const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+      return [await child.exited, stdout.trim(), stderr.trim()]
+    }
+    expect(await run("serve", "--port", "0")).toEqual([69, "", expect.stringContaining("choose a folder")])
+    expect(await run("config", "path", "--config-dir", folder)).toEqual([0, join(folder, "mcp.json"), ""])
+    const config = { mcpTemplates: { t: { command: "x", args: ["{{user.username}}"] } } }
+    writeFileSync(join(folder, "mcp.json"), JSON.stringify(config))
+    expect(await run("mcp", "render", "t", "--config-dir", folder)).toEqual([0, expect.stringContaining("x"), ""])
+  },
+)
 
 describe("mistakes", () => {
   test.each([
