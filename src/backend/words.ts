@@ -22,7 +22,10 @@ export function createWords(clock: Clock): Words {
   }
 }
 
-/** Of several lines the first that names an error, before those that only warn of it, else the last; what is indented explains another line. Pure. */
+/**
+ * Of several lines the first that names an error, before those that only warn of it, else the last; what is indented
+ * explains another line. Pure.
+ */
 export function whyOf(lines: readonly string[]): string | undefined {
   const said = lines.filter((line) => /^\S/.test(line) && !NOISE.test(line))
   const found =

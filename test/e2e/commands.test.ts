@@ -199,7 +199,12 @@ test("a folder that cannot be written to is named, with what to do", async () =>
     ["mcp", "add", "a", "--url", "http://h/"],
   ]) {
     const { code, stderr } = await inFolder(join(folder, "file", "below"))(...command)
-    expect([code, stderr]).toEqual([69, expect.stringMatching(/svc: cannot make .*file.below: .*--config-dir \(mcp.json may stay where it is: --config\)\n$/)])
+    expect([code, stderr]).toEqual([
+      69,
+      expect.stringMatching(
+        /svc: cannot make .*file.below: .*--config-dir \(mcp.json may stay where it is: --config\)\n$/,
+      ),
+    ])
   }
 })
 
