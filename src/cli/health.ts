@@ -162,7 +162,8 @@ function describe(body: Record<string, unknown>): string {
     String(one.name),
     String(one.status),
     one.healthy === true ? "yes" : "no",
-    String(one.lastError ?? ""),
+    // What is over is no news to a person.
+    one.healthy === true ? "" : String(one.lastError ?? ""),
   ])
   return [
     `${status} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${counts}${off}`,

@@ -232,6 +232,9 @@ test("a call to a server that is about to be back waits for it, and to one that 
     { error: { message: expect.stringContaining("Unknown tool: soon_svc_nothing") } },
     text(expect.stringMatching(/^late: is not available .*it is being restarted/)),
   ])
+  const { stdout } = await runSvc(["health", "--config-dir", svc.folder], freshEnv(svc.folder))
+  expect(stdout).toMatch(/^soon +connected +yes *$/m)
+  expect(stdout).toMatch(/^late +disconnected +no +was ended by SIGKILL/m)
 }, 20_000)
 
 test("a call waits no longer than --startup-wait for a server that is starting", async () => {
