@@ -9,7 +9,7 @@ import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import type { Calls } from "../session/calls.ts"
 import type { Exchange, Face } from "../session/client.ts"
 import { describeInitialize } from "../session/describe.ts"
-import { count, dispatch } from "../session/dispatch.ts"
+import { count, dispatch, retryAfterOf } from "../session/dispatch.ts"
 import { listen } from "../session/listen.ts"
 import { modernClient, type Refusal } from "../session/modern.ts"
 import { Session } from "../session/session.ts"
@@ -256,7 +256,7 @@ const refuse = (id: Id, { code, message, data }: Refusal): Response =>
 
 /** Answers; a call that was one too many is told so to whatever stands in between, too. */
 function finish(exchange: HttpExchange, frame: Uint8Array | string, status = 200): void {
-  const wait = typeof frame === "string" ? TOO_MANY.exec(frame)?.[1] : undefined
+  const wait = retryAfterOf(frame)
   if (wait !== undefined) exchange.finish(frame, { status: 429, headers: { ...JSON_HEADERS, "retry-after": wait } })
   else if (status === 200) exchange.finish(frame)
   else exchange.finish(frame, { status, headers: JSON_HEADERS })
@@ -323,9 +323,6 @@ function sessionOf(request: Request, scope: Scope, principal: string, deps: McpD
 }
 
 const MAX_BATCH = 100
-/** A refusal of svc's own, and nothing that a server says like it. */
-const TOO_MANY =
-  /"error":\{"code":-32600,"message":"Too many calls; try again in \d{1,6} s","data":\{"retryAfter":(\d{1,6})\}\}\}$/
 function errorResponse(
   status: number,
   id: Id | undefined,

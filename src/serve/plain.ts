@@ -7,7 +7,7 @@ import { splitName } from "../catalog/name.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import type { Client, Exchange, Face } from "../session/client.ts"
-import { dispatch } from "../session/dispatch.ts"
+import { dispatch, retryAfterOf } from "../session/dispatch.ts"
 import { toolboxFor } from "../session/internal.ts"
 import { LEGACY_VERSIONS } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
@@ -51,9 +51,9 @@ export async function servePlain(
     const message: unknown = JSON.parse(textOf(frame))
     if (isObject(message) && "result" in message) return answer(200, { result: message.result })
     const error = isObject(message) && isObject(message.error) ? message.error : {}
-    const wait = isObject(error.data) ? error.data.retryAfter : undefined
+    const wait = retryAfterOf(frame)
     const status = wait !== undefined ? 429 : !known ? 404 : error.code === -32602 || error.code === -32600 ? 400 : 502
-    const later = wait === undefined ? {} : { "retry-after": String(wait) }
+    const later = wait === undefined ? {} : { "retry-after": wait }
     return answer(status, { error: { code: error.code, message: error.message } }, later)
   } catch (error) {
     onbug(error)

@@ -46,7 +46,15 @@ export function count(face: Face, key: object | string): void {
     throw new RequestError("too_many", `Too many calls; try again in ${wait} s`, { retryAfter: wait })
 }
 
+/** The seconds, as digits, after which a call that `count` refused may come again; undefined for any other answer. */
+export const retryAfterOf = (frame: Uint8Array | string): string | undefined =>
+  typeof frame === "string" ? TOO_MANY.exec(frame)?.[1] : undefined
+
 // ---
+
+/** What `count` says, as it ends a frame: no server's own word about waiting is taken for it. */
+const TOO_MANY =
+  /"error":\{"code":-32600,"message":"Too many calls; try again in \d{1,6} s","data":\{"retryAfter":(\d{1,6})\}\}\}$/
 
 /** Methods of one era that the other does not have. */
 const LEGACY_ONLY: ReadonlySet<string> = new Set([

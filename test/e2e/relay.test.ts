@@ -132,6 +132,13 @@ test("a server's own words about waiting make no 429 of svc's", async () => {
     expect([response.status, response.headers.get("retry-after")]).toEqual([200, null])
     expect(await response.text()).toContain('"retryAfter":5')
   }
+  for (const wait of ["5", '"1\\r\\nX: y"']) {
+    const args = { shape: "error", body: `{"code":-32000,"message":"busy","data":{"retryAfter":${wait}}}` }
+    const body = JSON.stringify({ tool: "stdio_svc_say", arguments: args })
+    const response = await fetch(`${svc.url}/mcp`, { method: "POST", headers: HEADERS, body })
+    expect([response.status, response.headers.get("retry-after")]).toEqual([502, null])
+    expect(await response.json()).toEqual({ error: { code: -32000, message: "busy" } })
+  }
 })
 
 test("a result past --max-result is an error for its caller alone, and the server lives on", async () => {
