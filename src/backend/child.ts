@@ -9,7 +9,7 @@
  */
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import type { StdioLaunch } from "../config/spec.ts"
-import { atMost, type Clock, pause } from "../lib/clock.ts"
+import { atMost, type Clock, pause, quiet } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { createSplitter } from "../wire/lines.ts"
 import { resolveCommand } from "./command.ts"
@@ -127,7 +127,6 @@ const BRACKET = 0x5b
 const SETTLE_MS = 200
 /** How long the remains of a group may take to be gone after SIGKILL. */
 const REMAINS_MS = 1000
-const POLL_MS = 20
 /** Nobody reads so much stderr: a child that floods it is slowed down rather than its neighbours. */
 const FLOOD_BYTES = 32 * 1024
 const FLOOD_REST_MS = 4
@@ -255,16 +254,11 @@ async function end(child: Child, { clock, grace }: ChildDeps): Promise<void> {
   await atMost(clock, grace, child.exited)
   if (!isAlive(child)) return
   await signalTree(child, "SIGTERM")
-  if (await gone(child, grace, clock)) return
+  await quiet(clock, () => isAlive(child), grace)
+  if (!isAlive(child)) return
   await signalTree(child, "SIGKILL")
   await child.exited
-  await gone(child, REMAINS_MS, clock)
-}
-
-async function gone(child: Child, ms: number, clock: Clock): Promise<boolean> {
-  for (const until = clock.now() + ms; isAlive(child); await pause(clock, POLL_MS))
-    if (clock.now() >= until) return false
-  return true
+  await quiet(clock, () => isAlive(child), REMAINS_MS)
 }
 
 /** Whether the child or, where there are groups, anything in its group lives. */

@@ -6,7 +6,7 @@
  *     sent once more, for it was never executed. Nothing else is ever sent twice.
  */
 import type { RemoteLaunch } from "../config/spec.ts"
-import type { Clock } from "../lib/clock.ts"
+import { pause } from "../lib/clock.ts"
 import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import { isObject } from "../wire/message.ts"
@@ -257,17 +257,4 @@ function isErrorBody(body: Uint8Array): boolean {
   } catch {
     return false
   }
-}
-
-function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    const done = () => {
-      cancel()
-      signal.removeEventListener("abort", done)
-      resolve()
-    }
-    const cancel = clock.after(ms, done)
-    signal.addEventListener("abort", done)
-  })
 }

@@ -6,8 +6,19 @@ export type Clock = {
   after(ms: number, run: () => void): () => void
 }
 
-/** Resolves after `ms` milliseconds. */
-export const pause = (clock: Clock, ms: number): Promise<void> => new Promise((done) => clock.after(ms, done))
+/** Resolves after `ms` milliseconds, or as soon as the signal is aborted. */
+export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted === true) return resolve()
+    const done = () => {
+      cancel()
+      signal?.removeEventListener("abort", done)
+      resolve()
+    }
+    const cancel = clock.after(ms, done)
+    signal?.addEventListener("abort", done)
+  })
+}
 
 /** Waits until something is over, at most `ms` milliseconds. */
 export async function quiet(clock: Clock, busy: () => boolean, ms: number): Promise<void> {
