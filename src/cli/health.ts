@@ -28,15 +28,12 @@ export const health: CommandDef = {
     if (args.level !== undefined && args.url !== undefined)
       throw usage("--level is for the svc of this configuration: who listens at --url says itself how much it tells")
     const port = option.integer("port", 3050, 1, 65_535)
-    const url = (option.text("url") ?? `http://127.0.0.1:${port}`).replace(/\/+$/, "")
-    const within = askWithin(placeOf(args), option.choice("level", HEALTH_LEVELS, "full"))
-    const ask: Ask =
-      args.level !== undefined
-        ? within
-        : option.text("url") !== undefined
-          ? (path) => askAt(url, path)
-          : async (path) =>
-              (await runsAt(placeOf(args), option.text("port"))) ? await within(path) : await askAt(url, path)
+    const given = option.text("url")
+    const url = (given ?? `http://127.0.0.1:${port}`).replace(/\/+$/, "")
+    const place = placeOf(args)
+    const within = askWithin(place, option.choice("level", HEALTH_LEVELS, "full"))
+    const either: Ask = async (path) => ((await runsAt(place, option.text("port"))) ? within(path) : askAt(url, path))
+    const ask = args.level !== undefined ? within : given !== undefined ? (path: Path) => askAt(url, path) : either
     const wait = typeof args.wait === "string" ? option.duration("wait", 0) : undefined
     if (wait !== undefined) await waitUntilReady(ask, wait)
     const { body } = await ask("/health")
