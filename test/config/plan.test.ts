@@ -21,15 +21,15 @@ const planned = (document: unknown, more: Partial<World> = {}) =>
     ...more,
   })
 
-function only(document: unknown, more: Partial<World> = {}): Spec {
+function single(document: unknown, more: Partial<World> = {}): Spec {
   const { specs, issues } = planned(document, more)
   expect(issues.filter(({ severity }) => severity === "error")).toEqual([])
   expect(specs).toHaveLength(1)
   return specs[0] as Spec
 }
 
-const child = (document: unknown, more: Partial<World> = {}) => only(document, more).launch as StdioLaunch
-const remote = (document: unknown, more: Partial<World> = {}) => only(document, more).launch as RemoteLaunch
+const child = (document: unknown, more: Partial<World> = {}) => single(document, more).launch as StdioLaunch
+const remote = (document: unknown, more: Partial<World> = {}) => single(document, more).launch as RemoteLaunch
 const server = (more: object, defaults?: object) => ({
   serverDefaults: defaults,
   mcpServers: { a: { command: "x", ...more } },
@@ -160,7 +160,7 @@ describe("a server", () => {
     ])
     for (const toolDescriptionOverrides of [{ " ": "text" }, { tool: " \n" }])
       expect(planned(server({ toolDescriptionOverrides })).specs).toEqual([])
-    expect(only(server({ toolDescriptionOverrides: { tool: "text" } })).tuning.toolDescriptionOverrides).toEqual({
+    expect(single(server({ toolDescriptionOverrides: { tool: "text" } })).tuning.toolDescriptionOverrides).toEqual({
       tool: "text",
     })
   })
@@ -185,7 +185,7 @@ describe("a server", () => {
 
   test("takes the specific timeout before the deprecated one [timeout:precedence:connection] [timeout:precedence:request]", () => {
     const tuning = (more: object) => {
-      const { connectionTimeout, requestTimeout } = only(server(more)).tuning
+      const { connectionTimeout, requestTimeout } = single(server(more)).tuning
       return [connectionTimeout, requestTimeout]
     }
     expect(tuning({ timeout: 7 })).toEqual([7, 7])
@@ -194,13 +194,13 @@ describe("a server", () => {
   })
 
   test("is restarted at most five times from a second on, if at all [supervise:defaults]", () => {
-    expect(only(server({})).tuning.restart).toEqual({ kind: "never", limit: 5, delay: 1000 })
-    expect(only(server({ restartOnExit: true, maxRestarts: 0 })).tuning.restart).toEqual({
+    expect(single(server({})).tuning.restart).toEqual({ kind: "never", limit: 5, delay: 1000 })
+    expect(single(server({ restartOnExit: true, maxRestarts: 0 })).tuning.restart).toEqual({
       kind: "supervised",
       limit: 0,
       delay: 1000,
     })
-    expect(only(web({ restartOnExit: true })).tuning.restart.kind).toBe("reconnect")
+    expect(single(web({ restartOnExit: true })).tuning.restart.kind).toBe("reconnect")
   })
 
   test("that stands in servers and in mcpServers is that of mcpServers", () => {
@@ -283,12 +283,12 @@ describe("serverDefaults", () => {
       maxRestarts: 9,
       restartDelay: 10,
     }
-    expect(only(server({}, defaults)).tuning).toMatchObject({
+    expect(single(server({}, defaults)).tuning).toMatchObject({
       connectionTimeout: 2,
       requestTimeout: 3,
       restart: { kind: "supervised", limit: 9, delay: 10 },
     })
-    expect(only(server({ requestTimeout: 8, restartOnExit: false }, defaults)).tuning).toMatchObject({
+    expect(single(server({ requestTimeout: 8, restartOnExit: false }, defaults)).tuning).toMatchObject({
       requestTimeout: 8,
       restart: { kind: "never" },
     })
@@ -300,7 +300,7 @@ describe("serverDefaults", () => {
     const defaults = { headers: { b: "$UNSET" }, oauth: { clientId: "$UNSET" } }
     expect(child(server({}, defaults)).transport).toBe("stdio")
     expect(
-      only(
+      single(
         web(
           {},
           { env: { A: "$UNSET" }, inheritParentEnv: true, envFilter: ["X"], restartOnExit: true, maxRestarts: 1 },
@@ -347,7 +347,7 @@ describe("references", () => {
       "Bearer from-parent",
       { clientSecret: "from-parent", scopes: ["other"] },
     ])
-    expect(only(server({ tags: ["$TOKEN"] })).tuning.tags).toEqual(["$TOKEN"])
+    expect(single(server({ tags: ["$TOKEN"] })).tuning.tags).toEqual(["$TOKEN"])
   })
 
   test("to nothing leave the server out and are named [env:substitute:missing]", () => {
@@ -375,7 +375,7 @@ describe("references", () => {
   })
 
   test("are not needed for a secret to be one", () => {
-    const secrets = (document: unknown, more?: Partial<World>) => [...only(document, more).secrets].sort()
+    const secrets = (document: unknown, more?: Partial<World>) => [...single(document, more).secrets].sort()
     expect(secrets(web({ url: "https://user:p%40ssword@h/?api_key=abcdef123&page=second" }))).toEqual([
       "abcdef123",
       "p%40ssword",
@@ -392,7 +392,7 @@ describe("references", () => {
   })
 
   test("are not needed where the name of a variable says that it is one", () => {
-    const named = (name: string) => only(server({ env: { [name]: "written-out" } })).secrets.length > 0
+    const named = (name: string) => single(server({ env: { [name]: "written-out" } })).secrets.length > 0
     for (const name of ["PASS", "SMTP_PASS", "DB_PASS_FILE", "GITHUB_PAT", "MYSQL_PWD", "BEARER", "SLACK_WEBHOOK_URL"])
       expect([name, named(name)]).toEqual([name, true])
     for (const name of ["PATH", "COMPASS", "BYPASS_CACHE", "PASSTHROUGH", "AUTHOR", "KEYBOARD", "SPINNER"])
@@ -401,10 +401,10 @@ describe("references", () => {
 
   test("make their values secrets, but for those that everybody's paths are made of", () => {
     const places = { args: ["$HOME/x"], env: ["FILE=${HOME}/y", "HOME", "TOKEN"] }
-    expect(only(server(places), { parent: { HOME: "/home/somebody", TOKEN: "from-parent" } }).secrets).toEqual([
+    expect(single(server(places), { parent: { HOME: "/home/somebody", TOKEN: "from-parent" } }).secrets).toEqual([
       "from-parent",
     ])
-    const { secrets } = only(server({ args: ["$TOKEN"], env: { API_KEY: "literal-key", PLAIN: "visible-text" } }))
+    const { secrets } = single(server({ args: ["$TOKEN"], env: { API_KEY: "literal-key", PLAIN: "visible-text" } }))
     expect([...secrets].sort()).toEqual(["from-parent", "literal-key"])
   })
 })
