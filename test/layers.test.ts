@@ -54,6 +54,7 @@ const WORLD = [
   "config/bundles.ts",
   "config/eras.ts",
   "config/files.ts",
+  "config/lock.ts",
   "config/pins.ts",
   "config/project.ts",
   "config/store.ts",

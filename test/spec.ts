@@ -203,7 +203,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "an undo for everything",
   },
   "config:edit:lock": {
-    says: "two edits at once lose nothing",
+    says: "two edits at once lose nothing; the lock of a killed process is free at once",
     from: "choice",
     why: "commands and assistants edit too",
   },

@@ -34,7 +34,7 @@ export async function followFiles(
   url: string | undefined,
 ): Promise<Following> {
   const { agent, audit, instances, log, metrics } = runtime
-  if (createMissing(paths))
+  if (await createMissing(paths, systemClock))
     log.info(`made an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit it`)
   const world = { parent: process.env, platform: process.platform, home: homeDirectory(), folder: dirname(paths.file) }
   const apply = createReload({

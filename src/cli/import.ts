@@ -63,7 +63,7 @@ export const importServers: CommandDef = {
     }
     const willAdd = added.length > 0 && args["dry-run"] !== true && (args.yes === true || (await confirm(added.length)))
     if (willAdd) {
-      createMissing(paths)
+      await createMissing(paths, systemClock)
       const all: Edit = (text) => added.reduce((changed, { name, server }) => addServer(name, server)(changed), text)
       await editConfig(paths, all, systemClock)
     }

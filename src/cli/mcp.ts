@@ -202,7 +202,7 @@ export const mcp: CommandDef = {
 /** Edits the file and says so. What has a wrong form is refused; what else the edit leaves wrong is said. */
 async function change(args: Readonly<Record<string, unknown>>, edit: Edit, done: string): Promise<number> {
   const place = placeOf(args)
-  createMissing(place.paths)
+  await createMissing(place.paths, systemClock)
   let fresh: readonly Issue[] = []
   const judged: Edit = (text) => {
     const texts = readTexts(place.paths)

@@ -58,7 +58,7 @@ async function alone(place: Place, tool: string, args: Params, bundles: Bundles 
   // Who only asks makes no files.
   const writes = TOOLS.some(({ name, annotations }) => name === tool && !annotations.readOnlyHint)
   if (writes) {
-    createMissing(paths)
+    await createMissing(paths, systemClock)
     for (const said of await recover(paths, systemClock)) say(said)
   }
   const settings = readSettings({ transport: "stdio", "log-level": "error" }, {}, "")

@@ -13,10 +13,10 @@ import { dirname, join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { patiently } from "../lib/patience.ts"
-import { acquire, isAlive, makeFolder } from "./files.ts"
+import { isAlive, makeFolder } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
 import { slugOf } from "./plan.ts"
-import { listBackups, lockOf } from "./store.ts"
+import { listBackups, lockDocuments } from "./store.ts"
 
 /** A file of a bundle. */
 export type BundleFile = {
@@ -97,7 +97,7 @@ export const hasBundles = (paths: Paths): boolean => existsSync(bundlesOf(paths)
 /** Takes away the bundles of a server that mcp.json does not name. */
 export async function pruneBundles(paths: Paths, server: string, clock: Clock): Promise<void> {
   if (!hasBundles(paths)) return
-  const release = await acquire(lockOf(paths), clock)
+  const release = await lockDocuments(paths, clock)
   try {
     await pruneFolder(join(bundlesOf(paths), slugOf(server)), textsOf([paths.file]))
     removeEmpty(bundlesOf(paths))

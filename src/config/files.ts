@@ -1,6 +1,5 @@
 /**
- * Files that svc keeps on disk: read, written whole or not at all, in folders that are their user's alone, and locked
- * against other processes.
+ * Files that svc keeps on disk: read, written whole or not at all, in folders that are their user's alone.
  */
 import { randomBytes } from "node:crypto"
 import {
@@ -11,18 +10,17 @@ import {
   fsyncSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
   statSync,
   unlinkSync,
   writeFileSync,
-  writeSync,
 } from "node:fs"
 import { basename, dirname, join } from "node:path"
-import { type Clock, pause } from "../lib/clock.ts"
-import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
-import { isMomentary, patiently } from "../lib/patience.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { patiently } from "../lib/patience.ts"
 
 /** A file's text; undefined where there is no such file. Throws an UnavailableError where it cannot be read. */
 export function readText(path: string): string | undefined {
@@ -70,42 +68,6 @@ export function makeFolder(folder: string): void {
   }
 }
 
-/** Takes the lock file; one whose process is gone is taken over. The returned function gives it back. */
-export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): Promise<() => void> {
-  const refused = (cause: unknown) =>
-    new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
-  let refusal: unknown
-  for (let waited = 0; waited < patience; waited += LOCK_PAUSE_MS) {
-    try {
-      const handle = openSync(lock, "wx", 0o600)
-      writeSync(handle, String(process.pid))
-      closeSync(handle)
-      HELD.add(lock)
-      return () => {
-        HELD.delete(lock)
-        patiently(() => unlinkSync(lock))
-      }
-    } catch (cause) {
-      const taken = cause instanceof Error && "code" in cause && cause.code === "EEXIST"
-      // On Windows that is also how a lock looks which is just being given back.
-      if (!taken && !isMomentary(cause)) throw refused(cause)
-      refusal = taken ? undefined : cause
-    }
-    const holder = holderOf(lock)
-    if (holder > 0 && (holder === process.pid ? !HELD.has(lock) : !isAlive(holder))) {
-      try {
-        unlinkSync(lock)
-      } catch {
-        // Somebody else took it over.
-      }
-      continue
-    }
-    await pause(clock, LOCK_PAUSE_MS)
-  }
-  if (refusal !== undefined) throw refused(refusal)
-  throw new RequestError("conflict", `another edit holds ${lock}; if none runs, remove it`)
-}
-
 /** Whether there is a process with this id. */
 export function isAlive(pid: number): boolean {
   try {
@@ -116,23 +78,36 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-// ---
-
-const ELSEWHERE =
+/** What to do where svc cannot keep its own files. */
+export const ELSEWHERE =
   "svc keeps files of its own there: choose a folder that it can write to with --config-dir (mcp.json may stay where it is: --config)"
-const LOCK_MS = 5000
-const LOCK_PAUSE_MS = 25
-/** Locks of this very process: one that has its pid and is not here is of a process before (in a container all are 1). */
-const HELD = new Set<string>()
 
-/** The process in a lock file; 0 where it does not say. */
-function holderOf(lock: string): number {
+/** The temporaries in a folder that writers left which were killed; `of` says for which files. */
+export function findTemporaries(folder: string, of: (name: string) => boolean): readonly string[] {
   try {
-    return Number(readText(lock) ?? "0")
+    return readdirSync(folder)
+      .filter((entry) => of(TEMPORARY.exec(entry)?.[1] ?? ""))
+      .map((entry) => join(folder, entry))
   } catch {
-    return 0
+    // No folder, or none that may be read: none of svc's writers has been there.
+    return []
   }
 }
+
+/** Removes files; one that is gone or cannot be removed costs nothing. */
+export function removeAll(files: readonly string[]): void {
+  for (const file of files)
+    try {
+      unlinkSync(file)
+    } catch {
+      // It goes another time.
+    }
+}
+
+// ---
+
+/** As `writeWhole` names them. */
+const TEMPORARY = /^\.(.+)\.[0-9a-f]{12}\.tmp$/
 
 function writeWhole(
   target: string,

@@ -4,11 +4,12 @@
  *  1. A missing mcp.json is an empty configuration; a missing `.env` an empty environment.
  *  2. An edit is made to what is there at that moment, under a lock, with a backup first, and appears whole or not at all.
  */
-import { existsSync, readdirSync, unlinkSync } from "node:fs"
+import { existsSync, readdirSync, realpathSync, unlinkSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
-import { acquire, makeFolder, readText, replaceFile } from "./files.ts"
+import { findTemporaries, makeFolder, readText, removeAll, replaceFile } from "./files.ts"
+import { acquire, type Release } from "./lock.ts"
 import { ownName, type Paths } from "./paths.ts"
 import { jsonSchema } from "./schema.ts"
 
@@ -27,14 +28,20 @@ export function readTexts(paths: Paths): Texts {
   return { config: readText(paths.file), dotenv: readText(paths.dotenv), presets: readText(paths.presets) }
 }
 
-/** Makes the folder, a minimal file and the JSON Schema it names where there is no file. True if it made them. */
-export function createMissing(paths: Paths): boolean {
+/** Makes the folder, a minimal file and the JSON Schema it names where there is no file. Resolves to whether it did. */
+export async function createMissing(paths: Paths, clock: Clock): Promise<boolean> {
   if (existsSync(paths.file)) return false
   makeFolder(dirname(paths.file))
-  makeFolder(paths.directory)
-  replaceFile(join(dirname(paths.file), "mcp.schema.json"), `${JSON.stringify(jsonSchema(), null, 2)}\n`, 0o644)
-  replaceFile(paths.file, MINIMAL, 0o600)
-  return true
+  const release = await lockDocuments(paths, clock)
+  try {
+    // Another process may have made it, and edited it, in the meantime.
+    if (existsSync(paths.file)) return false
+    replaceFile(join(dirname(paths.file), SCHEMA_FILE), `${JSON.stringify(jsonSchema(), null, 2)}\n`, 0o644)
+    replaceFile(paths.file, MINIMAL, 0o600)
+    return true
+  } finally {
+    release()
+  }
 }
 
 /**
@@ -102,12 +109,43 @@ export const MAX_TRIES = 20
 export const contended = (file: string): RequestError =>
   new RequestError("conflict", `${file} is being changed by somebody else all the time; try again later`)
 
-/** The lock under which mcp.json and what belongs to it is changed. */
-export const lockOf = ({ directory }: Paths): string => join(directory, "mcp.json.lock")
+/** Takes the lock of mcp.json and what belongs to it, and removes the temporaries of writers that were killed. */
+export async function lockDocuments(paths: Paths, clock: Clock): Promise<Release> {
+  makeFolder(paths.directory)
+  const release = await acquire(join(paths.directory, "mcp.json.lock"), clock)
+  // Their writers take the same lock, so that none is in use.
+  removeAll(documentTemporaries(paths))
+  return release
+}
+
+/** The temporaries of mcp.json and what belongs to it. */
+export function documentTemporaries(paths: Paths): readonly string[] {
+  const backups = `${ownName("mcp", paths)}-`
+  return [
+    ...[paths.file, paths.dotenv, join(dirname(paths.file), SCHEMA_FILE)].flatMap(temporariesOf),
+    ...findTemporaries(paths.directory, (name) => /^trial-\d+\.json$/.test(name)),
+    ...findTemporaries(join(paths.directory, "backups"), (name) => name.startsWith(backups)),
+  ]
+}
 
 // ---
 
 const KEPT_BACKUPS = 20
+const SCHEMA_FILE = "mcp.schema.json"
+
+/** They lie beside the file itself, not beside a link to it. */
+function temporariesOf(file: string): readonly string[] {
+  const target = existsSync(file) ? realpathSync(file) : file
+  return findTemporaries(dirname(target), (name) => name === basename(target))
+}
+
+async function lockFile(paths: Paths, file: string, clock: Clock): Promise<Release> {
+  if (file === paths.file) return lockDocuments(paths, clock)
+  makeFolder(paths.directory)
+  const release = await acquire(join(paths.directory, `${basename(file)}.lock`), clock)
+  removeAll(temporariesOf(file))
+  return release
+}
 
 async function editFile(
   paths: Paths,
@@ -117,9 +155,7 @@ async function editFile(
   clock: Clock,
   keep?: (before: string) => void,
 ): Promise<boolean> {
-  makeFolder(paths.directory)
-  const lock = file === paths.file ? lockOf(paths) : join(paths.directory, `${basename(file)}.lock`)
-  const release = await acquire(lock, clock)
+  const release = await lockFile(paths, file, clock)
   try {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const before = readText(file)

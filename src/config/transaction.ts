@@ -15,9 +15,9 @@ import { digest } from "../lib/digest.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 import { hasBundles, sweepBundles } from "./bundles.ts"
-import { acquire, isAlive, replaceFile, replaceState, textOf } from "./files.ts"
+import { isAlive, replaceFile, replaceState, textOf } from "./files.ts"
 import type { Paths } from "./paths.ts"
-import { backup, contended, lockOf, MAX_TRIES, MINIMAL, pruneBackups } from "./store.ts"
+import { backup, contended, documentTemporaries, lockDocuments, MAX_TRIES, MINIMAL, pruneBackups } from "./store.ts"
 
 /** Both texts; an empty one where there is no file. */
 export type Written = { readonly config: string; readonly dotenv: string }
@@ -43,8 +43,7 @@ export const readWritten = (paths: Paths): Written => textsOf(readOriginals(path
  * taken back where this process ends before it is kept or undone.
  */
 export async function changeDocuments(paths: Paths, change: Change, clock: Clock, trial?: string): Promise<Done> {
-  const lock = lockOf(paths)
-  const release = await acquire(lock, clock)
+  const release = await lockDocuments(paths, clock)
   try {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const done = attempt(paths, change, clock, trial)
@@ -60,8 +59,8 @@ export async function changeDocuments(paths: Paths, change: Change, clock: Clock
 export async function recover(paths: Paths, clock: Clock): Promise<readonly string[]> {
   if (!existsSync(paths.directory)) return []
   const files = readdirSync(paths.directory).filter((name) => TRIAL.test(name))
-  if (files.length === 0 && !hasBundles(paths)) return []
-  const release = await acquire(lockOf(paths), clock)
+  if (files.length === 0 && !hasBundles(paths) && documentTemporaries(paths).length === 0) return []
+  const release = await lockDocuments(paths, clock)
   try {
     const said = files.flatMap((name) => {
       const pid = Number(TRIAL.exec(name)?.[1])
@@ -117,7 +116,7 @@ function attempt(paths: Paths, change: Change, clock: Clock, trial: string | und
       pruneBackups(paths)
     },
     async undo(reverse) {
-      const release = await acquire(lockOf(paths), clock)
+      const release = await lockDocuments(paths, clock)
       try {
         const now = textsOf(readOriginals(paths))
         for (const [key, path] of [

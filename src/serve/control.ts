@@ -6,8 +6,10 @@ import { randomBytes } from "node:crypto"
 import { existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { acquire, isAlive, makeFolder, replaceState } from "../config/files.ts"
+import { isAlive, makeFolder, replaceState } from "../config/files.ts"
+import { type Release, tryAcquire } from "../config/lock.ts"
 import { ownName, type Paths } from "../config/paths.ts"
+import { type Clock, pause } from "../lib/clock.ts"
 import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
 import { type LocalAddress, type LocalDeps, listenLocal, privately } from "./local.ts"
@@ -25,15 +27,24 @@ type Door = {
   readonly token: string
 }
 
-/** Opens the door. Throws an UnavailableError that names the process which holds the directory already. */
+/**
+ * Opens the door, and holds the lock of the configuration until it is closed. Throws an UnavailableError that names the
+ * process which holds it already.
+ */
 export async function openControl(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ close(): void }> {
   makeFolder(paths.directory)
-  // Of two that start at once, one opens it and the other finds it open.
-  const release = await acquire(doorFile(paths).replace(/\.json$/, ".lock"), local.member.clock)
+  const release = await becomeOnly(paths, local.member.clock)
   try {
-    return await open(paths, answer, local)
-  } finally {
+    const door = open(paths, answer, local)
+    return {
+      close() {
+        door.close()
+        release()
+      },
+    }
+  } catch (error) {
     release()
+    throw error
   }
 }
 
@@ -87,13 +98,24 @@ export function localDoor(
 
 // ---
 
-/** Opens the door where it is not open yet. */
-async function open(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ close(): void }> {
-  const other = await askControl(paths, "hello", {}).catch(() => undefined)
-  if (isObject(other))
-    throw new UnavailableError(
-      `process ${other.pid} serves ${paths.file} already; stop it, or choose another --config-dir`,
-    )
+/** Takes the lock that an instance holds as long as it serves. One that is just ending is waited for. */
+async function becomeOnly(paths: Paths, clock: Clock): Promise<Release> {
+  const lock = doorFile(paths).replace(/\.json$/, ".lock")
+  const until = clock.now() + LOCK_MS
+  for (;;) {
+    const release = await tryAcquire(lock)
+    if (release !== undefined) return release
+    const other = await askControl(paths, "hello", {}, HELLO_MS).catch(() => undefined)
+    const pid = isObject(other) ? other.pid : undefined
+    if (pid !== undefined || clock.now() >= until) {
+      const who = pid === undefined ? `another svc, which holds ${lock} and does not answer,` : `process ${pid}`
+      throw new UnavailableError(`${who} serves ${paths.file} already; stop it, or choose another --config-dir`)
+    }
+    await pause(clock, LOCK_PAUSE_MS)
+  }
+}
+
+function open(paths: Paths, answer: Answer, local: LocalDeps): { close(): void } {
   const file = doorFile(paths)
   const windows = process.platform === "win32"
   const token = randomBytes(24).toString("base64url")
@@ -142,6 +164,10 @@ async function open(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ c
 }
 
 const TIMEOUT_MS = 60_000
+/** How long an instance may take to open its door, or to end after it has closed it. */
+const LOCK_MS = 3000
+const LOCK_PAUSE_MS = 50
+const HELLO_MS = 1000
 /** What a Unix socket's address holds, with room to spare. */
 const MAX_SOCKET_PATH = 100
 

@@ -74,7 +74,7 @@ test("what mcp.json names stays, and what it does not goes, of this server alone
   writeFileSync(paths.file, "{}")
   await shelf.prune("s")
   await shelf.prune("t")
-  expect(readdirSync(paths.directory)).toEqual(["mcp.json"])
+  expect(readdirSync(paths.directory).sort()).toEqual(["mcp.json", "mcp.json.lock"])
 })
 
 test("what a killed process left goes at the next start, unless a backup names it or its process runs", async () => {

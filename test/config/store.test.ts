@@ -65,7 +65,7 @@ test("an edit keeps a backup, the permissions and the newest twenty [config:back
   const backups = listBackups(paths)
   expect(backups).toHaveLength(20)
   expect(readFileSync(backups[0] as string, "utf8")).toBe("24")
-  expect(readdirSync(folder).sort()).toEqual(["backups", "mcp.json"])
+  expect(readdirSync(folder).sort()).toEqual(["backups", "mcp.json", "mcp.json.lock"])
 })
 
 test("an edit is made to what an editor has saved in the meantime, and never over it", async () => {
@@ -121,7 +121,7 @@ test("an edit that throws leaves everything as it was", async () => {
   )
   expect(edit).rejects.toThrow("no")
   await edit.catch(() => undefined)
-  expect(readdirSync(folder)).toEqual(["mcp.json"])
+  expect(readdirSync(folder).sort()).toEqual(["mcp.json", "mcp.json.lock"])
 })
 
 test("documents that Windows PowerShell has written are read and edited", async () => {
@@ -145,6 +145,51 @@ test("edits at once lose nothing [config:edit:lock]", async () => {
   expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index))
 })
 
+test("processes that begin at once with no file lose no edit [config:edit:lock]", async () => {
+  const at = (file: string) => JSON.stringify(join(import.meta.dir, "../../src", file))
+  const source = (index: number) => `
+    const { createMissing, editConfig } = await import(${at("config/store.ts")})
+    const { systemClock } = await import(${at("lib/clock.ts")})
+    const { addServer } = await import(${at("config/edit.ts")})
+    const paths = ${JSON.stringify(paths)}
+    process.stdout.write("ready")
+    for await (const _ of process.stdin) break
+    await createMissing(paths, systemClock)
+    await editConfig(paths, addServer("s${index}", { command: "true" }), systemClock)
+    process.exit(0)`
+  const writers = Array.from({ length: 24 }, (_, index) =>
+    Bun.spawn({
+      cmd: [process.execPath, "-e", source(index)],
+      stdin: "pipe",
+      stdout: "pipe",
+      stderr: "inherit",
+    }),
+  )
+  await Promise.all(writers.map(({ stdout }) => stdout.getReader().read()))
+  for (const { stdin } of writers) {
+    stdin.write("go")
+    void stdin.flush()
+  }
+  expect(await Promise.all(writers.map(({ exited }) => exited))).toEqual(writers.map(() => 0))
+  const { mcpServers } = JSON.parse(readFileSync(paths.file, "utf8"))
+  expect(Object.keys(mcpServers)).toHaveLength(24)
+}, 60_000)
+
+test("what writers left that were killed is removed by the next edit, and nothing else [config:edit:lock]", async () => {
+  writeFileSync(paths.file, "0")
+  mkdirSync(join(folder, "backups"))
+  const left = [".mcp.json.0123456789ab.tmp", "..env.0123456789ab.tmp", "backups/.mcp-2026.json.0123456789ab.tmp"]
+  const others = [".other.json.0123456789ab.tmp", ".mcp.json.swp", ".mcp.json.tmp"]
+  for (const name of [...left, ...others]) writeFileSync(join(folder, name), "secret")
+  await editConfig(paths, () => "1", systemClock)
+  expect(
+    readdirSync(folder, { recursive: true })
+      .map(String)
+      .filter((name) => name.includes("/.") || name.startsWith("."))
+      .sort(),
+  ).toEqual(others.sort())
+})
+
 test("an edit of a link changes what it points to", async () => {
   mkdirSync(join(folder, "real"))
   writeFileSync(join(folder, "real", "it.json"), "{}")
@@ -153,10 +198,10 @@ test("an edit of a link changes what it points to", async () => {
   expect(readFileSync(join(folder, "real", "it.json"), "utf8")).toBe("{ }")
 })
 
-test("a missing file is made with its schema, an existing one left alone", () => {
-  expect(createMissing(paths)).toBe(true)
+test("a missing file is made with its schema, an existing one left alone", async () => {
+  expect(await createMissing(paths, systemClock)).toBe(true)
   expect(JSON.parse(readFileSync(paths.file, "utf8"))).toEqual({ $schema: "./mcp.schema.json", mcpServers: {} })
   expect(JSON.parse(readFileSync(join(folder, "mcp.schema.json"), "utf8"))).toEqual(jsonSchema())
-  expect(createMissing(paths)).toBe(false)
+  expect(await createMissing(paths, systemClock)).toBe(false)
   expect(readTexts(paths).dotenv).toBeUndefined()
 })

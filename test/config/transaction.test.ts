@@ -28,14 +28,16 @@ function place(files: Record<string, string> = { "mcp.json": CONFIG }): Paths {
   return { directory, file: at("mcp.json"), dotenv: at(".env"), presets: at("presets.json") }
 }
 
-/** Every file below a folder with its bytes and mode. */
+/** Every file below a folder with its bytes and mode; locks hold nothing, and stay. */
 function contents(folder: string): Record<string, string> {
   return Object.fromEntries(
-    readdirSync(folder, { recursive: true, withFileTypes: true }).map((entry) => {
-      const path = join(entry.parentPath, entry.name)
-      const mode = (statSync(path).mode & 0o777).toString(8)
-      return [path, entry.isDirectory() ? mode : `${mode} ${readFileSync(path).toString("hex")}`]
-    }),
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter(({ name }) => !name.endsWith(".lock"))
+      .map((entry) => {
+        const path = join(entry.parentPath, entry.name)
+        const mode = (statSync(path).mode & 0o777).toString(8)
+        return [path, entry.isDirectory() ? mode : `${mode} ${readFileSync(path).toString("hex")}`]
+      }),
   )
 }
 

@@ -2,7 +2,10 @@ import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { askControl, localDoor } from "../../src/serve/control.ts"
+import { tryAcquire } from "../../src/config/lock.ts"
+import { askControl, localDoor, openControl } from "../../src/serve/control.ts"
+import type { LocalDeps } from "../../src/serve/local.ts"
+import { manualClock } from "../clock.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "svc-control-"))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
@@ -41,4 +44,34 @@ test("who answers like no svc is none", async () => {
   await withStranger(process.pid, async () => {
     expect(await askControl(paths, "hello", {})).toBeUndefined()
   })
+})
+
+test("a second svc of one configuration is refused, and told which process serves", async () => {
+  const release = await tryAcquire(join(directory, "control.lock"))
+  const instance = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => Response.json({ result: { pid: 4711 } }) })
+  const door = { pid: process.pid, port: instance.port, token: "secret" }
+  writeFileSync(join(directory, "control.json"), JSON.stringify(door))
+  const local = { member: { clock: manualClock() } } as unknown as LocalDeps
+  await expect(openControl(paths, () => null, local)).rejects.toThrow(`process 4711 serves ${file} already; stop it`)
+  await instance.stop(true)
+  release?.()
+})
+
+test("a second svc is refused where the first holds the configuration and does not answer", async () => {
+  const release = await tryAcquire(join(directory, "control.lock"))
+  rmSync(join(directory, "control.json"), { force: true })
+  const clock = manualClock()
+  const opening = openControl(paths, () => null, { member: { clock } } as unknown as LocalDeps)
+  let over = false
+  void opening
+    .catch(() => undefined)
+    .finally(() => {
+      over = true
+    })
+  while (!over) {
+    await new Promise(setImmediate)
+    await clock.pass(50)
+  }
+  await expect(opening).rejects.toThrow(/another svc, which holds \S+control\.lock and does not answer, serves/)
+  release?.()
 })

@@ -1,0 +1,74 @@
+/**
+ * Locks between processes, held by SQLite on a database file that stays empty.
+ *
+ *  1. The kernel frees a lock when its process ends, however it ends: no lock is stale, and no process id is judged.
+ *  2. The file of a lock is never removed: another process could hold the lock of the removed file.
+ *  3. Nothing else in the process opens the file of a held lock: POSIX frees the locks of a file with its first close.
+ */
+import type { Database } from "bun:sqlite"
+import { chownSync, closeSync, lstatSync, openSync, statSync, truncateSync } from "node:fs"
+import { dirname } from "node:path"
+import { type Clock, pause } from "../lib/clock.ts"
+import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
+import { ELSEWHERE } from "./files.ts"
+
+/** Gives the lock back. */
+export type Release = () => void
+
+/** Takes the lock, and waits for it up to `patience` milliseconds. Throws a RequestError (conflict) after that. */
+export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): Promise<Release> {
+  for (let waited = 0; ; waited += LOCK_PAUSE_MS) {
+    const release = await tryAcquire(lock)
+    if (release !== undefined) return release
+    if (waited >= patience)
+      throw new RequestError(
+        "conflict",
+        `another svc process has held ${lock} for ${patience / 1000} s; try again when it is done, or end it`,
+      )
+    await pause(clock, LOCK_PAUSE_MS)
+  }
+}
+
+/** Takes the lock where it is free; undefined where another holds it. Throws an UnavailableError where there can be none. */
+export async function tryAcquire(lock: string): Promise<Release | undefined> {
+  // Loaded with the first lock: a command that only reads takes none.
+  const sqlite = await import("bun:sqlite")
+  let database: Database | undefined
+  try {
+    makeLockFile(lock)
+    const held = new sqlite.Database(lock, { readwrite: true, create: false })
+    database = held
+    held.run("BEGIN EXCLUSIVE")
+    return () => held.close()
+  } catch (cause) {
+    database?.close()
+    const code = cause instanceof Error && "code" in cause ? String(cause.code) : ""
+    if (code.startsWith("SQLITE_BUSY")) return undefined
+    if (code !== "SQLITE_NOTADB")
+      throw new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
+    // A file with a process id, as svc once made it. The lock lies on the file and not on its content.
+    truncateSync(lock, 0)
+    return tryAcquire(lock)
+  }
+}
+
+// ---
+
+const LOCK_MS = 5000
+const LOCK_PAUSE_MS = 25
+
+/** Makes the file where it is missing, for its user alone and with the owner of its folder. Throws where it is a link. */
+function makeLockFile(lock: string): void {
+  const found = lstatSync(lock, { throwIfNoEntry: false })
+  if (found?.isFile() === false) throw new Error("it must be a plain file, and no link to one")
+  if (found !== undefined) return
+  try {
+    closeSync(openSync(lock, "wx", 0o600))
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EEXIST") return
+    throw error
+  }
+  // An administrator's command must not lock the user of the folder out.
+  const { uid, gid } = statSync(dirname(lock))
+  if (process.getuid?.() === 0 && uid !== 0) chownSync(lock, uid, gid)
+}
