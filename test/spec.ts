@@ -450,6 +450,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an id that leaks must be worth nothing",
   },
+  "auth:identity": {
+    says: "sessions, streams and calls that wait compare the kind of holder, its name, its issuer and what its token opens",
+    from: "choice",
+    why: "a token that is weaker, or of a client that is spelled like a user, must not act with the rights of the one that opened them",
+  },
   "auth:oauth": {
     says: "tokens of --auth-issuer are checked for signature, issuer, audience, time and scopes",
     from: "choice",

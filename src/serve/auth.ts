@@ -111,7 +111,7 @@ export function createAuth({ tokens, issuer, byScope, now, base, detailed, onbug
       return refuse(401, path, "invalid_token", "The token is unknown, expired or revoked")
     return issuer.verify(text, base(), path).then(
       (verdict) => {
-        if (verdict.kind === "valid") return principalOf(verdict.claims, byScope)
+        if (verdict.kind === "valid") return principalOf(verdict.claims, issuer.url, byScope)
         return verdict.kind === "invalid"
           ? refuse(401, path, "invalid_token", verdict.reason)
           : refuse(503, path, undefined, "The issuer of tokens cannot be reached; try again later")
@@ -137,6 +137,9 @@ export function scopeFor(scope: Scope, principal: Principal): Scope {
   of.set(scope, narrowed)
   return narrowed
 }
+
+/** Compares whole identities: the holder, and what its token opens. A stream takes no messages under another token's rights. */
+export const isSame = (one: Principal, other: Principal): boolean => identityOf(one) === identityOf(other)
 
 /** Whether a principal may see a server with these tags. */
 export const maySee = ({ tags: wanted, untagged }: Principal, tags: readonly string[]): boolean =>
@@ -200,15 +203,18 @@ function needsAuth(path: string, detailed: boolean): boolean {
   return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/")
 }
 
+const identityOf = ({ name, tags, untagged, admin }: Principal): string =>
+  JSON.stringify([name, tags === undefined ? "all" : [...tags].sort(), untagged, admin])
+
 /** Which resource of ours a path belongs to. */
 const suffixOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")
 
 /** More scopes never show less: a client chooses itself which it asks for. */
-function principalOf({ subject, scopes, until }: Claims, byScope: boolean): Principal {
+function principalOf({ holder, scopes, until }: Claims, issuer: string, byScope: boolean): Principal {
   const admin = scopes.includes(ADMIN_SCOPE)
   const tags = scopes.flatMap((scope) => (scope.startsWith(TAG_SCOPE) ? [scope.slice(TAG_SCOPE.length)] : []))
   return {
-    name: `subject ${subject}`,
+    name: `${holder.kind} ${holder.id} of ${issuer.replace(/\/$/, "")}`,
     tags: admin || !byScope ? undefined : tags,
     untagged: true,
     admin,

@@ -10,7 +10,8 @@ import { isObject } from "../wire/message.ts"
 
 /** What a valid token says. */
 export type Claims = {
-  readonly subject: string
+  /** The kind of name and the name: a user and a client that are spelled alike are two. */
+  readonly holder: { readonly kind: "subject" | "client"; readonly id: string }
   readonly scopes: readonly string[]
   /** Milliseconds since the epoch. */
   readonly until: number
@@ -83,10 +84,10 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
         currentDate: new Date(now()),
       })
       if (!isFor(payload, resources)) return invalid("The token is not for this server (aud)")
-      const subject = text(payload.sub) ?? text(payload.client_id) ?? text(payload.azp)
-      if (subject === undefined) return invalid("The token says nobody (sub)")
+      const holder = holderOf(payload)
+      if (holder === undefined) return invalid("The token says nobody (sub)")
       const until = ((payload.exp ?? 0) + TOLERANCE_S) * 1000
-      return { kind: "valid", claims: { subject, scopes: scopesOf(payload), until } }
+      return { kind: "valid", claims: { holder, scopes: scopesOf(payload), until } }
     } catch (error) {
       if (error instanceof errors.JWKSTimeout || !(error instanceof errors.JOSEError)) return { kind: "unavailable" }
       return invalid(reasonOf(error))
@@ -177,6 +178,12 @@ function scopesOf({ scope, scp }: JWTPayload): readonly string[] {
     : Array.isArray(said)
       ? said.map(String)
       : []
+}
+
+function holderOf({ sub, client_id, azp }: JWTPayload): Claims["holder"] | undefined {
+  const [subject, client] = [text(sub), text(client_id) ?? text(azp)]
+  if (subject !== undefined) return { kind: "subject", id: subject }
+  return client === undefined ? undefined : { kind: "client", id: client }
 }
 
 const text = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined)

@@ -157,10 +157,10 @@ function serve(
   if (path === "/mcp") return scoped(request, principal, deps, (scope) => serveMcp(request, scope, who, mcp))
   if (path === "/sse")
     return request.method === "GET"
-      ? scoped(request, principal, deps, (scope) => openSseStream(scope, who, pipes, mcp))
+      ? scoped(request, principal, deps, (scope) => openSseStream(scope, principal, pipes, mcp))
       : wrongMethod("GET")
   if (path === "/messages")
-    return request.method === "POST" ? postSseMessage(request, who, pipes, mcp) : wrongMethod("POST")
+    return request.method === "POST" ? postSseMessage(request, principal, pipes, mcp) : wrongMethod("POST")
   const name = SERVER_PATH.exec(path)?.[1]
   if (name !== undefined) {
     // Instances of templates are their members' alone.

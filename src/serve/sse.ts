@@ -3,20 +3,21 @@ import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
 import { formatEvent } from "../wire/sse.ts"
+import { isSame, type Principal } from "./auth.ts"
 import { readText } from "./body.ts"
 import { BYTES, COMMENT, isUnread, JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
 import type { McpDeps } from "./mcp.ts"
 
-/** The open streams by session id, each with whose it is. */
-export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: string }>
+/** The open streams by session id, each with the principal that opened it. */
+export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Principal }>
 
 /** `GET /sse`: opens the stream and names the endpoint to post to. */
-export function openSseStream(scope: Scope, principal: string, pipes: SsePipes, deps: McpDeps): Response {
+export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipes, deps: McpDeps): Response {
   const id = deps.newId()
   let stop: () => void = () => undefined
   const source = {
     start(controller: ReadableStreamDefaultController<Uint8Array>) {
-      const pipe = new Pipe({ ...deps, id, scope, principal, send: (frame) => push(frame) })
+      const pipe = new Pipe({ ...deps, id, scope, principal: principal.name, send: (frame) => push(frame) })
       const push = (frame: Uint8Array | string) => {
         if (isUnread(controller)) {
           controller.error(new Error("the client does not read"))
@@ -47,13 +48,13 @@ export function openSseStream(scope: Scope, principal: string, pipes: SsePipes, 
 /** `POST /messages?sessionId=…`: one message; its answer comes on the stream. */
 export async function postSseMessage(
   request: Request,
-  principal: string,
+  principal: Principal,
   pipes: SsePipes,
   deps: McpDeps,
 ): Promise<Response> {
   const id = new URL(request.url, "http://localhost").searchParams.get("sessionId") ?? ""
   const found = pipes.get(id)
-  if (found === undefined || found.principal !== principal)
+  if (found === undefined || !isSame(found.principal, principal))
     return new Response(JSON.stringify({ error: "No stream has this sessionId: open /sse first" }), {
       status: 404,
       headers: JSON_HEADERS,

@@ -3,7 +3,7 @@
  * question as an `input_required` result, and its retry finds the call that still waits in the backend.
  * patterns: Multi Round-Trip Requests.
  *
- *  1. `requestState` is sealed and bound to principal, method, parameters and an expiry; what does not fit is -32602. One
+ *  1. `requestState` is sealed and bound to principal, scope, method, parameters and an expiry; what does not fit is -32602. One
  *     that svc has not sealed goes to the backend.
  *  2. A call waits for its client only so long, and only so many wait at once. Where others wait for the same server it is
  *     much shorter: while the call is open, the server's questions to them cannot be told from its own.
@@ -12,6 +12,7 @@
  */
 import { createHash } from "node:crypto"
 import { PeerError } from "../backend/connection.ts"
+import { identityOf } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { Sealer } from "../lib/seal.ts"
@@ -168,8 +169,8 @@ export class Calls {
     call.forget = this.deps.clock.after(WAIT_MS, () => this.drop(call, "the client did not answer in time"))
     call.id ??= this.deps.newId()
     this.waiting.set(call.id, call)
-    const { principal } = call.client
-    const sealed = JSON.stringify([call.id, principal, digestOf(current.request), expires])
+    const { principal, scope } = call.client
+    const sealed = JSON.stringify([call.id, principal, identityOf(scope), digestOf(current.request), expires])
     const requestState = PREFIX + this.deps.sealer.seal(sealed)
     const inputRequests = Object.fromEntries(
       [...call.questions].map(([key, { method, params }]) => [
@@ -183,8 +184,8 @@ export class Calls {
 
   private async resume(request: Request, client: Client, turn: Turn, opened: string): Promise<Uint8Array | string> {
     const refuse = (message: string) => errorText(request.id, -32602, message)
-    const [id, principal, digest, expires] = JSON.parse(opened) as [string, string, string, number]
-    if (principal !== client.principal || digest !== digestOf(request))
+    const [id, principal, scope, digest, expires] = JSON.parse(opened) as [string, string, string, string, number]
+    if (principal !== client.principal || scope !== identityOf(client.scope) || digest !== digestOf(request))
       return refuse("requestState belongs to another request")
     const call = this.waiting.get(id)
     if (call === undefined || expires < this.deps.clock.now())

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from "bun:test"
 import { Claims } from "../../src/agent/claims.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
-import { createScope } from "../../src/catalog/scope.ts"
+import { createScope, narrow } from "../../src/catalog/scope.ts"
 import type { Spec } from "../../src/config/spec.ts"
 import { createSealer } from "../../src/lib/seal.ts"
 import { Calls, type Turn } from "../../src/session/calls.ts"
@@ -183,12 +183,14 @@ test("an answer that is missing is asked for again", async () => {
   expect(again.result?.inputRequests).toEqual(first.result?.inputRequests as never)
 })
 
-test("a state that was changed, of another principal, or on another request is refused", async () => {
+test("a state that was changed, of another principal or scope, or on another request is refused", async () => {
   const { result } = await serve(request(1))
   const state = result?.requestState ?? ""
   const flipped = state.slice(0, -1) + (state.endsWith("A") ? "B" : "A")
   expect((await serve(request(2, { requestState: flipped }))).error?.code).toBe(-32602)
   expect((await serve(request(3, { requestState: state }), { ...client, principal: "you" })).error?.code).toBe(-32602)
+  const narrowed = { ...client, scope: narrow(SCOPE, "tags", () => true) }
+  expect((await serve(request(3, { requestState: state }), narrowed)).error?.code).toBe(-32602)
   expect((await serve(request(4, { requestState: state, arguments: { a: 2 } }))).error?.code).toBe(-32602)
   expect((await serve(request(5, { requestState: state, inputResponses: { q1: 7 } }))).error?.code).toBe(-32602)
 })
