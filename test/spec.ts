@@ -571,6 +571,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "strict refuses the reload, graceful leaves the template out",
     from: "templateSettings",
   },
+  "template:project": {
+    says: "text of a context begins no option, is no program text (sh -c, node -e …), stands in no variable of options or code, and chooses neither program nor host, unless the template says {{raw …}}",
+    from: "choice",
+    why: "a cloned repository (.svcrc, branch, folder, git user) must not choose what runs",
+  },
   "template:instances": {
     says: "instances are supervised on their own and keep identity and members",
     from: "Supervised backend",

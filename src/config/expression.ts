@@ -7,6 +7,7 @@
  *   {{#if x}}…{{else if y}}…{{else}}…{{/if}}
  *   (eq a b) (and …) (or …) (not a)   true or false; inside arguments a missing value is just false
  *   {{default a b …}}                 the first that is there and not empty, or else the last
+ *   {{raw a}}                         the value, also where the rules of template.ts keep a project's text out
  *
  * spec: Templates.
  */
@@ -20,9 +21,15 @@ export type Value =
   | { readonly kind: "name"; readonly path: readonly string[] }
   | { readonly kind: "call"; readonly helper: Helper; readonly of: readonly Value[] }
 
+/**
+ * Where the text of an expression comes from: svc itself (or the template says `raw`), a place on this machine, or words
+ * that a project, its repository, a user's account or a client chose.
+ */
+export type Origin = "svc" | "place" | "word"
+
 export type Part =
   | { readonly kind: "text"; readonly text: string }
-  | { readonly kind: "put"; readonly value: Value; readonly source: string }
+  | { readonly kind: "put"; readonly value: Value; readonly source: string; readonly origin: Origin }
   | { readonly kind: "if"; readonly test: Value; readonly yes: readonly Part[]; readonly no: readonly Part[] }
 
 /** What is wrong with an expression. Names no value. */
@@ -48,23 +55,29 @@ export function parseExpression(text: string): Expression {
 /** How pieces of text become part of the result: the template's own, and what an expression puts out. */
 export type Pens = {
   written(text: string): string
-  /** The text, or what is wrong with it. */
-  put(text: string): { readonly text: string } | { readonly wrong: string }
+  /** The text, or what is wrong with it. `before` is what stands before it already. */
+  put(text: string, origin: Origin, before: string): { readonly text: string } | { readonly wrong: string }
 }
 
-/** The text of parts in a context. What is missing, or refused by a pen, is added to `flaws`. */
-export function evaluate(parts: readonly Part[], context: Context, pens: Pens, flaws: Flaw[]): string {
-  let text = ""
+/** The text of parts in a context, behind `before`. What is missing, or refused by a pen, is added to `flaws`. */
+export function evaluate(
+  parts: readonly Part[],
+  context: Context,
+  pens: Pens,
+  flaws: Flaw[],
+  before: string = "",
+): string {
+  let text = before
   for (const part of parts)
     switch (part.kind) {
       case "text":
         text += pens.written(part.text)
         break
       case "if":
-        text += evaluate(isTrue(evaluated(part.test, context)) ? part.yes : part.no, context, pens, flaws)
+        text = evaluate(isTrue(evaluated(part.test, context)) ? part.yes : part.no, context, pens, flaws, text)
         break
       case "put": {
-        const put = putOut(evaluated(part.value, context), pens)
+        const put = putOut(evaluated(part.value, context), (shown) => pens.put(shown, part.origin, text))
         if ("text" in put) text += put.text
         else flaws.push(flaw(part.source, put.wrong))
       }
@@ -99,6 +112,7 @@ const HELPERS = {
   or: [1, Number.POSITIVE_INFINITY],
   not: [1, 1],
   default: [2, Number.POSITIVE_INFINITY],
+  raw: [1, 1],
 } as const
 
 const isHelper = (name: string): name is Helper => Object.hasOwn(HELPERS, name)
@@ -128,6 +142,8 @@ function evaluated(value: Value, context: Context): unknown {
           return !isTrue(of[0])
         case "default":
           return of.find((one) => one !== undefined && one !== null && one !== "") ?? of.at(-1)
+        case "raw":
+          return of[0]
       }
     }
   }
@@ -143,13 +159,40 @@ function member(value: unknown, key: string): unknown {
 /** As `if` of handlebars has it. */
 const isTrue = (value: unknown): boolean => Boolean(value) && !(Array.isArray(value) && value.length === 0)
 
-function putOut(value: unknown, pens: Pens): ReturnType<Pens["put"]> {
+function originOf(value: Value): Origin {
+  switch (value.kind) {
+    case "literal":
+      return "svc"
+    case "name": {
+      const name = value.path.join(".")
+      if (OWN_NAMES.has(name)) return "svc"
+      return PLACE_NAMES.has(name) ? "place" : "word"
+    }
+    case "call": {
+      // The others put out true or false.
+      if (value.helper !== "default") return "svc"
+      const origins = value.of.map(originOf)
+      return (["word", "place"] as const).find((origin) => origins.includes(origin)) ?? "svc"
+    }
+  }
+}
+
+/** What svc itself makes. */
+const OWN_NAMES: ReadonlySet<string> = new Set([
+  "transport.type",
+  "context.timestamp",
+  "context.sessionId",
+  "context.version",
+])
+const PLACE_NAMES: ReadonlySet<string> = new Set(["project.path", "context.path", "user.home"])
+
+function putOut(value: unknown, put: (text: string) => ReturnType<Pens["put"]>): ReturnType<Pens["put"]> {
   switch (typeof value) {
     case "string":
-      return pens.put(value)
+      return put(value)
     case "number":
     case "boolean":
-      return pens.put(String(value))
+      return put(String(value))
     default:
       return { wrong: value === undefined || value === null ? "has no value here" : "is not a text or a number" }
   }
@@ -170,7 +213,7 @@ function readStatement(source: Source, node: Node): Part[] {
   if (is<hbs.AST.MustacheStatement>(node, "MustacheStatement")) {
     const value =
       node.params.length > 0 || node.hash ? readCall(source, node) : readName(source, node, node.path, "error")
-    return value === undefined ? [] : [{ kind: "put", value, source: sourceOf(source, node) }]
+    return value === undefined ? [] : [{ kind: "put", value, source: sourceOf(source, node), origin: originOf(value) }]
   }
   refuse(source, node, REFUSED[node.type] ?? "is not part of the template language")
   return []

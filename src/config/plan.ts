@@ -120,6 +120,10 @@ export function isDisabled({ disabled }: { readonly disabled?: unknown }): boole
   return typeof disabled === "string" ? /^(true|1|yes|on)$/i.test(disabled.trim()) : disabled === true
 }
 
+/** Variables in which programs look for options and code of their own: what stands in them decides what runs. */
+export const OPTION_NAME =
+  /(?:^|_|RUBY|PERL5)OPT(?:S|IONS)?$|FLAGS$|_ARGS$|_COMMAND$|ASKPASS$|PRELOAD$|STARTUP$|EDITOR$|PAGER$|^(?:LD|DYLD)_|^(?:BASH_)?ENV$/i
+
 /** Values of names like these are secret even when they are written out. */
 export const SECRET_NAME =
   /key(?!board)|token|secret|passw|passphrase|_pwd|credential|auth(?!or(?!i[sz]))|cookie|session_?id|private|dsn|connection_?string|bearer|webhook|(?<![a-z0-9])(?:pass|pat|otp|pin)(?![a-z0-9])/i

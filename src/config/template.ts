@@ -5,12 +5,28 @@
  *  2. The environment belongs to the operator: a `$NAME` reference counts only where it stands whole in the template's own
  *     text. A `$` of a context's stays a `$`, and no reference, environment name or filter can be put together from one.
  *  3. Text of a context that would break a line, an argument list or a header is refused.
+ *  4. What runs belongs to the operator too: unless the template says `{{raw …}}`, text of a context does not begin an
+ *     option (`-…`), is no program text (`sh -c`, `node -e`; interpreter.ts), stands in no variable that holds options or
+ *     code (`NODE_OPTIONS`), and chooses neither the program nor the host. `.svcrc`, branch, folder names and git's user
+ *     are a repository's words, `transport.client` is a client's; a cloned repository must not be a program that runs.
+ *     choice: Configuration.
  */
 import { digest } from "../lib/digest.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Context } from "./context.ts"
 import type { Path } from "./document.ts"
-import { type Expression, evaluate, everyPart, type Flaw, type Part, type Pens, parseExpression } from "./expression.ts"
+import {
+  type Expression,
+  evaluate,
+  everyPart,
+  type Flaw,
+  type Origin,
+  type Part,
+  type Pens,
+  parseExpression,
+} from "./expression.ts"
+import { programWords } from "./interpreter.ts"
+import { OPTION_NAME } from "./plan.ts"
 
 /** Parsed strings by their text. The caller's, so that it lives as long as a configuration. */
 export type ExpressionCache = Map<string, Expression>
@@ -43,9 +59,8 @@ export function renderTemplate(name: string, template: Params, context: Context,
     // Text without an expression is the operator's alone.
     if (!hasExpression(text)) return text
     const expression = expressionOf(text, cache)
-    const field = fieldOf(path)
-    const flaws = flawsOf(expression, field).filter(({ severity }) => severity === "error")
-    const rendered = flaws.length > 0 ? "" : evaluate(expression.parts, context, PENS[field], flaws)
+    const flaws = flawsOf(expression, path).filter(({ severity }) => severity === "error")
+    const rendered = flaws.length > 0 ? "" : evaluate(expression.parts, context, pensOf(path), flaws)
     const naming =
       isEnvEntry(path) && !rendered.includes("=") ? [...everyPart(expression.parts)].find(isPut) : undefined
     if (flaws.length === 0 && naming !== undefined)
@@ -54,6 +69,7 @@ export function renderTemplate(name: string, template: Params, context: Context,
     contributed.push(JSON.stringify([path, rendered]))
     return rendered
   })
+  if (problems.length === 0) problems.push(...programProblems(name, template, server, cache))
   return problems.length > 0 ? { problems } : { server: server as Params, key: digest(contributed.sort().join()) }
 }
 
@@ -62,10 +78,10 @@ export function validateTemplate(name: string, template: Params, cache: Expressi
   const problems: TemplateProblem[] = []
   mapStrings(template, [], (text, path) => {
     if (hasExpression(text))
-      problems.push(...flawsOf(expressionOf(text, cache), fieldOf(path)).map((flaw) => problem(name, path, flaw)))
+      problems.push(...flawsOf(expressionOf(text, cache), path).map((flaw) => problem(name, path, flaw)))
     return text
   })
-  return problems
+  return [...problems, ...programProblems(name, template, template, cache)]
 }
 
 // ---
@@ -109,9 +125,81 @@ const PENS: Readonly<Record<Field, Pens>> = {
 /** `$$`, `${NAME}` and `${NAME:-…}` whole; `$NAME` with its name; any other `$`. As substitute.ts reads them. */
 const REFERENCE = /\$(?:\$|\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))?/g
 
+/** The pens of a field, with rule 4 where it holds. */
+function pensOf(path: Path): Pens {
+  const { written, put } = PENS[fieldOf(path)]
+  return {
+    written,
+    put(text, origin, before) {
+      const wrong = origin === "svc" ? undefined : ruledOut(path, text, origin, before)
+      return wrong === undefined ? put(text, origin, before) : { wrong }
+    },
+  }
+}
+
+/** Why text of a context cannot stand where it would come to stand. */
+function ruledOut([key, index]: Path, text: string, origin: Origin, before: string): string | undefined {
+  const isFirst = before.trim() === ""
+  switch (key) {
+    case "command":
+      if (origin === "word" && (isFirst || /[\\/]/.test(text))) return CHOOSES
+      return isFirst && DASH.test(text) ? OPTION : undefined
+    case "args":
+      return isFirst && DASH.test(text) ? OPTION : undefined
+    case "env":
+      return OPTION_NAME.test(typeof index === "number" ? before.replace(/=.*/s, "") : String(index))
+        ? OPTIONS
+        : undefined
+    case "url":
+    case "serverUrl":
+    case "httpUrl":
+      return isFirst && origin === "word" ? CONNECTS : undefined
+  }
+  return undefined
+}
+
+const ALLOW = "{{raw …}} allows it"
+const OPTION = `begins with - in its value, and would be an option: put text before it; ${ALLOW}`
+const OPTIONS = `cannot stand in a variable that holds options or code; ${ALLOW}`
+const CHOOSES = `cannot choose what is run: only a folder can begin a command; ${ALLOW}`
+const CONNECTS = `cannot choose where svc connects: put text before it; ${ALLOW}`
+const PROGRAM = `is program text here: hand it over as an argument behind the program or in env; ${ALLOW}`
+
+/** Dashes of every kind: PowerShell takes several for its own, and old Windows programs turn the rest into one. */
+const DASH = /^[\p{Pd}\u00ad\u2212]/u
+
+/** Expressions in program text, once it is known (`server`), or as far as the template itself says (`template`). */
+function programProblems(
+  name: string,
+  template: Params,
+  server: unknown,
+  cache: ExpressionCache,
+): readonly TemplateProblem[] {
+  const { command, args } = isObject(server) ? server : {}
+  const words = [command, ...(Array.isArray(args) ? args : [])].map(String)
+  return [...programWords(words)].flatMap((at) => {
+    const path = at === 0 ? ["command"] : ["args", at - 1]
+    const text = at === 0 ? template.command : Array.isArray(template.args) ? template.args[at - 1] : undefined
+    if (typeof text !== "string" || !hasExpression(text)) return []
+    return [...everyPart(expressionOf(text, cache).parts)].flatMap((part) =>
+      part.kind === "put" && part.origin !== "svc"
+        ? [problem(name, path, { expression: part.source, message: PROGRAM, severity: "error" })]
+        : [],
+    )
+  })
+}
+
 /** The flaws that need no context. */
-function flawsOf({ parts, flaws }: Expression, field: Field): Flaw[] {
+function flawsOf({ parts, flaws }: Expression, path: Path): Flaw[] {
+  const field = fieldOf(path)
   const found = [...flaws]
+  for (const [index, part] of [...everyPart(parts)].entries()) {
+    if (part.kind !== "put" || part.origin === "svc") continue
+    // What stands first whatever the context; what stands in a variable whatever comes before it.
+    if (index > 0 && path[0] !== "env") continue
+    const message = ruledOut(path, "", part.origin, "")
+    if (message !== undefined) found.push({ expression: part.source, message, severity: "error" })
+  }
   for (const part of everyPart(parts)) {
     if (part.kind === "text" && field === "launch") {
       const open = /(\$\{\w*)[^}]*$/.exec(part.text.replaceAll("$$", ""))?.[1]

@@ -83,11 +83,11 @@ describe("an instance", () => {
   })
 
   test("says what is wrong and names no values", () => {
-    expect(plan({ command: "{{project.git.branch}}" })).toEqual({
+    expect(plan({ command: "x", cwd: "{{project.git.branch}}" })).toEqual({
       kind: "wrong",
-      problems: ["template fs: command: {{project.git.branch}}: has no value here"],
+      problems: ["template fs: cwd: {{project.git.branch}}: has no value here"],
     })
-    expect(plan({ command: "{{project.custom.x}}" }, contextOf("/a", { x: "" }))).toMatchObject({ kind: "wrong" })
+    expect(plan({ command: "{{raw project.custom.x}}" }, contextOf("/a", { x: "" }))).toMatchObject({ kind: "wrong" })
     expect(plan({ command: "x", args: ["$NOT_SET", "{{user.home}}"] })).toEqual({
       kind: "wrong",
       problems: ["template fs: args[0] refers to NOT_SET, which is set neither in the environment nor in .env"],
@@ -111,5 +111,20 @@ test("what is wrong with a template in any context has its place in the file", (
     "error mcp.json:6:16: template fs: env.A: {{user.mail}}: there is no user.mail; did you mean user.email?",
     "warning mcp.json:6:38: template fs: env.B: projct.name: there is no projct.name; did you mean project.name?",
     "error mcp.json:5:22: template fs: args[1]: {{#if project.name}}: cannot be read as a template: a block is not closed",
+  ])
+})
+
+test("program text of a context has its place in the file, before any project asks for it [template:project]", () => {
+  const text = `{
+  "mcpTemplates": {
+    "db": { "command": "sh",
+      "args": ["-c", "run {{project.git.branch}}"] }
+  }
+}`
+  const document = parseDocument(text, "mcp.json")
+  expect(templateIssues(document, readSections(document).templates, new Map()).map(formatIssue)).toEqual([
+    expect.stringMatching(
+      /^mcp\.json:4:22: template db: args\[1\]: \{\{project\.git\.branch\}\}: is program text here: /,
+    ),
   ])
 })

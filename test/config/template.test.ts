@@ -33,8 +33,8 @@ function render(template: Params, context: Context = CONTEXT): unknown {
 }
 
 const text = (template: string, context?: Context): unknown => {
-  const rendered = render({ command: template }, context)
-  return Array.isArray(rendered) ? rendered : (rendered as Params).command
+  const rendered = render({ cwd: template }, context)
+  return Array.isArray(rendered) ? rendered : (rendered as Params).cwd
 }
 
 const SECRETS = { HOME: "home-secret", TOKEN: "token-secret", A: "a-secret", _: "underscore-secret" }
@@ -90,7 +90,7 @@ describe("a template", () => {
 
   test("puts out no object and no list", () => {
     for (const name of ["project.custom", "project.custom.flags", "project.custom.deep"])
-      expect(text(`{{${name}}}`)).toEqual([`template web: command: {{${name}}}: is not a text or a number`])
+      expect(text(`{{${name}}}`)).toEqual([`template web: cwd: {{${name}}}: is not a text or a number`])
   })
 
   test("takes a missing value inside of arguments for false [template:missing]", () => {
@@ -106,11 +106,11 @@ describe("a template", () => {
 
 describe("validation", () => {
   const wrong = (template: string) =>
-    validateTemplate("web", { url: template }, new Map()).map(({ severity, message }) => `${severity}: ${message}`)
+    validateTemplate("web", { cwd: template }, new Map()).map(({ severity, message }) => `${severity}: ${message}`)
 
   test("finds what cannot be read, without a context", () => {
     expect(wrong("{{#if project.name}}x")).toEqual([
-      "error: template web: url: {{#if project.name}}: cannot be read as a template: a block is not closed",
+      "error: template web: cwd: {{#if project.name}}: cannot be read as a template: a block is not closed",
     ])
     expect(wrong("{{#if user.name}}x{{/iff}}")[0]).toContain("{{#if}} is closed by {{/iff}}")
     expect(wrong("a{{")).toHaveLength(1)
@@ -120,10 +120,10 @@ describe("validation", () => {
 
   test("finds names that no context has, also where they would be false", () => {
     expect(wrong("{{projct.name}}")).toEqual([
-      "error: template web: url: {{projct.name}}: there is no projct.name; did you mean project.name?",
+      "error: template web: cwd: {{projct.name}}: there is no projct.name; did you mean project.name?",
     ])
     expect(wrong('{{#if (eq project.git.brunch "x")}}{{/if}}')[0]).toBe(
-      "warning: template web: url: project.git.brunch: there is no project.git.brunch; did you mean project.git.branch?",
+      "warning: template web: cwd: project.git.brunch: there is no project.git.brunch; did you mean project.git.branch?",
     )
   })
 
@@ -278,11 +278,11 @@ describe("what a context may hold", () => {
   test.each(["a\nb", "a\rb", "a\0b"])("no line break and no NUL goes to a process or a server", (value) => {
     const context = withCustom({ x: value })
     for (const server of [
-      { command: "{{project.custom.x}}" },
+      { command: "{{raw project.custom.x}}" },
       { args: ["{{project.custom.x}}"] },
       { cwd: "{{project.custom.x}}" },
       { env: { A: "{{project.custom.x}}" } },
-      { url: "{{project.custom.x}}" },
+      { url: "{{raw project.custom.x}}" },
       { headers: { A: "{{project.custom.x}}" } },
     ])
       expect(JSON.stringify(render(server, context))).toContain("has a line break or a NUL character in its value")
@@ -299,6 +299,83 @@ describe("what a context may hold", () => {
     expect(contextSchema.safeParse({ ...CONTEXT, user: { ...CONTEXT.user, home: "x".repeat(4097) } }).success).toBe(
       false,
     )
+  })
+})
+
+describe("what runs is the operator's [template:project]", () => {
+  const custom = { dash: "--require=/x/evil.cjs", word: "evil", up: "/../evil", en: "\u2013Command", n: -1, none: "" }
+  const context = withCustom(custom)
+  const messages = (template: Params) => String(JSON.stringify(render(template, context)))
+
+  test.each([
+    "{{project.custom.dash}}",
+    "{{project.custom.en}}",
+    "{{project.custom.n}}",
+    " {{project.custom.dash}}",
+    "{{project.custom.none}}{{project.custom.dash}}",
+    "{{#if project.name}}{{project.custom.dash}}{{/if}}",
+    "{{default project.custom.none project.custom.dash}}",
+  ])("a project's text begins no option: %s", (arg) => {
+    expect(messages({ command: "node", args: [arg, "server.mjs"] })).toContain("would be an option: put text before it")
+  })
+
+  test("the same text is an argument behind text of the template's, or where the template says raw", () => {
+    const args = ["--entry={{project.custom.dash}}", "{{raw project.custom.dash}}", "{{project.custom.word}}"]
+    expect(render({ command: "node", args }, context)).toEqual({
+      command: "node",
+      args: [`--entry=${custom.dash}`, custom.dash, "evil"],
+    })
+  })
+
+  test.each<readonly [command: string, args: readonly string[]]>([
+    ["sh", ["-c", "echo {{project.git.branch}}"]],
+    ["sh", ["-c", "cd {{project.path}}"]],
+    ["sh", ["-c", "echo {{transport.client.name}}"]],
+    ["sh", ["-c", "{{#if project.name}}echo {{default project.team project.name}}{{/if}}"]],
+    ["env", ["A=1", "bash", "-lc", "echo {{project.custom.word}}"]],
+    ["node", ["--eval=run('{{project.name}}')"]],
+    ["cmd", ["/c", "run", "{{project.path}}"]],
+  ])("a context's text is no program text: %s %j", (command, args) => {
+    const said = validateTemplate("web", { command, args }, new Map())
+    expect(said).toMatchObject([{ severity: "error", path: ["args", expect.any(Number)] }])
+    expect(said[0]?.message).toContain("is program text here")
+    expect(messages({ command, args })).toContain("is program text here")
+  })
+
+  test("an interpreter that only a rendering names is found then", () => {
+    const args = ["-c", "echo {{project.git.branch}}"]
+    for (const template of [
+      { command: "{{#if project.name}}sh{{/if}}", args },
+      { command: "sh", args: ["{{#if project.name}}-c{{/if}}", args[1]] },
+    ]) {
+      expect(validateTemplate("web", template, new Map())).toEqual([])
+      expect(messages(template)).toContain("is program text here")
+    }
+  })
+
+  test("program text may depend on a project, take its text as an argument, or ask for it raw", () => {
+    const args = ["-c", "run {{#if (eq project.git.branch 'main')}}live{{else}}dev{{/if}} $1", "sh", "{{project.path}}"]
+    expect(render({ command: "sh", args })).toMatchObject({ args: ["-c", "run live $$1", "sh", "/work/shop"] })
+    expect(render({ command: "sh", args: ["-c", "cd {{raw project.path}}"] })).toMatchObject({
+      args: ["-c", "cd /work/shop"],
+    })
+    expect(validateTemplate("web", { command: "sh", args }, new Map())).toEqual([])
+  })
+
+  test.each<readonly [template: Params, allowed: Params, why: string]>([
+    [{ command: "{{project.custom.word}}" }, { command: "{{raw project.custom.word}}" }, "cannot choose what is run"],
+    [{ command: "run{{project.custom.up}}" }, { command: "run-{{project.custom.word}}" }, "cannot choose what is run"],
+    [{ command: "{{project.name}}/run" }, { command: "{{project.path}}/run" }, "cannot choose what is run"],
+    [{ url: "{{project.custom.word}}" }, { url: "https://x/{{project.custom.word}}" }, "cannot choose where"],
+    [
+      { env: { NODE_OPTIONS: "--title={{project.name}}" } },
+      { env: { TITLE: "{{project.name}}", NODE_OPTIONS: "--title={{raw project.name}}" } },
+      "holds options or code",
+    ],
+    [{ env: ["LD_PRELOAD={{project.path}}/x.so"] }, { env: ["X={{project.path}}/x.so"] }, "holds options or code"],
+  ])("a project chooses no program, no host and no variable's code: %j", (template, allowed, why) => {
+    expect(messages(template)).toContain(why)
+    expect(render(allowed, context)).not.toBeArray()
   })
 })
 
@@ -327,7 +404,7 @@ describe("a rendering's key", () => {
       { args: ["{{project.name}}", "x"] },
       { args: ["x", "{{project.name}}"] },
       { args: ["{{project.name}}", "{{project.name}}"] },
-      { command: "{{project.name}}" },
+      { cwd: "{{project.name}}" },
     ].map((server) => keyOf(server))
     expect(new Set(keys).size).toBe(4)
   })

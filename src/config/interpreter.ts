@@ -1,0 +1,106 @@
+/**
+ * Which arguments of a command are program text: what stands behind `sh -c`, `node -e`, `cmd /c` and their like. Names are
+ * looked for in every word, so that `env`, `timeout`, `sudo` or `docker run` before an interpreter hide nothing. In doubt
+ * (an option's value cannot be told from a script) a word counts as program text: a template says `{{raw …}}` then.
+ */
+
+/** Indexes into `words` (the command, then its arguments) of the words that an interpreter takes as its program. */
+export function programWords(words: readonly string[]): ReadonlySet<number> {
+  const found = new Set<number>()
+  for (const [at, word] of words.entries()) {
+    const name = baseName(word)
+    const interpreter = INTERPRETERS.find((one) => one.name.test(name))
+    if (interpreter !== undefined) mark(interpreter, words, at, found)
+  }
+  return found
+}
+
+// ---
+
+type Interpreter = {
+  readonly name: RegExp
+  /** The option that program text stands behind, or is attached to. */
+  readonly program?: RegExp
+  /** How far program text goes from there: one word, or all that follow, which are joined. */
+  readonly extent: "word" | "rest"
+  /** What is an option at all (default: what begins with a dash). */
+  readonly option?: RegExp
+  /** Options whose value is the next word (default: any may be one). */
+  readonly valued?: RegExp
+  /** The words behind the first operand are program text too: a remote shell joins and reads them. */
+  readonly remote?: true
+}
+
+const INTERPRETERS: readonly Interpreter[] = [
+  {
+    name: /^(?:(?:ba|z|da|a|k|mk|fi|c|tc|ya|rba)?sh|shell|su|script|nu|elvish|xonsh)$/,
+    program: /^-(?:[A-Za-z]*c|-command|-init-command)/,
+    extent: "word",
+  },
+  { name: /^cmd$/, program: /^\/\S*[ckr]/i, extent: "rest", option: /^[/-]/ },
+  {
+    name: /^(?:powershell|pwsh)$/,
+    program: /^[-/\u2013-\u2015]{1,2}(?:c(?:o|om\w*|wa)?|e(?:c|n\w*)?)$/i,
+    extent: "rest",
+    option: /^[-/\u2013-\u2015]/,
+  },
+  { name: /^(?:python|pypy|py)[\d.]*w?$/, program: /^-[A-Za-z]*c/, extent: "word" },
+  {
+    name: /^(?:node(?:js)?|bun|deno|tsx|ts-node|perl|ruby|lua(?:jit)?|php|osascript|rscript|julia|elixir|groovy)[\d.]*$/,
+    program: /^(?:-(?!-)\S*[eEpPrRB]|--(?:eval|print|expression|run)(?:=|$)|eval$)/,
+    extent: "word",
+  },
+  {
+    name: /^(?:npx|npm|pnpm|pnpx)$/,
+    program: /^(?:-c|--call)/,
+    extent: "word",
+    option: /^(?:-|exec$|x$)/,
+    valued: /^(?:-[pw]|--package|--workspace|--prefix|--registry|--userconfig|--cache)$/,
+  },
+  {
+    name: /^env$/,
+    program: /^-(?:[A-Za-z0-9]*S|-split-string)/,
+    extent: "word",
+    valued: /^(?:-[uC]|--unset|--chdir)$/,
+  },
+  { name: /^ssh$/, extent: "rest", valued: /^-[A-Za-z0-9]*[BbcDEeFIiJLlmOoPpQRSWw]$/, remote: true },
+]
+
+/** `/bin/sh`, `C:\…\CMD.EXE` and `${SHELL}` without what is around the name. */
+const baseName = (word: string): string =>
+  (word.split(/[\\/]/).at(-1) ?? word)
+    .toLowerCase()
+    .replace(/[${}"']/g, "")
+    .replace(/\.(?:exe|cmd|bat|com)$/, "")
+
+function mark(interpreter: Interpreter, words: readonly string[], start: number, found: Set<number>): void {
+  const { program, extent, option = /^[-+]./, valued, remote } = interpreter
+  const rest = (from: number) => {
+    for (let index = from; index < words.length; index++) found.add(index)
+  }
+  const takesValue = (index: number): boolean => {
+    const word = words[index] ?? ""
+    return index > start && option.test(word) && !word.includes("=") && (valued === undefined || valued.test(word))
+  }
+  for (let at = start + 1; at < words.length; at++) {
+    const word = words[at] ?? ""
+    if (program?.test(word)) {
+      found.add(at)
+      if (extent === "rest") {
+        rest(at + 1)
+        return
+      }
+      // Further options may stand between: the program is the first operand.
+      for (at++; at < words.length; at++) {
+        found.add(at)
+        const next = words[at] ?? ""
+        if (!/^[-+]./.test(next)) break
+        // `-o pipefail`
+        if (/^[-+]\w*[oO]$/.test(next) && at + 1 < words.length) found.add(++at)
+      }
+    } else if (!option.test(word) && !takesValue(at - 1)) {
+      if (remote === true) rest(at + 1)
+      return
+    }
+  }
+}
