@@ -202,6 +202,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an undo for everything",
   },
+  "process:killed": {
+    says: "no server's process group outlives svc, not even one that svc was starting when it was killed",
+    from: "choice",
+    why: "a killed svc must leave nothing that holds ports, files and memory",
+  },
   "config:edit:lock": {
     says: "two edits at once lose nothing; the lock of a killed process is free at once",
     from: "choice",

@@ -37,7 +37,6 @@ export type ChildDeps = {
 export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDeps): Link {
   const child = spawn(launch, deps)
   const { pid, stdin } = child
-  deps.warden.add(pid)
   let over = false
   let closing: Promise<void> | undefined
 
@@ -140,25 +139,25 @@ type Rest = (chunk: Uint8Array) => number
 const PART_BYTES = 64 * 1024
 const TURN_BYTES = 512 * 1024
 
-function spawn({ cwd, env, stderr, ...launch }: StdioLaunch, { server }: ChildDeps) {
+function spawn({ cwd, env, stderr, ...launch }: StdioLaunch, { server, warden }: ChildDeps) {
   // A missing directory would be reported as a missing command.
   if (cwd !== undefined && statSync(cwd, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new BackendError(server, `its working directory does not exist: ${cwd}`)
   const which = (command: string, options: { PATH: string; cwd?: string }) => Bun.which(command, options)
   const { cmd, verbatim } = resolveCommand({ cwd, env, stderr, ...launch }, server, { windows: WINDOWS, which })
   try {
-    return Bun.spawn({
-      cmd: [...cmd],
-      ...(cwd === undefined ? {} : { cwd }),
-      env: { ...env },
-      stdin: "pipe",
-      stdout: "pipe",
-      stderr: stderr === "overlapped" ? "pipe" : stderr,
-      // A group of its own: what it starts ends with it, and the terminal's Ctrl-C is svc's to answer.
-      detached: !WINDOWS,
-      windowsHide: true,
-      windowsVerbatimArguments: verbatim,
-    })
+    return warden.start((mark) =>
+      Bun.spawn({
+        cmd: [...cmd],
+        ...(cwd === undefined ? {} : { cwd }),
+        env: { ...env },
+        stdio: ["pipe", "pipe", stderr === "overlapped" ? "pipe" : stderr, ...(mark === undefined ? [] : [mark])],
+        // A group of its own: what it starts ends with it, and the terminal's Ctrl-C is svc's to answer.
+        detached: !WINDOWS,
+        windowsHide: true,
+        windowsVerbatimArguments: verbatim,
+      }),
+    )
   } catch (cause) {
     const closed = typeof stderr === "number" && cause instanceof Error && cause.message.startsWith("EBADF")
     const why = closed ? `stderr is file descriptor ${stderr}, which svc was not started with` : messageOf(cause)

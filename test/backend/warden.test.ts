@@ -20,7 +20,7 @@ async function abandon(mode: string, signal: NodeJS.Signals): Promise<readonly n
   return pids
 }
 
-test("no child outlives svc when it is killed, not even one that ignores everything but SIGKILL", async () => {
+test("no child outlives svc when it is killed, not even one that ignores everything but SIGKILL [process:killed]", async () => {
   const pids = await abandon("stay", "SIGKILL")
   await until(() => !pids.some(isAlive), "the end of the children")
 }, 15_000)
