@@ -127,14 +127,19 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
       if (about.method === "notifications/initialized" && response.ok) void listen()
       if (number === undefined) return void (await response.body?.cancel())
       if (!response.ok) return void (await refuse(response, number))
-      if (isEventStream(response)) await readStream(response, number, controller.signal)
+      const streams = isEventStream(response)
+      if (streams) await readStream(response, number, controller.signal)
       else if (isJson(response)) events.onframe(await readBody(response, deps.limit), number)
       else {
         await response.body?.cancel()
         throw new HttpStatusError(response.status, `answered ${response.status} with ${typeOf(response)}`)
       }
       // A request that has its answer has not failed, and counts against nobody's health.
-      if (events.waits?.(number) !== false) events.onfail?.(number, new Error("closed the stream without an answer"))
+      if (events.waits?.(number) !== false)
+        events.onfail?.(
+          number,
+          new Error(streams ? "closed the stream without an answer" : "sent JSON that does not answer the request"),
+        )
     } catch (error) {
       if (controller.signal.aborted) return
       // It says nothing of the server's health.
@@ -151,7 +156,9 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
   const refuse = async (response: Response, number: number): Promise<void> => {
     const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
     const evidence = settled !== undefined || (response.status !== 403 && response.status < 500)
-    if (evidence && isErrorBody(body)) return events.onframe(body, number)
+    if (evidence && isErrorBody(body)) events.onframe(body, number)
+    // An error under another id answers nothing.
+    if (events.waits?.(number) === false) return
     throw new HttpStatusError(response.status, `answered ${response.status}${snippet(body)}`)
   }
 

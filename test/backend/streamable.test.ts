@@ -36,13 +36,16 @@ function forgetful(refusal: () => Response) {
 }
 
 /** The link, opened; `ask` resolves with what came for a request. */
-async function open(server: ReturnType<typeof forgetful>) {
+async function open(
+  server: Pick<ReturnType<typeof forgetful>, "fetch">,
+  onframe = (frame: Uint8Array, settle: (said: string) => void) => settle(decode(frame)),
+) {
   const waiting = new Map<number, (said: string) => void>()
   const settle = (number: number | undefined, said: string) => waiting.get(number ?? -1)?.(said)
   const link = openStreamable(
     { transport: "http", url: "http://server/mcp", headers: {}, oauth: undefined, mode: "legacy" } as never,
     {
-      onframe: (frame, number) => settle(number, decode(frame)),
+      onframe: (frame, number) => onframe(frame, (said) => settle(number, said)),
       ondropped() {},
       onclose() {},
       onfail: (number, error) => settle(number, String(error)),
@@ -103,4 +106,13 @@ test("what is refused for another reason is not sent again", async () => {
     expect(await ask("tools/call")).toContain(message)
     expect(server.opened).toBe(1)
   }
+})
+
+test("an error status whose body answers nothing fails its request", async () => {
+  const server = forgetful(() =>
+    Response.json({ jsonrpc: "2.0", id: "server-error", error: { code: -32600, message: "not so" } }, { status: 400 }),
+  )
+  const ask = await open(server, () => undefined)
+  server.forget()
+  expect(await ask("tools/call")).toContain("answered 400")
 })
