@@ -341,6 +341,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the question must not cost the one start",
   },
 
+  "protocol:answer:checked": {
+    says: "a frame of a server reaches a client only as exactly one valid JSON-RPC message; any other fails the call it names",
+    from: "choice",
+    why: "a server that could add a member or break the JSON would answer other servers' calls, or hang them",
+  },
   "protocol:whose": {
     says: "a question or a log line that may be one of several clients' is shown to none of them",
     from: "choice",

@@ -1,7 +1,8 @@
 /**
  * One MCP connection to a backend over a link: our requests and who asked for each, its notifications and its questions.
  *
- *  1. A success response passes as the bytes it came in; everything else is parsed.
+ *  1. A success response passes as the bytes it came in, once they are known to be that and nothing else; everything else is
+ *     parsed. What is no message fails the request that it names.
  *  2. Every request ends exactly once: with an answer, a failure of its transport, its timeout, or the end of the link.
  *  3. What belongs to a call reaches its caller alone. Where neither the transport nor a task says which call it belongs to,
  *     it is the only caller in flight, or nobody: one client's question is never shown to another. A caller that gave up
@@ -10,9 +11,9 @@
 import { isUtf8 } from "node:buffer"
 import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
-import { BackendError, messageOf } from "../lib/errors.ts"
+import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import { META_SUBSCRIPTION, META_TASK } from "../wire/era.ts"
-import { type Answer, decode, type Ids, parseFrame } from "../wire/frame.ts"
+import { type Answer, decode, type Ids, messagesIn, parseFrame, repeatsMember } from "../wire/frame.ts"
 import {
   asMessage,
   type ErrorObject,
@@ -234,6 +235,7 @@ export class Connection {
     else this.fail(number, new BackendError(this.server, "answered with more than --max-result allows"))
   }
 
+  /** One frame of the backend. Never throws: what is no message fails the request that it names, and no other. */
   receive(frame: Uint8Array, related?: number): void {
     const answer = this.ids.answer(frame)
     // Bytes that are no UTF-8 are not passed on: a client may be lost over them.
@@ -241,26 +243,10 @@ export class Connection {
       this.settle(answer.number, { kind: "frame", frame, answer })
       return
     }
-    let value: unknown
     try {
-      value = parseFrame(frame)
+      for (const one of messagesIn(frame)) this.take(one, related)
     } catch (error) {
       this.refuse(frame, messageOf(error))
-      return
-    }
-    for (const one of Array.isArray(value) ? value : [value]) {
-      let message: Message
-      try {
-        message = asMessage(one)
-      } catch {
-        const reason = "sent something that is no message"
-        const number = isObject(one) ? this.ids.parse(one.id) : undefined
-        // Its caller need not wait for what does not come.
-        if (number !== undefined) this.fail(number, new BackendError(this.server, reason))
-        this.hooks.onnoise(`${reason}: ${decode(frame.subarray(0, NOISE_BYTES))}`)
-        continue
-      }
-      this.route(message, frame.length, related)
     }
   }
 
@@ -271,12 +257,27 @@ export class Connection {
     return this.link?.abandon !== undefined
   }
 
-  /** A frame that cannot be read. Where it says at once whom it answers, that request need not wait for its time to end. */
-  private refuse(frame: Uint8Array, reason: string): void {
-    const start = decode(frame.subarray(0, NOISE_BYTES))
-    const number = this.ids.parse(/"id"\s{0,8}:\s{0,8}"([^"]{1,64})"/.exec(start)?.[1])
+  /** One message, which may have been one of a batch. */
+  private take(frame: Uint8Array, related: number | undefined): void {
+    let value: unknown
+    let message: Message
+    try {
+      value = parseFrame(frame)
+      if (repeatsMember(frame)) throw new Error("sent a message that has a member twice")
+      message = asMessage(value)
+    } catch (error) {
+      const reason = error instanceof RequestError ? "sent something that is no message" : messageOf(error)
+      this.refuse(frame, reason, isObject(value) ? this.ids.parse(value.id) : undefined)
+      return
+    }
+    this.route(message, frame.length, related)
+  }
+
+  /** A frame that is no message. Where one of ours is named in it, its caller need not wait for what does not come. */
+  private refuse(frame: Uint8Array, reason: string, named?: number): void {
+    const number = named ?? this.ids.find(frame.subarray(0, NOISE_BYTES)) ?? this.ids.find(frame.subarray(-NOISE_BYTES))
     if (number !== undefined && this.pending.has(number)) this.fail(number, new BackendError(this.server, reason))
-    else this.hooks.onnoise(`${reason}: ${start}`)
+    else this.hooks.onnoise(`${reason}: ${decode(frame.subarray(0, NOISE_BYTES))}`)
   }
 
   private settle(number: number, outcome: Outcome): void {
@@ -290,13 +291,13 @@ export class Connection {
 
   private route(message: Message, size: number, related: number | undefined): void {
     if (isResponse(message)) {
-      const number = this.ids.parse(message.id)
-      if (number !== undefined) this.settle(number, { kind: "message", message, size })
+      const { error, id } = message
       // An error without an id answers something that the peer could not read; where its stream says which, it is that.
-      else if (message.id == null && related !== undefined) this.settle(related, { kind: "message", message, size })
+      const number = this.ids.parse(id) ?? (id == null && error !== undefined ? related : undefined)
+      if (number !== undefined) this.settle(number, { kind: "message", message: this.withError(message), size })
       else {
-        const what = JSON.stringify(message.error?.message ?? message.id).slice(0, NOISE_BYTES)
-        this.hooks.onnoise(`answered what svc did not ask: ${what}`)
+        const what = JSON.stringify(error?.message ?? id) ?? "without an id"
+        this.hooks.onnoise(`answered what svc did not ask: ${what.slice(0, NOISE_BYTES)}`)
       }
       return
     }
@@ -318,6 +319,17 @@ export class Connection {
       }
       default:
         this.hooks.onnotification(message.method, params, this.callerOf(related, params))
+    }
+  }
+
+  /** The response; an error that lacks its code or its words goes on with what it has of them, under the server's name. */
+  private withError(message: Response): Response {
+    const { error } = message
+    if (error === undefined || (Number.isSafeInteger(error.code) && typeof error.message === "string")) return message
+    const words = typeof error.message === "string" ? `: ${error.message}` : ""
+    return {
+      ...message,
+      error: { ...error, code: -32603, message: `${this.server}: answered with a malformed error${words}` },
     }
   }
 
@@ -432,7 +444,7 @@ export class Connection {
   }
 }
 
-/** An answer, parsed. Throws where its frame cannot be. */
+/** An answer, parsed. */
 export const responseOf = (outcome: Outcome): Response =>
   outcome.kind === "message" ? outcome.message : (parseFrame(outcome.frame) as Response)
 
@@ -444,7 +456,11 @@ export function resultOf(outcome: Outcome): Params {
 }
 
 export const peerError = (error: ErrorObject): PeerError =>
-  new PeerError(Number.isInteger(error.code) ? error.code : -32603, String(error.message ?? "error"), error.data)
+  new PeerError(
+    Number.isSafeInteger(error.code) ? error.code : -32603,
+    typeof error.message === "string" ? error.message : "error",
+    error.data,
+  )
 
 /** The subscription that a 2026-era notification belongs to. patterns: Subscriptions. */
 export const subscriptionOf = (params: Params): unknown => metaOf(params)?.[META_SUBSCRIPTION]

@@ -10,7 +10,16 @@
 import type { Clock } from "../lib/clock.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
-import { asMessage, errorText, type Id, isObject, isRequest, isResponse, notificationText } from "../wire/message.ts"
+import {
+  asMessage,
+  errorText,
+  type Id,
+  isObject,
+  isRequest,
+  isResponse,
+  type Message,
+  notificationText,
+} from "../wire/message.ts"
 import { isNote, type LocalNote, noteIn, noteLine } from "./local.ts"
 import type { Surroundings } from "./member.ts"
 
@@ -344,14 +353,21 @@ const LIST_CHANGES = {
 function answered(head: string, bytes: Uint8Array): Id | undefined {
   const quick = /^\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.){0,300}"|-?[0-9]{1,16}),"(result|error|method)"/.exec(head)
   if (quick !== null) return quick[2] === "method" ? undefined : (JSON.parse(quick[1] as string) as Id)
-  if (/^\{"jsonrpc":"2\.0","method":/.test(head)) return undefined
-  const message = asMessage(JSON.parse(decode(bytes)))
-  return isResponse(message) && message.id !== null ? message.id : undefined
+  const message = /^\{"jsonrpc":"2\.0","method":/.test(head) ? undefined : messageIn(bytes)
+  return message !== undefined && isResponse(message) && message.id !== null ? message.id : undefined
 }
 
 /** The id of a question. svc writes those with the id first. */
 function question(head: string, bytes: Uint8Array): Id | undefined {
-  if (/^\{"jsonrpc":"2\.0","method":/.test(head)) return undefined
-  const message = asMessage(JSON.parse(decode(bytes)))
-  return isRequest(message) ? message.id : undefined
+  const message = /^\{"jsonrpc":"2\.0","method":/.test(head) ? undefined : messageIn(bytes)
+  return message !== undefined && isRequest(message) ? message.id : undefined
+}
+
+/** A line as a message; undefined where it is none, which an instance of another version may send. */
+function messageIn(bytes: Uint8Array): Message | undefined {
+  try {
+    return asMessage(JSON.parse(decode(bytes)))
+  } catch {
+    return undefined
+  }
 }

@@ -221,7 +221,17 @@ export class Calls {
     call.forget()
     call.current = undefined
     call.cancel = undefined
-    current.resolve(call.count === 0 ? frame : withId(frame, current.request.id))
+    current.resolve(call.count === 0 ? frame : this.readdressed(frame, current.request.id))
+  }
+
+  /** The answer to the first request, as the answer to the one that waits now. Never throws: the client waits for it. */
+  private readdressed(frame: Uint8Array | string, id: Id): string {
+    try {
+      return JSON.stringify({ ...JSON.parse(textOf(frame)), id })
+    } catch (error) {
+      this.deps.onbug(error)
+      return errorText(id, -32603, "internal error")
+    }
   }
 
   /** Others wait for the server: a client that has been away for long has lost its turn. */
@@ -283,9 +293,4 @@ function withToken(text: string, { params }: Request): string | undefined {
   const progressToken = metaOf(params)?.progressToken
   if (progressToken === undefined) return undefined
   return JSON.stringify({ ...message, params: { ...message.params, progressToken } })
-}
-
-/** The answer to the first request, as the answer to the one that waits now. */
-function withId(frame: Uint8Array | string, id: Id): string {
-  return JSON.stringify({ ...JSON.parse(textOf(frame)), id })
 }

@@ -1,13 +1,16 @@
 /**
- * Frames: one JSON-RPC message as the bytes it came in. A response that svc only passes on is never parsed: its id is
- * found at the head or the tail of the top-level object and the caller's own is put in its place.
+ * Frames: one JSON-RPC message as the bytes it came in. A success response that svc only passes on is made no object of:
+ * it is checked in one pass (grammar.ts) and the client's id is put in the place of svc's own.
  *
- * Why head and tail are enough, and safe in a well-formed frame:
- *   head  `{"jsonrpc":"2.0","id":"…",`  stands before any nested value, so it is a member of the top-level object;
- *   tail  `,"id":"…"}`  ends the frame, so its brace closes the top-level object; inside a string its quotes would be
- *         escaped, so it cannot be text.
- * Any other shape is parsed (the slow path). Both give the same JSON.
+ *  1. Bytes reach a client only where they are exactly one answer. The result stands between a head and a tail that are
+ *     compared byte for byte, and the grammar says where it ends: no further member fits in between, under whatever
+ *     spelling of its name.
+ *         {"jsonrpc":"2.0","id":"…","result":{…}}
+ *         {"jsonrpc":"2.0","result":{…},"id":"…"}
+ *         {"result":{…},"jsonrpc":"2.0","id":"…"}
+ *  2. Any other shape is parsed (the slow path), which refuses the same. Both give the same JSON.
  */
+import { elementsOf, endOfValue, MAX_DEPTH, namesOf, skipSpace } from "./grammar.ts"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -30,8 +33,8 @@ export type Ids = {
   /** The number of ours in what is left of a message that could not be kept, or undefined. */
   find(edges: Uint8Array): number | undefined
   /**
-   * The fast path: where `frame` is a success response to an id of ours that stands at its head or tail.
-   * `result` is the offset of the first byte after the result's opening brace.
+   * The fast path: where `frame` is, as a whole and with nothing else in it, a success response to an id of ours that stands
+   * at its head or tail. `result` is the offset of the first byte after the result's opening brace.
    */
   answer(frame: Uint8Array): Answer | undefined
 }
@@ -45,9 +48,9 @@ const ESCAPE = encoder.encode("\\u00")
 const BRACE = 0x7d
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
-const BACKSLASH = 0x5c
-const MAX_DEPTH = 512
+const BYTE_ORDER_MARK = encoder.encode("\ufeff")
+/** Digits of a number of ours at most: so many are exact. */
+const MAX_DIGITS = 15
 
 /** `random` is unguessable text of `[A-Za-z0-9]`, new for each process. */
 export function createIds(random: string): Ids {
@@ -57,7 +60,9 @@ export function createIds(random: string): Ids {
   const tail = encode(`,"id":"${prefix}`)
   const tailHead = encode('{"result":{')
   const tailHead2 = encode('{"jsonrpc":"2.0","result":{')
-  const mention = new RegExp(`"id"\\s*:\\s*"${prefix.replace(".", "\\.")}([1-9][0-9]{0,15})"`)
+  const version = encode(',"jsonrpc":"2.0"')
+  const own = new RegExp(`^[1-9][0-9]{0,${MAX_DIGITS - 1}}$`)
+  const mention = new RegExp(`"id"\\s*:\\s*"${prefix.replace(".", "\\.")}([1-9][0-9]{0,${MAX_DIGITS - 1}})"`)
   let last = 0
   return {
     next: () => ++last,
@@ -65,43 +70,47 @@ export function createIds(random: string): Ids {
     parse(id) {
       if (typeof id !== "string" || !id.startsWith(prefix)) return undefined
       const digits = id.slice(prefix.length)
-      return /^[1-9][0-9]{0,15}$/.test(digits) ? Number(digits) : undefined
+      return own.test(digits) ? Number(digits) : undefined
     },
     find(edges) {
       const found = mention.exec(decode(edges))?.[1]
       return found === undefined ? undefined : Number(found)
     },
     answer(frame) {
-      // A frame that was cut off is not passed on.
-      if (frame[frame.length - 1] !== BRACE) return undefined
+      const { length } = frame
+      // Most of what is no such answer is seen here.
+      if (frame[length - 1] !== BRACE) return undefined
       if (matches(frame, head, 0)) {
         let at = head.length
         let number = 0
-        for (; at < frame.length; at++) {
+        for (; at < head.length + MAX_DIGITS; at++) {
           const digit = (frame[at] as number) - DIGIT_0
-          if (digit < 0 || digit > 9) break
+          if (!(digit >= 0 && digit <= 9)) break
           number = number * 10 + digit
         }
-        if (at === head.length || frame[at] !== QUOTE || !matches(frame, afterHead, at + 1)) return undefined
-        return { number, start: head.length - prefix.length - 1, end: at + 1, result: at + 1 + afterHead.length }
+        if (number === 0 || frame[head.length] === DIGIT_0) return undefined
+        if (frame[at] !== QUOTE || !matches(frame, afterHead, at + 1)) return undefined
+        const result = at + 1 + afterHead.length
+        if (endOfValue(frame, result - 1, MAX_DEPTH - 1) !== length - 1) return undefined
+        return { number, start: head.length - prefix.length - 1, end: at + 1, result }
       }
-      const length = frame.length
       if (frame[length - 2] !== QUOTE) return undefined
       let at = length - 3
       let number = 0
-      for (let scale = 1; at > 0; at--, scale *= 10) {
+      for (let scale = 1; at > length - 3 - MAX_DIGITS; at--, scale *= 10) {
         const digit = (frame[at] as number) - DIGIT_0
-        if (digit < 0 || digit > 9) break
+        if (!(digit >= 0 && digit <= 9)) break
         number += digit * scale
       }
       const first = at + 1
-      if (first > length - 3 || !matches(frame, tail, first - tail.length)) return undefined
-      const result = matches(frame, tailHead, 0)
-        ? tailHead.length
-        : matches(frame, tailHead2, 0)
-          ? tailHead2.length
-          : -1
-      if (result < 0 || result > first) return undefined
+      const before = first - tail.length
+      if (number === 0 || frame[first] === DIGIT_0 || !matches(frame, tail, before)) return undefined
+      const last = matches(frame, tailHead, 0)
+      if (!last && !matches(frame, tailHead2, 0)) return undefined
+      const result = last ? tailHead.length : tailHead2.length
+      const end = endOfValue(frame, result - 1, MAX_DEPTH - 1)
+      if (end < 0 || (last ? !matches(frame, version, end) || end + version.length !== before : end !== before))
+        return undefined
       return { number, start: first - prefix.length - 1, end: length - 1, result }
     },
   }
@@ -159,23 +168,28 @@ export function parseFrame(frame: Uint8Array): unknown {
   } catch (cause) {
     throw new Error("sent something that is no JSON", { cause })
   }
-  if (isDeep(frame)) throw new Error(`sent JSON that is nested deeper than ${MAX_DEPTH} levels`)
+  // What is valid and has no end for svc is nested too deep.
+  if (endOfValue(frame, startOf(frame)) < 0) throw new Error(`sent JSON that is nested deeper than ${MAX_DEPTH} levels`)
   return value
 }
 
-/** Whether well-formed JSON is nested deeper than anything that means well. */
-export function isDeep(frame: Uint8Array): boolean {
-  let depth = 0
-  let inString = false
-  for (let at = 0; at < frame.length; at++) {
-    const byte = frame[at]
-    if (inString) {
-      if (byte === BACKSLASH) at++
-      else if (byte === QUOTE) inString = false
-    } else if (byte === QUOTE) inString = true
-    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-      if (++depth > MAX_DEPTH) return true
-    } else if (byte === BRACE || byte === CLOSE_BRACKET) depth--
+/** The messages in a frame: those of a batch, or the frame itself. Throws what `parseFrame` throws for a batch that is none. */
+export function messagesIn(frame: Uint8Array): readonly Uint8Array[] {
+  const start = startOf(frame)
+  if (frame[start] !== OPEN_BRACKET) return [frame]
+  parseFrame(frame)
+  return Array.from(elementsOf(frame, start), (one) => frame.subarray(one.start, one.end))
+}
+
+/** Whether a message that is valid JSON has a member of the envelope twice, of which parsers keep the last. */
+export function repeatsMember(message: Uint8Array): boolean {
+  const start = startOf(message)
+  if (message[start] !== OPEN_BRACE) return false
+  const seen = new Set<unknown>()
+  for (const written of namesOf(message, start)) {
+    const name: unknown = JSON.parse(decode(written))
+    if (seen.has(name)) return true
+    if (ENVELOPE.has(name)) seen.add(name)
   }
   return false
 }
@@ -193,6 +207,12 @@ export function hidesLetters(frame: Buffer): boolean {
 export const contains = (frame: Buffer, needle: Uint8Array): boolean => frame.indexOf(needle) >= 0
 
 // ---
+
+const ENVELOPE: ReadonlySet<unknown> = new Set(["jsonrpc", "id", "method", "params", "result", "error"])
+
+/** Where the value in a frame begins: behind white space and a byte order mark, which decoding takes away. */
+const startOf = (frame: Uint8Array): number =>
+  skipSpace(frame, matches(frame, BYTE_ORDER_MARK, 0) ? BYTE_ORDER_MARK.length : 0)
 
 /** Puts an id that is no longer than ours in its place; the shorter of the sides beside it moves. */
 function replaceId(frame: Uint8Array, { start, end, result }: Answer, id: Uint8Array): Uint8Array {

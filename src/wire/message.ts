@@ -36,14 +36,16 @@ export const isRequest = (message: Message): message is Request => "method" in m
 export const isResponse = (message: Message): message is Response => !("method" in message)
 
 /**
- * A parsed JSON value as one message. Throws a RequestError (-32600) where it is none.
- * A `null` id on a request is refused, as MCP does. basic: Messages.
+ * A parsed JSON value as one message. Throws a RequestError (-32600) unless it is exactly one: a request, a notification, a
+ * result or an error. A `null` id on a request is refused, as MCP does. basic: Messages.
  */
 export function asMessage(value: unknown): Message {
   if (!isObject(value)) throw new RequestError("invalid_request", "A JSON-RPC message must be an object")
   if (value.jsonrpc !== "2.0")
     throw new RequestError("invalid_request", 'A JSON-RPC message must have "jsonrpc": "2.0"')
   const { id, method, params } = value
+  if ("result" in value ? "error" in value || method !== undefined : "error" in value && method !== undefined)
+    throw new RequestError("invalid_request", 'A JSON-RPC message has only one of "method", "result" and "error"')
   if (method !== undefined) {
     if (typeof method !== "string") throw new RequestError("invalid_request", '"method" must be a string')
     if (params !== undefined && !isObject(params))

@@ -91,6 +91,53 @@ test("an answer that is no message fails the request that it names, at once", as
   }
 })
 
+test("what cannot be read fails the request that it names at its head or its end, at once", async () => {
+  const name = (id: string | undefined) => `"id":"${id}"`
+  for (const write of [
+    (id?: string) => `{"jsonrpc":"2.0",${name(id)},"result":{ nope }}`,
+    (id?: string) => `{"jsonrpc":"2.0","result":{"a":"${"a".repeat(5000)}\t"},${name(id)}}`,
+    (id?: string) => `[{"jsonrpc":"2.0",${name(id)},"result":{}},`,
+    (id?: string) => `[7,{"jsonrpc":"2.0",${name(id)},"result":{},"result":{}}]`,
+  ]) {
+    const flight = connection.request({ method: "tools/call", params: {}, caller: ann.caller, timeout: 300_000 })
+    connection.receive(encode(write(sent.at(-1)?.id)))
+    expect(await flight.outcome.catch(String)).toContain("s: sent ")
+  }
+})
+
+test("one message of a batch that is none costs none of the others theirs", async () => {
+  const flights = [ann, bob].map(({ caller }) =>
+    connection.request({ method: "tools/call", params: {}, caller, timeout: 300_000 }),
+  )
+  const [first, second] = sent.map(({ id }) => id)
+  connection.receive(
+    encode(
+      `[7,{"jsonrpc":"2.0","id":"${first}","result":{},"id":1},{"jsonrpc":"2.0","id":"${second}","result":{"a":1}}]`,
+    ),
+  )
+  expect(await flights[0]?.outcome.catch(String)).toContain("member twice")
+  expect(await flights[1]?.outcome).toMatchObject({ message: { result: { a: 1 } } })
+})
+
+test("answers to nothing are survived, and a result without an id answers nothing", async () => {
+  const flight = connection.request({ method: "tools/call", params: {}, caller: ann.caller, timeout: 300_000 })
+  for (const noise of [{ result: {} }, { id: null, result: {} }, { id: 1, result: {} }, { id: "svcx.01", result: {} }])
+    receive(noise, flight.number)
+  receive({ error: { code: 1, message: "m" } })
+  receive({ error: { code: 1 } })
+  receive({ error: { code: 1, message: "what?" } }, flight.number)
+  expect(await flight.outcome).toMatchObject({ message: { error: { message: "what?" } } })
+})
+
+test("a question that is an answer too is put to nobody", async () => {
+  call(ann)
+  receive({ id: "e", method: "elicitation/create", params: {}, result: {} })
+  connection.receive(encode('{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{},"params":{"a":1}}'))
+  connection.receive(encode('{"jsonrpc":"2.0","method":"notifications/message","method":"notifications/other"}'))
+  await settle()
+  expect([ann.asked, heard]).toEqual([[], []])
+})
+
 test("a question does not go the way of a call that its client has left, where there is another", async () => {
   const left = { ...ann.caller, isHeard: () => false, ask: () => Promise.reject(new Error("nobody is there")) }
   const outside = person("outside")

@@ -25,8 +25,10 @@ function backend() {
   const sent: Sent[] = []
   const answers: unknown[] = []
   let call = ""
-  const say = (message: object) =>
-    queueMicrotask(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", ...message }))))
+  const write = (frame: string) => queueMicrotask(() => connection.receive(encode(frame)))
+  const say = (message: object) => write(JSON.stringify({ jsonrpc: "2.0", ...message }))
+  /** Writes something else than the answer to the call. */
+  let ending: ((id: string) => string) | undefined
   const connection = new Connection("s", createIds("x"), clock, {
     owner: undefined,
     onnoise() {},
@@ -47,13 +49,17 @@ function backend() {
         say({ id: "e2", method: "elicitation/create", params: { message: "Age?" } })
       } else if (message.id === "e2" && message.result !== undefined) {
         answers.push(message.result)
-        say({ id: call, result: { content: [{ type: "text", text: JSON.stringify(answers) }] } })
+        if (ending !== undefined) write(ending(call))
+        else say({ id: call, result: { content: [{ type: "text", text: JSON.stringify(answers) }] } })
       }
     },
   })
   const progress = (done: number) =>
     say({ method: "notifications/progress", params: { progressToken: call, progress: done } })
-  return { connection, sent, progress }
+  const endWith = (frame: (id: string) => string) => {
+    ending = frame
+  }
+  return { connection, sent, progress, endWith }
 }
 
 const spec = {
@@ -255,4 +261,18 @@ describe("a client that was asked and does not come back", () => {
     expect(cancelled()).toBe(true)
     expect((await serve(request(2, { requestState: first.result?.requestState }))).error?.code).toBe(-32602)
   })
+})
+
+test("the retry of a call that waits is told where the server's answer is none", async () => {
+  for (const ending of ["{ nope }", `{},"id":1`, `{"a":${"[".repeat(600)}${"]".repeat(600)}}`]) {
+    server.endWith((id) => `{"jsonrpc":"2.0","id":"${id}","result":${ending}}`)
+    let answer = await serve(request(1))
+    for (const id of [2, 3]) {
+      const { inputRequests = {}, requestState } = answer.result ?? {}
+      const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, { action: "decline" }]))
+      answer = await serve(request(id, { inputResponses, requestState }))
+    }
+    expect(answer).toMatchObject({ id: 3, result: { isError: true } })
+    expect(answer.result?.content[0]?.text).toStartWith("s: sent ")
+  }
 })

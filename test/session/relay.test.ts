@@ -1,5 +1,5 @@
 /** The fast path and the slow path of an answer give the same JSON, whatever a backend writes. */
-import { expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { Claims } from "../../src/agent/claims.ts"
 import { Connection } from "../../src/backend/connection.ts"
@@ -198,9 +198,73 @@ test("what svc has no business with arrives as it was written, duplicate keys an
   }
 })
 
-test("nesting that would break a parser's stack passes", async () => {
-  const deep = `{"a":${"[".repeat(50_000)}${"]".repeat(50_000)}}`
-  const how: Case = { method: "tools/call", id: 7, client: "2025", peer: "2025", plain: false }
-  const { result: passed } = (await relayed(how, (id) => SHAPES[0]?.(id, deep) ?? "")) as { result: { a: unknown } }
-  expect(Array.isArray(passed.a)).toBe(true)
+/** What stands in place of a frame whose answer is `result`, and what its caller is told. */
+const BROKEN: readonly (readonly [what: string, write: (id: string, result: string) => string, reason: string])[] = [
+  ["a second id", (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body},"id":1}`, "member twice"],
+  [
+    "a second id, escaped",
+    (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body},"\\u0069d":1}`,
+    "member twice",
+  ],
+  ["a first id", (id, body) => `{"jsonrpc":"2.0","id":1,"result":${body},"id":"${id}"}`, "member twice"],
+  ["its own id again", (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body},"id":"${id}"}`, "member twice"],
+  ["a second result", (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body},"result":{}}`, "member twice"],
+  ["a first result", (id, body) => `{"result":{},"result":${body},"jsonrpc":"2.0","id":"${id}"}`, "member twice"],
+  ["a second version", (id, body) => `{"jsonrpc":"2.0","result":${body},"jsonrpc":"2.0","id":"${id}"}`, "member twice"],
+  ["an error too", (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body},"error":{}}`, "no message"],
+  ["a null error too", (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body},"error":null}`, "no message"],
+  ["a method too", (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body},"method":"ping"}`, "no message"],
+  ["a method first", (id, body) => `{"method":"ping","jsonrpc":"2.0","result":${body},"id":"${id}"}`, "no message"],
+  ["no version", (id, body) => `{"result":${body},"id":"${id}"}`, "no message"],
+  ["another version", (id, body) => `{"jsonrpc":"1.0","id":"${id}","result":${body}}`, "no message"],
+  ["no JSON", (id) => `{"jsonrpc":"2.0","id":"${id}","result":{ nope }}`, "no JSON"],
+  ["no JSON, with the id last", (id) => `{"jsonrpc":"2.0","result":{ nope },"id":"${id}"}`, "no JSON"],
+  ["a line break in a text", (id) => `{"jsonrpc":"2.0","id":"${id}","result":{"a":"\n"}}`, "no JSON"],
+  ["text behind it", (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body}} and more }`, "no JSON"],
+  ["another frame behind it", (id, body) => SLOW(id, body).repeat(2), "no JSON"],
+  [
+    "nesting that breaks a parser's stack",
+    (id) => `{"jsonrpc":"2.0","id":"${id}","result":{"a":${"[".repeat(50_000)}${"]".repeat(50_000)}}}`,
+    "deeper than 512 levels",
+  ],
+  [
+    "the same with the id last",
+    (id) => `{"jsonrpc":"2.0","result":{"a":${"[".repeat(50_000)}${"]".repeat(50_000)}},"id":"${id}"}`,
+    "deeper than 512 levels",
+  ],
+]
+
+describe("an answer that is more than one answer, or none, fails its call under the server's name [protocol:answer:checked]", () => {
+  for (const [what, write, reason] of BROKEN)
+    test(what, async () => {
+      const body = '{"content":[],"taskId":"t"}'
+      for (const method of ["tools/call", "completion/complete"])
+        for (const client of ["2025", "2026"] as const)
+          for (const peer of ["2025", "2026"] as const)
+            for (const plain of [true, false]) {
+              const seen = await relayed({ method, id: 7, client, peer, plain }, (id) => write(id, body))
+              const said = JSON.stringify(seen)
+              expect(seen).toMatchObject({
+                id: 7,
+                ...(method === "tools/call" ? { result: { isError: true } } : { error: {} }),
+              })
+              expect(said).toContain("s: sent ")
+              expect(said).toContain(reason)
+            }
+    })
+})
+
+test("an error without a code or a message arrives as an error under the server's name", async () => {
+  const how: Case = { method: "prompts/get", id: 7, client: "2025", peer: "2025", plain: false }
+  for (const [error, words] of [
+    ['{"message":"boom"}', ": boom"],
+    ['{"code":"E","message":"boom"}', ": boom"],
+    ['{"code":1.5,"message":"boom"}', ": boom"],
+    ['{"code":1,"message":{"toString":1}}', ""],
+    ["{}", ""],
+  ] as const)
+    expect(await relayed(how, (id) => `{"jsonrpc":"2.0","id":"${id}","error":${error}}`)).toMatchObject({
+      id: 7,
+      error: { code: -32603, message: `s: answered with a malformed error${words}` },
+    })
 })

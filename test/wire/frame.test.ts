@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { createIds, decode, encode, isDeep, parseFrame, readdress } from "../../src/wire/frame.ts"
+import { createIds, decode, encode, messagesIn, parseFrame, readdress, repeatsMember } from "../../src/wire/frame.ts"
 
 const ids = createIds("Rand0m")
 const id = (number: number) => ids.text(number)
@@ -80,6 +80,72 @@ test("ids that only look like ours, or stand deeper, are left to the slow path",
     expect(ids.answer(encode(text))).toBeUndefined()
 })
 
+test("a frame that is more than one answer, or no JSON, is left to the slow path", () => {
+  const ours = `"id":"${id(5)}"`
+  const deep = "[".repeat(600) + "]".repeat(600)
+  for (const body of [
+    "{},",
+    '{},"id":1',
+    '{},"\\u0069d":1',
+    `{},${ours}`,
+    '{},"result":{}',
+    '{},"error":{"code":1,"message":"x"}',
+    '{},"method":"ping"',
+    '{},"params":{}',
+    '{},"extra":{}',
+    '{}},{"a":{}',
+    "{}{}",
+    "{}x",
+    "{} ",
+    "{ nope }",
+    '{"a":1,}',
+    '{"a":"\t"}',
+    '{"a":"\u0000"}',
+    '{"a":"\\x"}',
+    `{"a":${deep}}`,
+  ])
+    for (const text of [
+      `{"jsonrpc":"2.0",${ours},"result":${body}}`,
+      `{"jsonrpc":"2.0","result":${body},${ours}}`,
+      `{"result":${body},"jsonrpc":"2.0",${ours}}`,
+    ])
+      expect([text, ids.answer(encode(text))]).toEqual([text, undefined])
+  for (const text of [
+    `{"result":{},${ours}}`,
+    `{"result":{},"jsonrpc":"1.0",${ours}}`,
+    `{"jsonrpc":"2.0","result":{},"jsonrpc":"2.0",${ours}}`,
+    `{"jsonrpc":"2.0","id":"${id(0)}5","result":{}}`,
+    `{"jsonrpc":"2.0","result":{},"id":"${id(0)}5"}`,
+    `{"jsonrpc":"2.0","id":"${id(1)}${"0".repeat(20)}","result":{}}`,
+    `{"jsonrpc":"2.0","result":{},"id":"${id(1)}${"0".repeat(20)}"}`,
+    `\ufeff{"jsonrpc":"2.0",${ours},"result":{}}`,
+    `{"jsonrpc":"2.0",${ours},"result":{}}{"jsonrpc":"2.0",${ours},"result":{}}`,
+  ])
+    expect([text, ids.answer(encode(text))]).toEqual([text, undefined])
+})
+
+test("a member of the envelope that repeats is seen under any spelling, and no other", () => {
+  for (const [text, repeats] of [
+    ['{"id":1,"result":{},"id":2}', true],
+    ['{"id":1,"result":{},"\\u0069\\u0064":2}', true],
+    ['\ufeff \n{"result":{},"result":{}}', true],
+    ['{"jsonrpc":"2.0","method":"a","params":{},"params":{}}', true],
+    ['{"jsonrpc":"2.0","id":1,"result":{"id":1,"id":2,"result":{"result":1,"result":2}}}', false],
+    ['{"extra":1,"extra":2,"id":"id"}', false],
+    ['["id","id"]', false],
+    ["7", false],
+  ] as const)
+    expect([text, repeatsMember(encode(text))]).toEqual([text, repeats])
+})
+
+test("the messages of a batch are taken apart as they are written", () => {
+  const frame = encode('\ufeff [ {"id":1,"a":"],["} ,7,[{}]\n] ')
+  expect(messagesIn(frame).map(decode)).toEqual(['{"id":1,"a":"],["}', "7", "[{}]"])
+  expect(messagesIn(encode('{"id":1}')).map(decode)).toEqual(['{"id":1}'])
+  expect(messagesIn(encode("[]"))).toEqual([])
+  expect(() => messagesIn(encode('[{"id":1},'))).toThrow("no JSON")
+})
+
 test("any bytes at all are survived", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
@@ -103,8 +169,8 @@ test("brackets in strings are no nesting, and the count is that of the value", (
       const around = 512 - depthOf(value)
       const json = JSON.stringify([text, value]).slice(1, -1)
       const nested = (levels: number) => encode("[".repeat(levels) + json + "]".repeat(levels))
-      expect(isDeep(nested(around))).toBe(false)
-      expect(isDeep(nested(around + 1))).toBe(true)
+      expect(parseFrame(nested(around))).toBeArray()
+      expect(() => parseFrame(nested(around + 1))).toThrow("deeper than 512 levels")
     }),
   )
 })
