@@ -138,7 +138,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
       if (events.waits?.(number) !== false)
         events.onfail?.(
           number,
-          new Error(streams ? "closed the stream without an answer" : "sent JSON that does not answer the request"),
+          new Error(streams ? "closed the stream without an answer" : "sent a body without an answer"),
         )
     } catch (error) {
       if (controller.signal.aborted) return
