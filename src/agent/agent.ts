@@ -13,7 +13,7 @@ import type { Plan, Spec } from "../config/spec.ts"
 import { type Clock, quiet } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import type { Params } from "../wire/message.ts"
+import { asText, type Params } from "../wire/message.ts"
 import { type Claim, Claims } from "./claims.ts"
 import { type Findings, Integrity } from "./integrity.ts"
 import { Interests } from "./interests.ts"
@@ -430,7 +430,7 @@ export class Agent {
       return
     }
     if (owner !== undefined) {
-      if (this.subscribersOf(id, String(params.uri)).has(owner.session)) owner.notify(method, params)
+      if (this.subscribersOf(id, asText(params.uri)).has(owner.session)) owner.notify(method, params)
       return
     }
     for (const observer of this.observers) observer.onnotification(spec, method, params)

@@ -17,7 +17,7 @@ import {
   MODERN_VERSION,
   UNSUPPORTED_VERSION,
 } from "../wire/era.ts"
-import { isObject, type Params } from "../wire/message.ts"
+import { asText, isObject, type Params } from "../wire/message.ts"
 import { type Connection, PeerError } from "./connection.ts"
 import { UnauthorizedError } from "./link.ts"
 
@@ -137,7 +137,7 @@ function checkVersions({ server }: Connection, supported: readonly unknown[]): v
   if (supported.length === 0 || supported.includes(MODERN_VERSION)) return
   if (supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version)))
     throw new PeerError(-32601, "speaks only 2025-era revisions")
-  throw new BackendError(server, `speaks only ${supported.join(", ").slice(0, 200)}, which svc does not`)
+  throw new BackendError(server, `speaks only ${supported.map(asText).join(", ").slice(0, 200)}, which svc does not`)
 }
 
 /**
@@ -176,7 +176,7 @@ async function initialize(connection: Connection, options: NegotiateOptions): Pr
   if (typeof version !== "string" || !(LEGACY_VERSIONS as readonly string[]).includes(version))
     throw new BackendError(
       connection.server,
-      `answered initialize with a revision svc does not speak: ${String(version).slice(0, 40)}`,
+      `answered initialize with a revision svc does not speak: ${asText(version).slice(0, 40)}`,
     )
   return peer("2025", version, result.serverInfo, result)
 }

@@ -13,7 +13,7 @@ import { nearest } from "../lib/nearest.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
 import { isLogLevel } from "../wire/level.ts"
-import { errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
+import { asText, errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
 import { CALLS, type Context, type Face, whileWanted } from "./client.ts"
 import { describeDiscover } from "./describe.ts"
 import { callInternal, toolboxFor } from "./internal.ts"
@@ -238,7 +238,7 @@ function other(request: Request, params: Params, context: Context): Answer {
 }
 
 const unknownLevel = (level: unknown): RequestError =>
-  new RequestError("invalid_params", `Unknown log level: ${String(level).slice(0, 100)}`)
+  new RequestError("invalid_params", `Unknown log level: ${asText(level).slice(0, 100)}`)
 
 const unknownMethod = (method: string): RequestError =>
   new RequestError("unknown_method", `Method not found: ${method.slice(0, 200)}`)

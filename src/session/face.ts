@@ -6,7 +6,7 @@ import { type Scope, sees } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
 import { dropOldest } from "../lib/bounded.ts"
 import { RequestError } from "../lib/errors.ts"
-import { notificationText, type Params } from "../wire/message.ts"
+import { asText, notificationText, type Params } from "../wire/message.ts"
 import type { Face, Listener, Target } from "./client.ts"
 import { wantsLog } from "./relay.ts"
 import { Session } from "./session.ts"
@@ -116,7 +116,7 @@ export function createFace({ agent, sessions, patience, onchange, ...given }: Fa
     },
     onnotification(spec, method, params) {
       const updated = method === "notifications/resources/updated"
-      const subscribed = updated ? agent.subscribersOf(spec.id, String(params.uri)) : undefined
+      const subscribed = updated ? agent.subscribersOf(spec.id, asText(params.uri)) : undefined
       for (const session of sessions()) {
         if (!sees(session.scope, spec)) continue
         if (method === "notifications/message" && !wantsLog(session, params.level)) continue
@@ -127,7 +127,7 @@ export function createFace({ agent, sessions, patience, onchange, ...given }: Fa
       for (const listener of listeners) {
         if (!sees(listener.client.scope, spec)) continue
         const shown = named(listener.client.scope, spec, method, params)
-        listener.updated(String(shown.uri), shown)
+        listener.updated(asText(shown.uri), shown)
       }
     },
   })

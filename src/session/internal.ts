@@ -4,7 +4,7 @@ import { PeerError } from "../backend/connection.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
-import { isObject, metaOf, notificationText, type Params, type Request, resultText } from "../wire/message.ts"
+import { asText, isObject, metaOf, notificationText, type Params, type Request, resultText } from "../wire/message.ts"
 import { type Client, type Context, type Exchange, type Face, missingCapability } from "./client.ts"
 import { foreignState } from "./relay.ts"
 
@@ -20,12 +20,12 @@ export function callInternal(
   { client, exchange }: Context,
 ): Promise<string> | undefined {
   // What svc has sealed does not come this far.
-  if (params.requestState !== undefined && toolbox.names.includes(String(params.name))) throw foreignState()
+  if (params.requestState !== undefined && toolbox.names.includes(asText(params.name))) throw foreignState()
   const controller = new AbortController()
   const args = isObject(params.arguments) ? params.arguments : {}
   const token = metaOf(params)?.progressToken
   let progress = 0
-  const running = toolbox.call(String(params.name), args, {
+  const running = toolbox.call(asText(params.name), args, {
     person: personOf(client, exchange, controller.signal),
     signal: controller.signal,
     progress(message) {

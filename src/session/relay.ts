@@ -22,6 +22,7 @@ import { asBuffer, contains, encode, hidesLetters, readdress } from "../wire/fra
 import { encodeHeader, type Mirrored, paramHeaders } from "../wire/headers.ts"
 import { severityOf } from "../wire/level.ts"
 import {
+  asText,
   errorText,
   isObject,
   metaOf,
@@ -323,5 +324,5 @@ export const foreignState = (): RequestError =>
 export const unknownName = (what: string, name: unknown, near: string | undefined): RequestError =>
   new RequestError(
     "invalid_params",
-    `Unknown ${what}: ${String(name).slice(0, 200)}${near === undefined ? "" : `. Did you mean ${near}?`}`,
+    `Unknown ${what}: ${asText(name).slice(0, 200)}${near === undefined ? "" : `. Did you mean ${near}?`}`,
   )

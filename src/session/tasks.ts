@@ -13,7 +13,7 @@ import type { Listing } from "../catalog/listing.ts"
 import { RequestError } from "../lib/errors.ts"
 import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
-import { isObject, type Params, type Request, resultText } from "../wire/message.ts"
+import { asText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
 import { type Context, ownerOf } from "./client.ts"
 import { type Answer, relay } from "./relay.ts"
 
@@ -81,4 +81,4 @@ function isTheirs({ id, name }: Route, view: View, { face, client }: Pick<Contex
 }
 
 const unknownTask = (id: unknown): RequestError =>
-  new RequestError("invalid_params", `Unknown task: ${String(id).slice(0, 200)}`)
+  new RequestError("invalid_params", `Unknown task: ${asText(id).slice(0, 200)}`)

@@ -1,5 +1,5 @@
 /** Values of the body that 2026-era HTTP requests repeat in headers. basic: Streamable HTTP, Request Metadata. */
-import { isObject } from "./message.ts"
+import { asText, isObject } from "./message.ts"
 
 /** A parameter of a tool that is repeated as `Mcp-Param-<name>`. */
 export type Mirrored = { readonly header: string; readonly path: readonly string[] }
@@ -40,7 +40,7 @@ export function paramHeaders(args: unknown, mirrored: readonly Mirrored[]): Reco
   const headers: Record<string, string> = {}
   for (const { header, path } of mirrored) {
     const value = valueAt(args, path)
-    if (value !== undefined && value !== null) headers[header] = encodeHeader(String(value))
+    if (value !== undefined && value !== null) headers[header] = encodeHeader(asText(value))
   }
   return headers
 }
@@ -50,7 +50,7 @@ export function paramMismatch(args: unknown, mirrored: readonly Mirrored[], head
   for (const { header, path } of mirrored) {
     const raw = headers.get(header)
     const value = valueAt(args, path)
-    const expected = value === undefined || value === null ? undefined : String(value)
+    const expected = value === undefined || value === null ? undefined : asText(value)
     if (raw === null && expected === undefined) continue
     if (raw === null) return `${header} is missing`
     const said = decodeHeader(raw)

@@ -70,6 +70,10 @@ export function parseJson(text: string): unknown {
 export const notJson = (cause: unknown): RequestError =>
   new RequestError("parse", "The body is not valid JSON", undefined, { cause })
 
+/** A value of any type as text. `String` throws where an object of a peer has a member called `toString`. */
+export const asText = (value: unknown): string =>
+  typeof value === "string" ? value : (JSON.stringify(value) ?? "undefined")
+
 /** The `_meta` of a message's params, or undefined. */
 export function metaOf(params: Params | undefined): Params | undefined {
   const meta = params?._meta

@@ -1,6 +1,6 @@
 /** Whose a backend's message is, where the transport cannot say it. */
 import { beforeEach, describe, expect, test } from "bun:test"
-import { type Caller, Connection } from "../../src/backend/connection.ts"
+import { type Caller, Connection, peerError } from "../../src/backend/connection.ts"
 import type { Link } from "../../src/backend/link.ts"
 import { createIds, encode } from "../../src/wire/frame.ts"
 import type { Params } from "../../src/wire/message.ts"
@@ -270,5 +270,49 @@ describe("a task", () => {
     connection.follow(number, ann.caller, 7)
     receive({ method: "notifications/progress", params: { progressToken: text, progress: 2 } })
     expect(ann.told).toEqual([{ progressToken: 7, progress: 2 }])
+  })
+})
+
+describe("what no server may send", () => {
+  const odd = { toString: 1, valueOf: 1 }
+  const messages = () => {
+    const members = {
+      id: [undefined, null, 1, "x-1", odd, []],
+      method: [undefined, "notifications/progress", "notifications/cancelled", "notifications/x", "x"],
+      params: [undefined, { uri: odd }, { progressToken: odd }, { requestId: odd }, { _meta: odd }],
+      result: [undefined, {}, odd, null],
+      error: [undefined, {}, { code: 1 }, { message: odd }, odd, { code: odd, message: null }],
+    }
+    let all: Record<string, unknown>[] = [{ jsonrpc: "2.0" }]
+    for (const [name, values] of Object.entries(members))
+      all = all.flatMap((one) => values.map((value) => ({ ...one, [name]: value })))
+    return all
+  }
+
+  test("a message with whatever members makes svc throw nothing", () => {
+    for (const message of messages()) {
+      const frame = JSON.stringify(message)
+      expect(() => connection.receive(encode(frame)), frame).not.toThrow()
+    }
+  })
+
+  test("an answer without an id is noise, which is bounded like all other", () => {
+    const noise: string[] = []
+    connection = new Connection("s", createIds("x"), clock, {
+      owner: undefined,
+      onnoise: (text) => void noise.push(text),
+      onnotification() {},
+    })
+    connection.receive(encode('{"jsonrpc":"2.0","result":{}}'))
+    connection.receive(encode('{"jsonrpc":"2.0","error":{"code":1}}'))
+    const said = "answered what svc did not ask: without an id"
+    expect(noise).toEqual([said, said])
+  })
+
+  test("an error's message may be anything", () => {
+    expect(peerError({ code: 1, message: odd as unknown as string })).toMatchObject({
+      code: 1,
+      message: "error",
+    })
   })
 })

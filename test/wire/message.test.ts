@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
-import { idAtEdges } from "../../src/wire/message.ts"
+import { paramHeaders } from "../../src/wire/headers.ts"
+import { asText, idAtEdges } from "../../src/wire/message.ts"
 
 test("the id of what is too large to be kept is found at the edges of the top-level object, and nowhere else", () => {
   const cut = 'aaaa…aaaa"}'
@@ -16,4 +17,17 @@ test("the id of what is too large to be kept is found at the edges of the top-le
     ["", undefined],
   ] as const)
     expect(idAtEdges(edges)).toBe(id as never)
+})
+
+test("a value of a peer becomes text whatever members it has", () => {
+  const odd = JSON.parse('{"toString":1,"valueOf":1}')
+  expect([undefined, null, 1, "a", [odd], odd].map(asText)).toEqual([
+    "undefined",
+    "null",
+    "1",
+    "a",
+    `[${JSON.stringify(odd)}]`,
+    JSON.stringify(odd),
+  ])
+  expect(paramHeaders({ a: odd }, [{ header: "x-a", path: ["a"] }])).toEqual({ "x-a": JSON.stringify(odd) })
 })
