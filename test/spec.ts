@@ -566,6 +566,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a shared instance must be able to say who did what",
   },
+  "isolation:idle": {
+    says: 'a process of isolation "session" ends after idleTimeout (10 minutes) without a call; the session\'s next call starts another, and says that what the old one held is lost',
+    from: "choice",
+    why: "most clients never end their sessions, and what they leave behind fills the machine",
+  },
+  "isolation:bound": {
+    says: "at most maxProcesses (50) of a server's processes are sessions' own: the one unused for longest makes room, one in use never",
+    from: "choice",
+    why: "a client that opens sessions in a loop must not fill the machine, nor end what others are using",
+  },
   "limit:rate": {
     says: "rateLimit and --session-rate-limit bound the calls of a minute, and the refusal says how long to wait",
     from: "choice",

@@ -67,7 +67,7 @@ export class Agent {
   private readonly leaving = new Set<Promise<void>>()
   private current: Snapshot | undefined
   private rebuilding = false
-  private readonly leases = new Leases()
+  private readonly leases: Leases
   private firstRound: Promise<void> | undefined
   private readonly rounds: Rounds
   private readonly integrity: Integrity
@@ -77,6 +77,15 @@ export class Agent {
     this.rounds = new Rounds(deps.clock)
     this.integrity = new Integrity(deps.pins, deps.log)
     this.waits = new Waits(deps.clock)
+    this.leases = new Leases({
+      clock: deps.clock,
+      tuningOf: (id) => this.backends.get(id)?.spec.tuning,
+      isListening: (id, session) => this.interests.uris(id, session).length > 0,
+      tasksOf: (id, session) =>
+        this.claims.of(session, "task").flatMap((claim) => (claim.backend === id ? [claim.id] : [])),
+      onend: (end) => this.letGo(end),
+      onunused: ({ name }, why) => deps.log.info(`the process of a session ${why}`, { server: name }),
+    })
   }
 
   /** Makes what runs equal to `plan`: what has not changed is not touched. */
@@ -112,6 +121,7 @@ export class Agent {
       } else if (!isDeepStrictEqual(backend.spec, spec)) {
         applied.retuned.push(spec.id)
         backend.retune(spec)
+        this.leases.retune(spec.id)
       }
     }
     this.current = undefined
@@ -240,20 +250,30 @@ export class Agent {
 
   /**
    * A session's own process of a server with `isolation: "session"`, connected: started at its first call and ended with
-   * the session or with the server. Undefined where it could not be started.
+   * the session, with the server, or when the session has not used it for long. Tells `caller` if what an earlier process
+   * held is lost. Undefined where it could not be started, and a text that says why where there is no room for it.
    */
-  async lease(id: string, owner: Caller): Promise<Backend | undefined> {
+  async lease(id: string, owner: Caller, caller: Caller): Promise<Backend | string | undefined> {
+    const { session } = owner
+    const full = () => this.leases.find(id, session) === undefined && this.leases.isFull(id)
+    while (full()) if (!(await this.leases.makeRoom(id))) return this.leases.refusal(id)
     const shared = this.backends.get(id)
     if (shared === undefined || this.closed) return undefined
-    let backend = this.leases.of(owner.session).get(id)
+    let backend = this.leases.find(id, session)
     if (backend === undefined) {
       backend = this.create(shared.spec, owner, undefined, () => undefined)
-      this.leases.add(owner.session, id, backend)
+      const lost = this.leases.add(id, owner, backend)
+      if (lost !== undefined) {
+        const data = `${shared.spec.name}: the process of this session ${lost}; a new one is started, and what the old one held is lost`
+        caller.notify("notifications/message", { level: "warning", logger: "svc", data })
+      }
       backend.start()
     }
     // What a call starts, the next one starts again.
     else if (backend.state.kind === "failed") backend.restart()
+    this.leases.use(backend)
     await this.waits.settled(backend)
+    this.leases.use(backend)
     return backend.published === undefined ? undefined : backend
   }
 
@@ -264,7 +284,7 @@ export class Agent {
 
   /** Ends the processes that sessions have of their own, of one server or of one session. */
   private unlease(wanted: { readonly id?: string; readonly session?: object }): void {
-    for (const backend of this.leases.take(wanted)) this.letGo(backend.stop())
+    this.leases.end(wanted)
   }
 
   /** The sessions that are subscribed to a backend's resource, or to one that it is a part of. */

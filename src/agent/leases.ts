@@ -1,38 +1,208 @@
-/** Processes that sessions have of their own, of servers with `isolation: "session"`. */
+/**
+ * Processes that sessions have of their own, of servers with `isolation: "session"`. Most clients never end their sessions:
+ *
+ *  1. A process that its session has not used for the server's `idleTimeout` ends. The session's next call starts another.
+ *  2. A server has `maxProcesses` at most. For one more, the one that has been unused for longest ends; one in use never.
+ *  3. In use is a process while it starts, while a call runs on it, while its client can hear it and is subscribed to
+ *     something or being asked, and while it works on a task.
+ *  4. A process that is being ended counts until it is dead.
+ */
 import type { Backend } from "../backend/backend.ts"
+import { type Caller, PeerError } from "../backend/connection.ts"
+import type { Spec, Tuning } from "../config/spec.ts"
+import type { Clock } from "../lib/clock.ts"
+import { isTerminal } from "../wire/message.ts"
+
+export type LeasesDeps = {
+  readonly clock: Clock
+  /** A server's tuning as it is now. */
+  tuningOf(id: string): Pick<Tuning, "idleTimeout" | "maxProcesses"> | undefined
+  /** Whether a session is subscribed to resources of a server. */
+  isListening(id: string, session: object): boolean
+  /** The tasks that a session has on a server. */
+  tasksOf(id: string, session: object): readonly string[]
+  /** A process is being ended; `end` resolves when it is dead. */
+  onend(end: Promise<void>): void
+  /** A process was ended although its session goes on. */
+  onunused(spec: Spec, why: string): void
+}
 
 export class Leases {
-  private readonly bySession = new Map<object, Map<string, Backend>>()
+  private readonly bySession = new Map<object, Map<string, Lease>>()
+  /** The ends of processes that still count, by the id of their server. */
+  private readonly dying = new Map<string, Set<Promise<void>>>()
+  /** Why a session's process was ended before the session was, by the id of its server. */
+  private readonly lost = new WeakMap<object, Map<string, string>>()
+
+  constructor(private readonly deps: LeasesDeps) {}
 
   /** A session's, by the id of their server. */
   of(session: object): ReadonlyMap<string, Backend> {
-    return this.bySession.get(session) ?? NONE
+    return new Map([...(this.bySession.get(session) ?? [])].map(([id, { backend }]) => [id, backend]))
+  }
+
+  find(id: string, session: object): Backend | undefined {
+    return this.bySession.get(session)?.get(id)?.backend
   }
 
   all(): readonly Backend[] {
-    return [...this.bySession.values()].flatMap((own) => [...own.values()])
+    return this.leases().map(({ backend }) => backend)
   }
 
-  add(session: object, id: string, backend: Backend): void {
-    const own = this.bySession.get(session) ?? new Map<string, Backend>()
+  isFull(id: string): boolean {
+    return this.leases(id).length + (this.dying.get(id)?.size ?? 0) >= this.most(id)
+  }
+
+  /** Why a session gets no process of a server that is full. */
+  refusal(id: string): string {
+    return `has ${this.most(id)} processes for sessions and all are in use; try again later, or raise its "maxProcesses"`
+  }
+
+  /** Adds a process; returns why the session has lost the one before, if it has. */
+  add(id: string, owner: Caller, backend: Backend): string | undefined {
+    const { session } = owner
+    const own = this.bySession.get(session) ?? new Map<string, Lease>()
     this.bySession.set(session, own)
-    own.set(id, backend)
+    const lease: Lease = { id, owner, backend, cancel: () => undefined }
+    own.set(id, lease)
+    this.watch(lease)
+    const why = this.lost.get(session)?.get(id)
+    this.lost.get(session)?.delete(id)
+    return why
   }
 
-  /** Takes out those of one server, or of one session. */
-  take(wanted: { readonly id?: string; readonly session?: object }): readonly Backend[] {
-    const taken: Backend[] = []
-    for (const [session, own] of this.bySession) {
-      if (wanted.session !== undefined && wanted.session !== session) continue
-      for (const [id, backend] of own) {
-        if (wanted.id !== undefined && wanted.id !== id) continue
-        own.delete(id)
-        taken.push(backend)
-      }
-      if (own.size === 0) this.bySession.delete(session)
+  /** Says that the session's call comes in a moment: until then its process is not the one to make room. */
+  use({ published }: Backend): void {
+    if (published !== undefined) published.open.connection.lastUsed = this.deps.clock.now() + SOON_MS
+  }
+
+  /** Ends those of one server, or of one session. */
+  end(wanted: { readonly id?: string; readonly session?: object }): void {
+    for (const lease of this.leases(wanted.id))
+      if (wanted.session === undefined || wanted.session === lease.owner.session) void this.stop(lease)
+  }
+
+  /** Ends the process of a server that has been unused for longest, or waits for one that is ending. False if all are in use. */
+  async makeRoom(id: string): Promise<boolean> {
+    const unused = this.leases(id).filter(({ backend }) => usedAt(backend) < Number.POSITIVE_INFINITY)
+    for (const lease of unused.sort((one, other) => usedAt(one.backend) - usedAt(other.backend))) {
+      if (await this.isHeld(lease)) continue
+      // While svc asked, its session may have ended it, or used it.
+      if (!this.has(lease)) return true
+      if (usedAt(lease.backend) > this.deps.clock.now()) continue
+      await this.drop(lease, "was ended to make room for another session's")
+      return true
     }
-    return taken
+    const dying = this.dying.get(id)
+    if (dying !== undefined) await Promise.race(dying)
+    return dying !== undefined
+  }
+
+  /** A server's tuning is another. */
+  retune(id: string): void {
+    for (const lease of this.leases(id)) this.watch(lease)
+  }
+
+  // ---
+
+  private most(id: string): number {
+    return this.deps.tuningOf(id)?.maxProcesses ?? Number.POSITIVE_INFINITY
+  }
+
+  private leases(id?: string): Lease[] {
+    const all = [...this.bySession.values()].flatMap((own) => [...own.values()])
+    return id === undefined ? all : all.filter((lease) => lease.id === id)
+  }
+
+  private has(lease: Lease): boolean {
+    return this.bySession.get(lease.owner.session)?.get(lease.id) === lease
+  }
+
+  private stop(lease: Lease): Promise<void> {
+    const { id, owner, backend } = lease
+    const own = this.bySession.get(owner.session)
+    own?.delete(id)
+    if (own?.size === 0) this.bySession.delete(owner.session)
+    lease.cancel()
+    const dying = this.dying.get(id) ?? new Set()
+    this.dying.set(id, dying)
+    const end: Promise<void> = backend.stop().then(() => {
+      dying.delete(end)
+      if (dying.size === 0) this.dying.delete(id)
+    })
+    dying.add(end)
+    this.deps.onend(end)
+    return end
+  }
+
+  /** Ends a process that its session may miss: it is told with its next call. */
+  private drop(lease: Lease, why: string): Promise<void> {
+    const { id, owner, backend } = lease
+    // One that is dead already held nothing more.
+    if (backend.published !== undefined) {
+      this.lost.set(owner.session, (this.lost.get(owner.session) ?? new Map<string, string>()).set(id, why))
+      this.deps.onunused(backend.spec, why)
+    }
+    return this.stop(lease)
+  }
+
+  /** Looks after `ms` milliseconds whether a process is unused. */
+  private watch(lease: Lease, ms?: number): void {
+    const { idleTimeout } = this.deps.tuningOf(lease.id) ?? lease.backend.spec.tuning
+    lease.cancel()
+    if (idleTimeout > 0)
+      lease.cancel = this.deps.clock.after(ms ?? idleTimeout, () => void this.look(lease, idleTimeout))
+  }
+
+  private async look(lease: Lease, idleTimeout: number): Promise<void> {
+    const left = () => usedAt(lease.backend) + idleTimeout - this.deps.clock.now()
+    const held = left() <= 0 && (await this.isHeld(lease))
+    if (!this.has(lease)) return
+    if (held || left() > 0) this.watch(lease, held ? idleTimeout : Math.min(left(), idleTimeout))
+    else void this.drop(lease, `was ended after ${idleTimeout / 1000} s without a call`)
+  }
+
+  /** Whether a process is in use although no call runs on it. */
+  private async isHeld({ id, owner, backend }: Lease): Promise<boolean> {
+    if (backend.published === undefined) return false
+    const { connection } = backend.published.open
+    const listens = connection.isAsking || this.deps.isListening(id, owner.session)
+    if (listens && owner.isHeard?.() !== false) return true
+    for (const taskId of this.deps.tasksOf(id, owner.session)) {
+      const open = await connection.ask("tasks/get", { taskId }, TASK_MS).then(
+        ({ status }) => !isTerminal(status),
+        // A process that is too busy to answer works on something.
+        (error: unknown) => !(error instanceof PeerError),
+      )
+      if (open) return true
+    }
+    return false
   }
 }
 
-const NONE: ReadonlyMap<string, Backend> = new Map()
+// ---
+
+type Lease = {
+  /** The id of the server. */
+  readonly id: string
+  /** The way to the session's client outside of any call. */
+  readonly owner: Caller
+  readonly backend: Backend
+  /** Calls off the next look. */
+  cancel: () => void
+}
+
+/** How long a call may take from `use` to its being sent. */
+const SOON_MS = 10
+/** How long a process may take to say how a task goes on. */
+const TASK_MS = 5000
+
+/**
+ * When its session last used a process, milliseconds since the epoch: Infinity while it starts or a call runs on it,
+ * -Infinity for one that is dead.
+ */
+function usedAt({ published, state }: Backend): number {
+  if (published !== undefined)
+    return published.open.inFlight > 0 ? Number.POSITIVE_INFINITY : published.open.connection.lastUsed
+  return state.kind === "starting" || state.kind === "recovering" ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY
+}

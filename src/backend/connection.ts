@@ -111,6 +111,8 @@ type Pending = {
 export class Connection {
   /** When the last frame went either way, milliseconds since the epoch. */
   lastTraffic: number
+  /** When a client's request last went out or was answered, milliseconds since the epoch. */
+  lastUsed: number
   private readonly pending = new Map<number, Pending>()
   private readonly questions = new Map<Id, { readonly controller: AbortController; readonly session: object }>()
   /** Calls whose callers gave up, and until when a message without an address may yet be theirs. */
@@ -130,6 +132,7 @@ export class Connection {
     private readonly hooks: ConnectionHooks,
   ) {
     this.lastTraffic = clock.now()
+    this.lastUsed = this.lastTraffic
   }
 
   attach(link: Link): void {
@@ -142,6 +145,11 @@ export class Connection {
 
   get inFlight(): number {
     return this.pending.size
+  }
+
+  /** Whether a request of the backend waits for a client's answer. */
+  get isAsking(): boolean {
+    return this.questions.size > 0
   }
 
   get buffered(): number {
@@ -159,6 +167,7 @@ export class Connection {
       const now = this.clock.now()
       this.lastTraffic = now
       const { method, caller, progressToken, timeout } = call
+      if (caller !== undefined) this.lastUsed = now
       this.pending.set(number, { method, caller, progressToken, timeout, deadline: now + timeout, resolve, reject })
       this.arm()
       if (this.questions.size > 0 && !this.relates && this.sessions().size > 1) this.crowdedAt = now
@@ -286,6 +295,7 @@ export class Connection {
     if (pending === undefined) return
     this.pending.delete(number)
     this.lastTraffic = this.clock.now()
+    if (pending.caller !== undefined) this.lastUsed = this.lastTraffic
     pending.resolve(outcome)
   }
 

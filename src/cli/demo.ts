@@ -49,6 +49,8 @@ export function demoPlan(env: Readonly<Record<string, string | undefined>>): Pla
       requestTimeout: 60_000,
       restart: { kind: "supervised", limit: 5, delay: 1000 },
       isolation: "shared",
+      idleTimeout: 600_000,
+      maxProcesses: 50,
       toolPinning: "report",
     },
   }

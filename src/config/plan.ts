@@ -153,6 +153,9 @@ const CONNECTION_MS = { stdio: 5 * 60_000, remote: 15_000 }
 const REQUEST_MS = 60_000
 const MAX_RESTARTS = 5
 const RESTART_MS = 1000
+/** Most clients never end their sessions: what they leave behind must not fill the machine. */
+const IDLE_MS = 10 * 60_000
+const MAX_PROCESSES = 50
 
 function planChild(
   config: ServerConfig,
@@ -272,6 +275,8 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
       delay: config.restartDelay ?? RESTART_MS,
     },
     isolation: config.isolation ?? "shared",
+    idleTimeout: config.idleTimeout ?? IDLE_MS,
+    maxProcesses: config.maxProcesses ?? MAX_PROCESSES,
     ...(config.rateLimit === undefined ? {} : { rateLimit: config.rateLimit }),
     toolPinning: config.toolPinning ?? "report",
   }

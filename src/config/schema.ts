@@ -57,6 +57,17 @@ const shared = {
     .describe(
       "A tool that has changed since it was first seen: report (default), strict hides it until it is approved, off",
     ),
+  idleTimeout: milliseconds
+    .optional()
+    .describe(
+      'Milliseconds after which a session\'s own process (isolation "session") ends unused (default 600000; 0: never)',
+    ),
+  maxProcesses: z
+    .number()
+    .int()
+    .min(1)
+    .optional()
+    .describe('Most processes at once that sessions have of their own (isolation "session"; default 50)'),
   rateLimit: z.number().int().min(1).optional().describe("Calls per minute"),
 }
 

@@ -66,6 +66,10 @@ export type Tuning = {
   readonly requestTimeout: number
   readonly restart: RestartPolicy
   readonly isolation: "shared" | "session"
+  /** Milliseconds without a call after which a session's own process ends; 0 for never. */
+  readonly idleTimeout: number
+  /** Most processes at once that sessions have of their own. */
+  readonly maxProcesses: number
   /** Calls per minute; undefined for any number. */
   readonly rateLimit?: number | undefined
   /** What happens with a tool that has become another one since it was first seen. */

@@ -127,8 +127,11 @@ export type Face = {
   away(scope: Scope, slug: string | undefined): string | undefined
   /** Where a server that is not connected may be so in a moment, the wait for it. */
   returning(id: string): Promise<void> | undefined
-  /** The client's own process of a server with `isolation: "session"`, or why there is none. */
-  lease(id: string, owner: Caller): Promise<Target | string>
+  /**
+   * The client's own process of a server with `isolation: "session"`, or why there is none. `owner` leads to the client
+   * outside of any call; `caller` is told if what the process before it held is lost.
+   */
+  lease(id: string, owner: Caller, caller: Caller): Promise<Target | string>
   /** What backends speak of by an id alone, and whose it is. */
   readonly claims: Claims
   /** Requests at once for one server, and for one session. */

@@ -58,8 +58,9 @@ export function createFace({ agent, sessions, patience, onchange, ...given }: Fa
         ? undefined
         : agent.waits.returning(backend, patience)
     },
-    async lease(id, owner) {
-      const backend = await agent.lease(id, owner)
+    async lease(id, owner, caller) {
+      const backend = await agent.lease(id, owner, caller)
+      if (typeof backend === "string") return backend
       if (backend?.published === undefined) return "could not be started for this session; see `svc logs`"
       const { open } = backend.published
       return { spec: backend.spec, connection: open.connection, peer: open.peer }

@@ -76,7 +76,7 @@ function pass(request: Request, params: Params, route: Route, context: Context, 
   if (typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined)
     return whileWanted(
       context.exchange,
-      face.lease(route.id, new Relayed(shared, { ...context, exchange: owner })),
+      face.lease(route.id, new Relayed(shared, { ...context, exchange: owner }), new Relayed(shared, context)),
     ).then((target) => passTo(target, request, params, route, context, done))
   return passTo(shared, request, params, route, context, done)
 }

@@ -6,7 +6,7 @@ import type { Route, View } from "../catalog/catalog.ts"
 import type { Clock } from "../lib/clock.ts"
 import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
-import { isObject, metaOf, type Params, type Request } from "../wire/message.ts"
+import { isObject, isTerminal, metaOf, type Params, type Request } from "../wire/message.ts"
 import type { Client, Context, Exchange } from "./client.ts"
 import type { Refusal } from "./modern.ts"
 import { relay } from "./relay.ts"
@@ -50,7 +50,6 @@ export function watchTasks(
 // ---
 
 const MAX_TASKS = 50
-const TERMINAL: readonly unknown[] = ["completed", "failed", "cancelled"]
 const INVALID_PARAMS = -32602
 const POLL_MS = 2000
 const MIN_POLL_MS = 500
@@ -89,7 +88,7 @@ function watch(route: Route, { face, client, params, clock, say }: Watched): () 
     const text = JSON.stringify(task)
     if (isObject(result) && text !== said) say(task)
     said = text
-    if (TERMINAL.includes(task.status)) return
+    if (isTerminal(task.status)) return
     const wait = typeof task.pollIntervalMs === "number" ? task.pollIntervalMs : POLL_MS
     cancel = clock.after(Math.min(Math.max(wait, MIN_POLL_MS), MAX_POLL_MS), () => void look())
   }

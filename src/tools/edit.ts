@@ -78,6 +78,8 @@ const HARMLESS: ReadonlySet<string> = new Set([
   "maxRestarts",
   "restartDelay",
   "isolation",
+  "idleTimeout",
+  "maxProcesses",
   "rateLimit",
   "protocolVersion",
 ])

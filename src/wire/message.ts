@@ -103,7 +103,12 @@ export function errorText(id: Id | undefined, code: number, message: string, dat
 export const notificationText = (method: string, params?: Params): string =>
   JSON.stringify(params === undefined ? { jsonrpc: "2.0", method } : { jsonrpc: "2.0", method, params })
 
+/** Whether a task with this status is over. 2025-11-25: Tasks, Task Status Lifecycle. */
+export const isTerminal = (status: unknown): boolean => TERMINAL.includes(status)
+
 // ---
+
+const TERMINAL: readonly unknown[] = ["completed", "failed", "cancelled"]
 
 const ID = '("(?:[^"\\\\\\p{Cc}]){0,200}"|-?(?:0|[1-9][0-9]{0,15}))'
 const VERSION = '"jsonrpc"\\s*:\\s*"2\\.0"'

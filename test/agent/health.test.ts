@@ -61,6 +61,8 @@ function backend(
         requestTimeout: 1,
         restart: { kind: restart, limit: 5, delay: 1000 },
         isolation: "shared",
+        idleTimeout: 600_000,
+        maxProcesses: 50,
         toolPinning: "report",
       },
     },

@@ -51,6 +51,8 @@ function specOf(restart: Partial<RestartPolicy> = {}): Spec {
       requestTimeout: 60_000,
       restart: { kind: "supervised", limit: 5, delay: 1000, ...restart },
       isolation: "shared",
+      idleTimeout: 600_000,
+      maxProcesses: 50,
       toolPinning: "report",
     },
     secrets: [],

@@ -43,6 +43,8 @@ function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, co
       requestTimeout: 5000,
       restart: { kind: "supervised", limit: 5, delay: 20, ...restart },
       isolation: "shared",
+      idleTimeout: 600_000,
+      maxProcesses: 50,
       toolPinning: "report",
     },
     secrets: [],

@@ -348,6 +348,38 @@ test("a session's own process comes back with the next call: after its end, and 
   expect([first, second]).not.toContain(third)
 })
 
+test("processes of sessions are bounded in number, and those of abandoned sessions end [isolation:idle] [isolation:bound]", async () => {
+  const mark = `svc-mark-${crypto.randomUUID()}`
+  const own = { ...echo("--pid", mark), isolation: "session", maxProcesses: 5 }
+  await using svc = await startSvc({ config: { mcpServers: { own } } })
+  await svc.said("own: connected")
+  const url = `${svc.url}/mcp`
+  let most = 0
+  const text = async (session: string) => {
+    const { body } = await post(url, call("own_svc_echo"), session)
+    // The shared one, of which the list is taken, is not a session's.
+    most = Math.max(most, processes(mark).length - 1)
+    return body
+  }
+  const sessions: string[] = []
+  for (let count = 0; count < 30; count++) {
+    sessions.push(await initialize(url))
+    expect(await text(sessions.at(-1) as string)).toContain('"result":{"content":[{"type":"text","text":"')
+  }
+  expect(most).toBe(5)
+  // All at once: who finds no room is told so, and nobody gets another's.
+  const bodies = await Promise.all(sessions.map(text))
+  for (const body of bodies)
+    expect(body).toMatch(/"text":"\d+"|has 5 processes for sessions and all are in use; .*maxProcesses/)
+  expect(most).toBe(5)
+  svc.write({ mcpServers: { own: { ...own, idleTimeout: 200 } } })
+  await eventually(() => processes(mark).length === 1)
+  const [first = ""] = sessions
+  expect(await text(first)).toMatch(
+    /"method":"notifications\/message".*own: the process of this session was ended .* what the old one held is lost.*"text":"\d+"/s,
+  )
+}, 60_000)
+
 test("requests past --max-in-flight are refused with a clear error", async () => {
   await using svc = await startSvc({
     config: { mcpServers: { slow: echo("--delay", "500") } },
