@@ -207,6 +207,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a killed svc must leave nothing that holds ports, files and memory",
   },
+  "secrets:errors": {
+    says: "no configured secret is in an error that svc makes, not even where a server repeats what it was sent",
+    from: "choice",
+    why: "whoever may call a server must not learn the credentials it is called with",
+  },
   "config:edit:lock": {
     says: "two edits at once lose nothing; the lock of a killed process is free at once",
     from: "choice",

@@ -9,6 +9,7 @@ import type { Launch, RemoteLaunch, Spec, StdioLaunch } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
+import { createCleaner } from "../lib/redact.ts"
 import type { Era } from "../wire/era.ts"
 import { encode, type Ids } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
@@ -214,6 +215,12 @@ async function openLink(
   const { launch } = spec
   if (launch.transport === "stdio") return deps.openChild(launch, events, spec)
   const { fetch, clock, ids, limit } = deps
-  const remote: RemoteDeps = { fetch, clock, ids, limit, credentials: deps.credentials(spec, launch) }
+  const credentials = deps.credentials(spec, launch)
+  const mask = (text: string) => {
+    const { last } = credentials ?? {}
+    const tokens = last === undefined ? [] : [last, last.slice(last.indexOf(" ") + 1)]
+    return createCleaner([...spec.secrets, ...tokens]).mask(text)
+  }
+  const remote: RemoteDeps = { fetch, clock, ids, limit, credentials, mask }
   return transport === "sse" ? openSse(launch, events, remote) : openStreamable(launch, events, remote)
 }

@@ -39,6 +39,8 @@ export type RemoteDeps = {
   readonly ids: Ids
   /** Bytes of one message at most. */
   readonly limit: number
+  /** Takes credentials out of a text: a server that refuses a request may repeat its headers. */
+  mask(text: string): string
 }
 
 /** What a client of either transport takes for an answer. */
@@ -87,15 +89,19 @@ export const typeOf = (response: Response): string =>
 export const isEventStream = (response: Response): boolean => response.ok && typeOf(response) === "text/event-stream"
 
 /** An error status, with the start of what was said about it. */
-export async function statusError(response: Response): Promise<HttpStatusError> {
+export async function statusError(response: Response, deps: RemoteDeps): Promise<HttpStatusError> {
   const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
-  return new HttpStatusError(response.status, `answered ${response.status}${snippet(body)}`)
+  return refusalOf(response, body, deps)
 }
 
-/** The start of an error's body, to stand behind a colon. */
-export function snippet(body: Uint8Array): string {
-  const text = decode(body.subarray(0, 200)).replace(/\s+/g, " ").trim()
-  return text === "" ? "" : `: ${text}`
+/** The same with a body that has been read. */
+export function refusalOf({ status }: Response, body: Uint8Array, { mask }: RemoteDeps): HttpStatusError {
+  // Masked before it is cut: half a secret would not be known again.
+  const text = mask(decode(body.subarray(0, MASKED_BYTES)))
+    .replace(/\s+/g, " ")
+    .trim()
+    .slice(0, SNIPPET_LENGTH)
+  return new HttpStatusError(status, `answered ${status}${text === "" ? "" : `: ${text}`}`)
 }
 
 /** Reads a stream to its end. One that belongs to a single request ends with an event past the limit. */
@@ -137,6 +143,8 @@ export async function readBody(response: Response, limit: number): Promise<Uint8
 // ---
 
 const MAX_REDIRECTS = 3
+const MASKED_BYTES = 8 * 1024
+const SNIPPET_LENGTH = 200
 /** A token that has expired, one that others have renewed meanwhile, and a new one that is refused too. */
 const MAX_CHALLENGES = 3
 

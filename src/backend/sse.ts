@@ -29,7 +29,7 @@ export async function openSse(launch: RemoteLaunch, events: RemoteEvents, deps: 
   }
   const headers = { ...launch.headers, accept: "text/event-stream" }
   const response = await exchange(launch.url, { method: "GET", headers, signal: whole.signal }, deps)
-  if (!response.ok || !isEventStream(response)) throw await statusError(response)
+  if (!response.ok || !isEventStream(response)) throw await statusError(response, deps)
   const endpoint = await new Promise<string>((resolve, reject) => {
     const take = (event: ServerSentEvent) => {
       if (event.event === "endpoint")
@@ -61,7 +61,7 @@ export async function openSse(launch: RemoteLaunch, events: RemoteEvents, deps: 
       const sent = { ...launch.headers, "content-type": "application/json", accept: BOTH }
       exchange(endpoint, { method: "POST", headers: sent, body: frame, signal: whole.signal }, deps)
         .then(async (answer) => {
-          if (!answer.ok) throw await statusError(answer)
+          if (!answer.ok) throw await statusError(answer, deps)
           await answer.body?.cancel()
         })
         .catch((error: unknown) => {

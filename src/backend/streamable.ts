@@ -23,7 +23,7 @@ import {
   type RemoteEvents,
   readBody,
   readEvents,
-  snippet,
+  refusalOf,
   statusError,
   TooLargeError,
   typeOf,
@@ -71,7 +71,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
     renewing ??= (async () => {
       const about = { number: undefined, method: "initialize" }
       const response = await post(opening ?? "", about, whole.signal)
-      if (!response.ok) throw await statusError(response)
+      if (!response.ok) throw await statusError(response, deps)
       session = response.headers.get("mcp-session-id") ?? undefined
       await response.body?.cancel()
       const initialized = '{"jsonrpc":"2.0","method":"notifications/initialized"}'
@@ -159,7 +159,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
     if (evidence && isErrorBody(body)) events.onframe(body, number)
     // An error under another id answers nothing.
     if (events.waits?.(number) === false) return
-    throw new HttpStatusError(response.status, `answered ${response.status}${snippet(body)}`)
+    throw refusalOf(response, body, deps)
   }
 
   /** The stream for what the server says of its own accord. Only 2025-era peers have it, and not all of them. */

@@ -200,6 +200,7 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
     patience: settings.startupWait,
     onchange: (session) => sessions.save(session),
     version,
+    hide: (text) => cleaner().hide(text),
     meter,
     maxInFlight,
     pageSize,

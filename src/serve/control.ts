@@ -135,7 +135,10 @@ function open(paths: Paths, answer: Answer, local: LocalDeps): { close(): void }
       const result = body.method === "hello" ? { pid: process.pid } : await answer(body.method, params, request.signal)
       return Response.json({ result: result ?? null })
     } catch (error) {
-      return Response.json({ error: publicMessage(error), exit: codesOf(error).exit }, { status: codesOf(error).http })
+      return Response.json(
+        { error: local.mcp.face.hide(publicMessage(error)), exit: codesOf(error).exit },
+        { status: codesOf(error).http },
+      )
     }
   }
   // The types do not know it of a socket, but without it Bun ends a request after ten seconds: what is asked may take long.

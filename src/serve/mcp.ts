@@ -81,7 +81,7 @@ export async function serveMcp(request: Request, scope: Scope, principal: string
     if (http === 500) deps.onbug(error)
     const data = error instanceof RequestError ? error.data : undefined
     const wait = isObject(data) && typeof data.retryAfter === "number" ? { "retry-after": String(data.retryAfter) } : {}
-    return errorResponse(http, undefined, rpc, publicMessage(error), wait, data)
+    return errorResponse(http, undefined, rpc, deps.face.hide(publicMessage(error)), wait, data)
   }
 }
 
@@ -155,7 +155,12 @@ async function initialize(message: RpcRequest, scope: Scope, principal: string, 
     deps.contexts?.leave(session.scope)
     const { http, rpc } = codesOf(error)
     if (http === 500) deps.onbug(error)
-    return errorResponse(http === 404 ? 503 : http, message.id, http === 404 ? -32603 : rpc, publicMessage(error))
+    return errorResponse(
+      http === 404 ? 503 : http,
+      message.id,
+      http === 404 ? -32603 : rpc,
+      deps.face.hide(publicMessage(error)),
+    )
   }
 }
 

@@ -57,7 +57,9 @@ export async function servePlain(
     return answer(status, { error: { code: error.code, message: error.message } }, later)
   } catch (error) {
     onbug(error)
-    return answer(codesOf(error).http, { error: { code: codesOf(error).rpc, message: publicMessage(error) } })
+    return answer(codesOf(error).http, {
+      error: { code: codesOf(error).rpc, message: face.hide(publicMessage(error)) },
+    })
   } finally {
     signal.removeEventListener("abort", abort)
   }

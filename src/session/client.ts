@@ -152,6 +152,8 @@ export type Face = {
   /** Registers a 2026-era stream; the returned function takes it away. */
   listen(listener: Listener): () => void
   readonly version: string
+  /** Takes the configured secrets out of a text that svc makes for a client. */
+  hide(text: string): string
   /** Counts a finished call; undefined where nothing is counted. */
   readonly meter: Meter | undefined
   readonly quota: Quota

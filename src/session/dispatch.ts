@@ -78,7 +78,12 @@ async function answer(
     if (error instanceof PeerError) return errorText(request.id, error.code, error.message, error.data)
     const { rpc, http } = codesOf(error)
     if (http === 500) onbug(error)
-    return errorText(request.id, rpc, publicMessage(error), error instanceof RequestError ? error.data : undefined)
+    return errorText(
+      request.id,
+      rpc,
+      context.face.hide(publicMessage(error)),
+      error instanceof RequestError ? error.data : undefined,
+    )
   }
 }
 

@@ -13,7 +13,7 @@ import { Session } from "./session.ts"
 
 export type FaceDeps = Pick<
   Face,
-  "version" | "meter" | "maxInFlight" | "pageSize" | "quota" | "sessionRate" | "audit"
+  "version" | "hide" | "meter" | "maxInFlight" | "pageSize" | "quota" | "sessionRate" | "audit"
 > & {
   readonly agent: Agent
   /** Those that live at the moment. */

@@ -173,7 +173,7 @@ export class Pipe {
     } catch (error) {
       const { rpc, http } = codesOf(error)
       if (http === 500) deps.onbug(error)
-      deps.send(errorText(id, rpc, publicMessage(error)))
+      deps.send(errorText(id, rpc, deps.face.hide(publicMessage(error))))
     }
   }
 

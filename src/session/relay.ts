@@ -90,7 +90,7 @@ function passTo(
   done: Done,
 ): Answer {
   const { face, client } = context
-  const fail = (reason: string) => done(failed(request, new BackendError(route.slug, reason), client.era))
+  const fail = (reason: string) => done(failed(request, new BackendError(route.slug, reason), context))
   if (typeof target === "string") return fail(target)
   if (target.connection.inFlight >= face.maxInFlight)
     return fail(`has ${face.maxInFlight} requests in flight already; try again later`)
@@ -156,7 +156,7 @@ async function call(
       sent = await fulfil(sent, answer.result, context, connection.clock)
     }
   } catch (error) {
-    if (error instanceof BackendError) return done(failed(request, error, client.era))
+    if (error instanceof BackendError) return done(failed(request, error, context))
     throw error
   }
 }
@@ -303,11 +303,12 @@ export function wantsLog(
 }
 
 /** A backend's failure: a tool says so to the model, other methods to the client. */
-function failed(request: Request, error: BackendError, era: Era): string {
-  if (request.method !== "tools/call") return errorText(request.id, -32603, error.message)
+function failed(request: Request, { message }: BackendError, { face, client }: Context): string {
+  const said = face.hide(message)
+  if (request.method !== "tools/call") return errorText(request.id, -32603, said)
   const result = {
-    ...(era === "2026" ? { resultType: "complete" } : {}),
-    content: [{ type: "text", text: error.message }],
+    ...(client.era === "2026" ? { resultType: "complete" } : {}),
+    content: [{ type: "text", text: said }],
     isError: true,
   }
   return JSON.stringify({ jsonrpc: "2.0", id: request.id, result })

@@ -50,7 +50,7 @@ async function open(
       onclose() {},
       onfail: (number, error) => settle(number, String(error)),
     },
-    { fetch: server.fetch, clock, credentials: undefined, ids, limit: 1 << 20 },
+    { fetch: server.fetch, clock, credentials: undefined, ids, limit: 1 << 20, mask: (text) => text },
   )
   const ask = (method: string) => {
     const number = ids.next()

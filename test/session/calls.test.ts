@@ -112,6 +112,7 @@ beforeEach(() => {
   face = {
     catalog: buildCatalog([{ spec, listing }], EMPTY_CATALOG),
     loading: undefined,
+    hide: (text: string) => text,
     claims: new Claims(),
     target: () => ({ spec, connection: server.connection, peer: listing }),
   } as unknown as Face

@@ -6,6 +6,7 @@ test("a request that is cancelled while it waits for servers to start never reac
   const { promise: loading, resolve: loaded } = Promise.withResolvers<void>()
   const face = {
     loading,
+    hide: (text: string) => text,
     get catalog(): never {
       throw new Error("it went on")
     },

@@ -72,6 +72,7 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
     meter: undefined,
     maxInFlight: 1000,
     claims: new Claims(),
+    hide: (text: string) => text,
     keepTask() {},
     target: () => ({ spec, connection, peer: { era: peer, protocolVersion: "x", capabilities: {} } }),
   } as unknown as Face
