@@ -19,7 +19,7 @@ import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { openJournal } from "../lib/journal.ts"
 import { type Log, openLog } from "../lib/log.ts"
-import { type Cleaner, createCleaner } from "../lib/redact.ts"
+import { type Cleaner, createLiveCleaner } from "../lib/redact.ts"
 import { createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import { CALLBACK_PATH, CLIENT_PATH } from "../serve/callback.ts"
@@ -64,24 +64,21 @@ export type Runtime = {
   facts(): ProcessFacts
 }
 
-/** `paths` undefined: nothing is kept on disk. Rejects with an UnavailableError where the audit log cannot be written. */
-export async function createRuntime(settings: Settings, paths: Paths | undefined): Promise<Runtime> {
+/**
+ * `paths` undefined: nothing is kept on disk. `endChildren` sees to it that the system ends the children with svc, where it
+ * can. Rejects with an UnavailableError where the audit log cannot be written.
+ */
+export async function createRuntime(
+  settings: Settings,
+  paths: Paths | undefined,
+  endChildren: EndChildren | undefined = process.platform === "win32" ? endTogether : undefined,
+): Promise<Runtime> {
   const clock = systemClock
   const startedAt = clock.now()
   const random = () => crypto.randomUUID().replaceAll("-", "")
 
-  // Follows the plan and the tokens: what they hold must not be shown from that moment on.
-  let known: readonly (readonly string[])[] = []
-  let current = createCleaner([])
-  const cleaner = () => {
-    const { secrets: planned } = agent
-    const { secrets: granted } = oauth
-    if (planned !== known[0] || granted !== known[1]) {
-      known = [planned, granted]
-      current = createCleaner(known.flat())
-    }
-    return current
-  }
+  // Until the agent and the tokens are there, nothing is known that must not be shown.
+  const { cleaner, follow } = createLiveCleaner()
   const mask = (text: string) => cleaner().mask(text)
   const stderr = openLog({
     level: settings.logLevel,
@@ -100,7 +97,7 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
 
   const outlived = (reason: string) => log.warn(`servers may outlive svc if it is killed: ${reason}`)
   const warden = createWarden(outlived)
-  if (process.platform === "win32") await endTogether(outlived)
+  await endChildren?.(outlived)
   process.on("exit", () => warden.close())
   let callback: string | undefined
   const oauth: OAuth = openOAuth(paths, {
@@ -143,6 +140,8 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
       })
     },
   })
+  // What the plan and the tokens hold must not be shown from that moment on.
+  follow([() => agent.secrets, () => oauth.secrets])
   const instances = new Instances({
     agent,
     clock,
@@ -250,6 +249,9 @@ export async function createRuntime(settings: Settings, paths: Paths | undefined
 }
 
 // ---
+
+/** Tells `onfail` why the children may outlive svc. */
+type EndChildren = (onfail: (reason: string) => void) => Promise<void>
 
 /** Only Windows pays for what it takes to speak to Windows. */
 async function endTogether(onfail: (reason: string) => void): Promise<void> {

@@ -20,6 +20,30 @@ export function createCleaner(secrets: Iterable<string>): Cleaner {
   }
 }
 
+/** A cleaner that takes out what its sources hold at that moment. It works before it has any. */
+export function createLiveCleaner(): {
+  cleaner(): Cleaner
+  /** Names the sources. A source that holds others gives another array. */
+  follow(sources: readonly (() => readonly string[])[]): void
+} {
+  let sources: readonly (() => readonly string[])[] = []
+  let known: readonly (readonly string[])[] = []
+  let current = createCleaner([])
+  return {
+    cleaner() {
+      const now = sources.map((secrets) => secrets())
+      if (now.some((secrets, at) => secrets !== known[at])) {
+        known = now
+        current = createCleaner(now.flat())
+      }
+      return current
+    },
+    follow(given) {
+      sources = given
+    },
+  }
+}
+
 /** Names of the patterns, for the test that pins them. */
 export const patternNames = (): readonly string[] => [...CREDENTIALS, ...PLACES].map(({ name }) => name)
 

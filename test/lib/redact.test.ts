@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { createCleaner, patternNames } from "../../src/lib/redact.ts"
+import { createCleaner, createLiveCleaner, patternNames } from "../../src/lib/redact.ts"
 
 const { mask, redact } = createCleaner([])
 
@@ -176,4 +176,15 @@ test("no text takes more than linear work", () => {
     expect(mask(text).length).toBeGreaterThan(0)
     expect(redact(text).length).toBeGreaterThan(0)
   }
+})
+
+test("a live cleaner works before it has sources, and follows what they hold", () => {
+  const { cleaner, follow } = createLiveCleaner()
+  expect(cleaner().hide("first-secret second-secret")).toBe("first-secret second-secret")
+  let planned: readonly string[] = ["first-secret"]
+  follow([() => planned, () => []])
+  expect(cleaner().hide("first-secret second-secret")).toBe("[REDACTED] second-secret")
+  expect(cleaner().hide("first-secret")).toBe("[REDACTED]")
+  planned = ["second-secret"]
+  expect(cleaner().hide("first-secret second-secret")).toBe("first-secret [REDACTED]")
 })

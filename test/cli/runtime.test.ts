@@ -1,0 +1,10 @@
+import { expect, test } from "bun:test"
+import { createRuntime } from "../../src/cli/runtime.ts"
+import { readSettings } from "../../src/cli/settings.ts"
+
+test("svc starts with a warning where the system does not end the servers with it", async () => {
+  const settings = readSettings({ "log-level": "warn" }, {}, "linux")
+  const runtime = await createRuntime(settings, undefined, async (onfail) => onfail("the job is refused"))
+  expect(runtime.agent.secrets).toEqual([])
+  await runtime.agent.close()
+})
