@@ -1,0 +1,147 @@
+/** A server that means ill, at full speed: whatever it writes, no client sees anything but one valid answer to what it asked. */
+import { expect, test } from "bun:test"
+import { Claims } from "../../src/agent/claims.ts"
+import { Connection } from "../../src/backend/connection.ts"
+import { createScope } from "../../src/catalog/scope.ts"
+import type { Spec } from "../../src/config/spec.ts"
+import { BackendError, messageOf } from "../../src/lib/errors.ts"
+import type { Client, Exchange, Face } from "../../src/session/client.ts"
+import { relay } from "../../src/session/relay.ts"
+import { createIds } from "../../src/wire/frame.ts"
+import { lineOf } from "../../src/wire/lines.ts"
+import { errorText } from "../../src/wire/message.ts"
+import { createDecoder, formatEvent } from "../../src/wire/sse.ts"
+import { manualClock } from "../clock.ts"
+import { createMutator, faultOf, randomFrom } from "../fixtures/mutations.ts"
+
+const FRAMES = Number(process.env.SVC_MUTATIONS ?? 100_000)
+const SEED = Number(process.env.SVC_SEED ?? 20_260_728)
+const LIMIT_MS = 120_000
+
+const spec = {
+  id: "s",
+  name: "s",
+  slug: "s",
+  secrets: [],
+  launch: {},
+  tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
+} as unknown as Spec
+const NO_QUERIES: readonly never[] = []
+const NO_PRESETS = new Map<string, never>()
+const AGGREGATE = createScope(
+  () => NO_QUERIES,
+  () => NO_PRESETS,
+)
+const METHODS = ["tools/call", "resources/read", "prompts/get", "completion/complete"]
+const ERAS = ["2025", "2026"] as const
+
+/** The one message of an event stream with this frame in it. */
+function throughEvents(frame: Uint8Array | string): Uint8Array {
+  const seen: Uint8Array[] = []
+  createDecoder(
+    ({ data }) => void seen.push(data ?? new Uint8Array()),
+    1 << 24,
+    () => undefined,
+  )(formatEvent(frame))
+  expect(seen).toHaveLength(1)
+  return seen[0] as Uint8Array
+}
+
+/** The one message of a pipe with this frame in it. */
+function throughLine(frame: Uint8Array | string): Uint8Array {
+  const line = lineOf(frame)
+  expect(line.indexOf(0x0a)).toBe(line.length - 1)
+  return line.subarray(0, -1)
+}
+
+test(
+  "no client sees an id that it did not ask for, or an answer that is none [protocol:answer:checked]",
+  async () => {
+    const random = randomFrom(SEED)
+    const mutate = createMutator(random)
+    const pick = <T>(of: readonly T[]): T => of[Math.floor(random() * of.length)] as T
+    const ids = createIds("Rand0m")
+    const counts = { right: 0, refused: 0, ignored: 0 }
+    let asked: number[] = []
+    let over = false
+    const connection = new Connection("s", ids, manualClock(), {
+      owner: undefined,
+      onnoise: (text) => expect(text).toBeString(),
+      onnotification() {},
+    })
+    connection.attach({
+      pid: undefined,
+      buffered: 0,
+      close: async () => undefined,
+      send(_frame, { number }) {
+        if (number === undefined) return
+        asked.push(number)
+        if (over) queueMicrotask(() => giveUp(number))
+      },
+    })
+    const giveUp = (number: number) => connection.fail(number, new BackendError("s", "gave up"))
+    for (let count = 0; count < FRAMES; count++) {
+      asked = []
+      over = false
+      const faults: string[] = []
+      const target = { spec, connection, peer: { era: pick(ERAS), protocolVersion: "x", capabilities: {} } }
+      const face = { meter: undefined, maxInFlight: 1000, claims: new Claims(), keepTask() {}, target: () => target }
+      let written = ""
+      const see = (frame: Uint8Array | string, id: number) => {
+        for (const way of [frame, throughEvents(frame), throughLine(frame)]) {
+          const fault = faultOf(way, new Set([id]))
+          if (fault !== undefined) faults.push(`${fault}\n  from ${written}`)
+        }
+      }
+      /** One request under this id; the answer is looked at where it comes. */
+      const call = async (id: number) => {
+        const session = {}
+        const client: Client = {
+          era: pick(ERAS),
+          protocolVersion: "x",
+          info: {},
+          capabilities: {},
+          principal: "me",
+          session,
+          scope: pick([AGGREGATE, { kind: "server", id: "s" } as const]),
+          logLevel: undefined,
+        }
+        const exchange: Exchange = {
+          oncancel: undefined,
+          notify: (text) => see(text, id),
+          ask: () => Promise.reject(new Error("nobody is asked")),
+        }
+        const method = pick(METHODS)
+        const params = { name: "t", uri: "u" }
+        const route = { id: "s", slug: "s", name: "t", mirrored: [] }
+        try {
+          const frame = await relay({ jsonrpc: "2.0", id, method, params }, params, route, {
+            face: face as unknown as Face,
+            client,
+            exchange,
+          })
+          const text = typeof frame === "string" ? frame : new TextDecoder().decode(frame)
+          counts[text.includes("gave up") ? "ignored" : /s: (sent|answered)/.test(text) ? "refused" : "right"]++
+          see(frame, id)
+        } catch (error) {
+          // What a client's session or a backend's state rules out is an error of the request, which the caller writes.
+          see(errorText(id, -32602, messageOf(error)), id)
+        }
+      }
+      const calls = [call(7), call(1)]
+      const [first = 0, second = 0] = asked
+      const bytes = mutate(ids.text(first), [1, 7, ids.text(second), "7", 0, ids.text(999_999_999)])
+      written = Buffer.from(bytes).toString("latin1")
+      connection.receive(bytes, pick([undefined, first]))
+      // What is not answered by now will not be, and what is asked again gets no answer.
+      for (const number of [...asked]) giveUp(number)
+      over = true
+      await Promise.all(calls)
+      expect(faults).toEqual([])
+    }
+    // Both kinds are among them, or nothing was shown.
+    expect(counts.right).toBeGreaterThan(FRAMES / 20)
+    expect(counts.refused).toBeGreaterThan(FRAMES / 20)
+  },
+  LIMIT_MS,
+)
