@@ -1,0 +1,68 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { JsonNumber, numberOf, parseExact, withDoubles } from "../../src/lib/json.ts"
+import { NUMBER } from "../numbers.ts"
+
+/** All places in which a number can stand in JSON text. */
+const PLACES: readonly ((number: string) => string)[] = [
+  (number) => number,
+  (number) => `[${number}]`,
+  (number) => `{"a":${number}}`,
+  (number) => `[0,"x",${number},${number},{"b":[[${number}]],"__proto__":${number}}]`,
+  (number) => `{"text":"1.0 \\" ${number}","b":{"c":${number}},"d":true}`,
+]
+
+describe("a number", () => {
+  test("is written as it was read, wherever it stands", () => {
+    fc.assert(
+      fc.property(NUMBER, (number) => {
+        for (const place of PLACES) expect(JSON.stringify(parseExact(place(number)))).toBe(place(number))
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  test("has its value as a double", () => {
+    for (const [text, value] of [
+      ["1.0", 1],
+      ["-0", -0],
+      ["1E5", 100_000],
+      ["9007199254740993", 2 ** 53],
+    ] as const)
+      expect(numberOf(parseExact(text))).toBe(value)
+    expect(numberOf("1")).toBeUndefined()
+    expect(numberOf(new Date())).toBeUndefined()
+    expect(withDoubles(parseExact('{"a":[1.0,{"b":1E5}],"c":"1.0"}'))).toEqual({ a: [1, { b: 100_000 }], c: "1.0" })
+  })
+})
+
+describe("JSON", () => {
+  test("that has no such number is the value that JSON.parse makes of it", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const text = JSON.stringify(value)
+        expect(parseExact(text)).toStrictEqual(JSON.parse(text))
+      }),
+    )
+  })
+
+  test("keeps the last of two members of one name, and a member that is named __proto__", () => {
+    expect(JSON.stringify(parseExact('{"a":1.0,"b":[],"a":{"x":2.0}}'))).toBe('{"a":{"x":2.0},"b":[]}')
+    const value = parseExact('{"__proto__":{"polluted":1.0}}')
+    expect(Object.hasOwn(value as object, "__proto__")).toBe(true)
+    expect(({} as { polluted?: unknown }).polluted).toBeUndefined()
+  })
+
+  test("cannot forge a number", () => {
+    const forged = parseExact('{"text":"1,2","toJSON":1.0,"rawJSON":"}"}')
+    expect(forged).not.toBeInstanceOf(JsonNumber)
+    expect(JSON.stringify(forged)).toBe('{"text":"1,2","toJSON":1.0,"rawJSON":"}"}')
+  })
+
+  test.each(["", "01", "1.", ".5", "+1", "1.0 2.0", "[1.0", "-", "1e", "0x10", "NaN"])(
+    "that is not well-formed is refused: %j",
+    (text) => {
+      expect(() => parseExact(text)).toThrow()
+    },
+  )
+})
