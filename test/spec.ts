@@ -394,6 +394,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "two servers may have the same URI",
   },
+  "relay:numbers": {
+    says: "numbers pass in both directions as they are written: 9007199254740993, 1.0, -0, 1e400; ids are the same where they are written the same",
+    from: "choice",
+    why: "clients and servers in other languages have numbers that a double cannot hold, and an id that changes is a call that never returns",
+  },
   "tool:hidden": {
     says: "a disabled tool, by local or qualified name, is neither listed nor callable",
     from: "Command-line and configuration interfaces",

@@ -12,6 +12,7 @@ import { isUtf8 } from "node:buffer"
 import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
+import { numberOf } from "../lib/json.ts"
 import { META_SUBSCRIPTION, META_TASK } from "../wire/era.ts"
 import { type Answer, decode, type Ids, messagesIn, parseFrame, repeatsMember } from "../wire/frame.ts"
 import {
@@ -19,9 +20,11 @@ import {
   type ErrorObject,
   errorText,
   type Id,
+  isId,
   isObject,
   isRequest,
   isResponse,
+  keyOfId,
   type Message,
   metaOf,
   notificationText,
@@ -76,12 +79,15 @@ export type Outcome =
 /** A JSON-RPC error that the backend answered with. */
 export class PeerError extends Error {
   override readonly name = "PeerError"
+  readonly code: number
   constructor(
-    readonly code: number,
+    /** The code as the peer writes it. */
+    readonly written: ErrorObject["code"],
     message: string,
     readonly data?: unknown,
   ) {
     super(message)
+    this.code = Number(written)
   }
 }
 
@@ -114,7 +120,7 @@ export class Connection {
   /** When a client's request last went out or was answered, milliseconds since the epoch. */
   lastUsed: number
   private readonly pending = new Map<number, Pending>()
-  private readonly questions = new Map<Id, { readonly controller: AbortController; readonly session: object }>()
+  private readonly questions = new Map<string, { readonly controller: AbortController; readonly session: object }>()
   /** Calls whose callers gave up, and until when a message without an address may yet be theirs. */
   private readonly ghosts = new Map<number, { readonly session: object; readonly until: number }>()
   /** Callers that are told of progress after their call was answered, for it became a task. */
@@ -323,8 +329,7 @@ export class Connection {
         return
       case "notifications/cancelled": {
         const id = params.requestId
-        if (typeof id === "string" || typeof id === "number")
-          this.questions.get(id)?.controller.abort(new Error("cancelled"))
+        if (isId(id)) this.questions.get(keyOfId(id))?.controller.abort(new Error("cancelled"))
         return
       }
       default:
@@ -335,7 +340,8 @@ export class Connection {
   /** The response; an error that lacks its code or its words goes on with what it has of them, under the server's name. */
   private withError(message: Response): Response {
     const { error } = message
-    if (error === undefined || (Number.isSafeInteger(error.code) && typeof error.message === "string")) return message
+    if (error === undefined || (Number.isSafeInteger(numberOf(error.code)) && typeof error.message === "string"))
+      return message
     const words = typeof error.message === "string" ? `: ${error.message}` : ""
     return {
       ...message,
@@ -406,7 +412,8 @@ export class Connection {
     }
     if (this.questions.size >= MAX_QUESTIONS) return reply(errorText(id, -32603, "Too many open requests to clients"))
     const controller = new AbortController()
-    this.questions.set(id, { controller, session: caller.session })
+    const key = keyOfId(id)
+    this.questions.set(key, { controller, session: caller.session })
     const token = metaOf(params)?.progressToken
     const onprogress = (said: Params) => this.notify("notifications/progress", { ...said, progressToken: token })
     try {
@@ -417,7 +424,7 @@ export class Connection {
       const { code, message, data } = errorOf(error)
       reply(errorText(id, code, message, data))
     } finally {
-      this.questions.delete(id)
+      this.questions.delete(key)
     }
   }
 
@@ -467,7 +474,7 @@ export function resultOf(outcome: Outcome): Params {
 
 export const peerError = (error: ErrorObject): PeerError =>
   new PeerError(
-    Number.isSafeInteger(error.code) ? error.code : -32603,
+    Number.isSafeInteger(numberOf(error.code)) ? error.code : -32603,
     typeof error.message === "string" ? error.message : "error",
     error.data,
   )
@@ -512,6 +519,6 @@ const NOBODY: Caller = {
 }
 
 function errorOf(error: unknown): ErrorObject {
-  if (error instanceof PeerError) return { code: error.code, message: error.message, data: error.data }
+  if (error instanceof PeerError) return { code: error.written, message: error.message, data: error.data }
   return { code: -32603, message: error instanceof Error ? error.message : "internal error" }
 }

@@ -7,6 +7,7 @@ import type { Entry, Listing, ListMethod } from "../catalog/listing.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import { numberOf } from "../lib/json.ts"
 import type { Log } from "../lib/log.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Connection, PeerError, subscriptionOf } from "./connection.ts"
@@ -161,8 +162,9 @@ export class Lister {
       }
       const list = result[LIST_KEYS[method]]
       if (Array.isArray(list)) entries.push(...list.filter(isObject))
-      if (typeof result.ttlMs === "number") {
-        const ttlMs = Math.max(0, Math.floor(result.ttlMs))
+      const said = numberOf(result.ttlMs)
+      if (said !== undefined) {
+        const ttlMs = Math.min(Math.max(0, Math.floor(said)), Number.MAX_SAFE_INTEGER)
         const cacheScope = result.cacheScope === "public" ? "public" : "private"
         hint = {
           ttlMs: Math.min(ttlMs, hint?.ttlMs ?? ttlMs),

@@ -1,5 +1,6 @@
 /** What makes a tool the same tool, and what in its words a person would not see. */
 import { digest } from "../lib/digest.ts"
+import { numberOf } from "../lib/json.ts"
 import { isObject } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
 
@@ -31,10 +32,10 @@ const UNSEEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex lint/suspicious/noMisleadingCharacterClass: they are what is looked for
   /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]/u
 
-/** JSON with the members of every object in one order. */
+/** JSON with the members of every object in one order and numbers as doubles, however a server writes them. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
-  if (!isObject(value)) return JSON.stringify(value) ?? "null"
+  if (!isObject(value)) return JSON.stringify(numberOf(value) ?? value) ?? "null"
   const members = Object.keys(value)
     .sort()
     .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)

@@ -1,6 +1,6 @@
 /** The body of a request, within bounds. */
 import { RequestError } from "../lib/errors.ts"
-import { notJson, parseJson } from "../wire/message.ts"
+import { parseJson } from "../wire/message.ts"
 
 /** The body as text. Rejects with a RequestError past the limit (413), also for a body that does not say its length. */
 export async function readText(request: Request, limit: number): Promise<string> {
@@ -20,17 +20,9 @@ export async function readText(request: Request, limit: number): Promise<string>
   }
 }
 
-/**
- * The body as a JSON value. Where its length is known, Bun reads it without a text in between. Rejects with a RequestError
- * past the limit and for what is no JSON.
- */
+/** The body as a JSON value. Rejects with a RequestError past the limit and for what is no JSON. */
 export async function readJson(request: Request, limit: number): Promise<unknown> {
-  if (!isBounded(request, limit)) return parseJson(await readText(request, limit))
-  try {
-    return await request.json()
-  } catch (cause) {
-    throw notJson(cause)
-  }
+  return parseJson(await readText(request, limit))
 }
 
 // ---

@@ -8,6 +8,7 @@ import { type Scope, withInstances } from "../catalog/scope.ts"
 import { type Context, contextSchema, customSchema } from "../config/context.ts"
 import { digest } from "../lib/digest.ts"
 import { RequestError } from "../lib/errors.ts"
+import { withDoubles } from "../lib/json.ts"
 import { metaOf, type Params } from "../wire/message.ts"
 import type { MemberDeps } from "./member.ts"
 
@@ -86,7 +87,7 @@ const schema = z.object({
 })
 
 function contextOf(said: unknown, info: unknown, sessionId: string, now: number, version: string): Context {
-  const parsed = schema.safeParse(said)
+  const parsed = schema.safeParse(withDoubles(said))
   if (!parsed.success) {
     const [problem] = parsed.error.issues
     throw new RequestError(

@@ -6,6 +6,7 @@ import { viewOf } from "../catalog/catalog.ts"
 import { splitName } from "../catalog/name.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
+import { numberOf, parseExact } from "../lib/json.ts"
 import type { Client, Exchange, Face } from "../session/client.ts"
 import { dispatch, retryAfterOf } from "../session/dispatch.ts"
 import { toolboxFor } from "../session/internal.ts"
@@ -48,11 +49,12 @@ export async function servePlain(
   try {
     const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } } as const
     const frame = await dispatch(request, { face, client: caller(scope, principal), exchange }, onbug)
-    const message: unknown = JSON.parse(textOf(frame))
+    const message: unknown = parseExact(textOf(frame))
     if (isObject(message) && "result" in message) return answer(200, { result: message.result })
     const error = isObject(message) && isObject(message.error) ? message.error : {}
     const wait = retryAfterOf(frame)
-    const status = wait !== undefined ? 429 : !known ? 404 : error.code === -32602 || error.code === -32600 ? 400 : 502
+    const code = numberOf(error.code)
+    const status = wait !== undefined ? 429 : !known ? 404 : code === -32602 || code === -32600 ? 400 : 502
     const later = wait === undefined ? {} : { "retry-after": wait }
     return answer(status, { error: { code: error.code, message: error.message } }, later)
   } catch (error) {

@@ -8,17 +8,21 @@
  *     lists may be others.
  */
 import type { Clock } from "../lib/clock.ts"
+import { parseExact } from "../lib/json.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import {
   asMessage,
   errorText,
   type Id,
+  isId,
   isObject,
   isRequest,
   isResponse,
+  keyOfId,
   type Message,
   notificationText,
+  type Params,
 } from "../wire/message.ts"
 import { isNote, type LocalNote, noteIn, noteLine } from "./local.ts"
 import type { Surroundings } from "./member.ts"
@@ -44,16 +48,16 @@ export class ProxySession {
   private refusal: string | undefined
   /** Where the instance was told that the client is. */
   private told: Surroundings | undefined
-  private initialize: { readonly id: Id; readonly line: string; answered: boolean } | undefined
+  private initialize: { readonly key: string; readonly line: string; answered: boolean } | undefined
   private initialized: string | undefined
-  /** Requests without an answer. */
-  private readonly open = new Map<Id, Asked>()
-  /** Questions of the instance without an answer. */
-  private readonly questions = new Set<Id>()
+  /** Requests without an answer, by the keys of their ids. */
+  private readonly open = new Map<string, Asked>()
+  /** Questions of the instance without an answer, by the keys of their ids. */
+  private readonly questions = new Map<string, Id>()
   /** What a new instance must be told, by what it is about. */
   private readonly replays = new Map<string, string>()
-  /** Answers that are not the client's. */
-  private readonly own = new Map<Id, () => void>()
+  /** Answers that are not the client's, by the keys of their ids. */
+  private readonly own = new Map<string, () => void>()
   private held: string[] = []
   private cancelHold: (() => void) | undefined
   private cancelRetry: (() => void) | undefined
@@ -99,7 +103,7 @@ export class ProxySession {
   receive(line: string): void {
     let value: unknown
     try {
-      value = JSON.parse(line)
+      value = parseExact(line)
     } catch {
       this.deps.send(errorText(undefined, -32700, "Parse error: not JSON"))
       return
@@ -122,21 +126,18 @@ export class ProxySession {
 
   /** Takes note of a message; false where it must not go on. */
   private remember(message: ReturnType<typeof asMessage>, line: string): boolean {
-    if (isResponse(message)) return message.id !== null && this.questions.delete(message.id)
+    if (isResponse(message)) return message.id !== null && this.questions.delete(keyOfId(message.id))
     const params = message.params ?? {}
     if (!isRequest(message)) {
       if (message.method === "notifications/initialized") this.initialized = line
       const { requestId } = params
-      if (
-        message.method === "notifications/cancelled" &&
-        (typeof requestId === "string" || typeof requestId === "number")
-      )
-        this.open.delete(requestId)
+      if (message.method === "notifications/cancelled" && isId(requestId)) this.open.delete(keyOfId(requestId))
       return true
     }
     const { id, method } = message
-    this.open.set(id, { method, line, kinds: isObject(params.notifications) ? params.notifications : {} })
-    if (method === "initialize") this.initialize = { id, line, answered: false }
+    const key = keyOfId(id)
+    this.open.set(key, { id, method, line, kinds: isObject(params.notifications) ? params.notifications : {} })
+    if (method === "initialize") this.initialize = { key, line, answered: false }
     else if (method === "logging/setLevel") this.replays.set(method, line)
     else if (method === "resources/subscribe") this.replays.set(`resource ${params.uri}`, line)
     else if (method === "resources/unsubscribe") this.replays.delete(`resource ${params.uri}`)
@@ -159,9 +160,9 @@ export class ProxySession {
   /** Every request that waits fails; those that were passed on have their answer still to come. */
   private fail(reason: string): void {
     const held = new Set(this.held.splice(0))
-    for (const [id, { line }] of [...this.open]) {
+    for (const [key, { id, line }] of [...this.open]) {
       if (!held.has(line)) continue
-      this.open.delete(id)
+      this.open.delete(key)
       this.deps.send(errorText(id, -32603, reason))
     }
   }
@@ -215,19 +216,19 @@ export class ProxySession {
       this.noteOf(noteIn(decode(bytes)) as LocalNote)
       return
     }
-    const id = answered(head, bytes)
-    if (id === undefined) {
+    const key = answered(head, bytes)
+    if (key === undefined) {
       const asked = question(head, bytes)
-      if (asked !== undefined) this.questions.add(asked)
+      if (asked !== undefined) this.questions.set(keyOfId(asked), asked)
     } else {
-      const own = this.own.get(id)
+      const own = this.own.get(key)
       if (own !== undefined) {
-        this.own.delete(id)
+        this.own.delete(key)
         own()
         return
       }
-      this.open.delete(id)
-      if (this.initialize?.id === id) this.initialize.answered = true
+      this.open.delete(key)
+      if (this.initialize?.key === key) this.initialize.answered = true
     }
     this.deps.send(bytes)
   }
@@ -261,7 +262,7 @@ export class ProxySession {
       return
     }
     // The new instance must know the client before it is asked anything.
-    this.own.set(initialize.id, () => {
+    this.own.set(initialize.key, () => {
       if (this.initialized !== undefined) this.link?.send(this.initialized)
       for (const line of this.replays.values()) this.replay(line)
       this.resume()
@@ -273,10 +274,10 @@ export class ProxySession {
   /** Asks on svc's own account. */
   private replay(line: string): void {
     const id = `svc-proxy-${++this.count}`
-    this.own.set(id, () => {
+    this.own.set(keyOfId(id), () => {
       if (this.own.size === 0) this.flush()
     })
-    this.link?.send(JSON.stringify({ ...JSON.parse(line), id }))
+    this.link?.send(JSON.stringify({ ...(parseExact(line) as Params), id }))
   }
 
   /** Streams go on with the new instance. */
@@ -288,7 +289,7 @@ export class ProxySession {
 
   /** The client's lists may be others. */
   private announce(): void {
-    for (const [id, { method, kinds }] of this.open)
+    for (const { id, method, kinds } of this.open.values())
       if (method === "subscriptions/listen")
         for (const [kind, notification] of Object.entries(LIST_CHANGES))
           if (kinds[kind] === true)
@@ -315,17 +316,17 @@ export class ProxySession {
       this.noted = true
       this.deps.note("svc is gone; waiting for it")
     }
-    for (const id of this.questions)
+    for (const id of this.questions.values())
       this.deps.send(notificationText("notifications/cancelled", { requestId: id, reason: "svc is gone" }))
     this.questions.clear()
     const held = new Set(this.held)
-    for (const [id, { method, line }] of [...this.open]) {
+    for (const [key, { id, method, line }] of [...this.open]) {
       if (method === "subscriptions/listen" || held.has(line)) continue
       if (method === "initialize") {
         this.hold(line)
         continue
       }
-      this.open.delete(id)
+      this.open.delete(key)
       this.deps.send(errorText(id, -32603, "svc went away while this request ran; it was not asked again"))
     }
     this.retry(this.refusal === undefined ? this.pause : REFUSED_PAUSE_MS)
@@ -334,7 +335,12 @@ export class ProxySession {
 
 // ---
 
-type Asked = { readonly method: string; readonly line: string; readonly kinds: Readonly<Record<string, unknown>> }
+type Asked = {
+  readonly id: Id
+  readonly method: string
+  readonly line: string
+  readonly kinds: Readonly<Record<string, unknown>>
+}
 
 const FIRST_PAUSE_MS = 100
 const MAX_PAUSE_MS = 2000
@@ -342,6 +348,7 @@ const REFUSED_PAUSE_MS = 5000
 const HOLD_MS = 10_000
 const MAX_HELD = 1000
 const HEAD_BYTES = 512
+const QUICK_ID = /^\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.){0,300}"|-?[0-9][-+.0-9eE]{0,300}),"(result|error|method)"/
 
 const LIST_CHANGES = {
   toolsListChanged: "notifications/tools/list_changed",
@@ -349,12 +356,12 @@ const LIST_CHANGES = {
   resourcesListChanged: "notifications/resources/list_changed",
 } as const
 
-/** The id that a line answers. Most are read off the head; the others are parsed. */
-function answered(head: string, bytes: Uint8Array): Id | undefined {
-  const quick = /^\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.){0,300}"|-?[0-9]{1,16}),"(result|error|method)"/.exec(head)
-  if (quick !== null) return quick[2] === "method" ? undefined : (JSON.parse(quick[1] as string) as Id)
+/** The key of the id that a line answers. Most are read off the head; the others are parsed. */
+function answered(head: string, bytes: Uint8Array): string | undefined {
+  const quick = QUICK_ID.exec(head)
+  if (quick !== null) return quick[2] === "method" ? undefined : keyOfId(parseExact(quick[1] as string) as Id)
   const message = /^\{"jsonrpc":"2\.0","method":/.test(head) ? undefined : messageIn(bytes)
-  return message !== undefined && isResponse(message) && message.id !== null ? message.id : undefined
+  return message !== undefined && isResponse(message) && message.id !== null ? keyOfId(message.id) : undefined
 }
 
 /** The id of a question. svc writes those with the id first. */
@@ -366,7 +373,7 @@ function question(head: string, bytes: Uint8Array): Id | undefined {
 /** A line as a message; undefined where it is none, which an instance of another version may send. */
 function messageIn(bytes: Uint8Array): Message | undefined {
   try {
-    return asMessage(JSON.parse(decode(bytes)))
+    return asMessage(parseExact(decode(bytes)))
   } catch {
     return undefined
   }

@@ -78,7 +78,7 @@ export function createAudit({ clock, ticks, write, mask, withArguments }: AuditO
 /** A JSON value without what its key or its looks call a secret, and not larger than a line of a log should be. */
 export function cleaned(value: unknown, mask: (text: string) => string, depth = 0): unknown {
   if (typeof value === "string") return mask(value.slice(0, MAX_TEXT))
-  if (typeof value !== "object" || value === null) return value
+  if (!isObject(value) && !Array.isArray(value)) return value
   if (depth >= MAX_DEPTH) return "…"
   if (Array.isArray(value)) return value.slice(0, MAX_ENTRIES).map((one: unknown) => cleaned(one, mask, depth + 1))
   return Object.fromEntries(

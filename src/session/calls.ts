@@ -15,6 +15,7 @@ import { PeerError } from "../backend/connection.ts"
 import { identityOf } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
+import { parseExact } from "../lib/json.ts"
 import type { Sealer } from "../lib/seal.ts"
 import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
@@ -227,7 +228,7 @@ export class Calls {
   /** The answer to the first request, as the answer to the one that waits now. Never throws: the client waits for it. */
   private readdressed(frame: Uint8Array | string, id: Id): string {
     try {
-      return JSON.stringify({ ...JSON.parse(textOf(frame)), id })
+      return JSON.stringify({ ...(parseExact(textOf(frame)) as Params), id })
     } catch (error) {
       this.deps.onbug(error)
       return errorText(id, -32603, "internal error")
@@ -288,7 +289,7 @@ function canonical(value: unknown): unknown {
 
 /** A notification of the call under the token of the request that waits now; undefined where that wants no progress. */
 function withToken(text: string, { params }: Request): string | undefined {
-  const message: unknown = JSON.parse(text)
+  const message: unknown = parseExact(text)
   if (!isObject(message) || message.method !== "notifications/progress" || !isObject(message.params)) return text
   const progressToken = metaOf(params)?.progressToken
   if (progressToken === undefined) return undefined

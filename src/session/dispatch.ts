@@ -75,7 +75,7 @@ async function answer(
   try {
     return await route(request, context)
   } catch (error) {
-    if (error instanceof PeerError) return errorText(request.id, error.code, error.message, error.data)
+    if (error instanceof PeerError) return errorText(request.id, error.written, error.message, error.data)
     const { rpc, http } = codesOf(error)
     if (http === 500) onbug(error)
     return errorText(

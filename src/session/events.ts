@@ -8,7 +8,8 @@
  *  3. The ids of events say which log they are of: those of another, as before a restart, are not taken for its own. They
  *     say too which request's stream it is, so that a client can be told when its answer is lost.
  */
-import type { Id } from "../wire/message.ts"
+import { parseExact } from "../lib/json.ts"
+import { type Id, isId } from "../wire/message.ts"
 
 /** Takes one event of a stream; false where nobody is there any more. */
 export type Sink = { event(id: string, frame: Uint8Array | string): boolean; end(): void }
@@ -34,8 +35,8 @@ export function requestOf(eventId: string): Id | undefined {
   const mark = MARKED.exec(eventId)?.[1]
   if (mark === undefined) return undefined
   try {
-    const id: unknown = JSON.parse(Buffer.from(mark, "base64url").toString("utf8"))
-    return typeof id === "string" || typeof id === "number" ? id : undefined
+    const id: unknown = parseExact(Buffer.from(mark, "base64url").toString("utf8"))
+    return isId(id) ? id : undefined
   } catch {
     return undefined
   }

@@ -2,9 +2,19 @@
 
 import { PeerError } from "../backend/connection.ts"
 import type { Scope } from "../catalog/scope.ts"
+import { withDoubles } from "../lib/json.ts"
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
-import { asText, isObject, metaOf, notificationText, type Params, type Request, resultText } from "../wire/message.ts"
+import {
+  asText,
+  isId,
+  isObject,
+  metaOf,
+  notificationText,
+  type Params,
+  type Request,
+  resultText,
+} from "../wire/message.ts"
 import { type Client, type Context, type Exchange, type Face, missingCapability } from "./client.ts"
 import { foreignState } from "./relay.ts"
 
@@ -19,17 +29,19 @@ export function callInternal(
   toolbox: Toolbox,
   { client, exchange }: Context,
 ): Promise<string> | undefined {
+  const name = asText(params.name)
+  if (!toolbox.names.includes(name)) return undefined
   // What svc has sealed does not come this far.
-  if (params.requestState !== undefined && toolbox.names.includes(asText(params.name))) throw foreignState()
+  if (params.requestState !== undefined) throw foreignState()
   const controller = new AbortController()
-  const args = isObject(params.arguments) ? params.arguments : {}
+  const args = isObject(params.arguments) ? withDoubles(params.arguments) : {}
   const token = metaOf(params)?.progressToken
   let progress = 0
-  const running = toolbox.call(asText(params.name), args, {
+  const running = toolbox.call(name, args, {
     person: personOf(client, exchange, controller.signal),
     signal: controller.signal,
     progress(message) {
-      if (typeof token !== "string" && typeof token !== "number") return
+      if (!isId(token)) return
       exchange.notify(
         notificationText("notifications/progress", { progressToken: token, progress: ++progress, message }),
       )

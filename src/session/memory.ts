@@ -6,6 +6,7 @@ import { Database } from "bun:sqlite"
 import { createHash } from "node:crypto"
 import { chmodSync, lstatSync } from "node:fs"
 import { UnavailableError } from "../lib/errors.ts"
+import { parseExact } from "../lib/json.ts"
 import type { Params } from "../wire/message.ts"
 import { isObject } from "../wire/message.ts"
 
@@ -53,7 +54,7 @@ export function openMemory(file: string, before: number): SessionMemory {
     load(id) {
       const row = load.get(hashOf(id))
       if (row === null) return undefined
-      const value: unknown = JSON.parse(row.body)
+      const value: unknown = parseExact(row.body)
       return isObject(value) && isObject(value.params) ? (value as unknown as Remembered) : undefined
     },
     save(id, session, now) {

@@ -4,7 +4,7 @@ import { asBuffer, encode } from "../wire/frame.ts"
 /** A tool that failed says so in its result. */
 export function outcomeOf(frame: Uint8Array | string): "ok" | "tool_error" | "error" {
   if (typeof frame !== "string") return saysError(asBuffer(frame)) ? "tool_error" : "ok"
-  if (/^\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|[^,"]{1,40}),"error":/.test(frame)) return "error"
+  if (/^\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*),"error":/.test(frame)) return "error"
   return frame.includes('"isError":true') ? "tool_error" : "ok"
 }
 

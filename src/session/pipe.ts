@@ -9,11 +9,12 @@ import { decode } from "../wire/frame.ts"
 import {
   asMessage,
   errorText,
-  type Id,
   idAtEdges,
+  isId,
   isObject,
   isRequest,
   isResponse,
+  keyOfId,
   type Message,
   type Params,
   parseJson,
@@ -45,9 +46,9 @@ export type PipeDeps = {
 
 export class Pipe {
   private session: Session | undefined
-  private readonly running = new Map<Id, Exchange>()
+  private readonly running = new Map<string, Exchange>()
   /** Graceful ends of the client's open streams. */
-  private readonly streams = new Map<Id, () => void>()
+  private readonly streams = new Map<string, () => void>()
   private introduced: Promise<void> | undefined
   /** Runs while `initialize` is answered: what was sent behind it waits. */
   private opening: Promise<void> | undefined
@@ -102,8 +103,7 @@ export class Pipe {
   /** Says what is wrong with a message, under its id where it may have been a request: somebody waits for its answer. */
   private refuse(value: unknown, error: unknown): void {
     const { id } = isObject(value) && !("result" in value) && !("error" in value) ? value : {}
-    const known = typeof id === "string" || typeof id === "number" ? id : undefined
-    this.deps.send(errorText(known, codesOf(error).rpc, publicMessage(error)))
+    this.deps.send(errorText(isId(id) ? id : undefined, codesOf(error).rpc, publicMessage(error)))
   }
 
   private begin(request: Request): void {
@@ -117,10 +117,11 @@ export class Pipe {
   }
 
   private cancel(id: unknown): void {
-    if (typeof id !== "string" && typeof id !== "number") return
-    const exchange = this.running.get(id)
-    this.running.delete(id)
-    this.streams.delete(id)
+    if (!isId(id)) return
+    const key = keyOfId(id)
+    const exchange = this.running.get(key)
+    this.running.delete(key)
+    this.streams.delete(key)
     exchange?.oncancel?.("was cancelled by the client")
   }
 
@@ -165,11 +166,12 @@ export class Pipe {
           session.ask(asked, about, signal, (text) => deps.send(text), onprogress),
       }
       const end = session.run(id, exchange)
-      this.running.set(id, exchange)
+      const key = keyOfId(id)
+      this.running.set(key, exchange)
       const frame = await dispatch(request, { face: deps.face, client: session, exchange }, deps.onbug)
       end()
       // A cancelled request gets no answer.
-      if (this.running.delete(id)) deps.send(frame)
+      if (this.running.delete(key)) deps.send(frame)
     } catch (error) {
       const { rpc, http } = codesOf(error)
       if (http === 500) deps.onbug(error)
@@ -180,6 +182,7 @@ export class Pipe {
   private async serveModern(request: Request, version: string): Promise<void> {
     const { deps } = this
     const { id } = request
+    const key = keyOfId(id)
     const found = modernClient(version, request.params ?? {}, deps.scope, deps.principal, this)
     if ("refusal" in found) {
       const { code, message, data } = found.refusal
@@ -190,8 +193,8 @@ export class Pipe {
     const refusal = listens ? refuseListen(request, client) : undefined
     if (refusal !== undefined) return deps.send(errorText(id, refusal.code, refusal.message, refusal.data))
     const finish = (frame: Uint8Array | string) => {
-      this.streams.delete(id)
-      if (this.running.delete(id)) deps.send(frame)
+      this.streams.delete(key)
+      if (this.running.delete(key)) deps.send(frame)
     }
     const exchange = {
       oncancel: undefined,
@@ -199,14 +202,14 @@ export class Pipe {
       ask: () => Promise.reject(new RequestError("invalid_request", "This client cannot be asked in mid-call")),
       finish,
     }
-    this.running.set(id, exchange)
+    this.running.set(key, exchange)
     this.introduced ??= this.introduce(client.info)
     await this.introduced
     // What is not there yet cannot be listened to.
     if (listens && deps.face.loading !== undefined) await deps.face.loading
-    if (!this.running.has(id)) return
+    if (!this.running.has(key)) return
     if (listens) {
-      this.streams.set(id, listen(request, client, deps.face, exchange))
+      this.streams.set(key, listen(request, client, deps.face, exchange))
       return
     }
     finish(await deps.calls.serve(request, client, deps.face, exchange))

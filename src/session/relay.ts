@@ -24,6 +24,7 @@ import { severityOf } from "../wire/level.ts"
 import {
   asText,
   errorText,
+  isId,
   isObject,
   metaOf,
   notificationText,
@@ -122,7 +123,7 @@ async function call(
   const { connection, peer, spec } = target
   const caller = new Relayed(target, context)
   const token = metaOf(params)?.progressToken
-  const progressToken = typeof token === "string" || typeof token === "number" ? token : undefined
+  const progressToken = isId(token) ? token : undefined
   const { method } = request
   // A 2025-era backend has made no state, and what svc makes for it never comes this far.
   if (client.era === "2026" && peer.era === "2025" && params.requestState !== undefined) throw foreignState()
@@ -199,12 +200,13 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
   }
   const message = parsed(outcome, spec.name)
   if (message.error !== undefined) {
-    const { code, message: text, data } = peerError(message.error)
+    const { code, written, message: text, data } = peerError(message.error)
+    const adapted = adaptCode(request.method, code, data, client.era)
     for (const id of elicitationsOf(data)) claim("elicitation", id, target, context)
     const shown = qualified ? rewriteErrorData(data, spec.slug) : data
     return {
       kind: "done",
-      frame: errorText(request.id, adaptCode(request.method, code, data, client.era), text, shown),
+      frame: errorText(request.id, adapted === code ? written : adapted, text, shown),
     }
   }
   const result = isObject(message.result) ? message.result : {}

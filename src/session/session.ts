@@ -8,7 +8,16 @@ import type { ListMethod } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { RequestError } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
-import { type Id, isObject, metaOf, notificationText, type Params, type Response } from "../wire/message.ts"
+import {
+  type Id,
+  isId,
+  isObject,
+  keyOfId,
+  metaOf,
+  notificationText,
+  type Params,
+  type Response,
+} from "../wire/message.ts"
 import { type Client, type Exchange, type Face, missingCapability } from "./client.ts"
 import { EventLog } from "./events.ts"
 
@@ -40,7 +49,7 @@ export class Session implements Client {
   outlet: Outlet | undefined
   /** The number of that stream in the log. */
   standalone: number | undefined
-  private readonly running = new Map<Id, Exchange>()
+  private readonly running = new Map<string, Exchange>()
   private readonly questions = new Map<Id, Question>()
   private readonly held: string[] = []
   private lastQuestion = 0
@@ -85,9 +94,10 @@ export class Session implements Client {
 
   /** Registers a request that runs, so that it can be cancelled; the returned function ends it. */
   run(id: Id, exchange: Exchange): () => void {
-    this.running.set(id, exchange)
+    const key = keyOfId(id)
+    this.running.set(key, exchange)
     return () => {
-      if (this.running.get(id) === exchange) this.running.delete(id)
+      if (this.running.get(key) === exchange) this.running.delete(key)
     }
   }
 
@@ -102,9 +112,9 @@ export class Session implements Client {
         return
       case "notifications/cancelled": {
         const id = params.requestId
-        if (typeof id !== "string" && typeof id !== "number") return
+        if (!isId(id)) return
         const reason = typeof params.reason === "string" ? params.reason : "was cancelled by the client"
-        this.running.get(id)?.oncancel?.(reason)
+        this.running.get(keyOfId(id))?.oncancel?.(reason)
         return
       }
       case "notifications/progress": {

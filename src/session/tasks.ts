@@ -11,6 +11,7 @@ import type { Claim } from "../agent/claims.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import type { Listing } from "../catalog/listing.ts"
 import { RequestError } from "../lib/errors.ts"
+import { numberOf, parseExact } from "../lib/json.ts"
 import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { asText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
@@ -57,10 +58,10 @@ export async function listTasks(request: Request, params: Params, view: View, co
     const route = { id: claim.backend, slug, name: "", mirrored: [] }
     const get: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
     const frame = await relay(get, { taskId: claim.id }, route, context)
-    const answer: unknown = JSON.parse(textOf(frame))
+    const answer: unknown = parseExact(textOf(frame))
     if (!isObject(answer)) continue
     if (isObject(answer.result)) tasks.push(answer.result)
-    else if (isObject(answer.error) && answer.error.code === -32602) face.claims.drop(claim)
+    else if (isObject(answer.error) && numberOf(answer.error.code) === -32602) face.claims.drop(claim)
   }
   const last = page.at(-1)
   const more = last !== undefined && start + PAGE < owned.length ? { nextCursor: cursorOf(last) } : {}

@@ -4,6 +4,7 @@
  */
 import type { Route, View } from "../catalog/catalog.ts"
 import type { Clock } from "../lib/clock.ts"
+import { numberOf, parseExact } from "../lib/json.ts"
 import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, isTerminal, metaOf, type Params, type Request } from "../wire/message.ts"
@@ -75,7 +76,7 @@ function watch(route: Route, { face, client, params, clock, say }: Watched): () 
   const ask = async (): Promise<Params> => {
     const about = { taskId: route.name, _meta: metaOf(params) }
     const frame = await relay(request, about, route, { face, client, exchange })
-    return JSON.parse(textOf(frame))
+    return parseExact(textOf(frame)) as Params
   }
   let ended = false
   let cancel: () => void = () => undefined
@@ -83,13 +84,13 @@ function watch(route: Route, { face, client, params, clock, say }: Watched): () 
   const look = async () => {
     // A server that is away or busy is asked again.
     const { result, error } = await ask().catch((): Params => ({}))
-    if (ended || (isObject(error) && error.code === INVALID_PARAMS)) return
+    if (ended || (isObject(error) && numberOf(error.code) === INVALID_PARAMS)) return
     const { resultType: _type, ...task } = isObject(result) ? result : {}
     const text = JSON.stringify(task)
     if (isObject(result) && text !== said) say(task)
     said = text
     if (isTerminal(task.status)) return
-    const wait = typeof task.pollIntervalMs === "number" ? task.pollIntervalMs : POLL_MS
+    const wait = numberOf(task.pollIntervalMs) ?? POLL_MS
     cancel = clock.after(Math.min(Math.max(wait, MIN_POLL_MS), MAX_POLL_MS), () => void look())
   }
   void look()

@@ -10,6 +10,7 @@
  *         {"result":{…},"jsonrpc":"2.0","id":"…"}
  *  2. Any other shape is parsed (the slow path), which refuses the same. Both give the same JSON.
  */
+import { parseExact } from "../lib/json.ts"
 import { elementsOf, endOfValue, MAX_DEPTH, namesOf, skipSpace } from "./grammar.ts"
 
 const encoder = new TextEncoder()
@@ -158,13 +159,13 @@ export function readdress(frame: Uint8Array, answer: Answer, id: Uint8Array, mem
 export const asBuffer = (frame: Uint8Array): Buffer => Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
 
 /**
- * A frame as a value. Throws an error that says what is wrong where it is no JSON, or nested so deep that whoever walks
- * through the value would run out of stack.
+ * A frame as a value, with its numbers as written. Throws an error that says what is wrong where it is no JSON, or nested
+ * so deep that whoever walks through the value would run out of stack.
  */
 export function parseFrame(frame: Uint8Array): unknown {
   let value: unknown
   try {
-    value = JSON.parse(decode(frame))
+    value = parseExact(decode(frame))
   } catch (cause) {
     throw new Error("sent something that is no JSON", { cause })
   }

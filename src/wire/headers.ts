@@ -1,4 +1,5 @@
 /** Values of the body that 2026-era HTTP requests repeat in headers. basic: Streamable HTTP, Request Metadata. */
+import { numberOf } from "../lib/json.ts"
 import { asText, isObject } from "./message.ts"
 
 /** A parameter of a tool that is repeated as `Mcp-Param-<name>`. */
@@ -40,7 +41,7 @@ export function paramHeaders(args: unknown, mirrored: readonly Mirrored[]): Reco
   const headers: Record<string, string> = {}
   for (const { header, path } of mirrored) {
     const value = valueAt(args, path)
-    if (value !== undefined && value !== null) headers[header] = encodeHeader(asText(value))
+    if (value !== undefined && value !== null) headers[header] = encodeHeader(textOf(value))
   }
   return headers
 }
@@ -50,13 +51,13 @@ export function paramMismatch(args: unknown, mirrored: readonly Mirrored[], head
   for (const { header, path } of mirrored) {
     const raw = headers.get(header)
     const value = valueAt(args, path)
-    const expected = value === undefined || value === null ? undefined : asText(value)
+    const expected = value === undefined || value === null ? undefined : textOf(value)
     if (raw === null && expected === undefined) continue
     if (raw === null) return `${header} is missing`
     const said = decodeHeader(raw)
     if (said === undefined) return `${header} is not a valid header value`
     if (said === expected) continue
-    if (typeof value === "number" && said.trim() !== "" && Number(said) === value) continue
+    if (isSameNumber(said, value)) continue
     return `${header} does not match the body's ${path.join(".")}`
   }
   return undefined
@@ -81,6 +82,19 @@ export function decodeHeader(value: string): string | undefined {
 const MARK = "x-mcp-header"
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const SENTINEL = /^=\?base64\?(.*)\?=$/
+
+/** Returns an argument as a header has it: an integer in decimal, other numbers as the body writes them. */
+function textOf(value: unknown): string {
+  const number = numberOf(value)
+  return asText(number !== undefined && Number.isSafeInteger(number) ? number : value)
+}
+
+/** Whether a header says the number of the body in another form. Doubles cannot tell integers beyond 2^53 apart. */
+function isSameNumber(said: string, value: unknown): boolean {
+  const number = numberOf(value)
+  if (number === undefined || said.trim() === "" || Number(said) !== number) return false
+  return Number.isSafeInteger(number) || !Number.isInteger(number)
+}
 
 function valueAt(args: unknown, path: readonly string[]): unknown {
   let value = args

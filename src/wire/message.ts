@@ -3,8 +3,9 @@
  * (frame.ts).
  */
 import { RequestError } from "../lib/errors.ts"
+import { JsonNumber, parseExact } from "../lib/json.ts"
 
-export type Id = string | number
+export type Id = string | number | JsonNumber
 export type Params = { readonly [key: string]: unknown }
 export type Request = {
   readonly jsonrpc: "2.0"
@@ -19,7 +20,7 @@ export type Notification = {
   readonly params?: Params
   readonly [key: string]: unknown
 }
-export type ErrorObject = { readonly code: number; readonly message: string; readonly data?: unknown }
+export type ErrorObject = { readonly code: number | JsonNumber; readonly message: string; readonly data?: unknown }
 export type Response = {
   readonly jsonrpc: "2.0"
   readonly id: Id | null
@@ -30,7 +31,14 @@ export type Response = {
 export type Message = Request | Notification | Response
 
 export const isObject = (value: unknown): value is Params =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
+  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof JsonNumber)
+
+/** Whether a value is a request's id or a progress token. */
+export const isId = (value: unknown): value is Id =>
+  typeof value === "string" || typeof value === "number" || value instanceof JsonNumber
+
+/** The key of an id in a table: its JSON text, so that ids are the same where they are written the same. */
+export const keyOfId = (id: Id): string => JSON.stringify(id)
 
 export const isRequest = (message: Message): message is Request => "method" in message && "id" in message
 export const isResponse = (message: Message): message is Response => !("method" in message)
@@ -50,25 +58,21 @@ export function asMessage(value: unknown): Message {
     if (typeof method !== "string") throw new RequestError("invalid_request", '"method" must be a string')
     if (params !== undefined && !isObject(params))
       throw new RequestError("invalid_request", '"params" must be an object')
-    if ("id" in value && typeof id !== "string" && typeof id !== "number")
-      throw new RequestError("invalid_request", '"id" must be a string or a number')
+    if ("id" in value && !isId(id)) throw new RequestError("invalid_request", '"id" must be a string or a number')
     return value as Request | Notification
   }
   if ("result" in value || isObject(value.error)) return value as Response
   throw new RequestError("invalid_request", "A JSON-RPC message must have a method, a result or an error")
 }
 
-/** JSON text as a value. Throws a RequestError (-32700) that says nothing of the text. */
+/** JSON text as a value, with its numbers as written. Throws a RequestError (-32700) that says nothing of the text. */
 export function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseExact(text)
   } catch (cause) {
-    throw notJson(cause)
+    throw new RequestError("parse", "The body is not valid JSON", undefined, { cause })
   }
 }
-
-export const notJson = (cause: unknown): RequestError =>
-  new RequestError("parse", "The body is not valid JSON", undefined, { cause })
 
 /** A value of any type as text. `String` throws where an object of a peer has a member called `toString`. */
 export const asText = (value: unknown): string =>
@@ -86,7 +90,7 @@ export function metaOf(params: Params | undefined): Params | undefined {
  */
 export function idAtEdges(edges: string): Id | undefined {
   const found = HEAD_ID.exec(edges) ?? TAIL_ID.exec(edges)
-  return found === null ? undefined : (JSON.parse(found[1] as string) as Id)
+  return found === null ? undefined : (parseExact(found[1] as string) as Id)
 }
 
 /** A success response as text; `result` is JSON text. */
@@ -94,7 +98,7 @@ export const resultText = (id: Id, result: string): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
 
 /** An error response as text. An id of `undefined` is left out, as for a message whose id could not be read. */
-export function errorText(id: Id | undefined, code: number, message: string, data?: unknown): string {
+export function errorText(id: Id | undefined, code: ErrorObject["code"], message: string, data?: unknown): string {
   const error = data === undefined ? { code, message } : { code, message, data }
   return JSON.stringify(id === undefined ? { jsonrpc: "2.0", error } : { jsonrpc: "2.0", id, error })
 }
@@ -110,7 +114,7 @@ export const isTerminal = (status: unknown): boolean => TERMINAL.includes(status
 
 const TERMINAL: readonly unknown[] = ["completed", "failed", "cancelled"]
 
-const ID = '("(?:[^"\\\\\\p{Cc}]){0,200}"|-?(?:0|[1-9][0-9]{0,15}))'
+const ID = '("(?:[^"\\\\\\p{Cc}]){0,200}"|-?(?:0|[1-9][0-9]{0,199})(?:\\.[0-9]{1,199})?(?:[eE][-+]?[0-9]{1,9})?)'
 const VERSION = '"jsonrpc"\\s*:\\s*"2\\.0"'
 const HEAD_ID = new RegExp(`^\\s*\\{\\s*(?:${VERSION}\\s*,\\s*)?"id"\\s*:\\s*${ID}\\s*,`, "u")
 const TAIL_ID = new RegExp(`,\\s*"id"\\s*:\\s*${ID}\\s*(?:,\\s*${VERSION}\\s*)?\\}\\s*$`, "u")

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { fingerprintOf, isSuspicious } from "../../src/catalog/integrity.ts"
 import type { Tool } from "../../src/catalog/listing.ts"
+import { parseExact } from "../../src/lib/json.ts"
 
 const TOOL: Tool = {
   name: "read",
@@ -33,6 +34,19 @@ describe("a tool's fingerprint", () => {
     }
     expect(fingerprintOf(turned)).toBe(fingerprintOf(TOOL))
   })
+})
+
+test("a tool's fingerprint does not move with how a number is written", () => {
+  const withLimit = (number: string) =>
+    fingerprintOf(parseExact(`{"name":"t","inputSchema":{"minimum":${number}}}`) as Tool)
+  for (const [one, other] of [
+    ["1.0", "1"],
+    ["-0.0", "0"],
+    ["1E2", "100"],
+    ["1e-7", "0.0000001"],
+  ] as const)
+    expect(withLimit(one)).toBe(withLimit(other))
+  expect(withLimit("1.5")).not.toBe(withLimit("1"))
 })
 
 describe("a tool is suspicious", () => {

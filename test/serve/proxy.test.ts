@@ -2,8 +2,9 @@ import { describe, expect, test } from "bun:test"
 import { isNote, type LocalNote, noteIn, noteLine } from "../../src/serve/local.ts"
 import type { Surroundings } from "../../src/serve/member.ts"
 import { type ProxyDeps, ProxySession } from "../../src/serve/proxy.ts"
-import { decode, encode } from "../../src/wire/frame.ts"
+import { decode, encode, textOf } from "../../src/wire/frame.ts"
 import { manualClock } from "../clock.ts"
+import { ODD_NUMBERS } from "../numbers.ts"
 
 const HERE: Surroundings = {
   project: { directory: "/p", root: "/p", branch: "main", user: { username: "ada", home: "/h" }, said: {} },
@@ -334,5 +335,53 @@ describe("a proxied client", () => {
     ]
     session.receive(JSON.stringify(batch))
     expect(last().told.at(-1)).toEqual(batch as never)
+  })
+})
+
+describe("an id in another language's numbers", () => {
+  test.each([...ODD_NUMBERS])("%s belongs to its request through a restart of the instance", async (odd) => {
+    const clock = manualClock()
+    const toClient: string[] = []
+    const told: string[] = []
+    let events: Parameters<ProxyDeps["connect"]>[0] | undefined
+    const session = new ProxySession(HERE, {
+      clock,
+      send: (line) => void toClient.push(textOf(line)),
+      note: () => undefined,
+      async connect(given) {
+        events = given
+        return { link: { send: (line) => void told.push(textOf(line)), close: () => undefined }, token: "t" }
+      },
+    })
+    const line = (text: string) => events?.line(encode(text))
+    const welcome = async () => {
+      await clock.pass(2000)
+      line(noteLine({ svc: "welcome", version: "1" }))
+    }
+    session.start()
+    await welcome()
+    const initialize = `{"jsonrpc":"2.0","id":${odd},"method":"initialize","params":{"capabilities":{"n":${odd}}}}`
+    session.receive(initialize)
+    line(`{"jsonrpc":"2.0","id":${odd},"result":{"n":${odd}}}`)
+    expect(toClient).toEqual([`{"jsonrpc":"2.0","id":${odd},"result":{"n":${odd}}}`])
+    session.receive(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info","n":${odd}}}`)
+    line('{"jsonrpc":"2.0","id":1,"result":{}}')
+    // One is answered, one is asked when the instance goes, and a question is open.
+    session.receive(`{"jsonrpc":"2.0","id":"${odd}","method":"tools/call","params":{}}`)
+    session.receive(`{"jsonrpc":"2.0","id":${odd},"method":"tools/call","params":{}}`)
+    line(`{"jsonrpc": "2.0", "id": "${odd}", "result": {}}`)
+    line(`{"jsonrpc":"2.0","id":${odd},"method":"x/ask","params":{}}`)
+    toClient.length = 0
+    told.length = 0
+    events?.lost()
+    expect(toClient).toHaveLength(2)
+    expect(toClient[0]).toContain(`"requestId":${odd}`)
+    expect(toClient[1]).toStartWith(`{"jsonrpc":"2.0","id":${odd},"error"`)
+    await welcome()
+    line(`{"jsonrpc":"2.0","id":${odd},"result":{}}`)
+    expect(told.slice(1)).toEqual([
+      initialize,
+      `{"jsonrpc":"2.0","id":"svc-proxy-1","method":"logging/setLevel","params":{"level":"info","n":${odd}}}`,
+    ])
   })
 })

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { parseExact } from "../../src/lib/json.ts"
 import { createCleaner } from "../../src/lib/redact.ts"
 import { cleaned } from "../../src/session/audit.ts"
 
@@ -21,6 +22,11 @@ test("arguments lose what their key or their looks call a secret", () => {
     count: 3,
     none: null,
   })
+})
+
+test("numbers are written down as the client wrote them", () => {
+  const args = '{"n":[9007199254740993,1.0,-0,1e400]}'
+  expect(JSON.stringify(cleaned(parseExact(args), mask))).toBe(args)
 })
 
 test("arguments are bounded in depth, width and length, and own a key that is named __proto__", () => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
+import { parseExact } from "../../src/lib/json.ts"
 import { decodeHeader, encodeHeader, mirroredOf, paramHeaders, paramMismatch } from "../../src/wire/headers.ts"
 
 const schema = (properties: object, more: object = {}) => ({ type: "object", properties, ...more })
@@ -59,4 +60,24 @@ test("a request's headers are checked against its arguments", () => {
   )
   expect(paramHeaders({ region: null }, mirrored)).toEqual({})
   expect(paramMismatch({ region: null }, mirrored, new Headers())).toBeUndefined()
+})
+
+test("a number is the same in a header and a body, and integers beyond 2^53 are told apart", () => {
+  const mirrored = [{ header: "mcp-param-n", path: ["n"] }]
+  const args = (number: string) => parseExact(`{"n":${number}}`)
+  const mismatch = (number: string, said: string) =>
+    paramMismatch(args(number), mirrored, new Headers({ "mcp-param-n": said }))
+  for (const [number, header] of [
+    ["1.0", "1"],
+    ["1E2", "100"],
+    ["-0", "0"],
+    ["9007199254740993", "9007199254740993"],
+    ["12345678901234567890", "12345678901234567890"],
+  ] as const) {
+    expect(paramHeaders(args(number), mirrored)).toEqual({ "mcp-param-n": header })
+    expect(mismatch(number, header)).toBeUndefined()
+  }
+  expect(mismatch("1.0", "1.00")).toBeUndefined()
+  expect(mismatch("9007199254740993", "9007199254740992")).toContain("does not match")
+  expect(mismatch("9007199254740992", "9007199254740993")).toContain("does not match")
 })

@@ -1,6 +1,13 @@
 import { expect, test } from "bun:test"
 import { paramHeaders } from "../../src/wire/headers.ts"
-import { asText, idAtEdges } from "../../src/wire/message.ts"
+import { asText, idAtEdges, resultText } from "../../src/wire/message.ts"
+import { ODD_NUMBERS } from "../numbers.ts"
+
+test("the id of what is too large to be kept is read as it was written", () => {
+  for (const id of [...ODD_NUMBERS, '"1.0"'])
+    for (const edges of [`{"jsonrpc":"2.0","id":${id},"method":"x","par`, `aaa"},"id": ${id} ,"jsonrpc":"2.0"}`])
+      expect(resultText(idAtEdges(edges) ?? "", "{}")).toBe(`{"jsonrpc":"2.0","id":${id},"result":{}}`)
+})
 
 test("the id of what is too large to be kept is found at the edges of the top-level object, and nowhere else", () => {
   const cut = 'aaaa…aaaa"}'

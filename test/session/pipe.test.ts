@@ -1,0 +1,244 @@
+/** Numbers on their way between a client and a backend, as text on both sides, through everything that reads them. */
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { Claims } from "../../src/agent/claims.ts"
+import { Connection } from "../../src/backend/connection.ts"
+import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { createScope } from "../../src/catalog/scope.ts"
+import type { Spec } from "../../src/config/spec.ts"
+import { createSealer } from "../../src/lib/seal.ts"
+import { Calls } from "../../src/session/calls.ts"
+import type { Face } from "../../src/session/client.ts"
+import { Pipe } from "../../src/session/pipe.ts"
+import { Sessions } from "../../src/session/sessions.ts"
+import { createIds, encode, textOf } from "../../src/wire/frame.ts"
+import { manualClock } from "../clock.ts"
+import { NUMBER, NUMBERS, ODD_NUMBERS } from "../numbers.ts"
+
+type Era = "2025" | "2026"
+
+const NO_QUERIES: readonly never[] = []
+const NO_PRESETS = new Map<string, never>()
+const scope = createScope(
+  () => NO_QUERIES,
+  () => NO_PRESETS,
+)
+const spec = {
+  id: "s",
+  name: "s",
+  slug: "s",
+  secrets: [],
+  launch: {},
+  tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
+} as unknown as Spec
+
+/** A client of one era and a backend of another, both written by hand. */
+function stage(client: Era, peer: Era) {
+  const clock = manualClock()
+  const toClient: string[] = []
+  const toBackend: string[] = []
+  const connection = new Connection("s", createIds("x"), clock, {
+    owner: undefined,
+    onnoise: (text) => expect(text).toBe(""),
+    onnotification: (method, params, caller) => caller?.notify(method, params),
+  })
+  connection.attach({
+    pid: undefined,
+    buffered: 0,
+    close: async () => undefined,
+    send: (frame) => void toBackend.push(textOf(frame)),
+  })
+  const listing = {
+    era: peer,
+    protocolVersion: peer === "2025" ? "2025-11-25" : "2026-07-28",
+    serverInfo: {},
+    capabilities: {},
+    instructions: undefined,
+    tools: [{ name: "t" }],
+    prompts: [],
+    resources: [],
+    resourceTemplates: [],
+  }
+  const face = {
+    catalog: buildCatalog([{ spec, listing }], EMPTY_CATALOG),
+    loading: undefined,
+    claims: new Claims(),
+    away: () => undefined,
+    hide: (text: string) => text,
+    maxInFlight: 1000,
+    target: () => ({ spec, connection, peer: listing }),
+    setLogLevel() {},
+    dropLogLevel() {},
+  } as unknown as Face
+  const onbug = (error: unknown) => expect(error).toBeUndefined()
+  const sealer = createSealer(new Uint8Array(32).fill(7))
+  let ids = 0
+  const pipe = new Pipe({
+    face,
+    scope,
+    onbug,
+    id: "p",
+    principal: "me",
+    sessions: new Sessions(clock, { count: 10, ttl: 1e9 }, () => undefined, undefined),
+    calls: new Calls({ clock, sealer, newId: () => `c${++ids}`, onbug }),
+    send: (frame) => void toClient.push(textOf(frame)),
+  })
+  /** Each takes a frame and gives what was sent to either side since. */
+  const after = async (act: () => void) => {
+    toClient.length = 0
+    toBackend.length = 0
+    act()
+    await clock.pass(30)
+    return { toClient: toClient.join("\n"), toBackend: toBackend.join("\n") }
+  }
+  const say = (text: string) => after(() => pipe.receive(text))
+  return {
+    async open() {
+      const params = '{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{}}'
+      if (client === "2025") await say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`)
+    },
+    client: say,
+    backend: (text: string) => after(() => connection.receive(encode(text))),
+    /** A call; `more` are further members of its params, and `meta` of their `_meta`. */
+    call(id: string, meta: string, more: string) {
+      const modern =
+        '"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/logLevel":"debug","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},'
+      const params = `{"name":"s_svc_t",${more},"_meta":{${client === "2026" ? modern : ""}${meta}}}`
+      return say(`{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":${params}}`)
+    },
+  }
+}
+
+const lastId = (text: string): string => /"id":("svcx\.\d+")/.exec(text)?.[1] ?? ""
+
+describe("[relay:numbers] a number is the same on the other side", () => {
+  const cases = (["2025", "2026"] as const).flatMap((client) =>
+    (["2025", "2026"] as const).flatMap((peer) => [
+      [client, peer, "as it is", ""] as const,
+      [client, peer, "rewritten", '{"type":"resource_link","uri":"a:b"}'] as const,
+    ]),
+  )
+  test.each(cases)(
+    "from a %s client to a %s server and back, where the result is %s",
+    async (client, peer, _, block) => {
+      const one = async (numbers: readonly string[], [id, again, token, asked]: readonly string[]) => {
+        const [args, meta, said, data, question, reply, result] = numbers
+        const { open, call, client: say, backend } = stage(client, peer)
+        await open()
+        const answer = (to: string, body: string) => backend(`{"jsonrpc":"2.0","id":${to},"result":${body}}`)
+        const wait = `"progressToken":${token},"m":${meta}`
+        const first = (await call(id as string, wait, `"arguments":${args}`)).toBackend
+        expect(first).toContain(`"arguments":${args}`)
+        expect(first).toContain(`"m":${meta}`)
+        const number = lastId(first)
+
+        const progress = `"progress":${asked},"total":${token},"more":${said}}`
+        const notified = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`
+        expect((await backend(`${notified}${number},${progress}}`)).toClient).toBe(`${notified}${token},${progress}}`)
+        const logged = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":${data}}}`
+        expect((await backend(logged)).toClient).toBe(logged)
+
+        // A question in mid-call, in the form of each side's era.
+        const asks = `"method":"elicitation/create","params":{"message":"?","q":${question}}`
+        const put = await (peer === "2025"
+          ? backend(`{"jsonrpc":"2.0","id":${asked},${asks}}`)
+          : answer(number, `{"resultType":"input_required","inputRequests":{"k":{${asks}}},"requestState":"s"}`))
+        expect(put.toClient).toContain(asks)
+        const state = /"requestState":"([^"]+)"/.exec(put.toClient)?.[1]
+        if (client === "2026") expect(put.toClient).toContain(`{"jsonrpc":"2.0","id":${id},"result":`)
+        const given = `{"action":"accept","content":{"a":${reply}}}`
+        const key = /"inputRequests":\{"(\w+)"/.exec(put.toClient)?.[1]
+        const more = `"arguments":${args},"inputResponses":{"${key}":${given}},"requestState":"${state}"`
+        const told = (
+          await (client === "2025"
+            ? say(`{"jsonrpc":"2.0","id":"svc-1","result":${given}}`)
+            : call(again as string, wait, more))
+        ).toBackend
+        if (peer === "2025") expect(told).toBe(`{"jsonrpc":"2.0","id":${asked},"result":${given}}`)
+        else {
+          expect(told).toContain(`"inputResponses":{"k":${given}}`)
+          expect(told).toContain(`"arguments":${args}`)
+        }
+
+        const body = `"content":[${block}],"structuredContent":{"r":${result}},"_meta":{"m":${meta}}`
+        const ended = await answer(peer === "2025" ? number : lastId(told), `{${body}}`)
+        const shown = body.replace('"uri":"', '"uri":"svc://s/')
+        const complete = client === "2026" ? '"resultType":"complete",' : ""
+        const to = client === "2025" ? id : again
+        expect(ended.toClient).toBe(`{"jsonrpc":"2.0","id":${to},"result":{${complete}${shown}}}`)
+      }
+      for (const odd of ODD_NUMBERS)
+        await one(
+          Array.from({ length: 7 }, () => `{"n":${odd}}`),
+          Array.from({ length: 4 }, () => odd),
+        )
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(
+            NUMBERS.map((json) => `{"n":${json}}`),
+            { minLength: 7, maxLength: 7 },
+          ),
+          fc.array(NUMBER, { minLength: 4, maxLength: 4 }),
+          one,
+        ),
+        { numRuns: 40 },
+      )
+    },
+  )
+
+  test("in an error, with its code and its data", async () => {
+    for (const [client, peer] of [
+      ["2025", "2025"],
+      ["2026", "2025"],
+      ["2025", "2026"],
+    ] as const) {
+      const { open, call, backend } = stage(client, peer)
+      await open()
+      const number = lastId((await call("1.0", '"m":1', '"arguments":{}')).toBackend)
+      const error = '"error":{"code":-32000.0,"message":"no","data":{"n":[9007199254740993,1.0]}}'
+      const { toClient } = await backend(`{"jsonrpc":"2.0","id":${number},${error}}`)
+      expect(toClient).toBe(`{"jsonrpc":"2.0","id":1.0,${error}}`)
+    }
+  })
+})
+
+describe("an id", () => {
+  test("is another where it is written otherwise, and each has its own answer", async () => {
+    for (const era of ["2025", "2026"] as const) {
+      const { open, call, client, backend } = stage(era, "2025")
+      await open()
+      const ids = ["9007199254740992", "9007199254740993", "1", "1.0", '"1"', '"1.0"', "1e400", "2e400"]
+      const numbers: string[] = []
+      for (const id of ids) numbers.push(lastId((await call(id, '"m":1', '"arguments":{}')).toBackend))
+      // One that is cancelled has no answer; the others do not hear of it.
+      for (const cancelled of [1, 3, 7]) {
+        const params = `{"requestId":${ids[cancelled]}}`
+        const { toBackend } = await client(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`)
+        expect(toBackend).toContain(`"requestId":${numbers[cancelled]}`)
+        expect(toBackend.split("\n")).toHaveLength(1)
+      }
+      for (const [at, id] of ids.entries()) {
+        const { toClient } = await backend(`{"jsonrpc":"2.0","id":${numbers[at]},"result":{"resultType":"complete"}}`)
+        expect(toClient).toBe(
+          [1, 3, 7].includes(at) ? "" : `{"jsonrpc":"2.0","id":${id},"result":{"resultType":"complete"}}`,
+        )
+      }
+    }
+  })
+
+  test("comes back as written from svc itself, whatever is wrong with the request", async () => {
+    const { open, client } = stage("2025", "2025")
+    await open()
+    for (const odd of ODD_NUMBERS)
+      for (const [request, answer] of [
+        ['"method":"ping"', '"result":{}'],
+        ['"method":"tools/call","params":{"name":1.0}', '"error":{"code":-32602,"message":"Unknown tool: 1.0"}'],
+        ['"method":"x/y"', '"error":{"code":-32601,"message":"Method not found: x/y"}'],
+        ['"method":7.0', '"error":{"code":-32600,"message":"\\"method\\" must be a string"}'],
+        ['"method":"ping","params":1.0', '"error":{"code":-32600,"message":"\\"params\\" must be an object"}'],
+      ])
+        expect((await client(`{"jsonrpc":"2.0","id":${odd},${request}}`)).toClient).toBe(
+          `{"jsonrpc":"2.0","id":${odd},${answer}}`,
+        )
+  })
+})
