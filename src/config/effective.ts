@@ -3,11 +3,12 @@
  * hidden. spec: serverDefaults, `svc mcp status --verbose`.
  */
 import { createCleaner } from "../lib/redact.ts"
+import { isSecretName } from "../lib/secret-names.ts"
 import { isObject } from "../wire/message.ts"
 import { applyDefaults, type Origin } from "./defaults.ts"
 import type { Document } from "./document.ts"
 import { lookUp } from "./environ.ts"
-import { SECRET_NAME, type World } from "./plan.ts"
+import type { World } from "./plan.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
 import { type Named, readSections } from "./sections.ts"
 import { substitute } from "./substitute.ts"
@@ -105,9 +106,9 @@ function rowOf({ key, name, value, from }: Item, world: World, showSecrets: bool
       }).text,
   )
   if (showSecrets) return row(list(resolved), sources)
-  const secret = key === "headers" || (name !== undefined && SECRET_NAME.test(name))
+  const secret = key === "headers" || (name !== undefined && isSecretName(name))
   const hidden = resolved.map((text, index) => {
-    const flag = /^--?\w/.test(texts[index - 1] ?? "") && SECRET_NAME.test(texts[index - 1] ?? "")
+    const flag = /^--?\w/.test(texts[index - 1] ?? "") && isSecretName(texts[index - 1] ?? "")
     // Of a secret value nothing is shown but the scheme before a reference.
     return secret || flag ? (/^(\w+ )?•••$/.test(text) ? text : HIDDEN) : mask(text)
   })

@@ -4,6 +4,7 @@
  */
 import { posix, win32 } from "node:path"
 import type { Issue } from "../lib/errors.ts"
+import { isSecretName } from "../lib/secret-names.ts"
 import { applyDefaults } from "./defaults.ts"
 import { type Document, issueAt } from "./document.ts"
 import { childEnvironment, lookUp, type Sources } from "./environ.ts"
@@ -124,10 +125,6 @@ export function isDisabled({ disabled }: { readonly disabled?: unknown }): boole
 export const OPTION_NAME =
   /(?:^|_|RUBY|PERL5)OPT(?:S|IONS)?$|FLAGS$|_ARGS$|_COMMAND$|ASKPASS$|PRELOAD$|STARTUP$|EDITOR$|PAGER$|^(?:LD|DYLD)_|^(?:BASH_)?ENV$/i
 
-/** Values of names like these are secret even when they are written out. */
-export const SECRET_NAME =
-  /key(?!board)|token|secret|passw|passphrase|_pwd|credential|auth(?!or(?!i[sz]))|cookie|session_?id|private|dsn|connection_?string|bearer|webhook|(?<![a-z0-9])(?:pass|pat|otp|pin)(?![a-z0-9])/i
-
 // ---
 
 /** What these hold is no secret, and stands in paths that people must be able to read. */
@@ -172,7 +169,7 @@ function planChild(
   const declare = (name: string, value: string) => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
     if (!/^[^=\u0000\s]+$/.test(name)) problems.push("env has a name that no environment can have")
-    if (SECRET_NAME.test(name)) secrets.add(value)
+    if (isSecretName(name)) secrets.add(value)
     declared[name] = value
   }
   if (Array.isArray(config.env)) {
@@ -202,7 +199,7 @@ function planChild(
     declared,
   })
   for (const [name, value] of Object.entries(env))
-    if (!Object.hasOwn(declared, name) && (SECRET_NAME.test(name) || lookUp(name, world)?.from === ".env"))
+    if (!Object.hasOwn(declared, name) && (isSecretName(name) || lookUp(name, world)?.from === ".env"))
       secrets.add(value)
   return {
     transport: "stdio",
@@ -304,7 +301,7 @@ function credentialsIn(text: string): readonly string[] {
     user.slice(user.indexOf(":") + 1),
   )
   const parameters = [...text.matchAll(/[?&]([^\s=&#]{1,256})=([^\s&#]+)/g)].flatMap(([, name = "", value = ""]) =>
-    SECRET_NAME.test(name) ? [value] : [],
+    isSecretName(name) ? [value] : [],
   )
   return [...users, ...parameters].flatMap((written) => [written, decoded(written)])
 }

@@ -6,6 +6,7 @@
  * Every quantifier is bounded or walks characters that its neighbours cannot match, so that no text takes more than
  * linear time.
  */
+import { secretWord } from "./secret-names.ts"
 
 export type Cleaner = { hide(text: string): string; mask(text: string): string; redact(text: string): string }
 
@@ -55,8 +56,7 @@ const HIDDEN = "[REDACTED]"
 const MAX_LENGTH = 64 * 1024
 const MIN_SECRET = 6
 
-const SECRET_WORD =
-  "(?:api|access|private|client|secret|signing|encryption|account)[ _-]?key|key[_-]?id|token|secret|passw(?:or)?d|passwd|passphrase|pass\\b|pwd|credentials?|authorization|auth|cookie|session[_-]?id|signature|dsn"
+const SECRET_WORD = secretWord()
 
 const CREDENTIALS: readonly Pattern[] = [
   {

@@ -3,7 +3,7 @@
  * it is unpacked, with the values that were given. Its text is data as a registry's is: it never becomes a reference.
  */
 import * as z from "zod"
-import { SECRET_NAME } from "../config/plan.ts"
+import { isSecretName } from "../lib/secret-names.ts"
 import { type Input, type Package, plain } from "./entry.ts"
 import { createWants, escapeText, type Installable, type Values } from "./install.ts"
 
@@ -45,7 +45,7 @@ export function readManifest(text: string): Manifest {
 /** Whether a value that is given under a name is secret: many a manifest forgets to say so. */
 export function isSensitive({ user_config: options }: Manifest, name: string): boolean {
   const option = Object.hasOwn(options, name) ? options[name] : undefined
-  return option?.sensitive === true || ((option?.type ?? "string") === "string" && SECRET_NAME.test(name))
+  return option?.sensitive === true || ((option?.type ?? "string") === "string" && isSecretName(name))
 }
 
 /** Whether a file is what a bundle of a program runs: not every archive says what is executable. */

@@ -3,8 +3,8 @@
  * cannot, the operator decides once with `--confirm-installs`. choice: Internal tools.
  */
 import { HIDDEN } from "../config/effective.ts"
-import { SECRET_NAME } from "../config/plan.ts"
 import { escaped, printable } from "../lib/log.ts"
+import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Context, ToolError } from "./tool.ts"
 
@@ -40,7 +40,7 @@ export function commandOf(server: Params, secret: ReadonlySet<string> = new Set(
   const { command, args, url, env, headers, cwd, inheritParentEnv, envFilter } = server
   const shown = ([name, value]: readonly [string, string | undefined]): string => {
     if (value === undefined) return visible(name)
-    const hidden = secret.has(name) || SECRET_NAME.test(name)
+    const hidden = secret.has(name) || isSecretName(name)
     return `${visible(name)}=${hidden ? (value.match(REFERENCES) ?? [HIDDEN]).join("") : quoted(value)}`
   }
   const settings = [

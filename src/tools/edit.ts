@@ -1,8 +1,8 @@
 /** `mcp_edit`: changes a server by a JSON merge patch, checked before it is written. */
 import * as z from "zod"
 import { patchServer, renameServer, writtenServers } from "../config/edit.ts"
-import { SECRET_NAME } from "../config/plan.ts"
 import type { Written } from "../config/transaction.ts"
+import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { confirm } from "./confirm.ts"
 import { changeSchema, changesOf, listed } from "./servers.ts"
@@ -88,7 +88,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
 const openSecrets = ({ env, headers }: Params): readonly string[] =>
   [env, headers].flatMap((section) =>
     Object.entries(isObject(section) ? section : {}).flatMap(([name, value]) =>
-      typeof value === "string" && SECRET_NAME.test(name) && !value.includes("$") && value !== ""
+      typeof value === "string" && isSecretName(name) && !value.includes("$") && value !== ""
         ? [`${name} stands in mcp.json as it is: keep it in .env, and refer to it`]
         : [],
     ),

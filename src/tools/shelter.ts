@@ -3,7 +3,8 @@
  * mcp.json as it is.
  */
 import { lookUp } from "../config/environ.ts"
-import { SECRET_NAME, type World } from "../config/plan.ts"
+import type { World } from "../config/plan.ts"
+import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 export type Sheltered = {
@@ -52,7 +53,7 @@ export function shelter(server: Params, prefix: string, { names, hidden, kept }:
     const safe = Object.entries(values).map(([name, value]) => {
       const written = String(value)
       // Of oauth this alone: how a token endpoint is spoken to is no secret.
-      const secret = section === "oauth" ? name === "clientSecret" : names.has(name) || SECRET_NAME.test(name)
+      const secret = section === "oauth" ? name === "clientSecret" : names.has(name) || isSecretName(name)
       if (!secret || kept?.has(name) === true || written === "" || REFERENCE.test(written)) return [name, value]
       return [name, move(section === "env" ? name : `${prefix}_${name}`.toUpperCase(), written.replaceAll("$$", "$"))]
     })
