@@ -119,9 +119,8 @@ test("every way to write a result gives the same JSON, on every transport, in bo
 test("a server's own words about waiting make no 429 of svc's", async () => {
   await using svc = await startSvc({ config: { mcpServers: { stdio: stdio() } } })
   const headers = await open(svc.url)
-  const error = 'null,"error":{"code":-32000,"message":"busy","data":{"retryAfter":5}}'
   for (const [shape, body] of [
-    ["middle", error],
+    ["error", '{"code":-32000,"message":"busy","data":{"retryAfter":5}}'],
     ["spaced", '{"uri":1,"data":{"retryAfter":5}}'],
   ]) {
     const response = await fetch(`${svc.url}/mcp`, {
