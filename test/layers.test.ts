@@ -61,6 +61,7 @@ const WORLD = [
   "config/tokens.ts",
   "config/transaction.ts",
   "config/watch.ts",
+  "lib/address.ts",
   "lib/clock.ts",
   "lib/digest.ts",
   "lib/journal.ts",

@@ -4,6 +4,7 @@
  * again would give the same.
  */
 import type { RemoteLaunch, Spec } from "../config/spec.ts"
+import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { Account, type AccountDeps, keyOf, type Tokens } from "./account.ts"
@@ -259,8 +260,7 @@ const PROBE_MS = 15_000
 const header = (tokens: Tokens | undefined): string | undefined =>
   tokens === undefined ? undefined : `Bearer ${tokens.access}`
 
-const isLoopbackUrl = (url: string): boolean =>
-  URL.canParse(url) && ["127.0.0.1", "localhost", "[::1]"].includes(new URL(url).hostname)
+const isLoopbackUrl = (url: string): boolean => URL.canParse(url) && isLoopback(new URL(url).hostname)
 
 const isRemote = (spec: Spec): spec is Remote => spec.launch.transport !== "stdio"
 

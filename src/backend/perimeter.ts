@@ -7,7 +7,7 @@
  *     many an intranet has them.
  *  3. Who is spoken to encrypted names nobody who is not.
  */
-import { BlockList, isIP } from "node:net"
+import { isPrivate } from "../lib/address.ts"
 import { TransientError } from "./link.ts"
 import { readBody, reasonOf } from "./remote.ts"
 
@@ -55,11 +55,11 @@ export function boundedFetch(
 /** A check of addresses that the server at an address of the configuration has named: throws where svc must not go. */
 export function createPerimeter(server: string): (url: URL) => void {
   const from = new URL(server)
-  const inside = isInside(from.hostname)
+  const inside = isPrivate(from.hostname)
   return (url) => {
     if (url.protocol !== "https:" && url.protocol !== "http:")
       throw new Error(`svc goes to no ${url.protocol.slice(0, 20)} address`)
-    const there = isInside(url.hostname)
+    const there = isPrivate(url.hostname)
     if (there && !inside) throw new Error(`${url.host} is in svc's own network, and ${from.host} is not`)
     if (url.protocol === "http:" && !there && from.protocol === "https:") throw new Error(`${url.host} is not https`)
   }
@@ -70,31 +70,3 @@ export function createPerimeter(server: string): (url: URL) => void {
 const ANSWER_MS = 15_000
 const MAX_ANSWER = 1024 * 1024
 const MAX_REDIRECTS = 3
-
-/** Loopback, private, link-local and shared ranges. RFC 6890. */
-const RANGES = [
-  ["0.0.0.0", 8],
-  ["10.0.0.0", 8],
-  ["100.64.0.0", 10],
-  ["127.0.0.0", 8],
-  ["169.254.0.0", 16],
-  ["172.16.0.0", 12],
-  ["192.168.0.0", 16],
-] as const
-const RANGES_6 = [
-  ["::", 127],
-  ["fc00::", 7],
-  ["fe80::", 10],
-] as const
-
-/** `hostname` as a URL has it: whatever way an IPv4 address was written, it is four decimals. */
-function isInside(hostname: string): boolean {
-  const name = hostname.replace(/^\[|\]$|\.$/g, "")
-  if (name === "localhost" || name.endsWith(".localhost")) return true
-  const family = isIP(name)
-  if (family === 0) return false
-  const list = new BlockList()
-  for (const [net, prefix] of RANGES) list.addSubnet(net, prefix, "ipv4")
-  for (const [net, prefix] of RANGES_6) list.addSubnet(net, prefix, "ipv6")
-  return list.check(name, family === 6 ? "ipv6" : "ipv4")
-}

@@ -3,6 +3,7 @@ import type { CommandDef } from "citty"
 import type { AuthStatus, Begun, OAuth } from "../backend/oauth.ts"
 import { plan } from "../config/plan.ts"
 import type { Spec } from "../config/spec.ts"
+import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/callback.ts"
@@ -148,7 +149,7 @@ function listen(
   let server: Bun.Server<undefined>
   try {
     server = Bun.serve({
-      hostname: "127.0.0.1",
+      hostname: wanted !== undefined && isAddress(wanted.hostname) ? plainHost(wanted.hostname) : "127.0.0.1",
       port: wanted === undefined ? 0 : Number(wanted.port === "" ? 80 : wanted.port),
       fetch(request) {
         const url = new URL(request.url)
@@ -224,5 +225,5 @@ async function openBrowser(url: string): Promise<boolean> {
 function isLocal(url: string | undefined): boolean {
   if (url === undefined || !URL.canParse(url)) return false
   const { protocol, hostname } = new URL(url)
-  return protocol === "http:" && ["127.0.0.1", "localhost"].includes(hostname)
+  return protocol === "http:" && isLoopback(hostname)
 }

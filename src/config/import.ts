@@ -1,5 +1,7 @@
 /** The servers that other applications are configured with, as entries of mcp.json. Pure: paths in, texts in, servers out. */
+
 import { posix, win32 } from "node:path"
+import { isLoopback } from "../lib/address.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { parseDocument } from "./document.ts"
 import { nameProblem } from "./plan.ts"
@@ -100,15 +102,13 @@ export function readForeign(
 export function isSvc({ command, args, url }: Params, address: string): boolean {
   if (typeof url === "string" && URL.canParse(url) && URL.canParse(address)) {
     const [there, here] = [new URL(url), new URL(address)]
-    return LOOPBACK.test(there.hostname) && LOOPBACK.test(here.hostname) && there.port === here.port
+    return isLoopback(there.hostname) && isLoopback(here.hostname) && there.port === here.port
   }
   const [first] = Array.isArray(args) ? args : []
   return /(?:^|[\\/])svc(?:\.exe)?$/i.test(String(command)) && (first === "proxy" || first === "serve")
 }
 
 // ---
-
-const LOOPBACK = /^(?:localhost|127\.[\d.]+|\[::1\])$/
 
 /** Which `$` in a value refer to the environment there: none, those before braces, or all. */
 type Dollars = "literal" | "braces" | "references"

@@ -2,7 +2,9 @@
  * From server.json to a server in mcp.json: the command that runs a package or the address of a remote, with the values
  * that were given. What must be given and was not is named. Registry text is escaped: it never becomes a reference.
  */
+
 import { isDeepStrictEqual } from "node:util"
+import { isLoopback } from "../lib/address.ts"
 import type { Params } from "../wire/message.ts"
 import type { Argument, Entry, Input, NamedInput, Package, Transport } from "./entry.ts"
 import { baseOf, type Runner, runnerOf, specOf } from "./runner.ts"
@@ -99,7 +101,7 @@ export function bundleOf({ packages }: Entry, type?: string): Package | undefine
 /** Where something may be fetched from: nobody must be able to change it on its way. */
 export const isSafeAddress = (address: string): boolean => {
   const { protocol, hostname } = URL.parse(address) ?? {}
-  return protocol === "https:" || (protocol === "http:" && /^(?:127\.[\d.]+|\[::1\]|localhost)$/.test(hostname ?? ""))
+  return protocol === "https:" || (protocol === "http:" && isLoopback(hostname ?? ""))
 }
 
 /** The remote that an entry is reached at: HTTP+SSE is deprecated, and only where there is nothing else. */

@@ -5,6 +5,8 @@ const settings = (args: Record<string, unknown>, env: Record<string, string> = {
 
 test("svc listens on this machine alone where nothing else is said, and beyond it only with a word for who may come in [inbound:listen]", () => {
   expect(settings({}).address).toEqual({ hostname: "127.0.0.1", port: 3050 })
+  for (const host of ["localhost.", "svc.localhost", "127.0.0.2", "[::1]", "::ffff:127.0.0.1"])
+    expect(settings({ host }).address).toMatchObject({ hostname: host })
   for (const host of ["0.0.0.0", "::", "192.168.0.7", "svc.example.com"]) {
     expect(() => settings({ host })).toThrow("--allow-unauthenticated")
     expect(() => settings({}, { SVC_HOST: host })).toThrow("--allow-unauthenticated")

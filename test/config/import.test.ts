@@ -51,6 +51,8 @@ test("each application's servers become entries of mcp.json", () => {
 
 test("an entry that leads to svc itself is known as such", () => {
   const own = (server: Record<string, unknown>) => isSvc(server, "http://127.0.0.1:3050/")
+  for (const host of ["localhost.", "svc.localhost", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.2"])
+    expect(own({ url: `http://${host}:3050/mcp` })).toBe(true)
   expect(
     [
       { url: "http://localhost:3050/mcp?preset=work" },

@@ -7,7 +7,10 @@ const passes = (options: Partial<Parameters<typeof createGuard>[0]>, headers: Re
   ) === undefined
 
 describe("Host", () => {
-  test.each(["localhost", "localhost:3050", "127.0.0.1:1", "[::1]:3050"])("%s is this machine", (host) => {
+  test.each([
+    ..."localhost localhost:3050 127.0.0.1:1 [::1]:3050 127.0.0.2:3050 localhost.:3050 svc.localhost".split(" "),
+    "[::ffff:127.0.0.1]:3050",
+  ])("%s is this machine", (host) => {
     expect(passes({}, { host })).toBe(true)
   })
 

@@ -44,6 +44,8 @@ test("X-Forwarded-For counts only from a trusted proxy, and only its own word", 
   const trust = (text: string) => parseTrustProxy(text) ?? (() => expect.unreachable())
   expect(clientAddress("10.0.0.1", "6.6.6.6", trust("off"))).toBe("10.0.0.1")
   expect(clientAddress("127.0.0.1", "6.6.6.6, 7.7.7.7", trust("loopback"))).toBe("7.7.7.7")
+  for (const proxy of ["::1", "127.0.0.2", "::ffff:127.0.0.1", "::ffff:7f00:1"])
+    expect(clientAddress(proxy, "6.6.6.6", trust("loopback"))).toBe("6.6.6.6")
   expect(clientAddress("::ffff:10.0.0.1", "6.6.6.6, 7.7.7.7, 10.9.9.9", trust("10.0.0.0/8"))).toBe("7.7.7.7")
   expect(clientAddress("9.9.9.9", "6.6.6.6", trust("10.0.0.0/8"))).toBe("9.9.9.9")
   expect(clientAddress("fd00::1", "2001:db8::1", trust("fd00::/8"))).toBe("2001:db8::1")

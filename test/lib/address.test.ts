@@ -1,0 +1,67 @@
+import { expect, test } from "bun:test"
+import { isAddress, isLoopback, isPrivate, networkOf, parseRange, plainHost } from "../../src/lib/address.ts"
+
+const THIS_MACHINE = [
+  ..."localhost LOCALHOST localhost. svc.localhost svc.localhost. 127.0.0.1 127.0.0.2 127.255.255.254".split(" "),
+  ..."::1 [::1] 0:0:0:0:0:0:0:1 ::ffff:127.0.0.1 [::ffff:7f00:1]".split(" "),
+]
+const NETWORK = [
+  ..."0.0.0.0 10.0.0.1 100.64.0.1 169.254.169.254 172.31.0.1 192.168.1.1".split(" "),
+  ..."[::] fd00::1 [fe80::1] fe80::1%eth0 ::ffff:10.0.0.1 [::ffff:a9fe:a9fe]".split(" "),
+]
+const ELSEWHERE = [
+  ..."example.com localhost.example.com notlocalhost 127.0.0.1.example.com 128.0.0.1 172.32.0.1 1.2.3.4".split(" "),
+  ..."2001:db8::1 [2001:db8::1] ::ffff:1.2.3.4".split(" "),
+  "",
+]
+
+test("a host is this machine, its network's, or elsewhere, however it is written", () => {
+  expect(THIS_MACHINE.filter((host) => !isLoopback(host) || !isPrivate(host))).toEqual([])
+  expect(NETWORK.filter((host) => isLoopback(host) || !isPrivate(host))).toEqual([])
+  expect(ELSEWHERE.filter((host) => isLoopback(host) || isPrivate(host))).toEqual([])
+})
+
+test("a host has one spelling", () => {
+  expect(["Example.COM.", "[2001:DB8:0:0::1]", "::ffff:1.2.3.4", "fe80::1%eth0", "1.2.3.4"].map(plainHost)).toEqual([
+    "example.com",
+    "2001:db8::1",
+    "1.2.3.4",
+    "fe80::1",
+    "1.2.3.4",
+  ])
+  expect(["1.2.3.4", "[::1]", "::ffff:1.2.3.4", "example.com", "1.2.3", ""].map(isAddress)).toEqual([
+    true,
+    true,
+    true,
+    false,
+    false,
+    false,
+  ])
+})
+
+test("a range holds the addresses of its family, and no name", () => {
+  const holds = (range: string, address: string) => parseRange(range)?.(address)
+  expect(holds("10.0.0.0/8", "10.9.9.9")).toBe(true)
+  expect(holds("10.0.0.0/8", "::ffff:10.9.9.9")).toBe(true)
+  expect(holds("10.0.0.0/8", "11.0.0.1")).toBe(false)
+  expect(holds("10.0.0.1", "10.0.0.1")).toBe(true)
+  expect(holds("fd00::/8", "[fd12::1]")).toBe(true)
+  expect(holds("fd00::/8", "fe00::1")).toBe(false)
+  expect(holds("0.0.0.0/0", "example.com")).toBe(false)
+  for (const wrong of ["10.0.0.0/33", "10.0.0.0/", "10.0.0.0/8/8", "fd00::/129", "example.com", "1.2.3", ""])
+    expect(parseRange(wrong)).toBeUndefined()
+})
+
+test("clients of one IPv6 network are one", () => {
+  expect(["2001:db8:1:2::1", "2001:db8:1:2:3:4:5:6", "[2001:DB8:1:2::]"].map(networkOf)).toEqual([
+    "2001:db8:1:2::/64",
+    "2001:db8:1:2::/64",
+    "2001:db8:1:2::/64",
+  ])
+  expect(["::1", "::ffff:1.2.3.4", "1.2.3.4", "unix"].map(networkOf)).toEqual([
+    "0:0:0:0::/64",
+    "1.2.3.4",
+    "1.2.3.4",
+    "unix",
+  ])
+})
