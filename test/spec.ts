@@ -98,6 +98,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "connected alone can be hours old",
   },
+  "backend:lists": {
+    says: "a server whose one list fails is connected with what it does list; the list is asked for again, and the server is not restarted for it",
+    from: "choice",
+    why: "a list of prompts that fails must not cost the tools that work",
+  },
+  "backend:degraded": {
+    says: "a server that is connected and has a list that fails is called degraded with the cause, counts as healthy while its pings are answered, and is connected in /health",
+    from: "choice",
+    why: "what works is not down, and what fails must be seen",
+  },
   "health:live": { says: "/health/live is 200 alive whenever svc can answer", from: "GET /health/live" },
   "health:ready:loaded": {
     says: "/health/ready is 200 when loaded and no supervised backend is restarting or in crash-loop",

@@ -7,6 +7,7 @@ import { Backend, type BackendDeps } from "../backend/backend.ts"
 import type { Caller } from "../backend/connection.ts"
 import { type OpenDeps, openConnection } from "../backend/open.ts"
 import { buildCatalog, type Catalog, EMPTY_CATALOG } from "../catalog/catalog.ts"
+import { failuresOf } from "../catalog/listing.ts"
 import type { Pins } from "../config/pins.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Plan, Spec } from "../config/spec.ts"
@@ -400,7 +401,9 @@ export class Agent {
     const empty =
       listing.tools.length + listing.prompts.length + listing.resources.length + listing.resourceTemplates.length === 0
     const server = backend.spec.name
-    if (empty) this.deps.log.warn(`connected, but offers nothing at all`, { server })
+    // Of a list that fails, the log has heard already.
+    if (empty && failuresOf(listing).length === 0)
+      this.deps.log.warn(`connected, but offers nothing at all`, { server })
     else this.deps.log.info(`connected: ${counts} (MCP ${listing.protocolVersion})`, { server })
   }
 

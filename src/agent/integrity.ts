@@ -1,6 +1,6 @@
 /** Whether servers still offer what they were seen to offer first, and whether their words are what a person sees. */
 import { fingerprintOf, isSuspicious } from "../catalog/integrity.ts"
-import type { Listing } from "../catalog/listing.ts"
+import type { Listing, Tool } from "../catalog/listing.ts"
 import type { Pins } from "../config/pins.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Log } from "../lib/log.ts"
@@ -16,20 +16,20 @@ export type Findings = {
 }
 
 export class Integrity {
-  /** What was found, for as long as the listing lives. */
-  private found = new WeakMap<Listing, { readonly pinning: string; readonly findings: Findings }>()
+  /** What was found, for as long as the list of tools lives. */
+  private found = new WeakMap<readonly Tool[], { readonly pinning: string; readonly findings: Findings }>()
 
   constructor(
     private readonly pins: Pins,
     private readonly log: Log,
   ) {}
 
-  /** Looks at what a server lists. The same object for the same listing. */
-  inspect({ id, name, tuning: { toolPinning } }: Spec, listing: Listing): Findings {
-    const known = this.found.get(listing)
+  /** Looks at what a server lists. The same object for the same list of tools. */
+  inspect({ id, name, tuning: { toolPinning } }: Spec, { tools }: Listing): Findings {
+    const known = this.found.get(tools)
     if (known?.pinning === toolPinning) return known.findings
-    const findings = toolPinning === "off" ? NOTHING : this.compare(id, listing, toolPinning === "strict")
-    this.found.set(listing, { pinning: toolPinning, findings })
+    const findings = toolPinning === "off" ? NOTHING : this.compare(id, tools, toolPinning === "strict")
+    this.found.set(tools, { pinning: toolPinning, findings })
     if (known === undefined) this.tell(name, findings)
     return findings
   }
@@ -42,7 +42,7 @@ export class Integrity {
 
   // ---
 
-  private compare(id: string, { tools }: Listing, strict: boolean): Findings {
+  private compare(id: string, tools: readonly Tool[], strict: boolean): Findings {
     // Of two with one name, clients see the first.
     const prints = new Map(tools.toReversed().map((tool) => [tool.name, fingerprintOf(tool)]))
     const changed = this.pins.check(id, prints)

@@ -188,14 +188,15 @@ function details(
   { level, redact }: ReportOptions,
 ) {
   const { startedAt, endedAt } = backend.loading
-  const { lastError, authorizationUrl } = backend
+  const { lastError, authorizationUrl, offer } = backend
+  const error = state === "ready" ? offer?.failing.join("; ") || undefined : lastError
   return {
     state,
     status: WORDS[backend.state.kind].status,
     retryCount: "attempt" in backend.state ? backend.state.attempt : 0,
     ...(startedAt === undefined ? {} : { startTime: iso(startedAt), duration: (endedAt ?? now) - startedAt }),
     ...(endedAt === undefined ? {} : { endTime: iso(endedAt) }),
-    ...(lastError === undefined || state === "ready" ? {} : { error: redact(lastError) }),
+    ...(error === undefined ? {} : { error: redact(error) }),
     ...(level === "full" && authorizationUrl !== undefined ? { authorizationUrl } : {}),
   }
 }

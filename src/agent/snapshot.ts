@@ -1,6 +1,7 @@
 /** The facts of one moment, immutable: what every observer (health, status, tools, metrics) reads. */
 import type { Backend } from "../backend/backend.ts"
 import type { Exit, State } from "../backend/supervision.ts"
+import { failuresOf } from "../catalog/listing.ts"
 import type { Spec } from "../config/spec.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
@@ -36,6 +37,8 @@ export type BackendSnapshot = {
         readonly prompts: number
         readonly resources: number
         readonly resourceTemplates: number
+        /** Lists that fail, each with its reason. */
+        readonly failing: readonly string[]
       }
     | undefined
   /** Where a person must go, while unauthorized. Shown at level `full` only. */
@@ -94,6 +97,7 @@ export function describe({ spec, state, facts, published }: Backend, findings: F
             prompts: listing.prompts.length,
             resources: listing.resources.length,
             resourceTemplates: listing.resourceTemplates.length,
+            failing: failuresOf(listing),
           },
   }
 }

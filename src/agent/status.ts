@@ -1,14 +1,14 @@
 /** The state of everything, for commands and for assistants: one projection of the snapshot. */
 import { WORDS } from "../backend/supervision.ts"
 import { formatIssue } from "../lib/errors.ts"
-import type { Snapshot } from "./snapshot.ts"
+import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
 
 /** One server, as `svc mcp status` and `mcp_status` show it. Times are ISO 8601; texts are cleaned. */
 export type ServerStatus = {
   readonly name: string
   readonly id: string
   readonly type: string
-  /** The machine's word: `connected`, `waiting`, `crashed` … */
+  /** The machine's word: `connected`, `waiting`, `crashed` …; `degraded` for what is connected and has issues. */
   readonly state: string
   readonly status: string
   readonly tags: readonly string[]
@@ -25,6 +25,8 @@ export type ServerStatus = {
   readonly resources?: number
   /** It is connected and offers nothing at all. */
   readonly empty?: true
+  /** Why it is degraded: lists that fail, pings without an answer. */
+  readonly issues?: readonly string[]
   /** Tools that are not what they were when they were first seen. */
   readonly changedTools?: readonly string[]
   /** Tools whose words hold characters that nobody sees. */
@@ -49,34 +51,46 @@ export function statusOf(snapshot: Snapshot, clean: (text: string) => string): S
     templates: snapshot.templates,
     disabled: snapshot.disabled,
     issues: snapshot.issues.map(formatIssue),
-    servers: snapshot.backends.map(({ spec, state, offer, lastError, restartCount, authorizationUrl, ...found }) => ({
-      name: spec.name,
-      id: spec.id,
-      type: spec.launch.transport,
-      state: state.kind,
-      status: WORDS[state.kind].status,
-      tags: spec.tuning.tags,
-      restarts: restartCount,
-      ...(state.kind === "connected" && state.pid !== undefined ? { pid: state.pid } : {}),
-      ...("since" in state ? { since: iso(state.since) } : {}),
-      ...("attempt" in state && state.attempt > 0 ? { attempt: state.attempt } : {}),
-      ...(state.kind === "waiting" ? { nextRetryAt: iso(state.retryAt) } : {}),
-      ...(offer === undefined
-        ? {}
-        : {
-            protocolVersion: offer.protocolVersion,
-            era: offer.era,
-            tools: offer.tools,
-            prompts: offer.prompts,
-            resources: offer.resources,
-          }),
-      ...(offer !== undefined && offer.tools + offer.prompts + offer.resources + offer.resourceTemplates === 0
-        ? { empty: true as const }
-        : {}),
-      ...(found.changedTools.length > 0 ? { changedTools: found.changedTools } : {}),
-      ...(found.suspiciousTools.length > 0 ? { suspiciousTools: found.suspiciousTools } : {}),
-      ...(lastError === undefined || state.kind === "connected" ? {} : { lastError: clean(lastError) }),
-      ...(authorizationUrl === undefined ? {} : { authorizationUrl }),
-    })),
+    servers: snapshot.backends.map((backend) => {
+      const { spec, state, offer, lastError, restartCount, authorizationUrl, ...found } = backend
+      const issues = issuesOf(backend).map(clean)
+      return {
+        name: spec.name,
+        id: spec.id,
+        type: spec.launch.transport,
+        state: issues.length > 0 ? "degraded" : state.kind,
+        status: WORDS[state.kind].status,
+        tags: spec.tuning.tags,
+        restarts: restartCount,
+        ...(state.kind === "connected" && state.pid !== undefined ? { pid: state.pid } : {}),
+        ...("since" in state ? { since: iso(state.since) } : {}),
+        ...("attempt" in state && state.attempt > 0 ? { attempt: state.attempt } : {}),
+        ...(state.kind === "waiting" ? { nextRetryAt: iso(state.retryAt) } : {}),
+        ...(offer === undefined
+          ? {}
+          : {
+              protocolVersion: offer.protocolVersion,
+              era: offer.era,
+              tools: offer.tools,
+              prompts: offer.prompts,
+              resources: offer.resources,
+            }),
+        ...(offer !== undefined &&
+        offer.tools + offer.prompts + offer.resources + offer.resourceTemplates + offer.failing.length === 0
+          ? { empty: true as const }
+          : {}),
+        ...(issues.length > 0 ? { issues } : {}),
+        ...(found.changedTools.length > 0 ? { changedTools: found.changedTools } : {}),
+        ...(found.suspiciousTools.length > 0 ? { suspiciousTools: found.suspiciousTools } : {}),
+        ...(lastError === undefined || state.kind === "connected" ? {} : { lastError: clean(lastError) }),
+        ...(authorizationUrl === undefined ? {} : { authorizationUrl }),
+      }
+    }),
   }
 }
+
+// ---
+
+/** What is wrong with a server that is connected. */
+const issuesOf = ({ offer, responsive }: BackendSnapshot): readonly string[] =>
+  offer === undefined ? [] : [...offer.failing, ...(responsive ? [] : ["pings go unanswered"])]

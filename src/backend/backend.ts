@@ -7,7 +7,7 @@
  *  3. What an observer throws is logged and stops nothing.
  */
 import { isDeepStrictEqual } from "node:util"
-import type { Listing } from "../catalog/listing.ts"
+import { failuresOf, type Listing } from "../catalog/listing.ts"
 import type { Spec } from "../config/spec.ts"
 import { atMost, type Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -142,7 +142,7 @@ export class Backend {
         this.facts.lastConnected = clock.now()
         this.facts.responsive = true
         this.facts.authorizationUrl = undefined
-        if (this.current !== undefined) this.published = { open: this.current, listing: this.current.listing }
+        if (this.current !== undefined) this.publish(this.current, this.current.listing)
         this.schedulePing(0)
         return
       case "withdraw":
@@ -279,8 +279,14 @@ export class Backend {
 
   private relisted(epoch: number, listing: Listing): void {
     if (this.state.epoch !== epoch || this.published === undefined) return
-    this.published = { open: this.published.open, listing }
+    this.publish(this.published.open, listing)
     this.changed()
+  }
+
+  private publish(open: Open, listing: Listing): void {
+    const failing = failuresOf(listing)
+    if (failing.length > 0) this.facts.lastError = failing.join("; ")
+    this.published = { open, listing }
   }
 
   /** A connection is judged by its answers too: two pings in a row without one, and it is replaced. */

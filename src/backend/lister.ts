@@ -1,16 +1,20 @@
 /**
  * What svc itself does on an open connection: it lists what the backend offers and follows its changes, subscribes to
  * resources for its clients, and pings.
+ *
+ *  1. Each list stands alone: one that fails is asked for again with backoff, keeps what it held, and costs no other list.
+ *  2. A list that fails is no loss of the connection. A connection that ends while it lists, or refuses svc, is.
  */
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import type { Entry, Listing, ListMethod } from "../catalog/listing.ts"
 import type { Spec } from "../config/spec.ts"
-import type { Clock } from "../lib/clock.ts"
+import { atMost, type Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import type { Log } from "../lib/log.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Connection, PeerError, subscriptionOf } from "./connection.ts"
+import { InsufficientScopeError, UnauthorizedError } from "./link.ts"
 import { ownMeta, type Peer } from "./negotiate.ts"
 
 /** What a lister needs of the hooks and the deps of its connection. */
@@ -25,11 +29,16 @@ export type ListerHooks = {
 export type ListerDeps = { readonly clock: Clock; readonly log: Log; readonly version: string }
 
 export class Lister {
-  /** Requests of svc's own that stay open. */
-  streams = 0
+  /** Requests of svc's own that run: they make no server busy, and hold up neither its pings nor its end. */
+  running = 0
   private ended = false
-  private listing: Listing | undefined
+  /** What the backend offers, as far as it has said. */
+  listing: Listing
+  /** Lists that are to be asked for. */
   private readonly stale = new Set<ListMethod>()
+  /** Lists that are being asked for. */
+  private readonly asking = new Set<ListMethod>()
+  private readonly failures = new Map<ListMethod, Failure>()
   private relisting = false
   private listening: number | undefined
   private subscribed = new Set<string>()
@@ -40,33 +49,19 @@ export class Lister {
     private readonly peer: Peer,
     private readonly hooks: ListerHooks,
     private readonly deps: ListerDeps,
-  ) {}
+  ) {
+    this.listing = { ...peer, tools: [], prompts: [], resources: [], resourceTemplates: [], hints: {} }
+  }
 
-  async list(): Promise<Listing> {
-    const { peer } = this
-    const { capabilities } = peer
-    const none = { entries: [], hint: undefined }
-    const [tools, prompts, resources, templates] = await Promise.all([
-      capabilities.tools === undefined ? none : this.entriesOf("tools/list"),
-      capabilities.prompts === undefined ? none : this.entriesOf("prompts/list"),
-      capabilities.resources === undefined ? none : this.entriesOf("resources/list"),
-      capabilities.resources === undefined ? none : this.entriesOf("resources/templates/list"),
-    ])
-    const hints = {
-      ...(tools.hint && { "tools/list": tools.hint }),
-      ...(prompts.hint && { "prompts/list": prompts.hint }),
-      ...(resources.hint && { "resources/list": resources.hint }),
-      ...(templates.hint && { "resources/templates/list": templates.hint }),
-    }
-    this.listing = {
-      ...peer,
-      tools: named(tools.entries),
-      prompts: named(prompts.entries),
-      resources: withText(resources.entries, "uri"),
-      resourceTemplates: withText(templates.entries, "uriTemplate"),
-      hints,
-    }
-    return this.listing
+  /**
+   * Asks for all lists that the backend declares, and waits for them at most `ms` milliseconds; one that comes later counts
+   * when it comes. Rejects where the connection was lost or refused svc meanwhile.
+   */
+  async list(ms: number): Promise<void> {
+    const methods = METHODS.filter((method) => this.declares(method))
+    for (const method of methods) this.stale.add(method)
+    await atMost(this.deps.clock, ms, Promise.all(methods.map((method) => this.refresh(method))))
+    for (const method of this.asking) if (!this.failures.has(method)) this.fail(method, "has not answered yet")
   }
 
   /** Opens what keeps the listing true. */
@@ -77,6 +72,7 @@ export class Lister {
 
   end(): void {
     this.ended = true
+    for (const { cancel } of this.failures.values()) cancel()
   }
 
   /** Notifications that are svc's business. */
@@ -103,7 +99,7 @@ export class Lister {
     this.subscribed.clear()
     this.resubscribe()
     this.relevel()
-    for (const method of Object.keys(LIST_KEYS) as ListMethod[]) this.relist(method)
+    for (const method of METHODS) if (this.declares(method)) this.relist(method)
   }
 
   async ping(timeout: number): Promise<void> {
@@ -142,6 +138,10 @@ export class Lister {
 
   // ---
 
+  private declares(method: ListMethod): boolean {
+    return this.peer.capabilities[CAPABILITIES[method]] !== undefined
+  }
+
   private params(): Params {
     return this.peer.era === "2026" ? { _meta: ownMeta(this.deps.version) } : {}
   }
@@ -155,13 +155,17 @@ export class Lister {
       let result: Params
       try {
         const params = cursor === undefined ? this.params() : { ...this.params(), cursor }
-        result = await this.connection.ask(method, params, this.spec.tuning.requestTimeout)
+        this.running++
+        const asked = this.connection.ask(method, params, this.spec.tuning.requestTimeout)
+        result = await asked.finally(() => this.running--)
       } catch (error) {
-        if (error instanceof PeerError && error.code === -32601) break
+        if (error instanceof PeerError && (error.code === -32601 || !this.declares(method))) break
         throw error
       }
       const list = result[LIST_KEYS[method]]
-      if (Array.isArray(list)) entries.push(...list.filter(isObject))
+      // Some servers write an empty list as null.
+      if (list !== null && !Array.isArray(list)) throw new Error(`answered without a list of ${LIST_KEYS[method]}`)
+      entries.push(...(list ?? []).filter(isObject))
       const said = numberOf(result.ttlMs)
       if (said !== undefined) {
         const ttlMs = Math.min(Math.max(0, Math.floor(said)), Number.MAX_SAFE_INTEGER)
@@ -182,33 +186,70 @@ export class Lister {
     if (this.relisting) return
     this.relisting = true
     // A server that changes many things at once says so many times.
-    this.deps.clock.after(RELIST_MS, () => void this.refresh())
+    this.deps.clock.after(RELIST_MS, () => {
+      this.relisting = false
+      for (const one of this.stale)
+        this.refresh(one).catch((error: unknown) => {
+          if (!this.ended) this.deps.log.warn(`${one}: ${messageOf(error)}`, { server: this.spec.name })
+        })
+    })
   }
 
-  private async refresh(): Promise<void> {
+  /** Asks for a list until it is as the backend said last. Rejects where the connection is of no more use. */
+  private async refresh(method: ListMethod): Promise<void> {
+    if (this.asking.has(method)) return
+    this.asking.add(method)
     try {
-      while (this.stale.size > 0 && !this.ended && this.listing !== undefined) {
-        const methods = [...this.stale]
-        this.stale.clear()
-        let listing: Listing = this.listing
-        for (const method of methods) {
-          const { entries, hint } = await this.entriesOf(method)
-          listing = {
-            ...listing,
-            ...partOf(method, entries),
-            hints: { ...listing.hints, ...(hint === undefined ? {} : { [method]: hint }) },
-          }
-        }
-        this.listing = listing
-        if (!this.ended) this.hooks.onlisting(listing)
-      }
-    } catch (error) {
-      this.deps.log.warn(`could not list again: ${messageOf(error)}`, { server: this.spec.name })
+      while (!this.ended && this.stale.delete(method)) await this.load(method)
     } finally {
-      this.relisting = false
+      this.asking.delete(method)
     }
   }
 
+  private async load(method: ListMethod): Promise<void> {
+    try {
+      const { entries, hint } = await this.entriesOf(method)
+      this.succeed(method, {
+        ...partOf(method, entries),
+        ...(hint && { hints: { ...this.listing.hints, [method]: hint } }),
+      })
+    } catch (error) {
+      const refused = error instanceof UnauthorizedError && !(error instanceof InsufficientScopeError)
+      if (this.ended || refused) throw error
+      const own = `${this.spec.name}: `
+      const message = messageOf(error)
+      this.fail(method, message.startsWith(own) ? message.slice(own.length) : message)
+    }
+  }
+
+  /** Keeps what a list held and says why it is not told anew. */
+  private fail(method: ListMethod, reason: string): void {
+    const known = this.failures.get(method)
+    known?.cancel()
+    const attempts = (known?.attempts ?? 0) + 1
+    const ms = Math.min(RETRY_MS * 2 ** (attempts - 1), RETRY_MAX_MS)
+    const cancel = this.deps.clock.after(ms, () => {
+      // One that has not answered yet still may.
+      if (!this.asking.has(method)) this.relist(method)
+    })
+    this.failures.set(method, { attempts, cancel })
+    if (known === undefined)
+      this.deps.log.warn(`${method} failed: ${reason}; svc asks again until it is answered`, { server: this.spec.name })
+    const shown = reason.slice(0, MAX_REASON)
+    if (this.listing.failing?.[method] !== shown) this.offer({ failing: { ...this.listing.failing, [method]: shown } })
+  }
+
+  private succeed(method: ListMethod, part: Partial<Listing>): void {
+    this.failures.get(method)?.cancel()
+    if (this.failures.delete(method)) this.deps.log.info(`${method} is answered again`, { server: this.spec.name })
+    const { [method]: _reason, ...failing } = this.listing.failing ?? {}
+    this.offer({ ...part, failing })
+  }
+
+  private offer(part: Partial<Listing>): void {
+    this.listing = { ...this.listing, ...part }
+    if (!this.ended) this.hooks.onlisting(this.listing)
+  }
   /** 2026-era: one stream for all that changes; opened anew when the wishes change or it ends. */
   private listen(wait: number): void {
     const { connection, peer, deps } = this
@@ -226,9 +267,9 @@ export class Lister {
       timeout: Number.POSITIVE_INFINITY,
     })
     this.listening = number
-    this.streams++
+    this.running++
     const again = (answered: boolean) => {
-      this.streams--
+      this.running--
       if (this.ended || this.listening !== number) return
       this.listening = undefined
       if (answered) return
@@ -246,7 +287,22 @@ export class Lister {
 
 // ---
 
+/** A list that could not be had: how often in a row, and what ends the wait for the next attempt. */
+type Failure = { readonly attempts: number; cancel(): void }
+
+/** What a backend declares when it has a list. */
+const CAPABILITIES = {
+  "tools/list": "tools",
+  "prompts/list": "prompts",
+  "resources/list": "resources",
+  "resources/templates/list": "resources",
+} as const satisfies Readonly<Record<ListMethod, string>>
+const METHODS = Object.keys(CAPABILITIES) as ListMethod[]
 const MAX_PAGES = 1000
+const RETRY_MS = 1000
+const RETRY_MAX_MS = 60_000
+/** A server chooses the text. */
+const MAX_REASON = 500
 const RELIST_MS = 20
 const RELISTEN_MS = 1000
 const RELISTEN_MAX_MS = 30_000

@@ -48,12 +48,13 @@ export type OpenDeps = {
 export type Open = {
   readonly connection: Connection
   readonly peer: Peer
+  /** What the backend offers, as far as it has said. */
   readonly listing: Listing
   readonly pid: number | undefined
   /** Resolves when the connection is lost; never after `close()`. */
   readonly closed: Promise<Loss>
   close(): Promise<void>
-  /** Requests that are not answered yet, but for the streams that svc keeps open. */
+  /** Requests that are not answered yet, but for svc's own lists and streams. */
   readonly inFlight: number
   ping(timeout: number): Promise<void>
   /** When there was traffic last, milliseconds since the epoch; Infinity while requests are in flight. */
@@ -68,8 +69,9 @@ export type Open = {
 export async function openConnection(spec: Spec, hooks: OpenHooks, deps: OpenDeps, signal: AbortSignal): Promise<Open> {
   const { launch } = spec
   const remembered = deps.eras.get(launch)
+  const until = deps.clock.now() + spec.tuning.connectionTimeout * LIST_SHARE
   const attempt = (transport: "child" | "streamable" | "sse", mode = launch.mode) =>
-    openOnce(spec, transport, mode, remembered, hooks, deps, signal)
+    openOnce(spec, transport, mode, remembered, until, hooks, deps, signal)
   let open: Open
   try {
     open = await attempt(launch.transport === "stdio" ? "child" : launch.transport === "sse" ? "sse" : "streamable")
@@ -95,12 +97,18 @@ export async function openConnection(spec: Spec, hooks: OpenHooks, deps: OpenDep
 class ProbeExit extends LostError {}
 
 const PROBE_MS = 5000
+/** Of the time to connect: the rest is for what comes after the lists. */
+const LIST_SHARE = 0.9
+/** After which a server is offered without the lists that it has not answered. */
+const LIST_MS = 30_000
 
 async function openOnce(
   spec: Spec,
   transport: "child" | "streamable" | "sse",
   mode: Launch["mode"],
   remembered: Era | undefined,
+  /** When it goes on without the lists that have not come, milliseconds since the epoch. */
+  until: number,
   hooks: OpenHooks,
   deps: OpenDeps,
   signal: AbortSignal,
@@ -153,6 +161,7 @@ async function openOnce(
   const link = await openLink(spec, transport, events, deps)
   connection.attach(link)
   const abort = () => {
+    live?.end()
     connection.end({ reason: "was stopped while it started" })
     void link.close()
   }
@@ -171,29 +180,34 @@ async function openOnce(
     probing = false
     link.settle?.(peer.era, peer.protocolVersion)
     if (peer.era === "2025") connection.notify("notifications/initialized")
-    live = new Lister(spec, connection, peer, hooks, deps)
-    const listing = await live.list()
-    live.begin()
+    const lister = new Lister(spec, connection, peer, hooks, deps)
+    live = lister
+    await lister.list(Math.min(Math.max(until - clock.now(), 0), LIST_MS))
+    if (lost !== undefined || signal.aborted)
+      throw new BackendError(spec.name, lost?.reason ?? "was stopped while it started")
+    lister.begin()
     opened = true
-    const inFlight = () => connection.inFlight - (live?.streams ?? 0)
+    const inFlight = () => connection.inFlight - lister.running
     return {
       connection,
       peer,
-      listing,
+      get listing() {
+        return lister.listing
+      },
       pid: link.pid,
       closed,
       async close() {
-        live?.end()
+        lister.end()
         connection.end({ reason: "was stopped" })
         await link.close()
       },
-      ping: (timeoutMs) => live?.ping(timeoutMs) ?? Promise.resolve(),
+      ping: (timeoutMs) => lister.ping(timeoutMs),
       get inFlight() {
         return inFlight()
       },
       idleSince: () => (inFlight() > 0 ? Number.POSITIVE_INFINITY : connection.lastTraffic),
-      resubscribe: () => live?.resubscribe(),
-      relevel: () => live?.relevel(),
+      resubscribe: () => lister.resubscribe(),
+      relevel: () => lister.relevel(),
     }
   } catch (error) {
     live?.end()

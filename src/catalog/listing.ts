@@ -25,6 +25,12 @@ export type Listing = {
   readonly prompts: readonly Prompt[]
   readonly resources: readonly Resource[]
   readonly resourceTemplates: readonly ResourceTemplate[]
+  /** Lists that failed when they were asked for last, and why; what they held before stands. */
+  readonly failing?: Partial<Readonly<Record<ListMethod, string>>>
   /** Said by 2026-era backends. */
   readonly hints?: Partial<Readonly<Record<ListMethod, CacheHint>>>
 }
+
+/** The lists that fail, each with its reason: "prompts/list: db down". */
+export const failuresOf = ({ failing }: Listing): readonly string[] =>
+  Object.entries(failing ?? {}).map(([method, reason]) => `${method}: ${reason}`)

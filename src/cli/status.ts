@@ -153,6 +153,7 @@ function rowOf(one: ServerStatus): string[] {
       : `attempt ${one.attempt} in ${ago(Date.parse(one.nextRetryAt) - systemClock.now())}; `
   const notes = [
     one.empty === true ? "offers nothing at all" : undefined,
+    ...(one.issues ?? []),
     one.changedTools === undefined ? undefined : `changed: ${one.changedTools.join(", ")}`,
     one.suspiciousTools === undefined ? undefined : `unseen characters: ${one.suspiciousTools.join(", ")}`,
     `${retry}${one.lastError ?? ""}` || undefined,

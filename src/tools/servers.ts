@@ -17,7 +17,9 @@ export const serverSchema = z.object({
   enabled: z.boolean(),
   template: z.boolean().describe("Rendered for each project and client; its instances run"),
   status: z.enum(["connected", "error", "disconnected", "awaiting_oauth"]),
-  state: z.string().describe("More exactly: connected, starting, waiting for a retry, crashed, disabled, left out …"),
+  state: z
+    .string()
+    .describe("More exactly: connected, degraded, starting, waiting for a retry, crashed, disabled, left out …"),
   tools: z.number().optional().describe("How many tools it offers, while it is connected"),
   tags: z.array(z.string()),
   lastError: z.string().optional(),
@@ -33,7 +35,10 @@ export function serversOf({ agent, door, redact }: Context): readonly Server[] {
     const enabled = !isDisabled(server)
     const template = section === "mcpTemplates"
     // The worst instance speaks for the rest.
-    const shown = instances.find((one) => one.status !== "connected") ?? instances[0]
+    const shown =
+      instances.find((one) => one.status !== "connected") ??
+      instances.find((one) => one.issues !== undefined) ??
+      instances[0]
     const state = !enabled ? "disabled" : (shown?.state ?? (template ? "no instance" : "left out"))
     return {
       name,

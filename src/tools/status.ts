@@ -19,6 +19,7 @@ const instanceSchema = z.object({
   prompts: z.number().optional(),
   resources: z.number().optional(),
   empty: z.literal(true).optional().describe("It is connected but offers nothing at all"),
+  issues: z.array(z.string()).readonly().optional().describe("Why it is degraded: lists that fail, unanswered pings"),
   changedTools: z.array(z.string()).readonly().optional().describe("Tools that are not what they were when first seen"),
   suspiciousTools: z
     .array(z.string())
@@ -69,6 +70,7 @@ export const mcpStatus = define({
       const [changed, suspicious] = [of("changedTools"), of("suspiciousTools")]
       return [
         ...(instances.some(({ empty }) => empty === true) ? [`${name} is connected but offers nothing at all`] : []),
+        ...instances.flatMap(({ issues = [] }) => issues.map((issue) => `${name}: ${issue}`)),
         ...(changed.length > 0
           ? [`tools of ${name} are not what they were when first seen: ${changed.join(", ")}`]
           : []),

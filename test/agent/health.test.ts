@@ -76,7 +76,15 @@ function backend(
     lastTransportFailure: undefined,
     responsive: true,
     offer: connected
-      ? { era: "2025", protocolVersion: "2025-11-25", tools: 1, prompts: 2, resources: 3, resourceTemplates: 4 }
+      ? {
+          era: "2025",
+          protocolVersion: "2025-11-25",
+          tools: 1,
+          prompts: 2,
+          resources: 3,
+          resourceTemplates: 4,
+          failing: [],
+        }
       : undefined,
     authorizationUrl: undefined,
     changedTools: [],

@@ -1,14 +1,16 @@
-/** What a server is told on a connection that is open, or has been opened anew. */
+/** What a server is asked and told on a connection that is open, or has been opened anew. */
 import { expect, test } from "bun:test"
 import { Connection } from "../../src/backend/connection.ts"
+import { UnauthorizedError } from "../../src/backend/link.ts"
 import { Lister } from "../../src/backend/lister.ts"
 import type { Peer } from "../../src/backend/negotiate.ts"
 import { buildCatalog, EMPTY_CATALOG, viewOf } from "../../src/catalog/catalog.ts"
+import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { Spec } from "../../src/config/spec.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { createIds, encode } from "../../src/wire/frame.ts"
-import { manualClock } from "../clock.ts"
+import { manualClock, settle } from "../clock.ts"
 import { ODD_NUMBERS } from "../numbers.ts"
 
 const spec = { name: "s", tuning: { requestTimeout: 1000 } } as unknown as Spec
@@ -84,7 +86,9 @@ test("what a server lists is offered with its numbers as written, and fresh no l
   })
   const peer = { era: "2026", capabilities: { tools: {} } } as unknown as Peer
   const about = { onlisting() {}, subscriptions: () => [], logLevel: () => undefined }
-  const listing = await new Lister(spec, connection, peer, about, { clock, log: silentLog, version: "1" }).list()
+  const lister = new Lister(spec, connection, peer, about, { clock, log: silentLog, version: "1" })
+  await lister.list(1000)
+  const { listing } = lister
   const offered = { ...spec, id: "s", slug: "s", tuning: { disabledTools: [], toolDescriptionOverrides: {} } }
   const catalog = buildCatalog([{ spec: offered as unknown as Spec, listing }], EMPTY_CATALOG)
   for (const [scope, name] of [
@@ -100,4 +104,156 @@ test("what a server lists is offered with its numbers as written, and fresh no l
     expect(viewOf(catalog, scope).list("tools/list", "2026")).toBe(
       `{"resultType":"complete","tools":[{"name":"${name}",${tool}}],"ttlMs":9007199254740991,"cacheScope":"public"}`,
     )
+})
+
+/** A server that answers each list as the test says: with a result, an error, or not at all. */
+type Answers = Record<string, { result: object } | { error: { code: number; message: string } } | undefined>
+
+function server(answers: Answers) {
+  const clock = manualClock()
+  const asked: string[] = []
+  const offered: Listing[] = []
+  const pending: { id: unknown; method: string; number: number | undefined }[] = []
+  const connection: Connection = new Connection("s", createIds("x"), clock, {
+    owner: undefined,
+    onnoise() {},
+    onnotification() {},
+  })
+  connection.attach({
+    pid: undefined,
+    buffered: 0,
+    close: async () => undefined,
+    send(frame, { number }) {
+      const { id, method } = JSON.parse(String(frame))
+      if (id === undefined) return
+      asked.push(method)
+      const answer = answers[method]
+      if (answer === undefined) pending.push({ id, method, number })
+      else connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id, ...answer })))
+    },
+  })
+  const lister = new Lister(
+    spec,
+    connection,
+    { era: "2025", capabilities: { tools: {}, prompts: {}, resources: {} } } as unknown as Peer,
+    { onlisting: (listing) => void offered.push(listing), subscriptions: () => [], logLevel: () => undefined },
+    { clock, log: silentLog, version: "1" },
+  )
+  const namesOf = ({ tools, prompts, resources }: Listing) =>
+    [...tools, ...prompts, ...resources].map(({ name }) => name)
+  return { clock, asked, offered, pending, connection, lister, names: () => namesOf(lister.listing) }
+}
+
+const down = { error: { code: -32603, message: "db down" } }
+const good = (): Answers => ({
+  "tools/list": { result: { tools: [{ name: "t" }] } },
+  "prompts/list": { result: { prompts: [{ name: "p" }] } },
+  "resources/list": { result: { resources: [{ name: "r", uri: "a:b" }] } },
+  "resources/templates/list": { error: { code: -32601, message: "Method not found" } },
+})
+const KINDS = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] as const
+
+test.each(KINDS)(
+  "a server whose %s fails offers the rest, and is asked again until it answers [backend:lists]",
+  async (method) => {
+    const { lister, names } = server({ ...good(), [method]: down })
+    await lister.list(1000)
+    const lists: Record<string, string> = { "tools/list": "t", "prompts/list": "p", "resources/list": "r" }
+    expect(names()).toEqual(["t", "p", "r"].filter((name) => name !== lists[method]))
+    expect(failuresOf(lister.listing)).toEqual([`${method}: db down`])
+    lister.end()
+  },
+)
+
+test("the pauses between the attempts double up to a minute, and what comes in the end is offered", async () => {
+  const answers = { ...good(), "prompts/list": down }
+  const { clock, asked, offered, lister, names } = server(answers)
+  await lister.list(1000)
+  asked.length = 0
+  offered.length = 0
+  for (const seconds of [1, 2, 4, 8, 16, 32, 60, 60]) {
+    await clock.pass(seconds * 1000 - 1)
+    expect(asked.splice(0)).toEqual([])
+    // What is to be listed again is gathered for 20 ms.
+    await clock.pass(21)
+    expect(asked.splice(0)).toEqual(["prompts/list"])
+  }
+  // The same failure is no news.
+  expect(offered).toEqual([])
+  Object.assign(answers, { "prompts/list": good()["prompts/list"] })
+  await clock.pass(61_000)
+  expect([names(), failuresOf(lister.listing), offered.length]).toEqual([["t", "p", "r"], [], 1])
+  asked.length = 0
+  await clock.pass(600_000)
+  expect(asked).toEqual([])
+  lister.end()
+})
+
+test("a list without an answer holds nothing up, and counts when it comes", async () => {
+  const { clock, lister, names, pending, connection } = server({ ...good(), "tools/list": undefined })
+  const listed = lister.list(700)
+  await clock.pass(700)
+  await listed
+  expect([names(), failuresOf(lister.listing)]).toEqual([["p", "r"], ["tools/list: has not answered yet"]])
+  // It makes no server busy.
+  expect(connection.inFlight - lister.running).toBe(0)
+  const [one] = pending
+  connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id: one?.id, ...good()["tools/list"] })))
+  await settle()
+  expect([names(), failuresOf(lister.listing), pending.length, lister.running]).toEqual([["t", "p", "r"], [], 1, 0])
+  lister.end()
+})
+
+test.each([
+  [{ result: { tools: "none" } }, "answered without a list of tools"],
+  [{ result: {} }, "answered without a list of tools"],
+])("a list that is none is one that fails: %j", async (answer, reason) => {
+  const { lister, names } = server({ ...good(), "tools/list": answer })
+  await lister.list(1000)
+  expect([names(), failuresOf(lister.listing)]).toEqual([["p", "r"], [`tools/list: ${reason}`]])
+  lister.end()
+})
+
+test("an empty list that is written as null is an empty list", async () => {
+  const { lister, names } = server({ ...good(), "tools/list": { result: { tools: null } } })
+  await lister.list(1000)
+  expect([names(), failuresOf(lister.listing)]).toEqual([["p", "r"], []])
+  lister.end()
+})
+
+test("a list that fails later keeps what it held, and the others that changed with it are told", async () => {
+  const answers = good()
+  const { clock, lister, names } = server(answers)
+  await lister.list(1000)
+  Object.assign(answers, { "tools/list": down, "prompts/list": { result: { prompts: [{ name: "q" }] } } })
+  lister.took("notifications/tools/list_changed", {})
+  lister.took("notifications/prompts/list_changed", {})
+  await clock.pass(100)
+  expect([names(), failuresOf(lister.listing)]).toEqual([["t", "q", "r"], ["tools/list: db down"]])
+  Object.assign(answers, { "tools/list": { result: { tools: [{ name: "u" }] } } })
+  await clock.pass(1100)
+  expect([names(), failuresOf(lister.listing)]).toEqual([["u", "q", "r"], []])
+  lister.end()
+})
+
+test("a connection that is lost, or refuses svc, while it lists is no list that fails", async () => {
+  const lost = server({ ...good(), "tools/list": undefined })
+  const listed = lost.lister.list(1000)
+  lost.connection.end({ reason: "went away" })
+  lost.lister.end()
+  expect(listed).rejects.toThrow("went away")
+  const refused = server({ ...good(), "tools/list": undefined })
+  const refusal = refused.lister.list(1000)
+  await settle()
+  refused.connection.fail(refused.pending[0]?.number ?? 0, new UnauthorizedError("wants authorization"))
+  expect(refusal).rejects.toThrow("wants authorization")
+  refused.lister.end()
+})
+
+test("nothing is left running behind a connection that has ended", async () => {
+  const { clock, lister } = server({ ...good(), "prompts/list": down })
+  await lister.list(1000)
+  lister.end()
+  await clock.pass(1000)
+  expect(clock.timers).toBe(0)
 })
