@@ -1,5 +1,8 @@
 import { expect, test } from "bun:test"
+import { parseExact } from "../../src/lib/json.ts"
 import { EventLog, requestOf, type Sink } from "../../src/session/events.ts"
+import type { Id } from "../../src/wire/message.ts"
+import { ODD_NUMBERS } from "../numbers.ts"
 
 function listener(): Sink & { seen: string[]; ended: boolean; gone: boolean } {
   const sink = {
@@ -83,6 +86,14 @@ test("an event says which request's stream it is of, also to a log that does not
   for (const event of [log.start(log.open(listener())), log.start(log.open(listener(), "x".repeat(1000)))])
     expect(requestOf(event)).toBeUndefined()
   for (const event of ["", "l-1-1-", "l-1-1-e30", "l-1-1-%", "l-1-1-bnVsbA"]) expect(requestOf(event)).toBeUndefined()
+})
+
+test("the request whose stream an event is of has its id as the client wrote it", () => {
+  for (const odd of ODD_NUMBERS) {
+    const log = new EventLog("l")
+    const stream = log.open(listener(), parseExact(odd) as Id)
+    expect(JSON.stringify(requestOf(log.start(stream)))).toBe(odd)
+  }
 })
 
 test("a stream is over for who has seen its end", () => {

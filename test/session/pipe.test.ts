@@ -52,7 +52,7 @@ function stage(client: Era, peer: Era) {
     era: peer,
     protocolVersion: peer === "2025" ? "2025-11-25" : "2026-07-28",
     serverInfo: {},
-    capabilities: {},
+    capabilities: { tasks: {} },
     instructions: undefined,
     tools: [{ name: "t" }],
     prompts: [],
@@ -68,6 +68,7 @@ function stage(client: Era, peer: Era) {
     maxInFlight: 1000,
     target: () => ({ spec, connection, peer: listing }),
     setLogLevel() {},
+    keepTask() {},
     dropLogLevel() {},
   } as unknown as Face
   const onbug = (error: unknown) => expect(error).toBeUndefined()
@@ -200,6 +201,18 @@ describe("[relay:numbers] a number is the same on the other side", () => {
       expect(toClient).toBe(`{"jsonrpc":"2.0","id":1.0,${error}}`)
     }
   })
+})
+
+test("a list of tasks holds their numbers as the server wrote them", async () => {
+  const { open, call, client, backend } = stage("2025", "2025")
+  await open()
+  const number = lastId((await call("1", '"m":1', '"arguments":{},"task":{"ttl":1.0}')).toBackend)
+  const task = (id: string) => `"taskId":"${id}","status":"working","ttl":9007199254740993,"pollInterval":1E5`
+  const made = await backend(`{"jsonrpc":"2.0","id":${number},"result":{"task":{${task("t1")}}}}`)
+  expect(made.toClient).toBe(`{"jsonrpc":"2.0","id":1,"result":{"task":{${task("s_svc_t1")}}}}`)
+  const asked = lastId((await client('{"jsonrpc":"2.0","id":2.0,"method":"tasks/list"}')).toBackend)
+  const listed = await backend(`{"jsonrpc":"2.0","id":${asked},"result":{${task("t1")}}}`)
+  expect(listed.toClient).toBe(`{"jsonrpc":"2.0","id":2.0,"result":{"tasks":[{${task("s_svc_t1")}}]}}`)
 })
 
 describe("an id", () => {
