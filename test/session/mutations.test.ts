@@ -85,7 +85,14 @@ test(
       over = false
       const faults: string[] = []
       const target = { spec, connection, peer: { era: pick(ERAS), protocolVersion: "x", capabilities: {} } }
-      const face = { meter: undefined, maxInFlight: 1000, claims: new Claims(), keepTask() {}, target: () => target }
+      const face = {
+        meter: undefined,
+        maxInFlight: 1000,
+        claims: new Claims(),
+        hide: (text: string) => text,
+        keepTask() {},
+        target: () => target,
+      }
       let written = ""
       const see = (frame: Uint8Array | string, id: number) => {
         for (const way of [frame, throughEvents(frame), throughLine(frame)]) {
