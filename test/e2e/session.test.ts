@@ -177,8 +177,8 @@ test("a client that comes back after an error, as SDK 1.x does, is told that the
   }
   const client = new Client({ name: "t", version: "1" })
   await client.connect(new StreamableHTTPClientTransport(new URL(`${svc.url}/mcp`), { fetch: watched }) as never)
-  const body = 'null,"error":{"code":-32000,"message":"no"}'
-  const failing = client.callTool({ name: "parrot_svc_flood", arguments: { count: 1, shape: "middle", body } })
+  const body = '{"code":-32000,"message":"no"}'
+  const failing = client.callTool({ name: "parrot_svc_flood", arguments: { count: 1, shape: "error", body } })
   await failing.catch((error: Error) => expect(error.message).toContain("no"))
   await eventually(() => statuses.length === 2)
   expect(statuses).toEqual([200, 204])
