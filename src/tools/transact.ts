@@ -7,6 +7,7 @@ import type { Agent } from "../agent/agent.ts"
 import type { Reloaded } from "../agent/reload.ts"
 import { wantsLogin } from "../backend/link.ts"
 import { WORDS } from "../backend/supervision.ts"
+import { failuresOf } from "../catalog/listing.ts"
 import { parseDocument } from "../config/document.ts"
 import { type Edit, writtenServers } from "../config/edit.ts"
 import { readTemplates } from "../config/instance.ts"
@@ -84,7 +85,7 @@ export function writtenName(config: string, given: string): string {
 
 /** How a server came out of a change. */
 export type Outcome =
-  | { readonly kind: "connected"; readonly tools: number; readonly empty: boolean }
+  | { readonly kind: "connected"; readonly tools: number; readonly empty: boolean; readonly failing: readonly string[] }
   /** It waits for a person's authorization: at an address, or by `svc auth login`. */
   | { readonly kind: "awaiting_oauth"; readonly url: string | undefined }
   | { readonly kind: "error"; readonly reason: string }
@@ -100,7 +101,10 @@ export async function outcomeOf(agent: Agent, name: string): Promise<Outcome> {
   if (published !== undefined) {
     const { tools, prompts, resources, resourceTemplates } = published.listing
     const empty = tools.length + prompts.length + resources.length + resourceTemplates.length === 0
-    return { kind: "connected", tools: tools.length, empty }
+    const failing = failuresOf(published.listing)
+    // What it is for is not known.
+    if (empty && failing.length > 0) return { kind: "error", reason: failing.join("; ") }
+    return { kind: "connected", tools: tools.length, empty, failing }
   }
   const { authorizationUrl: url, lastError } = facts
   if (state.kind === "unauthorized" && (url !== undefined || lastError === wantsLogin(backend.spec.name)))
@@ -112,7 +116,9 @@ export async function outcomeOf(agent: Agent, name: string): Promise<Outcome> {
 export function warningsOf(name: string, outcome: Outcome): string[] {
   switch (outcome.kind) {
     case "connected":
-      return outcome.empty ? [`${name} is connected but offers nothing at all`] : []
+      return outcome.empty
+        ? [`${name} is connected but offers nothing at all`]
+        : outcome.failing.map((reason) => `${name}: ${reason}`)
     case "awaiting_oauth":
       return [
         `${name} waits until a person ${outcome.url === undefined ? `runs \`svc auth login ${name}\`` : `opens ${outcome.url}`}`,
