@@ -35,11 +35,11 @@ export const withDoubles = <T>(value: T): T => JSON.parse(JSON.stringify(value))
 // ---
 
 /**
- * Finds a number that a double may write otherwise: one with an exponent, with a trailing zero in its fraction, of 16 digits
- * or more, below 0.000001, or minus zero. A match inside a string costs time alone. Without the class in front, which stands
+ * Finds a number that a double may write otherwise: one of 16 digits or more, with an exponent, with a trailing zero in its
+ * fraction, below 0.000001, or minus zero. A match inside a string costs time alone. Without the class in front, which stands
  * before every number, the search would try each digit of the text.
  */
-const INEXACT = /(?:^|[\s:,[])-?(?:\d+(?:\.\d+)?[eE]|\d+\.\d*0(?!\d)|[\d.]{16}|0\.0{6}|(?<=-)0(?!\.))/
+const INEXACT = /(?:^|[\s:,[])-?(?:[\d.]{16}|\d+(?:\.\d+)?[eE]|\d+\.\d*0(?!\d)|0\.0{6}|(?<=-)0(?!\.))/
 
 type Reviver = (key: string, value: unknown) => unknown
 
