@@ -126,7 +126,10 @@ export function createOAuth(deps: OAuthDeps): OAuth {
   }
 
   const unauthorized = async (account: Account, challenge: Challenge): Promise<boolean> => {
-    const { tokens, fresh } = account
+    const { tokens } = account
+    // One that ended on its way says nothing of the grant that it came from.
+    const ended = tokens?.expiresAt !== undefined && deps.clock.now() >= tokens.expiresAt - EARLY_MS
+    const fresh = ended ? undefined : account.fresh
     heed(account, challenge)
     if (account.isMachine) {
       if (fresh === "granted") throw newlyRefused(tokens)
@@ -256,6 +259,8 @@ export function createOAuth(deps: OAuthDeps): OAuth {
 
 const MAX_KNOWN = 1000
 const PROBE_MS = 15_000
+/** How much sooner a token may end than it was said to: the times in a JWT are whole seconds. */
+const EARLY_MS = 1000
 
 const header = (tokens: Tokens | undefined): string | undefined =>
   tokens === undefined ? undefined : `Bearer ${tokens.access}`

@@ -196,3 +196,15 @@ test("a token that lives longer than any date, by its server's word, has an end 
   const [status] = await one.oauth.status([one.spec])
   expect(status?.expires).toMatch(/^21\d\d-/)
 })
+
+test("a new token that ended on its way to the server is renewed: its refusal says nothing of the grant", async () => {
+  const one = processOf()
+  await logIn(one)
+  for (let renewals = 0; renewals < 2; renewals++) {
+    const sent = await one.credentials.authorization()
+    const before = tokenRequests()
+    one.pass(600_000)
+    expect(await one.credentials.challenged(new Response(null, { status: 401 }), sent)).toBe(true)
+    expect(tokenRequests()).toBe(before + 1)
+  }
+})
