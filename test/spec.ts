@@ -367,9 +367,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a shared process does not say whose it is, and a wrong guess shows one client's affairs to another",
   },
   "protocol:whose:gone": {
-    says: "a caller that gave up counts half a minute more; one that was asked and is away makes room after a minute",
+    says: "a cancelled call counts until the server has read the cancellation, and then for a moment if the server was seen to stop such calls; a client that was asked and is away makes room after a minute",
     from: "choice",
-    why: "the first may be asked yet, the second must not keep the others from being asked",
+    why: "the first may ask yet, and neither must keep the others from being asked",
   },
   "protocol:task": {
     says: "a task is its session's, or its principal's where clients have no session, and its id leads back to its server",

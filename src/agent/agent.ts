@@ -3,8 +3,8 @@
  * everybody else reads its catalog and its snapshot.
  */
 import { isDeepStrictEqual } from "node:util"
+import type { Caller } from "../backend/attribution.ts"
 import { Backend, type BackendDeps } from "../backend/backend.ts"
-import type { Caller } from "../backend/connection.ts"
 import { type OpenDeps, openConnection } from "../backend/open.ts"
 import { buildCatalog, type Catalog, EMPTY_CATALOG } from "../catalog/catalog.ts"
 import { failuresOf } from "../catalog/listing.ts"

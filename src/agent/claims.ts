@@ -5,7 +5,7 @@
  *  1. What a session made ends with it.
  *  2. The number kept is bounded; the oldest are forgotten first.
  */
-import type { Caller } from "../backend/connection.ts"
+import type { Caller } from "../backend/attribution.ts"
 import { dropOldest } from "../lib/bounded.ts"
 
 export type Claim = {

@@ -7,8 +7,10 @@
  *     something or being asked, and while it works on a task.
  *  4. A process that is being ended counts until it is dead.
  */
+
+import type { Caller } from "../backend/attribution.ts"
 import type { Backend } from "../backend/backend.ts"
-import { type Caller, PeerError } from "../backend/connection.ts"
+import { PeerError } from "../backend/connection.ts"
 import type { Spec, Tuning } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { isTerminal } from "../wire/message.ts"

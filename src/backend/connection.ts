@@ -4,9 +4,8 @@
  *  1. A success response passes as the bytes it came in, once they are known to be that and nothing else; everything else is
  *     parsed. What is no message fails the request that it names.
  *  2. Every request ends exactly once: with an answer, a failure of its transport, its timeout, or the end of the link.
- *  3. What belongs to a call reaches its caller alone. Where neither the transport nor a task says which call it belongs to,
- *     it is the only caller in flight, or nobody: one client's question is never shown to another. A caller that gave up
- *     counts a while longer, for the backend may not have heard of it; one that has been away for long makes room.
+ *  3. What belongs to a call reaches its caller alone; attribution.ts decides which call it belongs to. A client that was
+ *     asked and has been away for long makes room for the others.
  */
 import { isUtf8 } from "node:buffer"
 import { dropOldest } from "../lib/bounded.ts"
@@ -27,35 +26,15 @@ import {
   keyOfId,
   type Message,
   metaOf,
+  type Notification,
   notificationText,
   type Params,
+  type Request,
   type Response,
   resultText,
 } from "../wire/message.ts"
+import { Attribution, type Caller, type Flight } from "./attribution.ts"
 import type { Link, Loss } from "./link.ts"
-
-/** Who a call is for. */
-export type Caller = {
-  /** The same object for all calls of one client. */
-  readonly session: object
-  /** A notification that belongs to the call; URIs and names are the backend's own. */
-  notify(method: string, params: Params): void
-  /** A question of the backend in mid-call. Rejects with a PeerError or RequestError, which the backend is told. */
-  ask(
-    method: string,
-    params: Params | undefined,
-    signal: AbortSignal,
-    /** Given where the backend wants to know how far the client is. */
-    onprogress?: (params: Params) => void,
-  ): Promise<unknown>
-  /** Whether anybody is there at the moment; where it is missing, somebody is. */
-  isHeard?(): boolean
-  /**
-   * Told from time to time while a question to the client is open, so that it may give up where nobody is there to answer;
-   * `others`: others use the connection too and cannot be told apart from this caller.
-   */
-  yield?(now: number, others: boolean): void
-}
 
 export type Call = {
   readonly method: string
@@ -100,13 +79,13 @@ export type ConnectionHooks = {
   readonly owner: Caller | undefined
   /** Whose a task of the backend is. */
   readonly callerOfTask?: ((taskId: string) => Caller | undefined) | undefined
+  /** Asks for a sign of life, at once, and resolves when it is there. */
+  ping?(timeout: number): Promise<void>
 }
 
 export type InFlight = { readonly number: number; readonly outcome: Promise<Outcome> }
 
-type Pending = {
-  readonly method: string
-  readonly caller: Caller | undefined
+type Pending = Flight & {
   readonly progressToken: Id | undefined
   readonly timeout: number
   deadline: number
@@ -121,8 +100,9 @@ export class Connection {
   lastUsed: number
   private readonly pending = new Map<number, Pending>()
   private readonly questions = new Map<string, { readonly controller: AbortController; readonly session: object }>()
-  /** Calls whose callers gave up, and until when a message without an address may yet be theirs. */
-  private readonly ghosts = new Map<number, { readonly session: object; readonly until: number }>()
+  private readonly attribution = new Attribution()
+  /** Pings in flight that mark cancellations. */
+  private marks = 0
   /** Callers that are told of progress after their call was answered, for it became a task. */
   private readonly following = new Map<number, Pick<Pending, "caller" | "progressToken">>()
   /** When a call came last while another client was being asked and could not be told apart from it. */
@@ -150,7 +130,7 @@ export class Connection {
   }
 
   get inFlight(): number {
-    return this.pending.size
+    return this.pending.size - this.marks
   }
 
   /** Whether a request of the backend waits for a client's answer. */
@@ -174,9 +154,12 @@ export class Connection {
       this.lastTraffic = now
       const { method, caller, progressToken, timeout } = call
       if (caller !== undefined) this.lastUsed = now
-      this.pending.set(number, { method, caller, progressToken, timeout, deadline: now + timeout, resolve, reject })
+      const { name } = call.params
+      const deadline = now + timeout
+      this.pending.set(number, { method, name, caller, since: now, progressToken, timeout, deadline, resolve, reject })
       this.arm()
-      if (this.questions.size > 0 && !this.relates && this.sessions().size > 1) this.crowdedAt = now
+      if (this.questions.size > 0 && !this.relates && this.attribution.isCrowded(this.pending, now))
+        this.crowdedAt = now
       const text = requestText(this.ids.text(number), call)
       call.onsent?.(text)
       this.link.send(text, { number, method, ...withHeaders(call.headers) })
@@ -209,11 +192,8 @@ export class Connection {
     const pending = this.pending.get(number)
     if (pending === undefined) return
     this.pending.delete(number)
-    if (pending.caller !== undefined) {
-      this.ghosts.set(number, { session: pending.caller.session, until: this.clock.now() + GHOST_MS })
-      dropOldest(this.ghosts, MAX_GHOSTS)
-    }
     this.withdraw(number, error.message)
+    if (pending.caller !== undefined && this.hooks.owner === undefined) this.doubt(number, pending)
     pending.reject(error)
   }
 
@@ -296,12 +276,16 @@ export class Connection {
   }
 
   private settle(number: number, outcome: Outcome): void {
-    this.ghosts.delete(number)
+    const now = this.clock.now()
     const pending = this.pending.get(number)
-    if (pending === undefined) return
+    if (pending === undefined) {
+      this.attribution.answered(number, now)
+      return
+    }
     this.pending.delete(number)
-    this.lastTraffic = this.clock.now()
+    this.lastTraffic = now
     if (pending.caller !== undefined) this.lastUsed = this.lastTraffic
+    this.attribution.settled(pending, now)
     pending.resolve(outcome)
   }
 
@@ -319,7 +303,7 @@ export class Connection {
     }
     this.lastTraffic = this.clock.now()
     if (isRequest(message)) {
-      void this.answer(message.id, message.method, message.params, this.callerOf(related, message.params))
+      void this.answer(message.id, message.method, message.params, this.callerOf(message, related))
       return
     }
     const params = message.params ?? {}
@@ -333,7 +317,7 @@ export class Connection {
         return
       }
       default:
-        this.hooks.onnotification(message.method, params, this.callerOf(related, params))
+        this.hooks.onnotification(message.method, params, this.callerOf(message, related))
     }
   }
 
@@ -354,52 +338,36 @@ export class Connection {
     if (number === undefined) return
     const pending = this.pending.get(number)
     if (pending !== undefined) pending.deadline = this.clock.now() + pending.timeout
+    else this.attribution.progressed(number, this.clock.now())
     const { caller, progressToken } = pending ?? this.following.get(number) ?? {}
     if (progressToken !== undefined) caller?.notify("notifications/progress", { ...params, progressToken })
   }
 
-  /**
-   * Whose a message is: the call's on whose stream it came, the task's that it names, or the only caller's in flight.
-   * NOBODY where it is somebody's and cannot be told whose; undefined where no client is meant.
-   */
-  private callerOf(related: number | undefined, params: Params | undefined): Caller | undefined {
-    if (related !== undefined) {
-      const pending = this.pending.get(related)
-      // What comes on a stream whose call has ended is for nobody else.
-      if (pending === undefined) return NOBODY
-      if (pending.caller !== undefined) return pending.caller
-    }
-    const { owner } = this.hooks
-    if (owner !== undefined) return this.wayTo(owner.session, owner)
-    const task = metaOf(params)?.[META_TASK]
-    if (isObject(task) && typeof task.taskId === "string") return this.hooks.callerOfTask?.(task.taskId) ?? NOBODY
-    const sessions = this.sessions()
-    const [session, other] = sessions
-    return session === undefined ? undefined : other === undefined ? this.wayTo(session, NOBODY) : NOBODY
+  /** The client of a message; undefined if no client is meant, NOBODY if the message must reach none. */
+  private callerOf(message: Request | Notification, related: number | undefined): Caller | undefined {
+    const { owner, callerOfTask } = this.hooks
+    const named = metaOf(message.params)?.[META_TASK]
+    const id = isObject(named) && typeof named.taskId === "string" ? named.taskId : undefined
+    const task = id === undefined ? undefined : (callerOfTask?.(id) ?? ("unknown" as const))
+    const question = isRequest(message) ? message.method : undefined
+    const incoming = { related, owner, task, question }
+    const caller = this.attribution.attribute(incoming, this.pending, this.clock.now())
+    if (caller === "none") return undefined
+    return caller === "unknown" ? NOBODY : caller
   }
 
-  /**
-   * The way back of one of a client's calls: any is as good as another, but for those that the client has left. Where no
-   * call of it runs, `otherwise`.
-   */
-  private wayTo(session: object, otherwise: Caller): Caller {
-    let way: Caller | undefined
-    for (const { caller } of this.pending.values())
-      if (caller?.session === session && (way === undefined || way.isHeard?.() === false)) way = caller
-    return way ?? otherwise
-  }
-
-  /** Who a message without an address may be for. */
-  private sessions(): ReadonlySet<object> {
-    const found = new Set<object>()
-    // What a task says names the task.
-    for (const { caller, method } of this.pending.values())
-      if (caller !== undefined && method !== "tasks/result") found.add(caller.session)
-    const now = this.clock.now()
-    for (const [number, { session, until }] of this.ghosts)
-      if (until > now) found.add(session)
-      else this.ghosts.delete(number)
-    return found
+  /** A cancelled call may go on: a ping sent behind the cancellation shows when the backend has read it. */
+  private doubt(number: number, flight: Flight): void {
+    // A transport with a stream for each call keeps no order between them.
+    const ping = this.relates ? undefined : this.hooks.ping?.(PING_MS)
+    this.attribution.abandon(number, flight, ping !== undefined, this.clock.now())
+    if (ping === undefined) return
+    this.marks++
+    ping
+      .catch(heard)
+      .then(() => this.attribution.read(number, this.clock.now()))
+      .catch(() => undefined)
+      .finally(() => this.marks--)
   }
 
   private async answer(id: Id, method: string, params: Params | undefined, caller: Caller | undefined): Promise<void> {
@@ -495,8 +463,8 @@ const SWEEP_MS = 250
 const NOISE_BYTES = 512
 const MAX_QUESTIONS = 1000
 const MAX_FOLLOWING = 1000
-const GHOST_MS = 30_000
-const MAX_GHOSTS = 1000
+/** A backend that is busy reads nothing; the doubt about a call is over by then. */
+const PING_MS = 5 * 60_000
 const CROWDED_MS = 60_000
 
 const withHeaders = (headers: Call["headers"]) => (headers === undefined ? {} : { headers })
@@ -510,6 +478,11 @@ const unknownCaller = (caller: Caller | undefined): string =>
   caller === undefined
     ? "No client call is in flight that this request could belong to"
     : 'Several clients are using this server, so it cannot be told whose request this is; set "isolation": "session" on the server'
+
+/** An error is an answer, too. */
+function heard(error: unknown): void {
+  if (!(error instanceof PeerError)) throw error
+}
 
 /** Stands for a caller that is not known, among others that must not hear of it. */
 const NOBODY: Caller = {

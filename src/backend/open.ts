@@ -13,7 +13,8 @@ import { createCleaner } from "../lib/redact.ts"
 import type { Era } from "../wire/era.ts"
 import { encode, type Ids } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
-import { type Caller, Connection, withoutSubscription } from "./connection.ts"
+import type { Caller } from "./attribution.ts"
+import { Connection, withoutSubscription } from "./connection.ts"
 import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } from "./link.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
@@ -128,6 +129,7 @@ async function openOnce(
   const connection: Connection = new Connection(spec.name, deps.ids, clock, {
     owner: hooks.owner,
     callerOfTask: hooks.callerOfTask,
+    ping: (timeoutMs) => live?.ping(timeoutMs) ?? Promise.resolve(),
     onnoise(text) {
       noise ??= lines(createCapture({ clock, redact: (line) => line, emit: warn }))
       noise(encode(text))

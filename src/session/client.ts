@@ -1,6 +1,7 @@
 /** The client of a request, and the way back to it. */
 import type { Claim, Claims } from "../agent/claims.ts"
-import type { Caller, Connection } from "../backend/connection.ts"
+import type { Caller } from "../backend/attribution.ts"
+import type { Connection } from "../backend/connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"

@@ -6,7 +6,8 @@
  *  3. What one era lacks is put in or taken out here and in adapt.ts, and nowhere else.
  */
 import type { Claim } from "../agent/claims.ts"
-import { type Caller, type Outcome, peerError, responseOf } from "../backend/connection.ts"
+import type { Caller } from "../backend/attribution.ts"
+import { type Outcome, peerError, responseOf } from "../backend/connection.ts"
 import type { Route } from "../catalog/catalog.ts"
 import {
   createdTask,

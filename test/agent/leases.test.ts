@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import { Leases } from "../../src/agent/leases.ts"
+import type { Caller } from "../../src/backend/attribution.ts"
 import type { Backend } from "../../src/backend/backend.ts"
-import { type Caller, PeerError } from "../../src/backend/connection.ts"
+import { PeerError } from "../../src/backend/connection.ts"
 import { manualClock, settle } from "../clock.ts"
 
 const IDLE_MS = 600_000

@@ -1,6 +1,7 @@
 /** Whose a backend's message is, where the transport cannot say it. */
 import { beforeEach, describe, expect, test } from "bun:test"
-import { type Caller, Connection, peerError } from "../../src/backend/connection.ts"
+import type { Caller } from "../../src/backend/attribution.ts"
+import { Connection, peerError } from "../../src/backend/connection.ts"
 import type { Link } from "../../src/backend/link.ts"
 import { createIds, encode } from "../../src/wire/frame.ts"
 import type { Params } from "../../src/wire/message.ts"
@@ -18,6 +19,7 @@ const open = (link: Partial<Link> = {}, owner?: Caller) => {
     owner,
     callerOfTask: (id) => (id === "t1" ? ann.caller : undefined),
     onnoise() {},
+    ping: (timeout) => connection.ask("ping", {}, timeout).then(() => undefined),
     onnotification: (method, _params, caller) => void heard.push([caller, method]),
   })
   connection.attach({
@@ -167,6 +169,37 @@ test("a log line that may be one of two callers' reaches neither, and one withou
   expect([ann.caller, bob.caller]).not.toContain(neither as Caller)
 })
 
+describe("a ping behind a cancellation", () => {
+  test("marks where the backend has read it, whatever it answers, and is no call in flight [protocol:whose:gone]", async () => {
+    for (const answer of [{ result: {} }, { error: { code: -32601, message: "Method not found" } }]) {
+      open()
+      sent = []
+      const number = call(ann)
+      connection.cancel(number, new Error("cancelled"))
+      expect(sent.map(({ method }) => method)).toEqual(["tools/call", "notifications/cancelled", "ping"])
+      expect(connection.inFlight).toBe(0)
+      call(bob)
+      await clock.pass(60_000)
+      expect((await ask())?.error?.message).toContain("Several clients")
+      receive({ id: sent[2]?.id, ...answer })
+      await clock.pass(5000)
+      expect(await ask()).toMatchObject({ result: { by: "bob" } })
+    }
+  })
+
+  test("is not sent where a message says whose it is", () => {
+    for (const [link, owner] of [
+      [{ abandon: () => undefined }, undefined],
+      [{}, ann.caller],
+    ] as const) {
+      open(link, owner)
+      sent = []
+      connection.cancel(call(ann), new Error("cancelled"))
+      expect(sent.some(({ method }) => method === "ping")).toBe(false)
+    }
+  })
+})
+
 describe("a caller that gave up", () => {
   test("still counts, for its call may ask yet: another is not shown its question [protocol:whose:gone]", async () => {
     connection.cancel(call(ann), new Error("cancelled"))
@@ -188,7 +221,8 @@ describe("a caller that gave up", () => {
     receive({ id: createIds("x").text(late), result: {} })
     expect(await ask()).toMatchObject({ result: { by: "bob" } })
     connection.cancel(call(ann), new Error("cancelled"))
-    await clock.pass(31_000)
+    receive({ id: sent.at(-1)?.id, result: {} })
+    await clock.pass(5000)
     expect(await ask()).toMatchObject({ result: { by: "bob" } })
   })
 

@@ -1,0 +1,97 @@
+/** Calls that are cancelled. */
+import { describe, expect, test } from "bun:test"
+import { eventually, fixture, type Instance, startSvc } from "./harness.ts"
+
+const HEADERS = { "content-type": "application/json", accept: "application/json, text/event-stream" }
+const server = (...flags: string[]) => ({ command: process.execPath, args: [fixture("cancelled.ts"), ...flags] })
+
+type Answer = {
+  readonly id?: unknown
+  readonly method?: string
+  readonly params?: { readonly message?: string }
+  readonly result?: { readonly content: readonly { readonly text: string }[] }
+  readonly error?: { readonly code: number; readonly message: string }
+}
+
+/** A 2025-era client that remembers every question, and answers it unless it is `silent`. */
+async function open({ url }: Pick<Instance, "url">, { protocolVersion = "2025-11-25", silent = false } = {}) {
+  const asked: string[] = []
+  let session = ""
+  let lastId = 0
+  const post = (message: object) =>
+    fetch(`${url}/mcp`, {
+      method: "POST",
+      headers: { ...HEADERS, ...(session === "" ? {} : { "mcp-session-id": session }) },
+      body: JSON.stringify({ jsonrpc: "2.0", ...message }),
+    })
+  const clientInfo = { name: "t", version: "1" }
+  const first = await post({
+    id: ++lastId,
+    method: "initialize",
+    params: { protocolVersion, capabilities: { elicitation: {} }, clientInfo },
+  })
+  await first.text()
+  session = first.headers.get("mcp-session-id") ?? ""
+  const take = (text: string): Answer[] => {
+    const messages = [...text.matchAll(/^data: ?(\{.*)$/gm)].map(([, data = ""]) => JSON.parse(data) as Answer)
+    for (const { id, method, params } of messages) {
+      if (method !== "elicitation/create") continue
+      asked.push(params?.message ?? "")
+      if (!silent) void post({ id, result: { action: "accept", content: {} } })
+    }
+    return messages
+  }
+  const call = (name: string, args: object) => {
+    const id = ++lastId
+    const answer = post({ id, method: "tools/call", params: { name, arguments: args } }).then(async (response) => {
+      if (!String(response.headers.get("content-type")).includes("event-stream"))
+        return { response, answers: [(await response.json()) as Answer] }
+      const answers: Answer[] = []
+      const decoder = new TextDecoder()
+      for await (const chunk of response.body ?? []) answers.push(...take(decoder.decode(chunk, { stream: true })))
+      return { response, answers: answers.filter((message) => message.id === id) }
+    })
+    return {
+      answer,
+      text: async () => (await answer).answers[0]?.result?.content[0]?.text,
+      cancel: () => cancel(id, answer),
+    }
+  }
+  /** Cancels a request until it is over: the first time it may not have come yet. */
+  const cancel = async <T>(requestId: number, answer: Promise<T>): Promise<T> => {
+    const over = answer.then(() => true)
+    await eventually(async () => {
+      await post({ method: "notifications/cancelled", params: { requestId, reason: "enough" } })
+      return Promise.race([over, false])
+    })
+    return answer
+  }
+  return { asked, call, cancel, headers: { ...HEADERS, "mcp-session-id": session } }
+}
+
+describe("after a call was cancelled", () => {
+  test("another client is asked at once where the server ended it, and soon where it only says nothing more", async () => {
+    await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
+    const ann = await open(svc)
+    const bob = await open(svc)
+    await ann.call("s_svc_refuse", {}).cancel()
+    expect(await bob.call("s_svc_ask", { by: "bob" }).text()).toContain("accept")
+    await ann.call("s_svc_hang", {}).cancel()
+    expect(await bob.call("s_svc_ask", { by: "bob" }).text()).toContain("Several clients")
+    await eventually(async () => (await bob.call("s_svc_ask", { by: "bob" }).text())?.includes("accept"))
+    expect([new Set(bob.asked), ann.asked]).toEqual([new Set(["of bob"]), []])
+  })
+
+  test("its question reaches no other client, however late the server reads or asks [protocol:whose:gone]", async () => {
+    await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
+    const ann = await open(svc)
+    const bob = await open(svc)
+    for (const name of ["late", "late", "block"]) {
+      const theirs = bob.call("s_svc_late", { ms: 1600, by: "bob" })
+      await ann.call(`s_svc_${name}`, { ms: 800, by: "ann" }).cancel()
+      // The cancelled call is over when the other one asks.
+      expect(await theirs.text()).toContain("accept")
+    }
+    expect([bob.asked, ann.asked]).toEqual([["of bob", "of bob", "of bob"], []])
+  })
+})
