@@ -371,6 +371,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the first may ask yet, and neither must keep the others from being asked",
   },
+  "protocol:cancelled": {
+    says: "a cancelled request gets no answer; over HTTP its response ends as a stream without one",
+    from: "choice",
+    why: "receivers should not answer, and a response of JSON would have to be an answer",
+  },
   "protocol:task": {
     says: "a task is its session's, or its principal's where clients have no session, and its id leads back to its server",
     from: "choice",

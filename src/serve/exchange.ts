@@ -95,8 +95,13 @@ export class HttpExchange implements Exchange, Stream, Sink {
       return
     }
     this.push(frame)
-    if (this.logged !== undefined) this.resumable?.events.end(this.logged)
-    this.end()
+    this.finishStream()
+  }
+
+  /** Ends the response to a cancelled request without an answer: as a stream, for JSON would have to be one. */
+  finishUnanswered(): void {
+    if (this.stream === undefined) this.resolve(new Response(null, { headers: SSE_HEADERS }))
+    else this.finishStream()
   }
 
   /** The client is gone. In the era in which it may come back for the rest, it has not given up. */
@@ -135,6 +140,11 @@ export class HttpExchange implements Exchange, Stream, Sink {
     this.signal = undefined
     if (signal?.aborted === true) this.abort()
     else signal?.addEventListener("abort", () => this.abort())
+  }
+
+  private finishStream(): void {
+    if (this.logged !== undefined) this.resumable?.events.end(this.logged)
+    this.end()
   }
 
   private push(frame: Uint8Array | string): void {

@@ -118,23 +118,25 @@ function post(
   const session = sessionOf(request, scope, principal, deps)
   const asker: Asker = (...question) => session.ask(...question)
   const exchange = new HttpExchange(asker, deps.streams, session, message.id, () => request.signal)
-  void runLegacy(message, session, exchange, deps, (frame) => finish(exchange, frame))
+  void runLegacy(message, session, exchange, deps, (frame) => {
+    if (frame === undefined) exchange.finishUnanswered()
+    else finish(exchange, frame)
+  })
   return exchange.response
 }
 
-/** Answers a session's request, and gives what `to` makes of the answer. */
+/** Answers a session's request, and gives what `to` makes of the answer; of undefined if the client cancelled it. */
 function runLegacy<T>(
   message: RpcRequest,
   session: Session,
   exchange: Exchange,
   deps: McpDeps,
-  to: (frame: Uint8Array | string) => T,
+  to: (frame: Uint8Array | string | undefined) => T,
 ): Promise<T> {
   const end = session.run(message.id, exchange)
-  return dispatch(message, { face: deps.face, client: session, exchange }, deps.onbug).then((frame) => {
-    end()
-    return to(frame)
-  })
+  return dispatch(message, { face: deps.face, client: session, exchange }, deps.onbug).then((frame) =>
+    to(end() ? frame : undefined),
+  )
 }
 
 async function initialize(message: RpcRequest, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
@@ -182,7 +184,7 @@ async function batch(
   whole.oncancel = (reason) => {
     for (const part of parts) part.oncancel?.(reason)
   }
-  const answers: Promise<string>[] = []
+  const answers: Promise<readonly string[]>[] = []
   for (const message of messages) {
     if (isResponse(message)) session.answered(message)
     else if (!isRequest(message)) session.notified(message.method, message.params ?? {}, deps.face)
@@ -196,11 +198,15 @@ async function batch(
         yield: (...when) => whole.yield(...when),
       }
       parts.push(part)
-      answers.push(runLegacy(message, session, part, deps, textOf))
+      answers.push(runLegacy(message, session, part, deps, (frame) => (frame === undefined ? [] : [textOf(frame)])))
     }
   }
   if (answers.length === 0) return new Response(null, { status: 202 })
-  void Promise.all(answers).then((frames) => whole.finish(`[${frames.join(",")}]`))
+  void Promise.all(answers).then((frames) => {
+    const texts = frames.flat()
+    if (texts.length === 0) whole.finishUnanswered()
+    else whole.finish(`[${texts.join(",")}]`)
+  })
   return whole.response
 }
 

@@ -50,6 +50,8 @@ export class Session implements Client {
   /** The number of that stream in the log. */
   standalone: number | undefined
   private readonly running = new Map<string, Exchange>()
+  /** Those of the running requests that the client cancelled. */
+  private readonly cancelled = new WeakSet<Exchange>()
   private readonly questions = new Map<Id, Question>()
   private readonly held: string[] = []
   private lastQuestion = 0
@@ -92,12 +94,16 @@ export class Session implements Client {
     return this.protocolVersion >= "2025-11-25"
   }
 
-  /** Registers a request that runs, so that it can be cancelled; the returned function ends it. */
-  run(id: Id, exchange: Exchange): () => void {
+  /**
+   * Registers a request that runs, so that it can be cancelled. The returned function ends it and says whether the client
+   * wants its answer: a cancelled request gets none. basic: Cancellation.
+   */
+  run(id: Id, exchange: Exchange): () => boolean {
     const key = keyOfId(id)
     this.running.set(key, exchange)
     return () => {
       if (this.running.get(key) === exchange) this.running.delete(key)
+      return !this.cancelled.has(exchange)
     }
   }
 
@@ -114,7 +120,10 @@ export class Session implements Client {
         const id = params.requestId
         if (!isId(id)) return
         const reason = typeof params.reason === "string" ? params.reason : "was cancelled by the client"
-        this.running.get(keyOfId(id))?.oncancel?.(reason)
+        const exchange = this.running.get(keyOfId(id))
+        if (exchange === undefined) return
+        this.cancelled.add(exchange)
+        exchange.oncancel?.(reason)
         return
       }
       case "notifications/progress": {

@@ -1,4 +1,4 @@
-/** Calls that are cancelled. */
+/** Calls that are cancelled, over HTTP and the old HTTP+SSE transport. */
 import { describe, expect, test } from "bun:test"
 import { eventually, fixture, type Instance, startSvc } from "./harness.ts"
 
@@ -93,5 +93,55 @@ describe("after a call was cancelled", () => {
       expect(await theirs.text()).toContain("accept")
     }
     expect([bob.asked, ann.asked]).toEqual([["of bob", "of bob", "of bob"], []])
+  })
+})
+
+describe("a cancelled request", () => {
+  test("gets no answer over HTTP: its stream ends [protocol:cancelled]", async () => {
+    await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
+    const ann = await open(svc)
+    const silent = await open(svc, { silent: true })
+    const asked = silent.call("s_svc_ask", {})
+    await eventually(() => silent.asked.length > 0)
+    // Its stream is open already.
+    expect((await asked.cancel()).answers).toEqual([])
+    const { response, answers } = await ann.call("s_svc_hang", {}).cancel()
+    expect([response.status, response.headers.get("content-type"), answers]).toEqual([200, "text/event-stream", []])
+  })
+
+  test("gets no answer among those of a batch, nor on the stream of the old transport [protocol:cancelled]", async () => {
+    await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
+    const { headers, cancel } = await open(svc, { protocolVersion: "2025-03-26" })
+    const hang = { jsonrpc: "2.0", id: 50, method: "tools/call", params: { name: "s_svc_hang", arguments: {} } }
+    const body = JSON.stringify([hang, { jsonrpc: "2.0", id: 51, method: "ping" }])
+    const batch = fetch(`${svc.url}/mcp`, { method: "POST", headers, body })
+    expect(await (await cancel(50, batch)).json()).toEqual([{ jsonrpc: "2.0", id: 51, result: {} }])
+
+    const stream = await fetch(`${svc.url}/sse`)
+    let text = ""
+    const reading = (async () => {
+      for await (const chunk of stream.body ?? []) text += new TextDecoder().decode(chunk)
+    })().catch(() => undefined)
+    const path = await eventually(() => /^data: (\/messages\S+)/m.exec(text)?.[1])
+    const send = (message: object) =>
+      fetch(`${svc.url}${path}`, {
+        method: "POST",
+        headers: HEADERS,
+        body: JSON.stringify({ jsonrpc: "2.0", ...message }),
+      })
+    const clientInfo = { name: "t", version: "1" }
+    await send({
+      id: 1,
+      method: "initialize",
+      params: { protocolVersion: "2024-11-05", capabilities: {}, clientInfo },
+    })
+    await eventually(() => text.includes('"id":1,'))
+    await send({ ...hang, id: 2 })
+    await send({ method: "notifications/cancelled", params: { requestId: 2 } })
+    await send({ id: 3, method: "ping" })
+    await eventually(() => text.includes('"id":3,'))
+    expect(text).not.toContain('"id":2,')
+    await svc[Symbol.asyncDispose]()
+    await reading
   })
 })
