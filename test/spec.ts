@@ -376,6 +376,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "receivers should not answer, and a response of JSON would have to be an answer",
   },
+  "protocol:stopping": {
+    says: "what waits for a server when svc stops, and what comes later, is told that svc is shutting down",
+    from: "choice",
+    why: "a client may drop a tool that it is told is unknown; it may try again what it is told is not there",
+  },
   "protocol:task": {
     says: "a task is its session's, or its principal's where clients have no session, and its id leads back to its server",
     from: "choice",

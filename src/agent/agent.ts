@@ -222,6 +222,11 @@ export class Agent {
     return this.firstRound
   }
 
+  /** Whether the backends are being ended, or have been. */
+  get stopping(): boolean {
+    return this.closed
+  }
+
   /** Starts the wait for the first round of loading: of everything, at most `ms` milliseconds. */
   awaitFirstRound(ms: number): void {
     this.firstRound = this.whenLoaded(undefined, ms).then(() => {
@@ -237,6 +242,19 @@ export class Agent {
     const over = this.rounds.wait(ids, ms)
     this.checkRounds()
     return over
+  }
+
+  /**
+   * For a backend that is away and may be back within `ms` milliseconds, itself or the one that replaces it meanwhile:
+   * resolves when it is, when it will not be, or when they are over. Undefined where there is nothing to wait for.
+   */
+  returning(id: string, ms: number): Promise<void> | undefined {
+    const backend = this.backends.get(id)
+    if (backend === undefined || backend.published !== undefined || ms <= 0) return undefined
+    const until = this.deps.clock.now() + ms
+    return this.waits
+      .returning(backend, ms)
+      ?.then(() => (this.backends.get(id) === backend ? undefined : this.returning(id, until - this.deps.clock.now())))
   }
 
   subscribe(id: string, uri: string, session: object): void {

@@ -23,7 +23,7 @@ export function plainCall(body: unknown): PlainCall | undefined {
   return { tool: body.tool, arguments: body.arguments ?? {} }
 }
 
-/** Answers `{result}`, or `{error: {code, message}}` with 400, 404 or 502. */
+/** Answers `{result}`, or `{error: {code, message}}` with 400, 404, 429, 502 or 503. */
 export async function servePlain(
   { tool, arguments: args }: PlainCall,
   { scope, principal, signal }: { scope: Scope; principal: string; signal: AbortSignal },
@@ -32,12 +32,18 @@ export async function servePlain(
 ): Promise<Response> {
   if (!isObject(args)) return answer(400, { error: { code: -32602, message: "arguments must be an object" } })
   if (face.loading !== undefined) await face.loading
-  const route = viewOf(face.catalog, scope).tools.get(tool)
-  const known = route !== undefined || toolboxFor(scope, face)?.names.includes(tool) === true
-  // The tools of a server that is away are in no list.
-  const slug = route?.slug ?? splitName(tool)?.slug
-  const id = route?.id ?? (known ? undefined : face.away(scope, slug))
-  const target = id === undefined ? undefined : face.target(id)
+  const look = () => {
+    const route = viewOf(face.catalog, scope).tools.get(tool)
+    const known = route !== undefined || toolboxFor(scope, face)?.names.includes(tool) === true
+    // The tools of a server that is away are in no list.
+    const slug = route?.slug ?? splitName(tool)?.slug
+    const id = route?.id ?? (known ? undefined : face.away(scope, slug))
+    return { known, slug, id, target: id === undefined ? undefined : face.target(id) }
+  }
+  const before = look()
+  if (before.id !== undefined && typeof before.target === "string") await face.returning(before.id)
+  if (face.stopping) return answer(503, { error: { code: -32603, message: "svc is shutting down" } })
+  const { known, slug, id, target } = look()
   if (typeof target === "string") return answer(502, { error: { code: -32603, message: `${slug ?? id}: ${target}` } })
   const exchange: Exchange = {
     oncancel: undefined,
@@ -52,6 +58,8 @@ export async function servePlain(
     const message: unknown = parseExact(textOf(frame))
     if (isObject(message) && "result" in message) return answer(200, { result: message.result })
     const error = isObject(message) && isObject(message.error) ? message.error : {}
+    // The tools of servers that are being stopped are not unknown.
+    if (face.stopping) return answer(503, { error: { code: error.code, message: error.message } })
     const wait = retryAfterOf(frame)
     const code = numberOf(error.code)
     const status = wait !== undefined ? 429 : !known ? 404 : code === -32602 || code === -32600 ? 400 : 502

@@ -6,7 +6,7 @@ import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
-import { RequestError } from "../lib/errors.ts"
+import { RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
@@ -73,16 +73,28 @@ export type Exchange = {
   oncancel: ((reason: string) => void) | undefined
 }
 
-/** Waits for what must be there before a request goes on. Throws a RequestError where the client gives up meanwhile. */
-export async function whileWanted<T>(exchange: Exchange, wait: Promise<T>): Promise<T> {
+/**
+ * Waits for what must be there before a request goes on. Throws a RequestError where the client gives up meanwhile, an
+ * UnavailableError where svc stops.
+ */
+export async function whileWanted<T>(
+  { face, exchange }: Pick<Context, "face" | "exchange">,
+  wait: Promise<T>,
+): Promise<T> {
   let given: string | undefined
   exchange.oncancel = (reason) => {
     given = reason
   }
   const value = await wait
   exchange.oncancel = undefined
+  refuseStopping(face)
   if (given !== undefined) throw new RequestError("invalid_request", given)
   return value
+}
+
+/** Throws an UnavailableError if svc stops: its servers are gone, and their tools are not unknown for that. */
+export function refuseStopping({ stopping }: Pick<Face, "stopping">): void {
+  if (stopping) throw new UnavailableError("svc is shutting down")
 }
 
 /** A connected backend as a request needs it. */
@@ -122,6 +134,8 @@ export type Face = {
   readonly catalog: Catalog
   /** Set while the first round of loading runs. */
   readonly loading: Promise<void> | undefined
+  /** Whether the servers are being stopped, for svc ends. */
+  readonly stopping: boolean
   /** The connected backend, or why there is none. */
   target(id: string): Target | string
   /** The id of a server that this scope has and that is not connected, by its name in tools. */

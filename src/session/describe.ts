@@ -10,10 +10,11 @@ import {
   TASKS_EXTENSION,
 } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Client, Face } from "./client.ts"
+import { type Client, type Face, refuseStopping } from "./client.ts"
 
-/** lifecycle: Initialization. `params` are the client's. */
+/** lifecycle: Initialization. `params` are the client's. Throws an UnavailableError if svc stops. */
 export function describeInitialize(face: Face, client: Client, params: Params): Params {
+  refuseStopping(face)
   const { capabilities, serverInfo, instructions } = introduce(face, client)
   return {
     protocolVersion: negotiateLegacy(params.protocolVersion),

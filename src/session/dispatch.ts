@@ -14,7 +14,7 @@ import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
 import { isLogLevel } from "../wire/level.ts"
 import { asText, errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
-import { CALLS, type Context, type Face, whileWanted } from "./client.ts"
+import { CALLS, type Context, type Face, refuseStopping, whileWanted } from "./client.ts"
 import { describeDiscover } from "./describe.ts"
 import { callInternal, toolboxFor } from "./internal.ts"
 import { type Answer, relay, unknownName } from "./relay.ts"
@@ -92,9 +92,10 @@ function route(request: Request, context: Context): Answer {
   const { method, id } = request
   if (client.era === "2026" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
   if (method === "ping") return resultText(id, "{}")
+  refuseStopping(face)
   if (CALLS.has(method)) count(face, client.owner === undefined ? `principal ${client.principal}` : client.session)
   if (face.loading === undefined) return routeNow(request, context)
-  return whileWanted(context.exchange, face.loading).then(() => routeNow(request, context))
+  return whileWanted(context, face.loading).then(() => routeNow(request, context))
 }
 
 function routeNow(request: Request, context: Context): Answer {
@@ -191,22 +192,34 @@ function named(
   context: Context,
   patient = true,
 ): Answer {
-  const { face, client } = context
   const { name } = params
   const routes = view[`${what}s`]
   const found = typeof name === "string" ? routes.get(name) : undefined
-  if (found === undefined) {
-    const away = awayOf(typeof name === "string" ? splitName(name)?.slug : undefined, "", context)
-    const back = away === undefined || !patient ? undefined : face.returning(away.id)
-    // Which tool it is, is known when the server is there.
-    if (back !== undefined)
-      return whileWanted(context.exchange, back).then(() =>
-        named(request, params, what, viewOf(face.catalog, client.scope), others, context, false),
-      )
-    if (away !== undefined) return relay(request, params, away, context, false)
-    throw unknownName(what, name, typeof name === "string" ? nearest(name, [...others, ...routes.keys()]) : undefined)
-  }
-  return relay(request, found.name === name ? params : { ...params, name: found.name }, found, context)
+  if (found !== undefined)
+    return relay(request, found.name === name ? params : { ...params, name: found.name }, found, context)
+  const again = (now: View) => named(request, params, what, now, others, context, false)
+  const answer = whenBack(name, request, params, context, patient ? again : undefined)
+  if (answer !== undefined) return answer
+  throw unknownName(what, name, typeof name === "string" ? nearest(name, [...others, ...routes.keys()]) : undefined)
+}
+
+/**
+ * Answers a request whose tool or prompt no list has because its server is away: which one it is, is known when the server
+ * is back, and `again` is called then. Undefined where no server that is away has the name.
+ */
+function whenBack(
+  name: unknown,
+  request: Request,
+  params: Params,
+  context: Context,
+  again: ((view: View) => Answer) | undefined,
+): Answer | undefined {
+  const { face, client } = context
+  const away = awayOf(typeof name === "string" ? splitName(name)?.slug : undefined, "", context)
+  if (away === undefined) return undefined
+  const back = again === undefined ? undefined : face.returning(away.id)
+  if (again === undefined || back === undefined) return relay(request, params, away, context, false)
+  return whileWanted(context, back).then(() => again(viewOf(face.catalog, client.scope)))
 }
 
 /** The way to a server that is not connected: its caller is to hear that, and not that it has no such name. */
@@ -223,13 +236,16 @@ function resourceOf(view: View, uri: unknown, context: Context): Route {
   return found
 }
 
-function complete(request: Request, params: Params, view: View, context: Context): Answer {
+function complete(request: Request, params: Params, view: View, context: Context, patient = true): Answer {
   const ref = params.ref
   if (!isObject(ref)) throw new RequestError("invalid_params", "ref must be an object")
   if (ref.type === "ref/prompt") {
     const found = typeof ref.name === "string" ? view.prompts.get(ref.name) : undefined
-    if (found === undefined) throw unknownName("prompt", ref.name, undefined)
-    return relay(request, { ...params, ref: { ...ref, name: found.name } }, found, context)
+    if (found !== undefined) return relay(request, { ...params, ref: { ...ref, name: found.name } }, found, context)
+    const again = (now: View) => complete(request, params, now, context, false)
+    const answer = whenBack(ref.name, request, params, context, patient ? again : undefined)
+    if (answer !== undefined) return answer
+    throw unknownName("prompt", ref.name, undefined)
   }
   const found = resourceOf(view, ref.uri, context)
   return relay(request, { ...params, ref: { ...ref, uri: found.name } }, found, context)

@@ -36,6 +36,9 @@ export function createFace({ agent, sessions, patience, onchange, ...given }: Fa
     get loading() {
       return agent.loading
     },
+    get stopping() {
+      return agent.stopping
+    },
     target(id): Target | string {
       const backend = agent.backend(id)
       if (backend === undefined) return "is not configured"
@@ -52,12 +55,7 @@ export function createFace({ agent, sessions, patience, onchange, ...given }: Fa
         )
       return gone?.spec.id
     },
-    returning(id) {
-      const backend = agent.backend(id)
-      return backend === undefined || backend.published !== undefined
-        ? undefined
-        : agent.waits.returning(backend, patience)
-    },
+    returning: (id) => agent.returning(id, patience),
     async lease(id, owner, caller) {
       const backend = await agent.lease(id, owner, caller)
       if (typeof backend === "string") return backend

@@ -72,12 +72,12 @@ function pass(request: Request, params: Params, route: Route, context: Context, 
   const shared = face.target(route.id)
   const back = typeof shared === "string" && patient ? face.returning(route.id) : undefined
   if (back !== undefined)
-    return whileWanted(context.exchange, back).then(() => pass(request, params, route, context, false, done))
+    return whileWanted(context, back).then(() => pass(request, params, route, context, false, done))
   const { owner } = client
   // A client that is there only for its request has no session to isolate.
   if (typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined)
     return whileWanted(
-      context.exchange,
+      context,
       face.lease(route.id, new Relayed(shared, { ...context, exchange: owner }), new Relayed(shared, context)),
     ).then((target) => passTo(target, request, params, route, context, done))
   return passTo(shared, request, params, route, context, done)

@@ -1,6 +1,6 @@
-/** Calls that are cancelled, over HTTP and the old HTTP+SSE transport. */
+/** Calls that are cancelled, and calls that wait when svc stops, over HTTP and the old HTTP+SSE transport. */
 import { describe, expect, test } from "bun:test"
-import { eventually, fixture, type Instance, startSvc } from "./harness.ts"
+import { eventually, fixture, freePort, type Instance, modern, startSvc } from "./harness.ts"
 
 const HEADERS = { "content-type": "application/json", accept: "application/json, text/event-stream" }
 const server = (...flags: string[]) => ({ command: process.execPath, args: [fixture("cancelled.ts"), ...flags] })
@@ -143,5 +143,48 @@ describe("a cancelled request", () => {
     expect(text).not.toContain('"id":2,')
     await svc[Symbol.asyncDispose]()
     await reading
+  })
+})
+
+describe("a call that waits for its server", () => {
+  test("hears when svc stops that svc is shutting down, in both eras and as a script [protocol:stopping]", async () => {
+    const port = await freePort()
+    const away = { type: "streamableHttp", url: `http://127.0.0.1:${port}/mcp` }
+    await using svc = await startSvc({
+      config: { mcpServers: { h: away, s: server("--delay", "60000") } },
+      flags: ["--startup-wait", "20s"],
+    })
+    const url = `${svc.url}/mcp`
+    const plain = fetch(url, { method: "POST", headers: HEADERS, body: JSON.stringify({ tool: "s_svc_ask" }) })
+    const asked = [
+      modern(url, "tools/call", { name: "h_svc_work", arguments: {} }),
+      modern(url, "tools/call", { name: "s_svc_ask", arguments: {} }),
+      modern(url, "prompts/get", { name: "s_svc_p" }),
+      modern(url, "resources/read", { uri: "svc://s/file:///a" }),
+      modern(url, "completion/complete", {
+        ref: { type: "ref/prompt", name: "s_svc_p" },
+        argument: { name: "a", value: "" },
+      }),
+    ]
+    await eventually(async () => (await fetch(`${svc.url}/health/mcp`)).status === 202)
+    svc.signal("SIGTERM")
+    for (const { body } of await Promise.all(asked))
+      expect(body.error).toEqual({ code: -32603, message: "svc is shutting down" })
+    const answer = await plain
+    expect([answer.status, await answer.json()]).toEqual([
+      503,
+      { error: { code: -32603, message: "svc is shutting down" } },
+    ])
+  })
+
+  test("is made on the process that replaces the server meanwhile", async () => {
+    const config = (delay: number) => ({ mcpServers: { s: server("--delay", String(delay)) } })
+    await using svc = await startSvc({ config: { mcpServers: {} } })
+    const ann = await open(svc)
+    svc.write(config(60_000))
+    await svc.said("added")
+    const waiting = ann.call("s_svc_ask", { by: "ann" })
+    svc.write(config(0))
+    expect(await waiting.text()).toContain("accept")
   })
 })

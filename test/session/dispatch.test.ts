@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import type { Client, Exchange, Face } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 
@@ -20,4 +21,45 @@ test("a request that is cancelled while it waits for servers to start never reac
   loaded()
   expect(String(await answer)).toContain("was cancelled by the client")
   expect(bugs).toEqual([])
+})
+
+test("a request that waits when svc stops, or comes later, is told that svc is shutting down [protocol:stopping]", async () => {
+  const requests = [
+    { method: "tools/call", params: { name: "s_svc_x" } },
+    { method: "prompts/get", params: { name: "s_svc_x" } },
+    { method: "resources/read", params: { uri: "svc://s/file:///a" } },
+    { method: "completion/complete", params: { ref: { type: "ref/prompt", name: "s_svc_x" } } },
+    { method: "completion/complete", params: { ref: { type: "ref/resource", uri: "svc://s/file:///a" } } },
+  ]
+  for (const waitsFor of ["loading", "returning", "nothing"])
+    for (const about of requests) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      let stopping = waitsFor === "nothing"
+      const face = {
+        get stopping() {
+          return stopping
+        },
+        loading: waitsFor === "loading" ? promise : undefined,
+        catalog: EMPTY_CATALOG,
+        target: () => "is away",
+        away: () => (stopping ? undefined : "s"),
+        returning: () => promise,
+        hide: (text: string) => text,
+        quota: { take: () => undefined },
+      } as unknown as Face
+      const client = { era: "2025", scope: { kind: "aggregate" } } as Client
+      const exchange: Exchange = { oncancel: undefined, notify() {}, ask: () => Promise.reject(new Error("asked")) }
+      const bugs: unknown[] = []
+      const request = { jsonrpc: "2.0", id: 1, ...about } as const
+      const answer = dispatch(request, { face, client, exchange }, (bug) => bugs.push(bug))
+      stopping = true
+      resolve()
+      const error = { code: -32603, message: "svc is shutting down" }
+      expect([waitsFor, about.method, JSON.parse(String(await answer)).error, bugs]).toEqual([
+        waitsFor,
+        about.method,
+        error,
+        [],
+      ])
+    }
 })
