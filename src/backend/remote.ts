@@ -5,6 +5,7 @@
  *  2. Redirects are followed within the origin only: headers may be secrets.
  */
 import type { Clock } from "../lib/clock.ts"
+import { messageOf } from "../lib/errors.ts"
 import { decode, type Ids } from "../wire/frame.ts"
 import { createDecoder, type ServerSentEvent } from "../wire/sse.ts"
 import { type LinkEvents, type oversize, UnauthorizedError } from "./link.ts"
@@ -118,7 +119,7 @@ export async function readEvents(
 /** Bun's code (`ConnectionRefused`) says more than its sentence, which names the URL. */
 export function reasonOf(cause: unknown): string {
   if (cause instanceof Error && "code" in cause && typeof cause.code === "string") return cause.code
-  return cause instanceof Error ? cause.message : String(cause)
+  return messageOf(cause)
 }
 
 /** The whole of a body. Throws where it is larger than `limit` bytes. */
@@ -166,10 +167,15 @@ async function follow(url: string, init: RequestInit, deps: RemoteDeps): Promise
     if (response.status !== 307 && response.status !== 308) return response
     const next = new URL(response.headers.get("location") ?? "", target)
     await response.body?.cancel()
-    if (next.origin !== new URL(url).origin || hops >= MAX_REDIRECTS)
+    if (next.origin !== new URL(url).origin)
       throw new HttpStatusError(
         response.status,
         `redirects to another origin (${next.origin}): put that URL into the configuration`,
+      )
+    if (hops >= MAX_REDIRECTS)
+      throw new HttpStatusError(
+        response.status,
+        `redirects more than ${MAX_REDIRECTS} times: put the URL where it ends into the configuration`,
       )
     target = next.href
   }

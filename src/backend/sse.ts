@@ -1,5 +1,6 @@
 /** Links over the old HTTP+SSE transport. basic 2024-11-05: Transports, HTTP with SSE. */
 import type { RemoteLaunch } from "../config/spec.ts"
+import { messageOf } from "../lib/errors.ts"
 import { decode } from "../wire/frame.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
 import { type Link, oversize } from "./link.ts"
@@ -44,7 +45,7 @@ export async function openSse(launch: RemoteLaunch, events: RemoteEvents, deps: 
       },
       (error: unknown) => {
         reject(error)
-        lose(`its event stream broke: ${error instanceof Error ? error.message : String(error)}`)
+        lose(`its event stream broke: ${messageOf(error)}`)
       },
     )
   })

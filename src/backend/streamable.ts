@@ -9,7 +9,7 @@ import type { RemoteLaunch } from "../config/spec.ts"
 import { pause } from "../lib/clock.ts"
 import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
-import { isObject } from "../wire/message.ts"
+import { asText, isObject } from "../wire/message.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
 import { type Link, type Outgoing, UnauthorizedError } from "./link.ts"
 import { HttpStatusError } from "./negotiate.ts"
@@ -156,7 +156,10 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
   const refuse = async (response: Response, number: number): Promise<void> => {
     const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
     const evidence = settled !== undefined || (response.status !== 403 && response.status < 500)
-    if (evidence && isErrorBody(body)) events.onframe(body, number)
+    const error = errorIn(body)
+    // What it says of its session with svc, a client would take for its own session.
+    const ofSession = settled !== undefined && error?.id == null && /session/i.test(asText(error?.message))
+    if (evidence && error !== undefined && !ofSession) events.onframe(body, number)
     // An error under another id answers nothing.
     if (events.waits?.(number) === false) return
     throw refusalOf(response, body, deps)
@@ -257,11 +260,14 @@ async function isForgotten(response: Response): Promise<boolean> {
 
 const isJson = (response: Response): boolean => typeOf(response) === "application/json"
 
-function isErrorBody(body: Uint8Array): boolean {
+/** The JSON-RPC error that a body is, if it is one. */
+function errorIn(body: Uint8Array): { readonly id: unknown; readonly message: unknown } | undefined {
   try {
     const value: unknown = JSON.parse(decode(body))
     return isObject(value) && value.jsonrpc === "2.0" && isObject(value.error)
+      ? { id: value.id, message: value.error.message }
+      : undefined
   } catch {
-    return false
+    return undefined
   }
 }

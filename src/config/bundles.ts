@@ -9,7 +9,7 @@
 import { randomUUID } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, renameSync, rmdirSync } from "node:fs"
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
-import { dirname, join } from "node:path"
+import { dirname, join, sep } from "node:path"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { patiently } from "../lib/patience.ts"
@@ -75,7 +75,9 @@ export async function unpackBundle(
     }
   } catch (cause) {
     await discard()
-    throw new UnavailableError(`the bundle cannot be unpacked: ${messageOf(cause)}`, { cause })
+    // The caller may be a client: a path within the bundle says enough.
+    const why = messageOf(cause).replaceAll(`${staging}${sep}`, "")
+    throw new UnavailableError(`the bundle cannot be unpacked: ${why}`, { cause })
   }
   return {
     place() {

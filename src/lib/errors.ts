@@ -78,6 +78,9 @@ export class UnavailableError extends Error {
 
 export type Codes = { readonly exit: number; readonly http: number; readonly rpc: number }
 
+/** What Bun's fetch advises the programmer. */
+const ADVICE = / For more information, pass `verbose: true` in the second argument to fetch\(\)\.?/
+
 const REQUEST_CODES: Record<RequestFault, Codes> = {
   usage: { exit: 64, http: 400, rpc: -32600 },
   parse: { exit: 64, http: 400, rpc: -32700 },
@@ -113,7 +116,7 @@ export function publicMessage(error: unknown): string {
 
 /** The message of anything thrown, for the log and for `lastError`. Not redacted: the exits do that. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+  return error instanceof Error ? error.message.replace(ADVICE, "") : String(error)
 }
 
 /** `file:line:column: message`, with what is unknown left out. */

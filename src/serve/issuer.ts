@@ -6,6 +6,7 @@
 import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose"
 import { dropOldest } from "../lib/bounded.ts"
 import { digest } from "../lib/digest.ts"
+import { messageOf } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 
 /** What a valid token says. */
@@ -70,8 +71,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       set = await known()
     } catch (error) {
       // Once: whoever sends tokens must not fill the log.
-      if (!said)
-        onnote(`the issuer ${url} cannot be reached: ${error instanceof Error ? error.message : String(error)}`)
+      if (!said) onnote(`the issuer ${url} cannot be reached: ${messageOf(error)}`)
       said = true
       return { kind: "unavailable" }
     }

@@ -116,3 +116,34 @@ test("an error status whose body answers nothing fails its request", async () =>
   server.forget()
   expect(await ask("tools/call")).toContain("answered 400")
 })
+
+test("what a server says of its session with svc does not pass for its answer", async () => {
+  const message = "Session not found"
+  let lost = false
+  const server = forgetful(() => new Response(null, { status: 404 }))
+  const ask = await open({
+    fetch: async (url, init) =>
+      lost && !String(init.body).includes("initialize")
+        ? Response.json({ jsonrpc: "2.0", error: { code: -32001, message }, id: null }, { status: 404 })
+        : server.fetch(url, init),
+  })
+  lost = true
+  expect(await ask("tools/call")).toContain(
+    `answered 404: {"jsonrpc":"2.0","error":{"code":-32001,"message":"${message}"`,
+  )
+})
+
+test.each([
+  ["/mcp", "redirects more than 3 times"],
+  ["", "redirects more than 3 times"],
+  ["http://elsewhere/mcp", "redirects to another origin (http://elsewhere)"],
+])("a redirect to %p is refused with what is wrong", async (location, reason) => {
+  const server = forgetful(() => new Response(null, { status: 404 }))
+  const redirects = { now: false }
+  const ask = await open({
+    fetch: async (url, init) =>
+      redirects.now ? new Response(null, { status: 307, headers: { location } }) : server.fetch(url, init),
+  })
+  redirects.now = true
+  expect(await ask("tools/call")).toContain(reason)
+})

@@ -55,7 +55,7 @@ test("one that cannot be unpacked, or is not wanted any more, leaves nothing", a
   const broken: BundleFile = { ...file("b"), read: () => Promise.reject(new Error('"b" in it is damaged')) }
   for (const [files, message] of [
     [[file("a"), broken], 'cannot be unpacked: "b" in it is damaged'],
-    [[file("a"), file("a")], "cannot be unpacked"],
+    [[file("a"), file("a")], "cannot be unpacked: EEXIST: file already exists, open 'a'"],
     [[file("a"), file("a/b")], "cannot be unpacked"],
   ] as const)
     await expect(shelf.unpack(folder, files, live)).rejects.toThrow(message)

@@ -1,5 +1,13 @@
 import { expect, test } from "bun:test"
-import { BackendError, ConfigError, codesOf, formatIssue, publicMessage, RequestError } from "../../src/lib/errors.ts"
+import {
+  BackendError,
+  ConfigError,
+  codesOf,
+  formatIssue,
+  messageOf,
+  publicMessage,
+  RequestError,
+} from "../../src/lib/errors.ts"
 
 test("an error of ours has the codes of its owner", () => {
   expect(codesOf(new ConfigError([]))).toEqual({ exit: 78, http: 503, rpc: -32603 })
@@ -17,4 +25,11 @@ test("an issue is written as file:line:column", () => {
   const issue = { code: "json", severity: "error", message: "a comma is missing", file: "mcp.json", line: 3, column: 7 }
   expect(formatIssue(issue as never)).toBe("mcp.json:3:7: a comma is missing")
   expect(formatIssue({ code: "x", severity: "warning", message: "alone" })).toBe("alone")
+})
+
+test("what Bun advises the programmer is no part of a message", () => {
+  const advice = "For more information, pass `verbose: true` in the second argument to fetch()"
+  expect(messageOf(new Error(`The socket connection was closed unexpectedly. ${advice}`))).toBe(
+    "The socket connection was closed unexpectedly.",
+  )
 })
