@@ -11,39 +11,49 @@ export const MAX_DEPTH = 512
  * Returns the offset behind the JSON value that begins at `at`, or -1 unless it is valid and nested at most `levels` deep.
  * Bytes above 0x7f are not looked at: whether they are UTF-8 is for the caller to check.
  */
-export function endOfValue(bytes: Uint8Array, at: number, levels = MAX_DEPTH): number {
-  switch (bytes[at]) {
-    case QUOTE:
-      return endOfString(bytes, at)
-    case OPEN_BRACE:
-      return endOfObject(bytes, at, levels)
-    case OPEN_BRACKET:
-      return endOfArray(bytes, at, levels)
-    case LETTER_T:
-      return bytes[at + 1] === LETTER_R && bytes[at + 2] === LETTER_U && bytes[at + 3] === LETTER_E ? at + 4 : -1
-    case LETTER_F:
-      return bytes[at + 1] === LETTER_A &&
-        bytes[at + 2] === LETTER_L &&
-        bytes[at + 3] === LETTER_S &&
-        bytes[at + 4] === LETTER_E
-        ? at + 5
-        : -1
-    case LETTER_N:
-      return bytes[at + 1] === LETTER_U && bytes[at + 2] === LETTER_L && bytes[at + 3] === LETTER_L ? at + 4 : -1
-    default:
-      return endOfNumber(bytes, at)
-  }
-}
-
-/** Returns the offset of the first byte from `at` on that is not white space. */
-export function skipSpace(bytes: Uint8Array, from: number): number {
+export function endOfValue(bytes: Uint8Array, from: number, levels = MAX_DEPTH): number {
+  // What closes each value that is open, from the outside in. A stack of its own is twice as quick as recursion.
+  const closers = new Uint8Array(levels + 1)
+  let depth = 0
   let at = from
   for (;;) {
     const byte = bytes[at]
-    if (byte !== SPACE && byte !== LF && byte !== CR && byte !== TAB) return at
-    at++
+    if (byte === QUOTE) at = endOfString(bytes, at)
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      if (depth === levels) return -1
+      const closer = byte === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET
+      at = skipSpace(bytes, at + 1)
+      if (bytes[at] !== closer) {
+        closers[++depth] = closer
+        if (closer === CLOSE_BRACE) at = endOfName(bytes, at)
+        if (at < 0) return -1
+        continue
+      }
+      at++
+    } else if (byte === MINUS || ((byte as number) >= DIGIT_0 && (byte as number) <= DIGIT_9))
+      at = endOfNumber(bytes, at)
+    else at = endOfLiteral(bytes, at)
+    // Behind a value stand the ends of those around it, and a comma before the next.
+    for (;;) {
+      if (depth === 0 || at < 0) return at
+      at = skipSpace(bytes, at)
+      const closer = closers[depth]
+      if (bytes[at] === COMMA) {
+        at = skipSpace(bytes, at + 1)
+        if (closer === CLOSE_BRACE) at = endOfName(bytes, at)
+        if (at < 0) return -1
+        break
+      }
+      if (bytes[at] !== closer) return -1
+      depth--
+      at++
+    }
   }
 }
+
+/** Returns the offset of the first byte from `at` on that is not white space. Mostly there is none to look for. */
+export const skipSpace = (bytes: Uint8Array, at: number): number =>
+  (bytes[at] as number) > SPACE ? at : endOfSpace(bytes, at)
 
 /** The byte ranges of the elements of the array at `at`, which must be valid JSON. */
 export function* elementsOf(
@@ -65,7 +75,7 @@ export function* namesOf(bytes: Uint8Array, at: number): Generator<Uint8Array> {
     const end = endOfString(bytes, start)
     if (end < 0) return
     yield bytes.subarray(start, end)
-    const value = endOfValue(bytes, skipSpace(bytes, skipSpace(bytes, end) + 1))
+    const value = endOfValue(bytes, endOfName(bytes, start))
     if (value < 0) return
     start = skipSpace(bytes, value)
     if (bytes[start] === COMMA) start = skipSpace(bytes, start + 1)
@@ -105,6 +115,15 @@ const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const CAPITAL_E = 0x45
 
+function endOfSpace(bytes: Uint8Array, from: number): number {
+  let at = from
+  for (;;) {
+    const byte = bytes[at]
+    if (byte !== SPACE && byte !== LF && byte !== CR && byte !== TAB) return at
+    at++
+  }
+}
+
 /** 1 for each byte that stands for itself in a string: no quote, no backslash, no control character. */
 const PLAIN: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte < SPACE || byte === QUOTE || byte === BACKSLASH ? 0 : 1,
@@ -136,41 +155,37 @@ const isHex = (byte: number | undefined): boolean =>
   byte !== undefined &&
   ((byte >= DIGIT_0 && byte <= DIGIT_9) || ((byte | 0x20) >= LETTER_A && (byte | 0x20) <= LETTER_F))
 
-function endOfObject(bytes: Uint8Array, brace: number, levels: number): number {
-  if (levels === 0) return -1
-  let at = skipSpace(bytes, brace + 1)
-  if (bytes[at] === CLOSE_BRACE) return at + 1
-  for (;;) {
-    if (bytes[at] !== QUOTE) return -1
-    at = endOfString(bytes, at)
-    if (at < 0) return -1
-    at = skipSpace(bytes, at)
-    if (bytes[at] !== COLON) return -1
-    at = endOfValue(bytes, skipSpace(bytes, at + 1), levels - 1)
-    if (at < 0) return -1
-    at = skipSpace(bytes, at)
-    if (bytes[at] === CLOSE_BRACE) return at + 1
-    if (bytes[at] !== COMMA) return -1
-    at = skipSpace(bytes, at + 1)
-  }
+/** A member's name, with the colon and the white space behind it. */
+function endOfName(bytes: Uint8Array, quote: number): number {
+  if (bytes[quote] !== QUOTE) return -1
+  const end = endOfString(bytes, quote)
+  if (end < 0) return -1
+  const colon = skipSpace(bytes, end)
+  return bytes[colon] === COLON ? skipSpace(bytes, colon + 1) : -1
 }
 
-function endOfArray(bytes: Uint8Array, bracket: number, levels: number): number {
-  if (levels === 0) return -1
-  let at = skipSpace(bytes, bracket + 1)
-  if (bytes[at] === CLOSE_BRACKET) return at + 1
-  for (;;) {
-    at = endOfValue(bytes, at, levels - 1)
-    if (at < 0) return -1
-    at = skipSpace(bytes, at)
-    if (bytes[at] === CLOSE_BRACKET) return at + 1
-    if (bytes[at] !== COMMA) return -1
-    at = skipSpace(bytes, at + 1)
+/** `true`, `false` or `null`. */
+function endOfLiteral(bytes: Uint8Array, at: number): number {
+  switch (bytes[at]) {
+    case LETTER_T:
+      return bytes[at + 1] === LETTER_R && bytes[at + 2] === LETTER_U && bytes[at + 3] === LETTER_E ? at + 4 : -1
+    case LETTER_F:
+      return bytes[at + 1] === LETTER_A &&
+        bytes[at + 2] === LETTER_L &&
+        bytes[at + 3] === LETTER_S &&
+        bytes[at + 4] === LETTER_E
+        ? at + 5
+        : -1
+    case LETTER_N:
+      return bytes[at + 1] === LETTER_U && bytes[at + 2] === LETTER_L && bytes[at + 3] === LETTER_L ? at + 4 : -1
+    default:
+      return -1
   }
 }
 
 function endOfNumber(bytes: Uint8Array, from: number): number {
-  let at = bytes[from] === MINUS ? from + 1 : from
+  let at = from
+  if (bytes[at] === MINUS) at++
   const first = bytes[at] ?? 0
   if (first < DIGIT_0 || first > DIGIT_9) return -1
   at = first >= DIGIT_1 ? endOfDigits(bytes, at) : at + 1
@@ -191,8 +206,8 @@ function endOfNumber(bytes: Uint8Array, from: number): number {
 function endOfDigits(bytes: Uint8Array, from: number): number {
   let at = from
   for (;;) {
-    const byte = bytes[at] ?? 0
-    if (byte < DIGIT_0 || byte > DIGIT_9) return at
+    const byte = bytes[at] as number
+    if (!(byte >= DIGIT_0 && byte <= DIGIT_9)) return at
     at++
   }
 }
