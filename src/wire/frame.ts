@@ -52,6 +52,7 @@ const OPEN_BRACKET = 0x5b
 const BYTE_ORDER_MARK = encoder.encode("\ufeff")
 /** Digits of a number of ours at most: so many are exact. */
 const MAX_DIGITS = 15
+const MAX_BATCH = 1000
 
 /** `random` is unguessable text of `[A-Za-z0-9]`, new for each process. */
 export function createIds(random: string): Ids {
@@ -174,12 +175,20 @@ export function parseFrame(frame: Uint8Array): unknown {
   return value
 }
 
-/** The messages in a frame: those of a batch, or the frame itself. Throws what `parseFrame` throws for a batch that is none. */
+/**
+ * The messages in a frame: those of a batch, or the frame itself. Throws what `parseFrame` throws for a batch that is none,
+ * and for one that is longer than any server has reason to send.
+ */
 export function messagesIn(frame: Uint8Array): readonly Uint8Array[] {
   const start = startOf(frame)
   if (frame[start] !== OPEN_BRACKET) return [frame]
   parseFrame(frame)
-  return Array.from(elementsOf(frame, start), (one) => frame.subarray(one.start, one.end))
+  const messages: Uint8Array[] = []
+  for (const one of elementsOf(frame, start)) {
+    if (messages.length === MAX_BATCH) throw new Error(`sent a batch of more than ${MAX_BATCH} messages`)
+    messages.push(frame.subarray(one.start, one.end))
+  }
+  return messages
 }
 
 /** Whether a message that is valid JSON has a member of the envelope twice, of which parsers keep the last. */

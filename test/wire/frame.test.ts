@@ -144,6 +144,8 @@ test("the messages of a batch are taken apart as they are written", () => {
   expect(messagesIn(encode('{"id":1}')).map(decode)).toEqual(['{"id":1}'])
   expect(messagesIn(encode("[]"))).toEqual([])
   expect(() => messagesIn(encode('[{"id":1},'))).toThrow("no JSON")
+  expect(messagesIn(encode(`[${"7,".repeat(999)}7]`))).toHaveLength(1000)
+  expect(() => messagesIn(encode(`[${"7,".repeat(1000)}7]`))).toThrow("more than 1000 messages")
 })
 
 test("any bytes at all are survived", () => {
