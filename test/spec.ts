@@ -649,6 +649,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an assistant must not choose alone what runs",
   },
+  "tools:confirm-edits": {
+    says: "an edit of descriptions, hidden tools, tags or names, enabling, disabling and uninstalling is put to a person like an installation, or needs --confirm-edits off",
+    from: "choice",
+    why: "what one assistant writes there every client's model reads",
+  },
+  "tools:shown": {
+    says: "who is asked sees command, arguments, environment, headers, folder and file uncut; hidden is only what they typed themselves",
+    from: "choice",
+    why: "code hides in what a registry or a file calls secret, and behind what is cut off",
+  },
+  "tools:zero": {
+    says: "hiding the last tool that a server offers needs confirmation: a prompt or --yes, or confirmZeroTools",
+    from: "choice",
+    why: "a server without tools looks broken; nobody does that by intent in passing",
+  },
   "tools:rollback": {
     says: "an installation or update whose server does not connect leaves mcp.json, .env and backups byte for byte",
     from: "choice",

@@ -1,6 +1,7 @@
 /** `svc mcp install`, `update` and `uninstall`: what the tools of the same names do, for a person at a terminal. */
 import type { CommandDef } from "citty"
 import { systemClock } from "../lib/clock.ts"
+import { visible } from "../lib/log.ts"
 import { createBundles } from "../registry/bundle.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { agrees, answer, canAsk } from "./ask.ts"
@@ -44,8 +45,10 @@ export const install: CommandDef = {
       ...(args.disabled === true ? { enabled: false } : {}),
     }
     return carryOut(args, rawArgs, "mcp_install", wanted, {
-      ask: ({ serverName, source, command }) => `install ${serverName} from ${source} and let svc run\n  ${command}\n?`,
-      would: ({ serverName, source, command }) => `would install ${serverName} from ${source}: ${command}`,
+      ask: ({ serverName, source, command }) =>
+        `install ${serverName} from ${visible(String(source))} and let svc run\n  ${command}\n?`,
+      would: ({ serverName, source, command }) =>
+        `would install ${serverName} from ${visible(String(source))}: ${command}`,
       done: (data) => `installed ${data.serverName}: ${data.status}${sayTools(data)}`,
     })
   },
@@ -162,11 +165,11 @@ function pick(args: Readonly<Record<string, unknown>>, names: Readonly<Record<st
 const missingOf = ({ missing }: Params): readonly Params[] => (Array.isArray(missing) ? missing.filter(isObject) : [])
 const sayMissing = ({ name, description, choices }: Params): string => {
   const about = [description ?? [], Array.isArray(choices) ? `one of ${choices.join(", ")}` : []].flat()
-  return about.length === 0 ? String(name) : `${name} (${about.join("; ")})`
+  return visible(about.length === 0 ? String(name) : `${name} (${about.join("; ")})`)
 }
 const sayTools = ({ tools }: Params): string => (tools === undefined ? "" : `, ${tools} tools`)
-const sayBundle = ({ bundle }: Params): string => (bundle === undefined ? "" : ` with ${bundle}`)
-const sayVersions = ({ serverName, from, to }: Params): string => `${serverName} from ${from} to ${to}`
+const sayBundle = ({ bundle }: Params): string => (bundle === undefined ? "" : ` with ${visible(String(bundle))}`)
+const sayVersions = ({ serverName, from, to }: Params): string => visible(`${serverName} from ${from} to ${to}`)
 const sayChanges = ({ changes }: Params): string =>
   (Array.isArray(changes) ? changes.filter(isObject) : [])
     .map(({ key, from, to }) => `\n  ${key}: ${from ?? "nothing"} -> ${to ?? "nothing"}`)
@@ -175,6 +178,6 @@ const sayChanges = ({ changes }: Params): string =>
 /** Says what has not been told yet; gives all that has been. */
 function warn({ warnings }: Params, told: readonly unknown[] = []): readonly unknown[] {
   const fresh = (Array.isArray(warnings) ? warnings : []).filter((warning) => !told.includes(warning))
-  for (const warning of fresh) say(`warning: ${warning}`)
+  for (const warning of fresh) say(visible(`warning: ${warning}`))
   return [...told, ...fresh]
 }

@@ -17,7 +17,9 @@ import { SEPARATOR } from "../config/spec.ts"
 import { createMissing, editConfig, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
+import { visible } from "../lib/log.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { agrees, canAsk } from "./ask.ts"
 import { usage } from "./command.ts"
 import { print, say, table } from "./output.ts"
 import { findIssues, notRunning, PLACE_ARGS, type Place, placeOf, repeated } from "./place.ts"
@@ -143,7 +145,10 @@ const tools: CommandDef = {
     },
     disable: {
       meta: { name: "disable", description: "Hide a tool" },
-      args: TOOL_ARGS,
+      args: {
+        ...TOOL_ARGS,
+        yes: { type: "boolean", alias: "y", description: "Do not ask before the last one is hidden" },
+      },
       run: ({ args }) => switchTool(args, true),
     },
     enable: {
@@ -237,13 +242,17 @@ async function switchTool(args: Readonly<Record<string, unknown>>, disabled: boo
   const answer = await placeOf(args)
     .ask("tools", { name })
     .catch(() => undefined)
-  const known =
-    isObject(answer) && Array.isArray(answer.tools)
-      ? answer.tools.filter(isObject).map((one) => String(one.name))
-      : undefined
+  const tools = isObject(answer) && Array.isArray(answer.tools) ? answer.tools.filter(isObject) : undefined
+  const known = tools?.map((one) => String(one.name))
   const local = tool.replace(`${slugOf(name)}${SEPARATOR}`, "")
   if (known !== undefined && !known.includes(tool) && !known.includes(local))
     say(`warning: ${name} has no tool ${tool} at the moment`)
+  const offered = tools?.filter((one) => one.disabled !== true).map((one) => String(one.name)) ?? []
+  const isLast = offered.length === 1 && (offered[0] === tool || offered[0] === local)
+  if (disabled && isLast && args.yes !== true) {
+    if (!canAsk()) throw usage(`${tool} is the last tool that ${name} offers; add --yes to hide it`)
+    if (!(await agrees(`${visible(`${tool} is the last tool that ${name} offers`)}; hide it?`))) return 0
+  }
   return change(args, setToolDisabled(name, tool, disabled), `${disabled ? "disabled" : "enabled"} ${tool} of ${name}`)
 }
 

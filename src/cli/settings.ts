@@ -54,6 +54,10 @@ export const SERVE_ARGS = {
     type: "string",
     description: "on or off (default on): refuse to run new commands where no person can be asked",
   },
+  "confirm-edits": {
+    type: "string",
+    description: "on or off (default on): the same for changes of what other clients are offered",
+  },
   metrics: { type: "boolean", description: "Offer /metrics for Prometheus" },
   "log-level": { type: "string", description: "debug, info, warn or error (default info)" },
   "log-format": { type: "string", description: "text or json (default text)" },
@@ -108,6 +112,8 @@ export type Settings = {
   readonly internalTools: readonly Choice[]
   /** New commands are run only when a person agreed. */
   readonly confirmInstalls: boolean
+  /** What other clients' models read (descriptions, hidden tools, names) changes only when a person agreed. */
+  readonly confirmEdits: boolean
   readonly metrics: boolean
   readonly logLevel: LogLevel
   readonly logFormat: "text" | "json"
@@ -181,6 +187,7 @@ export function readSettings(
     trustProxy,
     internalTools,
     confirmInstalls: option.choice("confirm-installs", ["on", "off"], "on") === "on",
+    confirmEdits: option.choice("confirm-edits", ["on", "off"], "on") === "on",
     metrics: option.flag("metrics"),
     logLevel: option.choice("log-level", LOG_LEVELS, "info"),
     logFormat: option.choice("log-format", ["text", "json"], "text"),

@@ -27,7 +27,11 @@ export type OwnTools = {
 /** Offers the tools that are switched on. */
 export function openTools(
   { agent, mcp, book, cleaner }: Runtime,
-  { internalTools, confirmInstalls }: Pick<Settings, "internalTools" | "confirmInstalls">,
+  {
+    internalTools,
+    confirmInstalls,
+    confirmEdits,
+  }: Pick<Settings, "internalTools" | "confirmInstalls" | "confirmEdits">,
   paths: Paths,
   world: Omit<World, "dotenv">,
   reload: () => Reloaded,
@@ -61,9 +65,17 @@ export function openTools(
         .map(({ text }) => text),
   }
   if (internalTools.length > 0)
-    mcp.face.toolbox = createToolbox(chooseTools(internalTools), { ...context, trusted: !confirmInstalls }, mcp.onbug)
+    mcp.face.toolbox = createToolbox(
+      chooseTools(internalTools),
+      { ...context, trusted: { installs: !confirmInstalls, edits: !confirmEdits } },
+      mcp.onbug,
+    )
   // Who is asked at a terminal must see the command as it is: what looks like a secret in it may be code.
-  const own = createToolbox(TOOLS, { ...context, mask: (text) => cleaner().hide(text), trusted: true }, mcp.onbug)
+  const own = createToolbox(
+    TOOLS,
+    { ...context, mask: (text) => cleaner().hide(text), trusted: { installs: true, edits: true } },
+    mcp.onbug,
+  )
   return {
     idle: () => door.exclusive(() => Promise.resolve()),
     run({ tool, arguments: args }, gone, progress = () => undefined) {

@@ -57,10 +57,15 @@ export function printable(text: string): string {
   )
 }
 
-/** A line of JSON with what JSON lets stand, and a terminal or a reader may stumble over, escaped too. */
+/** A line of JSON with what JSON lets stand, and a terminal or a reader may stumble over or not see, escaped too. */
 export const escaped = (json: string): string =>
-  json.replace(/[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, code)
+  json.replace(/[\u007f-\u009f\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu, code)
+
+/** Text in which nothing is invisible, makes a line of its own or turns the direction of what stands beside it. */
+export const visible = (text: string): string => escaped(printable(text))
 
 // ---
 
-const code = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`
+/** Of a character beyond the first plane there are two. */
+const code = (char: string): string =>
+  Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`).join("")

@@ -6,7 +6,7 @@ import { deepSecrets, type Installable, type Values, type Wanted } from "../regi
 import { isSensitive } from "../registry/manifest.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { planEntry, sayBundle } from "./bundle.ts"
-import { isReference, literal, NO_SECRETS, placeholder, type Secrets } from "./shelter.ts"
+import { isReference, literal, literals, NO_SECRETS, placeholder, type Secrets } from "./shelter.ts"
 import { type Context, ToolError } from "./tool.ts"
 
 export const missingSchema = z.object({
@@ -135,7 +135,7 @@ export function draftCustom(name: string, custom: Custom): Draft {
   const { command, args = [], url, package: from, version, env = {} } = custom
   if ([command, url, from].filter((one) => one !== undefined).length !== 1)
     throw new ToolError("invalid_argument", "Give one of command, url and package, or none to install from a registry")
-  const values = Object.fromEntries(Object.entries(env).map(([key, value]) => [key, literal(value)]))
+  const values = literals(env)
   const withEnv = Object.keys(values).length > 0 ? { env: values } : {}
   const base = { name, secrets: NO_SECRETS, missing: [], optional: [], warnings: [] }
   if (url !== undefined) {

@@ -1,25 +1,31 @@
 /** `mcp_edit`: changes a server by a JSON merge patch, checked before it is written. */
 import * as z from "zod"
+import { isHidden } from "../catalog/catalog.ts"
 import { patchServer, renameServer, writtenServers } from "../config/edit.ts"
 import type { Written } from "../config/transaction.ts"
+import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { confirm } from "./confirm.ts"
+import { type Consent, changedKeys, changedSettings, commandOf, confirm, writtenValues } from "./confirm.ts"
 import { changeSchema, changesOf, listed } from "./servers.ts"
-import { define, SERVER_NAME, ToolError } from "./tool.ts"
-import { edit, judge, outcomeOf, reloadSchema, warningsOf, writtenName } from "./transact.ts"
+import { type Context, define, SERVER_NAME, ToolError } from "./tool.ts"
+import { edit, judge, outcomeOf, reloadSchema, unchanged, warningsOf, writtenName } from "./transact.ts"
 
 export const mcpEdit = define({
   name: "mcp_edit",
   category: "management",
   title: "Edit an MCP server's configuration",
   description:
-    'Changes a server\'s configuration by a JSON merge patch (RFC 7396): members replace, null removes, objects merge, arrays are replaced whole. For example {"requestTimeout": 60000, "disabledTools": ["write_file"], "env": {"OLD": null}}. What is not valid is refused before anything is written. Try it with dryRun first to see what would change. Put secrets into .env and refer to them as ${NAME}.',
+    'Changes a server\'s configuration by a JSON merge patch (RFC 7396): members replace, null removes, objects merge, arrays are replaced whole. For example {"requestTimeout": 60000, "disabledTools": ["write_file"], "env": {"OLD": null}}. What is not valid is refused before anything is written. Try it with dryRun first to see what would change. The person confirms what changes what runs, or what other clients are offered. Put secrets into .env and refer to them as ${NAME}.',
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
   input: z.object({
     serverName: SERVER_NAME,
     patch: z.record(z.string(), z.unknown()).default({}).describe("The merge patch; null removes a member"),
     newName: z.string().min(1).optional().describe("A new name for the server"),
+    confirmZeroTools: z
+      .boolean()
+      .default(false)
+      .describe("true lets the edit hide the last tool that the server offers"),
     dryRun: z.boolean().default(false).describe("Only show what would change"),
   }),
   output: z.object({
@@ -30,15 +36,17 @@ export const mcpEdit = define({
     reload: reloadSchema.optional(),
     warnings: z.array(z.string()),
   }),
-  async run({ serverName, patch, newName, dryRun }, context) {
+  async run({ serverName, patch, newName, confirmZeroTools, dryRun }, context) {
     if (Object.keys(patch).length === 0 && newName === undefined)
       throw new ToolError("invalid_argument", "Give a patch or a newName: there is nothing to change")
     const { door, agent } = context
     const before = door.read()
     const name = writtenName(before.config, serverName)
     const after = newName ?? name
+    const server = writtenServers(before.config).get(name)?.server ?? {}
     const warnings: string[] = []
     const change = (written: Written): Written => {
+      unchanged(written, name, server)
       const patched = patchServer(name, patch)(written.config)
       const changed = { ...written, config: newName === undefined ? patched : renameServer(name, newName)(patched) }
       warnings.splice(0, warnings.length, ...judge(context, written, changed), ...openSecrets(patch))
@@ -46,13 +54,27 @@ export const mcpEdit = define({
     }
     const planned = change(before)
     const changes = changesOf(context, [name, before], [after, planned])
+    const next = writtenServers(planned.config).get(after)?.server ?? {}
+    if (!confirmZeroTools && hidesAll(context, name, next)) {
+      const said = `${name} would offer no tool any more: give confirmZeroTools: true if that is meant`
+      if (!dryRun) throw new ToolError("confirmation_required", said)
+      warnings.push(said)
+    }
     if (dryRun)
       return {
         data: { serverName: after, changes, dryRun, warnings },
         text: `would change ${listed(changes.map(({ key }) => key))}${newName === undefined ? "" : `; new name ${newName}`}`,
       }
-    const { server } = writtenServers(planned.config).get(after) ?? { server: {} }
-    if (matters(patch)) await confirm(context, `Change how the MCP server ${name} is started`, server)
+    const [consent, ...more] = consentsTo(changedKeys(server, next), after !== name)
+    if (consent !== undefined)
+      await confirm(context, [consent, ...more], {
+        what: `Change the MCP server ${name}${consent === "installs" ? " and let svc run this" : ", as every client sees it"}`,
+        shown: [
+          commandOf(next, writtenValues(next)),
+          ...(after === name ? [] : [`name: ${visible(name)} -> ${visible(after)}`]),
+          ...changedSettings(server, next),
+        ].join("\n"),
+      })
     const reload = await edit(context, change)
     const outcome = await outcomeOf(agent, after)
     warnings.push(...warningsOf(after, outcome))
@@ -67,10 +89,6 @@ export const mcpEdit = define({
 
 /** What an assistant may change alone. All else decides what runs, where it connects, or what it gets to see. */
 const HARMLESS: ReadonlySet<string> = new Set([
-  "tags",
-  "disabled",
-  "disabledTools",
-  "toolDescriptionOverrides",
   "timeout",
   "connectionTimeout",
   "requestTimeout",
@@ -84,6 +102,32 @@ const HARMLESS: ReadonlySet<string> = new Set([
   "protocolVersion",
 ])
 
+/** What every client's model reads from then on: which tools there are, under which names, and what they say. */
+const OFFERED: ReadonlySet<string> = new Set([
+  "tags",
+  "disabled",
+  "disabledTools",
+  "toolDescriptionOverrides",
+  "toolPinning",
+])
+
+/** What a person has to agree to where these settings change. */
+function consentsTo(keys: readonly string[], renamed: boolean): readonly Consent[] {
+  const installs = keys.some((key) => !HARMLESS.has(key) && !OFFERED.has(key))
+  const edits = renamed || keys.some((key) => OFFERED.has(key))
+  return [...(installs ? ["installs" as const] : []), ...(edits ? ["edits" as const] : [])]
+}
+
+/** Whether a server that offers tools now would offer none. */
+function hidesAll({ agent }: Context, name: string, { disabledTools }: Params): boolean {
+  const hidden = Array.isArray(disabledTools) ? disabledTools.map(String) : []
+  return agent.find(name).some(({ spec, published }) => {
+    const tools = (published?.listing.tools ?? []).filter((tool) => !isHidden(spec, tool.name))
+    const next = { ...spec, tuning: { ...spec.tuning, disabledTools: hidden } }
+    return tools.length > 0 && tools.every((tool) => isHidden(next, tool.name))
+  })
+}
+
 /** What is said of secrets that a patch writes out. */
 const openSecrets = ({ env, headers }: Params): readonly string[] =>
   [env, headers].flatMap((section) =>
@@ -93,6 +137,3 @@ const openSecrets = ({ env, headers }: Params): readonly string[] =>
         : [],
     ),
   )
-
-/** Whether a person has to agree to a patch. */
-const matters = (patch: Params): boolean => Object.keys(patch).some((key) => !HARMLESS.has(key))

@@ -81,7 +81,7 @@ export const mcpInfo = define({
         ...(origin === undefined ? {} : { installedVersion: origin.version }),
         ...(described === undefined ? {} : { entry: described }),
         versions: versions.map((one) => one.version),
-        ...(can === undefined ? {} : { command: commandOf(can.server, can.secret) }),
+        ...(can === undefined ? {} : { command: commandOf(can.server) }),
         required: (can?.missing ?? []).map(showWanted),
         optional: (can?.optional ?? []).map(showWanted),
         warnings,
@@ -92,7 +92,7 @@ export const mcpInfo = define({
           : [`${serverName} is installed${origin === undefined ? "" : ` (${origin.version})`}: ${server.state}`]),
         ...(entry === undefined ? [] : [`${entry.name} ${entry.version} (${entry.registry}): ${entry.description}`]),
         ...(server === undefined && installedAs.length > 0 ? [`installed as ${installedAs.join(", ")}`] : []),
-        ...(can === undefined || server !== undefined ? [] : [`would run: ${commandOf(can.server, can.secret)}`]),
+        ...(can === undefined || server !== undefined ? [] : [`would run: ${commandOf(can.server)}`]),
       ].join("\n"),
     }
   },

@@ -10,9 +10,9 @@ import { isDisabled, nameProblem, slugOf } from "../config/plan.ts"
 import type { Change } from "../config/transaction.ts"
 import type { Params } from "../wire/message.ts"
 import { openBundle, withBundle } from "./bundle.ts"
-import { commandOf, confirm } from "./confirm.ts"
+import { commandOf, confirm, settingsOf, writtenValues } from "./confirm.ts"
 import { type Draft, draftCustom, draftEntry, merged, missingSchema, showWanted } from "./draft.ts"
-import { legible, type Sheltered, shelter } from "./shelter.ts"
+import { legible, literals, type Sheltered, shelter } from "./shelter.ts"
 import { type Context, define, SERVER_NAME, ToolError } from "./tool.ts"
 import { judge, type Outcome, reloadSchema, transact, warningsOf } from "./transact.ts"
 
@@ -68,7 +68,10 @@ export const mcpInstall = define({
       ...(args.enabled ? {} : { disabled: true }),
     })
     const enabled = !isDisabled(server)
-    const command = commandOf(legible(server), draft.secrets.names)
+    const shown = legible(server, draft.secrets)
+    // Secrets of the caller's are hidden, and nothing that an entry or a bundle has fixed.
+    const typed = { ...literals(args.env ?? {}), ...writtenValues(args.config ?? {}) }
+    const command = commandOf(shown, typed, draft.secrets.names)
     const about = {
       serverName: name,
       command,
@@ -88,12 +91,10 @@ export const mcpInstall = define({
         data: { ...about, installed: false, variables, warnings },
         text: `would install ${name}: ${command}${draft.missing.length === 0 ? "" : `; ${sayMissing(draft)}`}`,
       }
-    await confirm(
-      context,
-      `Install the MCP server ${name} from ${draft.source} and let svc run this`,
-      legible(server),
-      draft.secrets.names,
-    )
+    await confirm(context, ["installs"], {
+      what: `Install the MCP server ${name} from ${draft.source} and let svc run this`,
+      shown: [command, ...settingsOf(shown)].join("\n"),
+    })
     const { outcome, reload } = await context.door.exclusive(() =>
       withBundle(context, name, draft.bundle, (placed) =>
         transact(context, {

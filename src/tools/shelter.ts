@@ -2,6 +2,7 @@
  * Where the values of a server that is installed go: what is secret to `.env`, with a reference in its place; the rest into
  * mcp.json as it is.
  */
+import { HIDDEN } from "../config/effective.ts"
 import { lookUp } from "../config/environ.ts"
 import type { World } from "../config/plan.ts"
 import { isSecretName } from "../lib/secret-names.ts"
@@ -30,9 +31,14 @@ export const NO_SECRETS: Secrets = { names: new Set(), hidden: {} }
 /** Stands for a secret until it is known which variable holds it. No text of a person or a registry has it. */
 export const placeholder = (name: string): string => `\0${name}\0`
 
-/** A server with its placeholders as a person may read them. */
-export const legible = (server: Params): Params =>
-  mapTexts(server, (text) => text.replace(PLACEHOLDER, "${$1}")) as Params
+/**
+ * A server with its placeholders as a person may read them: hidden, for the caller gave what they stand for. An option is
+ * no secret, and shown.
+ */
+export const legible = (server: Params, { hidden }: Pick<Secrets, "hidden">): Params =>
+  mapTexts(server, (text) =>
+    text.replace(PLACEHOLDER, (_, name: string) => (OPTION.test(hidden[name] ?? "") ? (hidden[name] ?? "") : HIDDEN)),
+  ) as Params
 
 /** Moves what is secret out of `server`. `prefix` is the server's name for its variables. */
 export function shelter(server: Params, prefix: string, { names, hidden, kept }: Secrets, world: World): Sheltered {
@@ -66,11 +72,17 @@ export function shelter(server: Params, prefix: string, { names, hidden, kept }:
 /** A text that means itself: `$` begins a reference otherwise. One that is a reference as a whole stays one. */
 export const literal = (text: string): string => (isReference(text) ? text : text.replaceAll("$", "$$$$"))
 
+/** Given values in mcp.json's syntax. */
+export const literals = (values: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, literal(value)]))
+
 /** Whether a text is one reference and nothing else. */
 export const isReference = (text: string): boolean => /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/.test(text)
 
 // ---
 
+/** A key in PEM begins with dashes too. */
+const OPTION = /^-(?!----)/
 const PLACEHOLDER = /\0([^\0]*)\0/g
 const REFERENCE = /(?<!\$)(?:\$\$)*\$(?:[A-Za-z_]|\{)/
 

@@ -1,6 +1,7 @@
 /** `mcp_enable` and `mcp_disable`. */
 import * as z from "zod"
-import { setDisabled } from "../config/edit.ts"
+import { setDisabled, writtenServers } from "../config/edit.ts"
+import { commandOf, confirm, writtenValues } from "./confirm.ts"
 import { serverOf } from "./servers.ts"
 import { type Context, define, SERVER_NAME } from "./tool.ts"
 import { edit, ofConfig, outcomeOf, reloadSchema, warningsOf, writtenName } from "./transact.ts"
@@ -22,6 +23,14 @@ const toggle = (disabled: boolean) => ({
     const { config } = context.door.read()
     const name = writtenName(config, serverName)
     const changed = setDisabled(name, disabled)(config) !== config
+    const server = writtenServers(config).get(name)?.server ?? {}
+    if (changed)
+      await confirm(context, ["edits"], {
+        what: disabled
+          ? `Disable the MCP server ${name}, whose tools every client loses`
+          : `Enable the MCP server ${name}: let svc run this and offer its tools to every client`,
+        shown: commandOf(server, writtenValues(server)),
+      })
     const reload = await edit(context, ofConfig(setDisabled(name, disabled)))
     const outcome = await outcomeOf(context.agent, name)
     const { status, state } = serverOf(context, name)
@@ -36,7 +45,7 @@ export const mcpEnable = define({
   name: "mcp_enable",
   title: "Enable an MCP server",
   description:
-    "Enables a disabled server: it is started, and its tools appear. Answers how it came up; where it failed, mcp_status with details says why.",
+    "Enables a disabled server: the person confirms it, it is started, and its tools appear. Answers how it came up; where it failed, mcp_status with details says why.",
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: false },
   ...toggle(false),
 })
@@ -44,7 +53,8 @@ export const mcpEnable = define({
 export const mcpDisable = define({
   name: "mcp_disable",
   title: "Disable an MCP server",
-  description: "Stops a server and takes its tools away without removing its configuration; mcp_enable undoes it.",
+  description:
+    "Stops a server and takes its tools away without removing its configuration, if the person confirms it; mcp_enable undoes it.",
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
   ...toggle(true),
 })

@@ -43,8 +43,8 @@ export type Context = {
   redact(text: string): string
   /** The last lines of a server's log, oldest first. */
   lines(slug: string): readonly string[]
-  /** Without a person to ask: false refuses what would run a new command. */
-  readonly trusted: boolean
+  /** Without a person to ask: false refuses what would run a new command, or change what other clients' models read. */
+  readonly trusted: { readonly installs: boolean; readonly edits: boolean }
   readonly person: Person | undefined
   /** The caller has given up. */
   readonly signal: AbortSignal

@@ -2,6 +2,7 @@
  * A change that a tool makes, and what became of it: what the reload did, how the server came up, and the way back where
  * that is not what it must be.
  */
+import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
 import type { Reloaded } from "../agent/reload.ts"
@@ -15,6 +16,7 @@ import { plan, slugOf } from "../config/plan.ts"
 import type { Change, Written } from "../config/transaction.ts"
 import { ConfigError, formatIssue, type Issue, publicMessage } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
+import type { Params } from "../wire/message.ts"
 import { type Context, ToolError } from "./tool.ts"
 
 /** What a reload did, in an answer. */
@@ -66,6 +68,12 @@ export function judge({ door }: Context, before: Written, after: Written): strin
   const errors = fresh.filter(({ severity }) => severity === "error")
   if (errors.length > 0) throw new ToolError("invalid_argument", errors.map(({ message }) => message).join("; "))
   return fresh.map(({ message }) => message)
+}
+
+/** Throws a ToolError where a server is not written as it was when a person was asked: they agreed to what it came to then. */
+export function unchanged({ config }: Written, name: string, before: Params): void {
+  if (!isDeepStrictEqual(writtenServers(config).get(name)?.server, before))
+    throw new ToolError("conflict", `${name} was changed meanwhile: look at it again, and ask again`)
 }
 
 /** An edit of mcp.json as a change of both documents. */

@@ -3,6 +3,7 @@ import * as z from "zod"
 import { addServer, removeServer, writtenServers } from "../config/edit.ts"
 import { substitute } from "../config/substitute.ts"
 import { pruned } from "./bundle.ts"
+import { commandOf, confirm, writtenValues } from "./confirm.ts"
 import { originOf } from "./entries.ts"
 import { mustApply } from "./install.ts"
 import { define, SERVER_NAME } from "./tool.ts"
@@ -13,7 +14,7 @@ export const mcpUninstall = define({
   category: "installation",
   title: "Uninstall an MCP server",
   description:
-    "Stops a server and takes it out of mcp.json. The file as it was is kept as a backup, whose name is answered. Values in .env stay; those that nothing refers to any more are named. To stop a server for a while only, use mcp_disable.",
+    "Stops a server and takes it out of mcp.json. The person confirms it. The file as it was is kept as a backup, whose name is answered. Values in .env stay; those that nothing refers to any more are named. To stop a server for a while only, use mcp_disable.",
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
   input: z.object({ serverName: SERVER_NAME }),
   output: z.object({
@@ -26,7 +27,13 @@ export const mcpUninstall = define({
   }),
   async run({ serverName }, context) {
     const { door, agent } = context
-    const name = writtenName(door.read().config, serverName)
+    const { config } = door.read()
+    const name = writtenName(config, serverName)
+    const asked = writtenServers(config).get(name)?.server ?? {}
+    await confirm(context, ["edits"], {
+      what: `Uninstall the MCP server ${name}, which every client loses`,
+      shown: commandOf(asked, writtenValues(asked)),
+    })
     return door.exclusive(async () => {
       const before = door.read()
       const server = writtenServers(before.config).get(name)?.server ?? {}

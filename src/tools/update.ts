@@ -15,14 +15,14 @@ import type { Entry } from "../registry/entry.ts"
 import { argumentValues, remoteOf, type Wanted } from "../registry/install.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { openBundle, planEntry, sayBundle, withBundle } from "./bundle.ts"
-import { commandOf, confirm } from "./confirm.ts"
+import { changedSettings, commandOf, confirm, writtenValues } from "./confirm.ts"
 import { hide, missingSchema, originFor, placeOf, showWanted, standingOf } from "./draft.ts"
 import { originOf } from "./entries.ts"
 import { mustApply, mustConnect } from "./install.ts"
 import { changeSchema, changesOf } from "./servers.ts"
-import { legible, shelter } from "./shelter.ts"
+import { legible, literals, shelter } from "./shelter.ts"
 import { define, SERVER_NAME, ToolError } from "./tool.ts"
-import { judge, reloadSchema, transact, warningsOf, writtenName } from "./transact.ts"
+import { judge, reloadSchema, transact, unchanged, warningsOf, writtenName } from "./transact.ts"
 
 export const mcpUpdate = define({
   name: "mcp_update",
@@ -72,7 +72,7 @@ export const mcpUpdate = define({
           ...to,
           updated: false,
           changes: [],
-          command: commandOf(server),
+          command: commandOf(server, writtenValues(server)),
           missing: [],
           warnings,
         },
@@ -96,15 +96,17 @@ export const mcpUpdate = define({
       ...merge(plan.type === "remote" ? "headers" : "env", server, plan.server, given, bundle),
       installedFrom: originFor(entry, plan, bundle === undefined ? {} : values),
     }
+    // What the server had already is the person's, as is what is given now.
+    const typed = { ...writtenValues(server), ...literals(env) }
+    const shownOf = (one: Params): string => commandOf(legible(one, { hidden }), typed, plan.secret)
     // Arguments that the person has changed are the person's: what others the new version has is only said.
     const theirs = args === undefined && plan.package !== undefined && bundle === undefined
     if (theirs && !isDeepStrictEqual(next.args, plan.server.args))
-      warnings.push(
-        `the arguments of ${name} stay as they are; by itself it would be ${commandOf(legible(plan.server))}`,
-      )
+      warnings.push(`the arguments of ${name} stay as they are; by itself it would be ${shownOf(plan.server)}`)
     const kept = keptOf(server, given)
     let added = ""
     const change: Change = (written: Written): Written => {
+      unchanged(written, name, server)
       const world = door.world(written.dotenv)
       const safe = shelter(next, slugOf(name).toUpperCase(), { names: plan.secret, hidden, kept }, world)
       const dotenv =
@@ -114,7 +116,7 @@ export const mcpUpdate = define({
       judge(context, written, changed)
       return changed
     }
-    const command = commandOf(legible(next), plan.secret)
+    const command = shownOf(next)
     const missing = plan.missing.filter((one) => !theirs || inEnvironment(entry, one)).map(showWanted)
     if (missing.length > 0 && !dryRun)
       throw new ToolError(
@@ -128,12 +130,10 @@ export const mcpUpdate = define({
         data: { ...about, updated: false, changes, command, missing, warnings },
         text: `would update ${name} from ${origin.version} to ${entry.version}: ${command}`,
       }
-    await confirm(
-      context,
-      `Update the MCP server ${name} from ${origin.version} to ${entry.version} of the registry ${placeOf(entry)}${bundle === undefined ? "" : `, ${sayBundle(bundle)},`} and let svc run this`,
-      legible(next),
-      plan.secret,
-    )
+    await confirm(context, ["installs"], {
+      what: `Update the MCP server ${name} from ${origin.version} to ${entry.version} of the registry ${placeOf(entry)}${bundle === undefined ? "" : `, ${sayBundle(bundle)},`} and let svc run this`,
+      shown: [command, ...changedSettings(server, next)].join("\n"),
+    })
     const enabled = !isDisabled(server)
     const { outcome, reload } = await door.exclusive(() =>
       withBundle(context, name, bundle, (placed) =>

@@ -93,7 +93,7 @@ const entries = (url: string): readonly Server[] => [
 ]
 
 const FLAGS = ["--internal-tools", "all", "--startup-wait", "10s"]
-const UNASKED = [...FLAGS, "--confirm-installs", "off"]
+const UNASKED = [...FLAGS, "--confirm-installs", "off", "--confirm-edits", "off"]
 const configured = ({ url }: Registry) => ({
   mcpServers: { here: { command: "bun", args: [ECHO] } },
   registries: [{ name: "test", url, headers: { Authorization: "Bearer of-the-registry" } }],

@@ -13,6 +13,7 @@ import {
   runSvc,
   SVC,
   startSvc,
+  typeSvc,
 } from "./harness.ts"
 
 const ECHO = join(ROOT, "test/fixtures/echo.ts")
@@ -372,6 +373,23 @@ test("a reader that has seen enough ends a command in peace", async () => {
     { env: freshEnv(folder) },
   )
   expect([stdout.toString(), stderr.toString()]).toEqual(["2026-01-01T00:00:00.000Z info  hello\n", "exit 0\n"])
+})
+
+test("the last tool of a server is hidden when a person says so [tools:zero]", async () => {
+  await using instance = await startSvc({ config: { mcpServers: { one: echo() } } })
+  await instance.said("one: connected")
+  const { folder } = instance
+  const place = ["--config-dir", folder]
+  const disable = ["mcp", "tools", "disable", "one", "one_svc_echo"]
+  expect(await inFolder(folder)(...disable)).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining("the last tool that one offers; add --yes"),
+  })
+  const { shown } = await typeSvc([...disable, ...place], { folder, answers: ["n"] })
+  expect(shown).toContain("one_svc_echo is the last tool that one offers; hide it? [y/N]")
+  expect(readIfThere(join(folder, "mcp.json"))).not.toContain("disabledTools")
+  expect(await inFolder(folder)(...disable, "--yes")).toMatchObject({ code: 0 })
+  expect(readIfThere(join(folder, "mcp.json"))).toContain("disabledTools")
 })
 
 test("servers of other applications are taken over, and no name is overwritten", async () => {

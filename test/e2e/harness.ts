@@ -177,11 +177,12 @@ export async function runSvc(
   args: readonly string[],
   env?: Record<string, string>,
   stdin = "",
+  cwd?: string,
 ): Promise<{ code: number; stdout: string; stderr: string }> {
   const folder = freshFolder()
   const child = Bun.spawn({
     cmd: [SVC, ...args],
-    cwd: folder,
+    cwd: cwd ?? folder,
     env: { ...freshEnv(folder), ...env },
     stdin: Buffer.from(stdin),
     stdout: "pipe",
@@ -194,6 +195,30 @@ export async function runSvc(
   ])
   rmSync(folder, { recursive: true, force: true })
   return { code, stdout, stderr }
+}
+
+/** Runs `svc` in a terminal, where each question gets the next of `answers`, and gives back all that was shown. */
+export async function typeSvc(
+  args: readonly string[],
+  { folder, env = {}, answers }: { folder: string; env?: Record<string, string>; answers: readonly string[] },
+): Promise<{ code: number; shown: string }> {
+  const left = [...answers]
+  const decoder = new TextDecoder()
+  let shown = ""
+  let seen = 0
+  await using terminal = new Bun.Terminal({
+    cols: 200,
+    rows: 50,
+    data(terminal, bytes) {
+      shown += decoder.decode(bytes, { stream: true })
+      if (!/(?:\[y\/N\]|:) $/.test(shown.slice(seen))) return
+      seen = shown.length
+      terminal.write(`${left.shift() ?? ""}\r`)
+    },
+  })
+  const child = Bun.spawn([SVC, ...args], { cwd: folder, env: { ...freshEnv(folder), ...env }, terminal })
+  const code = await child.exited
+  return { code, shown: shown.replaceAll("\r\n", "\n") }
 }
 
 /** The processes whose parent is `pid` or whose command holds `text`. Linux only. */

@@ -21,7 +21,7 @@ import {
 const ECHO = join(ROOT, "test/fixtures/echo.ts")
 const FAILING = join(ROOT, "test/fixtures/failing.ts")
 const ALL = ["--internal-tools", "all", "--startup-wait", "10s"]
-const UNASKED = [...ALL, "--confirm-installs", "off"]
+const UNASKED = [...ALL, "--confirm-installs", "off", "--confirm-edits", "off"]
 
 const start = (flags: readonly string[], config: object = { mcpServers: { here: { command: "bun", args: [ECHO] } } }) =>
   startSvc({ config, flags })
@@ -101,17 +101,80 @@ test("where nobody can be asked, what runs a new command is refused unless svc w
   for (const enabled of [true, false])
     expect((await client.call("mcp_install", { ...install, enabled })).structuredContent).toMatchObject({
       ...refused,
-      command: `bun ${ECHO}`,
+      command: `bun ${ECHO}${enabled ? "" : "\ndisabled: true"}`,
     })
   expect(
     (await client.call("mcp_edit", { serverName: "here", patch: { args: [ECHO, "--tools", "9"] } })).structuredContent,
   ).toMatchObject(refused)
   expect(documents(svc.folder)).toEqual(before)
-  expect((await client.call("mcp_edit", { serverName: "here", patch: { tags: ["x"] } })).isError).toBeUndefined()
+  expect(
+    (await client.call("mcp_edit", { serverName: "here", patch: { requestTimeout: 9000 } })).isError,
+  ).toBeUndefined()
   expect((await client.call("mcp_install", { ...install, dryRun: true })).structuredContent).toMatchObject({
     installed: false,
     command: `bun ${ECHO}`,
   })
+}, 20_000)
+
+const OFFERS: readonly (readonly [tool: string, args: Record<string, unknown>, shown: string])[] = [
+  ["mcp_edit", { patch: { toolDescriptionOverrides: { echo: "evil\u200b" } } }, '{"echo":"evil\\u200b"}'],
+  ["mcp_edit", { patch: { disabledTools: null } }, 'disabledTools: ["echo1"] -> nothing'],
+  ["mcp_edit", { patch: { tags: ["b"] } }, 'tags: ["b"]'],
+  ["mcp_edit", { newName: "good" }, "name: here -> good"],
+  ["mcp_edit", { patch: { disabled: true } }, "disabled: true"],
+  ["mcp_disable", {}, "Disable the MCP server here"],
+  ["mcp_enable", { serverName: "off" }, "Enable the MCP server off"],
+  ["mcp_uninstall", {}, "Uninstall the MCP server here"],
+]
+const HIDING = {
+  mcpServers: {
+    here: { command: "bun", args: [ECHO, "--tools", "2"], disabledTools: ["echo1"] },
+    off: { command: "bun", args: [ECHO], disabled: true },
+  },
+}
+
+test("what other clients' models read changes only when a person agrees, who sees all of it [tools:confirm-edits]", async () => {
+  await using svc = await start([...ALL, "--confirm-installs", "off"], HIDING)
+  const asked: string[] = []
+  await using client = await connect2(svc, (message) => {
+    asked.push(message)
+    return "decline"
+  })
+  await using alone = await connect1(svc)
+  await remembered(svc.folder)
+  const before = documents(svc.folder)
+  for (const [tool, args, shown] of OFFERS) {
+    const whole = { serverName: "here", ...args }
+    expect((await client.call(tool, whole)).structuredContent).toMatchObject({ error: { code: "declined" } })
+    expect(asked.at(-1)).toContain(shown)
+    expect((await alone.call(tool, whole)).structuredContent).toMatchObject({
+      error: { code: "confirmation_required", message: expect.stringContaining("--confirm-edits off") },
+    })
+  }
+  expect(asked).toHaveLength(OFFERS.length)
+  expect(documents(svc.folder)).toEqual(before)
+  // Of what changes nothing nobody is asked.
+  expect((await alone.call("mcp_enable", { serverName: "here" })).structuredContent).toMatchObject({ changed: false })
+  expect((await alone.call("mcp_edit", { serverName: "here", patch: { disabledTools: ["echo1"] } })).isError).toBe(
+    undefined,
+  )
+}, 20_000)
+
+test("--confirm-edits off leaves what runs to a person, and the last tool to confirmZeroTools [tools:confirm-edits] [tools:zero]", async () => {
+  await using svc = await start([...ALL, "--confirm-edits", "off"], HIDING)
+  await using client = await connect1(svc)
+  const edit = async (args: object) =>
+    (await client.call("mcp_edit", { serverName: "here", ...args } as never)).structuredContent
+  expect(await edit({ patch: { tags: ["x"], args: [] } })).toMatchObject({
+    error: { code: "confirmation_required", message: expect.stringContaining("--confirm-installs off") },
+  })
+  expect(await edit({ patch: { tags: ["x"] } })).toMatchObject({ status: "connected" })
+  const hide = { patch: { disabledTools: ["echo1", "here_svc_echo"] } }
+  expect(await edit(hide)).toMatchObject({
+    error: { code: "confirmation_required", message: expect.stringContaining("confirmZeroTools: true") },
+  })
+  expect(await edit({ ...hide, confirmZeroTools: true })).toMatchObject({ status: "connected" })
+  expect(written(svc).here.disabledTools).toEqual(["echo1", "here_svc_echo"])
 }, 20_000)
 
 describe("an installation that fails leaves the folder byte for byte [tools:rollback]", () => {

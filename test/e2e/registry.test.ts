@@ -14,6 +14,7 @@ import {
   runSvc,
   SVC,
   startSvc,
+  typeSvc,
 } from "./harness.ts"
 
 const ECHO = join(ROOT, "test/fixtures/echo.ts")
@@ -99,7 +100,17 @@ esac
 const start = (registries: readonly object[], flags: readonly string[] = [], folder?: string): Promise<Instance> =>
   startSvc({
     config: { mcpServers: { here: { command: "bun", args: [ECHO] } }, registries },
-    flags: ["--internal-tools", "all", "--startup-wait", "10s", "--confirm-installs", "off", ...flags],
+    flags: [
+      "--internal-tools",
+      "all",
+      "--startup-wait",
+      "10s",
+      "--confirm-installs",
+      "off",
+      "--confirm-edits",
+      "off",
+      ...flags,
+    ],
     env: { PATH: `${fakeNpx()}:${process.env.PATH}` },
     ...(folder === undefined ? {} : { folder }),
   })
@@ -249,6 +260,41 @@ test("a person is asked with what the registry thinks of a server", async () => 
   expect(asked[0]).toStartWith(
     `Install the MCP server weather from ${NAME} 1.0.0 in the registry test (where it is deleted) and let svc run this?`,
   )
+}, 20_000)
+
+test("whoever is asked sees what an entry fixes, and what they typed is hidden [tools:shown]", async () => {
+  const fixed = { name: "NODE_OPTIONS", isSecret: true, value: "--require=/home/me/evil.cjs" }
+  const usual = { name: "PROXY_TOKEN", isSecret: true, default: "--usual" }
+  const [one] = weather("1.0.0").packages as { environmentVariables: object[] }[]
+  const environmentVariables = [...(one?.environmentVariables ?? []), fixed, usual]
+  await using registry = startRegistry([{ ...weather("1.0.0"), packages: [{ ...one, environmentVariables }] }])
+  const env = { PATH: `${fakeNpx()}:${process.env.PATH}` }
+  await using svc = await startSvc({
+    config: { mcpServers: {}, registries: configured(registry) },
+    flags: ["--internal-tools", "all"],
+    env,
+  })
+  const shown = "NODE_OPTIONS=--require=/home/me/evil.cjs PROXY_TOKEN=--usual"
+  const asked: string[] = []
+  await using client = await connect1(svc, (message) => {
+    asked.push(message)
+    return "decline"
+  })
+  const given = { WEATHER_API_KEY: "sekret-typed" }
+  const { structuredContent } = await client.call("mcp_install", { serverName: NAME, env: given })
+  expect(structuredContent).toMatchObject({ error: { code: "declined" } })
+  expect(asked[0]).toContain("WEATHER_API_KEY=•••")
+  expect(asked[0]).toContain(shown)
+
+  const typed = await typeSvc(["mcp", "install", NAME, "--config-dir", svc.folder], {
+    folder: svc.folder,
+    env,
+    answers: ["sekret-typed", "n"],
+  })
+  expect(typed.shown).toContain(shown)
+  expect(typed.shown).toContain("WEATHER_API_KEY=•••")
+  expect(typed.shown).not.toContain("sekret-typed")
+  expect(readIfThere(join(svc.folder, ".env"))).toBeUndefined()
 }, 20_000)
 
 test("an update takes the new version's arguments, with the values that are there, unless a person has changed them", async () => {

@@ -8,7 +8,7 @@ import { type Instance, ROOT, readIfThere, runSvc, startSvc } from "./harness.ts
 
 const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
 
-const ALL = ["--internal-tools", "all", "--confirm-installs", "off"]
+const ALL = ["--internal-tools", "all", "--confirm-installs", "off", "--confirm-edits", "off"]
 const running = async (flags = ALL) =>
   startSvc({
     config: {

@@ -57,7 +57,14 @@ test("a secret in an argument or an address is a reference there too", () => {
     variables: { S_KEY: "sekret" },
     references: ["S_KEY"],
   })
-  expect(legible(server)).toMatchObject({ args: ["--key", "${key}"] })
+  expect(legible(server, { hidden: { key: "sekret" } })).toMatchObject({
+    args: ["--key", "•••"],
+    url: "http://h/?k=•••",
+  })
+  // An option is no secret: it decides what runs.
+  expect(legible(server, { hidden: { key: "--require=/x.cjs" } })).toMatchObject({
+    args: ["--key", "--require=/x.cjs"],
+  })
 })
 
 test("a text means itself unless it is a reference as a whole", () => {
