@@ -664,6 +664,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server without tools looks broken; nobody does that by intent in passing",
   },
+  "import:project": {
+    says: "svc config import reads the working directory's files only with --project, says whose they are, and shows everything that would run before it asks",
+    from: "choice",
+    why: "a cloned repository must not bring servers by being where a command is typed",
+  },
   "tools:rollback": {
     says: "an installation or update whose server does not connect leaves mcp.json, .env and backups byte for byte",
     from: "choice",

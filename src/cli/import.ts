@@ -1,14 +1,27 @@
-/** `svc config import`: takes over the servers of other applications. Shows first, asks, and never overwrites a name. */
+/**
+ * `svc config import`: takes over the servers of other applications. Shows everything that would run first, asks, and never
+ * overwrites a name. The files of a project are its repository's word, and read only with `--project`.
+ */
 import { existsSync, readFileSync } from "node:fs"
 import { resolve } from "node:path"
 import type { CommandDef } from "citty"
 import { addServer, type Edit, writtenServers } from "../config/edit.ts"
-import { APPLICATIONS, type Application, type Found, filesOf, isSvc, readForeign } from "../config/import.ts"
+import {
+  APPLICATIONS,
+  type Application,
+  type Found,
+  filesOf,
+  isSvc,
+  readForeign,
+  type Source,
+} from "../config/import.ts"
 import { slugOf } from "../config/plan.ts"
 import { homeDirectory } from "../config/project.ts"
 import { createMissing, editConfig, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
+import { visible } from "../lib/log.ts"
+import { commandOf, settingsOf, writtenValues } from "../tools/confirm.ts"
 import { isObject } from "../wire/message.ts"
 import { agrees, canAsk } from "./ask.ts"
 import { usage } from "./command.ts"
@@ -20,6 +33,7 @@ export const importServers: CommandDef = {
   args: {
     from: { type: "positional", required: false, description: "An application or a file (default all applications)" },
     ...PLACE_ARGS,
+    project: { type: "boolean", description: "Read the working directory's files too (.mcp.json, .vscode/mcp.json …)" },
     yes: { type: "boolean", alias: "y", description: "Do not ask" },
     "dry-run": { type: "boolean", description: "Only show what would be added" },
   },
@@ -27,11 +41,11 @@ export const importServers: CommandDef = {
     const { paths, ask } = placeOf(args)
     const status = await ask("status").catch(() => undefined)
     const address = isObject(status) && typeof status.url === "string" ? status.url : "http://127.0.0.1:3050/"
-    const files = sources(args.from)
+    const files = sources(args.from, args.project === true)
     // Names that fall together in those of tools are one name.
     const taken = new Set([...writtenServers(readTexts(paths).config ?? "").keys()].map(slugOf))
-    const rows = files.flatMap((file) =>
-      serversIn(file, args.from === undefined).map((found) => {
+    const rows = files.flatMap((source): readonly Row[] =>
+      serversIn(source.file, args.from === undefined).map((found) => {
         const problem =
           found.problem ??
           (isSvc(found.server, address)
@@ -40,7 +54,7 @@ export const importServers: CommandDef = {
               ? "there is one of this name already"
               : undefined)
         if (problem === undefined) taken.add(slugOf(found.name))
-        return { ...found, file, problem }
+        return { ...found, from: source, problem }
       }),
     )
     const added = rows.filter(({ problem }) => problem === undefined)
@@ -55,13 +69,16 @@ export const importServers: CommandDef = {
           rows.map((row) => [
             row.name,
             summary(row),
-            row.file,
+            sayFrom(row.from),
             row.problem === undefined ? row.notes.join("; ") : `left out: ${row.problem}`,
           ]),
         )}\n`,
       )
     }
-    const willAdd = added.length > 0 && args["dry-run"] !== true && (args.yes === true || (await confirm(added.length)))
+    // What nobody is asked about is an overview: secrets in it are hidden.
+    if (args["dry-run"] === true && args.json !== true)
+      process.stdout.write(added.map((row) => `\n${full(row, true)}\n`).join(""))
+    const willAdd = added.length > 0 && args["dry-run"] !== true && (args.yes === true || (await confirm(added)))
     if (willAdd) {
       await createMissing(paths, systemClock)
       const all: Edit = (text) => added.reduce((changed, { name, server }) => addServer(name, server)(changed), text)
@@ -72,9 +89,12 @@ export const importServers: CommandDef = {
       args.json === true,
       {
         added: willAdd ? names : [],
-        found: rows.map(({ name, file, problem, notes }) => ({
+        found: rows.map(({ name, server, from, problem, notes }) => ({
           name,
-          file,
+          file: from.file,
+          ...(from.application === undefined ? {} : { application: from.application }),
+          project: from.owner === "project",
+          command: commandOf(server, writtenValues(server)),
           added: willAdd && problem === undefined,
           notes,
           ...(problem === undefined ? {} : { problem }),
@@ -88,18 +108,37 @@ export const importServers: CommandDef = {
 
 // ---
 
-function sources(from: unknown): readonly string[] {
+/** Where servers come from: of a file that is no application's, `application` is undefined. */
+type From = Source & { readonly application: Application | undefined }
+type Row = Found & { readonly from: From }
+
+/** The files to read, those that are there. A project's are left out, and told, unless they are asked for. */
+function sources(from: unknown, withProject: boolean): readonly From[] {
   const around = { platform: process.platform, home: homeDirectory(), appData: process.env.APPDATA, cwd: process.cwd() }
-  if (typeof from !== "string")
-    return APPLICATIONS.flatMap((one) => filesOf(one, around)).filter((file) => existsSync(file))
+  const all = APPLICATIONS.flatMap((application) =>
+    filesOf(application, around).map((source): From => ({ ...source, application })),
+  )
+  // In the home directory one file may be both.
+  const known = all.filter(
+    (one) => one.owner === "user" || !all.some(({ file, owner }) => file === one.file && owner === "user"),
+  )
   const application = APPLICATIONS.find((one): one is Application => one === from)
-  const files = application === undefined ? [resolve(from)] : filesOf(application, around)
-  const there = files.filter((file) => existsSync(file))
-  if (there.length === 0) {
-    const names = application === undefined ? `; the applications are ${APPLICATIONS.join(", ")}` : ""
-    throw new RequestError("not_found", `There is no ${files.join(" or ")}${names}`)
+  if (typeof from === "string" && application === undefined) {
+    const file = resolve(from)
+    if (!existsSync(file))
+      throw new RequestError("not_found", `There is no ${file}; the applications are ${APPLICATIONS.join(", ")}`)
+    return [known.find((one) => one.file === file) ?? { file, owner: "user", application }]
   }
-  return there
+  const wanted = known.filter((one) => application === undefined || one.application === application)
+  const there = wanted.filter(({ file }) => existsSync(file))
+  const left = withProject ? [] : there.filter(({ owner }) => owner === "project")
+  if (left.length > 0)
+    say(
+      `not read: ${left.map(({ file }) => visible(file)).join(", ")} (${left.length} of this project); --project takes over what its repository brings, too`,
+    )
+  if (application !== undefined && there.length === 0)
+    throw new RequestError("not_found", `There is no ${wanted.map(({ file }) => file).join(" or ")}`)
+  return there.filter((one) => !left.includes(one))
 }
 
 /** The servers in a file. What cannot be read is said where others are read too; else it throws a ConfigError. */
@@ -117,16 +156,29 @@ function serversIn(file: string, oneOfMany: boolean): readonly Found[] {
   }
 }
 
+/** Whose a file is. */
+const sayFrom = ({ file, application, owner }: From): string =>
+  [
+    ...(application === undefined ? [] : [application]),
+    ...(owner === "project" ? ["this project's repository"] : []),
+    file,
+  ].join(", ")
+
+/** For the table: what is agreed to is shown whole. */
 function summary({ server }: Found): string {
-  const text =
-    typeof server.url === "string"
-      ? server.url
-      : [server.command, ...(Array.isArray(server.args) ? server.args : [])].join(" ")
+  const text = commandOf(server, writtenValues(server))
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
 }
 
+/** All that would run and be set. */
+function full({ name, server, from }: Row, hidden: boolean): string {
+  const lines = [commandOf(server, hidden ? writtenValues(server) : {}), ...settingsOf(server)]
+  return [visible(`${name}, from ${sayFrom(from)}:`), ...lines.map((line) => `  ${line}`)].join("\n")
+}
+
 /** Throws a RequestError (usage) where there is nobody to ask. */
-function confirm(count: number): Promise<boolean> {
+function confirm(added: readonly Row[]): Promise<boolean> {
   if (!canAsk()) throw usage("add --yes to import without being asked")
-  return agrees(`add ${count === 1 ? "it" : `these ${count}`}?`)
+  const shown = added.map((row) => full(row, false)).join("\n")
+  return agrees(`${shown}\nadd ${added.length === 1 ? "it" : `these ${added.length}`}, and let svc run exactly this?`)
 }

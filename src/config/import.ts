@@ -28,8 +28,14 @@ export type Surroundings = {
   readonly cwd: string
 }
 
+/** A file that an application keeps servers in. A project's is written by its repository, the user's by the user. */
+export type Source = { readonly file: string; readonly owner: "user" | "project" }
+
 /** Where an application keeps its servers, the user's own file first. */
-export function filesOf(application: Application, { platform, home, appData, cwd }: Surroundings): readonly string[] {
+export function filesOf(
+  application: Application,
+  { platform, home, appData, cwd }: Surroundings,
+): readonly [Source, ...Source[]] {
   const { join } = platform === "win32" ? win32 : posix
   const support =
     platform === "darwin"
@@ -37,25 +43,27 @@ export function filesOf(application: Application, { platform, home, appData, cwd
       : platform === "win32"
         ? (appData ?? join(home, "AppData", "Roaming"))
         : join(home, ".config")
+  const user = (...path: readonly string[]): Source => ({ file: join(...path), owner: "user" })
+  const project = (...path: readonly string[]): Source => ({ file: join(cwd, ...path), owner: "project" })
   switch (application) {
     case "claude-desktop":
-      return [join(support, "Claude", "claude_desktop_config.json")]
+      return [user(support, "Claude", "claude_desktop_config.json")]
     case "claude-code":
-      return [join(home, ".claude.json"), join(cwd, ".mcp.json")]
+      return [user(home, ".claude.json"), project(".mcp.json")]
     case "cursor":
-      return [join(home, ".cursor", "mcp.json"), join(cwd, ".cursor", "mcp.json")]
+      return [user(home, ".cursor", "mcp.json"), project(".cursor", "mcp.json")]
     case "vscode":
-      return [join(support, "Code", "User", "mcp.json"), join(cwd, ".vscode", "mcp.json")]
+      return [user(support, "Code", "User", "mcp.json"), project(".vscode", "mcp.json")]
     case "codex":
-      return [join(home, ".codex", "config.toml")]
+      return [user(home, ".codex", "config.toml")]
     case "windsurf":
-      return [join(home, ".codeium", "windsurf", "mcp_config.json")]
+      return [user(home, ".codeium", "windsurf", "mcp_config.json")]
     case "zed":
       return [
-        platform === "win32" ? join(support, "Zed", "settings.json") : join(home, ".config", "zed", "settings.json"),
+        platform === "win32" ? user(support, "Zed", "settings.json") : user(home, ".config", "zed", "settings.json"),
       ]
     case "gemini":
-      return [join(home, ".gemini", "settings.json")]
+      return [user(home, ".gemini", "settings.json")]
   }
 }
 

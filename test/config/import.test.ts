@@ -146,6 +146,6 @@ test("each application has its place on each platform", () => {
     for (const application of APPLICATIONS) {
       const files = filesOf(application, { platform, home: "/h", appData: "/a", cwd: "/c" })
       expect(files.length).toBeGreaterThan(0)
-      expect(files.every((file) => (platform === "win32" ? file.includes("\\") : file.startsWith("/")))).toBe(true)
+      expect(files.every(({ file }) => (platform === "win32" ? file.includes("\\") : file.startsWith("/")))).toBe(true)
     }
 })
