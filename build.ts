@@ -1,9 +1,10 @@
 /**
  * Builds the one file that is shipped: `bun build.ts` for this machine, `bun build.ts --all` for every platform, with
- * SHA256SUMS. Bun's runtime for another platform comes from its npm package, so that nothing but the registry is needed.
+ * SHA256SUMS and the script that installs them. Bun's runtime for another platform comes from its npm package, so that nothing but the registry is needed.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { stampInstaller } from "./installer.ts"
 import manifest from "./package.json" with { type: "json" }
 import { signAdHoc } from "./sign.ts"
 
@@ -57,6 +58,9 @@ async function buildAll(): Promise<void> {
     sums.push(`${sum}  ${name}`)
   }
   writeFileSync(join(dist, "SHA256SUMS"), `${sums.join("\n")}\n`)
+  const script = readFileSync(join(root, "install.sh"), "utf8")
+  const repository = "repository" in manifest ? manifest.repository : undefined
+  writeFileSync(join(dist, "install.sh"), stampInstaller(script, repository), { mode: 0o755 })
 }
 
 /** The path of Bun for a platform, of the very version that builds. */

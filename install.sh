@@ -3,10 +3,14 @@
 # the release file for this platform and checks its SHA-256.
 #
 #   ./install.sh [--prefix DIR]        DIR/bin/svc; the default prefix is ~/.local
+#
+# SVC_RELEASES is the address of the folder with the release files.
 set -eu
 
 prefix=
-releases=${SVC_RELEASES:-https://github.com/svc-mcp/svc/releases/latest/download}
+# build.ts --all writes the address of package.json's repository here, into dist/install.sh.
+published=
+releases=${SVC_RELEASES:-$published}
 
 say() { printf '%s\n' "$*"; }
 fail() {
@@ -97,6 +101,7 @@ sha256() {
 }
 
 from_release() {
+  [ -n "$releases" ] || fail "svc has no published releases yet: run ./install.sh in a clone to build it from source, or set SVC_RELEASES to the address of the folder that holds them"
   name=$(platform)
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT

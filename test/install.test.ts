@@ -3,9 +3,28 @@ import { expect, test } from "bun:test"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { stampInstaller } from "../installer.ts"
 
-const SCRIPT = readFileSync(join(import.meta.dir, "..", "install.sh"))
+const SCRIPT = readFileSync(join(import.meta.dir, "..", "install.sh"), "utf8")
 const RELEASE = "#!/bin/sh\necho 1.2.3\n"
+
+/** Runs a script as it is piped from a URL. */
+async function pipe(script: string, cwd: string, args: readonly string[], env: Record<string, string>) {
+  const child = Bun.spawn({
+    cmd: ["sh", "-s", "--", ...args],
+    cwd,
+    env: { PATH: process.env.PATH ?? "", ...env },
+    stdin: Buffer.from(script),
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  const [stdout, stderr, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { stdout, stderr, code }
+}
 
 async function install(cwd: string, ...args: string[]) {
   let name = ""
@@ -20,20 +39,7 @@ async function install(cwd: string, ...args: string[]) {
       return new Response(RELEASE)
     },
   })
-  const child = Bun.spawn({
-    cmd: ["sh", "-s", "--", ...args],
-    cwd,
-    env: { PATH: process.env.PATH ?? "", SVC_RELEASES: releases.url.href.replace(/\/$/, "") },
-    stdin: SCRIPT,
-    stdout: "pipe",
-    stderr: "pipe",
-  })
-  const [stdout, stderr, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { stdout, stderr, code }
+  return await pipe(SCRIPT, cwd, args, { SVC_RELEASES: releases.url.href.replace(/\/$/, "") })
 }
 
 test("in a project that is not svc's, nothing of it is run, and a prefix is taken from where the user is", async () => {
@@ -51,4 +57,42 @@ test("without a home and a prefix it says what it needs", async () => {
   const { code, stderr } = await install(tmpdir())
   expect(code).not.toBe(0)
   expect(stderr).toContain("HOME: is not set: give --prefix")
+})
+
+test("without an address of releases nothing is downloaded, and it says what to do", async () => {
+  const cwd = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
+  // A repository of another project's package.json is none of svc's.
+  writeFileSync(join(cwd, "package.json"), '{ "name": "svc", "repository": "github:evil/svc" }')
+  const bin = join(cwd, "bin")
+  mkdirSync(bin)
+  for (const tool of ["curl", "wget"]) writeFileSync(join(bin, tool), "#!/bin/sh\ntouch asked\n", { mode: 0o755 })
+  const { code, stderr } = await pipe(SCRIPT, cwd, ["--prefix", "own"], { PATH: `${bin}:${process.env.PATH}` })
+  expect([code, stderr]).toEqual([
+    1,
+    "install.sh: svc has no published releases yet: run ./install.sh in a clone to build it from source, or set SVC_RELEASES to the address of the folder that holds them\n",
+  ])
+  expect(existsSync(join(cwd, "asked"))).toBe(false)
+  expect(SCRIPT).not.toMatch(/https?:/)
+})
+
+test("a release's script has the address of package.json's repository", async () => {
+  const line = (repository: unknown) => /^published=.*$/m.exec(stampInstaller(SCRIPT, repository))?.[0]
+  expect(line(undefined)).toBe("published=")
+  for (const repository of [
+    "github:own/svc",
+    "https://github.com/own/svc",
+    { type: "git", url: "git+https://github.com/own/svc.git" },
+  ])
+    expect(line(repository)).toBe("published=https://github.com/own/svc/releases/latest/download")
+  for (const repository of ["http://github.com/own/svc", "https://x/$(touch pwned)", "own"])
+    expect(() => line(repository)).toThrow("no https address")
+  const cwd = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
+  const bin = join(cwd, "bin")
+  mkdirSync(bin)
+  writeFileSync(join(bin, "curl"), '#!/bin/sh\necho "$2" >>asked; exit 1\n', { mode: 0o755 })
+  const { stderr } = await pipe(stampInstaller(SCRIPT, "github:own/svc"), cwd, ["--prefix", "own"], {
+    PATH: `${bin}:${process.env.PATH}`,
+  })
+  expect(stderr).toContain("cannot download https://github.com/own/svc/releases/latest/download/svc-")
+  expect(readFileSync(join(cwd, "asked"), "utf8")).toStartWith("https://github.com/own/svc/releases/latest/download/")
 })
