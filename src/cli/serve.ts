@@ -123,6 +123,7 @@ async function startHttp(
   }
   const callback = createCallback({
     finish: (answer) => runtime.oauth.finish(answer),
+    hide: (text) => cleaner().hide(text),
     client: () => runtime.oauth.description(),
   })
   const base = () => (settings.externalUrl ?? local).replace(/\/$/, "")

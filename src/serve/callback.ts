@@ -14,15 +14,17 @@ export const CLIENT_PATH = "/oauth/client.json"
 export type CallbackDeps = {
   /** Takes the answer; gives the server's name. Throws what the browser is to be told. */
   finish(answer: URLSearchParams): Promise<string>
+  /** Takes the configured secrets out of what the browser is told. */
+  hide(text: string): string
   /** svc's description of itself; undefined where the world cannot read it. */
   client(): Promise<object | undefined>
 }
 
-export function createCallback({ finish, client }: CallbackDeps): Wrapper {
+export function createCallback({ finish, hide, client }: CallbackDeps): Wrapper {
   return (request, path) => {
     if (path === CALLBACK_PATH) {
       if (request.method !== "GET") return page(405, "Nothing happens here", "Only a browser's visit is taken.")
-      return takeAnswer(new URL(request.url, "http://localhost").searchParams, finish)
+      return takeAnswer(new URL(request.url, "http://localhost").searchParams, finish, hide)
     }
     if (path === CLIENT_PATH) return describe(client)
     return undefined
@@ -30,12 +32,16 @@ export function createCallback({ finish, client }: CallbackDeps): Wrapper {
 }
 
 /** The page for a browser that came back. */
-export async function takeAnswer(answer: URLSearchParams, finish: CallbackDeps["finish"]): Promise<Response> {
+export async function takeAnswer(
+  answer: URLSearchParams,
+  finish: CallbackDeps["finish"],
+  hide: CallbackDeps["hide"] = (text) => text,
+): Promise<Response> {
   try {
     const name = await finish(answer)
     return page(200, `${name} is authorized`, "This window can be closed.")
   } catch (error) {
-    return page(400, "Not authorized", publicMessage(error))
+    return page(400, "Not authorized", hide(publicMessage(error)))
   }
 }
 

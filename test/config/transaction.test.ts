@@ -164,6 +164,13 @@ describe("a change of both documents", () => {
   })
 })
 
+test("what a killed writer left is removed at the next start", async () => {
+  const paths = place()
+  writeFileSync(join(paths.directory, ".mcp.json.0123456789ab.tmp"), "secret")
+  expect(await recover(paths, systemClock)).toEqual([])
+  expect(Object.keys(contents(paths.directory))).toEqual([paths.file])
+})
+
 test("whatever can be written to .env is read as it is", () => {
   fc.assert(
     fc.property(
