@@ -11,11 +11,12 @@
  *       LONG_MS in all, if calls of this name were seen to go on.
  *     Its answer ends this at once. Timeouts, and clients that leave or end their session, cancel calls too.
  *  4. Calls of a name are seen to stop when a cancelled one stayed silent through the third of these times, and every
- *     question that came meanwhile was another call's by rule 6.
+ *     question that came meanwhile was another call's by rule 6. What one tool does says nothing of another.
  *  5. Calls of a name are seen to go on when a cancelled one answers or reports progress after the backend read the
  *     cancellation, or a question comes while no call is in flight that could have raised it. This stays.
  *  6. A question was of a call in flight if it was the only one in this call's life, the call was answered right after the
- *     question was refused, and so it was with three calls of its name before, in a row and each alone in flight.
+ *     question was refused, and so it was with four calls of its name before, in a row and each alone in flight. One call
+ *     that goes on after such a refusal, or gets no question, begins the row anew.
  *
  * One case remains: a cancelled call of a name not yet seen to go on is silent for longer than rule 3 waits, and then asks
  * while one other client has calls in flight. Nothing on the wire tells its question from that client's own;
@@ -91,6 +92,7 @@ type Asked = {
   readonly at: number
   /** Whether no other call was in flight. */
   readonly alone: boolean
+  readonly refused: boolean
   /** The cancelled calls that may have raised it. */
   readonly doubts: readonly Abandoned[]
 }
@@ -118,8 +120,9 @@ export class Attribution {
     const live = [...inFlight.values()].filter(isCall)
     const doubts = this.doubts(now)
     const sessions = new Set([...live, ...doubts].map(sessionOf))
-    if (question !== undefined) this.learn(question, inFlight, live, doubts, now)
-    if (sessions.size > 1) return "unknown"
+    const refused = sessions.size > 1
+    if (question !== undefined) this.learn(question, inFlight, { live, doubts, refused, now })
+    if (refused) return "unknown"
     const [session] = sessions
     return session === undefined ? "none" : (wayTo(session, inFlight) ?? "unknown")
   }
@@ -172,8 +175,10 @@ export class Attribution {
     if (this.abandoned.size === 0) return
     const kind = kindOf(flight)
     const asked = this.asked.get(flight)
-    if (asked === undefined) this.askers.delete(kind)
-    if (asked?.count !== 1 || now - asked.at > REACTION_MS) return
+    const one = asked?.count === 1 && now - asked.at <= REACTION_MS
+    // A call that got no question, or went on as if it had got none, does not ask.
+    if (asked === undefined || (asked.alone && asked.refused && !one)) this.askers.delete(kind)
+    if (asked === undefined || !one) return
     const before = this.askers.get(kind) ?? 0
     if (before >= ASKERS) for (const call of asked.doubts) call.suspicions--
     if (!asked.alone) return
@@ -224,10 +229,9 @@ export class Attribution {
   private learn(
     question: string,
     inFlight: ReadonlyMap<number, Flight>,
-    live: readonly Flight[],
-    doubts: readonly Abandoned[],
-    now: number,
+    about: { live: readonly Flight[]; doubts: readonly Abandoned[]; refused: boolean; now: number },
   ): void {
+    const { live, doubts, refused, now } = about
     if (this.abandoned.size === 0) return
     const idle = [...inFlight.values()].every(({ caller }) => caller === undefined)
     const abandoned = [...this.abandoned.values()]
@@ -237,7 +241,7 @@ export class Attribution {
     for (const call of doubts) call.suspicions++
     const alone = live.length === 1
     for (const flight of live)
-      this.asked.set(flight, { count: (this.asked.get(flight)?.count ?? 0) + 1, at: now, alone, doubts })
+      this.asked.set(flight, { count: (this.asked.get(flight)?.count ?? 0) + 1, at: now, alone, refused, doubts })
   }
 }
 
@@ -249,8 +253,8 @@ const MIN_DOUBT_MS = 5000
 const MAX_DOUBT_MS = 30_000
 /** For what was on its way when the backend read the cancellation; a slow backend gets as long again as it took to read. */
 const GRACE_MS = 20
-const REACTION_MS = 250
-const ASKERS = 3
+const REACTION_MS = 100
+const ASKERS = 4
 const MAX_ABANDONED = 1000
 const MAX_KINDS = 1000
 
