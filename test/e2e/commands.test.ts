@@ -375,6 +375,30 @@ test("a reader that has seen enough ends a command in peace", async () => {
   expect([stdout.toString(), stderr.toString()]).toEqual(["2026-01-01T00:00:00.000Z info  hello\n", "exit 0\n"])
 })
 
+test("a cloned repository chooses neither options nor shell code, unless a template says raw [template:project]", async () => {
+  const folder = freshFolder()
+  const entry = "--require=/x/evil.cjs"
+  mkdirSync(join(folder, "repo", ".git"), { recursive: true })
+  writeFileSync(join(folder, "repo", ".git", "HEAD"), "ref: refs/heads/x$(touch${IFS}pwned)\n")
+  writeFileSync(join(folder, "repo", ".svcrc"), JSON.stringify({ context: { custom: { entry } } }))
+  const mcpTemplates = {
+    option: { command: "node", args: ["{{project.custom.entry}}", "server.mjs"] },
+    shell: { command: "sh", args: ["-c", "echo {{project.git.branch}}"] },
+    raw: { command: "node", args: ["{{raw project.custom.entry}}", "server.mjs"] },
+  }
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates }))
+  const svc = inFolder(folder)
+  const project = ["--project", join(folder, "repo")]
+  const check = await svc("config", "check")
+  expect([check.code, check.stdout + check.stderr]).toEqual([
+    78,
+    expect.stringMatching(/mcp\.json:1:\d+: template shell: args\[1\]: .*is program text here/),
+  ])
+  const option = await svc("mcp", "render", "option", ...project)
+  expect([option.code, option.stderr]).toEqual([78, expect.stringContaining("would be an option")])
+  expect((await svc("mcp", "render", "raw", ...project)).stdout).toContain(entry)
+})
+
 test("a project's servers are imported when they are asked for, and whoever agrees has seen all of them [import:project] [tools:shown]", async () => {
   const folder = freshFolder()
   const config = ["--config-dir", join(folder, "own")]
