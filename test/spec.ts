@@ -108,6 +108,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "what works is not down, and what fails must be seen",
   },
+  "isolation:lists": {
+    says: "a session with its own process of a server is offered what that process lists, and is told when it lists anew; others are not concerned",
+    from: "choice",
+    why: "a list of another process names tools that this one has not, and hides those that it has",
+  },
   "health:live": { says: "/health/live is 200 alive whenever svc can answer", from: "GET /health/live" },
   "health:ready:loaded": {
     says: "/health/ready is 200 when loaded and no supervised backend is restarting or in crash-loop",

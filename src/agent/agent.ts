@@ -6,8 +6,8 @@ import { isDeepStrictEqual } from "node:util"
 import type { Caller } from "../backend/attribution.ts"
 import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, openConnection } from "../backend/open.ts"
-import { buildCatalog, type Catalog, EMPTY_CATALOG } from "../catalog/catalog.ts"
-import { failuresOf } from "../catalog/listing.ts"
+import { buildCatalog, type Catalog, EMPTY_CATALOG, LIST_KEYS, type Source, withOwn } from "../catalog/catalog.ts"
+import { failuresOf, type Listing } from "../catalog/listing.ts"
 import type { Pins } from "../config/pins.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Plan, Spec } from "../config/spec.ts"
@@ -25,8 +25,8 @@ import { Waits } from "./waits.ts"
 
 /** Who is told of changes. */
 export type Observer = {
-  /** The catalog is another one, or what is selected from it. */
-  oncatalog(): void
+  /** The catalog is another one, or what is selected from it: for one session alone, or for all. */
+  oncatalog(session?: object): void
   /** A notification of a backend that is for whoever wants such. */
   onnotification(spec: Spec, method: string, params: Params): void
 }
@@ -45,6 +45,9 @@ export type Applied = {
   readonly replaced: readonly string[]
   readonly retuned: readonly string[]
 }
+
+/** What a session's own processes list, by backend, and the catalog that comes of it and of the shared one. */
+type Own = { readonly listings: Map<string, Listing>; shared: Catalog | undefined; catalog: Catalog }
 
 export class Agent {
   catalog: Catalog = EMPTY_CATALOG
@@ -69,6 +72,7 @@ export class Agent {
   private current: Snapshot | undefined
   private rebuilding = false
   private readonly leases: Leases
+  private readonly owned = new Map<object, Own>()
   private firstRound: Promise<void> | undefined
   private readonly rounds: Rounds
   private readonly integrity: Integrity
@@ -272,7 +276,7 @@ export class Agent {
    * the session, with the server, or when the session has not used it for long. Tells `caller` if what an earlier process
    * held is lost. Undefined where it could not be started, and a text that says why where there is no room for it.
    */
-  async lease(id: string, owner: Caller, caller: Caller): Promise<Backend | string | undefined> {
+  async lease(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Backend | string | undefined> {
     const { session } = owner
     const full = () => this.leases.find(id, session) === undefined && this.leases.isFull(id)
     while (full()) if (!(await this.leases.makeRoom(id))) return this.leases.refusal(id)
@@ -280,7 +284,9 @@ export class Agent {
     if (shared === undefined || this.closed) return undefined
     let backend = this.leases.find(id, session)
     if (backend === undefined) {
-      backend = this.create(shared.spec, owner, undefined, () => undefined)
+      backend = this.create(shared.spec, { caller: owner, capabilities }, undefined, (changed) =>
+        this.relisted(id, session, changed),
+      )
       const lost = this.leases.add(id, owner, backend)
       if (lost !== undefined) {
         const data = `${shared.spec.name}: the process of this session ${lost}; a new one is started, and what the old one held is lost`
@@ -296,6 +302,22 @@ export class Agent {
     return backend.published === undefined ? undefined : backend
   }
 
+  /** What a session is offered: of a server of which it has its own process, what that lists. */
+  catalogOf(session: object): Catalog {
+    const own = this.owned.get(session)
+    if (own === undefined) return this.catalog
+    if (own.shared !== this.catalog) {
+      const sources = this.catalog.chunks.flatMap(({ spec }): [string, Source][] => {
+        const listing = own.listings.get(spec.id)
+        if (listing === undefined) return []
+        return [[spec.id, { spec, listing, held: this.integrity.inspect(spec, listing).held }]]
+      })
+      own.catalog = withOwn(this.catalog, new Map(sources), own.catalog)
+      own.shared = this.catalog
+    }
+    return own.catalog
+  }
+
   /** A session's own processes, by the id of their server. */
   leased(session: object): ReadonlyMap<string, Backend> {
     return this.leases.of(session)
@@ -304,6 +326,8 @@ export class Agent {
   /** Ends the processes that sessions have of their own, of one server or of one session. */
   private unlease(wanted: { readonly id?: string; readonly session?: object }): void {
     this.leases.end(wanted)
+    if (wanted.session !== undefined) this.owned.delete(wanted.session)
+    for (const session of this.owned.keys()) if (wanted.id !== undefined) this.disown(session, wanted.id)
   }
 
   /** The sessions that are subscribed to a backend's resource, or to one that it is a part of. */
@@ -365,7 +389,7 @@ export class Agent {
   private add(spec: Spec): void {
     const old = this.ending.get(spec.id)
     let offered: unknown
-    const backend = this.create(spec, undefined, old, (changed) => {
+    const backend = this.create(spec, {}, old, (changed) => {
       this.current = undefined
       const offer = changed.published?.listing
       if (changed.published !== undefined && offered === undefined) this.greet(changed)
@@ -379,10 +403,40 @@ export class Agent {
     backend.start()
   }
 
+  /**
+   * A session's own process is not what it was. What it listed stands after its end, until the next one lists: the session
+   * has its server as before.
+   */
+  private relisted(id: string, session: object, backend: Backend): void {
+    if (backend.published === undefined) {
+      const listed = this.owned.get(session)?.listings.get(id)
+      const shared = this.backends.get(id)?.published?.listing
+      // What all have is not kept for one.
+      if (listed !== undefined && shared !== undefined && isSameOffer(listed, shared)) this.disown(session, id)
+      return
+    }
+    const { listing } = backend.published
+    if (this.leases.find(id, session) !== backend) return
+    const own = this.owned.get(session) ?? { listings: new Map(), shared: undefined, catalog: EMPTY_CATALOG }
+    if (own.listings.get(id) === listing) return
+    this.owned.set(session, own)
+    own.listings.set(id, listing)
+    own.shared = undefined
+    for (const observer of this.observers) observer.oncatalog(session)
+  }
+
+  /** Forgets what a session's own process listed. */
+  private disown(session: object, id: string): void {
+    const own = this.owned.get(session)
+    if (own?.listings.delete(id) !== true) return
+    own.shared = undefined
+    if (own.listings.size === 0) this.owned.delete(session)
+  }
+
   /** A backend that is not started yet. `after` is its process of before, to be observed dead before it opens. */
   private create(
     spec: Spec,
-    owner: Caller | undefined,
+    { caller: owner, capabilities }: { readonly caller?: Caller; readonly capabilities?: Params },
     after: Promise<void> | undefined,
     onchange: BackendDeps["onchange"],
   ): Backend {
@@ -394,6 +448,7 @@ export class Agent {
           planned,
           {
             owner,
+            capabilities,
             callerOfTask: (taskId) => this.claims.find("task", spec.id, taskId)?.caller,
             ...hooks,
             subscriptions: () => this.interests.uris(spec.id, owner?.session),
@@ -537,6 +592,10 @@ export class Agent {
 // ---
 
 const isBusy = ({ published }: Backend): boolean => published?.open.idleSince() === Number.POSITIVE_INFINITY
+
+/** Whether two processes of one server list the same. */
+const isSameOffer = (one: Listing, other: Listing): boolean =>
+  Object.values(LIST_KEYS).every((key) => isDeepStrictEqual(one[key], other[key]))
 
 /** Notifications that say by an id alone whose they are. */
 const CLAIMED: Readonly<Record<string, Claim["kind"]>> = {

@@ -25,6 +25,8 @@ export type ListerHooks = {
   subscriptions(): readonly string[]
   /** The log level that clients want at this moment, if they want one. */
   logLevel(): string | undefined
+  /** What the one client can do that the connection is for; undefined where it is for all. */
+  readonly capabilities?: Params | undefined
 }
 export type ListerDeps = { readonly clock: Clock; readonly log: Log; readonly version: string }
 
@@ -143,7 +145,7 @@ export class Lister {
   }
 
   private params(): Params {
-    return this.peer.era === "2026" ? { _meta: ownMeta(this.deps.version) } : {}
+    return this.peer.era === "2026" ? { _meta: ownMeta(this.deps.version, this.hooks.capabilities) } : {}
   }
 
   /** One list, all pages. A server that has the capability but not the method offers nothing of the kind. */

@@ -56,11 +56,11 @@ export const CLIENT_CAPABILITIES: Params = {
 }
 
 /** The `_meta` of a request of svc's own to a 2026-era backend. */
-export function ownMeta(version: string): Params {
+export function ownMeta(version: string, capabilities: Params = { extensions: EXTENSIONS }): Params {
   return {
     [META_VERSION]: MODERN_VERSION,
     [META_CLIENT_INFO]: { name: "svc", version },
-    [META_CLIENT_CAPABILITIES]: { extensions: EXTENSIONS },
+    [META_CLIENT_CAPABILITIES]: capabilities,
   }
 }
 
@@ -95,6 +95,8 @@ export type NegotiateOptions = {
   /** Milliseconds for the whole. */
   readonly timeout: number
   readonly version: string
+  /** What the one client can do that the connection is for; undefined where it is for all. */
+  readonly capabilities?: Params | undefined
 }
 
 /** Agrees on an era and a revision. Throws what the transport failed with, or a BackendError. */
@@ -114,7 +116,7 @@ export async function negotiate(connection: Connection, options: NegotiateOption
 // ---
 
 async function discover(connection: Connection, options: NegotiateOptions, retried = false): Promise<Peer> {
-  const params = { _meta: ownMeta(options.version) }
+  const params = { _meta: ownMeta(options.version, options.capabilities) }
   let result: Params
   try {
     result = await connection.ask("server/discover", params, options.timeout)
@@ -167,7 +169,7 @@ async function initialize(connection: Connection, options: NegotiateOptions): Pr
     "initialize",
     {
       protocolVersion: LEGACY_VERSIONS[0],
-      capabilities: CLIENT_CAPABILITIES,
+      capabilities: options.capabilities ?? CLIENT_CAPABILITIES,
       clientInfo: { name: "svc", version: options.version },
     },
     options.timeout,

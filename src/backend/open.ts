@@ -178,6 +178,7 @@ async function openOnce(
       probeTimeout: transport === "child" ? Math.min(PROBE_MS, timeout / 2) : undefined,
       timeout,
       version: deps.version,
+      capabilities: hooks.capabilities,
     })
     probing = false
     link.settle?.(peer.era, peer.protocolVersion)

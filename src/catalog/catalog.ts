@@ -13,7 +13,13 @@ import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, sees } from "./scope.ts"
 
 /** A connected backend, what it said it offers, and the tools that are kept from clients for what they have become. */
-export type Source = { readonly spec: Spec; readonly listing: Listing; readonly held?: ReadonlySet<string> }
+export type Source = {
+  readonly spec: Spec
+  readonly listing: Listing
+  readonly held?: ReadonlySet<string>
+  /** What it lists is for one session alone, of the session's own process. */
+  readonly own?: true
+}
 
 /** One backend's part of the catalog. */
 export type Chunk = Source & {
@@ -67,13 +73,21 @@ export const LIST_KEYS = {
 /** A new catalog of `sources`, in their order. Parts that have not changed since `previous` are taken from it. */
 export function buildCatalog(sources: readonly Source[], previous: Catalog): Catalog {
   const before = new Map(previous.chunks.map((chunk) => [chunk.spec.id, chunk]))
-  const chunks = sources.map((source) => {
-    const old = before.get(source.spec.id)
-    const same =
-      old !== undefined && old.listing === source.listing && old.spec === source.spec && old.held === source.held
-    return same ? old : createChunk(source)
-  })
+  const chunks = sources.map((source) => chunkOf(source, before.get(source.spec.id)))
   return { generation: previous.generation + 1, chunks, views: new Map() }
+}
+
+/**
+ * The catalog of a session: what its own processes list, by backend, stands in the place of what the shared ones do, under
+ * the same names and with the same tools left out. Parts that have not changed since `previous` are taken from it.
+ */
+export function withOwn(shared: Catalog, own: ReadonlyMap<string, Source>, previous: Catalog): Catalog {
+  const before = new Map(previous.chunks.map((chunk) => [chunk.spec.id, chunk]))
+  const chunks = shared.chunks.map((chunk) => {
+    const source = own.get(chunk.spec.id)
+    return source === undefined ? chunk : chunkOf({ ...source, own: true }, before.get(chunk.spec.id))
+  })
+  return { generation: shared.generation, chunks, views: new Map() }
 }
 
 /** The view of a scope, made once for each catalog. The number kept is bounded. */
@@ -96,11 +110,13 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
  */
 export function hasChanged(before: View, after: View, method: ListMethod): boolean {
   if (before === after) return false
-  const lists = (view: View) => view.chunks.map(({ listing }) => listing[LIST_KEYS[method]])
-  const [old, now] = [lists(before), lists(after)]
+  const { chunks } = after
+  // Of two processes, neither lists anew what the other has listed.
+  const isAnew = ({ listing, own }: Chunk, now: Chunk | undefined) =>
+    listing[LIST_KEYS[method]] !== now?.listing[LIST_KEYS[method]] && own === now?.own
   return (
-    old.length !== now.length ||
-    old.some((list, index) => list !== now[index]) ||
+    before.chunks.length !== chunks.length ||
+    before.chunks.some((chunk, index) => isAnew(chunk, chunks[index])) ||
     before.list(method, "2025") !== after.list(method, "2025")
   )
 }
@@ -124,6 +140,16 @@ type Texts = {
   readonly entries: Readonly<Record<ListMethod, readonly string[]>>
   readonly tools: ReadonlyMap<string, Route>
   readonly prompts: ReadonlyMap<string, Route>
+}
+
+function chunkOf(source: Source, old: Chunk | undefined): Chunk {
+  const same =
+    old !== undefined &&
+    old.listing === source.listing &&
+    old.spec === source.spec &&
+    old.held === source.held &&
+    old.own === source.own
+  return same ? old : createChunk(source)
 }
 
 function createChunk(source: Source): Chunk {

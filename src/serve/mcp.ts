@@ -241,7 +241,7 @@ async function serveModern(
   if (deps.face.loading !== undefined && (method === "tools/call" || method === "subscriptions/listen"))
     await deps.face.loading
   if (method === "tools/call" && typeof params.name === "string") {
-    const route = viewOf(deps.face.catalog, client.scope).tools.get(params.name)
+    const route = viewOf(deps.face.catalogOf(client.session), client.scope).tools.get(params.name)
     const wrong = route === undefined ? undefined : paramMismatch(params.arguments, route.mirrored, request.headers)
     if (wrong !== undefined) return errorResponse(400, id, HEADER_MISMATCH, `Header mismatch: ${wrong}`)
   }

@@ -32,8 +32,9 @@ export async function servePlain(
 ): Promise<Response> {
   if (!isObject(args)) return answer(400, { error: { code: -32602, message: "arguments must be an object" } })
   if (face.loading !== undefined) await face.loading
+  const client = caller(scope, principal)
   const look = () => {
-    const route = viewOf(face.catalog, scope).tools.get(tool)
+    const route = viewOf(face.catalogOf(client.session), scope).tools.get(tool)
     const known = route !== undefined || toolboxFor(scope, face)?.names.includes(tool) === true
     // The tools of a server that is away are in no list.
     const slug = route?.slug ?? splitName(tool)?.slug
@@ -54,7 +55,7 @@ export async function servePlain(
   signal.addEventListener("abort", abort)
   try {
     const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } } as const
-    const frame = await dispatch(request, { face, client: caller(scope, principal), exchange }, onbug)
+    const frame = await dispatch(request, { face, client, exchange }, onbug)
     const message: unknown = parseExact(textOf(frame))
     if (isObject(message) && "result" in message) return answer(200, { result: message.result })
     const error = isObject(message) && isObject(message.error) ? message.error : {}

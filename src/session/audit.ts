@@ -115,7 +115,7 @@ function targetOf(request: Request, client: Client, face: Face): { server: strin
   if (typeof name !== "string") return { server: undefined, name }
   if (request.method === "tools/call" && toolboxFor(client.scope, face)?.names.includes(name) === true)
     return { server: "svc", name }
-  const view = viewOf(face.catalog, client.scope)
+  const view = viewOf(face.catalogOf(client.session), client.scope)
   const route =
     request.method === "tools/call"
       ? view.tools.get(name)

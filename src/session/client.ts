@@ -131,7 +131,8 @@ export const CALLS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", 
 
 /** What a session needs of the agent. */
 export type Face = {
-  readonly catalog: Catalog
+  /** What a session is offered. */
+  catalogOf(session: object): Catalog
   /** Set while the first round of loading runs. */
   readonly loading: Promise<void> | undefined
   /** Whether the servers are being stopped, for svc ends. */
@@ -144,9 +145,9 @@ export type Face = {
   returning(id: string): Promise<void> | undefined
   /**
    * The client's own process of a server with `isolation: "session"`, or why there is none. `owner` leads to the client
-   * outside of any call; `caller` is told if what the process before it held is lost.
+   * outside of any call; `caller` is told if what the process before it held is lost. The process is told what the client can do.
    */
-  lease(id: string, owner: Caller, caller: Caller): Promise<Target | string>
+  lease(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Target | string>
   /** What backends speak of by an id alone, and whose it is. */
   readonly claims: Claims
   /** Requests at once for one server, and for one session. */

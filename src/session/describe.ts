@@ -44,7 +44,7 @@ type Introduction = { capabilities: Params; serverInfo: Params; instructions: st
 
 function introduce(face: Face, client: Client): Introduction {
   const { scope } = client
-  const view = viewOf(face.catalog, scope)
+  const view = viewOf(face.catalogOf(client.session), scope)
   if (scope.kind === "aggregate")
     return {
       capabilities: aggregateCapabilities(view, client.era),

@@ -102,7 +102,7 @@ function routeNow(request: Request, context: Context): Answer {
   const { face, client } = context
   const { method, id } = request
   const params = request.params ?? {}
-  const view = viewOf(face.catalog, client.scope)
+  const view = viewOf(face.catalogOf(client.session), client.scope)
   switch (method) {
     case "tools/list":
     case "prompts/list":
@@ -219,7 +219,7 @@ function whenBack(
   if (away === undefined) return undefined
   const back = again === undefined ? undefined : face.returning(away.id)
   if (again === undefined || back === undefined) return relay(request, params, away, context, false)
-  return whileWanted(context, back).then(() => again(viewOf(face.catalog, client.scope)))
+  return whileWanted(context, back).then(() => again(viewOf(face.catalogOf(client.session), client.scope)))
 }
 
 /** The way to a server that is not connected: its caller is to hear that, and not that it has no such name. */

@@ -30,9 +30,7 @@ export function createFace({ agent, sessions, patience, onchange, ...given }: Fa
     ...given,
     claims: agent.claims,
     toolbox: undefined,
-    get catalog() {
-      return agent.catalog
-    },
+    catalogOf: (session) => agent.catalogOf(session),
     get loading() {
       return agent.loading
     },
@@ -56,8 +54,8 @@ export function createFace({ agent, sessions, patience, onchange, ...given }: Fa
       return gone?.spec.id
     },
     returning: (id) => agent.returning(id, patience),
-    async lease(id, owner, caller) {
-      const backend = await agent.lease(id, owner, caller)
+    async lease(id, owner, caller, capabilities) {
+      const backend = await agent.lease(id, owner, caller, capabilities)
       if (typeof backend === "string") return backend
       if (backend?.published === undefined) return "could not be started for this session; see `svc logs`"
       const { open } = backend.published
@@ -109,8 +107,9 @@ export function createFace({ agent, sessions, patience, onchange, ...given }: Fa
     },
   }
   agent.observe({
-    oncatalog() {
-      for (const session of sessions()) session.follow(face)
+    oncatalog(only) {
+      for (const session of sessions()) if (only === undefined || only === session) session.follow(face)
+      if (only !== undefined) return
       for (const listener of listeners) listener.follow()
     },
     onnotification(spec, method, params) {

@@ -24,7 +24,7 @@ export function listen(request: Request, client: Client, face: Face, exchange: S
     exchange.notify(
       notificationText(method, { ...params, _meta: { ...(isObject(params._meta) ? params._meta : {}), ...meta } }),
     )
-  let view: View = viewOf(face.catalog, client.scope)
+  let view: View = viewOf(face.catalogOf(client.session), client.scope)
   const routes = uris.flatMap((uri) => {
     const route = view.resource(uri)
     return route === undefined ? [] : [{ uri, route }]
@@ -33,7 +33,7 @@ export function listen(request: Request, client: Client, face: Face, exchange: S
     client,
     follow() {
       const before = view
-      view = viewOf(face.catalog, client.scope)
+      view = viewOf(face.catalogOf(client.session), client.scope)
       if (before === view) return
       for (const { method, notification } of kinds)
         if (method.some((list) => hasChanged(before, view, list))) say(notification, {})

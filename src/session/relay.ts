@@ -8,7 +8,7 @@
 import type { Claim } from "../agent/claims.ts"
 import type { Caller } from "../backend/attribution.ts"
 import { type Outcome, peerError, responseOf } from "../backend/connection.ts"
-import type { Route } from "../catalog/catalog.ts"
+import { type Route, viewOf } from "../catalog/catalog.ts"
 import {
   createdTask,
   qualifyTask,
@@ -78,9 +78,25 @@ function pass(request: Request, params: Params, route: Route, context: Context, 
   if (typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined)
     return whileWanted(
       context,
-      face.lease(route.id, new Relayed(shared, { ...context, exchange: owner }), new Relayed(shared, context)),
-    ).then((target) => passTo(target, request, params, route, context, done))
+      face.lease(
+        route.id,
+        new Relayed(shared, { ...context, exchange: owner }),
+        new Relayed(shared, context),
+        client.capabilities,
+      ),
+    ).then((target) => {
+      checkOwn(request, target, context)
+      return passTo(target, request, params, route, context, done)
+    })
   return passTo(shared, request, params, route, context, done)
+}
+
+/** Throws a RequestError where a session's own process has not the tool that the shared one has, or must not be asked it. */
+function checkOwn({ method, params }: Request, target: Target | string, { face, client }: Context): void {
+  if (method !== "tools/call" || typeof target === "string") return
+  const { tools } = viewOf(face.catalogOf(client.session), client.scope)
+  const name = params?.name
+  if (typeof name !== "string" || !tools.has(name)) throw unknownName("tool", name, undefined)
 }
 
 function passTo(

@@ -207,7 +207,7 @@ export class Session implements Client {
   /** Tells the client which of its lists have changed with the catalog. */
   follow(face: Face): void {
     const before = this.seen
-    const view = viewOf(face.catalog, this.scope)
+    const view = viewOf(face.catalogOf(this), this.scope)
     this.seen = view
     if (before === undefined || before === view) return
     for (const [method, notification] of LIST_CHANGES) if (hasChanged(before, view, method)) this.notify(notification)
@@ -215,7 +215,7 @@ export class Session implements Client {
 
   /** Starts to follow the catalog: what the client sees from here on is measured against it. */
   begin(face: Face): void {
-    this.seen = viewOf(face.catalog, this.scope)
+    this.seen = viewOf(face.catalogOf(this), this.scope)
     face.setLogLevel(this, this.logLevel)
   }
 

@@ -4,7 +4,10 @@ import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
-import { PromptListChangedNotificationSchema } from "@modelcontextprotocol/sdk/types.js"
+import {
+  PromptListChangedNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from "@modelcontextprotocol/sdk/types.js"
 import { eventually, fixture, freshFolder, type Instance, runSvc, startHttp, startSvc } from "./harness.ts"
 
 const lists = (...args: string[]) => ({ command: "bun", args: [fixture("lists.ts"), ...args] })
@@ -13,6 +16,13 @@ async function connect(url: string, capabilities: object = {}): Promise<Client> 
   const client = new Client({ name: "t", version: "1" }, { capabilities: capabilities as never })
   await client.connect(new StreamableHTTPClientTransport(new URL(url)) as never)
   return client
+}
+
+/** Resolves when a client is told that its tools have changed. */
+function changed(client: Client): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve())
+  return promise
 }
 
 const toolsOf = async (client: Client) => (await client.listTools()).tools.map(({ name }) => name)
@@ -82,4 +92,55 @@ test("a server that ends while it is asked for a list is lost", async () => {
   await using svc = await startSvc({ config: { mcpServers: { s: lists("--end", "prompts/list") } } })
   await svc.said("could not be started")
   expect(await stateOf(svc)).toMatchObject({ state: "failed", status: "error" })
+}, 30_000)
+
+test.each([
+  ["at the aggregate", "/mcp", "s_svc_"],
+  ["at the server's own address", "/servers/s/mcp", ""],
+] as const)(
+  "what a session's own process lists is the session's alone, %s [isolation:lists]",
+  async (_where, path, prefix) => {
+    await using svc = await startSvc({
+      config: { mcpServers: { s: { ...lists(), isolation: "session", disabledTools: ["die"] } } },
+    })
+    const [one, other, asked] = await Promise.all([
+      connect(`${svc.url}${path}`),
+      connect(`${svc.url}${path}`),
+      connect(`${svc.url}${path}`, { elicitation: {} }),
+    ])
+    const all = ["hello", "grow", "ask"].map((name) => prefix + name)
+    let changes = 0
+    other.setNotificationHandler(ToolListChangedNotificationSchema, () => void changes++)
+    asked.setNotificationHandler(ToolListChangedNotificationSchema, () => void changes++)
+    for (const client of [one, other, asked]) expect(await toolsOf(client)).toEqual(all)
+    // Each own process is told what its client can do.
+    const limited = changed(one)
+    await one.callTool({ name: `${prefix}hello` })
+    await limited
+    expect(await toolsOf(one)).toEqual(all.slice(0, 2))
+    await expect(one.callTool({ name: `${prefix}ask` })).rejects.toThrow("Unknown tool")
+    const grown = changed(one)
+    await one.callTool({ name: `${prefix}grow` })
+    await grown
+    expect(await toolsOf(one)).toEqual([...all.slice(0, 2), `${prefix}grown`])
+    expect(await one.callTool({ name: `${prefix}grown` })).not.toHaveProperty("isError")
+    // Others have what they had, and hear nothing: neither one without a process nor one whose process lists the same.
+    await asked.callTool({ name: `${prefix}hello` })
+    for (const client of [other, asked]) expect(await toolsOf(client)).toEqual(all)
+    expect(changes).toBe(0)
+    // What is hidden is hidden of own processes too.
+    const hidden = changed(one)
+    svc.write({ mcpServers: { s: { ...lists(), isolation: "session", disabledTools: ["die", "grown"] } } })
+    await hidden
+    expect(await toolsOf(one)).toEqual(all.slice(0, 2))
+    await Promise.all([one, other, asked].map((client) => client.close()))
+  },
+  30_000,
+)
+
+test("a tool that a session's own process must not be asked for is refused with its first call", async () => {
+  await using svc = await startSvc({ config: { mcpServers: { s: { ...lists(), isolation: "session" } } } })
+  const client = await connect(`${svc.url}/mcp`)
+  await expect(client.callTool({ name: "s_svc_ask" })).rejects.toThrow("Unknown tool: s_svc_ask")
+  await client.close()
 }, 30_000)

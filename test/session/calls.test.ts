@@ -109,8 +109,9 @@ beforeEach(() => {
     onbug: (error) => expect(error).toBeUndefined(),
   })
   turn = { notify() {}, oncancel: undefined }
+  const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
   face = {
-    catalog: buildCatalog([{ spec, listing }], EMPTY_CATALOG),
+    catalogOf: () => catalog,
     loading: undefined,
     hide: (text: string) => text,
     claims: new Claims(),

@@ -40,7 +40,7 @@ test("a request that waits when svc stops, or comes later, is told that svc is s
           return stopping
         },
         loading: waitsFor === "loading" ? promise : undefined,
-        catalog: EMPTY_CATALOG,
+        catalogOf: () => EMPTY_CATALOG,
         target: () => "is away",
         away: () => (stopping ? undefined : "s"),
         returning: () => promise,

@@ -59,8 +59,9 @@ function stage(client: Era, peer: Era) {
     resources: [],
     resourceTemplates: [],
   }
+  const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
   const face = {
-    catalog: buildCatalog([{ spec, listing }], EMPTY_CATALOG),
+    catalogOf: () => catalog,
     loading: undefined,
     claims: new Claims(),
     away: () => undefined,

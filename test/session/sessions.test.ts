@@ -16,7 +16,7 @@ const scope = createScope(
   () => NO_QUERIES,
   () => NO_PRESETS,
 )
-const face = { catalog: EMPTY_CATALOG, setLogLevel() {} } as unknown as Face
+const face = { catalogOf: () => EMPTY_CATALOG, setLogLevel() {} } as unknown as Face
 let count = 0
 const sessionOf = (principal: string) => new Session(`s${++count}`, principal, scope, {})
 
@@ -71,7 +71,7 @@ test("a session that is taken up again still has its tasks, but for those that a
   }
   const start = () => {
     const claims = new Claims()
-    const agent = { claims, setLogLevel() {}, observe() {}, catalog: EMPTY_CATALOG }
+    const agent = { claims, setLogLevel() {}, observe() {}, catalogOf: () => EMPTY_CATALOG }
     const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
     const save = (session: Session) => sessions.save(session)
     const face = faceOf(agent, save)
