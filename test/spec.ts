@@ -113,6 +113,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a list of another process names tools that this one has not, and hides those that it has",
   },
+  "aggregate:extensions": {
+    says: "the aggregate advertises apps and tasks, which it routes, and no other extension; a server's own address advertises all of the server's",
+    from: "choice",
+    why: "a client believes what is advertised, and a method that names no server leads to none",
+  },
   "health:live": { says: "/health/live is 200 alive whenever svc can answer", from: "GET /health/live" },
   "health:ready:loaded": {
     says: "/health/ready is 200 when loaded and no supervised backend is restarting or in crash-loop",

@@ -7,7 +7,7 @@ import type { Caller } from "../backend/attribution.ts"
 import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, openConnection } from "../backend/open.ts"
 import { buildCatalog, type Catalog, EMPTY_CATALOG, LIST_KEYS, type Source, withOwn } from "../catalog/catalog.ts"
-import { failuresOf, type Listing } from "../catalog/listing.ts"
+import { failuresOf, filledFrom, type Listing } from "../catalog/listing.ts"
 import type { Pins } from "../config/pins.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Plan, Spec } from "../config/spec.ts"
@@ -274,7 +274,7 @@ export class Agent {
   /**
    * A session's own process of a server with `isolation: "session"`, connected: started at its first call and ended with
    * the session, with the server, or when the session has not used it for long. Tells `caller` if what an earlier process
-   * held is lost. Undefined where it could not be started, and a text that says why where there is no room for it.
+   * held is lost. Not connected where it could not be started, and a text that says why where there is no room for it.
    */
   async lease(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Backend | string | undefined> {
     const { session } = owner
@@ -299,7 +299,7 @@ export class Agent {
     this.leases.use(backend)
     await this.waits.settled(backend)
     this.leases.use(backend)
-    return backend.published === undefined ? undefined : backend
+    return backend
   }
 
   /** What a session is offered: of a server of which it has its own process, what that lists. */
@@ -307,9 +307,10 @@ export class Agent {
     const own = this.owned.get(session)
     if (own === undefined) return this.catalog
     if (own.shared !== this.catalog) {
-      const sources = this.catalog.chunks.flatMap(({ spec }): [string, Source][] => {
-        const listing = own.listings.get(spec.id)
-        if (listing === undefined) return []
+      const sources = this.catalog.chunks.flatMap(({ spec, listing: shared }): [string, Source][] => {
+        const listed = own.listings.get(spec.id)
+        if (listed === undefined) return []
+        const listing = filledFrom(shared, listed)
         return [[spec.id, { spec, listing, held: this.integrity.inspect(spec, listing).held }]]
       })
       own.catalog = withOwn(this.catalog, new Map(sources), own.catalog)

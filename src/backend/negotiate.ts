@@ -15,6 +15,7 @@ import {
   META_VERSION,
   MISSING_CLIENT_CAPABILITY,
   MODERN_VERSION,
+  UI_EXTENSION,
   UNSUPPORTED_VERSION,
 } from "../wire/era.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
@@ -45,7 +46,7 @@ export class HttpStatusError extends Error {
 export type Verdict = "modern" | "legacy" | "unknown"
 
 /** Extensions that some client may have and that servers look for before they offer anything of theirs. From: MCP Apps. */
-const EXTENSIONS: Params = { "io.modelcontextprotocol/ui": { mimeTypes: ["text/html;profile=mcp-app"] } }
+const EXTENSIONS: Params = { [UI_EXTENSION]: { mimeTypes: ["text/html;profile=mcp-app"] } }
 
 /** svc as a client. Towards 2025-era backends it declares all that any of its clients may be able to do. */
 export const CLIENT_CAPABILITIES: Params = {

@@ -34,3 +34,19 @@ export type Listing = {
 /** The lists that fail, each with its reason: "prompts/list: db down". */
 export const failuresOf = ({ failing }: Listing): readonly string[] =>
   Object.entries(failing ?? {}).map(([method, reason]) => `${method}: ${reason}`)
+
+/** A listing in which the lists that fail and hold nothing are another's of the same server. */
+export function filledFrom(other: Listing, listing: Listing): Listing {
+  const { failing = {}, tools, prompts, resources, resourceTemplates } = listing
+  const isMissing = (method: ListMethod, entries: readonly Entry[]) => method in failing && entries.length === 0
+  if (failuresOf(listing).length === 0) return listing
+  return {
+    ...listing,
+    tools: isMissing("tools/list", tools) ? other.tools : tools,
+    prompts: isMissing("prompts/list", prompts) ? other.prompts : prompts,
+    resources: isMissing("resources/list", resources) ? other.resources : resources,
+    resourceTemplates: isMissing("resources/templates/list", resourceTemplates)
+      ? other.resourceTemplates
+      : resourceTemplates,
+  }
+}

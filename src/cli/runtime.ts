@@ -200,6 +200,7 @@ export async function createRuntime(
     onchange: (session) => sessions.save(session),
     version,
     hide: (text) => cleaner().hide(text),
+    redact: (text) => cleaner().redact(text),
     meter,
     maxInFlight,
     pageSize,

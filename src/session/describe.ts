@@ -8,6 +8,7 @@ import {
   MODERN_VERSIONS,
   negotiateLegacy,
   TASKS_EXTENSION,
+  UI_EXTENSION,
 } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Client, type Face, refuseStopping } from "./client.ts"
@@ -55,7 +56,7 @@ function introduce(face: Face, client: Client): Introduction {
   if (typeof target === "string") throw new RequestError("not_found", target)
   const { peer } = target
   return {
-    capabilities: translate(peer.capabilities, client.era),
+    capabilities: translate(peer, client.era),
     // 2025-era clients must be told a name and a version; 2026-era servers need not have them.
     serverInfo: { name: target.spec.name, version: "unknown", ...peer.serverInfo },
     instructions: view.instructions,
@@ -64,10 +65,11 @@ function introduce(face: Face, client: Client): Introduction {
 
 /** All that a backend may come to offer is advertised at once: a client hears of capabilities only when it connects. */
 function aggregateCapabilities(view: View, era: Era): Params {
-  const all = view.chunks.map(({ listing }) => translate(listing.capabilities, era))
+  const all = view.chunks.map(({ listing }) => translate(listing, era))
   const extensions: Record<string, unknown> = {}
   for (const capabilities of all)
-    for (const [name, settings] of membersOf(capabilities.extensions)) extensions[name] ??= settings
+    for (const [name, settings] of membersOf(capabilities.extensions))
+      if (ROUTED.has(name)) extensions[name] ??= settings
   const tasks = all.flatMap((capabilities) => (isObject(capabilities.tasks) ? [capabilities.tasks] : []))
   return {
     tools: { listChanged: true },
@@ -92,13 +94,23 @@ function uniteTasks(all: readonly Params[]): Params {
 const membersOf = (value: unknown): readonly (readonly [string, unknown])[] =>
   isObject(value) ? Object.entries(value) : []
 
-/** A backend's own capabilities; svc itself sees to `listChanged` and to subscriptions. Tasks have a form in each era. */
-function translate(capabilities: Params, era: Era): Params {
+/**
+ * Extensions that work at the aggregate: apps need resources alone, and tasks lead to their backend. Methods of others
+ * name no backend that svc could pass them on to.
+ */
+const ROUTED: ReadonlySet<string> = new Set([UI_EXTENSION, TASKS_EXTENSION])
+
+/**
+ * A backend's own capabilities; svc itself sees to `listChanged` and to subscriptions. Tasks have a form in each era, which
+ * the other does not understand.
+ */
+function translate(backend: { readonly era: Era; readonly capabilities: Params }, era: Era): Params {
+  const { capabilities } = backend
   const changed: Record<string, unknown> = { ...capabilities }
   for (const kind of ["tools", "prompts", "resources"])
     if (isObject(changed[kind])) changed[kind] = { ...changed[kind], listChanged: true }
-  if (era === "2026") delete changed.tasks
-  else if (isObject(changed.extensions)) {
+  if (era === "2026" || backend.era === "2026") delete changed.tasks
+  if ((era === "2025" || backend.era === "2025") && isObject(changed.extensions)) {
     const { [TASKS_EXTENSION]: _tasks, ...extensions } = changed.extensions
     changed.extensions = extensions
   }

@@ -20,11 +20,14 @@ export type FaceDeps = Pick<
   sessions(): Iterable<Session>
   /** Milliseconds that a call waits for a server that is about to be there. */
   readonly patience: number
+  /** Cleans the text of a server's failure. */
+  redact(text: string): string
   /** What a session is made of has changed. */
   onchange(session: Session): void
 }
 
-export function createFace({ agent, sessions, patience, onchange, ...given }: FaceDeps): Face {
+export function createFace({ agent, sessions, patience, redact, onchange, ...given }: FaceDeps): Face {
+  const cause = (error: string | undefined) => (error === undefined ? "" : `: ${redact(error).slice(0, MAX_CAUSE)}`)
   const listeners = new Set<Listener>()
   const face: Face = {
     ...given,
@@ -40,8 +43,9 @@ export function createFace({ agent, sessions, patience, onchange, ...given }: Fa
     target(id): Target | string {
       const backend = agent.backend(id)
       if (backend === undefined) return "is not configured"
-      const { published, spec, state } = backend
-      if (published === undefined) return `is not available (${WORDS[state.kind].status}): ${explain(state.kind)}`
+      const { published, spec, state, facts } = backend
+      if (published === undefined)
+        return `is not available (${WORDS[state.kind].status}): ${explain(state.kind, cause(facts.lastError))}`
       return { spec, connection: published.open.connection, peer: published.open.peer }
     },
     away(scope, slug) {
@@ -57,7 +61,8 @@ export function createFace({ agent, sessions, patience, onchange, ...given }: Fa
     async lease(id, owner, caller, capabilities) {
       const backend = await agent.lease(id, owner, caller, capabilities)
       if (typeof backend === "string") return backend
-      if (backend?.published === undefined) return "could not be started for this session; see `svc logs`"
+      if (backend?.published === undefined)
+        return `could not be started for this session${cause(backend?.facts.lastError)}; see \`svc logs\``
       const { open } = backend.published
       return { spec: backend.spec, connection: open.connection, peer: open.peer }
     },
@@ -136,6 +141,7 @@ export function createFace({ agent, sessions, patience, onchange, ...given }: Fa
 
 /** The oldest are forgotten first. */
 const MAX_TASKS = 100
+const MAX_CAUSE = 300
 /** Each is told to the backend, and all are written down with the session. */
 const MAX_SUBSCRIPTIONS = 1000
 const MAX_URI = 4096
@@ -143,17 +149,18 @@ const MAX_URI = 4096
 const named = (scope: Scope, spec: Spec, method: string, params: Params): Params =>
   scope.kind === "aggregate" ? rewriteNotification(method, params, spec.slug) : params
 
-function explain(kind: keyof typeof WORDS): string {
+/** Says what a server is doing that is not there; `cause` is what it was lost for. */
+function explain(kind: keyof typeof WORDS, cause: string): string {
   switch (kind) {
     case "starting":
       return "it is starting"
     case "waiting":
     case "recovering":
-      return "it is being restarted"
+      return `it is being restarted${cause}`
     case "crashed":
-      return "it crashed too often; restart it with `svc mcp restart`"
+      return `it crashed too often${cause}; restart it with \`svc mcp restart\``
     case "failed":
-      return "it could not be started or was lost; see `svc mcp status`"
+      return `it could not be started or was lost${cause}; see \`svc mcp status\``
     case "unauthorized":
       return "it wants authorization; see `svc mcp status`"
     case "stopped":

@@ -20,6 +20,9 @@ export const META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 export const META_TASK = "io.modelcontextprotocol/related-task"
 /** The 2026-era form of tasks. */
 export const TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+
+/** From: MCP Apps. */
+export const UI_EXTENSION = "io.modelcontextprotocol/ui"
 export const META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 /** Error codes of 2026-07-28. basic: Error Codes. */

@@ -338,11 +338,10 @@ describe("through /mcp", () => {
     await Promise.all([loud, calm, two].map(({ client }) => client.close()))
   })
 
-  test("what servers can do beyond the protocol is offered together, and a method of theirs is nobody's", async () => {
+  test("of what servers can do beyond the protocol, what svc routes is offered, and a method of theirs is nobody's [aggregate:extensions]", async () => {
     const { client } = await connect1(`${svc.url}/mcp`)
     expect(client.getServerCapabilities()?.extensions).toEqual({
       "io.modelcontextprotocol/ui": { mimeTypes: ["text/html;profile=mcp-app"] },
-      "com.example/x": { a: 1 },
     })
     const { status, body } = await modern(`${svc.url}/mcp`, "com.example/echo", { say: "hi" })
     expect([status, body.error]).toEqual([404, { code: -32601, message: "Method not found: com.example/echo" }])

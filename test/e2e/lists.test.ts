@@ -144,3 +144,26 @@ test("a tool that a session's own process must not be asked for is refused with 
   await expect(client.callTool({ name: "s_svc_ask" })).rejects.toThrow("Unknown tool: s_svc_ask")
   await client.close()
 }, 30_000)
+
+test("a call of a server that failed is told why, and of no secret", async () => {
+  const config = (isolation: string, command: string) => ({
+    mcpServers: { s: { command: "sh", args: ["-c", command], isolation, env: { TOKEN: "sekret-12345" } } },
+  })
+  const failing = `echo "Error: db down for $$TOKEN" >&2; exit 1`
+  await using svc = await startSvc({ config: config("shared", failing) })
+  await svc.said("could not be started")
+  const client = await connect(`${svc.url}/mcp`)
+  const text = async () => JSON.stringify(await client.callTool({ name: "s_svc_hello" }))
+  expect(await text()).toMatch(/could not be started or was lost: .*db down for .*svc mcp status/)
+  expect(await text()).not.toContain("sekret")
+  // Its first process is the shared one, and a session's own fails.
+  const first = join(svc.folder, "first")
+  const { command, args } = lists()
+  svc.write(
+    config("session", `if mkdir ${first} 2>/dev/null; then exec ${[command, ...args].join(" ")}; fi; ${failing}`),
+  )
+  await changed(client)
+  expect(await text()).toMatch(/could not be started for this session: .*db down for .*svc logs/)
+  expect(await text()).not.toContain("sekret")
+  await client.close()
+}, 30_000)

@@ -1,0 +1,23 @@
+import { expect, test } from "bun:test"
+import { filledFrom, type Listing } from "../../src/catalog/listing.ts"
+
+const listing = (name: string, more: Partial<Listing> = {}): Listing => ({
+  era: "2025",
+  protocolVersion: "2025-11-25",
+  serverInfo: {},
+  capabilities: {},
+  instructions: undefined,
+  tools: [{ name }],
+  prompts: [{ name }],
+  resources: [{ uri: name }],
+  resourceTemplates: [{ uriTemplate: name }],
+  ...more,
+})
+
+test("of a listing, the lists that fail and hold nothing are taken from another's, and no others", () => {
+  const shared = listing("shared")
+  const whole = listing("own", { prompts: [] })
+  expect(filledFrom(shared, whole)).toBe(whole)
+  const own = listing("own", { tools: [], prompts: [], failing: { "tools/list": "db down", "resources/list": "late" } })
+  expect(filledFrom(shared, own)).toEqual({ ...own, tools: shared.tools })
+})

@@ -1,0 +1,66 @@
+import { expect, test } from "bun:test"
+import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { createScope } from "../../src/catalog/scope.ts"
+import type { Spec } from "../../src/config/spec.ts"
+import type { Client, Face } from "../../src/session/client.ts"
+import { describeDiscover } from "../../src/session/describe.ts"
+import type { Era } from "../../src/wire/era.ts"
+
+const TASKS = "io.modelcontextprotocol/tasks"
+const capabilities = {
+  tools: {},
+  tasks: { list: {}, requests: { tools: { call: {} } } },
+  experimental: { "com.example/e": {} },
+  extensions: { "io.modelcontextprotocol/ui": {}, "com.example/x": {}, [TASKS]: {} },
+}
+
+function advertised(backend: Era, client: Era, kind: "aggregate" | "server") {
+  const tuning = { tags: [], disabledTools: [], toolDescriptionOverrides: {} }
+  const spec = { id: "s", name: "s", slug: "s", launch: { transport: "stdio" }, tuning } as unknown as Spec
+  const listing = {
+    era: backend,
+    protocolVersion: "x",
+    serverInfo: {},
+    capabilities,
+    instructions: undefined,
+    tools: [],
+    prompts: [],
+    resources: [],
+    resourceTemplates: [],
+  }
+  const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
+  const face = { version: "1", catalogOf: () => catalog, target: () => ({ spec, peer: listing }) } as unknown as Face
+  const scope =
+    kind === "server"
+      ? { kind, id: "s" }
+      : createScope(
+          () => [],
+          () => new Map(),
+        )
+  const said = describeDiscover(face, { era: client, scope, session: {} } as unknown as Client).capabilities
+  const { tasks, experimental, extensions } = said as Partial<typeof capabilities>
+  return { tasks: tasks !== undefined, experimental, extensions: Object.keys(extensions ?? {}) }
+}
+
+test.each([
+  ["2025", "2025"],
+  ["2025", "2026"],
+  ["2026", "2025"],
+  ["2026", "2026"],
+] as const)(
+  "of a %s-era server, a %s-era client is told what svc routes for it [aggregate:extensions]",
+  (backend, client) => {
+    const extension = backend === "2026" && client === "2026" ? [TASKS] : []
+    const tasks = backend === "2025" && client === "2025"
+    expect(advertised(backend, client, "aggregate")).toEqual({
+      tasks,
+      experimental: undefined,
+      extensions: ["io.modelcontextprotocol/ui", ...extension],
+    })
+    expect(advertised(backend, client, "server")).toEqual({
+      tasks,
+      experimental: { "com.example/e": {} },
+      extensions: ["io.modelcontextprotocol/ui", "com.example/x", ...extension],
+    })
+  },
+)
