@@ -13,14 +13,15 @@
  *  4. Calls of a name are seen to stop when a cancelled one stayed silent through the third of these times, and every
  *     question that came meanwhile was another call's by rule 6. What one tool does says nothing of another.
  *  5. Calls of a name are seen to go on when a cancelled one answers or reports progress after the backend read the
- *     cancellation, or a question comes while no call is in flight that could have raised it. This stays.
+ *     cancellation, or a question comes that no other call can have raised: none is in flight, or the one that was taken
+ *     for it is answered while its question is open. This stays.
  *  6. A question was of a call in flight if it was the only one in this call's life, the call was answered right after the
  *     question was refused, and so it was with four calls of its name before, in a row and each alone in flight. One call
  *     that goes on after such a refusal, or gets no question, begins the row anew.
  *
- * One case remains: a cancelled call of a name not yet seen to go on is silent for longer than rule 3 waits, and then asks
- * while one other client has calls in flight. Nothing on the wire tells its question from that client's own;
- * `isolation: "session"` does.
+ * What remains: a cancelled call of a name not yet seen to go on is silent for longer than rule 3 waits, and then asks while
+ * one other client has calls in flight. Nothing on the wire tells its question from that client's own; `isolation: "session"`
+ * does.
  *
  * No clock and no I/O: time comes in.
  */
@@ -93,8 +94,8 @@ type Asked = {
   /** Whether no other call was in flight. */
   readonly alone: boolean
   readonly refused: boolean
-  /** The cancelled calls that may have raised it. */
-  readonly doubts: readonly Abandoned[]
+  /** The cancelled calls that may have raised the last; emptied when it is explained. */
+  readonly doubts: Abandoned[]
 }
 
 export class Attribution {
@@ -170,9 +171,17 @@ export class Attribution {
     if (call !== undefined) this.blame(call, now)
   }
 
-  /** A call that was not cancelled was answered. */
-  settled(flight: Flight, now: number): void {
+  /** A call that was not cancelled was answered. `asked`: a question to its client is not answered yet. */
+  settled(flight: Flight, inFlight: ReadonlyMap<number, Flight>, asked: boolean, now: number): void {
     if (this.abandoned.size === 0) return
+    if (asked) this.suspect(flight, inFlight, now)
+    this.weigh(flight, now)
+  }
+
+  // ---
+
+  /** What the questions in a call's life say of its kind, and of the cancelled calls that may have raised them. */
+  private weigh(flight: Flight, now: number): void {
     const kind = kindOf(flight)
     const asked = this.asked.get(flight)
     const one = asked?.count === 1 && now - asked.at <= REACTION_MS
@@ -180,16 +189,14 @@ export class Attribution {
     if (asked === undefined || (asked.alone && asked.refused && !one)) this.askers.delete(kind)
     if (asked === undefined || !one) return
     const before = this.askers.get(kind) ?? 0
-    if (before >= ASKERS) for (const call of asked.doubts) call.suspicions--
+    if (before >= ASKERS) for (const call of asked.doubts.splice(0)) call.suspicions--
     if (!asked.alone) return
     this.askers.set(kind, before + 1)
     dropOldest(this.askers, MAX_KINDS)
   }
 
-  // ---
-
   /** The cancelled calls that the backend may go on with. */
-  private doubts(now: number): readonly Abandoned[] {
+  private doubts(now: number): Abandoned[] {
     if (this.abandoned.size === 0) return []
     this.judge(now)
     return [...this.abandoned.values()].filter((call) => now < this.until(call))
@@ -219,6 +226,19 @@ export class Attribution {
     if (call.read !== undefined && now > call.read + graceOf(call)) this.note(call.kind, "goes on")
   }
 
+  /** A call was answered while a question to its client was open: the question is another call's, if not an earlier one's. */
+  private suspect({ caller }: Flight, inFlight: ReadonlyMap<number, Flight>, now: number): void {
+    const session = caller?.session
+    const others = [...inFlight.values(), ...this.abandoned.values()]
+    if (session !== undefined && others.every((other) => sessionOf(other) !== session)) this.betray(now)
+  }
+
+  /** A question came that only a cancelled call can have raised. */
+  private betray(now: number): void {
+    const calls = [...this.abandoned.values()]
+    if (calls.every(({ read }) => read !== undefined)) for (const call of calls) this.blame(call, now)
+  }
+
   private note(kind: string, manner: "stops" | "goes on"): void {
     this.manners.delete(kind)
     this.manners.set(kind, manner)
@@ -229,15 +249,13 @@ export class Attribution {
   private learn(
     question: string,
     inFlight: ReadonlyMap<number, Flight>,
-    about: { live: readonly Flight[]; doubts: readonly Abandoned[]; refused: boolean; now: number },
+    about: { live: readonly Flight[]; doubts: Abandoned[]; refused: boolean; now: number },
   ): void {
     const { live, doubts, refused, now } = about
     if (this.abandoned.size === 0) return
     const idle = [...inFlight.values()].every(({ caller }) => caller === undefined)
-    const abandoned = [...this.abandoned.values()]
     // Servers ask for roots of their own accord.
-    if (idle && question !== "roots/list" && abandoned.every(({ read }) => read !== undefined))
-      for (const call of abandoned) this.blame(call, now)
+    if (idle && question !== "roots/list") this.betray(now)
     for (const call of doubts) call.suspicions++
     const alone = live.length === 1
     for (const flight of live)

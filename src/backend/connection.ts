@@ -285,7 +285,7 @@ export class Connection {
     this.pending.delete(number)
     this.lastTraffic = now
     if (pending.caller !== undefined) this.lastUsed = this.lastTraffic
-    this.attribution.settled(pending, now)
+    this.attribution.settled(pending, this.pending, this.isAsked(pending.caller), now)
     pending.resolve(outcome)
   }
 

@@ -187,6 +187,24 @@ describe("a ping behind a cancellation", () => {
     }
   })
 
+  test("shows once that a server goes on: by a question still open when the call is answered that it was shown to", async () => {
+    const waiting = person("waiting")
+    const open = { ...waiting.caller, ask: () => new Promise(() => undefined) }
+    const cancel = () => {
+      connection.cancel(call(ann), new Error("cancelled"))
+      receive({ id: sent.at(-1)?.id, result: {} })
+    }
+    cancel()
+    await clock.pass(10_000)
+    const number = call({ caller: open })
+    await ask()
+    receive({ id: createIds("x").text(number), result: {} })
+    cancel()
+    call(bob)
+    await clock.pass(60_000)
+    expect((await ask())?.error?.message).toContain("Several clients")
+  })
+
   test("is not sent where a message says whose it is", () => {
     for (const [link, owner] of [
       [{ abandon: () => undefined }, undefined],
