@@ -396,6 +396,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "clients share a server that cannot tell them apart",
   },
+  "protocol:task:mark": {
+    says: "the id of a task carries a mark that binds it to its owner, after a restart of svc too; an id that svc has not given to this client is unknown. Without authentication all 2026-era clients are one principal, and the mark alone keeps others out",
+    from: "choice",
+    why: "a table of owners is lost with a restart and full one day; a server's own ids may be counted",
+  },
+  "protocol:task:list": {
+    says: "tasks/list holds the tasks of the session that svc remembers: 10,000 of all clients, of which the client with most loses its oldest first, and 100 of a session over a restart; the others are found by their ids",
+    from: "choice",
+    why: "a server's own list holds the tasks of all clients, and a marked id cannot be looked for",
+  },
   "protocol:task:listen": {
     says: "svc asks servers how a task goes on that a 2026-era client listens to, and tells what is new",
     from: "choice",

@@ -517,7 +517,8 @@ export class Agent {
     if (spec === undefined) return
     const kind = CLAIMED[method]
     if (kind !== undefined) {
-      const claimant = this.claims.find(kind, id, kind === "task" ? params.taskId : params.elicitationId)?.caller
+      const named = kind === "task" ? params.taskId : params.elicitationId
+      const claimant = owner ?? this.claims.find(kind, id, named)?.caller
       // Its own call is the better way to it, while it runs.
       if (claimant !== undefined) (caller?.session === claimant.session ? caller : claimant).notify(method, params)
       return
@@ -601,5 +602,7 @@ const isSameOffer = (one: Listing, other: Listing): boolean =>
 /** Notifications that say by an id alone whose they are. */
 const CLAIMED: Readonly<Record<string, Claim["kind"]>> = {
   "notifications/tasks/status": "task",
+  // Of the extension: svc asks for those that a client listens to.
+  "notifications/tasks": "task",
   "notifications/elicitation/complete": "elicitation",
 }

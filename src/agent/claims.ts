@@ -3,10 +3,10 @@
  * stands whose each is, for several clients share a backend.
  *
  *  1. What a session made ends with it.
- *  2. The number kept is bounded; the oldest are forgotten first.
+ *  2. The number kept is bounded. The owner that has most loses its oldest first: who makes many takes no room from others.
+ *  3. It serves to list and to notify. Whose a task is, its id says (session/task-id.ts).
  */
 import type { Caller } from "../backend/attribution.ts"
-import { dropOldest } from "../lib/bounded.ts"
 
 export type Claim = {
   readonly kind: "task" | "elicitation"
@@ -18,34 +18,58 @@ export type Claim = {
   readonly owner: object | string
   /** The way to the owner outside of any call, where there is one. */
   readonly caller: Caller | undefined
+  /** Whether the process that says the id is other clients' too: one that is a session's own may say the same as another. */
+  readonly shared: boolean
 }
 
 export class Claims {
-  private readonly made = new Map<string, Claim>()
+  /** Of shared processes: an id that is given anew belongs to the client that got it last. */
+  private readonly shared = new Map<string, Claim>()
+  private readonly byOwner = new Map<Claim["owner"], Map<string, Claim>>()
+  private count = 0
 
   make(claim: Claim): void {
     const name = nameOf(claim)
-    this.made.delete(name)
-    this.made.set(name, claim)
-    dropOldest(this.made, MAX_CLAIMS)
+    const { owner } = claim
+    const before = [this.byOwner.get(owner)?.get(name), claim.shared ? this.shared.get(name) : undefined]
+    for (const old of before) if (old !== undefined) this.drop(old)
+    const own = this.byOwner.get(owner) ?? new Map<string, Claim>()
+    this.byOwner.set(owner, own.set(name, claim))
+    this.count++
+    if (claim.shared) this.shared.set(name, claim)
+    if (this.count > MAX_CLAIMS) this.dropOldest()
   }
 
+  /** The claim on what a shared process calls so. */
   find(kind: Claim["kind"], backend: string, id: unknown): Claim | undefined {
-    return typeof id === "string" ? this.made.get(nameOf({ kind, backend, id })) : undefined
+    return typeof id === "string" ? this.shared.get(nameOf({ kind, backend, id })) : undefined
   }
 
   /** All of one kind that are this owner's, in the order they were made. */
   of(owner: Claim["owner"], kind: Claim["kind"]): readonly Claim[] {
-    return [...this.made.values()].filter((claim) => claim.owner === owner && claim.kind === kind)
+    return [...(this.byOwner.get(owner)?.values() ?? [])].filter((claim) => claim.kind === kind)
   }
 
   drop(claim: Claim): void {
-    this.made.delete(nameOf(claim))
+    const name = nameOf(claim)
+    const own = this.byOwner.get(claim.owner)
+    if (own?.get(name) !== claim) return
+    own.delete(name)
+    this.count--
+    if (own.size === 0) this.byOwner.delete(claim.owner)
+    if (this.shared.get(name) === claim) this.shared.delete(name)
   }
 
   /** A session is gone. */
   forget(owner: object): void {
-    for (const claim of this.made.values()) if (claim.owner === owner) this.drop(claim)
+    for (const claim of [...(this.byOwner.get(owner)?.values() ?? [])]) this.drop(claim)
+  }
+
+  private dropOldest(): void {
+    let most: ReadonlyMap<string, Claim> = new Map()
+    for (const own of this.byOwner.values()) if (own.size > most.size) most = own
+    const [oldest] = most.values()
+    if (oldest !== undefined) this.drop(oldest)
   }
 }
 

@@ -5,7 +5,7 @@
 import { META_TASK } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
-import { qualify, qualifyUri, splitName } from "./name.ts"
+import { qualify, qualifyUri } from "./name.ts"
 
 /** A tool's MCP Apps resource (`_meta.ui.resourceUri`, and the older `_meta["ui/resourceUri"]`). From: MCP Apps. */
 export function rewriteTool(tool: Tool, slug: string): Tool {
@@ -18,45 +18,54 @@ export function rewriteTool(tool: Tool, slug: string): Tool {
   return { ...tool, _meta: changed }
 }
 
+/** What a backend's own URIs and tasks are called towards one client. */
+export type Names = { uri(uri: string): string; task(id: string): string }
+
+/** Names with the server's in front. `mark` is applied to a task's id before. */
+export const namesOf = (slug: string, mark: (id: string) => string = (id) => id): Names => ({
+  uri: (uri) => qualifyUri(slug, uri),
+  task: (id) => qualify(slug, mark(id)),
+})
+
 /**
  * A result of `method` with the URIs it names qualified: `contents[].uri` of a resource read, `resource_link` and
  * embedded `resource` blocks of tool results and prompt messages.
  */
-export function rewriteResult(method: string, result: Params, slug: string): Params {
+export function rewriteResult(method: string, result: Params, names: Names): Params {
   switch (method) {
     case "resources/read":
       return Array.isArray(result.contents)
-        ? { ...result, contents: result.contents.map((content: unknown) => withUri(content, slug)) }
+        ? { ...result, contents: result.contents.map((content: unknown) => withUri(content, names)) }
         : result
     case "tools/call":
     case "tasks/result":
-      return qualifyTask(rewriteToolResult(result, slug), slug)
+      return renameTask(rewriteToolResult(result, names), names.task)
     case "tasks/get":
     case "tasks/cancel":
-      return withTaskId(qualifyTask(rewriteToolResult(result, slug), slug), slug)
+      return withTaskId(renameTask(rewriteToolResult(result, names), names.task), names)
     case "prompts/get":
       return Array.isArray(result.messages)
         ? {
             ...result,
             messages: result.messages.map((message: unknown) =>
-              isObject(message) ? { ...message, content: rewriteBlock(message.content, slug) } : message,
+              isObject(message) ? { ...message, content: rewriteBlock(message.content, names) } : message,
             ),
           }
         : result
     default:
-      return result
+      return renameTask(result, names.task)
   }
 }
 
 /** The data of an error with the URI it names qualified. */
-export function rewriteErrorData(data: unknown, slug: string): unknown {
-  return withUri(data, slug)
+export function rewriteErrorData(data: unknown, names: Names): unknown {
+  return withUri(data, names)
 }
 
 /** Params of a notification with its URI or its task as the view names it. */
-export function rewriteNotification(method: string, params: Params, slug: string): Params {
-  const named = method === "notifications/tasks/status" ? withTaskId(params, slug) : params
-  return qualifyTask(withUri(named, slug), slug)
+export function rewriteNotification(method: string, params: Params, names: Names): Params {
+  const named = method === "notifications/tasks/status" ? withTaskId(params, names) : params
+  return renameTask(withUri(named, names), names.task)
 }
 
 /** The id of the task that a call has become, if it has. 2025-11-25: `task`; the tasks extension: `resultType`. */
@@ -65,42 +74,37 @@ export function createdTask(result: Params): string | undefined {
   return isObject(task) && typeof task.taskId === "string" ? task.taskId : undefined
 }
 
-/** A message's params or a result with the task it belongs to as the aggregate names it. */
-export const qualifyTask = (value: Params, slug: string): Params => renameTask(value, (id) => qualify(slug, id))
-
-/** A message's params or a result with the task it belongs to as its backend names it. */
-export const unqualifyTask = (value: Params): Params => renameTask(value, (id) => splitName(id)?.name ?? id)
-
-// ---
-
-function renameTask(value: Params, rename: (id: string) => string): Params {
+/** A message's params or a result with the task that it belongs to under another name. */
+export function renameTask(value: Params, rename: (id: string) => string): Params {
   const meta = value._meta
   const task = isObject(meta) ? meta[META_TASK] : undefined
   if (!isObject(meta) || !isObject(task) || typeof task.taskId !== "string") return value
   return { ...value, _meta: { ...meta, [META_TASK]: { ...task, taskId: rename(task.taskId) } } }
 }
 
-const withTaskId = (value: Params, slug: string): Params =>
-  typeof value.taskId === "string" ? { ...value, taskId: qualify(slug, value.taskId) } : value
+// ---
 
-function rewriteToolResult(result: Params, slug: string): Params {
-  if (result.resultType === "task") return withTaskId(result, slug)
+const withTaskId = (value: Params, names: Names): Params =>
+  typeof value.taskId === "string" ? { ...value, taskId: names.task(value.taskId) } : value
+
+function rewriteToolResult(result: Params, names: Names): Params {
+  if (result.resultType === "task") return withTaskId(result, names)
   if (isObject(result.task) && createdTask(result) !== undefined)
-    return { ...result, task: withTaskId(result.task, slug) }
+    return { ...result, task: withTaskId(result.task, names) }
   const changed = Array.isArray(result.content)
-    ? { ...result, content: result.content.map((block: unknown) => rewriteBlock(block, slug)) }
+    ? { ...result, content: result.content.map((block: unknown) => rewriteBlock(block, names)) }
     : result
-  return isObject(changed.result) ? { ...changed, result: rewriteToolResult(changed.result, slug) } : changed
+  return isObject(changed.result) ? { ...changed, result: rewriteToolResult(changed.result, names) } : changed
 }
 
-function rewriteBlock(block: unknown, slug: string): unknown {
-  if (Array.isArray(block)) return block.map((inner: unknown) => rewriteBlock(inner, slug))
+function rewriteBlock(block: unknown, names: Names): unknown {
+  if (Array.isArray(block)) return block.map((inner: unknown) => rewriteBlock(inner, names))
   if (!isObject(block)) return block
-  if (block.type === "resource_link") return withUri(block, slug)
-  if (block.type === "resource") return { ...block, resource: withUri(block.resource, slug) }
+  if (block.type === "resource_link") return withUri(block, names)
+  if (block.type === "resource") return { ...block, resource: withUri(block.resource, names) }
   return block
 }
 
-function withUri<T>(value: T, slug: string): T {
-  return isObject(value) && typeof value.uri === "string" ? { ...value, uri: qualifyUri(slug, value.uri) } : value
+function withUri<T>(value: T, names: Names): T {
+  return isObject(value) && typeof value.uri === "string" ? { ...value, uri: names.uri(value.uri) } : value
 }

@@ -20,7 +20,7 @@ import { messageOf } from "../lib/errors.ts"
 import { openJournal } from "../lib/journal.ts"
 import { type Log, openLog } from "../lib/log.ts"
 import { type Cleaner, createLiveCleaner } from "../lib/redact.ts"
-import { createSealer } from "../lib/seal.ts"
+import { createMarker, createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import { CALLBACK_PATH, CLIENT_PATH } from "../serve/callback.ts"
 import { createContexts } from "../serve/contexts.ts"
@@ -32,7 +32,7 @@ import { createAudit } from "../session/audit.ts"
 import { Calls } from "../session/calls.ts"
 import type { Audit } from "../session/client.ts"
 import { createFace } from "../session/face.ts"
-import { openMemory, type SessionMemory } from "../session/memory.ts"
+import { keepKey, openMemory, type SessionMemory } from "../session/memory.ts"
 import { createQuota } from "../session/quota.ts"
 import type { Session } from "../session/session.ts"
 import { Sessions } from "../session/sessions.ts"
@@ -162,8 +162,11 @@ export async function createRuntime(
           },
         }
   const limits = { count: MAX_SESSIONS, ttl: settings.sessionTtl }
+  // Only an instance that listens has sessions that are worth it.
   const memory =
-    paths !== undefined && settings.persist ? remember(paths, log, startedAt - settings.sessionTtl) : undefined
+    paths !== undefined && settings.persist && settings.transport === "http"
+      ? remember(paths, log, startedAt - settings.sessionTtl)
+      : undefined
   const contexts = settings.trustContext ? createContexts(member, random) : undefined
   const onend = (session: Session) => {
     agent.forget(session)
@@ -198,6 +201,7 @@ export async function createRuntime(
     sessions: () => sessions.all(),
     patience: settings.startupWait,
     onchange: (session) => sessions.save(session),
+    mark: createMarker(() => markKey(settings.persist ? paths : undefined, log)),
     version,
     hide: (text) => cleaner().hide(text),
     redact: (text) => cleaner().redact(text),
@@ -264,15 +268,29 @@ async function endTogether(onfail: (reason: string) => void): Promise<void> {
   }
 }
 
+/** The key of the marks on tasks' ids. One that cannot be kept costs the tasks their owners at the next restart. */
+function markKey(paths: Paths | undefined, log: Log): Uint8Array {
+  try {
+    if (paths !== undefined) return keepKey(sessionsFile(paths))
+  } catch (error) {
+    log.warn(`tasks that clients make now will be unknown after a restart of svc: ${messageOf(error)}`)
+  }
+  return crypto.getRandomValues(new Uint8Array(32))
+}
+
 /** A file that cannot be opened costs the sessions their survival, not svc its start. */
 function remember(paths: Paths, log: Log, before: number): SessionMemory | undefined {
   try {
-    mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
-    return openMemory(join(paths.directory, `${ownName("sessions", paths)}.sqlite`), before)
+    return openMemory(sessionsFile(paths), before)
   } catch (error) {
     log.warn(`sessions will not survive a restart of svc: ${messageOf(error)}`)
     return undefined
   }
+}
+
+function sessionsFile(paths: Paths): string {
+  mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
+  return join(paths.directory, `${ownName("sessions", paths)}.sqlite`)
 }
 
 const MAX_UNREAD_LOG = 1024 * 1024

@@ -104,7 +104,7 @@ export type Settings = {
   readonly templateLinger: number
   /** Clients that come over HTTP may say where they are. */
   readonly trustContext: boolean
-  /** Sessions outlive a restart of svc. Only an instance that listens has sessions worth it. */
+  /** Sessions and the ids of tasks outlive a restart of svc. */
   readonly persist: boolean
   readonly healthRateLimit: boolean
   readonly trustProxy: TrustProxy
@@ -182,7 +182,7 @@ export function readSettings(
     filter: filter === undefined ? EVERYTHING : readFilter(filter),
     templateLinger: option.duration("template-linger", 30_000),
     trustContext: option.choice("template-context", ["none", "trusted"], "none") === "trusted",
-    persist: transport === "http" && option.flag("persist", true),
+    persist: option.flag("persist", true),
     healthRateLimit: option.choice("health-rate-limit", ["on", "off"], "on") === "on",
     trustProxy,
     internalTools,

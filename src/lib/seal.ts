@@ -1,5 +1,8 @@
-/** Text that others carry for us and can neither read nor change: AES-256-GCM, base64url. */
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto"
+/**
+ * Text that others carry for us: sealed, so that they can neither read nor change it (AES-256-GCM), or marked, so that they
+ * can make none of their own (HMAC-SHA-256). Both are base64url.
+ */
+import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from "node:crypto"
 
 export type Sealer = {
   seal(text: string): string
@@ -32,7 +35,28 @@ export function createSealer(key: Uint8Array): Sealer {
   }
 }
 
+/** Marks texts; the same texts always get the same mark of 22 characters. */
+export type Marker = (...texts: readonly string[]) => string
+
+/** `key` gives 32 bytes; asked for with the first mark. */
+export function createMarker(key: () => Uint8Array): Marker {
+  let known: Uint8Array | undefined
+  return (...texts) => {
+    known ??= key()
+    const mac = createHmac("sha256", known).update(JSON.stringify(texts)).digest()
+    return mac.subarray(0, MARK_BYTES).toString("base64url")
+  }
+}
+
+/** Compares in a time that says nothing about either text. */
+export function isSameMark(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one), Buffer.from(other)]
+  return a.length === b.length && timingSafeEqual(a, b)
+}
+
 // ---
+
+const MARK_BYTES = 16
 
 const NONCE_BYTES = 12
 const TAG_BYTES = 16

@@ -7,6 +7,7 @@ import type { Catalog } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
+import type { Marker } from "../lib/seal.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
@@ -20,6 +21,8 @@ export type Client = {
   readonly capabilities: Params
   /** Who it is, as authentication has it. */
   readonly principal: string
+  /** Its session's id; undefined for one without a session. */
+  readonly id?: string
   /** The same object for all requests of one client. */
   readonly session: object
   readonly scope: Scope
@@ -148,6 +151,8 @@ export type Face = {
    * outside of any call; `caller` is told if what the process before it held is lost. The process is told what the client can do.
    */
   lease(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Target | string>
+  /** Marks the ids of tasks for their owners. */
+  readonly mark: Marker
   /** What backends speak of by an id alone, and whose it is. */
   readonly claims: Claims
   /** Requests at once for one server, and for one session. */

@@ -17,8 +17,8 @@ import { asText, errorText, isObject, type Params, type Request, resultText } fr
 import { CALLS, type Context, type Face, refuseStopping, whileWanted } from "./client.ts"
 import { describeDiscover } from "./describe.ts"
 import { callInternal, toolboxFor } from "./internal.ts"
-import { type Answer, relay, unknownName } from "./relay.ts"
-import { hasTasks, listTasks, relayTask } from "./tasks.ts"
+import { type Answer, relay, unknownMethod, unknownName } from "./relay.ts"
+import { listTasks, relayTask } from "./tasks.ts"
 
 /** The answer to a request as one frame. Never rejects: whatever goes wrong is a JSON-RPC error. */
 export function dispatch(
@@ -134,11 +134,9 @@ function routeNow(request: Request, context: Context): Answer {
     case "tasks/result":
     case "tasks/update":
     case "tasks/cancel":
+      return relayTask(request, params, view, context)
     case "tasks/list":
-      if (!view.chunks.some(({ listing }) => hasTasks(listing, client.era))) return other(request, params, context)
-      return method === "tasks/list"
-        ? listTasks(request, params, view, context)
-        : relayTask(request, params, view, context)
+      return listTasks(request, params, view, context)
     case "server/discover":
       return resultText(id, JSON.stringify(describeDiscover(face, client)))
     default:
@@ -254,12 +252,10 @@ function complete(request: Request, params: Params, view: View, context: Context
 /** A method svc does not know is the backend's business where there is only one. */
 function other(request: Request, params: Params, context: Context): Answer {
   const { scope } = context.client
-  if (scope.kind === "aggregate") throw unknownMethod(request.method)
+  // A method of tasks that svc does not know could name another client's.
+  if (scope.kind === "aggregate" || request.method.startsWith("tasks/")) throw unknownMethod(request.method)
   return relay(request, params, { id: scope.id, slug: scope.id, name: "", mirrored: [] }, context)
 }
 
 const unknownLevel = (level: unknown): RequestError =>
   new RequestError("invalid_params", `Unknown log level: ${asText(level).slice(0, 100)}`)
-
-const unknownMethod = (method: string): RequestError =>
-  new RequestError("unknown_method", `Method not found: ${method.slice(0, 200)}`)

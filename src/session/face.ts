@@ -1,7 +1,7 @@
 /** What sessions see of the agent, and how the agent's news reach them. */
 import type { Agent } from "../agent/agent.ts"
 import { WORDS } from "../backend/supervision.ts"
-import { rewriteNotification } from "../catalog/rewrite.ts"
+import { namesOf, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, sees } from "../catalog/scope.ts"
 import type { Spec } from "../config/spec.ts"
 import { dropOldest } from "../lib/bounded.ts"
@@ -13,7 +13,7 @@ import { Session } from "./session.ts"
 
 export type FaceDeps = Pick<
   Face,
-  "version" | "hide" | "meter" | "maxInFlight" | "pageSize" | "quota" | "sessionRate" | "audit"
+  "version" | "mark" | "hide" | "meter" | "maxInFlight" | "pageSize" | "quota" | "sessionRate" | "audit"
 > & {
   readonly agent: Agent
   /** Those that live at the moment. */
@@ -147,7 +147,7 @@ const MAX_SUBSCRIPTIONS = 1000
 const MAX_URI = 4096
 
 const named = (scope: Scope, spec: Spec, method: string, params: Params): Params =>
-  scope.kind === "aggregate" ? rewriteNotification(method, params, spec.slug) : params
+  scope.kind === "aggregate" ? rewriteNotification(method, params, namesOf(spec.slug)) : params
 
 /** Says what a server is doing that is not there; `cause` is what it was lost for. */
 function explain(kind: keyof typeof WORDS, cause: string): string {

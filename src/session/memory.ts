@@ -3,7 +3,7 @@
  * use a session.
  */
 import { Database } from "bun:sqlite"
-import { createHash } from "node:crypto"
+import { createHash, randomBytes } from "node:crypto"
 import { chmodSync, lstatSync } from "node:fs"
 import { UnavailableError } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
@@ -31,16 +31,24 @@ export type SessionMemory = {
   close(): void
 }
 
+/** The key of svc's marks on ids that clients keep: made once, and read by every svc that opens the file. Throws where it cannot be. */
+export function keepKey(file: string): Uint8Array {
+  const database = openDatabase(file)
+  try {
+    database.run("CREATE TABLE IF NOT EXISTS keys (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+    database.run("INSERT OR IGNORE INTO keys VALUES ('mark', ?)", [randomBytes(KEY_BYTES)])
+    const row = database.query<{ value: Uint8Array }, []>("SELECT value FROM keys WHERE name = 'mark'").get()
+    if (row?.value.length !== KEY_BYTES)
+      throw new UnavailableError(`${file} has no key; remove it, and svc makes another`)
+    return row.value
+  } finally {
+    database.close()
+  }
+}
+
 /** Opens the file; sessions unused since `before` (milliseconds since the epoch) are forgotten. Throws where it cannot be opened. */
 export function openMemory(file: string, before: number): SessionMemory {
-  // SQLite would follow a link and write to whatever somebody let it point to.
-  for (const path of [file, `${file}-wal`, `${file}-shm`])
-    if (lstatSync(path, { throwIfNoEntry: false })?.isFile() === false)
-      throw new UnavailableError(`${path} must be a plain file, and no link to one`)
-  const database = new Database(file, { create: true, strict: true })
-  chmodSync(file, 0o600)
-  database.run("PRAGMA journal_mode = WAL")
-  database.run("PRAGMA synchronous = NORMAL")
+  const database = openDatabase(file)
   database.run(
     "CREATE TABLE IF NOT EXISTS sessions (hash TEXT PRIMARY KEY, body TEXT NOT NULL, seen INTEGER NOT NULL) WITHOUT ROWID",
   )
@@ -68,5 +76,22 @@ export function openMemory(file: string, before: number): SessionMemory {
 }
 
 // ---
+
+const KEY_BYTES = 32
+const BUSY_MS = 2000
+
+function openDatabase(file: string): Database {
+  // SQLite would follow a link and write to whatever somebody let it point to.
+  for (const path of [file, `${file}-wal`, `${file}-shm`])
+    if (lstatSync(path, { throwIfNoEntry: false })?.isFile() === false)
+      throw new UnavailableError(`${path} must be a plain file, and no link to one`)
+  const database = new Database(file, { create: true, strict: true })
+  chmodSync(file, 0o600)
+  // Several svc may share a folder.
+  database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
+  database.run("PRAGMA journal_mode = WAL")
+  database.run("PRAGMA synchronous = NORMAL")
+  return database
+}
 
 const hashOf = (id: string): string => createHash("sha256").update(id).digest("base64url")

@@ -9,14 +9,9 @@ import type { Claim } from "../agent/claims.ts"
 import type { Caller } from "../backend/attribution.ts"
 import { type Outcome, peerError, responseOf } from "../backend/connection.ts"
 import { type Route, viewOf } from "../catalog/catalog.ts"
-import {
-  createdTask,
-  qualifyTask,
-  rewriteErrorData,
-  rewriteNotification,
-  rewriteResult,
-  unqualifyTask,
-} from "../catalog/rewrite.ts"
+import { splitName } from "../catalog/name.ts"
+import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
+import type { Spec } from "../config/spec.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import { asBuffer, contains, encode, hidesLetters, readdress } from "../wire/frame.ts"
@@ -37,6 +32,7 @@ import { adaptCode, adaptParams } from "./adapt.ts"
 import { CALLS, type Client, type Context, type Meter, ownerOf, type Target, whileWanted } from "./client.ts"
 import { fulfil } from "./fulfil.ts"
 import { outcomeOf } from "./outcome.ts"
+import { namesFor, openTaskId } from "./task-id.ts"
 
 /** An answer as a frame; a promise is made only where something is waited for. */
 export type Answer = Uint8Array | string | Promise<Uint8Array | string>
@@ -145,7 +141,7 @@ async function call(
   // A 2025-era backend has made no state, and what svc makes for it never comes this far.
   if (client.era === "2026" && peer.era === "2025" && params.requestState !== undefined) throw foreignState()
   try {
-    let sent = adaptParams(client.scope.kind === "aggregate" ? unqualifyTask(params) : params, client, peer.era)
+    let sent = adaptParams(openTask(params, spec, context), client, peer.era)
     for (let round = 0; ; round++) {
       if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `asked for input ${MAX_ROUNDS} times`)
       const headers = peer.era === "2026" ? mirrorHeaders(method, sent, mirrored) : undefined
@@ -206,7 +202,7 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
     const { frame, answer } = outcome
     const slow =
       (qualified && contains(bytes, NEEDLE_URI)) ||
-      ((qualified || request.method === "tools/call") && contains(bytes, NEEDLE_TASK)) ||
+      contains(bytes, NEEDLE_TASK) ||
       (completes && contains(bytes, NEEDLE_RESULT_TYPE)) ||
       (peer.era === "2026" && client.era === "2025" && contains(bytes, NEEDLE_INPUT)) ||
       hidesLetters(bytes)
@@ -216,11 +212,12 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
     }
   }
   const message = parsed(outcome, spec.name)
+  const names = namesFor(spec, context)
   if (message.error !== undefined) {
     const { code, written, message: text, data } = peerError(message.error)
     const adapted = adaptCode(request.method, code, data, client.era)
     for (const id of elicitationsOf(data)) claim("elicitation", id, target, context)
-    const shown = qualified ? rewriteErrorData(data, spec.slug) : data
+    const shown = rewriteErrorData(data, names)
     return {
       kind: "done",
       frame: errorText(request.id, adapted === code ? written : adapted, text, shown),
@@ -229,7 +226,7 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
   const result = isObject(message.result) ? message.result : {}
   if (peer.era === "2026" && client.era === "2025" && result.resultType === "input_required")
     return { kind: "input", result }
-  const named = qualified ? rewriteResult(request.method, result, spec.slug) : result
+  const named = rewriteResult(request.method, result, names)
   const whole =
     client.era === "2026" && (peer.era === "2025" || result.resultType === undefined)
       ? { resultType: "complete", ...(cacheable ? { ttlMs: 0, cacheScope: "private" } : {}), ...named }
@@ -251,9 +248,21 @@ function parsed(outcome: Outcome, server: string): Response {
 /** Remembers whose something is that the backend will speak of by its id; gives the way to them outside of the call. */
 function claim(kind: Claim["kind"], id: string, target: Target, context: Context): Caller | undefined {
   const { face, client } = context
+  const { spec } = target
   const caller = client.owner === undefined ? undefined : new Relayed(target, { ...context, exchange: client.owner })
-  face.claims.make({ kind, backend: target.spec.id, id, owner: ownerOf(client), caller })
+  const shared = caller === undefined || spec.tuning.isolation !== "session"
+  face.claims.make({ kind, backend: spec.id, id, owner: ownerOf(client), caller, shared })
   return caller
+}
+
+/** What a client says with the task that it belongs to as its backend names it. Throws a RequestError for another's. */
+function openTask(said: Params, { id, slug }: Spec, context: Context): Params {
+  return renameTask(said, (shown) => {
+    const split = isQualified(context.client) ? splitName(shown) : { slug, name: shown }
+    const task = split?.slug === slug ? openTaskId(split.name, id, context) : undefined
+    if (task === undefined) throw unknownName("task", shown, undefined)
+    return task
+  })
 }
 
 /** 2025-11-25: the pages that a person must visit before the call can be made. client: Elicitation, URL Mode. */
@@ -288,17 +297,17 @@ class Relayed implements Caller {
   notify(method: string, params: Params): void {
     const { client, exchange } = this.context
     if (method === "notifications/message" && !wantsLog(client, params.level)) return
-    const shown = isQualified(client) ? rewriteNotification(method, params, this.target.spec.slug) : params
+    const shown = rewriteNotification(method, params, namesFor(this.target.spec, this.context))
     exchange.notify(notificationText(method, shown))
   }
 
   async ask(...[method, params, signal, onprogress]: Parameters<Caller["ask"]>): Promise<unknown> {
-    const { client, exchange } = this.context
+    const { exchange } = this.context
+    const { spec } = this.target
     if (typeof params?.elicitationId === "string") claim("elicitation", params.elicitationId, this.target, this.context)
-    if (!isQualified(client)) return exchange.ask(method, params, signal, onprogress)
-    const named = params === undefined ? undefined : qualifyTask(params, this.target.spec.slug)
+    const named = params === undefined ? undefined : renameTask(params, namesFor(spec, this.context).task)
     const answer = await exchange.ask(method, named, signal, onprogress)
-    return isObject(answer) ? unqualifyTask(answer) : answer
+    return isObject(answer) ? openTask(answer, spec, this.context) : answer
   }
 
   isHeard(): boolean {
@@ -346,3 +355,6 @@ export const unknownName = (what: string, name: unknown, near: string | undefine
     "invalid_params",
     `Unknown ${what}: ${asText(name).slice(0, 200)}${near === undefined ? "" : `. Did you mean ${near}?`}`,
   )
+
+export const unknownMethod = (method: string): RequestError =>
+  new RequestError("unknown_method", `Method not found: ${method.slice(0, 200)}`)

@@ -104,7 +104,7 @@ export class Sessions {
     for (const [backend, task] of found.tasks ?? []) {
       // An id that has been given to somebody else since is theirs.
       if (face.claims.find("task", backend, task) !== undefined) continue
-      face.claims.make({ kind: "task", backend, id: task, owner: session, caller: undefined })
+      face.claims.make({ kind: "task", backend, id: task, owner: session, caller: undefined, shared: true })
       face.keepTask(backend, task, session)
     }
     return session

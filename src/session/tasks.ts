@@ -1,22 +1,23 @@
 /**
  * Tasks: calls that a client comes back for, in both forms: `tasks/*` of 2025-11-25 and the tasks extension of 2026-07-28.
- * An id leads back to its backend, and belongs to who made it: several clients share a backend, which cannot tell them
- * apart. basic: Tasks; extension: Tasks.
+ * An id leads back to its backend, and belongs to the client that made it (task-id.ts). basic: Tasks; extension: Tasks.
  *
  *  1. What is another's is as unknown as what is not there.
- *  2. 2025-era tasks belong to their session, and are remembered with it. 2026-era clients have none: theirs belong to the
- *     principal, and an id that svc does not know, for it was made before svc was restarted, is left to the backend.
+ *  2. A 2025-era task belongs to its session, a 2026-era task to the principal: its clients have no session.
+ *  3. An id that a backend has given to another client since, as after its restart, is that client's.
  */
 import type { Claim } from "../agent/claims.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import type { Listing } from "../catalog/listing.ts"
+import { splitName } from "../catalog/name.ts"
 import { RequestError } from "../lib/errors.ts"
 import { numberOf, parseExact } from "../lib/json.ts"
 import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
-import { asText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
+import { isObject, type Params, type Request, resultText } from "../wire/message.ts"
 import { type Context, ownerOf } from "./client.ts"
-import { type Answer, relay } from "./relay.ts"
+import { type Answer, relay, unknownMethod, unknownName } from "./relay.ts"
+import { openTaskId } from "./task-id.ts"
 
 /** Whether a backend makes tasks for clients of an era. */
 export function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
@@ -30,23 +31,33 @@ export function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
 export function relayTask(request: Request, params: Params, view: View, context: Context): Answer {
   const { taskId } = params
   const route = routeOfTask(taskId, view, context)
-  if (route === undefined) throw unknownTask(taskId)
+  if (route === undefined) {
+    if (!view.chunks.some(({ listing }) => hasTasks(listing, context.client.era))) throw unknownMethod(request.method)
+    throw unknownName("task", taskId, undefined)
+  }
   return relay(request, { ...params, taskId: route.name }, route, context)
 }
 
 /** Where a client's task leads; undefined for another's, which is as unknown as none. */
 export function routeOfTask(taskId: unknown, view: View, about: Pick<Context, "face" | "client">): Route | undefined {
-  const route = typeof taskId === "string" ? view.task(taskId) : undefined
-  return route !== undefined && isTheirs(route, view, about) ? route : undefined
+  const route = typeof taskId === "string" ? (view.task(taskId) ?? awayOf(taskId, about)) : undefined
+  const task = route === undefined ? undefined : openTaskId(route.name, route.id, about)
+  if (route === undefined || task === undefined) return undefined
+  const { face, client } = about
+  const owner = face.claims.find("task", route.id, task)?.owner
+  const chunk = view.chunks.find(({ spec }) => spec.id === route.id)
+  const isOwnProcess = client.owner !== undefined && chunk?.spec.tuning.isolation === "session"
+  return owner === undefined || owner === ownerOf(client) || isOwnProcess ? { ...route, name: task } : undefined
 }
 
 /**
  * `tasks/list`: a backend's own list holds the tasks of all of svc's clients, so svc asks for each that is this client's.
- * One that the backend has forgotten is left out.
+ * One that the backend has forgotten is left out, and so are those that svc has forgotten: they are still found by their ids.
  */
 export async function listTasks(request: Request, params: Params, view: View, context: Context): Promise<string> {
   const { face, client } = context
   const { cursor } = params
+  if (!view.chunks.some(({ listing }) => hasTasks(listing, client.era))) throw unknownMethod(request.method)
   const seen = new Set(view.chunks.map(({ spec }) => spec.id))
   const owned = face.claims.of(ownerOf(client), "task").filter(({ backend }) => seen.has(backend))
   const start = cursor === undefined ? 0 : owned.findIndex((claim) => cursorOf(claim) === cursor) + 1
@@ -74,12 +85,10 @@ const PAGE = 50
 
 const cursorOf = ({ backend, id }: Claim): string => Buffer.from(JSON.stringify([backend, id])).toString("base64url")
 
-function isTheirs({ id, name }: Route, view: View, { face, client }: Pick<Context, "face" | "client">): boolean {
-  const claim = face.claims.find("task", id, name)
-  if (claim !== undefined) return claim.owner === ownerOf(client)
-  const chunk = view.chunks.find(({ spec }) => spec.id === id)
-  return client.era === "2026" && chunk !== undefined && hasTasks(chunk.listing, client.era)
+/** The way to a server that is not connected, by the name of a task of its. */
+function awayOf(taskId: string, { face, client }: Pick<Context, "face" | "client">): Route | undefined {
+  const { scope } = client
+  const split = scope.kind === "server" ? { slug: scope.id, name: taskId } : splitName(taskId)
+  const id = split === undefined ? undefined : face.away(scope, split.slug)
+  return id === undefined || split === undefined ? undefined : { id, ...split, mirrored: [] }
 }
-
-const unknownTask = (id: unknown): RequestError =>
-  new RequestError("invalid_params", `Unknown task: ${asText(id).slice(0, 200)}`)

@@ -12,9 +12,23 @@ import {
   ResultSchema,
   TaskStatusNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js"
-import { eventually, fixture, type Instance, modern, npmServer, startSvc } from "./harness.ts"
+import {
+  eventually,
+  fixture,
+  freshEnv,
+  freshFolder,
+  type Instance,
+  modern,
+  npmServer,
+  runSvc,
+  startHttp,
+  startSvc,
+} from "./harness.ts"
 
 type Json = Record<string, unknown>
+
+const EXTENSION = "io.modelcontextprotocol/tasks"
+const MODERN_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
 let svc: Instance
 
@@ -95,7 +109,10 @@ describe("tasks of 2025-11-25", () => {
   test("of two servers with the same ids are two tasks, from the first word to the last", async () => {
     await using ann = await connect()
     const [a, b] = [await ann.make("a_svc_work", { ask: true }), await ann.make("b_svc_work")]
-    expect([a, b]).toEqual([expect.stringMatching(/^a_svc_t\d+$/), expect.stringMatching(/^b_svc_t\d+$/)])
+    expect([a, b]).toEqual([
+      expect.stringMatching(/^a_svc_t\d+\.[\w-]{22}$/),
+      expect.stringMatching(/^b_svc_t\d+\.[\w-]{22}$/),
+    ])
     expect(await ann.ask("tasks/get", a)).toMatchObject({ taskId: a, status: "working" })
     expect(await ann.list()).toEqual([a, b])
     const result = await ann.ask("tasks/result", a, CallToolResultSchema)
@@ -141,11 +158,11 @@ describe("tasks of 2025-11-25", () => {
     expect(bob.heard.filter(({ status }) => (status as Json | undefined)?.taskId === task)).toEqual([])
   })
 
-  test("have the server's own ids under its own address", async () => {
+  test("have the server's own ids, marked for their owner, under its own address", async () => {
     await using own = await connect("/servers/b/mcp", "own")
     expect(own.client.getServerCapabilities()?.tasks).toBeDefined()
     const task = await own.make("work")
-    expect(task).toMatch(/^t\d+$/)
+    expect(task).toMatch(/^t\d+\.[\w-]{22}$/)
     expect(await own.ask("tasks/result", task, CallToolResultSchema)).toMatchObject({
       content: [{ text: "done: null" }, { uri: "work://result" }],
       _meta: { "io.modelcontextprotocol/related-task": { taskId: task } },
@@ -205,7 +222,10 @@ describe("the tasks extension of 2026-07-28", () => {
 
   test("goes from the first word to the last under ids that lead back", async () => {
     const [m, n] = [await make("m_svc_work", { ask: true }), await make("n_svc_work")]
-    expect([m, n]).toEqual(["m_svc_t1", "n_svc_t1"])
+    expect([m, n]).toEqual([
+      expect.stringMatching(/^m_svc_t1\.[\w-]{22}$/),
+      expect.stringMatching(/^n_svc_t1\.[\w-]{22}$/),
+    ])
     const asked = (await ask("tasks/get", { taskId: m })).body.result
     expect(asked).toMatchObject({
       taskId: m,
@@ -221,7 +241,7 @@ describe("the tasks extension of 2026-07-28", () => {
     })
     expect((await ask("tasks/cancel", { taskId: n })).body.result).toEqual({ resultType: "complete" })
     const own = await make("work", {}, "/servers/n/mcp")
-    expect(own).toBe("t2")
+    expect(own).toMatch(/^t2\.[\w-]{22}$/)
     expect((await ask("tasks/get", { taskId: own }, "/servers/n/mcp")).body.result).toMatchObject({
       taskId: own,
       result: { content: [{}, { uri: "work://result" }] },
@@ -303,4 +323,97 @@ describe("the tasks extension of 2026-07-28", () => {
     const answer = await ann.client.callTool({ name: "m_svc_work", arguments: {} })
     expect(answer).toMatchObject({ content: [{ text: "done: null" }, { uri: "svc://m/work://result" }] })
   })
+})
+
+test("tasks are their owner's after svc was restarted, and nobody else's [protocol:task:mark]", async () => {
+  const folder = freshFolder()
+  const [old, now] = await Promise.all([startHttp("tasks.ts"), startHttp("tasks.ts", "--modern")])
+  await using ends = new AsyncDisposableStack()
+  for (const server of [old, now]) ends.defer(() => server.stop())
+  const tokens: Record<string, string>[] = []
+  for (const name of ["alice", "mallory"]) {
+    const args = ["auth", "token", "create", "--name", name, "--config-dir", folder]
+    tokens.push({ authorization: `Bearer ${(await runSvc(args, freshEnv(folder))).stdout.trim()}` })
+  }
+  const [alice = {}, mallory = {}] = tokens
+  const config = {
+    mcpServers: {
+      old: { type: "streamableHttp", url: old.url, protocolVersion: "legacy" },
+      now: { type: "streamableHttp", url: now.url, protocolVersion: "2026-07-28" },
+    },
+  }
+  const start = () => startSvc({ config, folder, flags: ["--auth"] })
+  const ask = async (at: Instance, who: Record<string, string>, method: string, params: Json, path = "/mcp") => {
+    const _meta = { [MODERN_CAPABILITIES]: { extensions: { [EXTENSION]: {} } } }
+    return (await modern(at.url + path, method, { ...params, _meta }, who)).body
+  }
+  const post = (at: Instance, who: Record<string, string>, method: string, params: Json) =>
+    fetch(`${at.url}/mcp`, {
+      method: "POST",
+      headers: { ...who, "content-type": "application/json", accept: "application/json, text/event-stream" },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+    })
+  const open = async (at: Instance, who: Record<string, string>) => {
+    const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } }
+    return { ...who, "mcp-session-id": (await post(at, who, "initialize", params)).headers.get("mcp-session-id") ?? "" }
+  }
+  const legacy = async (at: Instance, session: Record<string, string>, method: string, params: Json) =>
+    (await (await post(at, session, method, params)).json()) as { result?: Json & { task?: Json }; error?: Json }
+
+  const first = ends.use(await start())
+  const made = String((await ask(first, alice, "tools/call", { name: "now_svc_work", arguments: {} })).result?.taskId)
+  const own = await ask(first, alice, "tools/call", { name: "work", arguments: {} }, "/servers/now/mcp")
+  const session = await open(first, alice)
+  const call = { name: "old_svc_work", arguments: {}, task: { ttl: 60_000 } }
+  const kept = String((await legacy(first, session, "tools/call", call)).result?.task?.taskId)
+  expect([made, own.result?.taskId, kept]).toEqual([
+    expect.stringMatching(/^now_svc_t1\.[\w-]{22}$/),
+    expect.stringMatching(/^t2\.[\w-]{22}$/),
+    expect.stringMatching(/^old_svc_t1\.[\w-]{22}$/),
+  ])
+  first.signal("SIGTERM")
+  await first.exited
+
+  const second = ends.use(await start())
+  const others = await open(second, mallory)
+  for (const taskId of [made, "now_svc_t1", `t2.${made.slice(-22)}`, "now_svc_t2"])
+    for (const method of ["tasks/get", "tasks/cancel", "tasks/update"]) {
+      expect((await ask(second, mallory, method, { taskId })).error?.code).toBe(-32602)
+      const bare = taskId.replace("now_svc_", "")
+      expect((await ask(second, mallory, method, { taskId: bare }, "/servers/now/mcp")).error?.code).toBe(-32602)
+    }
+  for (const taskId of [kept, "old_svc_t1"])
+    for (const method of ["tasks/get", "tasks/cancel", "tasks/result"])
+      expect((await legacy(second, others, method, { taskId })).error?.code).toBe(-32602)
+  expect((await legacy(second, others, "tasks/list", {})).result).toEqual({ tasks: [] })
+
+  expect((await ask(second, alice, "tasks/get", { taskId: made })).result).toMatchObject({
+    taskId: made,
+    status: "completed",
+    result: { content: [{ text: "done: null" }, {}] },
+  })
+  const again = await ask(second, alice, "tasks/get", { taskId: own.result?.taskId }, "/servers/now/mcp")
+  expect(again.result).toMatchObject({ taskId: own.result?.taskId, status: "completed" })
+  expect((await legacy(second, session, "tasks/get", { taskId: kept })).result).toMatchObject({ status: "working" })
+  expect((await legacy(second, session, "tasks/list", {})).result).toMatchObject({ tasks: [{ taskId: kept }] })
+  expect((await legacy(second, session, "tasks/result", { taskId: kept })).result).toMatchObject({
+    _meta: { "io.modelcontextprotocol/related-task": { taskId: kept } },
+  })
+}, 60_000)
+
+test("what a server says of a 2026-era client's task reaches no other client", async () => {
+  await using bob = await connect("/mcp", "bob")
+  const told: unknown[] = []
+  bob.client.fallbackNotificationHandler = async (notification) => void told.push(notification.method)
+  const ask = (method: string, params: Json) =>
+    modern(`${svc.url}/mcp`, method, {
+      ...params,
+      _meta: { [MODERN_CAPABILITIES]: { extensions: { [EXTENSION]: {} } } },
+    })
+  const { taskId } = (await ask("tools/call", { name: "m_svc_work", arguments: {} })).body.result ?? {}
+  expect((await ask("tasks/get", { taskId })).body.result).toMatchObject({ status: "completed" })
+  // What was sent before it on the stream has come with this.
+  await bob.make("a_svc_work", { ask: false }).then((task) => bob.ask("tasks/result", task, CallToolResultSchema))
+  await eventually(() => bob.heard.some(({ status }) => status !== undefined))
+  expect(told).toEqual([])
 })

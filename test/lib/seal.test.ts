@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { createSealer } from "../../src/lib/seal.ts"
+import { createMarker, createSealer, isSameMark } from "../../src/lib/seal.ts"
 
 const sealer = createSealer(new Uint8Array(32).fill(1))
 
@@ -17,4 +17,21 @@ test("what was sealed is opened, and nothing else is", () => {
   )
   expect(createSealer(new Uint8Array(32)).open(sealer.seal("x"))).toBeUndefined()
   for (const text of ["", "a", "not base64!", "AAAA"]) expect(sealer.open(text)).toBeUndefined()
+})
+
+test("a mark is the same for the same texts and the same key alone, and its key is asked for once", () => {
+  let asked = 0
+  const mark = createMarker(() => {
+    asked++
+    return new Uint8Array(32).fill(1)
+  })
+  const other = createMarker(() => new Uint8Array(32))
+  fc.assert(
+    fc.property(fc.array(fc.string(), { maxLength: 4 }), fc.array(fc.string(), { maxLength: 4 }), (one, two) => {
+      expect(mark(...one)).toMatch(/^[\w-]{22}$/)
+      expect(isSameMark(mark(...one), mark(...two))).toBe(JSON.stringify(one) === JSON.stringify(two))
+      expect(isSameMark(mark(...one), other(...one))).toBe(false)
+    }),
+  )
+  expect([asked, isSameMark("", mark()), isSameMark("ä", "ab")]).toEqual([1, false, false])
 })

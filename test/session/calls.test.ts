@@ -4,7 +4,7 @@ import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope, narrow } from "../../src/catalog/scope.ts"
 import type { Spec } from "../../src/config/spec.ts"
-import { createSealer } from "../../src/lib/seal.ts"
+import { createMarker, createSealer } from "../../src/lib/seal.ts"
 import { Calls, type Turn } from "../../src/session/calls.ts"
 import { type Client, type Face, missingCapability } from "../../src/session/client.ts"
 import { createIds, encode } from "../../src/wire/frame.ts"
@@ -115,6 +115,7 @@ beforeEach(() => {
     loading: undefined,
     hide: (text: string) => text,
     claims: new Claims(),
+    mark: createMarker(() => new Uint8Array(32)),
     target: () => ({ spec, connection: server.connection, peer: listing }),
   } as unknown as Face
 })

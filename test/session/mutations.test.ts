@@ -90,6 +90,7 @@ test(
         maxInFlight: 1000,
         claims: new Claims(),
         hide: (text: string) => text,
+        mark: () => "m",
         keepTask() {},
         target: () => target,
       }

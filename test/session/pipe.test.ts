@@ -64,6 +64,7 @@ function stage(client: Era, peer: Era) {
     catalogOf: () => catalog,
     loading: undefined,
     claims: new Claims(),
+    mark: () => "m",
     away: () => undefined,
     hide: (text: string) => text,
     maxInFlight: 1000,
@@ -210,10 +211,10 @@ test("a list of tasks holds their numbers as the server wrote them", async () =>
   const number = lastId((await call("1", '"m":1', '"arguments":{},"task":{"ttl":1.0}')).toBackend)
   const task = (id: string) => `"taskId":"${id}","status":"working","ttl":9007199254740993,"pollInterval":1E5`
   const made = await backend(`{"jsonrpc":"2.0","id":${number},"result":{"task":{${task("t1")}}}}`)
-  expect(made.toClient).toBe(`{"jsonrpc":"2.0","id":1,"result":{"task":{${task("s_svc_t1")}}}}`)
+  expect(made.toClient).toBe(`{"jsonrpc":"2.0","id":1,"result":{"task":{${task("s_svc_t1.m")}}}}`)
   const asked = lastId((await client('{"jsonrpc":"2.0","id":2.0,"method":"tasks/list"}')).toBackend)
   const listed = await backend(`{"jsonrpc":"2.0","id":${asked},"result":{${task("t1")}}}`)
-  expect(listed.toClient).toBe(`{"jsonrpc":"2.0","id":2.0,"result":{"tasks":[{${task("s_svc_t1")}}]}}`)
+  expect(listed.toClient).toBe(`{"jsonrpc":"2.0","id":2.0,"result":{"tasks":[{${task("s_svc_t1.m")}}]}}`)
 })
 
 describe("an id", () => {

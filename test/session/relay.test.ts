@@ -6,6 +6,7 @@ import { Connection } from "../../src/backend/connection.ts"
 import { createScope, type Scope } from "../../src/catalog/scope.ts"
 import type { Spec } from "../../src/config/spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { createMarker } from "../../src/lib/seal.ts"
 import type { Client, Context, Face } from "../../src/session/client.ts"
 import { relay } from "../../src/session/relay.ts"
 import { createIds, decode, encode } from "../../src/wire/frame.ts"
@@ -72,6 +73,7 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
     meter: undefined,
     maxInFlight: 1000,
     claims: new Claims(),
+    mark: createMarker(() => new Uint8Array(32)),
     hide: (text: string) => text,
     keepTask() {},
     target: () => ({ spec, connection, peer: { era: peer, protocolVersion: "x", capabilities: {} } }),

@@ -1,11 +1,14 @@
 /** What one client may take of what all share. */
 import { expect, test } from "bun:test"
+import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { Claims } from "../../src/agent/claims.ts"
 import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { Face } from "../../src/session/client.ts"
 import { createFace, type FaceDeps } from "../../src/session/face.ts"
-import type { SessionMemory } from "../../src/session/memory.ts"
+import { keepKey, openMemory, type SessionMemory } from "../../src/session/memory.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
 import { manualClock } from "../clock.ts"
@@ -83,7 +86,7 @@ test("a session that is taken up again still has its tasks, but for those that a
   for (let number = 1; number <= 102; number++) first.face.keepTask("a", `t${number}`, session)
   first.sessions.close()
   const second = start()
-  second.claims.make({ kind: "task", backend: "a", id: "t50", owner: "other", caller: undefined })
+  second.claims.make({ kind: "task", backend: "a", id: "t50", owner: "other", caller: undefined, shared: true })
   const again = second.sessions.get(session.id, "p", scope, second.face)
   const owner = (task: string) => second.claims.find("task", "a", task)?.owner
   expect([owner("t2"), owner("t50"), owner("t102")]).toEqual([undefined, "other", again])
@@ -101,4 +104,16 @@ test("a session has only so many subscriptions", () => {
   face.subscribe("a", "x:1", session)
   expect(() => face.subscribe("a", `x:${"y".repeat(5000)}`, sessionOf("p"))).toThrow("short")
   expect([session.subscriptions.size, told.includes("x:1000")]).toEqual([1000, false])
+})
+
+test("the key of marks is made once, beside the sessions, and never where a link leads", () => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-key-"))
+  const file = join(folder, "sessions.sqlite")
+  const key = keepKey(file)
+  const memory = openMemory(file, 0)
+  expect([key.length, keepKey(file), statSync(file).mode & 0o777]).toEqual([32, key, 0o600])
+  memory.close()
+  symlinkSync(join(folder, "elsewhere"), join(folder, "link"))
+  expect(() => keepKey(join(folder, "link"))).toThrow("no link")
+  rmSync(folder, { recursive: true })
 })

@@ -1,0 +1,36 @@
+/**
+ * Ids of tasks as clients know them: the server's name where the address has several, the server's own id, and a mark of
+ * svc's that binds both to their owner. Several clients share a server that cannot tell them apart, so the id itself says
+ * whose task it is: no table is needed, nothing is lost with a restart, and what another has or made up is unknown.
+ *
+ *   files_svc_<the server's id>.<mark>    on /mcp and /sse
+ *             <the server's id>.<mark>    on /servers/files/mcp
+ */
+import { type Names, namesOf } from "../catalog/rewrite.ts"
+import type { Spec } from "../config/spec.ts"
+import { isSameMark } from "../lib/seal.ts"
+import type { Client, Context } from "./client.ts"
+
+type About = Pick<Context, "face" | "client">
+
+/** A server's URIs and tasks under the names that a client knows. */
+export function namesFor({ id, slug }: Spec, about: About): Names {
+  const mark = (task: string) => `${task}.${markOf(task, id, about)}`
+  return about.client.scope.kind === "aggregate" ? namesOf(slug, mark) : { uri: (uri) => uri, task: mark }
+}
+
+/** The id that a server knows, of one without the server's name; undefined for what svc has not given this client. */
+export function openTaskId(marked: string, server: string, about: About): string | undefined {
+  const at = marked.lastIndexOf(".")
+  const task = marked.slice(0, Math.max(0, at))
+  return at >= 0 && isSameMark(marked.slice(at + 1), markOf(task, server, about)) ? task : undefined
+}
+
+// ---
+
+const markOf = (task: string, server: string, { face, client }: About): string =>
+  face.mark(...ownerTexts(client), server, task)
+
+/** 2025-era tasks belong to their session, 2026-era tasks to the principal: its clients have no session. */
+const ownerTexts = ({ era, principal, id }: Client): readonly string[] =>
+  id === undefined ? [era, principal] : [era, principal, id]

@@ -1,0 +1,184 @@
+/** Whose a task is, by its id alone: with any number of tasks, after a restart, at every address, in both eras. */
+import { expect, test } from "bun:test"
+import { Claims } from "../../src/agent/claims.ts"
+import { Connection } from "../../src/backend/connection.ts"
+import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { createScope, type Scope } from "../../src/catalog/scope.ts"
+import type { Spec } from "../../src/config/spec.ts"
+import { createMarker } from "../../src/lib/seal.ts"
+import type { Client, Exchange, Face } from "../../src/session/client.ts"
+import { dispatch } from "../../src/session/dispatch.ts"
+import { createIds, encode, textOf } from "../../src/wire/frame.ts"
+import type { Params } from "../../src/wire/message.ts"
+import { manualClock } from "../clock.ts"
+
+type Era = "2025" | "2026"
+type Answer = { result?: Params & { task?: Params; tasks?: Params[] }; error?: { code: number; message: string } }
+
+const QUERIES: readonly never[] = []
+const PRESETS = new Map<string, never>()
+const AGGREGATE = createScope(
+  () => QUERIES,
+  () => PRESETS,
+)
+const OWN: Scope = { kind: "server", id: "s" }
+const KEY = new Uint8Array(32).fill(1)
+
+/** A server that counts its tasks and shows each to whoever asks, as seen through one run of svc. */
+function setUp(era: Era) {
+  const clock = manualClock()
+  const tuning = {
+    disabledTools: [],
+    toolDescriptionOverrides: {},
+    requestTimeout: 60_000,
+    isolation: "shared",
+    tags: [],
+  }
+  const spec = { id: "s", name: "s", slug: "s", secrets: [], launch: {}, tuning } as unknown as Spec
+  const seen: Params[] = []
+  let made = 0
+  const answer = (method: string, params: Params) => {
+    seen.push({ method, ...params })
+    const task = { taskId: method === "tools/call" ? `t${++made}` : params.taskId, status: "working" }
+    if (method !== "tools/call") return task
+    return era === "2026" ? { resultType: "task", ...task } : { task }
+  }
+  const connection = new Connection("s", createIds("x"), clock, {
+    owner: undefined,
+    onnoise() {},
+    onnotification() {},
+  })
+  connection.attach({
+    pid: undefined,
+    buffered: 0,
+    close: async () => undefined,
+    send(frame) {
+      const { id, method, params } = JSON.parse(String(frame))
+      const said = JSON.stringify({ jsonrpc: "2.0", id, result: answer(method, params) })
+      queueMicrotask(() => connection.receive(encode(said)))
+    },
+  })
+  const capabilities = { tasks: {}, extensions: { "io.modelcontextprotocol/tasks": {} } }
+  const listing = {
+    ...{ era, protocolVersion: "x", serverInfo: {}, capabilities, instructions: undefined },
+    ...{ tools: [{ name: "work", inputSchema: {} }], prompts: [], resources: [], resourceTemplates: [] },
+  }
+  /** svc as it is after a start: it remembers nothing but its key. */
+  const start = (key = KEY): Face =>
+    ({
+      catalog: buildCatalog([{ spec, listing }], EMPTY_CATALOG),
+      loading: undefined,
+      hide: (text: string) => text,
+      claims: new Claims(),
+      keepTask() {},
+      away: () => undefined,
+      mark: createMarker(() => key),
+      maxInFlight: 1000,
+      target: () => ({ spec, connection, peer: { era, protocolVersion: "x", capabilities } }),
+    }) as unknown as Face
+  return { start, seen }
+}
+
+const clientOf = (era: Era, who: string, scope: Scope = AGGREGATE): Client => ({
+  ...{ era, protocolVersion: "x", info: {}, capabilities: {}, scope, logLevel: undefined },
+  ...(era === "2025" ? { principal: "all", id: who } : { principal: who }),
+  session: {},
+})
+
+async function ask(face: Face, client: Client, method: string, params: Params): Promise<Answer> {
+  const exchange: Exchange = {
+    oncancel: undefined,
+    notify() {},
+    ask: () => Promise.reject(new Error("nobody is asked")),
+  }
+  const frame = await dispatch({ jsonrpc: "2.0", id: 1, method, params }, { face, client, exchange }, (bug) => {
+    throw bug
+  })
+  return JSON.parse(textOf(frame))
+}
+
+async function make(face: Face, client: Client): Promise<string> {
+  const name = client.scope.kind === "server" ? "work" : "s_svc_work"
+  const { result } = await ask(face, client, "tools/call", { name, task: {} })
+  return String(result?.taskId ?? result?.task?.taskId)
+}
+
+const ERAS: readonly Era[] = ["2025", "2026"]
+
+test.each(ERAS)(
+  "a task of %p stays its owner's whatever number others make, and after a restart [protocol:task:mark]",
+  async (era) => {
+    const { start } = setUp(era)
+    const [alice, mallory] = [clientOf(era, "alice"), clientOf(era, "mallory")]
+    const first = start()
+    const task = await make(first, alice)
+    expect(task).toMatch(/^s_svc_t1\.[\w-]{22}$/)
+    let last = ""
+    for (let count = 0; count < 10_001; count++) last = await make(first, mallory)
+    const mark = last.slice(last.lastIndexOf("."))
+    for (const face of [first, start()]) {
+      expect((await ask(face, alice, "tasks/get", { taskId: task })).result).toMatchObject({ taskId: task })
+      for (const id of [
+        task,
+        "s_svc_t1",
+        `s_svc_t1${mark}`,
+        task.slice(0, -1),
+        `${task}x`,
+        task.replace("t1", "t2"),
+        "",
+        7,
+      ])
+        for (const method of ["tasks/get", "tasks/cancel", "tasks/update", "tasks/result"])
+          expect([id, (await ask(face, mallory, method, { taskId: id })).error?.code]).toEqual([
+            id,
+            era === "2026" && method === "tasks/result" ? -32601 : -32602,
+          ])
+    }
+    // A key that could not be kept leaves a task to nobody.
+    const other = start(new Uint8Array(32))
+    expect((await ask(other, alice, "tasks/get", { taskId: task })).error?.code).toBe(-32602)
+  },
+  60_000,
+)
+
+test("a list holds what svc remembers of its session: who makes many takes no room from others [protocol:task:list]", async () => {
+  const { start } = setUp("2025")
+  const [alice, mallory] = [clientOf("2025", "alice"), clientOf("2025", "mallory")]
+  const face = start()
+  const task = await make(face, alice)
+  for (let count = 0; count < 10_001; count++) await make(face, mallory)
+  expect((await ask(face, alice, "tasks/list", {})).result?.tasks).toMatchObject([{ taskId: task }])
+  expect(face.claims.of(mallory.session, "task")).toHaveLength(9_999)
+}, 60_000)
+
+test.each(ERAS)("ids of %p are marked under the server's own address too, where nothing gets past", async (era) => {
+  const { start, seen } = setUp(era)
+  const [alice, mallory] = [clientOf(era, "alice", OWN), clientOf(era, "mallory", OWN)]
+  const face = start()
+  const task = await make(face, alice)
+  expect(task).toMatch(/^t1\.[\w-]{22}$/)
+  expect((await ask(face, alice, "tasks/get", { taskId: task })).result?.taskId).toBe(task)
+  const asked = seen.length
+  for (const id of [task, "t1"])
+    expect((await ask(face, mallory, "tasks/get", { taskId: id })).error?.code).toBe(-32602)
+  // Neither a server without tasks for this era nor a method that svc does not know is asked about another's.
+  const odd = clientOf(era === "2025" ? "2026" : "2025", "mallory", OWN)
+  for (const method of ["tasks/get", "tasks/list", "tasks/other"])
+    expect((await ask(face, odd, method, { taskId: "t1" })).error?.code).toBe(-32601)
+  const related = { "io.modelcontextprotocol/related-task": { taskId: "t1" } }
+  expect((await ask(face, mallory, "tools/call", { name: "work", _meta: related })).error?.code).toBe(-32602)
+  expect(seen).toHaveLength(asked)
+  const shown = { "io.modelcontextprotocol/related-task": { taskId: task } }
+  await ask(face, alice, "tools/call", { name: "work", _meta: shown })
+  expect(seen.at(-1)?._meta).toMatchObject(related)
+})
+
+test("an id that the server has given to another client since is that client's", async () => {
+  const { start } = setUp("2026")
+  const again = setUp("2026")
+  const [alice, bob] = [clientOf("2026", "alice"), clientOf("2026", "bob")]
+  const task = await make(start(), alice)
+  const face = again.start()
+  expect(await make(face, bob)).toStartWith("s_svc_t1.")
+  expect((await ask(face, alice, "tasks/get", { taskId: task })).error?.code).toBe(-32602)
+})
