@@ -3,18 +3,34 @@ import { expect, test } from "bun:test"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js"
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import {
   PromptListChangedNotificationSchema,
   ToolListChangedNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js"
-import { eventually, fixture, freshFolder, type Instance, runSvc, startHttp, startSvc } from "./harness.ts"
+import {
+  eventually,
+  fixture,
+  freshEnv,
+  freshFolder,
+  type Instance,
+  npmServer,
+  runSvc,
+  SVC,
+  startHttp,
+  startSvc,
+} from "./harness.ts"
 
 const lists = (...args: string[]) => ({ command: "bun", args: [fixture("lists.ts"), ...args] })
 
-async function connect(url: string, capabilities: object = {}): Promise<Client> {
+const connect = (url: string, capabilities?: object): Promise<Client> =>
+  connectOver(new StreamableHTTPClientTransport(new URL(url)), capabilities)
+
+async function connectOver(transport: object, capabilities: object = {}): Promise<Client> {
   const client = new Client({ name: "t", version: "1" }, { capabilities: capabilities as never })
-  await client.connect(new StreamableHTTPClientTransport(new URL(url)) as never)
+  await client.connect(transport as never)
   return client
 }
 
@@ -24,6 +40,14 @@ function changed(client: Client): Promise<void> {
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve())
   return promise
 }
+
+const piped = (command: string, folder: string, ...args: string[]) =>
+  new StdioClientTransport({
+    command: SVC,
+    args: [command, "--config-dir", folder, ...args],
+    env: freshEnv(folder),
+    stderr: "ignore",
+  })
 
 const toolsOf = async (client: Client) => (await client.listTools()).tools.map(({ name }) => name)
 
@@ -138,6 +162,41 @@ test.each([
   30_000,
 )
 
+test.each([
+  ["/sse", ({ url }: Instance) => new SSEClientTransport(new URL(`${url}/sse`))],
+  ["svc proxy", ({ folder }: Instance) => piped("proxy", folder)],
+  ["svc serve over stdio", ({ folder }: Instance) => piped("serve", folder, "--transport", "stdio")],
+] as const)(
+  "what a session's own process lists is the session's over %s",
+  async (_what, transportTo) => {
+    await using svc = await startSvc({ config: { mcpServers: { s: { ...lists(), isolation: "session" } } } })
+    const client = await connectOver(transportTo(svc), { elicitation: {} })
+    const before = await toolsOf(client)
+    const grown = changed(client)
+    await client.callTool({ name: "s_svc_grow" })
+    await grown
+    expect(await toolsOf(client)).toEqual([...before, "s_svc_grown"])
+    expect(await client.callTool({ name: "s_svc_grown" })).not.toHaveProperty("isError")
+    await client.close()
+  },
+  30_000,
+)
+
+test("a real server lists for a session's own process what it lists for its client", async () => {
+  const server = npmServer("server-everything")
+  await using svc = await startSvc({ config: { mcpServers: { e: { ...server, isolation: "session" } } } })
+  const [direct, client] = await Promise.all([
+    connectOver(new StdioClientTransport(server)),
+    connect(`${svc.url}/servers/e/mcp`),
+  ])
+  expect((await toolsOf(client)).length).toBeGreaterThan((await toolsOf(direct)).length)
+  const limited = changed(client)
+  await client.callTool({ name: "echo", arguments: { message: "hi" } })
+  await limited
+  expect(await toolsOf(client)).toEqual(await toolsOf(direct))
+  await Promise.all([direct.close(), client.close()])
+}, 30_000)
+
 test("a tool that a session's own process must not be asked for is refused with its first call", async () => {
   await using svc = await startSvc({ config: { mcpServers: { s: { ...lists(), isolation: "session" } } } })
   const client = await connect(`${svc.url}/mcp`)
@@ -165,5 +224,21 @@ test("a call of a server that failed is told why, and of no secret", async () =>
   await changed(client)
   expect(await text()).toMatch(/could not be started for this session: .*db down for .*svc logs/)
   expect(await text()).not.toContain("sekret")
+  await client.close()
+}, 30_000)
+
+test("what a session's own process listed stands after its end, until the next one lists", async () => {
+  await using svc = await startSvc({ config: { mcpServers: { s: { ...lists(), isolation: "session" } } } })
+  const client = await connect(`${svc.url}/mcp`, { elicitation: {} })
+  const before = await toolsOf(client)
+  const grown = changed(client)
+  await client.callTool({ name: "s_svc_grow" })
+  await grown
+  expect(await client.callTool({ name: "s_svc_die" })).toMatchObject({ isError: true })
+  expect(await toolsOf(client)).toEqual([...before, "s_svc_grown"])
+  const fresh = changed(client)
+  await expect(client.callTool({ name: "s_svc_grown" })).rejects.toThrow("Unknown tool: s_svc_grown")
+  await fresh
+  expect(await toolsOf(client)).toEqual(before)
   await client.close()
 }, 30_000)
