@@ -63,10 +63,11 @@ function setUp(era: Era) {
     ...{ era, protocolVersion: "x", serverInfo: {}, capabilities, instructions: undefined },
     ...{ tools: [{ name: "work", inputSchema: {} }], prompts: [], resources: [], resourceTemplates: [] },
   }
+  const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
   /** svc as it is after a start: it remembers nothing but its key. */
   const start = (key = KEY): Face =>
     ({
-      catalog: buildCatalog([{ spec, listing }], EMPTY_CATALOG),
+      catalogOf: () => catalog,
       loading: undefined,
       hide: (text: string) => text,
       claims: new Claims(),
