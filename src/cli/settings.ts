@@ -42,7 +42,10 @@ export const SERVE_ARGS = {
   filter: { type: "string", description: 'Run only servers whose tags pass, such as "web and not slow"' },
   "template-linger": { type: "string", description: "How long a template's server outlives its last client (30s)" },
   "template-context": { type: "string", description: "Whose context templates take from HTTP: none or trusted (none)" },
-  persist: { type: "boolean", description: "Keep sessions over a restart of svc (default; --no-persist turns it off)" },
+  persist: {
+    type: "boolean",
+    description: "Keep sessions and whose tasks are over a restart of svc (default; --no-persist does not)",
+  },
   "health-info-level": { type: "string", description: "full, basic or minimal (default minimal)" },
   "health-rate-limit": { type: "string", description: "on or off (default on: 200 requests in 5 minutes)" },
   "trust-proxy": { type: "string", description: "Whose X-Forwarded-For counts: off, loopback, addresses, CIDRs" },
