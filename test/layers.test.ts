@@ -10,14 +10,20 @@ import { Glob } from "bun"
 const LINE = [
   "lib",
   "wire",
+  "telemetry",
   "config",
+  "template",
+  "store",
+  "registry",
   "catalog",
   "backend",
+  "oauth",
   "agent",
-  "registry",
+  "report",
   "tools",
   "session",
   "serve",
+  "app",
   "cli",
   "main",
 ]
@@ -56,7 +62,6 @@ const WORLD = [
   "config/files.ts",
   "config/lock.ts",
   "config/pins.ts",
-  "config/project.ts",
   "config/store.ts",
   "config/tokens.ts",
   "config/transaction.ts",
@@ -75,6 +80,7 @@ const WORLD = [
   "serve/server.ts",
   "session/calls.ts",
   "session/memory.ts",
+  "template/project.ts",
 ]
 
 const TOUCHES = [

@@ -4,13 +4,14 @@
  *
  * An instance is an ordinary spec of the plan: starting, replacing and stopping it is the agent's work, as for any other.
  */
-import { type Context, contextKey } from "../config/context.ts"
-import { planInstance, type Templates } from "../config/instance.ts"
+
 import { EMPTY_PLAN, type Plan, type Spec } from "../config/spec.ts"
-import type { ExpressionCache } from "../config/template.ts"
 import type { Clock } from "../lib/clock.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
+import { type Context, contextKey } from "../template/context.ts"
+import { planInstance, type Templates } from "../template/instance.ts"
+import type { ExpressionCache } from "../template/render.ts"
 import type { Agent, Applied } from "./agent.ts"
 
 export type InstancesDeps = {

@@ -16,11 +16,11 @@ import {
   type Source,
 } from "../config/import.ts"
 import { slugOf } from "../config/plan.ts"
-import { homeDirectory } from "../config/project.ts"
 import { createMissing, editConfig, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
+import { homeDirectory } from "../template/project.ts"
 import { commandOf, settingsOf, writtenValues } from "../tools/confirm.ts"
 import { isObject } from "../wire/message.ts"
 import { agrees, canAsk } from "./ask.ts"

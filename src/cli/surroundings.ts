@@ -3,12 +3,12 @@
 import { statSync } from "node:fs"
 import { resolve } from "node:path"
 import type { Query } from "../catalog/select.ts"
-import { findProject, type Project, projectFiles } from "../config/project.ts"
-import { parseSvcrc, type Svcrc } from "../config/svcrc.ts"
 import { watchFiles } from "../config/watch.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue } from "../lib/errors.ts"
 import type { Surroundings } from "../serve/member.ts"
+import { findProject, type Project, projectFiles } from "../template/project.ts"
+import { parseSvcrc, type Svcrc } from "../template/svcrc.ts"
 import { usage } from "./command.ts"
 
 /** The directory that `--project` names, or the working directory. Throws a RequestError where there is none. */

@@ -5,10 +5,10 @@
 import { basename } from "node:path"
 import * as z from "zod"
 import { type Scope, withInstances } from "../catalog/scope.ts"
-import { type Context, contextSchema, customSchema } from "../config/context.ts"
 import { digest } from "../lib/digest.ts"
 import { RequestError } from "../lib/errors.ts"
 import { withDoubles } from "../lib/json.ts"
+import { type Context, contextSchema, customSchema } from "../template/context.ts"
 import { metaOf, type Params } from "../wire/message.ts"
 import type { MemberDeps } from "./member.ts"
 

@@ -11,10 +11,13 @@
  *     are a repository's words, `transport.client` is a client's; a cloned repository must not be a program that runs.
  *     choice: Configuration.
  */
+
+import type { Path } from "../config/document.ts"
+import { programWords } from "../config/interpreter.ts"
+import { OPTION_NAME } from "../config/plan.ts"
 import { digest } from "../lib/digest.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Context } from "./context.ts"
-import type { Path } from "./document.ts"
 import {
   type Expression,
   evaluate,
@@ -25,8 +28,6 @@ import {
   type Pens,
   parseExpression,
 } from "./expression.ts"
-import { programWords } from "./interpreter.ts"
-import { OPTION_NAME } from "./plan.ts"
 
 /** Parsed strings by their text. The caller's, so that it lives as long as a configuration. */
 export type ExpressionCache = Map<string, Expression>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { parseSvcrc, svcrcFolders } from "../../src/config/svcrc.ts"
 import { formatIssue } from "../../src/lib/errors.ts"
+import { parseSvcrc, svcrcFolders } from "../../src/template/svcrc.ts"
 
 describe(".svcrc", () => {
   test("holds preset, tags and context", () => {

@@ -2,11 +2,11 @@ import { describe, expect, test } from "bun:test"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import fc from "fast-check"
-import { type Context, contextSchema } from "../../src/config/context.ts"
 import { planServer } from "../../src/config/plan.ts"
 import { serverSchema } from "../../src/config/schema.ts"
 import { substitute } from "../../src/config/substitute.ts"
-import { renderTemplate, validateTemplate } from "../../src/config/template.ts"
+import { type Context, contextSchema } from "../../src/template/context.ts"
+import { renderTemplate, validateTemplate } from "../../src/template/render.ts"
 import type { Params } from "../../src/wire/message.ts"
 
 const CONTEXT: Context = {

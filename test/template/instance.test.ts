@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test"
-import type { Context } from "../../src/config/context.ts"
 import { parseDocument } from "../../src/config/document.ts"
-import { planInstance, templateIssues } from "../../src/config/instance.ts"
 import type { World } from "../../src/config/plan.ts"
 import { jsonSchema, type ServerConfig } from "../../src/config/schema.ts"
 import { readSections } from "../../src/config/sections.ts"
 import { formatIssue } from "../../src/lib/errors.ts"
+import type { Context } from "../../src/template/context.ts"
+import { planInstance, templateIssues } from "../../src/template/instance.ts"
 
 const WORLD: World = { parent: { TOKEN: "secret-1" }, dotenv: {}, platform: "linux", home: "/home/ada", folder: "/etc" }
 const contextOf = (path: string, custom = {}): Context => ({

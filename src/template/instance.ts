@@ -1,12 +1,13 @@
 /** Instances of templates: an instance is an ordinary spec, whose id says which rendering it is. spec: Templates. */
+
+import { type Document, issueAt } from "../config/document.ts"
+import { isDisabled, planServer, type World } from "../config/plan.ts"
+import { type DefaultsConfig, type ServerConfig, serverSchema, type TemplateSettings } from "../config/schema.ts"
+import { type Named, readSections } from "../config/sections.ts"
+import type { Spec } from "../config/spec.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import type { Context } from "./context.ts"
-import { type Document, issueAt } from "./document.ts"
-import { isDisabled, planServer, type World } from "./plan.ts"
-import { type DefaultsConfig, type ServerConfig, serverSchema, type TemplateSettings } from "./schema.ts"
-import { type Named, readSections } from "./sections.ts"
-import type { Spec } from "./spec.ts"
-import { type ExpressionCache, renderTemplate, validateTemplate } from "./template.ts"
+import { type ExpressionCache, renderTemplate, validateTemplate } from "./render.ts"
 
 /** The templates of a document with what they are rendered with. */
 export type Templates = {

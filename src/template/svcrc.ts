@@ -4,9 +4,9 @@
  */
 import { dirname } from "node:path"
 import * as z from "zod"
+import { issueAt, type Path, parseDocument, unknownKeys } from "../config/document.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { customSchema, text } from "./context.ts"
-import { issueAt, type Path, parseDocument, unknownKeys } from "./document.ts"
 
 export const SVCRC = ".svcrc"
 

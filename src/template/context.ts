@@ -3,7 +3,7 @@
  * spec: Templates, context namespaces; choice: the fourth namespace is `context`.
  *
  * A context is data that came from somebody else, also where that somebody is trusted: its size is bounded here, and
- * template.ts keeps its text from being read as anything but text.
+ * render.ts keeps its text from being read as anything but text.
  */
 import { basename } from "node:path"
 import * as z from "zod"

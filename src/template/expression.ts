@@ -7,7 +7,7 @@
  *   {{#if x}}…{{else if y}}…{{else}}…{{/if}}
  *   (eq a b) (and …) (or …) (not a)   true or false; inside arguments a missing value is just false
  *   {{default a b …}}                 the first that is there and not empty, or else the last
- *   {{raw a}}                         the value, also where the rules of template.ts keep a project's text out
+ *   {{raw a}}                         the value, also where the rules of render.ts keep a project's text out
  *
  * spec: Templates.
  */

@@ -2,8 +2,8 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
-import { contextSchema, gather } from "../../src/config/context.ts"
-import { findProject, parseGitConfig, projectFiles, withDrive } from "../../src/config/project.ts"
+import { contextSchema, gather } from "../../src/template/context.ts"
+import { findProject, parseGitConfig, projectFiles, withDrive } from "../../src/template/project.ts"
 
 const base = realpathSync(mkdtempSync(join(tmpdir(), "svc-project-")))
 afterAll(() => rmSync(base, { recursive: true, force: true }))
