@@ -8,10 +8,10 @@
 import type { RemoteLaunch } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import type { Secrets } from "../store/secret-store.ts"
 import { isObject } from "../wire/message.ts"
 import type { Authority, Client } from "./grant.ts"
 import { type BoundedFetch, boundedFetch } from "./perimeter.ts"
-import type { Secrets } from "./secrets.ts"
 
 /** Times are milliseconds since the epoch. */
 export type Tokens = {

@@ -4,12 +4,12 @@
  */
 
 import type { Listing } from "../catalog/listing.ts"
-import type { Eras } from "../config/eras.ts"
 import type { Launch, RemoteLaunch, Spec, StdioLaunch } from "../config/spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { createCleaner } from "../lib/redact.ts"
+import type { Eras } from "../store/era-cache.ts"
 import type { Era } from "../wire/era.ts"
 import { encode, type Ids } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"

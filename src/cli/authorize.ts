@@ -1,10 +1,10 @@
 /** The authorization of remote servers as a running svc and svc's own commands share it. */
 import { createOAuth, type OAuth, type OAuthDeps } from "../backend/oauth.ts"
-import { openSecrets, type Secrets, systemKeychain } from "../backend/secrets.ts"
-import type { Paths } from "../config/paths.ts"
 import type { Spec } from "../config/spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
+import type { Paths } from "../store/paths.ts"
+import { openSecrets, type Secrets, systemKeychain } from "../store/secret-store.ts"
 import type { Params } from "../wire/message.ts"
 
 /** `paths` undefined: nothing is kept on disk. */

@@ -16,10 +16,10 @@ import {
   type Source,
 } from "../config/import.ts"
 import { slugOf } from "../config/plan.ts"
-import { createMissing, editConfig, readTexts } from "../config/store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
+import { createMissing, editConfig, readTexts } from "../store/documents.ts"
 import { homeDirectory } from "../template/project.ts"
 import { commandOf, settingsOf, writtenValues } from "../tools/confirm.ts"
 import { isObject } from "../wire/message.ts"

@@ -2,12 +2,12 @@
 import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
-import { formatLine, type LogLine, openLogFiles } from "../backend/logbook.ts"
 import { slugOf } from "../config/plan.ts"
 import { pause, systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { escaped } from "../lib/log.ts"
 import { didYouMean } from "../lib/nearest.ts"
+import { formatLine, type LogLine, openLogFiles } from "../store/server-logs.ts"
 import { options } from "./command.ts"
 import { PLACE_ARGS, placeOf } from "./place.ts"
 

@@ -1,8 +1,8 @@
 /** `svc auth token`: who may come in. The tokens stand, hashed, in tokens.json; a running svc follows the file. */
 import type { CommandDef } from "citty"
-import { editTokens } from "../config/store.ts"
-import { createToken, pickToken, printTokens, readTokens, type Token } from "../config/tokens.ts"
 import { systemClock } from "../lib/clock.ts"
+import { createToken, pickToken, printTokens, readTokens, type Token } from "../store/client-tokens.ts"
+import { editTokens } from "../store/documents.ts"
 import { options, usage } from "./command.ts"
 import { tokensFile } from "./inbound.ts"
 import { print, say, table } from "./output.ts"

@@ -4,8 +4,8 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
-import { replaceFile } from "../config/files.ts"
 import { digest } from "../lib/digest.ts"
+import { replaceFile } from "../store/files.ts"
 import { isObject } from "../wire/message.ts"
 
 export type Cached = {

@@ -3,8 +3,8 @@
  * servers whose tags its token names. choice: Inbound, `--auth`.
  */
 import { narrow, type Scope } from "../catalog/scope.ts"
-import { findToken, type Token } from "../config/tokens.ts"
 import { messageOf } from "../lib/errors.ts"
+import { findToken, type Token } from "../store/client-tokens.ts"
 import { errorText } from "../wire/message.ts"
 import { JSON_HEADERS } from "./exchange.ts"
 import type { Claims, Issuer } from "./issuer.ts"

@@ -3,9 +3,9 @@
 import { identityOf, type Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
+import type { SessionMemory } from "../store/session-store.ts"
 import type { Params } from "../wire/message.ts"
 import type { Face } from "./client.ts"
-import type { SessionMemory } from "./memory.ts"
 import { Session } from "./session.ts"
 
 export type SessionLimits = {

@@ -1,9 +1,10 @@
 /** What installing, updating and uninstalling a bundle have in common: its files come and go with the text that names them. */
-import type { Change } from "../config/transaction.ts"
+
 import type { Bundle } from "../registry/bundle.ts"
 import type { Entry } from "../registry/entry.ts"
 import { bundleOf, type Installable, planInstall, type Values } from "../registry/install.ts"
 import { planBundle } from "../registry/manifest.ts"
+import type { Change } from "../store/transaction.ts"
 import type { Context } from "./tool.ts"
 
 /** The bundle that an entry is installed from, downloaded and checked; undefined where it is run otherwise. */

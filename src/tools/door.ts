@@ -3,12 +3,12 @@
  * to connect come one after the other.
  */
 import type { Reloaded } from "../agent/reload.ts"
-import { createShelf, type Shelf } from "../config/bundles.ts"
 import { parseDotenv } from "../config/dotenv.ts"
-import type { Paths } from "../config/paths.ts"
 import type { World } from "../config/plan.ts"
-import { type Change, changeDocuments, type Done, readWritten, type Written } from "../config/transaction.ts"
 import type { Clock } from "../lib/clock.ts"
+import { createShelf, type Shelf } from "../store/bundles.ts"
+import type { Paths } from "../store/paths.ts"
+import { type Change, changeDocuments, type Done, readWritten, type Written } from "../store/transaction.ts"
 
 export type Door = {
   /** The files of bundles that servers run from. */

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test"
 import { Integrity } from "../../src/agent/integrity.ts"
 import type { Listing, Tool } from "../../src/catalog/listing.ts"
-import { createPins } from "../../src/config/pins.ts"
 import type { Spec } from "../../src/config/spec.ts"
 import { silentLog } from "../../src/lib/log.ts"
+import { createPins } from "../../src/store/tool-pins.ts"
 import { manualClock } from "../clock.ts"
 
 const spec = { id: "a", name: "a", tuning: { toolPinning: "strict" } } as Spec

@@ -2,9 +2,9 @@ import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { tryAcquire } from "../../src/config/lock.ts"
 import { askControl, localDoor, openControl } from "../../src/serve/control.ts"
 import type { LocalDeps } from "../../src/serve/local.ts"
+import { tryAcquire } from "../../src/store/lock.ts"
 import { manualClock } from "../clock.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "svc-control-"))

@@ -8,9 +8,9 @@ import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { Face } from "../../src/session/client.ts"
 import { createFace, type FaceDeps } from "../../src/session/face.ts"
-import { keepKey, openMemory, type SessionMemory } from "../../src/session/memory.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
+import { keepKey, openMemory, type SessionMemory } from "../../src/store/session-store.ts"
 import { manualClock } from "../clock.ts"
 
 const NO_QUERIES: readonly never[] = []

@@ -13,10 +13,10 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { type Paths, pathsOf } from "../../src/config/paths.ts"
 import { jsonSchema } from "../../src/config/schema.ts"
-import { createMissing, editConfig, listBackups, readTexts } from "../../src/config/store.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { createMissing, editConfig, listBackups, readTexts } from "../../src/store/documents.ts"
+import { type Paths, pathsOf } from "../../src/store/paths.ts"
 
 let folder: string
 let paths: Paths
@@ -148,7 +148,7 @@ test("edits at once lose nothing [config:edit:lock]", async () => {
 test("processes that begin at once with no file lose no edit [config:edit:lock]", async () => {
   const at = (file: string) => JSON.stringify(join(import.meta.dir, "../../src", file))
   const source = (index: number) => `
-    const { createMissing, editConfig } = await import(${at("config/store.ts")})
+    const { createMissing, editConfig } = await import(${at("store/documents.ts")})
     const { systemClock } = await import(${at("lib/clock.ts")})
     const { addServer } = await import(${at("config/edit.ts")})
     const paths = ${JSON.stringify(paths)}
@@ -200,7 +200,7 @@ test("an edit of a link changes what it points to", async () => {
 
 test("a missing file is made with its schema, an existing one left alone", async () => {
   expect(await createMissing(paths, systemClock)).toBe(true)
-  expect(JSON.parse(readFileSync(paths.file, "utf8"))).toEqual({ $schema: "./mcp.schema.json", mcpServers: {} })
+  expect(JSON.parse(readFileSync(paths.file, "utf8"))).toEqual({ $schema: "../config/mcp.schema.json", mcpServers: {} })
   expect(JSON.parse(readFileSync(join(folder, "mcp.schema.json"), "utf8"))).toEqual(jsonSchema())
   expect(await createMissing(paths, systemClock)).toBe(false)
   expect(readTexts(paths).dotenv).toBeUndefined()

@@ -10,13 +10,13 @@ import { randomUUID } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, renameSync, rmdirSync } from "node:fs"
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
 import { dirname, join, sep } from "node:path"
+import { slugOf } from "../config/plan.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { patiently } from "../lib/patience.ts"
+import { listBackups, lockDocuments } from "./documents.ts"
 import { isAlive, makeFolder } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
-import { slugOf } from "./plan.ts"
-import { listBackups, lockDocuments } from "./store.ts"
 
 /** A file of a bundle. */
 export type BundleFile = {

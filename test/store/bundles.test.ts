@@ -2,10 +2,10 @@ import { expect, test } from "bun:test"
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { type BundleFile, createShelf } from "../../src/config/bundles.ts"
-import type { Paths } from "../../src/config/paths.ts"
-import { recover } from "../../src/config/transaction.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { type BundleFile, createShelf } from "../../src/store/bundles.ts"
+import type { Paths } from "../../src/store/paths.ts"
+import { recover } from "../../src/store/transaction.ts"
 
 const [OLD, NEW] = ["a".repeat(64), "b".repeat(64)]
 const short = (hash: string) => hash.slice(0, 16)

@@ -2,8 +2,8 @@ import { expect, test } from "bun:test"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { createEras } from "../../src/config/eras.ts"
 import type { Launch } from "../../src/config/spec.ts"
+import { createEras } from "../../src/store/era-cache.ts"
 
 const launch = (command: string): Launch => ({
   transport: "stdio",

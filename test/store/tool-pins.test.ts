@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { createPins } from "../../src/config/pins.ts"
+import { createPins } from "../../src/store/tool-pins.ts"
 import { manualClock } from "../clock.ts"
 
 let folder: string

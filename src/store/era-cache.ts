@@ -4,12 +4,12 @@
  */
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
+import type { Launch } from "../config/spec.ts"
 import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
-import type { Launch } from "./spec.ts"
 
 /** What was learned of launches. */
 export type Eras = {

@@ -2,8 +2,8 @@ import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { acquire, tryAcquire } from "../../src/config/lock.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { acquire, tryAcquire } from "../../src/store/lock.ts"
 import { manualClock } from "../clock.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "svc-lock-"))
@@ -11,7 +11,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** A process that holds a lock until it is killed. */
 async function holderOf(lock: string): Promise<Bun.Subprocess> {
-  const source = `const { acquire } = await import(${JSON.stringify(join(import.meta.dir, "../../src/config/lock.ts"))})
+  const source = `const { acquire } = await import(${JSON.stringify(join(import.meta.dir, "../../src/store/lock.ts"))})
     const { systemClock } = await import(${JSON.stringify(join(import.meta.dir, "../../src/lib/clock.ts"))})
     globalThis.release = await acquire(${JSON.stringify(lock)}, systemClock)
     console.log("held")

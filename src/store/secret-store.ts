@@ -10,12 +10,12 @@
 import { createHash, randomBytes, scrypt } from "node:crypto"
 import { lstatSync, mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { replaceState } from "../config/files.ts"
-import { acquire } from "../config/lock.ts"
 import type { Clock } from "../lib/clock.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { createSealer, type Sealer } from "../lib/seal.ts"
 import { isObject } from "../wire/message.ts"
+import { replaceState } from "./files.ts"
+import { acquire } from "./lock.ts"
 
 /** Entries by name; each is JSON. */
 export type Entries = Readonly<Record<string, unknown>>

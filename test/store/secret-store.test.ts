@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { type Keychain, openSecrets } from "../../src/backend/secrets.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { type Keychain, openSecrets } from "../../src/store/secret-store.ts"
 
 let directory = ""
 beforeEach(() => {

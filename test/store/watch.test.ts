@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, watch, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { watchFiles } from "../../src/config/watch.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { watchFiles } from "../../src/store/watch.ts"
 import { manualClock } from "../clock.ts"
 
 let folder: string

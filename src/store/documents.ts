@@ -6,12 +6,12 @@
  */
 import { existsSync, readdirSync, realpathSync, unlinkSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
+import { jsonSchema } from "../config/schema.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { findTemporaries, makeFolder, readText, removeAll, replaceFile } from "./files.ts"
 import { acquire, type Release } from "./lock.ts"
 import { ownName, type Paths } from "./paths.ts"
-import { jsonSchema } from "./schema.ts"
 
 /** The documents' texts; undefined where there is no such file. */
 export type Texts = {
@@ -98,7 +98,7 @@ export function pruneBackups(paths: Paths): void {
 
 /** What stands in a file that svc makes. */
 export const MINIMAL = `{
-  "$schema": "./mcp.schema.json",
+  "$schema": "../config/mcp.schema.json",
   "mcpServers": {}
 }
 `

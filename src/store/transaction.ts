@@ -15,9 +15,9 @@ import { digest } from "../lib/digest.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 import { hasBundles, sweepBundles } from "./bundles.ts"
+import { backup, contended, documentTemporaries, lockDocuments, MAX_TRIES, MINIMAL, pruneBackups } from "./documents.ts"
 import { isAlive, replaceFile, replaceState, textOf } from "./files.ts"
 import type { Paths } from "./paths.ts"
-import { backup, contended, documentTemporaries, lockDocuments, MAX_TRIES, MINIMAL, pruneBackups } from "./store.ts"
 
 /** Both texts; an empty one where there is no file. */
 export type Written = { readonly config: string; readonly dotenv: string }

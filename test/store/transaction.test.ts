@@ -14,10 +14,10 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import fc from "fast-check"
 import { addVariables, parseDotenv } from "../../src/config/dotenv.ts"
-import type { Paths } from "../../src/config/paths.ts"
-import { listBackups } from "../../src/config/store.ts"
-import { type Change, changeDocuments, readWritten, recover } from "../../src/config/transaction.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { listBackups } from "../../src/store/documents.ts"
+import type { Paths } from "../../src/store/paths.ts"
+import { type Change, changeDocuments, readWritten, recover } from "../../src/store/transaction.ts"
 
 const CONFIG = '{ "mcpServers": {} } // mine\r\n'
 

@@ -3,6 +3,7 @@ import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSyn
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import fc from "fast-check"
+import { LOG_LEVELS, silentLog } from "../../src/lib/log.ts"
 import {
   createLogbook,
   formatLine,
@@ -11,8 +12,7 @@ import {
   openLogFiles,
   parseLine,
   recordInto,
-} from "../../src/backend/logbook.ts"
-import { LOG_LEVELS, silentLog } from "../../src/lib/log.ts"
+} from "../../src/store/server-logs.ts"
 import { manualClock } from "../clock.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "svc-logbook-"))
