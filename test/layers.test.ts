@@ -31,9 +31,7 @@ const LINE = [
 /** Files that may use the clock, processes, the disk, the network or randomness. Everything else is given them. */
 const WORLD = [
   "backend/child.ts",
-  "backend/grant.ts",
   "backend/job.ts",
-  "backend/perimeter.ts",
   "backend/warden.ts",
   "cli/ask.ts",
   "cli/authorize.ts",
@@ -62,6 +60,8 @@ const WORLD = [
   "lib/patience.ts",
   "lib/seal.ts",
   "main.ts",
+  "oauth/oauth-client.ts",
+  "oauth/ssrf.ts",
   "registry/cache.ts",
   "serve/control.ts",
   "serve/issuer.ts",

@@ -1,8 +1,9 @@
 /** The authorization of remote servers as a running svc and svc's own commands share it. */
-import { createOAuth, type OAuth, type OAuthDeps } from "../backend/oauth.ts"
+
 import type { Spec } from "../config/spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
+import { createOAuth, type OAuth, type OAuthDeps } from "../oauth/oauth.ts"
 import type { Paths } from "../store/paths.ts"
 import { openSecrets, type Secrets, systemKeychain } from "../store/secret-store.ts"
 import type { Params } from "../wire/message.ts"

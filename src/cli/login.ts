@@ -1,11 +1,11 @@
 /** `svc auth login`, `status` and `logout`: svc's authorization at remote servers, with a running svc or without one. */
 import type { CommandDef } from "citty"
-import type { AuthStatus, Begun, OAuth } from "../backend/oauth.ts"
 import { plan } from "../config/plan.ts"
 import type { Spec } from "../config/spec.ts"
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
+import type { AuthStatus, Begun, OAuth } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/callback.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { answerAuth, openOAuth } from "./authorize.ts"

@@ -10,8 +10,8 @@ import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Secrets } from "../store/secret-store.ts"
 import { isObject } from "../wire/message.ts"
-import type { Authority, Client } from "./grant.ts"
-import { type BoundedFetch, boundedFetch } from "./perimeter.ts"
+import type { Authority, Client } from "./oauth-client.ts"
+import { type BoundedFetch, boundedFetch } from "./ssrf.ts"
 
 /** Times are milliseconds since the epoch. */
 export type Tokens = {
@@ -44,7 +44,7 @@ export type AccountDeps = {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   readonly secrets: Secrets
   /** The talk with authorization servers, loaded when it is first needed. */
-  grant(): Promise<typeof import("./grant.ts")>
+  grant(): Promise<typeof import("./oauth-client.ts")>
   /** Values that must not be shown from now on. */
   learn(secrets: readonly string[]): void
   warn(server: string, message: string): void

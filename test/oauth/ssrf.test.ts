@@ -1,7 +1,7 @@
 /** Where a server may send svc by what it says of its authorization. */
 import { expect, test } from "bun:test"
-import { authorizationUrl } from "../../src/backend/grant.ts"
-import { boundedFetch, createPerimeter } from "../../src/backend/perimeter.ts"
+import { authorizationUrl } from "../../src/oauth/oauth-client.ts"
+import { boundedFetch, createPerimeter } from "../../src/oauth/ssrf.ts"
 
 const takes = (server: string, url: string): boolean => {
   try {

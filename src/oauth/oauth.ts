@@ -3,15 +3,16 @@
  * a person where that is possible; else with a place to go to. A token that is refused when it is new ends it: asking
  * again would give the same.
  */
+
+import { InsufficientScopeError, TransientError, UnauthorizedError, wantsLogin } from "../backend/link.ts"
+import { type Credentials, reasonOf } from "../backend/remote.ts"
 import type { RemoteLaunch, Spec } from "../config/spec.ts"
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { Account, type AccountDeps, keyOf, type Tokens } from "./account.ts"
-import { type ConsentDeps, createConsent } from "./consent.ts"
-import type { Challenge } from "./grant.ts"
-import { InsufficientScopeError, TransientError, UnauthorizedError, wantsLogin } from "./link.ts"
-import { type Credentials, reasonOf } from "./remote.ts"
+import { type ConsentDeps, createConsent } from "./authorization-flow.ts"
+import type { Challenge } from "./oauth-client.ts"
+import { Account, type AccountDeps, keyOf, type Tokens } from "./token-source.ts"
 
 export type OAuthDeps = Omit<AccountDeps & ConsentDeps, "grant" | "learn" | "warn"> & {
   readonly log: Log
@@ -63,7 +64,7 @@ export function createOAuth(deps: OAuthDeps): OAuth {
     if (all.size > known.length) known = [...all].slice(-MAX_KNOWN)
   }
   const warn = (server: string, message: string) => deps.log.warn(message, { server })
-  const grant = () => import("./grant.ts")
+  const grant = () => import("./oauth-client.ts")
   const consent = createConsent({ ...deps, grant, learn })
 
   const accountOf = (name: string, launch: RemoteLaunch): Account => {

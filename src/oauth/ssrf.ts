@@ -7,9 +7,10 @@
  *     many an intranet has them.
  *  3. Who is spoken to encrypted names nobody who is not.
  */
+
+import { TransientError } from "../backend/link.ts"
+import { readBody, reasonOf } from "../backend/remote.ts"
 import { isPrivate } from "../lib/address.ts"
-import { TransientError } from "./link.ts"
-import { readBody, reasonOf } from "./remote.ts"
 
 /** As the SDK wants one. */
 export type BoundedFetch = (url: string | URL, init?: RequestInit) => Promise<Response>

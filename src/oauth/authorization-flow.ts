@@ -2,11 +2,12 @@
  * The way of a person through the browser and back: where to go, as whom, and what came back. An answer is taken once, and
  * only for a state that svc has given out. authorization: Authorization Code Protection.
  */
+
+import { TransientError } from "../backend/link.ts"
 import { dropOldest } from "../lib/bounded.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
-import type { Account, AccountDeps } from "./account.ts"
-import type { Authority, Client } from "./grant.ts"
-import { TransientError } from "./link.ts"
+import type { Authority, Client } from "./oauth-client.ts"
+import type { Account, AccountDeps } from "./token-source.ts"
 
 export type ConsentDeps = Pick<AccountDeps, "clock" | "grant" | "learn"> & {
   /** Where browsers come back to svc itself; undefined where it does not listen. */
