@@ -1,9 +1,9 @@
 /** `svc health`: asks an instance how it is, and for pipelines waits until it is ready. */
 import type { CommandDef } from "citty"
-import { HEALTH_LEVELS, type HealthLevel } from "../agent/health.ts"
 import { reasonOf } from "../backend/remote.ts"
 import { pause, systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { isObject } from "../wire/message.ts"
 import { options, usage } from "./command.ts"
 import { print, say, table } from "./output.ts"

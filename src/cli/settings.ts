@@ -1,10 +1,10 @@
 /** The options of `svc serve`: flags, each also an `SVC_*` variable, read once. */
 import { resolve } from "node:path"
 import type { ArgsDef } from "citty"
-import { HEALTH_LEVELS, type HealthLevel } from "../agent/health.ts"
 import { type Filter, parseFilter, sayMisread } from "../config/filter.ts"
 import { isLoopback } from "../lib/address.ts"
 import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
+import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/limit.ts"
 import type { ServerOptions } from "../serve/server.ts"
 import { type Choice, readChoices } from "../tools/category.ts"

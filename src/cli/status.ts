@@ -1,11 +1,11 @@
 /** `svc mcp list` and `svc mcp status`: what the file says of the servers, and what a running svc knows of them. */
 import type { CommandDef } from "citty"
-import type { ServerStatus, Status } from "../agent/status.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
+import type { ServerStatus, Status } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { ago, effectiveTable, print, say, table } from "./output.ts"

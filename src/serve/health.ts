@@ -1,4 +1,7 @@
 /** The health endpoints over HTTP. They read the snapshot and never wait for a backend. spec: Endpoints. */
+
+import type { Snapshot } from "../agent/snapshot.ts"
+import { messageOf } from "../lib/errors.ts"
 import {
   type HealthLevel,
   healthReport,
@@ -6,10 +9,8 @@ import {
   type ProcessFacts,
   type Report,
   readinessReport,
-} from "../agent/health.ts"
-import { loadingReport, serverReport } from "../agent/loading.ts"
-import type { Snapshot } from "../agent/snapshot.ts"
-import { messageOf } from "../lib/errors.ts"
+} from "../report/health.ts"
+import { loadingReport, serverReport } from "../report/loading.ts"
 import { maySee, type Principal } from "./auth.ts"
 import type { Verdict } from "./limit.ts"
 

@@ -1,11 +1,11 @@
 /** The servers as they are written and as they run, together: what `mcp_list`, `mcp_status` and `mcp_info` show. */
 import * as z from "zod"
-import { type ServerStatus, type Status, statusOf } from "../agent/status.ts"
 import { parseDocument } from "../config/document.ts"
 import { writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
 import { ConfigError } from "../lib/errors.ts"
+import { type ServerStatus, type Status, statusOf } from "../report/status.ts"
 import type { Written } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
 import type { Context } from "./tool.ts"

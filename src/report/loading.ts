@@ -2,6 +2,8 @@
  * How loading goes and how each server is: the projections behind `/health/mcp` and `/health/mcp/:serverName`.
  * spec: GET /health/mcp; choice: Health.
  */
+
+import { type BackendSnapshot, leftOut, type Snapshot } from "../agent/snapshot.ts"
 import { WORDS } from "../backend/supervision.ts"
 import {
   isHealthy,
@@ -12,7 +14,6 @@ import {
   supervised,
   supervision,
 } from "./health.ts"
-import { type BackendSnapshot, leftOut, type Snapshot } from "./snapshot.ts"
 
 /** `GET /health/mcp`. 404 where no configuration was ever loaded. */
 export function loadingReport(snapshot: Snapshot, facts: ProcessFacts, options: ReportOptions): Report {

@@ -1,5 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
+import type { BackendSnapshot, Snapshot } from "../../src/agent/snapshot.ts"
+import type { State } from "../../src/backend/supervision.ts"
+import { createCleaner } from "../../src/lib/redact.ts"
 import {
   type HealthLevel,
   healthReport,
@@ -7,11 +10,8 @@ import {
   overall,
   type ProcessFacts,
   readinessReport,
-} from "../../src/agent/health.ts"
-import { loadingReport, serverReport } from "../../src/agent/loading.ts"
-import type { BackendSnapshot, Snapshot } from "../../src/agent/snapshot.ts"
-import type { State } from "../../src/backend/supervision.ts"
-import { createCleaner } from "../../src/lib/redact.ts"
+} from "../../src/report/health.ts"
+import { loadingReport, serverReport } from "../../src/report/loading.ts"
 import { ANYBODY } from "../../src/serve/auth.ts"
 import { createHealth } from "../../src/serve/health.ts"
 

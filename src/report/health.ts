@@ -2,9 +2,10 @@
  * What health endpoints say: projections of one snapshot. Each level is a list of fields that are picked, never of fields
  * that are left out. spec: Health report, Detail levels; choice: Health.
  */
+
+import { type BackendSnapshot, leftOut, type Snapshot } from "../agent/snapshot.ts"
 import { WORDS } from "../backend/supervision.ts"
 import { formatIssue, type Issue } from "../lib/errors.ts"
-import { type BackendSnapshot, leftOut, type Snapshot } from "./snapshot.ts"
 
 export const HEALTH_LEVELS = ["full", "basic", "minimal"] as const
 export type HealthLevel = (typeof HEALTH_LEVELS)[number]

@@ -1,6 +1,7 @@
 /** What svc counts, and how it is told to Prometheus. Labels are bounded: servers and tools that are known. */
+
+import type { Snapshot } from "../agent/snapshot.ts"
 import { WORDS } from "../backend/supervision.ts"
-import type { Snapshot } from "./snapshot.ts"
 
 const OUTCOMES = ["ok", "tool_error", "error"] as const
 export type Outcome = (typeof OUTCOMES)[number]

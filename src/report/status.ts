@@ -1,7 +1,8 @@
 /** The state of everything, for commands and for assistants: one projection of the snapshot. */
+
+import type { BackendSnapshot, Snapshot } from "../agent/snapshot.ts"
 import { WORDS } from "../backend/supervision.ts"
 import { formatIssue } from "../lib/errors.ts"
-import type { BackendSnapshot, Snapshot } from "./snapshot.ts"
 
 /** One server, as `svc mcp status` and `mcp_status` show it. Times are ISO 8601; texts are cleaned. */
 export type ServerStatus = {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { exposition, Metrics } from "../../src/agent/metrics.ts"
 import type { Snapshot } from "../../src/agent/snapshot.ts"
+import { exposition, Metrics } from "../../src/report/metrics.ts"
 
 const EMPTY: Snapshot = {
   startedAt: 0,
