@@ -1,10 +1,10 @@
 /** The only file that ends the process: it chooses the command, runs it, and turns errors into one line and an exit code. */
 import { renderUsage, runCommand } from "citty"
-import { choose } from "./cli/command.ts"
-import { reachThisMachineDirectly } from "./cli/direct.ts"
-import { say } from "./cli/output.ts"
+import { say } from "./app/output.ts"
 import { root } from "./cli/root.ts"
+import { choose } from "./lib/command-line.ts"
 import { codesOf, messageOf, publicMessage } from "./lib/errors.ts"
+import { reachThisMachineDirectly } from "./lib/no-proxy.ts"
 import { commit, version } from "./lib/version.ts"
 
 /** They end in their own way when their client goes. */

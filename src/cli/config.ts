@@ -2,13 +2,13 @@
 import { readFileSync } from "node:fs"
 import { basename } from "node:path"
 import type { CommandDef } from "citty"
+import { findIssues, PLACE_ARGS, placeOf } from "../app/command-context.ts"
+import { print } from "../app/output.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { systemClock } from "../lib/clock.ts"
 import { formatIssue, RequestError } from "../lib/errors.ts"
 import { editConfig, listBackups, readTexts } from "../store/documents.ts"
 import { importServers } from "./import.ts"
-import { print } from "./output.ts"
-import { findIssues, PLACE_ARGS, placeOf } from "./place.ts"
 
 export const config: CommandDef = {
   meta: { name: "config", description: "The configuration: path, check, import, schema, backups, restore" },

@@ -1,13 +1,13 @@
 /** `svc health`: asks an instance how it is, and for pipelines waits until it is ready. */
 import type { CommandDef } from "citty"
+import { notRunning, PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
+import { print, say, table } from "../app/output.ts"
 import { reasonOf } from "../backend/remote.ts"
 import { pause, systemClock } from "../lib/clock.ts"
+import { options, usage } from "../lib/command-line.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { isObject } from "../wire/message.ts"
-import { options, usage } from "./command.ts"
-import { print, say, table } from "./output.ts"
-import { notRunning, PLACE_ARGS, type Place, placeOf } from "./place.ts"
 
 export const health: CommandDef = {
   meta: { name: "health", description: "Show the health of a running svc; --wait waits until it is ready" },

@@ -5,6 +5,8 @@
 import { existsSync, readFileSync } from "node:fs"
 import { resolve } from "node:path"
 import type { CommandDef } from "citty"
+import { PLACE_ARGS, placeOf } from "../app/command-context.ts"
+import { print, say, table } from "../app/output.ts"
 import { addServer, type Edit, writtenServers } from "../config/edit.ts"
 import {
   APPLICATIONS,
@@ -17,16 +19,14 @@ import {
 } from "../config/import.ts"
 import { slugOf } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
+import { usage } from "../lib/command-line.ts"
 import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
+import { agrees, canAsk } from "../lib/prompt.ts"
 import { createMissing, editConfig, readTexts } from "../store/documents.ts"
 import { homeDirectory } from "../template/project.ts"
 import { commandOf, settingsOf, writtenValues } from "../tools/confirm.ts"
 import { isObject } from "../wire/message.ts"
-import { agrees, canAsk } from "./ask.ts"
-import { usage } from "./command.ts"
-import { print, say, table } from "./output.ts"
-import { PLACE_ARGS, placeOf } from "./place.ts"
 
 export const importServers: CommandDef = {
   meta: { name: "import", description: `Take over servers from ${APPLICATIONS.join(", ")} or a file` },

@@ -1,14 +1,14 @@
 /** `svc mcp install`, `update` and `uninstall`: what the tools of the same names do, for a person at a terminal. */
 import type { CommandDef } from "citty"
+import { PLACE_ARGS, placeOf, repeated } from "../app/command-context.ts"
+import { print, say } from "../app/output.ts"
+import { runTool } from "../app/run-tool.ts"
 import { systemClock } from "../lib/clock.ts"
+import { usage } from "../lib/command-line.ts"
 import { visible } from "../lib/log.ts"
+import { agrees, answer, canAsk } from "../lib/prompt.ts"
 import { createBundles } from "../registry/bundle.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { agrees, answer, canAsk } from "./ask.ts"
-import { usage } from "./command.ts"
-import { print, say } from "./output.ts"
-import { PLACE_ARGS, placeOf, repeated } from "./place.ts"
-import { runTool } from "./run.ts"
 
 const YES = { type: "boolean", alias: "y", description: "Do not ask" } as const
 const ENV = { type: "string", description: "NAME=value that the server needs; may be repeated" } as const

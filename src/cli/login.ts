@@ -1,17 +1,17 @@
 /** `svc auth login`, `status` and `logout`: svc's authorization at remote servers, with a running svc or without one. */
 import type { CommandDef } from "citty"
+import { PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
+import { print, say, table } from "../app/output.ts"
+import { answerAuth, openOAuth } from "../app/upstream-oauth.ts"
 import { plan } from "../config/plan.ts"
 import type { Spec } from "../config/spec.ts"
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
+import { options } from "../lib/command-line.ts"
 import { publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { AuthStatus, Begun, OAuth } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/callback.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { answerAuth, openOAuth } from "./authorize.ts"
-import { options } from "./command.ts"
-import { print, say, table } from "./output.ts"
-import { PLACE_ARGS, type Place, placeOf } from "./place.ts"
 
 const NAME = { type: "positional", required: true, description: "The server's name" } as const
 

@@ -2,14 +2,14 @@
 import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
+import { PLACE_ARGS, placeOf } from "../app/command-context.ts"
 import { slugOf } from "../config/plan.ts"
 import { pause, systemClock } from "../lib/clock.ts"
+import { options } from "../lib/command-line.ts"
 import { RequestError } from "../lib/errors.ts"
 import { escaped } from "../lib/log.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import { formatLine, type LogLine, openLogFiles } from "../store/server-logs.ts"
-import { options } from "./command.ts"
-import { PLACE_ARGS, placeOf } from "./place.ts"
 
 export const logs: CommandDef = {
   meta: { name: "logs", description: "Show what the servers have said: svc logs [NAME] [--follow] [--since 10m]" },

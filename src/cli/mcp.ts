@@ -1,5 +1,7 @@
 /** `svc mcp`: the servers of mcp.json. What changes edits the file; a running instance follows it. */
 import type { CommandDef } from "citty"
+import { findIssues, notRunning, PLACE_ARGS, type Place, placeOf, repeated } from "../app/command-context.ts"
+import { print, say, table } from "../app/output.ts"
 import { parseDocument } from "../config/document.ts"
 import {
   addServer,
@@ -15,14 +17,12 @@ import {
 import { slugOf } from "../config/plan.ts"
 import { SEPARATOR } from "../config/spec.ts"
 import { systemClock } from "../lib/clock.ts"
+import { usage } from "../lib/command-line.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
+import { agrees, canAsk } from "../lib/prompt.ts"
 import { createMissing, editConfig, readTexts } from "../store/documents.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { agrees, canAsk } from "./ask.ts"
-import { usage } from "./command.ts"
-import { print, say, table } from "./output.ts"
-import { findIssues, notRunning, PLACE_ARGS, type Place, placeOf, repeated } from "./place.ts"
 import { render } from "./render.ts"
 import { list, status } from "./status.ts"
 

@@ -1,18 +1,18 @@
 /** `svc preset`: named selections of servers, kept in presets.json. A running instance follows the file. */
 import type { CommandDef } from "citty"
+import { PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
+import { print, say, table } from "../app/output.ts"
 import { select } from "../catalog/select.ts"
 import { parseDocument } from "../config/document.ts"
 import type { Edit } from "../config/edit.ts"
 import { createPreset, deletePreset, editPreset, type Presets, readPresets } from "../config/presets.ts"
 import { readSections } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
+import { usage } from "../lib/command-line.ts"
 import { formatIssue } from "../lib/errors.ts"
 import { didYouMean, notNamed } from "../lib/nearest.ts"
 import type { Status } from "../report/status.ts"
 import { editPresets, readTexts } from "../store/documents.ts"
-import { usage } from "./command.ts"
-import { print, say, table } from "./output.ts"
-import { PLACE_ARGS, type Place, placeOf } from "./place.ts"
 
 const NAME = { type: "positional", required: true, description: "The preset's name" } as const
 const FILTER = {

@@ -1,9 +1,9 @@
 /** `svc registry` and `svc mcp search`: what the registries know. */
 import type { CommandDef } from "citty"
+import { PLACE_ARGS, placeOf } from "../app/command-context.ts"
+import { print, say, table } from "../app/output.ts"
+import { runTool } from "../app/run-tool.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { print, say, table } from "./output.ts"
-import { PLACE_ARGS, placeOf } from "./place.ts"
-import { runTool } from "./run.ts"
 
 const SERVER = { type: "positional", required: true, description: "A server's name in the registry" } as const
 const VERSION = { type: "string", description: "A version (default latest)" } as const

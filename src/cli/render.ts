@@ -1,19 +1,19 @@
 /** `svc mcp render`: what a template comes to for a project, as svc would start it. */
 import type { CommandDef } from "citty"
+import { PLACE_ARGS, placeOf } from "../app/command-context.ts"
+import { effectiveTable, print, say } from "../app/output.ts"
+import { findSurroundings, projectDirectory } from "../app/project-context.ts"
 import { issueAt } from "../config/document.ts"
 import { effectiveServer } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"
 import { readSections } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
+import { options } from "../lib/command-line.ts"
 import { ConfigError } from "../lib/errors.ts"
 import { notNamed } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
 import { gather } from "../template/context.ts"
 import { renderServer } from "../template/instance.ts"
-import { options } from "./command.ts"
-import { effectiveTable, print, say } from "./output.ts"
-import { PLACE_ARGS, placeOf } from "./place.ts"
-import { findSurroundings, projectDirectory } from "./surroundings.ts"
 
 export const render: CommandDef = {
   meta: { name: "render", description: "Show what a template comes to for a project" },

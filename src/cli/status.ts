@@ -1,5 +1,7 @@
 /** `svc mcp list` and `svc mcp status`: what the file says of the servers, and what a running svc knows of them. */
 import type { CommandDef } from "citty"
+import { findIssues, PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
+import { ago, effectiveTable, print, say, table } from "../app/output.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"
@@ -8,8 +10,6 @@ import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
 import type { ServerStatus, Status } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { ago, effectiveTable, print, say, table } from "./output.ts"
-import { findIssues, PLACE_ARGS, type Place, placeOf } from "./place.ts"
 
 export const list: CommandDef = {
   meta: { name: "list", description: "List the servers" },

@@ -1,12 +1,12 @@
 /** `svc auth token`: who may come in. The tokens stand, hashed, in tokens.json; a running svc follows the file. */
 import type { CommandDef } from "citty"
+import { PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
+import { tokensFile } from "../app/inbound-auth.ts"
+import { print, say, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
+import { options, usage } from "../lib/command-line.ts"
 import { createToken, pickToken, printTokens, readTokens, type Token } from "../store/client-tokens.ts"
 import { editTokens } from "../store/documents.ts"
-import { options, usage } from "./command.ts"
-import { tokensFile } from "./inbound.ts"
-import { print, say, table } from "./output.ts"
-import { PLACE_ARGS, type Place, placeOf } from "./place.ts"
 
 export const token: CommandDef = {
   meta: { name: "token", description: "Tokens that clients come in with: create, list, revoke" },

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { createRuntime } from "../../src/cli/runtime.ts"
-import { readSettings } from "../../src/cli/settings.ts"
+import { createRuntime } from "../../src/app/runtime.ts"
+import { readSettings } from "../../src/app/settings.ts"
 
 test("svc starts with a warning where the system does not end the servers with it", async () => {
   const settings = readSettings({ "log-level": "warn" }, {}, "linux")

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { reachThisMachineDirectly } from "../../src/cli/direct.ts"
+import { reachThisMachineDirectly } from "../../src/lib/no-proxy.ts"
 
 const HTTP_PROXY = "http://proxy:8080"
 const after = (env: Record<string, string>) => {
@@ -33,7 +33,7 @@ test("a request to this machine does not go to the proxy", async () => {
   })
   const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("direct") })
   const program = `
-    const { reachThisMachineDirectly } = await import(${JSON.stringify(`${import.meta.dir}/../../src/cli/direct.ts`)})
+    const { reachThisMachineDirectly } = await import(${JSON.stringify(`${import.meta.dir}/../../src/lib/no-proxy.ts`)})
     reachThisMachineDirectly(process.env)
     process.stdout.write(await (await fetch(${JSON.stringify(server.url.href)})).text())`
   try {

@@ -3,13 +3,13 @@ import { resolve } from "node:path"
 import type { ArgsDef } from "citty"
 import { type Filter, parseFilter, sayMisread } from "../config/filter.ts"
 import { isLoopback } from "../lib/address.ts"
+import { options, usage } from "../lib/command-line.ts"
 import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
 import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/limit.ts"
 import type { ServerOptions } from "../serve/server.ts"
 import { type Choice, readChoices } from "../tools/category.ts"
-import { options, usage } from "./command.ts"
-import { CONFIG_ARGS } from "./place.ts"
+import { CONFIG_ARGS } from "./command-context.ts"
 
 export const SERVE_ARGS = {
   ...CONFIG_ARGS,

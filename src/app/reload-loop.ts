@@ -18,10 +18,10 @@ import { recover } from "../store/transaction.ts"
 import { type Watch, watchFiles } from "../store/watch.ts"
 import { homeDirectory } from "../template/project.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { type AuthorizeDeps, answerAuth } from "./authorize.ts"
+import type { OwnTools } from "./internal-tools.ts"
 import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
-import type { OwnTools } from "./tools.ts"
+import { type AuthorizeDeps, answerAuth } from "./upstream-oauth.ts"
 
 /** `close` follows no more; `idle` resolves when no change of a tool waits for its end. */
 export type Following = { close(): void; idle(): Promise<void> }
@@ -70,7 +70,7 @@ export async function followFiles(
   let own: Promise<OwnTools> | undefined
   // A start does not pay for tools that nobody calls.
   const tools = (): Promise<OwnTools> => {
-    own ??= import("./tools.ts").then(({ openTools }) =>
+    own ??= import("./internal-tools.ts").then(({ openTools }) =>
       openTools(runtime, settings, paths, world, () => {
         watcher?.note()
         return again()

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { choose, options } from "../../src/cli/command.ts"
+import { choose, options } from "../../src/lib/command-line.ts"
 
 describe("switches", () => {
   test.each([

@@ -2,7 +2,7 @@
  * What is on this machine is reached without a proxy, whatever proxies the environment names: a proxy elsewhere could not
  * reach it, and what svc's own commands say to a running svc is not for it. Bun asks the environment at each request.
  */
-import { LOOPBACK_HOSTS } from "../lib/address.ts"
+import { LOOPBACK_HOSTS } from "./address.ts"
 
 /** Adds this machine to those for whom no proxy is used, where there are proxies. */
 export function reachThisMachineDirectly(env: Record<string, string | undefined>): void {

@@ -3,8 +3,8 @@
  * command, unknown commands, and leftover words are errors with the nearest known one.
  */
 import type { ArgDef, ArgsDef, CommandDef } from "citty"
-import { RequestError } from "../lib/errors.ts"
-import { nearest } from "../lib/nearest.ts"
+import { RequestError } from "./errors.ts"
+import { nearest } from "./nearest.ts"
 
 /** A command with its own path, such as `["mcp", "tools", "list"]`, and the arguments that are its own. */
 export type Chosen = {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { readSettings } from "../../src/cli/settings.ts"
+import { readSettings } from "../../src/app/settings.ts"
 
 const settings = (args: Record<string, unknown>, env: Record<string, string> = {}) => readSettings(args, env, "linux")
 

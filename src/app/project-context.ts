@@ -4,12 +4,12 @@ import { statSync } from "node:fs"
 import { resolve } from "node:path"
 import type { Query } from "../catalog/select.ts"
 import { systemClock } from "../lib/clock.ts"
+import { usage } from "../lib/command-line.ts"
 import { ConfigError, formatIssue } from "../lib/errors.ts"
 import type { Surroundings } from "../serve/member.ts"
 import { watchFiles } from "../store/watch.ts"
 import { findProject, type Project, projectFiles } from "../template/project.ts"
 import { parseSvcrc, type Svcrc } from "../template/svcrc.ts"
-import { usage } from "./command.ts"
 
 /** The directory that `--project` names, or the working directory. Throws a RequestError where there is none. */
 export function projectDirectory(asked: string | undefined): string {

@@ -5,6 +5,7 @@ import { createReload } from "../agent/reload.ts"
 import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { World } from "../config/plan.ts"
+import { options } from "../lib/command-line.ts"
 import { type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
 import { askControl } from "../serve/control.ts"
@@ -12,7 +13,6 @@ import { readTexts, type Texts } from "../store/documents.ts"
 import { type Paths, pathsOf } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
 import type { Params } from "../wire/message.ts"
-import { options } from "./command.ts"
 
 /** The flags that say which configuration is meant. */
 export const CONFIG_ARGS = {

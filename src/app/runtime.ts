@@ -37,9 +37,9 @@ import { createLogbook, type Logbook, recordInto } from "../store/server-logs.ts
 import { keepKey, openMemory, type SessionMemory } from "../store/session-store.ts"
 import { createPins } from "../store/tool-pins.ts"
 import { createIds } from "../wire/frame.ts"
-import { openOAuth } from "./authorize.ts"
 import { logOutput } from "./output.ts"
 import type { Settings } from "./settings.ts"
+import { openOAuth } from "./upstream-oauth.ts"
 
 export type Runtime = {
   readonly agent: Agent
