@@ -8,7 +8,7 @@ import { jsonSchema } from "../config/schema.ts"
 import { systemClock } from "../lib/clock.ts"
 import { formatIssue, RequestError } from "../lib/errors.ts"
 import { editConfig, listBackups, readTexts } from "../store/documents.ts"
-import { importServers } from "./import.ts"
+import { importServers } from "./config-import.ts"
 
 export const config: CommandDef = {
   meta: { name: "config", description: "The configuration: path, check, import, schema, backups, restore" },

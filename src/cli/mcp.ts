@@ -23,8 +23,8 @@ import { visible } from "../lib/log.ts"
 import { agrees, canAsk } from "../lib/prompt.ts"
 import { createMissing, editConfig, readTexts } from "../store/documents.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { render } from "./render.ts"
-import { list, status } from "./status.ts"
+import { render } from "./mcp-render.ts"
+import { list, status } from "./mcp-status.ts"
 
 const NAME = { type: "positional", required: true, description: "The server's name" } as const
 
@@ -195,9 +195,9 @@ export const mcp: CommandDef = {
     restart,
     render,
     tools,
-    install: () => import("./install.ts").then(({ install }) => install),
-    uninstall: () => import("./install.ts").then(({ uninstall }) => uninstall),
-    update: () => import("./install.ts").then(({ update }) => update),
+    install: () => import("./mcp-install.ts").then(({ install }) => install),
+    uninstall: () => import("./mcp-install.ts").then(({ uninstall }) => uninstall),
+    update: () => import("./mcp-install.ts").then(({ update }) => update),
     search: () => import("./registry.ts").then(({ search }) => search),
   },
 }

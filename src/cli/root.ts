@@ -14,6 +14,6 @@ export const root: CommandDef = {
     registry: () => import("./registry.ts").then(({ registry }) => registry),
     logs: () => import("./logs.ts").then(({ logs }) => logs),
     health: () => import("./health.ts").then(({ health }) => health),
-    "demo-server": () => import("./demo.ts").then(({ demoServer }) => demoServer),
+    "demo-server": () => import("./demo-server.ts").then(({ demoServer }) => demoServer),
   },
 }

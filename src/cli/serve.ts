@@ -23,7 +23,7 @@ import { createMember } from "../serve/member.ts"
 import { type AddressOf, type Listening, listen, type Wrapper } from "../serve/server.ts"
 import { serveStdio } from "../serve/stdio.ts"
 import type { Paths } from "../store/paths.ts"
-import { demoPlan } from "./demo.ts"
+import { demoPlan } from "./demo-server.ts"
 
 export const serve: CommandDef = {
   meta: { name: "serve", description: "Run the servers of mcp.json and offer them as one MCP server" },
