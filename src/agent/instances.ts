@@ -5,7 +5,7 @@
  * An instance is an ordinary spec of the plan: starting, replacing and stopping it is the agent's work, as for any other.
  */
 
-import { EMPTY_PLAN, type Plan, type Spec } from "../config/spec.ts"
+import { EMPTY_PLAN, type Plan, type Spec } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"

@@ -1,7 +1,7 @@
 /** Whether servers still offer what they were seen to offer first, and whether their words are what a person sees. */
 import { fingerprintOf, isSuspicious } from "../catalog/integrity.ts"
 import type { Listing, Tool } from "../catalog/listing.ts"
-import type { Spec } from "../config/spec.ts"
+import type { Spec } from "../config/server-spec.ts"
 import type { Log } from "../lib/log.ts"
 import type { Pins } from "../store/tool-pins.ts"
 

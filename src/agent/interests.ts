@@ -1,6 +1,6 @@
 /** What sessions want to hear of backends: resources they are subscribed to, and how much of the logs. */
 import { isWithin } from "../catalog/name.ts"
-import { LOG_LEVELS } from "../wire/level.ts"
+import { LOG_LEVELS } from "../wire/log-level.ts"
 
 export class Interests {
   private readonly subscribers = new Map<string, Map<string, Set<object>>>()

@@ -11,7 +11,7 @@
 import type { Caller } from "../backend/attribution.ts"
 import type { Backend } from "../backend/backend.ts"
 import { PeerError } from "../backend/connection.ts"
-import type { Spec, Tuning } from "../config/spec.ts"
+import type { Spec, Tuning } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { isTerminal } from "../wire/message.ts"
 

@@ -5,7 +5,7 @@
  */
 import { parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
-import type { Environment } from "../config/environ.ts"
+import type { Environment } from "../config/environment.ts"
 import { plan, type World } from "../config/plan.ts"
 import { readPresets } from "../config/presets.ts"
 import { ConfigError, formatIssue, type Issue } from "../lib/errors.ts"

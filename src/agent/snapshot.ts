@@ -2,7 +2,7 @@
 import type { Backend } from "../backend/backend.ts"
 import type { Exit, State } from "../backend/supervision.ts"
 import { failuresOf } from "../catalog/listing.ts"
-import type { Spec } from "../config/spec.ts"
+import type { Spec } from "../config/server-spec.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import type { Findings } from "./integrity.ts"

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from "node:util"
 import { createReload } from "../agent/reload.ts"
 import { plan } from "../config/plan.ts"
-import type { Launch, Plan } from "../config/spec.ts"
+import type { Launch, Plan } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { interrupted } from "../lib/prompt.ts"

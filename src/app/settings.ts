@@ -1,7 +1,7 @@
 /** The options of `svc serve`: flags, each also an `SVC_*` variable, read once. */
 import { resolve } from "node:path"
 import type { ArgsDef } from "citty"
-import { type Filter, parseFilter, sayMisread } from "../config/filter.ts"
+import { type Filter, parseFilter, sayMisread } from "../config/tag-filter.ts"
 import { isLoopback } from "../lib/address.ts"
 import { options, usage } from "../lib/command-line.ts"
 import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"

@@ -1,6 +1,6 @@
 /** The authorization of remote servers as a running svc and svc's own commands share it. */
 
-import type { Spec } from "../config/spec.ts"
+import type { Spec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { createOAuth, type OAuth, type OAuthDeps } from "../oauth/oauth.ts"

@@ -8,7 +8,7 @@
  */
 import { isDeepStrictEqual } from "node:util"
 import { failuresOf, type Listing } from "../catalog/listing.ts"
-import type { Spec } from "../config/spec.ts"
+import type { Spec } from "../config/server-spec.ts"
 import { atMost, type Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { PeerError } from "./connection.ts"

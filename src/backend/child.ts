@@ -8,7 +8,7 @@
  *  4. A child that does not read holds up nobody but itself: what waits for it is counted, and bounded.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs"
-import type { StdioLaunch } from "../config/spec.ts"
+import type { StdioLaunch } from "../config/server-spec.ts"
 import { atMost, type Clock, pause, quiet } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { createSplitter } from "../wire/lines.ts"

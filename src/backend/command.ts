@@ -2,7 +2,7 @@
  * What to start for a launch: the command as a path, found in the child's own PATH, and on Windows the interpreter of the
  * shims that npx, uvx and their like are there.
  */
-import type { StdioLaunch } from "../config/spec.ts"
+import type { StdioLaunch } from "../config/server-spec.ts"
 import { BackendError } from "../lib/errors.ts"
 
 /** The machine, as far as finding a command goes. */

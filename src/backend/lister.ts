@@ -7,7 +7,7 @@
  */
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import type { Entry, Listing, ListMethod } from "../catalog/listing.ts"
-import type { Spec } from "../config/spec.ts"
+import type { Spec } from "../config/server-spec.ts"
 import { atMost, type Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"

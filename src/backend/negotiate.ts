@@ -3,7 +3,7 @@
  * of a legacy server; a 401, a 403, a 5xx or silence of the network is never evidence of an era.
  * spec: Server object, `protocolVersion`; stdio and Streamable HTTP: Backward Compatibility.
  */
-import type { ProtocolMode } from "../config/spec.ts"
+import type { ProtocolMode } from "../config/server-spec.ts"
 import { BackendError } from "../lib/errors.ts"
 import {
   type Era,

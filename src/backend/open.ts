@@ -4,7 +4,7 @@
  */
 
 import type { Listing } from "../catalog/listing.ts"
-import type { Launch, RemoteLaunch, Spec, StdioLaunch } from "../config/spec.ts"
+import type { Launch, RemoteLaunch, Spec, StdioLaunch } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"

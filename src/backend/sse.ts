@@ -1,5 +1,5 @@
 /** Links over the old HTTP+SSE transport. basic 2024-11-05: Transports, HTTP with SSE. */
-import type { RemoteLaunch } from "../config/spec.ts"
+import type { RemoteLaunch } from "../config/server-spec.ts"
 import { messageOf } from "../lib/errors.ts"
 import { decode } from "../wire/frame.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"

@@ -5,7 +5,7 @@
  *  2. A session the peer has forgotten (404; many say 400) is opened again, once for all who find it so, and the request
  *     sent once more, for it was never executed. Nothing else is ever sent twice.
  */
-import type { RemoteLaunch } from "../config/spec.ts"
+import type { RemoteLaunch } from "../config/server-spec.ts"
 import { pause } from "../lib/clock.ts"
 import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"

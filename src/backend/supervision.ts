@@ -20,7 +20,7 @@
  *
  * spec: Supervised backend.
  */
-import type { RestartPolicy } from "../config/spec.ts"
+import type { RestartPolicy } from "../config/server-spec.ts"
 
 /** How a process ended; `at` is milliseconds since the epoch. */
 export type Exit = { readonly code: number | null; readonly signal: string | null; readonly at: number }

@@ -3,7 +3,7 @@
  * replaced. A catalog is immutable; the text of each entry is made once for each listing, and each list answer once for
  * each view, in a stable order: the plan's, then the backend's own.
  */
-import type { Spec } from "../config/spec.ts"
+import type { Spec } from "../config/server-spec.ts"
 import { dropOldest } from "../lib/bounded.ts"
 import type { Era } from "../wire/era.ts"
 import { type Mirrored, mirroredOf } from "../wire/headers.ts"

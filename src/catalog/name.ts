@@ -8,7 +8,7 @@
  * Under its own endpoint a backend keeps its own names.
  */
 
-import { SEPARATOR } from "../config/spec.ts"
+import { SEPARATOR } from "../config/server-spec.ts"
 
 /** The name of a tool, prompt or task in the aggregate. */
 export const qualify = (slug: string, name: string): string => `${slug}${SEPARATOR}${name}`

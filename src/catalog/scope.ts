@@ -3,7 +3,7 @@
  * that are edited, instances of templates that come and go.
  */
 import type { Preset } from "../config/presets.ts"
-import type { Spec } from "../config/spec.ts"
+import type { Spec } from "../config/server-spec.ts"
 import { messageOf } from "../lib/errors.ts"
 import { type Query, type Selection, select } from "./select.ts"
 

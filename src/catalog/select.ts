@@ -2,8 +2,9 @@
  * Which servers a client sees: what its URL, its `.svcrc` or `serve --filter` ask for, as one filter over tags.
  * choice: Inbound, query on `/mcp`.
  */
-import { allOf, type Filter, parseFilter, passes, printFilter, sayMisread, tagsOf } from "../config/filter.ts"
+
 import type { Preset } from "../config/presets.ts"
+import { allOf, type Filter, parseFilter, passes, printFilter, sayMisread, tagsOf } from "../config/tag-filter.ts"
 import { RequestError } from "../lib/errors.ts"
 import { notNamed } from "../lib/nearest.ts"
 

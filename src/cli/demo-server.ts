@@ -1,6 +1,6 @@
 /** `svc demo-server`: a small MCP server over stdio, so that a first run needs no network and no configuration. */
 import type { CommandDef } from "citty"
-import type { Plan, Spec } from "../config/spec.ts"
+import type { Plan, Spec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { version } from "../lib/version.ts"
 import { negotiateLegacy } from "../wire/era.ts"

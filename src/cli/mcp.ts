@@ -15,7 +15,7 @@ import {
   writtenServers,
 } from "../config/edit.ts"
 import { slugOf } from "../config/plan.ts"
-import { SEPARATOR } from "../config/spec.ts"
+import { SEPARATOR } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { usage } from "../lib/command-line.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"

@@ -8,7 +8,7 @@ import { isObject, type Params } from "../wire/message.ts"
 import { type Path, parseDocument } from "./document.ts"
 import { removeValue, renameKey, setValue } from "./jsonc.ts"
 import { isDisabled, nameProblem, slugOf } from "./plan.ts"
-import { SEPARATOR } from "./spec.ts"
+import { SEPARATOR } from "./server-spec.ts"
 
 export type Edit = (text: string) => string
 

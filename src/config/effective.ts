@@ -7,11 +7,11 @@ import { isSecretName } from "../lib/secret-names.ts"
 import { isObject } from "../wire/message.ts"
 import { applyDefaults, type Origin } from "./defaults.ts"
 import type { Document } from "./document.ts"
-import { lookUp } from "./environ.ts"
+import { lookUp } from "./environment.ts"
 import type { World } from "./plan.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
 import { type Named, readSections } from "./sections.ts"
-import { substitute } from "./substitute.ts"
+import { substitute } from "./substitution.ts"
 
 /** One effective value: a dotted key, its value as text, and all the places it came from. */
 export type Effective = {

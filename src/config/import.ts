@@ -7,7 +7,7 @@ import { parseDocument } from "./document.ts"
 import { nameProblem } from "./plan.ts"
 import { serverSchema } from "./schema.ts"
 import { IGNORED } from "./sections.ts"
-import { SEPARATOR } from "./spec.ts"
+import { SEPARATOR } from "./server-spec.ts"
 
 export const APPLICATIONS = [
   "claude-desktop",

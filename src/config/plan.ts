@@ -7,11 +7,11 @@ import type { Issue } from "../lib/errors.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { applyDefaults } from "./defaults.ts"
 import { type Document, issueAt } from "./document.ts"
-import { childEnvironment, lookUp, type Sources } from "./environ.ts"
+import { childEnvironment, lookUp, type Sources } from "./environment.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
 import { type Named, readSections } from "./sections.ts"
-import { type Launch, type OAuthSettings, type Plan, SEPARATOR, type Spec, type Tuning } from "./spec.ts"
-import { substitute } from "./substitute.ts"
+import { type Launch, type OAuthSettings, type Plan, SEPARATOR, type Spec, type Tuning } from "./server-spec.ts"
+import { substitute } from "./substitution.ts"
 
 /** The surroundings of a plan. */
 export type World = Sources & {

@@ -5,7 +5,7 @@ import { notNamed } from "../lib/nearest.ts"
 import { isObject } from "../wire/message.ts"
 import { type Document, issueAt, type Path, parseDocument, unknownKeys } from "./document.ts"
 import { type Edit, set } from "./edit.ts"
-import { type Filter, parseFilter, sayMisread } from "./filter.ts"
+import { type Filter, parseFilter, sayMisread } from "./tag-filter.ts"
 
 export type Preset = {
   /** As it is written. */

@@ -2,8 +2,8 @@
 import * as z from "zod"
 import { ConfigError } from "../lib/errors.ts"
 import { type Document, issueAt } from "./document.ts"
-import { lookUp, type Sources } from "./environ.ts"
-import { substitute } from "./substitute.ts"
+import { lookUp, type Sources } from "./environment.ts"
+import { substitute } from "./substitution.ts"
 
 /** A registry as it is asked. */
 export type Source = {

@@ -6,7 +6,7 @@
 
 import { InsufficientScopeError, TransientError, UnauthorizedError, wantsLogin } from "../backend/link.ts"
 import { type Credentials, reasonOf } from "../backend/remote.ts"
-import type { RemoteLaunch, Spec } from "../config/spec.ts"
+import type { RemoteLaunch, Spec } from "../config/server-spec.ts"
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"

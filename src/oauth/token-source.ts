@@ -5,7 +5,7 @@
  *  2. A failure that says nothing (no network, a 5xx) takes no token away; only the authorization server's own word does.
  *  3. Tokens go only to the resource they were asked for, refresh tokens and client secrets only to their issuer.
  */
-import type { RemoteLaunch } from "../config/spec.ts"
+import type { RemoteLaunch } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Secrets } from "../store/secret-store.ts"

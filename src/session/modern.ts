@@ -8,7 +8,7 @@ import {
   MODERN_VERSIONS,
   UNSUPPORTED_VERSION,
 } from "../wire/era.ts"
-import { isLogLevel } from "../wire/level.ts"
+import { isLogLevel } from "../wire/log-level.ts"
 import { isObject, metaOf, type Params } from "../wire/message.ts"
 import type { Client } from "./client.ts"
 

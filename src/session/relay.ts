@@ -11,12 +11,12 @@ import { type Outcome, peerError, responseOf } from "../backend/connection.ts"
 import { type Route, viewOf } from "../catalog/catalog.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
-import type { Spec } from "../config/spec.ts"
+import type { Spec } from "../config/server-spec.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import { asBuffer, contains, encode, hidesLetters, readdress } from "../wire/frame.ts"
 import { encodeHeader, type Mirrored, paramHeaders } from "../wire/headers.ts"
-import { severityOf } from "../wire/level.ts"
+import { severityOf } from "../wire/log-level.ts"
 import {
   asText,
   errorText,

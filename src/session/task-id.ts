@@ -7,7 +7,7 @@
  *             <the server's id>.<mark>    on /servers/files/mcp
  */
 import { type Names, namesOf } from "../catalog/rewrite.ts"
-import type { Spec } from "../config/spec.ts"
+import type { Spec } from "../config/server-spec.ts"
 import { isSameMark } from "../lib/seal.ts"
 import type { Client, Context } from "./client.ts"
 

@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
-import type { Launch } from "../config/spec.ts"
+import type { Launch } from "../config/server-spec.ts"
 import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Era } from "../wire/era.ts"

@@ -20,7 +20,7 @@ import {
 } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
-import { patiently } from "../lib/patience.ts"
+import { patiently } from "../lib/windows-lock.ts"
 
 /** A file's text; undefined where there is no such file. Throws an UnavailableError where it cannot be read. */
 export function readText(path: string): string | undefined {

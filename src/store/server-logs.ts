@@ -13,7 +13,7 @@ import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { LOG_LEVELS, type Log, type LogFields, type LogLevel, printable } from "../lib/log.ts"
-import { patiently } from "../lib/patience.ts"
+import { patiently } from "../lib/windows-lock.ts"
 
 export type LogLine = {
   /** Milliseconds since the epoch. */

@@ -3,7 +3,7 @@
  * mcp.json as it is.
  */
 import { HIDDEN } from "../config/effective.ts"
-import { lookUp } from "../config/environ.ts"
+import { lookUp } from "../config/environment.ts"
 import type { World } from "../config/plan.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"

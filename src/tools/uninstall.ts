@@ -1,7 +1,7 @@
 /** `mcp_uninstall`: takes a server out of the file, with a backup; where its processes do not end, it is put back. */
 import * as z from "zod"
 import { addServer, removeServer, writtenServers } from "../config/edit.ts"
-import { substitute } from "../config/substitute.ts"
+import { substitute } from "../config/substitution.ts"
 import { pruned } from "./bundle.ts"
 import { commandOf, confirm, writtenValues } from "./confirm.ts"
 import { originOf } from "./entries.ts"

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { Integrity } from "../../src/agent/integrity.ts"
 import type { Listing, Tool } from "../../src/catalog/listing.ts"
-import type { Spec } from "../../src/config/spec.ts"
+import type { Spec } from "../../src/config/server-spec.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { createPins } from "../../src/store/tool-pins.ts"
 import { manualClock } from "../clock.ts"

@@ -5,7 +5,7 @@ import { type Loss, LostError, UnauthorizedError } from "../../src/backend/link.
 import type { Open } from "../../src/backend/open.ts"
 import { WORDS } from "../../src/backend/supervision.ts"
 import type { Listing } from "../../src/catalog/listing.ts"
-import type { RestartPolicy, Spec } from "../../src/config/spec.ts"
+import type { RestartPolicy, Spec } from "../../src/config/server-spec.ts"
 import { type ManualClock, manualClock, settle } from "../clock.ts"
 
 /** One attempt to open, as the test answers it. */

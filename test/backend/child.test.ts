@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { type ChildDeps, openChild } from "../../src/backend/child.ts"
 import type { Link, Loss } from "../../src/backend/link.ts"
 import { createWarden } from "../../src/backend/warden.ts"
-import type { StdioLaunch } from "../../src/config/spec.ts"
+import type { StdioLaunch } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { isAlive, until } from "../process.ts"
 

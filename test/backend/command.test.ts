@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { type Lookup, resolveCommand } from "../../src/backend/command.ts"
-import type { StdioLaunch } from "../../src/config/spec.ts"
+import type { StdioLaunch } from "../../src/config/server-spec.ts"
 
 const launch = (
   command: string,

@@ -10,7 +10,7 @@ import {
   step,
   WORDS,
 } from "../../src/backend/supervision.ts"
-import type { RestartPolicy } from "../../src/config/spec.ts"
+import type { RestartPolicy } from "../../src/config/server-spec.ts"
 
 const SUPERVISED: RestartPolicy = { kind: "supervised", limit: 5, delay: 1000 }
 const UNSUPERVISED: RestartPolicy = { kind: "never", limit: 5, delay: 1000 }

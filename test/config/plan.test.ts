@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { parseDocument } from "../../src/config/document.ts"
 import { plan, type World } from "../../src/config/plan.ts"
-import type { RemoteLaunch, Spec, StdioLaunch } from "../../src/config/spec.ts"
+import type { RemoteLaunch, Spec, StdioLaunch } from "../../src/config/server-spec.ts"
 import { ConfigError } from "../../src/lib/errors.ts"
 
 const parent = {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { substitute } from "../../src/config/substitute.ts"
+import { substitute } from "../../src/config/substitution.ts"
 import { type Entry, readEntry } from "../../src/registry/entry.ts"
 import { argumentValues, deepSecrets, planInstall } from "../../src/registry/install.ts"
 

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
-import type { Spec } from "../../src/config/spec.ts"
+import type { Spec } from "../../src/config/server-spec.ts"
 import type { Client, Face } from "../../src/session/client.ts"
 import { describeDiscover } from "../../src/session/describe.ts"
 import type { Era } from "../../src/wire/era.ts"

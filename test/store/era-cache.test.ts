@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Launch } from "../../src/config/spec.ts"
+import type { Launch } from "../../src/config/server-spec.ts"
 import { createEras } from "../../src/store/era-cache.ts"
 
 const launch = (command: string): Launch => ({

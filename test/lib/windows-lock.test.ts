@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { isMomentary, patiently } from "../../src/lib/patience.ts"
+import { isMomentary, patiently } from "../../src/lib/windows-lock.ts"
 
 const refusal = (code: string) => Object.assign(new Error(code), { code })
 

@@ -1,6 +1,14 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { allOf, type Filter, parseFilter, passes, printFilter, sayMisread, tagsOf } from "../../src/config/filter.ts"
+import {
+  allOf,
+  type Filter,
+  parseFilter,
+  passes,
+  printFilter,
+  sayMisread,
+  tagsOf,
+} from "../../src/config/tag-filter.ts"
 
 const parsed = (text: string): Filter => {
   const read = parseFilter(text)
