@@ -1,5 +1,5 @@
 /** Whether servers still offer what they were seen to offer first, and whether their words are what a person sees. */
-import { fingerprintOf, isSuspicious } from "../catalog/integrity.ts"
+import { fingerprintOf, isSuspicious } from "../catalog/fingerprint.ts"
 import type { Listing, Tool } from "../catalog/listing.ts"
 import type { Spec } from "../config/server-spec.ts"
 import type { Log } from "../lib/log.ts"

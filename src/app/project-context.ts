@@ -2,7 +2,7 @@
 
 import { statSync } from "node:fs"
 import { resolve } from "node:path"
-import type { Query } from "../catalog/select.ts"
+import type { Query } from "../catalog/selection.ts"
 import { systemClock } from "../lib/clock.ts"
 import { usage } from "../lib/command-line.ts"
 import { ConfigError, formatIssue } from "../lib/errors.ts"

@@ -5,7 +5,7 @@
 import type { Preset } from "../config/presets.ts"
 import type { Spec } from "../config/server-spec.ts"
 import { messageOf } from "../lib/errors.ts"
-import { type Query, type Selection, select } from "./select.ts"
+import { type Query, type Selection, select } from "./selection.ts"
 
 export type Scope =
   | {

@@ -2,7 +2,7 @@
 import type { CommandDef } from "citty"
 import { PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
-import { select } from "../catalog/select.ts"
+import { select } from "../catalog/selection.ts"
 import { parseDocument } from "../config/document.ts"
 import type { Edit } from "../config/edit.ts"
 import { createPreset, deletePreset, editPreset, type Presets, readPresets } from "../config/presets.ts"

@@ -4,10 +4,10 @@
  */
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
+import { isProgram, type Manifest, readManifest } from "./bundle-manifest.ts"
 import { RegistryError } from "./client.ts"
 import type { Entry, Package } from "./entry.ts"
-import { isSafeAddress } from "./install.ts"
-import { isProgram, type Manifest, readManifest } from "./manifest.ts"
+import { isSafeAddress } from "./install-plan.ts"
 import { type Packed, readZip } from "./zip.ts"
 
 /** A bundle that is what its registry says it is. */

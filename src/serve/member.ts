@@ -5,7 +5,7 @@
 import type { Agent } from "../agent/agent.ts"
 import type { Instances } from "../agent/instances.ts"
 import { createScope, type Scope, withInstances } from "../catalog/scope.ts"
-import type { Query } from "../catalog/select.ts"
+import type { Query } from "../catalog/selection.ts"
 import type { Clock } from "../lib/clock.ts"
 import { type Context, type Facts, gather } from "../template/context.ts"
 import type { Params } from "../wire/message.ts"

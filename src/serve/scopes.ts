@@ -1,6 +1,6 @@
 /** From the query of a URL to what the client sees. choice: Inbound, query on `/mcp`. */
 import { createScope, type Scope } from "../catalog/scope.ts"
-import { type Query, readQuery } from "../catalog/select.ts"
+import { type Query, readQuery } from "../catalog/selection.ts"
 import type { Preset } from "../config/presets.ts"
 
 /** Gives the scope of a URL's query, `?` included or empty. Throws a RequestError for one that cannot be followed. */

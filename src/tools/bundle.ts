@@ -1,9 +1,9 @@
 /** What installing, updating and uninstalling a bundle have in common: its files come and go with the text that names them. */
 
 import type { Bundle } from "../registry/bundle.ts"
+import { planBundle } from "../registry/bundle-manifest.ts"
 import type { Entry } from "../registry/entry.ts"
-import { bundleOf, type Installable, planInstall, type Values } from "../registry/install.ts"
-import { planBundle } from "../registry/manifest.ts"
+import { bundleOf, type Installable, planInstall, type Values } from "../registry/install-plan.ts"
 import type { Change } from "../store/transaction.ts"
 import type { Context } from "./tool.ts"
 

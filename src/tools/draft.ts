@@ -1,9 +1,9 @@
 /** What an installation comes to before it is written: the server as it would stand in mcp.json, and what is still missing. */
 import * as z from "zod"
 import type { Bundle } from "../registry/bundle.ts"
+import { isSensitive } from "../registry/bundle-manifest.ts"
 import type { Entry } from "../registry/entry.ts"
-import { deepSecrets, type Installable, type Values, type Wanted } from "../registry/install.ts"
-import { isSensitive } from "../registry/manifest.ts"
+import { deepSecrets, type Installable, type Values, type Wanted } from "../registry/install-plan.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { planEntry, sayBundle } from "./bundle.ts"
 import { isReference, literal, literals, NO_SECRETS, placeholder, type Secrets } from "./shelter.ts"

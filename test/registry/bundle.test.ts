@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { type BundleDeps, createBundles } from "../../src/registry/bundle.ts"
 import { readEntry } from "../../src/registry/entry.ts"
-import { bundleOf as packageOf } from "../../src/registry/install.ts"
+import { bundleOf as packageOf } from "../../src/registry/install-plan.ts"
 import { manualClock } from "../clock.ts"
 import { bundleOf, sha256 } from "../fixtures/bundle.ts"
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { type Query, readQuery, select } from "../../src/catalog/select.ts"
+import { type Query, readQuery, select } from "../../src/catalog/selection.ts"
 import { parseDocument } from "../../src/config/document.ts"
 import { readPresets } from "../../src/config/presets.ts"
 import { RequestError } from "../../src/lib/errors.ts"

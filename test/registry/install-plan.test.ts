@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { substitute } from "../../src/config/substitution.ts"
 import { type Entry, readEntry } from "../../src/registry/entry.ts"
-import { argumentValues, deepSecrets, planInstall } from "../../src/registry/install.ts"
+import { argumentValues, deepSecrets, planInstall } from "../../src/registry/install-plan.ts"
 
 const entry = (server: object): Entry => {
   const found = readEntry({ server: { name: "a/b", version: "1", ...server } }, "r")

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
+import { isProgram, isSensitive, type Machine, planBundle, readManifest } from "../../src/registry/bundle-manifest.ts"
 import type { Package } from "../../src/registry/entry.ts"
-import type { Installable, Values } from "../../src/registry/install.ts"
-import { isProgram, isSensitive, type Machine, planBundle, readManifest } from "../../src/registry/manifest.ts"
+import type { Installable, Values } from "../../src/registry/install-plan.ts"
 import { MANIFEST } from "../fixtures/bundle.ts"
 
 const FROM: Package = {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { fingerprintOf, isSuspicious } from "../../src/catalog/integrity.ts"
+import { fingerprintOf, isSuspicious } from "../../src/catalog/fingerprint.ts"
 import type { Tool } from "../../src/catalog/listing.ts"
 import { parseExact } from "../../src/lib/json.ts"
 

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from "node:util"
 import { isLoopback } from "../lib/address.ts"
 import type { Params } from "../wire/message.ts"
 import type { Argument, Entry, Input, NamedInput, Package, Transport } from "./entry.ts"
-import { baseOf, type Runner, runnerOf, specOf } from "./runner.ts"
+import { baseOf, type Runner, runnerOf, specOf } from "./package-runner.ts"
 
 /** A value that a server takes. */
 export type Wanted = {

@@ -5,7 +5,7 @@
 import * as z from "zod"
 import { isSecretName } from "../lib/secret-names.ts"
 import { type Input, type Package, plain } from "./entry.ts"
-import { createWants, escapeText, type Installable, type Values } from "./install.ts"
+import { createWants, escapeText, type Installable, type Values } from "./install-plan.ts"
 
 export type Manifest = z.infer<typeof manifestJson>
 

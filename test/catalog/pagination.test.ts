@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { pageOf } from "../../src/catalog/page.ts"
+import { pageOf } from "../../src/catalog/pagination.ts"
 
 const tools = (...names: string[]) => names.map((name) => JSON.stringify({ name }))
 const namesOf = (entries: readonly string[]) => entries.map((entry) => JSON.parse(entry).name as string)
