@@ -5,7 +5,7 @@ import { failuresOf } from "../catalog/listing.ts"
 import type { Spec } from "../config/server-spec.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
-import type { Findings } from "./integrity.ts"
+import type { Findings } from "./tool-pinning.ts"
 
 export type BackendSnapshot = {
   readonly spec: Spec

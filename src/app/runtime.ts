@@ -3,10 +3,10 @@ import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { Agent } from "../agent/agent.ts"
 import { Instances } from "../agent/instances.ts"
-import { openChild } from "../backend/child.ts"
+import { createWords } from "../backend/exit-reason.ts"
+import { createWarden } from "../backend/reaper.ts"
 import { createCapture, lines } from "../backend/stderr.ts"
-import { createWarden } from "../backend/warden.ts"
-import { createWords } from "../backend/words.ts"
+import { openChild } from "../backend/stdio.ts"
 import { passes } from "../config/tag-filter.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -261,7 +261,7 @@ type EndChildren = (onfail: (reason: string) => void) => Promise<void>
 /** Only Windows pays for what it takes to speak to Windows. */
 async function endTogether(onfail: (reason: string) => void): Promise<void> {
   try {
-    const job = await import("../backend/job.ts")
+    const job = await import("../backend/job-object.ts")
     job.endTogether()
   } catch (error) {
     onfail(messageOf(error))

@@ -13,7 +13,7 @@ import { atMost, type Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { PeerError } from "./connection.ts"
 import { InsufficientScopeError, LostError, UnauthorizedError } from "./link.ts"
-import type { Open, OpenHooks } from "./open.ts"
+import type { Open, OpenHooks } from "./open-connection.ts"
 import { delayBefore, type Effect, type Event, type Exit, INITIAL, type State, step } from "./supervision.ts"
 
 export type BackendDeps = {

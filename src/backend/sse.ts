@@ -3,7 +3,6 @@ import type { RemoteLaunch } from "../config/server-spec.ts"
 import { messageOf } from "../lib/errors.ts"
 import { decode } from "../wire/frame.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
-import { type Link, oversize } from "./link.ts"
 import {
   BOTH,
   exchange,
@@ -13,7 +12,8 @@ import {
   type RemoteEvents,
   readEvents,
   statusError,
-} from "./remote.ts"
+} from "./http.ts"
+import { type Link, oversize } from "./link.ts"
 
 /**
  * A link over HTTP+SSE: one stream in, posts to the endpoint that its first event names. Resolves when it has named it, and

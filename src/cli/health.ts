@@ -2,7 +2,7 @@
 import type { CommandDef } from "citty"
 import { notRunning, PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
-import { reasonOf } from "../backend/remote.ts"
+import { reasonOf } from "../backend/http.ts"
 import { pause, systemClock } from "../lib/clock.ts"
 import { options, usage } from "../lib/command-line.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"

@@ -4,8 +4,8 @@
  * again would give the same.
  */
 
+import { type Credentials, reasonOf } from "../backend/http.ts"
 import { InsufficientScopeError, TransientError, UnauthorizedError, wantsLogin } from "../backend/link.ts"
-import { type Credentials, reasonOf } from "../backend/remote.ts"
 import type { RemoteLaunch, Spec } from "../config/server-spec.ts"
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"

@@ -8,8 +8,8 @@
  *  3. Who is spoken to encrypted names nobody who is not.
  */
 
+import { readBody, reasonOf } from "../backend/http.ts"
 import { TransientError } from "../backend/link.ts"
-import { readBody, reasonOf } from "../backend/remote.ts"
 import { isPrivate } from "../lib/address.ts"
 
 /** As the SDK wants one. */

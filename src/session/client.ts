@@ -1,5 +1,5 @@
 /** The client of a request, and the way back to it. */
-import type { Claim, Claims } from "../agent/claims.ts"
+import type { Claim, Claims } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
 import type { Connection } from "../backend/connection.ts"
 import type { Peer } from "../backend/negotiate.ts"

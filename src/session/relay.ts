@@ -5,7 +5,7 @@
  *  2. Members that svc does not know survive in both directions.
  *  3. What one era lacks is put in or taken out here and in adapt.ts, and nowhere else.
  */
-import type { Claim } from "../agent/claims.ts"
+import type { Claim } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
 import { type Outcome, peerError, responseOf } from "../backend/connection.ts"
 import { type Route, viewOf } from "../catalog/catalog.ts"

@@ -6,7 +6,7 @@
  *  2. A 2025-era task belongs to its session, a 2026-era task to the principal: its clients have no session.
  *  3. An id that a backend has given to another client since, as after its restart, is that client's.
  */
-import type { Claim } from "../agent/claims.ts"
+import type { Claim } from "../agent/task-owners.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import type { Listing } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test"
-import { Claims } from "../../src/agent/claims.ts"
+import { Claims } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope, narrow } from "../../src/catalog/scope.ts"

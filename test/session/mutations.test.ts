@@ -1,6 +1,6 @@
 /** A server that means ill, at full speed: whatever it writes, no client sees anything but one valid answer to what it asked. */
 import { expect, test } from "bun:test"
-import { Claims } from "../../src/agent/claims.ts"
+import { Claims } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { Spec } from "../../src/config/server-spec.ts"

@@ -1,7 +1,7 @@
 /** The fast path and the slow path of an answer give the same JSON, whatever a backend writes. */
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { Claims } from "../../src/agent/claims.ts"
+import { Claims } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { createScope, type Scope } from "../../src/catalog/scope.ts"
 import type { Spec } from "../../src/config/server-spec.ts"

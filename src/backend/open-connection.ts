@@ -15,13 +15,13 @@ import { encode, type Ids } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
 import type { Caller } from "./attribution.ts"
 import { Connection, withoutSubscription } from "./connection.ts"
+import type { Credentials, RemoteDeps, RemoteEvents } from "./http.ts"
 import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } from "./link.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
-import type { Credentials, RemoteDeps, RemoteEvents } from "./remote.ts"
 import { openSse } from "./sse.ts"
 import { createCapture, lines } from "./stderr.ts"
-import { openStreamable } from "./streamable.ts"
+import { openStreamable } from "./streamable-http.ts"
 
 /** What the connection tells while it lives. */
 export type OpenHooks = ListerHooks & {

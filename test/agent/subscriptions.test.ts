@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { Interests } from "../../src/agent/interests.ts"
+import { Interests } from "../../src/agent/subscriptions.ts"
 
 const [ann, bob] = [{}, {}]
 

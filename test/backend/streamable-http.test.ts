@@ -1,6 +1,6 @@
 /** A link over Streamable HTTP to a server that forgets its sessions. */
 import { describe, expect, test } from "bun:test"
-import { openStreamable } from "../../src/backend/streamable.ts"
+import { openStreamable } from "../../src/backend/streamable-http.ts"
 import { systemClock as clock } from "../../src/lib/clock.ts"
 import { createIds, decode } from "../../src/wire/frame.ts"
 

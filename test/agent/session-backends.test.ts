@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { Leases } from "../../src/agent/leases.ts"
+import { Leases } from "../../src/agent/session-backends.ts"
 import type { Caller } from "../../src/backend/attribution.ts"
 import type { Backend } from "../../src/backend/backend.ts"
 import { PeerError } from "../../src/backend/connection.ts"

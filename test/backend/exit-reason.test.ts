@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { createWords, whyOf } from "../../src/backend/words.ts"
+import { createWords, whyOf } from "../../src/backend/exit-reason.ts"
 import { manualClock } from "../clock.ts"
 
 test("of what a process said before it ended, the line that names the error says why", () => {

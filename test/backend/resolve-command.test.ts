@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { type Lookup, resolveCommand } from "../../src/backend/command.ts"
+import { type Lookup, resolveCommand } from "../../src/backend/resolve-command.ts"
 import type { StdioLaunch } from "../../src/config/server-spec.ts"
 
 const launch = (

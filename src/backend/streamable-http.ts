@@ -11,8 +11,6 @@ import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import { asText, isObject } from "../wire/message.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
-import { type Link, type Outgoing, UnauthorizedError } from "./link.ts"
-import { HttpStatusError } from "./negotiate.ts"
 import {
   BOTH,
   exchange,
@@ -27,7 +25,9 @@ import {
   statusError,
   TooLargeError,
   typeOf,
-} from "./remote.ts"
+} from "./http.ts"
+import { type Link, type Outgoing, UnauthorizedError } from "./link.ts"
+import { HttpStatusError } from "./negotiate.ts"
 
 /** A link over Streamable HTTP. `events` hear of its failures: it is there at once. */
 export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps: RemoteDeps): Link {

@@ -28,7 +28,7 @@ export type Warden = {
 
 /** Begins with the first child. `onfail` is told once where there can be no reaper. */
 export function createWarden(onfail: (reason: string) => void): Warden {
-  // There a job does it, which needs no list: job.ts.
+  // There a job does it, which needs no list: job-object.ts.
   if (process.platform === "win32") return { start: (spawn) => spawn(undefined), remove() {}, close() {} }
   const groups = new Set<number>()
   let reaper: Reaper | undefined

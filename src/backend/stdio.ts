@@ -12,9 +12,9 @@ import type { StdioLaunch } from "../config/server-spec.ts"
 import { atMost, type Clock, pause, quiet } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { createSplitter } from "../wire/lines.ts"
-import { resolveCommand } from "./command.ts"
 import { type Link, type LinkEvents, oversize } from "./link.ts"
-import type { Warden } from "./warden.ts"
+import type { Warden } from "./reaper.ts"
+import { resolveCommand } from "./resolve-command.ts"
 
 export type ChildDeps = {
   /** Whom errors name. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { Rounds } from "../../src/agent/rounds.ts"
-import { Waits } from "../../src/agent/waits.ts"
+import { Rounds } from "../../src/agent/first-attempts.ts"
+import { Waits } from "../../src/agent/readiness.ts"
 import type { Backend } from "../../src/backend/backend.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
 

@@ -1,9 +1,9 @@
 /** Real processes. Whatever a test starts is ended by the end of the file. */
 import { afterEach, expect, test } from "bun:test"
 import { join } from "node:path"
-import { type ChildDeps, openChild } from "../../src/backend/child.ts"
 import type { Link, Loss } from "../../src/backend/link.ts"
-import { createWarden } from "../../src/backend/warden.ts"
+import { createWarden } from "../../src/backend/reaper.ts"
+import { type ChildDeps, openChild } from "../../src/backend/stdio.ts"
 import type { StdioLaunch } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { isAlive, until } from "../process.ts"

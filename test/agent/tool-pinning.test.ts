@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Integrity } from "../../src/agent/integrity.ts"
+import { Integrity } from "../../src/agent/tool-pinning.ts"
 import type { Listing, Tool } from "../../src/catalog/listing.ts"
 import type { Spec } from "../../src/config/server-spec.ts"
 import { silentLog } from "../../src/lib/log.ts"
