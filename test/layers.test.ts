@@ -67,7 +67,7 @@ const WORLD = [
   "serve/issuer.ts",
   "serve/local.ts",
   "serve/server.ts",
-  "session/calls.ts",
+  "session/suspended-calls.ts",
   "store/bundles.ts",
   "store/client-tokens.ts",
   "store/documents.ts",

@@ -8,7 +8,7 @@ import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
 import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/limit.ts"
 import type { ServerOptions } from "../serve/server.ts"
-import { type Choice, readChoices } from "../tools/category.ts"
+import { type Choice, readChoices } from "../tools/tool-category.ts"
 import { CONFIG_ARGS } from "./command-context.ts"
 
 export const SERVE_ARGS = {

@@ -4,7 +4,7 @@
  */
 import { RequestError } from "../lib/errors.ts"
 import type { Exchange } from "../session/client.ts"
-import type { EventLog, Sink } from "../session/events.ts"
+import type { EventLog, Sink } from "../session/event-log.ts"
 import type { Id, Params } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 

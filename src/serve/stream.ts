@@ -2,7 +2,7 @@
  * The stream that a session's client opens for what belongs to no request, or to take up one that broke.
  * 2025-11-25: Transports, Listening for Messages from the Server; Resumability and Redelivery.
  */
-import { requestOf, type Sink } from "../session/events.ts"
+import { requestOf, type Sink } from "../session/event-log.ts"
 import type { Session } from "../session/session.ts"
 import { errorText } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"

@@ -7,7 +7,7 @@ import type { Clock } from "../lib/clock.ts"
 import { escaped } from "../lib/log.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import type { Audit, Client, Face } from "./client.ts"
-import { toolboxFor } from "./internal.ts"
+import { toolboxFor } from "./internal-call.ts"
 import { outcomeOf } from "./outcome.ts"
 
 export type AuditOptions = {

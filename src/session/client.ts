@@ -11,7 +11,7 @@ import type { Marker } from "../lib/seal.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
-import type { Quota } from "./quota.ts"
+import type { Quota } from "./call-rate-limit.ts"
 
 /** What a client said of itself: at `initialize`, or in the `_meta` of a 2026-era request. */
 export type Client = {

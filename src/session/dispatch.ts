@@ -15,9 +15,9 @@ import type { Era } from "../wire/era.ts"
 import { isLogLevel } from "../wire/log-level.ts"
 import { asText, errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
 import { CALLS, type Context, type Face, refuseStopping, whileWanted } from "./client.ts"
-import { describeDiscover } from "./describe.ts"
-import { callInternal, toolboxFor } from "./internal.ts"
+import { callInternal, toolboxFor } from "./internal-call.ts"
 import { type Answer, relay, unknownMethod, unknownName } from "./relay.ts"
+import { describeDiscover } from "./server-capabilities.ts"
 import { listTasks, relayTask } from "./tasks.ts"
 
 /** The answer to a request as one frame. Never rejects: whatever goes wrong is a JSON-RPC error. */

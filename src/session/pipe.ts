@@ -21,15 +21,15 @@ import {
   type Request,
   resultText,
 } from "../wire/message.ts"
-import type { Calls } from "./calls.ts"
 import type { Exchange, Face } from "./client.ts"
-import { describeInitialize } from "./describe.ts"
 import { dispatch } from "./dispatch.ts"
-import { listen } from "./listen.ts"
-import { modernClient } from "./modern.ts"
+import { modernClient } from "./request-client.ts"
+import { describeInitialize } from "./server-capabilities.ts"
 import { Session } from "./session.ts"
 import type { Sessions } from "./sessions.ts"
-import { refuseListen } from "./watch.ts"
+import { listen } from "./subscriptions-listen.ts"
+import type { Calls } from "./suspended-calls.ts"
+import { refuseListen } from "./task-watch.ts"
 
 export type PipeDeps = {
   readonly face: Face

@@ -3,7 +3,7 @@
  *
  *  1. A success result that nothing must change in goes back as the bytes it came in (frame.ts).
  *  2. Members that svc does not know survive in both directions.
- *  3. What one era lacks is put in or taken out here and in adapt.ts, and nowhere else.
+ *  3. What one era lacks is put in or taken out here and in era-params.ts, and nowhere else.
  */
 import type { Claim } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
@@ -28,9 +28,9 @@ import {
   type Request,
   type Response,
 } from "../wire/message.ts"
-import { adaptCode, adaptParams } from "./adapt.ts"
 import { CALLS, type Client, type Context, type Meter, ownerOf, type Target, whileWanted } from "./client.ts"
-import { fulfil } from "./fulfil.ts"
+import { adaptCode, adaptParams } from "./era-params.ts"
+import { fulfil } from "./input-required.ts"
 import { outcomeOf } from "./outcome.ts"
 import { namesFor, openTaskId } from "./task-id.ts"
 

@@ -19,7 +19,7 @@ import {
   type Response,
 } from "../wire/message.ts"
 import { type Client, type Exchange, type Face, missingCapability } from "./client.ts"
-import { EventLog } from "./events.ts"
+import { EventLog } from "./event-log.ts"
 
 /** Where frames go that belong to no request. False where nobody listens. */
 export type Outlet = (text: string) => boolean

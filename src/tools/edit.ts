@@ -6,10 +6,10 @@ import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import type { Written } from "../store/transaction.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { edit, judge, outcomeOf, reloadSchema, unchanged, warningsOf, writtenName } from "./apply-change.ts"
 import { type Consent, changedKeys, changedSettings, commandOf, confirm, writtenValues } from "./confirm.ts"
 import { changeSchema, changesOf, listed } from "./servers.ts"
 import { type Context, define, SERVER_NAME, ToolError } from "./tool.ts"
-import { edit, judge, outcomeOf, reloadSchema, unchanged, warningsOf, writtenName } from "./transact.ts"
 
 export const mcpEdit = define({
   name: "mcp_edit",

@@ -9,12 +9,12 @@ import { addServer, removeServer, writtenServers } from "../config/edit.ts"
 import { isDisabled, nameProblem, slugOf } from "../config/plan.ts"
 import type { Change } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
+import { judge, type Outcome, reloadSchema, transact, warningsOf } from "./apply-change.ts"
 import { openBundle, withBundle } from "./bundle.ts"
 import { commandOf, confirm, settingsOf, writtenValues } from "./confirm.ts"
-import { type Draft, draftCustom, draftEntry, merged, missingSchema, showWanted } from "./draft.ts"
-import { legible, literals, type Sheltered, shelter } from "./shelter.ts"
+import { legible, literals, type Sheltered, shelter } from "./externalize-secrets.ts"
+import { type Draft, draftCustom, draftEntry, merged, missingSchema, showWanted } from "./install-draft.ts"
 import { type Context, define, SERVER_NAME, ToolError } from "./tool.ts"
-import { judge, type Outcome, reloadSchema, transact, warningsOf } from "./transact.ts"
 
 export const mcpInstall = define({
   name: "mcp_install",

@@ -1,8 +1,8 @@
 /** `mcp_reload`: reads the configuration again, or restarts a server. */
 import * as z from "zod"
+import { outcomeOf, reloadSchema, reportOf, warningsOf } from "./apply-change.ts"
 import { listed, serverOf } from "./servers.ts"
 import { define, SERVER_NAME, ToolError } from "./tool.ts"
-import { outcomeOf, reloadSchema, reportOf, warningsOf } from "./transact.ts"
 
 export const mcpReload = define({
   name: "mcp_reload",

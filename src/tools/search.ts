@@ -1,6 +1,6 @@
 /** `mcp_search`: servers in the registries, the most fitting first. */
 import * as z from "zod"
-import { entrySchema, showEntry } from "./entries.ts"
+import { entrySchema, showEntry } from "./registry-entries.ts"
 import { listed } from "./servers.ts"
 import { define, READS } from "./tool.ts"
 

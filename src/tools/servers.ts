@@ -8,8 +8,8 @@ import { ConfigError } from "../lib/errors.ts"
 import { type ServerStatus, type Status, statusOf } from "../report/status.ts"
 import type { Written } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
+import { writtenName } from "./apply-change.ts"
 import type { Context } from "./tool.ts"
-import { writtenName } from "./transact.ts"
 
 export const serverSchema = z.object({
   name: z.string(),

@@ -12,8 +12,8 @@ import type { Machine } from "../registry/bundle-manifest.ts"
 import { RegistryError } from "../registry/client.ts"
 import type { Registries } from "../registry/registries.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Category } from "./category.ts"
-import type { Door } from "./door.ts"
+import type { Door } from "./config-editor.ts"
+import type { Category } from "./tool-category.ts"
 
 /** server: Tools, tool annotations. */
 export type Annotations = {

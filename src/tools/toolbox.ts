@@ -1,7 +1,7 @@
 /** The internal tools that are switched on, as a session offers them: their entries in `tools/list`, and a way to call them. */
 import type { Params } from "../wire/message.ts"
-import type { Choice } from "./category.ts"
 import { mcpEdit } from "./edit.ts"
+import { mcpDisable, mcpEnable } from "./enable.ts"
 import { mcpInfo } from "./info.ts"
 import { mcpInstall } from "./install.ts"
 import { mcpList } from "./list.ts"
@@ -9,8 +9,8 @@ import { mcpRegistryInfo, mcpRegistryList, mcpRegistryStatus } from "./registrie
 import { mcpReload } from "./reload.ts"
 import { mcpSearch } from "./search.ts"
 import { mcpStatus } from "./status.ts"
-import { mcpDisable, mcpEnable } from "./switch.ts"
 import { type Caller, type Context, entryOf, invoke, type Tool, type ToolResult } from "./tool.ts"
+import type { Choice } from "./tool-category.ts"
 import { mcpUninstall } from "./uninstall.ts"
 import { mcpUpdate } from "./update.ts"
 

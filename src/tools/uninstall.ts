@@ -2,12 +2,12 @@
 import * as z from "zod"
 import { addServer, removeServer, writtenServers } from "../config/edit.ts"
 import { substitute } from "../config/substitution.ts"
+import { reloadSchema, transact, writtenName } from "./apply-change.ts"
 import { pruned } from "./bundle.ts"
 import { commandOf, confirm, writtenValues } from "./confirm.ts"
-import { originOf } from "./entries.ts"
 import { mustApply } from "./install.ts"
+import { originOf } from "./registry-entries.ts"
 import { define, SERVER_NAME } from "./tool.ts"
-import { reloadSchema, transact, writtenName } from "./transact.ts"
 
 export const mcpUninstall = define({
   name: "mcp_uninstall",

@@ -3,7 +3,7 @@ import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { Spec } from "../../src/config/server-spec.ts"
 import type { Client, Face } from "../../src/session/client.ts"
-import { describeDiscover } from "../../src/session/describe.ts"
+import { describeDiscover } from "../../src/session/server-capabilities.ts"
 import type { Era } from "../../src/wire/era.ts"
 
 const TASKS = "io.modelcontextprotocol/tasks"

@@ -1,10 +1,10 @@
 /** `mcp_enable` and `mcp_disable`. */
 import * as z from "zod"
 import { setDisabled, writtenServers } from "../config/edit.ts"
+import { edit, ofConfig, outcomeOf, reloadSchema, warningsOf, writtenName } from "./apply-change.ts"
 import { commandOf, confirm, writtenValues } from "./confirm.ts"
 import { serverOf } from "./servers.ts"
 import { type Context, define, SERVER_NAME } from "./tool.ts"
-import { edit, ofConfig, outcomeOf, reloadSchema, warningsOf, writtenName } from "./transact.ts"
 
 const output = z.object({
   serverName: z.string(),

@@ -6,7 +6,7 @@ import type { Entry } from "../registry/entry.ts"
 import { deepSecrets, type Installable, type Values, type Wanted } from "../registry/install-plan.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { planEntry, sayBundle } from "./bundle.ts"
-import { isReference, literal, literals, NO_SECRETS, placeholder, type Secrets } from "./shelter.ts"
+import { isReference, literal, literals, NO_SECRETS, placeholder, type Secrets } from "./externalize-secrets.ts"
 import { type Context, ToolError } from "./tool.ts"
 
 export const missingSchema = z.object({

@@ -9,8 +9,8 @@ import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, isTerminal, metaOf, type Params, type Request } from "../wire/message.ts"
 import type { Client, Context, Exchange } from "./client.ts"
-import type { Refusal } from "./modern.ts"
 import { relay } from "./relay.ts"
+import type { Refusal } from "./request-client.ts"
 import { routeOfTask } from "./tasks.ts"
 
 /** Why a client may not listen to what it wants to, or undefined. */

@@ -7,7 +7,7 @@ import { isWithin } from "../catalog/name.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { isObject, notificationText, type Params, type Request } from "../wire/message.ts"
 import type { Client, Exchange, Face, Listener } from "./client.ts"
-import { watchTasks } from "./watch.ts"
+import { watchTasks } from "./task-watch.ts"
 
 /** A way back that ends with an answer. */
 export type StreamExchange = Exchange & { finish(frame: string): void }

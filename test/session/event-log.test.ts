@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { parseExact } from "../../src/lib/json.ts"
-import { EventLog, requestOf, type Sink } from "../../src/session/events.ts"
+import { EventLog, requestOf, type Sink } from "../../src/session/event-log.ts"
 import type { Id } from "../../src/wire/message.ts"
 import { ODD_NUMBERS } from "../numbers.ts"
 

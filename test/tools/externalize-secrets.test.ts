@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import type { World } from "../../src/config/plan.ts"
-import { legible, literal, NO_SECRETS, placeholder, shelter } from "../../src/tools/shelter.ts"
+import { legible, literal, NO_SECRETS, placeholder, shelter } from "../../src/tools/externalize-secrets.ts"
 
 const world = (parent: Record<string, string> = {}, dotenv: Record<string, string> = {}): World => ({
   platform: "linux",

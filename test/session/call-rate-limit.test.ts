@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { createQuota } from "../../src/session/quota.ts"
+import { createQuota } from "../../src/session/call-rate-limit.ts"
 
 test("a bucket is filled evenly, and says how long to wait", () => {
   let now = 0

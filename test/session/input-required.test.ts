@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import type { Context, Exchange } from "../../src/session/client.ts"
-import { fulfil } from "../../src/session/fulfil.ts"
+import { fulfil } from "../../src/session/input-required.ts"
 import { manualClock } from "../clock.ts"
 
 const RESULT = {
