@@ -36,7 +36,7 @@ export async function openAuth(
   const issuer =
     authIssuer === undefined
       ? undefined
-      : (await import("../serve/issuer.ts")).createIssuer({
+      : (await import("../serve/token-issuer.ts")).createIssuer({
           url: authIssuer,
           audience: authAudience,
           fetch: (url, init) => fetch(url, init),

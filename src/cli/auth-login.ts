@@ -10,7 +10,7 @@ import { systemClock } from "../lib/clock.ts"
 import { options } from "../lib/command-line.ts"
 import { publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { AuthStatus, Begun, OAuth } from "../oauth/oauth.ts"
-import { CALLBACK_PATH, takeAnswer } from "../serve/callback.ts"
+import { CALLBACK_PATH, takeAnswer } from "../serve/oauth-callback.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const NAME = { type: "positional", required: true, description: "The server's name" } as const

@@ -6,8 +6,8 @@ import { narrow, type Scope } from "../catalog/scope.ts"
 import { messageOf } from "../lib/errors.ts"
 import { findToken, type Token } from "../store/client-tokens.ts"
 import { errorText } from "../wire/message.ts"
-import { JSON_HEADERS } from "./exchange.ts"
-import type { Claims, Issuer } from "./issuer.ts"
+import { JSON_HEADERS } from "./http-exchange.ts"
+import type { Claims, Issuer } from "./token-issuer.ts"
 
 /** Who a request is from. */
 export type Principal = {

@@ -11,8 +11,8 @@ import {
   readinessReport,
 } from "../report/health.ts"
 import { loadingReport, serverReport } from "../report/loading.ts"
+import type { Verdict } from "./address-rate-limit.ts"
 import { maySee, type Principal } from "./auth.ts"
-import type { Verdict } from "./limit.ts"
 
 export type HealthDeps = {
   snapshot(): Snapshot

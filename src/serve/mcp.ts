@@ -29,11 +29,11 @@ import {
   type Request as RpcRequest,
   resultText,
 } from "../wire/message.ts"
-import { readJson } from "./body.ts"
-import type { Contexts } from "./contexts.ts"
-import { type Asker, HttpExchange, JSON_HEADERS, type Streams } from "./exchange.ts"
-import { plainCall, servePlain } from "./plain.ts"
-import { openStream } from "./stream.ts"
+import type { Contexts } from "./client-context.ts"
+import { type Asker, HttpExchange, JSON_HEADERS, type Streams } from "./http-exchange.ts"
+import { readJson } from "./request-body.ts"
+import { openStream } from "./session-stream.ts"
+import { plainCall, servePlain } from "./simple-call.ts"
 
 export type McpDeps = {
   readonly face: Face

@@ -13,10 +13,10 @@ import { codesOf, publicMessage } from "../lib/errors.ts"
 import { errorText } from "../wire/message.ts"
 import { type Admit, ANYBODY, insufficient, isScope, maySee, type Principal, scopeFor, TAG_SCOPE } from "./auth.ts"
 import type { Cors } from "./cors.ts"
-import { JSON_HEADERS, SSE_HEADERS, type Stream, type Streams } from "./exchange.ts"
-import { privately } from "./local.ts"
+import { JSON_HEADERS, SSE_HEADERS, type Stream, type Streams } from "./http-exchange.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
-import type { ScopeOf } from "./scopes.ts"
+import { privately } from "./proxy-server.ts"
+import type { ScopeOf } from "./query-scope.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
 
 export type ServerOptions = {

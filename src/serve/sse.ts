@@ -4,9 +4,9 @@ import { codesOf, publicMessage } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
 import { formatEvent } from "../wire/sse.ts"
 import { isSame, type Principal } from "./auth.ts"
-import { readText } from "./body.ts"
-import { BYTES, COMMENT, isUnread, JSON_HEADERS, SSE_HEADERS } from "./exchange.ts"
+import { BYTES, COMMENT, isUnread, JSON_HEADERS, SSE_HEADERS } from "./http-exchange.ts"
 import type { McpDeps } from "./mcp.ts"
+import { readText } from "./request-body.ts"
 
 /** The open streams by session id, each with the principal that opened it. */
 export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Principal }>

@@ -6,7 +6,7 @@ import { requestOf, type Sink } from "../session/event-log.ts"
 import type { Session } from "../session/session.ts"
 import { errorText } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
-import { BYTES, COMMENT, isUnread, primingEvent, SSE_HEADERS, type Stream, type Streams } from "./exchange.ts"
+import { BYTES, COMMENT, isUnread, primingEvent, SSE_HEADERS, type Stream, type Streams } from "./http-exchange.ts"
 
 /** Opens it, after the event that the client saw last where it says one. */
 export function openStream(session: Session, last: string | null, streams: Streams): Response {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { clientAddress, createLimiter, HEALTH_LIMIT, parseTrustProxy } from "../../src/serve/limit.ts"
+import { clientAddress, createLimiter, HEALTH_LIMIT, parseTrustProxy } from "../../src/serve/address-rate-limit.ts"
 
 function clocked() {
   let now = 1000

@@ -12,7 +12,7 @@ import { isAlive, makeFolder, replaceState } from "../store/files.ts"
 import { type Release, tryAcquire } from "../store/lock.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
-import { type LocalAddress, type LocalDeps, listenLocal, privately } from "./local.ts"
+import { type LocalAddress, type LocalDeps, listenLocal, privately } from "./proxy-server.ts"
 
 /** What a command may ask: a name and its parameters, to a JSON answer. Throws what the caller is to be told. */
 export type Answer = (method: string, params: Params, gone: AbortSignal) => unknown | Promise<unknown>

@@ -1,6 +1,6 @@
 /** A client whose connection broke while it was asked something. */
 import { describe, expect, test } from "bun:test"
-import { HttpExchange } from "../../src/serve/exchange.ts"
+import { HttpExchange } from "../../src/serve/http-exchange.ts"
 import { EventLog } from "../../src/session/event-log.ts"
 
 const MINUTE = 60_000

@@ -12,7 +12,7 @@ import { decode, encode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
 import { isObject } from "../wire/message.ts"
 import type { McpDeps } from "./mcp.ts"
-import { createMember, type Member, type MemberDeps, type Surroundings } from "./member.ts"
+import { createMember, type Member, type MemberDeps, type Surroundings } from "./trusted-client.ts"
 
 /** Where the lines are: a path, or a port of this machine. */
 export type LocalAddress = { readonly unix: string } | { readonly hostname: "127.0.0.1"; readonly port: number }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { createGuard } from "../../src/serve/guard.ts"
+import { createGuard } from "../../src/serve/host-check.ts"
 
 const passes = (options: Partial<Parameters<typeof createGuard>[0]>, headers: Record<string, string>): boolean =>
   createGuard({ allowedHosts: [], allowedOrigins: [], loopback: true, ...options })(

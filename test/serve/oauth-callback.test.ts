@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { BackendError } from "../../src/lib/errors.ts"
-import { takeAnswer } from "../../src/serve/callback.ts"
+import { takeAnswer } from "../../src/serve/oauth-callback.ts"
 
 test("what an authorization server repeats of svc's credentials is not shown to the browser [secrets:errors]", async () => {
   const page = await takeAnswer(

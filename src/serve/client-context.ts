@@ -10,7 +10,7 @@ import { RequestError } from "../lib/errors.ts"
 import { withDoubles } from "../lib/json.ts"
 import { type Context, contextSchema, customSchema } from "../template/context.ts"
 import { metaOf, type Params } from "../wire/message.ts"
-import type { MemberDeps } from "./member.ts"
+import type { MemberDeps } from "./trusted-client.ts"
 
 const META_CONTEXT = "svc/context"
 

@@ -24,8 +24,8 @@ import {
   notificationText,
   type Params,
 } from "../wire/message.ts"
-import { isNote, type LocalNote, noteIn, noteLine } from "./local.ts"
-import type { Surroundings } from "./member.ts"
+import { isNote, type LocalNote, noteIn, noteLine } from "./proxy-server.ts"
+import type { Surroundings } from "./trusted-client.ts"
 
 /** An open connection to the instance. */
 export type Link = { send(line: Uint8Array | string): void; close(): void }
