@@ -2,9 +2,9 @@
 import { renderUsage, runCommand } from "citty"
 import { say } from "./app/output.ts"
 import { root } from "./cli/root.ts"
-import { choose } from "./lib/command-line.ts"
+import { findCommand } from "./lib/command-line.ts"
 import { codesOf, messageOf, publicMessage } from "./lib/errors.ts"
-import { reachThisMachineDirectly } from "./lib/no-proxy.ts"
+import { bypassProxyForLoopback } from "./lib/no-proxy.ts"
 import { commit, version } from "./lib/version.ts"
 
 /** They end in their own way when their client goes. */
@@ -14,7 +14,7 @@ const SERVING: ReadonlySet<string> = new Set(["serve", "proxy"])
 const LAST_WORDS_MS = 2000
 
 const words = process.argv.slice(2)
-reachThisMachineDirectly(process.env)
+bypassProxyForLoopback(process.env)
 const code = await main(words)
 await Promise.race([drained(), ...(SERVING.has(words[0] ?? "") ? [Bun.sleep(LAST_WORDS_MS)] : [])])
 process.exit(code)
@@ -25,7 +25,7 @@ async function main(words: readonly string[]): Promise<number> {
     return 0
   }
   try {
-    const { command, path, args, help } = await choose(root, words)
+    const { command, path, args, help } = await findCommand(root, words)
     if (help) {
       const parent = path.length === 0 ? undefined : { meta: { name: ["svc", ...path.slice(0, -1)].join(" ") } }
       const usage = await renderUsage(command, parent)

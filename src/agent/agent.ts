@@ -10,7 +10,7 @@ import { buildCatalog, type Catalog, EMPTY_CATALOG, LIST_KEYS, type Source, with
 import { failuresOf, filledFrom, type Listing } from "../catalog/listing.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Plan, Spec } from "../config/server-spec.ts"
-import { type Clock, quiet } from "../lib/clock.ts"
+import { type Clock, waitWhile } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { Pins } from "../store/tool-pins.ts"
@@ -495,7 +495,11 @@ export class Agent {
   private retire(id: string, backend: Backend): void {
     this.backends.delete(id)
     this.unlease({ id })
-    const drained = quiet(this.deps.clock, () => isBusy(backend) && !this.closed, backend.spec.tuning.requestTimeout)
+    const drained = waitWhile(
+      this.deps.clock,
+      () => isBusy(backend) && !this.closed,
+      backend.spec.tuning.requestTimeout,
+    )
     this.letGo(drained.then(() => backend.stop()))
   }
 

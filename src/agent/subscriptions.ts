@@ -1,6 +1,6 @@
 /** What sessions want to hear of backends: resources they are subscribed to, and how much of the logs. */
 import { isWithin } from "../catalog/name.ts"
-import { LOG_LEVELS } from "../wire/log-level.ts"
+import { MCP_LOG_LEVELS } from "../wire/log-level.ts"
 
 export class Interests {
   private readonly subscribers = new Map<string, Map<string, Set<object>>>()
@@ -74,7 +74,7 @@ export class Interests {
    * as long as nobody else has; so it must be while others have.
    */
   get leastLevel(): string | undefined {
-    const least = LOG_LEVELS.find((level) => this.levelCounts.has(level))
-    return least !== undefined && this.levelCounts.has(undefined) ? LOG_LEVELS[0] : least
+    const least = MCP_LOG_LEVELS.find((level) => this.levelCounts.has(level))
+    return least !== undefined && this.levelCounts.has(undefined) ? MCP_LOG_LEVELS[0] : least
   }
 }

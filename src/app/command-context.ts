@@ -5,7 +5,7 @@ import { createReload } from "../agent/reload.ts"
 import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { World } from "../config/plan.ts"
-import { options } from "../lib/command-line.ts"
+import { readOptions } from "../lib/command-line.ts"
 import { type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
 import { askControl } from "../serve/control-socket.ts"
@@ -42,7 +42,7 @@ export type Place = {
 
 export function placeOf(args: Readonly<Record<string, unknown>>): Place {
   const { env, platform } = process
-  const option = options(args, env)
+  const option = readOptions(args, env)
   const home = homeDirectory()
   const paths = pathsOf({
     config: option.text("config"),

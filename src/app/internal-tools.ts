@@ -26,7 +26,7 @@ export type OwnTools = {
 
 /** Offers the tools that are switched on. */
 export function openTools(
-  { agent, mcp, book, cleaner }: Runtime,
+  { agent, mcp, book, redactor }: Runtime,
   {
     internalTools,
     confirmInstalls,
@@ -56,8 +56,8 @@ export function openTools(
       home: world.home,
       has: (command) => Bun.which(command, { PATH: world.parent.PATH ?? "" }) !== null,
     },
-    mask: (text) => cleaner().mask(text),
-    redact: (text) => cleaner().redact(text),
+    maskCredentials: (text) => redactor().maskCredentials(text),
+    redactAll: (text) => redactor().redactAll(text),
     lines: (slug) =>
       book
         .read(slug)
@@ -73,7 +73,7 @@ export function openTools(
   // Who is asked at a terminal must see the command as it is: what looks like a secret in it may be code.
   const own = createToolbox(
     TOOLS,
-    { ...context, mask: (text) => cleaner().hide(text), trusted: { installs: true, edits: true } },
+    { ...context, maskCredentials: (text) => redactor().maskKnown(text), trusted: { installs: true, edits: true } },
     mcp.onbug,
   )
   return {

@@ -4,7 +4,7 @@ import { statSync } from "node:fs"
 import { resolve } from "node:path"
 import type { Query } from "../catalog/selection.ts"
 import { systemClock } from "../lib/clock.ts"
-import { usage } from "../lib/command-line.ts"
+import { usageError } from "../lib/command-line.ts"
 import { ConfigError, formatIssue } from "../lib/errors.ts"
 import type { Surroundings } from "../serve/trusted-client.ts"
 import { watchFiles } from "../store/watch.ts"
@@ -14,7 +14,7 @@ import { parseSvcrc, type Svcrc } from "../template/svcrc.ts"
 /** The directory that `--project` names, or the working directory. Throws a RequestError where there is none. */
 export function projectDirectory(asked: string | undefined): string {
   const directory = resolve(asked ?? process.cwd())
-  if (!isDirectory(directory)) throw usage(`--project: there is no directory ${directory}`)
+  if (!isDirectory(directory)) throw usageError(`--project: there is no directory ${directory}`)
   return directory
 }
 

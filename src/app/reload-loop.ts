@@ -6,7 +6,7 @@ import { isHidden } from "../catalog/catalog.ts"
 import { slugOf } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
-import { notNamed } from "../lib/nearest.ts"
+import { unknownNameError } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
 import { HEALTH_LEVELS } from "../report/health.ts"
 import { statusOf } from "../report/status.ts"
@@ -113,14 +113,14 @@ export async function followFiles(
 const DEBOUNCE_MS = 300
 
 function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: string, params: Params): unknown {
-  const { agent, cleaner } = runtime
+  const { agent, redactor } = runtime
   switch (method) {
     case "status":
       // For the operator alone, who needs to know which path and which address.
-      return { ...statusOf(agent.snapshot(), cleaner().mask), pid: process.pid, version, url }
+      return { ...statusOf(agent.snapshot(), redactor().maskCredentials), pid: process.pid, version, url }
     case "health": {
       const level = HEALTH_LEVELS.find((one) => one === params.level) ?? "full"
-      const found = reportOf(String(params.path))?.({ facts: runtime.facts, level, ...cleaner() }, agent.snapshot())
+      const found = reportOf(String(params.path))?.({ facts: runtime.facts, level, ...redactor() }, agent.snapshot())
       if (found === undefined) throw new RequestError("invalid_params", `There is no report at ${params.path}`)
       return { ok: found.status < 400, body: found.body }
     }
@@ -197,5 +197,5 @@ function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]
   if (templates.some(is)) throw new UnavailableError(`${name} is a template that nobody uses at the moment`)
   if (issues.some(({ server }) => is(server)))
     throw new UnavailableError(`${name} is left out for what is wrong with it; see \`svc mcp status\``)
-  throw notNamed("server", name, [...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
+  throw unknownNameError("server", name, [...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
 }

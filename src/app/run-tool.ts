@@ -8,7 +8,7 @@ import { plan } from "../config/plan.ts"
 import type { Launch, Plan } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
-import { interrupted } from "../lib/prompt.ts"
+import { interruptSignal } from "../lib/prompt.ts"
 import type { Bundles } from "../registry/bundle.ts"
 import { createMissing, readTexts } from "../store/documents.ts"
 import { recover } from "../store/transaction.ts"
@@ -80,7 +80,7 @@ async function alone(place: Place, tool: string, args: Params, bundles: Bundles 
     world,
   })
   // What has nothing to take back ends at once.
-  const gone = writes && args.dryRun !== true ? interrupted() : new AbortController().signal
+  const gone = writes && args.dryRun !== true ? interruptSignal() : new AbortController().signal
   try {
     return await openTools(runtime, settings, paths, world, reload, bundles).run({ tool, arguments: args }, gone, say)
   } finally {

@@ -12,7 +12,7 @@ import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { openJournal } from "../lib/journal.ts"
 import { type Log, openLog } from "../lib/log.ts"
-import { type Cleaner, createLiveCleaner } from "../lib/redact.ts"
+import { createLiveRedactor, type Redactor } from "../lib/redact.ts"
 import { createMarker, createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import type { OAuth } from "../oauth/oauth.ts"
@@ -36,7 +36,7 @@ import { ownName, type Paths } from "../store/paths.ts"
 import { createLogbook, type Logbook, recordInto } from "../store/server-logs.ts"
 import { keepKey, openMemory, type SessionMemory } from "../store/session-store.ts"
 import { createPins } from "../store/tool-pins.ts"
-import { createIds } from "../wire/frame.ts"
+import { createRequestIds } from "../wire/frame.ts"
 import { logOutput } from "./output.ts"
 import type { Settings } from "./settings.ts"
 import { openOAuth } from "./upstream-oauth.ts"
@@ -60,7 +60,7 @@ export type Runtime = {
   readonly metrics: Metrics | undefined
   readonly book: Logbook
   readonly log: Log
-  cleaner(): Cleaner
+  redactor(): Redactor
   facts(): ProcessFacts
 }
 
@@ -78,8 +78,8 @@ export async function createRuntime(
   const random = () => crypto.randomUUID().replaceAll("-", "")
 
   // Until the agent and the tokens are there, nothing is known that must not be shown.
-  const { cleaner, follow } = createLiveCleaner()
-  const mask = (text: string) => cleaner().mask(text)
+  const { cleaner: redactor, follow } = createLiveRedactor()
+  const mask = (text: string) => redactor().maskCredentials(text)
   const stderr = openLog({
     level: settings.logLevel,
     format: settings.logFormat,
@@ -113,7 +113,7 @@ export async function createRuntime(
     clock,
     log,
     startedAt,
-    ids: createIds(random().slice(0, 16)),
+    ids: createRequestIds(random().slice(0, 16)),
     limit: settings.maxResult,
     version,
     eras: createEras(memoryOf("eras"), clock),
@@ -203,8 +203,8 @@ export async function createRuntime(
     onchange: (session) => sessions.save(session),
     mark: createMarker(() => markKey(settings.persist ? paths : undefined, log)),
     version,
-    hide: (text) => cleaner().hide(text),
-    redact: (text) => cleaner().redact(text),
+    hide: (text) => redactor().maskKnown(text),
+    redact: (text) => redactor().redactAll(text),
     meter,
     maxInFlight,
     pageSize,
@@ -233,7 +233,7 @@ export async function createRuntime(
     metrics,
     book,
     log,
-    cleaner,
+    redactor,
     facts() {
       const { heapUsed, heapTotal } = process.memoryUsage()
       const now = clock.now()

@@ -3,7 +3,7 @@ import { resolve } from "node:path"
 import type { ArgsDef } from "citty"
 import { type Filter, parseFilter, sayMisread } from "../config/tag-filter.ts"
 import { isLoopback } from "../lib/address.ts"
-import { options, usage } from "../lib/command-line.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
 import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
 import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/address-rate-limit.ts"
@@ -132,7 +132,7 @@ export function readSettings(
   env: Readonly<Record<string, string | undefined>>,
   platform: string,
 ): Settings {
-  const option = options(args, env)
+  const option = readOptions(args, env)
   const transport = option.choice("transport", ["http", "stdio"], "http")
   const address = readAddress(option.text("listen"), platform) ?? {
     hostname: option.text("host") ?? "127.0.0.1",
@@ -141,24 +141,25 @@ export function readSettings(
   const loopback = "unix" in address || isLoopback(address.hostname)
   const authIssuer = option.text("auth-issuer")
   if (authIssuer !== undefined && !(URL.canParse(authIssuer) && /^https?:/.test(authIssuer)))
-    throw usage("--auth-issuer must be an http or https address")
+    throw usageError("--auth-issuer must be an http or https address")
   if (authIssuer?.startsWith("http:") && !isLoopback(new URL(authIssuer).hostname))
-    throw usage("--auth-issuer must be https where it is not on this machine: its keys could be anybody's")
+    throw usageError("--auth-issuer must be https where it is not on this machine: its keys could be anybody's")
   const auth = option.flag("auth") || authIssuer !== undefined
   if (transport === "http" && !loopback && !auth && !option.flag("allow-unauthenticated"))
-    throw usage(
+    throw usageError(
       `listening on ${"hostname" in address ? address.hostname : ""} lets others in without authentication; add --auth, or --allow-unauthenticated if that is meant`,
     )
   const [cert, key] = [option.text("tls-cert"), option.text("tls-key")]
-  if ((cert === undefined) !== (key === undefined)) throw usage("--tls-cert and --tls-key belong together")
+  if ((cert === undefined) !== (key === undefined)) throw usageError("--tls-cert and --tls-key belong together")
   const trustProxy = parseTrustProxy(option.text("trust-proxy") ?? "off")
-  if (trustProxy === undefined) throw usage("--trust-proxy must be off, loopback, or addresses and CIDRs with commas")
+  if (trustProxy === undefined)
+    throw usageError("--trust-proxy must be off, loopback, or addresses and CIDRs with commas")
   const internalTools = readChoices(option.text("internal-tools") ?? "")
-  if (typeof internalTools === "string") throw usage(`--internal-tools ${internalTools}`)
+  if (typeof internalTools === "string") throw usageError(`--internal-tools ${internalTools}`)
   const filter = option.text("filter")
   const externalUrl = option.text("external-url")?.replace(/\/+$/, "")
   if (externalUrl !== undefined && !(URL.canParse(externalUrl) && /^https?:/.test(externalUrl)))
-    throw usage("--external-url must be an http or https address")
+    throw usageError("--external-url must be an http or https address")
   return {
     transport,
     address,
@@ -209,12 +210,12 @@ function readAddress(text: string | undefined, platform: string): ServerOptions[
   if (text === undefined) return undefined
   const unix = /^unix:(.+)$/.exec(text)?.[1]
   if (unix !== undefined) {
-    if (platform === "win32") throw usage("--listen unix:… does not exist on Windows; use HOST:PORT")
+    if (platform === "win32") throw usageError("--listen unix:… does not exist on Windows; use HOST:PORT")
     return { unix: resolve(unix) }
   }
   const [, hostname, port] = /^(\[[0-9a-fA-F:]+\]|[^:\s]+):([0-9]{1,5})$/.exec(text) ?? []
   if (hostname === undefined || Number(port) > 65_535)
-    throw usage(`--listen must be HOST:PORT or unix:/path, not ${text}`)
+    throw usageError(`--listen must be HOST:PORT or unix:/path, not ${text}`)
   return { hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port) }
 }
 
@@ -222,7 +223,7 @@ const EVERYTHING: Filter = { kind: "and", of: [] }
 
 function readFilter(text: string): Filter {
   const parsed = parseFilter(text)
-  if ("misread" in parsed) throw usage(sayMisread("--filter", parsed.misread))
+  if ("misread" in parsed) throw usageError(sayMisread("--filter", parsed.misread))
   return parsed.filter
 }
 

@@ -9,7 +9,7 @@
 import { isDeepStrictEqual } from "node:util"
 import { failuresOf, type Listing } from "../catalog/listing.ts"
 import type { Spec } from "../config/server-spec.ts"
-import { atMost, type Clock } from "../lib/clock.ts"
+import { type Clock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { PeerError } from "./connection.ts"
 import { InsufficientScopeError, LostError, UnauthorizedError } from "./link.ts"
@@ -133,7 +133,7 @@ export class Backend {
         opening?.controller.abort()
         this.enqueue(async () => {
           // An attempt that was given up closes what it opened, or holds nothing that could be waited for.
-          if (opening !== undefined) await atMost(clock, ABANDON_MS, opening.done)
+          if (opening !== undefined) await withTimeout(clock, ABANDON_MS, opening.done)
           await current?.close()
         })
         return

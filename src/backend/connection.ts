@@ -13,7 +13,7 @@ import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import { META_SUBSCRIPTION, META_TASK } from "../wire/era.ts"
-import { type Answer, decode, type Ids, messagesIn, parseFrame, repeatsMember } from "../wire/frame.ts"
+import { decode, type FramedResponse, messagesIn, parseFrame, type RequestIds, repeatsMember } from "../wire/frame.ts"
 import {
   asMessage,
   type ErrorObject,
@@ -52,7 +52,7 @@ export type Call = {
 
 /** How a request ended with an answer: as bytes with our id in them, or parsed. */
 export type Outcome =
-  | { readonly kind: "frame"; readonly frame: Uint8Array; readonly answer: Answer }
+  | { readonly kind: "frame"; readonly frame: Uint8Array; readonly answer: FramedResponse }
   | { readonly kind: "message"; readonly message: Response; readonly size: number }
 
 /** A JSON-RPC error that the backend answered with. */
@@ -113,7 +113,7 @@ export class Connection {
 
   constructor(
     readonly server: string,
-    private readonly ids: Ids,
+    private readonly ids: RequestIds,
     readonly clock: Clock,
     private readonly hooks: ConnectionHooks,
   ) {
@@ -225,14 +225,14 @@ export class Connection {
 
   /** A message came that was too large to be kept; the request it answers fails, and no other. */
   dropped(edges: Uint8Array, related?: number): void {
-    const number = this.ids.find(edges) ?? related
+    const number = this.ids.findInEdges(edges) ?? related
     if (number === undefined) this.hooks.onnoise("more than --max-result allows")
     else this.fail(number, new BackendError(this.server, "answered with more than --max-result allows"))
   }
 
   /** One frame of the backend. Never throws: what is no message fails the request that it names, and no other. */
   receive(frame: Uint8Array, related?: number): void {
-    const answer = this.ids.answer(frame)
+    const answer = this.ids.matchResponse(frame)
     // Bytes that are no UTF-8 are not passed on: a client may be lost over them.
     if (answer !== undefined && isUtf8(frame)) {
       this.settle(answer.number, { kind: "frame", frame, answer })
@@ -270,7 +270,10 @@ export class Connection {
 
   /** A frame that is no message. Where one of ours is named in it, its caller need not wait for what does not come. */
   private refuse(frame: Uint8Array, reason: string, named?: number): void {
-    const number = named ?? this.ids.find(frame.subarray(0, NOISE_BYTES)) ?? this.ids.find(frame.subarray(-NOISE_BYTES))
+    const number =
+      named ??
+      this.ids.findInEdges(frame.subarray(0, NOISE_BYTES)) ??
+      this.ids.findInEdges(frame.subarray(-NOISE_BYTES))
     if (number !== undefined && this.pending.has(number)) this.fail(number, new BackendError(this.server, reason))
     else this.hooks.onnoise(`${reason}: ${decode(frame.subarray(0, NOISE_BYTES))}`)
   }

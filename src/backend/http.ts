@@ -6,7 +6,7 @@
  */
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
-import { decode, type Ids } from "../wire/frame.ts"
+import { decode, type RequestIds } from "../wire/frame.ts"
 import { createDecoder, type ServerSentEvent } from "../wire/sse.ts"
 import { type LinkEvents, type oversize, UnauthorizedError } from "./link.ts"
 import { HttpStatusError } from "./negotiate.ts"
@@ -37,7 +37,7 @@ export type RemoteDeps = {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   readonly clock: Clock
   readonly credentials: Credentials | undefined
-  readonly ids: Ids
+  readonly ids: RequestIds
   /** Bytes of one message at most. */
   readonly limit: number
   /** Takes credentials out of a text: a server that refuses a request may repeat its headers. */

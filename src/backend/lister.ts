@@ -8,7 +8,7 @@
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import type { Entry, Listing, ListMethod } from "../catalog/listing.ts"
 import type { Spec } from "../config/server-spec.ts"
-import { atMost, type Clock } from "../lib/clock.ts"
+import { type Clock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import type { Log } from "../lib/log.ts"
@@ -62,7 +62,7 @@ export class Lister {
   async list(ms: number): Promise<void> {
     const methods = METHODS.filter((method) => this.declares(method))
     for (const method of methods) this.stale.add(method)
-    await atMost(this.deps.clock, ms, Promise.all(methods.map((method) => this.refresh(method))))
+    await withTimeout(this.deps.clock, ms, Promise.all(methods.map((method) => this.refresh(method))))
     for (const method of this.asking) if (!this.failures.has(method)) this.fail(method, "has not answered yet")
   }
 

@@ -8,10 +8,10 @@ import type { Launch, RemoteLaunch, Spec, StdioLaunch } from "../config/server-s
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { createCleaner } from "../lib/redact.ts"
+import { createRedactor } from "../lib/redact.ts"
 import type { Eras } from "../store/era-cache.ts"
 import type { Era } from "../wire/era.ts"
-import { encode, type Ids } from "../wire/frame.ts"
+import { encode, type RequestIds } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
 import type { Caller } from "./attribution.ts"
 import { Connection, withoutSubscription } from "./connection.ts"
@@ -36,7 +36,7 @@ export type OpenDeps = {
   openChild(launch: StdioLaunch, events: LinkEvents, spec: Spec): Link | Promise<Link>
   readonly fetch: RemoteDeps["fetch"]
   credentials(spec: Spec, launch: RemoteLaunch): Credentials | undefined
-  readonly ids: Ids
+  readonly ids: RequestIds
   readonly clock: Clock
   readonly log: Log
   readonly eras: Eras
@@ -236,7 +236,7 @@ async function openLink(
   const mask = (text: string) => {
     const { last } = credentials ?? {}
     const tokens = last === undefined ? [] : [last, last.slice(last.indexOf(" ") + 1)]
-    return createCleaner([...spec.secrets, ...tokens]).mask(text)
+    return createRedactor([...spec.secrets, ...tokens]).maskCredentials(text)
   }
   const remote: RemoteDeps = { fetch, clock, ids, limit, credentials, mask }
   return transport === "sse" ? openSse(launch, events, remote) : openStreamable(launch, events, remote)

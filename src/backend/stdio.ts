@@ -9,7 +9,7 @@
  */
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import type { StdioLaunch } from "../config/server-spec.ts"
-import { atMost, type Clock, pause, quiet } from "../lib/clock.ts"
+import { type Clock, delay, waitWhile, withTimeout } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { createSplitter } from "../wire/lines.ts"
 import { type Link, type LinkEvents, oversize } from "./link.ts"
@@ -87,7 +87,7 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
       : undefined
   // The exit says more than the end of a pipe, stdout may hold answers that came before the exit, and stderr says why:
   // whichever is first waits a little for the others. A grandchild may hold stdout open for good.
-  const settle = () => atMost(deps.clock, SETTLE_MS, Promise.all([drained, heard, child.exited]))
+  const settle = () => withTimeout(deps.clock, SETTLE_MS, Promise.all([drained, heard, child.exited]))
   void Promise.race([drained, child.exited])
     .then(settle)
     .then(() => lose("closed its stdout"))
@@ -107,7 +107,7 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
       closing ??= end(child, deps).then(() => {
         deps.warden.remove(pid)
         // Its last words are heard; a pipe that somebody outside the group holds open is let go.
-        void atMost(deps.clock, SETTLE_MS, Promise.all([drained, heard])).then(() => reading.abort())
+        void withTimeout(deps.clock, SETTLE_MS, Promise.all([drained, heard])).then(() => reading.abort())
       })
       return closing
     },
@@ -231,7 +231,7 @@ async function pump(
       to(next.value)
       const ms = rest(next.value)
       turn += next.value.length
-      if (ms > 0) await pause(clock, ms)
+      if (ms > 0) await delay(clock, ms)
       else if (next.value.length < PART_BYTES || turn >= TURN_BYTES) {
         turn = 0
         await new Promise<void>((resolve) => setImmediate(resolve))
@@ -250,14 +250,14 @@ async function end(child: Child, { clock, grace }: ChildDeps): Promise<void> {
   } catch {
     // Already broken.
   }
-  await atMost(clock, grace, child.exited)
+  await withTimeout(clock, grace, child.exited)
   if (!isAlive(child)) return
   await signalTree(child, "SIGTERM")
-  await quiet(clock, () => isAlive(child), grace)
+  await waitWhile(clock, () => isAlive(child), grace)
   if (!isAlive(child)) return
   await signalTree(child, "SIGKILL")
   await child.exited
-  await quiet(clock, () => isAlive(child), REMAINS_MS)
+  await waitWhile(clock, () => isAlive(child), REMAINS_MS)
 }
 
 /** Whether the child or, where there are groups, anything in its group lives. */

@@ -6,7 +6,7 @@
  *     sent once more, for it was never executed. Nothing else is ever sent twice.
  */
 import type { RemoteLaunch } from "../config/server-spec.ts"
-import { pause } from "../lib/clock.ts"
+import { delay } from "../lib/clock.ts"
 import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import { asText, isObject } from "../wire/message.ts"
@@ -100,7 +100,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
       })
       const waiting = number !== undefined && requests.has(number) && events.waits?.(number) === true
       if (!waiting || tail.id === undefined || settled?.era === "2026" || attempt >= MAX_RESUMES) return
-      await pause(deps.clock, tail.retry, signal)
+      await delay(deps.clock, tail.retry, signal)
       const headers = { ...headersFor(undefined, "text/event-stream"), "last-event-id": tail.id }
       response = await exchange(launch.url, { method: "GET", headers, signal }, deps)
       if (!isEventStream(response)) return void response.body?.cancel()
@@ -197,7 +197,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
         if (error instanceof NetworkError) return lose(error.message)
         if (error instanceof UnauthorizedError) return events.onrefused?.(error)
       }
-      await pause(deps.clock, wait, whole.signal)
+      await delay(deps.clock, wait, whole.signal)
       wait = Math.min(wait * 2, MAX_RETRY_MS)
     }
   }

@@ -6,7 +6,7 @@
 import type { Spec } from "../config/server-spec.ts"
 import { dropOldest } from "../lib/bounded.ts"
 import type { Era } from "../wire/era.ts"
-import { type Mirrored, mirroredOf } from "../wire/headers.ts"
+import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
 import type { CacheHint, Listing, ListMethod } from "./listing.ts"
 import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
@@ -39,7 +39,7 @@ export type Route = {
   readonly slug: string
   readonly name: string
   /** Parameters of a tool that a 2026-era HTTP request repeats in headers. */
-  readonly mirrored: readonly Mirrored[]
+  readonly mirrored: readonly MirroredHeader[]
 }
 
 /** What one kind of client sees of a catalog. */

@@ -6,7 +6,7 @@
 import type { Preset } from "../config/presets.ts"
 import { allOf, type Filter, parseFilter, passes, printFilter, sayMisread, tagsOf } from "../config/tag-filter.ts"
 import { RequestError } from "../lib/errors.ts"
-import { notNamed } from "../lib/nearest.ts"
+import { unknownNameError } from "../lib/nearest.ts"
 
 /** What was asked for, as it was written. It is kept, and selected from again when a preset changes. */
 export type Query = {
@@ -68,7 +68,7 @@ function filtersOf({ tags, filter, preset }: Query, presets: ReadonlyMap<string,
   if (preset !== undefined) {
     const found = presets.get(preset)
     if (found === undefined) {
-      throw notNamed("preset", preset, presets.keys())
+      throw unknownNameError("preset", preset, presets.keys())
     }
     filters.push(found.filter)
   }

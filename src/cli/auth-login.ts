@@ -7,7 +7,7 @@ import { plan } from "../config/plan.ts"
 import type { Spec } from "../config/server-spec.ts"
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
-import { options } from "../lib/command-line.ts"
+import { readOptions } from "../lib/command-line.ts"
 import { publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { AuthStatus, Begun, OAuth } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/oauth-callback.ts"
@@ -55,7 +55,7 @@ export const login: CommandDef = {
           say("if the browser is on another machine, paste the address here at which it ends")
           void takePasted(ask)
         }
-        await wait(ask, String(state), options(args, process.env).duration("timeout", DEFAULT_TIMEOUT_MS))
+        await wait(ask, String(state), readOptions(args, process.env).duration("timeout", DEFAULT_TIMEOUT_MS))
       }
     } finally {
       listener?.close()

@@ -4,7 +4,7 @@ import { PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
 import { tokensFile } from "../app/inbound-auth.ts"
 import { print, say, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
-import { options, usage } from "../lib/command-line.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
 import { createToken, pickToken, printTokens, readTokens, type Token } from "../store/client-tokens.ts"
 import { editTokens } from "../store/documents.ts"
 
@@ -21,14 +21,14 @@ export const token: CommandDef = {
       },
       async run({ args }) {
         const place = placeOf(args)
-        const option = options(args, {})
+        const option = readOptions(args, {})
         const now = systemClock.now()
         const tags = option
           .text("tags")
           ?.split(",")
           .map((tag) => tag.trim())
           .filter((tag) => tag !== "")
-        if (tags?.length === 0) throw usage("--tags names no tag")
+        if (tags?.length === 0) throw usageError("--tags names no tag")
         const expires = option.text("expires") === undefined ? undefined : now + option.duration("expires", 0)
         const { token: made, text } = createToken(option.text("name") ?? "", { tags, expires, now })
         await change(place, (tokens) => new Map([...tokens, [made.id, made]]))

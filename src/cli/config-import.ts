@@ -19,10 +19,10 @@ import {
 } from "../config/import.ts"
 import { slugOf } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
-import { usage } from "../lib/command-line.ts"
+import { usageError } from "../lib/command-line.ts"
 import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
-import { agrees, canAsk } from "../lib/prompt.ts"
+import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { createMissing, editConfig, readTexts } from "../store/documents.ts"
 import { homeDirectory } from "../template/project.ts"
 import { commandOf, settingsOf, writtenValues } from "../tools/confirm.ts"
@@ -178,7 +178,9 @@ function full({ name, server, from }: Row, hidden: boolean): string {
 
 /** Throws a RequestError (usage) where there is nobody to ask. */
 function confirm(added: readonly Row[]): Promise<boolean> {
-  if (!canAsk()) throw usage("add --yes to import without being asked")
+  if (!isInteractive()) throw usageError("add --yes to import without being asked")
   const shown = added.map((row) => full(row, false)).join("\n")
-  return agrees(`${shown}\nadd ${added.length === 1 ? "it" : `these ${added.length}`}, and let svc run exactly this?`)
+  return promptYesNo(
+    `${shown}\nadd ${added.length === 1 ? "it" : `these ${added.length}`}, and let svc run exactly this?`,
+  )
 }

@@ -3,8 +3,8 @@ import type { CommandDef } from "citty"
 import { notRunning, PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { reasonOf } from "../backend/http.ts"
-import { pause, systemClock } from "../lib/clock.ts"
-import { options, usage } from "../lib/command-line.ts"
+import { delay, systemClock } from "../lib/clock.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { isObject } from "../wire/message.ts"
@@ -24,9 +24,11 @@ export const health: CommandDef = {
     wait: { type: "string", description: "Wait this long until it is ready, for example 60s" },
   },
   async run({ args }) {
-    const option = options(args, process.env)
+    const option = readOptions(args, process.env)
     if (args.level !== undefined && args.url !== undefined)
-      throw usage("--level is for the svc of this configuration: who listens at --url says itself how much it tells")
+      throw usageError(
+        "--level is for the svc of this configuration: who listens at --url says itself how much it tells",
+      )
     const port = option.integer("port", 3050, 1, 65_535)
     const given = option.text("url")
     const url = (given ?? `http://127.0.0.1:${port}`).replace(/\/+$/, "")
@@ -109,7 +111,7 @@ async function waitUntilReady(ask: Ask, ms: number): Promise<void> {
       said = true
       say(`waiting: ${why}`)
     }
-    await pause(systemClock, Math.min(step, ms - passed))
+    await delay(systemClock, Math.min(step, ms - passed))
   }
 }
 

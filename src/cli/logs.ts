@@ -4,8 +4,8 @@ import { join } from "node:path"
 import type { CommandDef } from "citty"
 import { PLACE_ARGS, placeOf } from "../app/command-context.ts"
 import { slugOf } from "../config/plan.ts"
-import { pause, systemClock } from "../lib/clock.ts"
-import { options } from "../lib/command-line.ts"
+import { delay, systemClock } from "../lib/clock.ts"
+import { readOptions } from "../lib/command-line.ts"
 import { RequestError } from "../lib/errors.ts"
 import { escaped } from "../lib/log.ts"
 import { didYouMean } from "../lib/nearest.ts"
@@ -29,7 +29,7 @@ export const logs: CommandDef = {
     if (wanted !== undefined && !known().includes(wanted)) {
       throw new RequestError("not_found", `There is no log of ${args.name}${didYouMean(wanted, known())}`)
     }
-    const since = typeof args.since === "string" ? systemClock.now() - options(args, {}).duration("since", 0) : 0
+    const since = typeof args.since === "string" ? systemClock.now() - readOptions(args, {}).duration("since", 0) : 0
     const read = openLogFiles(folder)
     const show = (line: LogLine) => {
       const text = wanted === undefined ? formatLine({ ...line, text: `${line.slug}: ${line.text}` }) : formatLine(line)
@@ -41,7 +41,7 @@ export const logs: CommandDef = {
       const fresh = (wanted === undefined ? known() : [wanted]).flatMap((slug) => read(slug))
       for (const line of fresh.filter(({ at }) => at >= since).sort((a, b) => a.at - b.at)) show(line)
       if (args.follow !== true) break
-      await pause(systemClock, FOLLOW_MS)
+      await delay(systemClock, FOLLOW_MS)
       await place.ask("flush")
     }
     return 0

@@ -4,9 +4,9 @@ import { PLACE_ARGS, placeOf, repeated } from "../app/command-context.ts"
 import { print, say } from "../app/output.ts"
 import { runTool } from "../app/run-tool.ts"
 import { systemClock } from "../lib/clock.ts"
-import { usage } from "../lib/command-line.ts"
+import { usageError } from "../lib/command-line.ts"
 import { visible } from "../lib/log.ts"
-import { agrees, answer, canAsk } from "../lib/prompt.ts"
+import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { createBundles } from "../registry/bundle.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
@@ -87,8 +87,8 @@ export const uninstall: CommandDef = {
   args: { name: { type: "positional", required: true, description: "The server's name" }, ...PLACE_ARGS, yes: YES },
   async run({ args }) {
     if (args.yes !== true) {
-      if (!canAsk()) throw usage("add --yes to uninstall without being asked")
-      if (!(await agrees(`uninstall ${args.name}?`))) return 0
+      if (!isInteractive()) throw usageError("add --yes to uninstall without being asked")
+      if (!(await promptYesNo(`uninstall ${args.name}?`))) return 0
     }
     const done = await runTool(placeOf(args), "mcp_uninstall", { serverName: args.name })
     warn(done)
@@ -119,7 +119,7 @@ async function carryOut(
   const env: Record<string, string> = {}
   for (const text of repeated(rawArgs, "env")) {
     const [, name, value] = /^([^=]+)=([\s\S]*)$/.exec(text) ?? []
-    if (name === undefined || value === undefined) throw usage("--env must be NAME=value")
+    if (name === undefined || value === undefined) throw usageError("--env must be NAME=value")
     env[name] = value
   }
   const bundles = createBundles({ clock: systemClock, fetch })
@@ -133,20 +133,20 @@ async function carryOut(
     return 0
   }
   for (const one of missing) {
-    if (!canAsk()) throw usage(`${plan.serverName} needs ${needed}; give each with --env NAME=value`)
-    env[String(one.name)] = await answer(`${sayMissing(one)}: `, one.secret === true)
+    if (!isInteractive()) throw usageError(`${plan.serverName} needs ${needed}; give each with --env NAME=value`)
+    env[String(one.name)] = await promptLine(`${sayMissing(one)}: `, one.secret === true)
   }
   if (missing.length > 0) {
     plan = await run({ dryRun: true })
     const still = missingOf(plan)
-    if (still.length > 0) throw usage(`${plan.serverName} needs ${still.map(sayMissing).join(", ")}`)
+    if (still.length > 0) throw usageError(`${plan.serverName} needs ${still.map(sayMissing).join(", ")}`)
   }
   // Before the question: a warning may change the answer.
   const told = warn(plan)
   const idle = sayings.idle?.(plan) === true
   if (args.yes !== true && !idle) {
-    if (!canAsk()) throw usage(`add --yes to let svc run this: ${plan.command}`)
-    if (!(await agrees(sayings.ask(plan)))) return 0
+    if (!isInteractive()) throw usageError(`add --yes to let svc run this: ${plan.command}`)
+    if (!(await promptYesNo(sayings.ask(plan)))) return 0
   }
   if (!idle) say(`starting ${plan.serverName} …`)
   const data = idle ? plan : await run({})

@@ -8,9 +8,9 @@ import { effectiveServer } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"
 import { readSections } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
-import { options } from "../lib/command-line.ts"
+import { readOptions } from "../lib/command-line.ts"
 import { ConfigError } from "../lib/errors.ts"
-import { notNamed } from "../lib/nearest.ts"
+import { unknownNameError } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
 import { gather } from "../template/context.ts"
 import { renderServer } from "../template/instance.ts"
@@ -31,14 +31,14 @@ export const render: CommandDef = {
     const name = String(args.name)
     const template = templates.find((one) => one.name === name)
     if (template === undefined) {
-      throw notNamed(
+      throw unknownNameError(
         "template",
         name,
         templates.map((one) => one.name),
       )
     }
     if (template.config === undefined) throw new ConfigError(readSections(document).issues)
-    const { project } = findSurroundings(projectDirectory(options(args, process.env).text("project")), [], say)
+    const { project } = findSurroundings(projectDirectory(readOptions(args, process.env).text("project")), [], say)
     const client = typeof args.client === "string" ? { name: args.client } : {}
     const context = gather({
       ...project,

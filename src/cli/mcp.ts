@@ -17,10 +17,10 @@ import {
 import { slugOf } from "../config/plan.ts"
 import { SEPARATOR } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
-import { usage } from "../lib/command-line.ts"
+import { usageError } from "../lib/command-line.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
-import { agrees, canAsk } from "../lib/prompt.ts"
+import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { createMissing, editConfig, readTexts } from "../store/documents.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { render } from "./mcp-render.ts"
@@ -44,12 +44,13 @@ const add: CommandDef = {
     const split = rawArgs.indexOf("--")
     const [command, ...rest] = split < 0 ? [] : rawArgs.slice(split + 1)
     const { url } = args
-    if ((command === undefined) === (typeof url !== "string")) throw usage("give either --url or a command behind --")
+    if ((command === undefined) === (typeof url !== "string"))
+      throw usageError("give either --url or a command behind --")
     const pairs = (flag: string, separator: RegExp) =>
       Object.fromEntries(
         repeated(rawArgs, flag).map((text) => {
           const found = separator.exec(text)
-          if (found === null) throw usage(`--${flag} must be ${flag === "env" ? "NAME=value" : '"Name: value"'}`)
+          if (found === null) throw usageError(`--${flag} must be ${flag === "env" ? "NAME=value" : '"Name: value"'}`)
           return [found[1] ?? "", found[2] ?? ""]
         }),
       )
@@ -78,7 +79,7 @@ const edit: CommandDef = {
   run({ args }) {
     const patch = typeof args.patch === "string" ? parsePatch(args.patch) : {}
     const { rename } = args
-    if (typeof args.patch !== "string" && typeof rename !== "string") throw usage("give a patch, or --rename")
+    if (typeof args.patch !== "string" && typeof rename !== "string") throw usageError("give a patch, or --rename")
     const name = String(args.name)
     const whole: Edit = (text) => {
       const patched = patchServer(name, patch)(text)
@@ -250,8 +251,8 @@ async function switchTool(args: Readonly<Record<string, unknown>>, disabled: boo
   const offered = tools?.filter((one) => one.disabled !== true).map((one) => String(one.name)) ?? []
   const isLast = offered.length === 1 && (offered[0] === tool || offered[0] === local)
   if (disabled && isLast && args.yes !== true) {
-    if (!canAsk()) throw usage(`${tool} is the last tool that ${name} offers; add --yes to hide it`)
-    if (!(await agrees(`${visible(`${tool} is the last tool that ${name} offers`)}; hide it?`))) return 0
+    if (!isInteractive()) throw usageError(`${tool} is the last tool that ${name} offers; add --yes to hide it`)
+    if (!(await promptYesNo(`${visible(`${tool} is the last tool that ${name} offers`)}; hide it?`))) return 0
   }
   return change(args, setToolDisabled(name, tool, disabled), `${disabled ? "disabled" : "enabled"} ${tool} of ${name}`)
 }
@@ -260,7 +261,7 @@ function parsePatch(text: string): Params {
   try {
     return parseDocument(text, "the patch").value
   } catch (error) {
-    throw usage(error instanceof Error ? error.message : "the patch is not JSON")
+    throw usageError(error instanceof Error ? error.message : "the patch is not JSON")
   }
 }
 

@@ -8,9 +8,9 @@ import type { Edit } from "../config/edit.ts"
 import { createPreset, deletePreset, editPreset, type Presets, readPresets } from "../config/presets.ts"
 import { readSections } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
-import { usage } from "../lib/command-line.ts"
+import { usageError } from "../lib/command-line.ts"
 import { formatIssue } from "../lib/errors.ts"
-import { didYouMean, notNamed } from "../lib/nearest.ts"
+import { didYouMean, unknownNameError } from "../lib/nearest.ts"
 import type { Status } from "../report/status.ts"
 import { editPresets, readTexts } from "../store/documents.ts"
 
@@ -50,7 +50,7 @@ export const preset: CommandDef = {
       "Make a preset",
       { filter: FILTER, description: DESCRIPTION },
       (name, { filter, description }) => {
-        if (text(filter) === undefined) throw usage("a preset needs --filter")
+        if (text(filter) === undefined) throw usageError("a preset needs --filter")
         return createPreset(name, {
           filter: String(filter),
           ...(description ? { description: String(description) } : {}),
@@ -64,7 +64,7 @@ export const preset: CommandDef = {
       { filter: FILTER, description: DESCRIPTION },
       (name, { filter, description }) => {
         if (text(filter) === undefined && text(description) === undefined)
-          throw usage("give --filter, --description or both")
+          throw usageError("give --filter, --description or both")
         return editPreset(name, { filter: text(filter), description: text(description) })
       },
       "changed",
@@ -173,5 +173,5 @@ function find(place: Place, name: string) {
   const { presets } = presetsOf(place)
   const found = presets.get(name)
   if (found !== undefined) return found
-  throw notNamed("preset", name, presets.keys())
+  throw unknownNameError("preset", name, presets.keys())
 }

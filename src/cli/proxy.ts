@@ -10,8 +10,8 @@ import { CONFIG_ARGS, placeOf } from "../app/command-context.ts"
 import { clientOutput, say } from "../app/output.ts"
 import { findSurroundings, followSurroundings, projectDirectory } from "../app/project-context.ts"
 import { readQuery } from "../catalog/selection.ts"
-import { quiet, systemClock } from "../lib/clock.ts"
-import { options } from "../lib/command-line.ts"
+import { systemClock, waitWhile } from "../lib/clock.ts"
+import { readOptions } from "../lib/command-line.ts"
 import { localDoor } from "../serve/control-socket.ts"
 import { type ProxyDeps, ProxySession } from "../serve/proxy-client.ts"
 import { createOutbox } from "../serve/proxy-server.ts"
@@ -32,7 +32,7 @@ export const proxy: CommandDef = {
   },
   async run({ args }) {
     const { paths } = placeOf(args)
-    const option = options(args, process.env)
+    const option = readOptions(args, process.env)
     const parameters = new URLSearchParams()
     for (const name of ["tags", "tag-filter", "preset"]) {
       const value = typeof args[name] === "string" ? args[name] : undefined
@@ -63,7 +63,7 @@ export const proxy: CommandDef = {
     )
     const input = (async () => {
       for await (const chunk of Bun.stdin.stream()) feed(chunk)
-      await quiet(systemClock, () => session.busy, END_MS)
+      await waitWhile(systemClock, () => session.busy, END_MS)
     })()
     await Promise.race([input, stop])
     following.close()

@@ -10,7 +10,7 @@ import { findSurroundings, followSurroundings } from "../app/project-context.ts"
 import { followFiles } from "../app/reload-loop.ts"
 import { createRuntime, type Runtime } from "../app/runtime.ts"
 import { readSettings, SERVE_ARGS, type Settings } from "../app/settings.ts"
-import { quiet, systemClock } from "../lib/clock.ts"
+import { systemClock, waitWhile } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { exposition } from "../report/metrics.ts"
 import { clientAddress, createLimiter, HEALTH_LIMIT } from "../serve/address-rate-limit.ts"
@@ -72,7 +72,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   files?.close()
   listening?.close()
   void listening?.stop(false)
-  await quiet(systemClock, () => agent.inFlight > 0, settings.shutdownGrace)
+  await waitWhile(systemClock, () => agent.inFlight > 0, settings.shutdownGrace)
   for (const stream of [...streams]) stream.close()
   sessions.close()
   calls.close()
@@ -92,7 +92,7 @@ async function startHttp(
   settings: Settings,
   paths: Paths | undefined,
 ): Promise<Listening & Followed & { greet(): void }> {
-  const { agent, mcp, metrics, log, cleaner, facts } = runtime
+  const { agent, mcp, metrics, log, redactor, facts } = runtime
   const { address, loopback, trustProxy, tls } = settings
   const limiter = settings.healthRateLimit ? createLimiter(systemClock, HEALTH_LIMIT) : undefined
   const count =
@@ -108,7 +108,7 @@ async function startHttp(
     now: () => systemClock.now(),
     facts,
     level: settings.healthLevel,
-    redact: (text: string) => cleaner().redact(text),
+    redactAll: (text: string) => redactor().redactAll(text),
     count,
   })
   const serveMetrics: Wrapper = (_request, path, _address, { tags }) => {
@@ -123,7 +123,7 @@ async function startHttp(
   }
   const callback = createCallback({
     finish: (answer) => runtime.oauth.finish(answer),
-    hide: (text) => cleaner().hide(text),
+    hide: (text) => redactor().maskKnown(text),
     client: () => runtime.oauth.description(),
   })
   const base = () => (settings.externalUrl ?? local).replace(/\/$/, "")
@@ -210,7 +210,7 @@ async function serveClient({ mcp, member: deps, log }: Runtime, settings: Settin
   })
   const { scope, introduce } = member
   const served = serveStdio(streams, { ...mcp, id, scope, principal: "stdio", onclient: introduce }, maxBody, (busy) =>
-    quiet(systemClock, busy, shutdownGrace),
+    waitWhile(systemClock, busy, shutdownGrace),
   )
   const reason = await Promise.race([served.then(() => "the client is gone"), ended])
   following.close()

@@ -3,7 +3,7 @@
  * meant changes. Where one is not possible it throws a RequestError and nothing is written.
  */
 import { RequestError } from "../lib/errors.ts"
-import { notNamed } from "../lib/nearest.ts"
+import { unknownNameError } from "../lib/nearest.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Path, parseDocument } from "./document.ts"
 import { removeValue, renameKey, setValue } from "./jsonc.ts"
@@ -100,7 +100,7 @@ export function writtenName(given: string, names: Iterable<string>): string {
   const all = [...names]
   const name = all.find((one) => one === given) ?? all.find((one) => slugOf(one) === given)
   if (name !== undefined) return name
-  throw notNamed("server", given, all)
+  throw unknownNameError("server", given, all)
 }
 
 /** Sets one value, or takes it out where it is undefined. What it gives is a document still. */

@@ -2,7 +2,7 @@
  * What each server gets and where from, for people: its configuration with its defaults, references resolved, secrets
  * hidden. spec: serverDefaults, `svc mcp status --verbose`.
  */
-import { createCleaner } from "../lib/redact.ts"
+import { createRedactor } from "../lib/redact.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject } from "../wire/message.ts"
 import { applyDefaults, type Origin } from "./defaults.ts"
@@ -116,4 +116,4 @@ function rowOf({ key, name, value, from }: Item, world: World, showSecrets: bool
 }
 
 /** Credentials written into an address or an argument. */
-const mask = (text: string): string => createCleaner([]).mask(text).replaceAll("[REDACTED]", HIDDEN)
+const mask = (text: string): string => createRedactor([]).maskCredentials(text).replaceAll("[REDACTED]", HIDDEN)

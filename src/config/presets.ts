@@ -1,7 +1,7 @@
 /** `presets.json`: named filters over tags. choice: Configuration, `{presets: {name: {filter, description?}}}`. */
 import * as z from "zod"
 import { ConfigError, type Issue, RequestError } from "../lib/errors.ts"
-import { notNamed } from "../lib/nearest.ts"
+import { unknownNameError } from "../lib/nearest.ts"
 import { isObject } from "../wire/message.ts"
 import { type Document, issueAt, type Path, parseDocument, unknownKeys } from "./document.ts"
 import { type Edit, set } from "./edit.ts"
@@ -104,7 +104,7 @@ function writtenIn(text: string): readonly string[] {
 function find(text: string, name: string): void {
   const names = writtenIn(text)
   if (names.includes(name)) return
-  throw notNamed("preset", name, names)
+  throw unknownNameError("preset", name, names)
 }
 
 function checkFilter(text: string): void {

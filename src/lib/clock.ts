@@ -7,7 +7,7 @@ export type Clock = {
 }
 
 /** Resolves after `ms` milliseconds, or as soon as the signal is aborted. */
-export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+export function delay(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted === true) return resolve()
     const done = () => {
@@ -21,13 +21,13 @@ export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
 }
 
 /** Waits until something is over, at most `ms` milliseconds. */
-export async function quiet(clock: Clock, busy: () => boolean, ms: number): Promise<void> {
+export async function waitWhile(clock: Clock, busy: () => boolean, ms: number): Promise<void> {
   const until = clock.now() + ms
-  while (busy() && clock.now() < until) await pause(clock, POLL_MS)
+  while (busy() && clock.now() < until) await delay(clock, POLL_MS)
 }
 
 /** Waits for a promise, at most `ms` milliseconds. Rejects where it does. */
-export async function atMost(clock: Clock, ms: number, promise: Promise<unknown>): Promise<void> {
+export async function withTimeout(clock: Clock, ms: number, promise: Promise<unknown>): Promise<void> {
   const late = Promise.withResolvers<void>()
   const cancel = clock.after(ms, late.resolve)
   await Promise.race([promise, late.promise]).finally(cancel)

@@ -7,7 +7,7 @@ import { RequestError } from "./errors.ts"
 import { nearest } from "./nearest.ts"
 
 /** A command with its own path, such as `["mcp", "tools", "list"]`, and the arguments that are its own. */
-export type Chosen = {
+export type FoundCommand = {
   readonly command: CommandDef
   readonly path: readonly string[]
   readonly args: readonly string[]
@@ -15,7 +15,7 @@ export type Chosen = {
 }
 
 /** The command that the words lead to. Throws a RequestError (usage). */
-export async function choose(root: CommandDef, words: readonly string[]): Promise<Chosen> {
+export async function findCommand(root: CommandDef, words: readonly string[]): Promise<FoundCommand> {
   let command = root
   const path: string[] = []
   let rest = [...words]
@@ -32,12 +32,12 @@ export async function choose(root: CommandDef, words: readonly string[]): Promis
       continue
     }
     if (word.startsWith("-")) {
-      throw usage(`${word} must stand behind a command; see \`${["svc", ...path].join(" ")} --help\``)
+      throw usageError(`${word} must stand behind a command; see \`${["svc", ...path].join(" ")} --help\``)
     }
     const found = subs[word]
     if (found === undefined) {
       const near = nearest(word, names)
-      throw usage(
+      throw usageError(
         `unknown command: ${[...path, word].join(" ")}${near === undefined ? `; there are ${names.join(", ")}` : `; did you mean ${[...path, near].join(" ")}?`}`,
       )
     }
@@ -54,10 +54,13 @@ export async function choose(root: CommandDef, words: readonly string[]): Promis
  * Reads options that are flags or `SVC_*` variables. A flag wins; an empty variable is none, but an empty flag is a mistake:
  * what was meant to narrow must not open.
  */
-export function options(args: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string | undefined>>) {
+export function readOptions(
+  args: Readonly<Record<string, unknown>>,
+  env: Readonly<Record<string, string | undefined>>,
+) {
   const raw = (flag: string): string | undefined => {
     const value = args[flag]
-    if (value === "") throw usage(`--${flag} is empty`)
+    if (value === "") throw usageError(`--${flag} is empty`)
     if (typeof value === "string") return value
     const variable = env[variableOf(flag)]
     return variable === undefined || variable === "" ? undefined : variable
@@ -71,13 +74,13 @@ export function options(args: Readonly<Record<string, unknown>>, env: Readonly<R
       if (variable === undefined || variable === "") return otherwise
       if (["1", "true", "yes", "on"].includes(variable)) return true
       if (["0", "false", "no", "off"].includes(variable)) return false
-      throw usage(`${variableOf(flag)} must be on or off, not ${variable}`)
+      throw usageError(`${variableOf(flag)} must be on or off, not ${variable}`)
     },
     choice<T extends string>(flag: string, choices: readonly T[], otherwise: T): T {
       const value = raw(flag)
       if (value === undefined) return otherwise
       const found = choices.find((choice) => choice === value)
-      if (found === undefined) throw usage(`${named(flag)} must be one of ${choices.join(", ")}, not ${value}`)
+      if (found === undefined) throw usageError(`${named(flag)} must be one of ${choices.join(", ")}, not ${value}`)
       return found
     },
     integer(flag: string, otherwise: number, least: number, most: number): number {
@@ -85,7 +88,7 @@ export function options(args: Readonly<Record<string, unknown>>, env: Readonly<R
       if (value === undefined) return otherwise
       const number = /^[0-9]+$/.test(value) ? Number(value) : Number.NaN
       if (!(number >= least && number <= most))
-        throw usage(`${named(flag)} must be a whole number from ${least} to ${most}, not ${value}`)
+        throw usageError(`${named(flag)} must be a whole number from ${least} to ${most}, not ${value}`)
       return number
     },
     /** Milliseconds; a bare number is seconds. */
@@ -93,10 +96,11 @@ export function options(args: Readonly<Record<string, unknown>>, env: Readonly<R
       const value = raw(flag)
       if (value === undefined) return otherwise
       const [, number, unit = "s"] = /^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?$/.exec(value) ?? []
-      if (number === undefined) throw usage(`${named(flag)} must be a time such as 500ms, 10s, 5m or 24h, not ${value}`)
+      if (number === undefined)
+        throw usageError(`${named(flag)} must be a time such as 500ms, 10s, 5m or 24h, not ${value}`)
       const ms = Number(number) * UNITS[unit as keyof typeof UNITS]
       if (ms > MAX_DURATION_MS)
-        throw usage(`${named(flag)} must be at most ${MAX_DURATION_MS / UNITS.d}d, not ${value}`)
+        throw usageError(`${named(flag)} must be at most ${MAX_DURATION_MS / UNITS.d}d, not ${value}`)
       return ms
     },
     /** Bytes; a bare number is bytes. */
@@ -104,13 +108,13 @@ export function options(args: Readonly<Record<string, unknown>>, env: Readonly<R
       const value = raw(flag)
       if (value === undefined) return otherwise
       const [, number, unit = "B"] = /^([0-9]+)\s*(B|KiB|MiB|GiB|K|M|G)?$/i.exec(value) ?? []
-      if (number === undefined) throw usage(`${named(flag)} must be a size such as 512KiB or 4MiB, not ${value}`)
+      if (number === undefined) throw usageError(`${named(flag)} must be a size such as 512KiB or 4MiB, not ${value}`)
       return Number(number) * (SIZES[(unit[0] ?? "B").toUpperCase()] ?? 1)
     },
   }
 }
 
-export const usage = (message: string): RequestError => new RequestError("usage", message)
+export const usageError = (message: string): RequestError => new RequestError("usage", message)
 
 // ---
 
@@ -147,23 +151,25 @@ function checkArgs(defined: ArgsDef, words: readonly string[], path: readonly st
     const word = words[at] as string
     if (word === "--") return
     if (!word.startsWith("-") || word === "-") {
-      if (++seen > positionals) throw usage(`${here} does not take "${word}"; see \`${here} --help\``)
+      if (++seen > positionals) throw usageError(`${here} does not take "${word}"; see \`${here} --help\``)
       continue
     }
     const [name = word] = word.split("=", 1)
     const definition = flags.get(name)
     if (definition === undefined) {
       const near = nearest(name, flags.keys())
-      throw usage(`unknown flag: ${name}${near === undefined ? `; see \`${here} --help\`` : `; did you mean ${near}?`}`)
+      throw usageError(
+        `unknown flag: ${name}${near === undefined ? `; see \`${here} --help\`` : `; did you mean ${near}?`}`,
+      )
     }
     if (definition.type === "boolean") {
       if (word.includes("=") && !/^--(?!no-)[^=]+=(?:true|false)$/.test(word))
-        throw usage(`${name} takes no value: it stands by itself, and as ${opposite(name)} for the contrary`)
+        throw usageError(`${name} takes no value: it stands by itself, and as ${opposite(name)} for the contrary`)
       continue
     }
     if (word.includes("=")) continue
     const value = words[at + 1]
-    if (value === undefined || (value.startsWith("-") && value.length > 1)) throw usage(`${name} needs a value`)
+    if (value === undefined || (value.startsWith("-") && value.length > 1)) throw usageError(`${name} needs a value`)
     at++
   }
 }

@@ -25,7 +25,7 @@ export function didYouMean(word: string, known: Iterable<string>): string {
 }
 
 /** For a name that nothing of its kind has. `what` is the kind. */
-export const notNamed = (what: string, name: string, known: Iterable<string>): RequestError =>
+export const unknownNameError = (what: string, name: string, known: Iterable<string>): RequestError =>
   new RequestError("not_found", `No ${what} is named ${name}${didYouMean(name, known)}`)
 
 // ---

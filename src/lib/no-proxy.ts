@@ -5,7 +5,7 @@
 import { LOOPBACK_HOSTS } from "./address.ts"
 
 /** Adds this machine to those for whom no proxy is used, where there are proxies. */
-export function reachThisMachineDirectly(env: Record<string, string | undefined>): void {
+export function bypassProxyForLoopback(env: Record<string, string | undefined>): void {
   if (!PROXIES.some((name) => env[name])) return
   // Bun heeds the first of the two that is set.
   const name = env.no_proxy ? "no_proxy" : "NO_PROXY"

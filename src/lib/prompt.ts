@@ -1,10 +1,10 @@
 /** The person at the terminal: questions, which go to stderr (stdout belongs to results), and the wish that it ends. */
 
 /** Whether there is somebody to ask. */
-export const canAsk = (): boolean => process.stdin.isTTY === true
+export const isInteractive = (): boolean => process.stdin.isTTY === true
 
 /** Aborts with the first signal that ends a command, so that what is half done can be taken back; the second ends it. */
-export function interrupted(): AbortSignal {
+export function interruptSignal(): AbortSignal {
   const controller = new AbortController()
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
     process.on(signal, () => {
@@ -15,12 +15,12 @@ export function interrupted(): AbortSignal {
 }
 
 /** A yes-or-no question; no is the default. */
-export async function agrees(question: string): Promise<boolean> {
-  return /^y(es)?$/i.test((await answer(`${question} [y/N] `, false)).trim())
+export async function promptYesNo(question: string): Promise<boolean> {
+  return /^y(es)?$/i.test((await promptLine(`${question} [y/N] `, false)).trim())
 }
 
 /** One line; what is typed for a secret is not shown. */
-export function answer(question: string, secret: boolean): Promise<string> {
+export function promptLine(question: string, secret: boolean): Promise<string> {
   const { stdin, stderr } = process
   // Before anything is asked, so that nothing of the answer is shown.
   if (secret) stdin.setRawMode(true)
@@ -28,7 +28,7 @@ export function answer(question: string, secret: boolean): Promise<string> {
   return new Promise((resolve) => {
     let text = ""
     const end = () => {
-      stdin.off("data", hear)
+      stdin.off("data", onData)
       stdin.off("end", end)
       stdin.pause()
       if (secret) {
@@ -37,7 +37,7 @@ export function answer(question: string, secret: boolean): Promise<string> {
       }
       resolve(text)
     }
-    const hear = (chunk: Buffer) => {
+    const onData = (chunk: Buffer) => {
       for (const key of chunk.toString("utf8")) {
         if (key === "\r" || key === "\n" || key === "\u0004") {
           end()
@@ -47,7 +47,7 @@ export function answer(question: string, secret: boolean): Promise<string> {
         text = key === "\u007f" || key === "\b" ? text.slice(0, -1) : text + key
       }
     }
-    stdin.on("data", hear)
+    stdin.on("data", onData)
     stdin.on("end", end)
     stdin.resume()
   })

@@ -1,6 +1,6 @@
 /**
- * Text cleaned where it leaves. Three strengths: `hide` takes known secrets out, and nothing for its looks; `mask` for the
- * log takes credentials out and leaves what an operator needs (paths, addresses); `redact` for health bodies and clients
+ * Text cleaned where it leaves. Three strengths: `maskKnown` takes known secrets out, and nothing for its looks; `maskCredentials` for the
+ * log takes credentials out and leaves what an operator needs (paths, addresses); `redactAll` for health bodies and clients
  * takes places out too. spec: Detail levels, Sanitization.
  *
  * Every quantifier is bounded or walks characters that its neighbours cannot match, so that no text takes more than
@@ -8,34 +8,38 @@
  */
 import { secretWord } from "./secret-names.ts"
 
-export type Cleaner = { hide(text: string): string; mask(text: string): string; redact(text: string): string }
+export type Redactor = {
+  maskKnown(text: string): string
+  maskCredentials(text: string): string
+  redactAll(text: string): string
+}
 
 /** A cleaner that also knows these values, wherever and however they are written. */
-export function createCleaner(secrets: Iterable<string>): Cleaner {
+export function createRedactor(secrets: Iterable<string>): Redactor {
   const known = literals(secrets)
-  const hide = (text: string) => (known === undefined ? text : text.replace(known, HIDDEN))
+  const maskKnown = (text: string) => (known === undefined ? text : text.replace(known, HIDDEN))
   return {
-    hide,
-    mask: (text) => apply(CREDENTIALS, hide(text)),
-    redact: (text) => apply(PLACES, apply(CREDENTIALS, unescapePercent(text.slice(0, MAX_LENGTH), hide))),
+    maskKnown,
+    maskCredentials: (text) => apply(CREDENTIALS, maskKnown(text)),
+    redactAll: (text) => apply(PLACES, apply(CREDENTIALS, unescapePercent(text.slice(0, MAX_LENGTH), maskKnown))),
   }
 }
 
 /** A cleaner that takes out what its sources hold at that moment. It works before it has any. */
-export function createLiveCleaner(): {
-  cleaner(): Cleaner
+export function createLiveRedactor(): {
+  cleaner(): Redactor
   /** Names the sources. A source that holds others gives another array. */
   follow(sources: readonly (() => readonly string[])[]): void
 } {
   let sources: readonly (() => readonly string[])[] = []
   let known: readonly (readonly string[])[] = []
-  let current = createCleaner([])
+  let current = createRedactor([])
   return {
     cleaner() {
       const now = sources.map((secrets) => secrets())
       if (now.some((secrets, at) => secrets !== known[at])) {
         known = now
-        current = createCleaner(now.flat())
+        current = createRedactor(now.flat())
       }
       return current
     },

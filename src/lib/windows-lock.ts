@@ -4,7 +4,7 @@
  */
 
 /** Does it again where it was refused for a moment. Throws what was thrown last. */
-export function patiently<T>(
+export function retryOnWindowsLock<T>(
   act: () => T,
   platform: string = process.platform,
   sleep: (ms: number) => void = Bun.sleepSync,
@@ -13,13 +13,13 @@ export function patiently<T>(
     try {
       return act()
     } catch (error) {
-      if (tries >= MAX_TRIES || !isMomentary(error, platform)) throw error
+      if (tries >= MAX_TRIES || !isWindowsLock(error, platform)) throw error
       sleep(PAUSE_MS)
     }
 }
 
 /** Whether it may be refused because somebody has the file open. */
-export const isMomentary = (error: unknown, platform: string = process.platform): boolean =>
+export const isWindowsLock = (error: unknown, platform: string = process.platform): boolean =>
   platform === "win32" && error instanceof Error && "code" in error && REFUSALS.has(String(error.code))
 
 // ---

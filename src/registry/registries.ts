@@ -4,7 +4,7 @@
  */
 import type { Source } from "../config/registries.ts"
 import { RequestError } from "../lib/errors.ts"
-import { notNamed } from "../lib/nearest.ts"
+import { unknownNameError } from "../lib/nearest.ts"
 import { type Answered, type ClientDeps, getVersion, listServers, listVersions, ping, RegistryError } from "./client.ts"
 import type { Entry } from "./entry.ts"
 import { rank, termsOf } from "./search.ts"
@@ -52,7 +52,7 @@ export function createRegistries(sources: () => readonly Source[], deps: ClientD
     if (registry === undefined) return all
     const found = all.find(({ name }) => name === registry)
     if (found !== undefined) return [found]
-    throw notNamed(
+    throw unknownNameError(
       "registry",
       registry,
       all.map(({ name }) => name),

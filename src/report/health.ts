@@ -32,10 +32,10 @@ export type Report = {
   readonly headers: Readonly<Record<string, string>>
 }
 
-export type ReportOptions = { readonly level: HealthLevel; redact(text: string): string }
+export type ReportOptions = { readonly level: HealthLevel; redactAll(text: string): string }
 
 /** `GET /health`. */
-export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, redact }: ReportOptions): Report {
+export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, redactAll }: ReportOptions): Report {
   const servers = snapshot.backends
   const out = leftOut(snapshot)
   const total = servers.length + out.size
@@ -73,12 +73,12 @@ export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, r
         ? {}
         : {
             details: [
-              ...servers.map((server) => detail(server, facts.now, level, redact)),
+              ...servers.map((server) => detail(server, facts.now, level, redactAll)),
               ...[...out].map(([name, reason]) => ({
                 name,
                 status: "error",
                 healthy: false,
-                lastError: redact(reason),
+                lastError: redactAll(reason),
                 tags: [],
               })),
             ],
@@ -87,7 +87,7 @@ export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, r
     configuration: summary(snapshot, facts),
     // A broken document that keeps the last good plan must be seen somewhere.
     ...(level === "full" && snapshot.issues.length > 0
-      ? { issues: snapshot.issues.map((issue) => redact(formatIssue(withoutFolder(issue)))) }
+      ? { issues: snapshot.issues.map((issue) => redactAll(formatIssue(withoutFolder(issue)))) }
       : {}),
   }
   return {
@@ -202,7 +202,7 @@ const STATE_NAMES = {
 } as const
 
 /** spec: Supervision summary. */
-export function supervision(snapshot: Snapshot, { level, redact }: ReportOptions): unknown {
+export function supervision(snapshot: Snapshot, { level, redactAll }: ReportOptions): unknown {
   const backends = supervised(snapshot)
   if (level === "minimal") {
     const counts = { total: backends.length, connected: 0, restarting: 0, crashLoop: 0, stopped: 0 }
@@ -223,7 +223,7 @@ export function supervision(snapshot: Snapshot, { level, redact }: ReportOptions
         nextRetryAt: state.kind === "waiting" ? iso(state.retryAt) : null,
         lastExit:
           lastExit === undefined ? null : { code: lastExit.code, signal: lastExit.signal, at: iso(lastExit.at) },
-        lastError: lastError === undefined ? null : redact(lastError),
+        lastError: lastError === undefined ? null : redactAll(lastError),
         ...(level === "full"
           ? {
               pid: state.kind === "connected" ? (state.pid ?? null) : null,

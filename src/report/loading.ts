@@ -175,18 +175,18 @@ function groupBy(states: readonly (readonly [id: string, LoadingState])[]): Reco
   return groups
 }
 
-const neverStarted = (reason: string, { redact }: ReportOptions) => ({
+const neverStarted = (reason: string, { redactAll }: ReportOptions) => ({
   state: "failed",
   status: "error",
   retryCount: 0,
-  error: redact(reason),
+  error: redactAll(reason),
 })
 
 function details(
   backend: BackendSnapshot,
   state: LoadingState,
   { now }: ProcessFacts,
-  { level, redact }: ReportOptions,
+  { level, redactAll }: ReportOptions,
 ) {
   const { startedAt, endedAt } = backend.loading
   const { lastError, authorizationUrl, offer } = backend
@@ -197,7 +197,7 @@ function details(
     retryCount: "attempt" in backend.state ? backend.state.attempt : 0,
     ...(startedAt === undefined ? {} : { startTime: iso(startedAt), duration: (endedAt ?? now) - startedAt }),
     ...(endedAt === undefined ? {} : { endTime: iso(endedAt) }),
-    ...(error === undefined ? {} : { error: redact(error) }),
+    ...(error === undefined ? {} : { error: redactAll(error) }),
     ...(level === "full" && authorizationUrl !== undefined ? { authorizationUrl } : {}),
   }
 }

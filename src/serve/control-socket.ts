@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto"
 import { existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { type Clock, pause } from "../lib/clock.ts"
+import { type Clock, delay } from "../lib/clock.ts"
 import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
 import { isAlive, makeFolder, replaceState } from "../store/files.ts"
 import { type Release, tryAcquire } from "../store/lock.ts"
@@ -111,7 +111,7 @@ async function becomeOnly(paths: Paths, clock: Clock): Promise<Release> {
       const who = pid === undefined ? `another svc, which holds ${lock} and does not answer,` : `process ${pid}`
       throw new UnavailableError(`${who} serves ${paths.file} already; stop it, or choose another --config-dir`)
     }
-    await pause(clock, LOCK_PAUSE_MS)
+    await delay(clock, LOCK_PAUSE_MS)
   }
 }
 

@@ -20,7 +20,7 @@ export type HealthDeps = {
   now(): number
   facts(): ProcessFacts
   readonly level: HealthLevel
-  redact(text: string): string
+  redactAll(text: string): string
   /** Counts a request of this client; undefined where there is no limit. */
   count: ((request: Request, address: () => string) => Verdict) | undefined
 }
@@ -66,7 +66,7 @@ export function createHealth(
       const { status, body, headers } = answerOf(path, find, principal)
       return new Response(body, { status, headers: limits === undefined ? headers : { ...headers, ...limits } })
     } catch (error) {
-      const message = deps.redact(messageOf(error))
+      const message = deps.redactAll(messageOf(error))
       const timestamp = new Date(deps.now()).toISOString()
       return json(500, { status: "unhealthy", timestamp, error: "Health check failed", message }, limits)
     }
@@ -89,7 +89,7 @@ export function reportOf(path: string): Find | undefined {
 
 // ---
 
-type Find = (deps: Pick<HealthDeps, "facts" | "level" | "redact">, snapshot: Snapshot) => Report
+type Find = (deps: Pick<HealthDeps, "facts" | "level" | "redactAll">, snapshot: Snapshot) => Report
 type Answer = { readonly status: number; readonly body: string; readonly headers: Record<string, string> }
 
 const FRESH_MS = 500

@@ -14,8 +14,8 @@ import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewrite
 import type { Spec } from "../config/server-spec.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
-import { asBuffer, contains, encode, hidesLetters, readdress } from "../wire/frame.ts"
-import { encodeHeader, type Mirrored, paramHeaders } from "../wire/headers.ts"
+import { asBuffer, contains, encode, hasEscapedLetters, withResponseId } from "../wire/frame.ts"
+import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
 import { severityOf } from "../wire/log-level.ts"
 import {
   asText,
@@ -127,7 +127,7 @@ async function call(
   request: Request,
   params: Params,
   target: Target,
-  mirrored: readonly Mirrored[],
+  mirrored: readonly MirroredHeader[],
   context: Context,
   done: Done,
 ): Promise<Uint8Array | string> {
@@ -205,10 +205,10 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
       contains(bytes, NEEDLE_TASK) ||
       (completes && contains(bytes, NEEDLE_RESULT_TYPE)) ||
       (peer.era === "2026" && client.era === "2025" && contains(bytes, NEEDLE_INPUT)) ||
-      hidesLetters(bytes)
+      hasEscapedLetters(bytes)
     if (!slow) {
       const members = completes ? (cacheable ? COMPLETE_UNCACHED : COMPLETE) : undefined
-      return { kind: "done", frame: readdress(frame, answer, encode(JSON.stringify(request.id)), members) }
+      return { kind: "done", frame: withResponseId(frame, answer, encode(JSON.stringify(request.id)), members) }
     }
   }
   const message = parsed(outcome, spec.name)
@@ -277,7 +277,7 @@ function elicitationsOf(data: unknown): readonly string[] {
 function mirrorHeaders(
   method: string,
   params: Params,
-  mirrored: readonly Mirrored[],
+  mirrored: readonly MirroredHeader[],
 ): Record<string, string> | undefined {
   const name = method === "resources/read" ? params.uri : method.startsWith("tasks/") ? params.taskId : params.name
   if (typeof name !== "string") return undefined

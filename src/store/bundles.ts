@@ -13,7 +13,7 @@ import { dirname, join, sep } from "node:path"
 import { slugOf } from "../config/plan.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
-import { patiently } from "../lib/windows-lock.ts"
+import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 import { listBackups, lockDocuments } from "./documents.ts"
 import { isAlive, makeFolder } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
@@ -84,7 +84,7 @@ export async function unpackBundle(
       if (existsSync(folder)) return
       makeFolder(dirname(folder))
       try {
-        patiently(() => renameSync(staging, folder))
+        retryOnWindowsLock(() => renameSync(staging, folder))
       } catch (cause) {
         throw new UnavailableError(`cannot make ${folder}: ${messageOf(cause)}`, { cause })
       }

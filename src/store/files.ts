@@ -20,7 +20,7 @@ import {
 } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
-import { patiently } from "../lib/windows-lock.ts"
+import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 
 /** A file's text; undefined where there is no such file. Throws an UnavailableError where it cannot be read. */
 export function readText(path: string): string | undefined {
@@ -128,7 +128,7 @@ function writeWhole(
     if (owner !== undefined) giveTo(owner, temporary)
     chmodSync(temporary, kept)
     const wanted = still()
-    if (wanted) patiently(() => renameSync(temporary, target))
+    if (wanted) retryOnWindowsLock(() => renameSync(temporary, target))
     else unlinkSync(temporary)
     return wanted
   } catch (cause) {

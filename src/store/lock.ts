@@ -8,7 +8,7 @@
 import type { Database } from "bun:sqlite"
 import { chownSync, closeSync, lstatSync, openSync, statSync, truncateSync } from "node:fs"
 import { dirname } from "node:path"
-import { type Clock, pause } from "../lib/clock.ts"
+import { type Clock, delay } from "../lib/clock.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { ELSEWHERE } from "./files.ts"
 
@@ -25,7 +25,7 @@ export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): P
         "conflict",
         `another svc process has held ${lock} for ${patience / 1000} s; try again when it is done, or end it`,
       )
-    await pause(clock, LOCK_PAUSE_MS)
+    await delay(clock, LOCK_PAUSE_MS)
   }
 }
 

@@ -13,7 +13,7 @@ import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { LOG_LEVELS, type Log, type LogFields, type LogLevel, printable } from "../lib/log.ts"
-import { patiently } from "../lib/windows-lock.ts"
+import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 
 export type LogLine = {
   /** Milliseconds since the epoch. */
@@ -175,7 +175,7 @@ function write(directory: string, slug: string, text: string, maxBytes: number, 
     for (let number = maxFiles - 1; number > 0; number--) {
       const from = fileOf(directory, slug, number - 1)
       if (statSync(from, { throwIfNoEntry: false }) !== undefined)
-        patiently(() => renameSync(from, fileOf(directory, slug, number)))
+        retryOnWindowsLock(() => renameSync(from, fileOf(directory, slug, number)))
     }
   appendFileSync(file, text, { mode: 0o600 })
 }

@@ -150,7 +150,7 @@ export type Transaction = {
 
 /** Makes a change and waits for what becomes of the server; where that is not what it must be, all is as it was before. */
 export async function transact(
-  { agent, door, clock, signal, redact, lines, progress }: Context,
+  { agent, door, clock, signal, redactAll, lines, progress }: Context,
   { name, change, reverse, holds }: Transaction,
 ): Promise<{ readonly outcome: Outcome; readonly reload: ReloadReport; readonly backup: string | undefined }> {
   if (signal.aborted) throw new ToolError("conflict", "The caller gave up")
@@ -173,7 +173,7 @@ export async function transact(
     return { outcome, reload: reportOf(reloaded), backup: done.backup }
   }
   // An error of a backend has its name in front already.
-  const said = redact(why)
+  const said = redactAll(why)
   const reason = said.startsWith(`${name}: `) ? said : `${name}: ${said}`
   try {
     await done.undo(reverse)
@@ -187,7 +187,8 @@ export async function transact(
   door.reload()
   await agent.ended(name)
   const again = await outcomeOf(agent, name)
-  const still = again.kind === "error" ? ` What ran before does not run any more either: ${redact(again.reason)}` : ""
+  const still =
+    again.kind === "error" ? ` What ran before does not run any more either: ${redactAll(again.reason)}` : ""
   throw new ToolError("rolled_back", `${reason}. Everything is as it was before.${still}`, {
     log: lines(slugOf(name)),
   })

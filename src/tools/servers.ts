@@ -28,8 +28,8 @@ export const serverSchema = z.object({
 export type Server = z.infer<typeof serverSchema> & { readonly instances: readonly ServerStatus[] }
 
 /** All servers of the file, in its order, each with what runs of it; of a file that is broken those that run still. */
-export function serversOf({ agent, door, redact }: Context): readonly Server[] {
-  const status = statusOf(agent.snapshot(), redact)
+export function serversOf({ agent, door, redactAll }: Context): readonly Server[] {
+  const status = statusOf(agent.snapshot(), redactAll)
   return [...writtenOr(status, door.read().config)].map(([name, { section, server }]) => {
     const instances = status.servers.filter((one) => one.name === name)
     const enabled = !isDisabled(server)
@@ -63,7 +63,7 @@ export function serverOf(context: Context, given: string): Server {
 }
 
 /** What runs now, cleaned. */
-export const runningOf = ({ agent, redact }: Context): Status => statusOf(agent.snapshot(), redact)
+export const runningOf = ({ agent, redactAll }: Context): Status => statusOf(agent.snapshot(), redactAll)
 
 export const valueSchema = z.object({ key: z.string(), value: z.string(), from: z.array(z.string()) })
 

@@ -38,9 +38,9 @@ export type Context = {
   readonly bundles: Bundles
   readonly machine: Machine
   /** Takes credentials out; paths and addresses stay. */
-  mask(text: string): string
+  maskCredentials(text: string): string
   /** Takes places out too. */
-  redact(text: string): string
+  redactAll(text: string): string
   /** The last lines of a server's log, oldest first. */
   lines(slug: string): readonly string[]
   /** Without a person to ask: false refuses what would run a new command, or change what other clients' models read. */
@@ -221,8 +221,8 @@ function codeOf(error: unknown): Fault {
 }
 
 /** Secrets are taken out of every text on its way to the client. */
-function clean(result: ToolResult, { mask }: Context): ToolResult {
-  return walk(result, mask) as ToolResult
+function clean(result: ToolResult, { maskCredentials }: Context): ToolResult {
+  return walk(result, maskCredentials) as ToolResult
 }
 
 function walk(value: unknown, change: (text: string) => string): unknown {

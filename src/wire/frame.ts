@@ -23,21 +23,26 @@ export const decode = (frame: Uint8Array): string => decoder.decode(frame)
 export const textOf = (frame: Uint8Array | string): string => (typeof frame === "string" ? frame : decode(frame))
 
 /** Where a frame answers one of our requests: the number in the id and the byte range of the id, quotes included. */
-export type Answer = { readonly number: number; readonly start: number; readonly end: number; readonly result: number }
+export type FramedResponse = {
+  readonly number: number
+  readonly start: number
+  readonly end: number
+  readonly result: number
+}
 
 /** Outbound ids: a prefix nobody can guess and a number. */
-export type Ids = {
+export type RequestIds = {
   next(): number
   text(number: number): string
   /** The number in an id of ours, or undefined. */
   parse(id: unknown): number | undefined
   /** The number of ours in what is left of a message that could not be kept, or undefined. */
-  find(edges: Uint8Array): number | undefined
+  findInEdges(edges: Uint8Array): number | undefined
   /**
    * The fast path: where `frame` is, as a whole and with nothing else in it, a success response to an id of ours that stands
    * at its head or tail. `result` is the offset of the first byte after the result's opening brace.
    */
-  answer(frame: Uint8Array): Answer | undefined
+  matchResponse(frame: Uint8Array): FramedResponse | undefined
 }
 
 const QUOTE = 0x22
@@ -55,7 +60,7 @@ const MAX_DIGITS = 15
 const MAX_BATCH = 1000
 
 /** `random` is unguessable text of `[A-Za-z0-9]`, new for each process. */
-export function createIds(random: string): Ids {
+export function createRequestIds(random: string): RequestIds {
   const prefix = `svc${random}.`
   const head = encode(`{"jsonrpc":"2.0","id":"${prefix}`)
   const afterHead = encode(',"result":{')
@@ -74,11 +79,11 @@ export function createIds(random: string): Ids {
       const digits = id.slice(prefix.length)
       return own.test(digits) ? Number(digits) : undefined
     },
-    find(edges) {
+    findInEdges(edges) {
       const found = mention.exec(decode(edges))?.[1]
       return found === undefined ? undefined : Number(found)
     },
-    answer(frame) {
+    matchResponse(frame) {
       const { length } = frame
       // Most of what is no such answer is seen here.
       if (frame[length - 1] !== BRACE) return undefined
@@ -123,7 +128,12 @@ export function createIds(random: string): Ids {
  * put first in the result object. The frame's bytes are given up: what fits is changed in place, for copying a megabyte
  * costs more than all else that is done with it.
  */
-export function readdress(frame: Uint8Array, answer: Answer, id: Uint8Array, members?: Uint8Array): Uint8Array {
+export function withResponseId(
+  frame: Uint8Array,
+  answer: FramedResponse,
+  id: Uint8Array,
+  members?: Uint8Array,
+): Uint8Array {
   const { start, end, result } = answer
   if (members === undefined && id.length <= end - start) return replaceId(frame, answer, id)
   const out = new Uint8Array(
@@ -205,7 +215,7 @@ export function repeatsMember(message: Uint8Array): boolean {
 }
 
 /** Whether a letter may be written as an escape (`\u0075`), so that a name cannot be found by its bytes. */
-export function hidesLetters(frame: Buffer): boolean {
+export function hasEscapedLetters(frame: Buffer): boolean {
   for (let at = frame.indexOf(ESCAPE); at >= 0; at = frame.indexOf(ESCAPE, at + ESCAPE.length)) {
     const digit = frame[at + ESCAPE.length] ?? 0
     if (digit >= DIGIT_4 && digit <= DIGIT_7) return true
@@ -225,7 +235,7 @@ const startOf = (frame: Uint8Array): number =>
   skipSpace(frame, matches(frame, BYTE_ORDER_MARK, 0) ? BYTE_ORDER_MARK.length : 0)
 
 /** Puts an id that is no longer than ours in its place; the shorter of the sides beside it moves. */
-function replaceId(frame: Uint8Array, { start, end, result }: Answer, id: Uint8Array): Uint8Array {
+function replaceId(frame: Uint8Array, { start, end, result }: FramedResponse, id: Uint8Array): Uint8Array {
   if (start < result) {
     const from = end - id.length
     frame.set(id, from)

@@ -3,16 +3,16 @@ import { numberOf } from "../lib/json.ts"
 import { asText, isObject } from "./message.ts"
 
 /** A parameter of a tool that is repeated as `Mcp-Param-<name>`. */
-export type Mirrored = { readonly header: string; readonly path: readonly string[] }
+export type MirroredHeader = { readonly header: string; readonly path: readonly string[] }
 
 /**
  * The parameters that a tool's input schema marks with `x-mcp-header`, or why its marks are not valid: then a client must
  * not offer the tool. basic: Streamable HTTP, Schema Extension.
  */
-export function mirroredOf(inputSchema: unknown): readonly Mirrored[] | string {
+export function mirroredOf(inputSchema: unknown): readonly MirroredHeader[] | string {
   // Most schemas have no mark at all, and most of their text is elsewhere.
   if (!JSON.stringify(inputSchema ?? null).includes(`"${MARK}"`)) return []
-  const found: Mirrored[] = []
+  const found: MirroredHeader[] = []
   const names = new Set<string>()
   const visit = (schema: unknown, path: readonly string[], reachable: boolean): string | undefined => {
     if (Array.isArray(schema)) return firstOf(schema, (inner) => visit(inner, path, false))
@@ -37,7 +37,7 @@ export function mirroredOf(inputSchema: unknown): readonly Mirrored[] | string {
 }
 
 /** The headers of a `tools/call`. */
-export function paramHeaders(args: unknown, mirrored: readonly Mirrored[]): Record<string, string> {
+export function paramHeaders(args: unknown, mirrored: readonly MirroredHeader[]): Record<string, string> {
   const headers: Record<string, string> = {}
   for (const { header, path } of mirrored) {
     const value = valueAt(args, path)
@@ -47,7 +47,11 @@ export function paramHeaders(args: unknown, mirrored: readonly Mirrored[]): Reco
 }
 
 /** The first of the headers that does not say what the arguments say, or undefined. */
-export function paramMismatch(args: unknown, mirrored: readonly Mirrored[], headers: Headers): string | undefined {
+export function paramMismatch(
+  args: unknown,
+  mirrored: readonly MirroredHeader[],
+  headers: Headers,
+): string | undefined {
   for (const { header, path } of mirrored) {
     const raw = headers.get(header)
     const value = valueAt(args, path)

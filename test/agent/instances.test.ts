@@ -9,7 +9,7 @@ import { createEras } from "../../src/store/era-cache.ts"
 import { createPins } from "../../src/store/tool-pins.ts"
 import type { Context } from "../../src/template/context.ts"
 import { readTemplates } from "../../src/template/instance.ts"
-import { createIds } from "../../src/wire/frame.ts"
+import { createRequestIds } from "../../src/wire/frame.ts"
 import { manualClock } from "../clock.ts"
 
 const WORLD = { parent: {}, dotenv: {}, platform: "linux", home: "/h", folder: "/etc" } as const
@@ -30,7 +30,7 @@ function stage(filter = "not none") {
     clock,
     log,
     startedAt: 0,
-    ids: createIds("x"),
+    ids: createRequestIds("x"),
     limit: 1000,
     version: "1",
     eras: createEras(undefined, clock),

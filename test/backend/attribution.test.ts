@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { Attribution, type Caller, type Flight } from "../../src/backend/attribution.ts"
 import { Connection } from "../../src/backend/connection.ts"
-import { createIds, encode } from "../../src/wire/frame.ts"
+import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
 
 /** What a tool does: when it asks and is done, milliseconds after it was called, and what becomes of a cancelled call. */
@@ -62,7 +62,7 @@ function scene(clock: ManualClock, tools: Readonly<Record<string, Tool>>) {
       questions.delete(id)
     }
   }
-  const connection = new Connection("s", createIds("x"), clock, {
+  const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
     onnoise() {},
     onnotification() {},

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "bun:test"
 import type { Caller } from "../../src/backend/attribution.ts"
 import { Connection, peerError } from "../../src/backend/connection.ts"
 import type { Link } from "../../src/backend/link.ts"
-import { createIds, encode } from "../../src/wire/frame.ts"
+import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import type { Params } from "../../src/wire/message.ts"
 import { type ManualClock, manualClock, settle } from "../clock.ts"
 
@@ -15,7 +15,7 @@ let heard: (readonly [caller: Caller | undefined, method: string])[]
 let connection: Connection
 
 const open = (link: Partial<Link> = {}, owner?: Caller) => {
-  connection = new Connection("s", createIds("x"), clock, {
+  connection = new Connection("s", createRequestIds("x"), clock, {
     owner,
     callerOfTask: (id) => (id === "t1" ? ann.caller : undefined),
     onnoise() {},
@@ -198,7 +198,7 @@ describe("a ping behind a cancellation", () => {
     await clock.pass(10_000)
     const number = call({ caller: open })
     await ask()
-    receive({ id: createIds("x").text(number), result: {} })
+    receive({ id: createRequestIds("x").text(number), result: {} })
     cancel()
     call(bob)
     await clock.pass(60_000)
@@ -236,7 +236,7 @@ describe("a caller that gave up", () => {
     const late = call(ann)
     connection.cancel(late, new Error("cancelled"))
     call(bob)
-    receive({ id: createIds("x").text(late), result: {} })
+    receive({ id: createRequestIds("x").text(late), result: {} })
     expect(await ask()).toMatchObject({ result: { by: "bob" } })
     connection.cancel(call(ann), new Error("cancelled"))
     receive({ id: sent.at(-1)?.id, result: {} })
@@ -256,7 +256,7 @@ describe("a caller that gave up", () => {
 test("what comes late on the stream of an ended call is for nobody else", async () => {
   open({ abandon: () => undefined })
   const ended = call(ann)
-  receive({ id: createIds("x").text(ended), result: {} }, ended)
+  receive({ id: createRequestIds("x").text(ended), result: {} }, ended)
   call(bob)
   expect((await ask({}, ended))?.error).toBeDefined()
   receive({ method: "notifications/message", params: {} }, ended)
@@ -284,7 +284,7 @@ describe("a caller that was asked", () => {
     await clock.pass(1000)
     expect(new Set(cat.others)).toEqual(new Set([false]))
     // A call whose question was refused is over at once: that it was there is what counts.
-    receive({ id: createIds("x").text(call(bob)), result: {} })
+    receive({ id: createRequestIds("x").text(call(bob)), result: {} })
     await clock.pass(1000)
     expect(cat.others.at(-1)).toBe(true)
     await clock.pass(60_000)
@@ -316,7 +316,7 @@ describe("a task", () => {
 
   test("goes on telling its progress after the call was answered", () => {
     const number = call(ann, "tools/call", 7)
-    const text = createIds("x").text(number)
+    const text = createRequestIds("x").text(number)
     receive({ id: text, result: {} })
     receive({ method: "notifications/progress", params: { progressToken: text, progress: 1 } })
     connection.follow(number, ann.caller, 7)
@@ -350,7 +350,7 @@ describe("what no server may send", () => {
 
   test("an answer without an id is noise, which is bounded like all other", () => {
     const noise: string[] = []
-    connection = new Connection("s", createIds("x"), clock, {
+    connection = new Connection("s", createRequestIds("x"), clock, {
       owner: undefined,
       onnoise: (text) => void noise.push(text),
       onnotification() {},

@@ -9,7 +9,7 @@ import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { Spec } from "../../src/config/server-spec.ts"
 import { silentLog } from "../../src/lib/log.ts"
-import { createIds, encode } from "../../src/wire/frame.ts"
+import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
 import { ODD_NUMBERS } from "../numbers.ts"
 
@@ -18,7 +18,7 @@ const spec = { name: "s", tuning: { requestTimeout: 1000 } } as unknown as Spec
 function open(peer: Partial<Peer>, wanted: { level: string | undefined; uris: readonly string[] }) {
   const clock = manualClock()
   const sent: unknown[] = []
-  const connection = new Connection("s", createIds("x"), clock, {
+  const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
     onnoise() {},
     onnotification() {},
@@ -71,7 +71,7 @@ test("a server is told no level where nobody wants one, where it has none, or wh
 
 test("what a server lists is offered with its numbers as written, and fresh no longer than a double can say", async () => {
   const clock = manualClock()
-  const ids = createIds("x")
+  const ids = createRequestIds("x")
   const hooks = { owner: undefined, onnoise() {}, onnotification() {} }
   const connection = new Connection("s", ids, clock, hooks)
   const tool = `"inputSchema":{"type":"object","properties":{"n":{"enum":[${ODD_NUMBERS}]}}}`
@@ -114,7 +114,7 @@ function server(answers: Answers) {
   const asked: string[] = []
   const offered: Listing[] = []
   const pending: { id: unknown; method: string; number: number | undefined }[] = []
-  const connection: Connection = new Connection("s", createIds("x"), clock, {
+  const connection: Connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
     onnoise() {},
     onnotification() {},

@@ -3,14 +3,14 @@ import { Connection, PeerError } from "../../src/backend/connection.ts"
 import { UnauthorizedError } from "../../src/backend/link.ts"
 import { classify, HttpStatusError, negotiate } from "../../src/backend/negotiate.ts"
 import { systemClock } from "../../src/lib/clock.ts"
-import { createIds, encode } from "../../src/wire/frame.ts"
+import { createRequestIds, encode } from "../../src/wire/frame.ts"
 
 type Asked = { id: string; method: string; params: Record<string, unknown> }
 
 /** A connection to a server that answers by the given function; undefined is silence. */
 function connect(answer: (asked: Asked) => object | undefined) {
   const asked: string[] = []
-  const connection = new Connection("s", createIds("x"), systemClock, {
+  const connection = new Connection("s", createRequestIds("x"), systemClock, {
     owner: undefined,
     onnoise() {},
     onnotification() {},

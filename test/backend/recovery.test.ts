@@ -9,7 +9,7 @@ import { openChild } from "../../src/backend/stdio.ts"
 import type { RestartPolicy, Spec, StdioLaunch } from "../../src/config/server-spec.ts"
 import { systemClock as clock } from "../../src/lib/clock.ts"
 import { silentLog } from "../../src/lib/log.ts"
-import { createIds } from "../../src/wire/frame.ts"
+import { createRequestIds } from "../../src/wire/frame.ts"
 import { isAlive, until } from "../process.ts"
 
 const DYING = join(import.meta.dir, "../fixtures/dying.ts")
@@ -49,7 +49,7 @@ function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, co
     },
     secrets: [],
   }
-  const ids = createIds("test")
+  const ids = createRequestIds("test")
   const backend = new Backend(spec, {
     clock,
     open: (planned, hooks, signal) =>

@@ -2,10 +2,10 @@
 import { describe, expect, test } from "bun:test"
 import { openStreamable } from "../../src/backend/streamable-http.ts"
 import { systemClock as clock } from "../../src/lib/clock.ts"
-import { createIds, decode } from "../../src/wire/frame.ts"
+import { createRequestIds, decode } from "../../src/wire/frame.ts"
 
 type Message = { readonly id?: string; readonly method?: string }
-const ids = createIds("test")
+const ids = createRequestIds("test")
 
 /** A server of one session at a time; `refusal` is what it says to those it does not know. */
 function forgetful(refusal: () => Response) {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { atMost, systemClock } from "../../src/lib/clock.ts"
+import { systemClock, withTimeout } from "../../src/lib/clock.ts"
 import { manualClock } from "../clock.ts"
 
 test("a time that no timer holds does not pass at once", async () => {
@@ -18,14 +18,14 @@ test("what is waited for at most so long is waited for no longer, and leaves no 
   const clock = manualClock()
   const never = new Promise<void>(() => undefined)
   let over = false
-  const late = atMost(clock, 1000, never).then(() => {
+  const late = withTimeout(clock, 1000, never).then(() => {
     over = true
   })
   await clock.pass(999)
   expect(over).toBe(false)
   await clock.pass(1)
   await late
-  await atMost(clock, 1000, Promise.resolve())
-  await expect(atMost(clock, 1000, Promise.reject(new Error("no")))).rejects.toThrow("no")
+  await withTimeout(clock, 1000, Promise.resolve())
+  await expect(withTimeout(clock, 1000, Promise.reject(new Error("no")))).rejects.toThrow("no")
   expect(clock.timers).toBe(0)
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { choose, options } from "../../src/lib/command-line.ts"
+import { findCommand, readOptions } from "../../src/lib/command-line.ts"
 
 describe("switches", () => {
   test.each([
@@ -10,16 +10,18 @@ describe("switches", () => {
     [{}, { SVC_AUTH: "no" }, false],
     [{}, { SVC_AUTH: "" }, false],
   ])("flags %j and variables %j: %p", (args, env, expected) => {
-    expect(options(args, env).flag("auth")).toBe(expected)
+    expect(readOptions(args, env).flag("auth")).toBe(expected)
   })
 
   test("one that is on by itself is turned off by its variable", () => {
-    expect(options({}, {}).flag("reload", true)).toBe(true)
-    expect(options({}, { SVC_RELOAD: "off" }).flag("reload", true)).toBe(false)
+    expect(readOptions({}, {}).flag("reload", true)).toBe(true)
+    expect(readOptions({}, { SVC_RELOAD: "off" }).flag("reload", true)).toBe(false)
   })
 
   test("a variable that is neither on nor off is refused", () => {
-    expect(() => options({}, { SVC_AUTH: "enabled" }).flag("auth")).toThrow("SVC_AUTH must be on or off, not enabled")
+    expect(() => readOptions({}, { SVC_AUTH: "enabled" }).flag("auth")).toThrow(
+      "SVC_AUTH must be on or off, not enabled",
+    )
   })
 })
 
@@ -33,14 +35,14 @@ describe("words", () => {
       ["mcp", "help", "list"],
       ["mcp", "list", "--help"],
     ]) {
-      const { path, help } = await choose(root, words)
+      const { path, help } = await findCommand(root, words)
       expect([path, help]).toEqual([["mcp", "list"], true])
     }
   })
 
   test("a switch takes no word that is no truth value", async () => {
-    expect((await choose(root, ["serve", "--demo=false"])).args).toEqual(["--demo=false"])
+    expect((await findCommand(root, ["serve", "--demo=false"])).args).toEqual(["--demo=false"])
     for (const word of ["--demo=maybe", "--no-demo=true", "--demo="])
-      expect(choose(root, ["serve", word])).rejects.toThrow("takes no value")
+      expect(findCommand(root, ["serve", word])).rejects.toThrow("takes no value")
   })
 })

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { openLog } from "../../src/lib/log.ts"
-import { createCleaner } from "../../src/lib/redact.ts"
+import { createRedactor } from "../../src/lib/redact.ts"
 import { manualClock } from "../clock.ts"
 
 test("a server's name makes no secret of what is said of it", () => {
@@ -9,7 +9,7 @@ test("a server's name makes no secret of what is said of it", () => {
     level: "info",
     format: "text",
     clock: manualClock(),
-    mask: createCleaner([]).mask,
+    mask: createRedactor([]).maskCredentials,
     write: (line) => lines.push(line),
   })
   log.info("connected, token=hunter2", { server: "auth" })
@@ -22,7 +22,7 @@ test("a line of JSON stays one whatever is masked in it", () => {
     level: "info",
     format: "json",
     clock: manualClock(),
-    mask: createCleaner([]).mask,
+    mask: createRedactor([]).maskCredentials,
     write: (line) => lines.push(line),
   })
   log.info("cut off: token='hunter2hunter2", { server: "o'x", why: 'password="hunter2hunter2' })

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test"
-import { reachThisMachineDirectly } from "../../src/lib/no-proxy.ts"
+import { bypassProxyForLoopback } from "../../src/lib/no-proxy.ts"
 
 const HTTP_PROXY = "http://proxy:8080"
 const after = (env: Record<string, string>) => {
-  reachThisMachineDirectly(env)
+  bypassProxyForLoopback(env)
   return env
 }
 
@@ -33,8 +33,8 @@ test("a request to this machine does not go to the proxy", async () => {
   })
   const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("direct") })
   const program = `
-    const { reachThisMachineDirectly } = await import(${JSON.stringify(`${import.meta.dir}/../../src/lib/no-proxy.ts`)})
-    reachThisMachineDirectly(process.env)
+    const { bypassProxyForLoopback } = await import(${JSON.stringify(`${import.meta.dir}/../../src/lib/no-proxy.ts`)})
+    bypassProxyForLoopback(process.env)
     process.stdout.write(await (await fetch(${JSON.stringify(server.url.href)})).text())`
   try {
     const child = Bun.spawn({

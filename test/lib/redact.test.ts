@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { createCleaner, createLiveCleaner, patternNames } from "../../src/lib/redact.ts"
+import { createLiveRedactor, createRedactor, patternNames } from "../../src/lib/redact.ts"
 
-const { mask, redact } = createCleaner([])
+const { maskCredentials: mask, redactAll: redact } = createRedactor([])
 
 test("these are the patterns", () => {
   expect(patternNames()).toEqual([
@@ -97,14 +97,14 @@ describe("places are taken out of what leaves, and stay in the log [health:sanit
 })
 
 test("words behind the name of a scheme are words", () => {
-  const { mask } = createCleaner([])
+  const { maskCredentials } = createRedactor([])
   for (const text of [
     "Basic Memory is a server",
     "basic authentication.",
     "a daily digest email, sorted",
     "Basic Math",
   ])
-    expect(mask(text)).toBe(text)
+    expect(maskCredentials(text)).toBe(text)
   for (const text of [
     "basic dXNlcjpwYXNz",
     "Basic abcdefgh=",
@@ -112,7 +112,7 @@ test("words behind the name of a scheme are words", () => {
     "bearer abcdefgh",
     "Basic abcDefgh",
   ])
-    expect(mask(text)).toMatch(/^\w+ \[REDACTED\]$/)
+    expect(maskCredentials(text)).toMatch(/^\w+ \[REDACTED\]$/)
 })
 
 test("known secrets are found however they are written", () => {
@@ -121,23 +121,23 @@ test("known secrets are found however they are written", () => {
     .filter((text) => text.trim().length >= 6 && text.isWellFormed())
   fc.assert(
     fc.property(secret, fc.string(), (value, around) => {
-      const cleaner = createCleaner([value])
+      const cleaner = createRedactor([value])
       for (const spelling of [
         value,
         JSON.stringify(value).slice(1, -1),
         encodeURIComponent(value),
         Buffer.from(value).toString("base64"),
       ])
-        expect(cleaner.mask(`${around} ${spelling} end`).includes(spelling) && !"[REDACTED]".includes(spelling)).toBe(
-          false,
-        )
+        expect(
+          cleaner.maskCredentials(`${around} ${spelling} end`).includes(spelling) && !"[REDACTED]".includes(spelling),
+        ).toBe(false)
     }),
   )
 })
 
 test("known secrets do not leave, however a URL has them", () => {
   const secret = "a/b#c;d e%41ä'!"
-  const { redact } = createCleaner([secret])
+  const { redactAll } = createRedactor([secret])
   const once = encodeURIComponent(secret)
   for (const spelling of [
     once,
@@ -146,7 +146,7 @@ test("known secrets do not leave, however a URL has them", () => {
     encodeURI(secret),
     new URLSearchParams({ x: secret }).toString(),
   ])
-    expect(redact(`at ${spelling} end`)).toMatch(/^at (x=)?\[REDACTED\] end$/)
+    expect(redactAll(`at ${spelling} end`)).toMatch(/^at (x=)?\[REDACTED\] end$/)
 })
 
 test("no text takes more than linear work", () => {
@@ -179,12 +179,12 @@ test("no text takes more than linear work", () => {
 })
 
 test("a live cleaner works before it has sources, and follows what they hold", () => {
-  const { cleaner, follow } = createLiveCleaner()
-  expect(cleaner().hide("first-secret second-secret")).toBe("first-secret second-secret")
+  const { cleaner, follow } = createLiveRedactor()
+  expect(cleaner().maskKnown("first-secret second-secret")).toBe("first-secret second-secret")
   let planned: readonly string[] = ["first-secret"]
   follow([() => planned, () => []])
-  expect(cleaner().hide("first-secret second-secret")).toBe("[REDACTED] second-secret")
-  expect(cleaner().hide("first-secret")).toBe("[REDACTED]")
+  expect(cleaner().maskKnown("first-secret second-secret")).toBe("[REDACTED] second-secret")
+  expect(cleaner().maskKnown("first-secret")).toBe("[REDACTED]")
   planned = ["second-secret"]
-  expect(cleaner().hide("first-secret second-secret")).toBe("first-secret [REDACTED]")
+  expect(cleaner().maskKnown("first-secret second-secret")).toBe("first-secret [REDACTED]")
 })

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { createCleaner } from "../../src/lib/redact.ts"
+import { createRedactor } from "../../src/lib/redact.ts"
 import { isSecretName } from "../../src/lib/secret-names.ts"
 
 /** Secret as a name, and in a text. */
@@ -28,9 +28,9 @@ test("a name is a secret's, or is not", () => {
 })
 
 test("what is a secret's name is one in a text too, and what is harmless is harmless there", () => {
-  const { mask } = createCleaner([])
+  const { maskCredentials } = createRedactor([])
   const said = (name: string) => `${name}: hunter2-hunter2`
-  expect(SECRET.filter((name) => mask(said(name)).includes("hunter2"))).toEqual([])
+  expect(SECRET.filter((name) => maskCredentials(said(name)).includes("hunter2"))).toEqual([])
   const told = [...SECRET_NAMES, ...HARMLESS].filter((name) => name !== "PWD")
-  expect(told.filter((name) => mask(said(name)) !== said(name))).toEqual([])
+  expect(told.filter((name) => maskCredentials(said(name)) !== said(name))).toEqual([])
 })

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { isMomentary, patiently } from "../../src/lib/windows-lock.ts"
+import { isWindowsLock, retryOnWindowsLock } from "../../src/lib/windows-lock.ts"
 
 const refusal = (code: string) => Object.assign(new Error(code), { code })
 
@@ -19,14 +19,14 @@ function refusing(times: number, code: string) {
 test("on Windows, what is refused because somebody has the file open is done again", () => {
   for (const code of ["EPERM", "EACCES", "EBUSY"]) {
     const { act, seen, sleep } = refusing(3, code)
-    expect(patiently(act, "win32", sleep)).toBe("done")
+    expect(retryOnWindowsLock(act, "win32", sleep)).toBe("done")
     expect(seen.tries).toBe(4)
   }
 })
 
 test("what stays refused is told in the end", () => {
   const { act, seen, sleep } = refusing(1000, "EPERM")
-  expect(() => patiently(act, "win32", sleep)).toThrow("EPERM")
+  expect(() => retryOnWindowsLock(act, "win32", sleep)).toThrow("EPERM")
   expect(seen.slept).toBe(500)
 })
 
@@ -38,8 +38,8 @@ test("elsewhere, and for what waiting does not mend, it is told at once", () => 
     ["win32", "ENOSPC"],
   ] as const) {
     const { act, seen, sleep } = refusing(1, code)
-    expect(() => patiently(act, platform, sleep)).toThrow(code)
+    expect(() => retryOnWindowsLock(act, platform, sleep)).toThrow(code)
     expect(seen.slept).toBe(0)
-    expect(isMomentary(refusal(code), platform)).toBe(false)
+    expect(isWindowsLock(refusal(code), platform)).toBe(false)
   }
 })

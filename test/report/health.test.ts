@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import type { BackendSnapshot, Snapshot } from "../../src/agent/snapshot.ts"
 import type { State } from "../../src/backend/supervision.ts"
-import { createCleaner } from "../../src/lib/redact.ts"
+import { createRedactor } from "../../src/lib/redact.ts"
 import {
   type HealthLevel,
   healthReport,
@@ -106,7 +106,7 @@ const at = (level: HealthLevel) => ({
   level,
   count: undefined,
   now: () => NOW,
-  redact: (text: string) => text.replace("away", "•"),
+  redactAll: (text: string) => text.replace("away", "•"),
 })
 
 /** The paths of all fields of a body. */
@@ -213,8 +213,8 @@ describe("/health", () => {
       file: "/home/ada/my svc/mcp.json",
       line: 3,
     } as const
-    const { redact } = createCleaner([])
-    const { body } = healthReport({ ...mixed, issues: [issue] }, facts, { ...at("full"), redact })
+    const { redactAll } = createRedactor([])
+    const { body } = healthReport({ ...mixed, issues: [issue] }, facts, { ...at("full"), redactAll })
     expect(body.issues).toEqual(["mcp.json:3: not JSON"])
   })
 
@@ -482,12 +482,12 @@ test("no secret, path, URL or address of an error is in any body at any level", 
       fc.constantFrom("full", "basic", "minimal" as const),
       (secret, name, address, level) => {
         const lastError = `token=${secret} at /srv/${name}/x from http://${name}.example/${secret} (${address}) ${name}@example.com`
-        const { redact } = createCleaner([])
+        const { redactAll } = createRedactor([])
         const bad = snapshot([
           { ...backend("failed", "bad"), lastError },
           { ...backend("crashed", "worse"), lastError },
         ])
-        const options = { level, redact }
+        const options = { level, redactAll }
         const bodies = JSON.stringify(
           [healthReport, readinessReport, loadingReport]
             .map((report) => report(bad, facts, options).body)

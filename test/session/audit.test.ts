@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test"
 import { parseExact } from "../../src/lib/json.ts"
-import { createCleaner } from "../../src/lib/redact.ts"
+import { createRedactor } from "../../src/lib/redact.ts"
 import { cleaned } from "../../src/session/audit.ts"
 
-const { mask } = createCleaner(["hunter2hunter2"])
+const { maskCredentials: mask } = createRedactor(["hunter2hunter2"])
 
 test("arguments lose what their key or their looks call a secret", () => {
   const args = {

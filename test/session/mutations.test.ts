@@ -7,7 +7,7 @@ import type { Spec } from "../../src/config/server-spec.ts"
 import { BackendError, messageOf } from "../../src/lib/errors.ts"
 import type { Client, Exchange, Face } from "../../src/session/client.ts"
 import { relay } from "../../src/session/relay.ts"
-import { createIds } from "../../src/wire/frame.ts"
+import { createRequestIds } from "../../src/wire/frame.ts"
 import { lineOf } from "../../src/wire/lines.ts"
 import { errorText } from "../../src/wire/message.ts"
 import { createDecoder, formatEvent } from "../../src/wire/sse.ts"
@@ -60,7 +60,7 @@ test(
     const random = randomFrom(SEED)
     const mutate = createMutator(random)
     const pick = <T>(of: readonly T[]): T => of[Math.floor(random() * of.length)] as T
-    const ids = createIds("Rand0m")
+    const ids = createRequestIds("Rand0m")
     const counts = { right: 0, refused: 0, ignored: 0 }
     let asked: number[] = []
     let over = false

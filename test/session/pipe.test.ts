@@ -11,7 +11,7 @@ import type { Face } from "../../src/session/client.ts"
 import { Pipe } from "../../src/session/pipe.ts"
 import { Sessions } from "../../src/session/sessions.ts"
 import { Calls } from "../../src/session/suspended-calls.ts"
-import { createIds, encode, textOf } from "../../src/wire/frame.ts"
+import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import { manualClock } from "../clock.ts"
 import { NUMBER, NUMBERS, ODD_NUMBERS } from "../numbers.ts"
 
@@ -37,7 +37,7 @@ function stage(client: Era, peer: Era) {
   const clock = manualClock()
   const toClient: string[] = []
   const toBackend: string[] = []
-  const connection = new Connection("s", createIds("x"), clock, {
+  const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
     onnoise: (text) => expect(text).toBe(""),
     onnotification: (method, params, caller) => caller?.notify(method, params),

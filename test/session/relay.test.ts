@@ -9,7 +9,7 @@ import { systemClock } from "../../src/lib/clock.ts"
 import { createMarker } from "../../src/lib/seal.ts"
 import type { Client, Context, Face } from "../../src/session/client.ts"
 import { relay } from "../../src/session/relay.ts"
-import { createIds, decode, encode } from "../../src/wire/frame.ts"
+import { createRequestIds, decode, encode } from "../../src/wire/frame.ts"
 import type { Id } from "../../src/wire/message.ts"
 
 type Era = "2025" | "2026"
@@ -22,7 +22,7 @@ type Case = {
   readonly plain: boolean
 }
 
-const ids = createIds("Rand0m")
+const ids = createRequestIds("Rand0m")
 const spec = {
   id: "s",
   name: "s",

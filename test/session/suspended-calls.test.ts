@@ -7,7 +7,7 @@ import type { Spec } from "../../src/config/server-spec.ts"
 import { createMarker, createSealer } from "../../src/lib/seal.ts"
 import { type Client, type Face, missingCapability } from "../../src/session/client.ts"
 import { Calls, type Turn } from "../../src/session/suspended-calls.ts"
-import { createIds, encode } from "../../src/wire/frame.ts"
+import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import type { Params, Request } from "../../src/wire/message.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
 
@@ -29,7 +29,7 @@ function backend() {
   const say = (message: object) => write(JSON.stringify({ jsonrpc: "2.0", ...message }))
   /** Writes something else than the answer to the call. */
   let ending: ((id: string) => string) | undefined
-  const connection = new Connection("s", createIds("x"), clock, {
+  const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
     onnoise() {},
     onnotification() {},

@@ -8,7 +8,7 @@ import type { Spec } from "../../src/config/server-spec.ts"
 import { createMarker } from "../../src/lib/seal.ts"
 import type { Client, Exchange, Face } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
-import { createIds, encode, textOf } from "../../src/wire/frame.ts"
+import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import type { Params } from "../../src/wire/message.ts"
 import { manualClock } from "../clock.ts"
 
@@ -43,7 +43,7 @@ function setUp(era: Era) {
     if (method !== "tools/call") return task
     return era === "2026" ? { resultType: "task", ...task } : { task }
   }
-  const connection = new Connection("s", createIds("x"), clock, {
+  const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
     onnoise() {},
     onnotification() {},

@@ -1,6 +1,6 @@
 /** What a person is shown before something runs, or changes what models read. */
 import { expect, test } from "bun:test"
-import { createCleaner } from "../../src/lib/redact.ts"
+import { createRedactor } from "../../src/lib/redact.ts"
 import { changedSettings, commandOf, confirm, writtenValues } from "../../src/tools/confirm.ts"
 import type { Context } from "../../src/tools/tool.ts"
 import type { Params } from "../../src/wire/message.ts"
@@ -16,8 +16,8 @@ async function asked(what: string, server: Params): Promise<string> {
       return Promise.resolve(true)
     },
   }
-  const { mask } = createCleaner(["a secret that is known"])
-  const context = { ...NOBODY, person, mask } as unknown as Context
+  const { maskCredentials } = createRedactor(["a secret that is known"])
+  const context = { ...NOBODY, person, maskCredentials } as unknown as Context
   await confirm(context, ["installs"], { what, shown: commandOf(server) })
   return question
 }

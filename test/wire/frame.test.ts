@@ -1,8 +1,16 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { createIds, decode, encode, messagesIn, parseFrame, readdress, repeatsMember } from "../../src/wire/frame.ts"
+import {
+  createRequestIds,
+  decode,
+  encode,
+  messagesIn,
+  parseFrame,
+  repeatsMember,
+  withResponseId,
+} from "../../src/wire/frame.ts"
 
-const ids = createIds("Rand0m")
+const ids = createRequestIds("Rand0m")
 const id = (number: number) => ids.text(number)
 
 /** What the slow path gives: parse, change, write. */
@@ -13,9 +21,14 @@ function slow(text: string, to: unknown, members: Record<string, unknown>): unkn
 
 function fast(text: string, to: unknown, members?: string): unknown {
   const frame = encode(text)
-  const answer = ids.answer(frame)
+  const answer = ids.matchResponse(frame)
   if (answer === undefined) return undefined
-  const out = readdress(frame, answer, encode(JSON.stringify(to)), members === undefined ? undefined : encode(members))
+  const out = withResponseId(
+    frame,
+    answer,
+    encode(JSON.stringify(to)),
+    members === undefined ? undefined : encode(members),
+  )
   return { number: answer.number, message: JSON.parse(decode(out)) }
 }
 
@@ -77,7 +90,7 @@ test("ids that only look like ours, or stand deeper, are left to the slow path",
     `"}`,
     `,"id":"${ours}"}`,
   ])
-    expect(ids.answer(encode(text))).toBeUndefined()
+    expect(ids.matchResponse(encode(text))).toBeUndefined()
 })
 
 test("a frame that is more than one answer, or no JSON, is left to the slow path", () => {
@@ -109,7 +122,7 @@ test("a frame that is more than one answer, or no JSON, is left to the slow path
       `{"jsonrpc":"2.0","result":${body},${ours}}`,
       `{"result":${body},"jsonrpc":"2.0",${ours}}`,
     ])
-      expect([text, ids.answer(encode(text))]).toEqual([text, undefined])
+      expect([text, ids.matchResponse(encode(text))]).toEqual([text, undefined])
   for (const text of [
     `{"result":{},${ours}}`,
     `{"result":{},"jsonrpc":"1.0",${ours}}`,
@@ -121,7 +134,7 @@ test("a frame that is more than one answer, or no JSON, is left to the slow path
     `\ufeff{"jsonrpc":"2.0",${ours},"result":{}}`,
     `{"jsonrpc":"2.0",${ours},"result":{}}{"jsonrpc":"2.0",${ours},"result":{}}`,
   ])
-    expect([text, ids.answer(encode(text))]).toEqual([text, undefined])
+    expect([text, ids.matchResponse(encode(text))]).toEqual([text, undefined])
 })
 
 test("a member of the envelope that repeats is seen under any spelling, and no other", () => {
@@ -151,7 +164,7 @@ test("the messages of a batch are taken apart as they are written", () => {
 test("any bytes at all are survived", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
-      expect(ids.answer(bytes)).toBeUndefined()
+      expect(ids.matchResponse(bytes)).toBeUndefined()
     }),
   )
 })
