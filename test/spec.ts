@@ -354,7 +354,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "stderr:repeats": { says: "repeats are summed up every 5 s", from: "Limits" },
 
   // Protocol
-  "protocol:mode:legacy": { says: "legacy pins the 2025-era client", from: "Server object" },
+  "protocol:mode:legacy": { says: "legacy pins the legacy client", from: "Server object" },
   "protocol:mode:modern": { says: "2026-07-28 pins modern MCP without fallback", from: "Server object" },
   "protocol:mode:auto": {
     says: "auto tries modern first and falls back only on a positive sign of a legacy server",
@@ -397,7 +397,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "clients share a server that cannot tell them apart",
   },
   "protocol:task:mark": {
-    says: "the id of a task carries a mark that binds it to its owner, after a restart of svc too; an id that svc has not given to this client is unknown. Without authentication all 2026-era clients are one principal, and the mark alone keeps others out",
+    says: "the id of a task carries a mark that binds it to its owner, after a restart of svc too; an id that svc has not given to this client is unknown. Without authentication all modern clients are one principal, and the mark alone keeps others out",
     from: "choice",
     why: "a table of owners is lost with a restart and full one day; a server's own ids may be counted",
   },
@@ -407,7 +407,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a server's own list holds the tasks of all clients, and a marked id cannot be looked for",
   },
   "protocol:task:listen": {
-    says: "svc asks servers how a task goes on that a 2026-era client listens to, and tells what is new",
+    says: "svc asks servers how a task goes on that a modern client listens to, and tells what is new",
     from: "choice",
     why: "servers need not say it of their own accord, and a client that listens need not ask",
   },

@@ -346,7 +346,7 @@ export class Agent {
   }
 
   /**
-   * 2025-era backends have one log level for all: svc asks for the least severe that any client wants and filters. A
+   * legacy backends have one log level for all: svc asks for the least severe that any client wants and filters. A
    * session's own processes are asked for its own.
    */
   setLogLevel(session: object, level: string | undefined): void {

@@ -70,7 +70,7 @@ export class Interests {
   }
 
   /**
-   * 2025-era backends have one log level for all: the least severe that anybody wants. Who has set none hears everything,
+   * legacy backends have one log level for all: the least severe that anybody wants. Who has set none hears everything,
    * as long as nobody else has; so it must be while others have.
    */
   get leastLevel(): string | undefined {

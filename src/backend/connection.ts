@@ -450,7 +450,7 @@ export const peerError = (error: ErrorObject): PeerError =>
     error.data,
   )
 
-/** The subscription that a 2026-era notification belongs to. patterns: Subscriptions. */
+/** The subscription that a modern notification belongs to. patterns: Subscriptions. */
 export const subscriptionOf = (params: Params): unknown => metaOf(params)?.[META_SUBSCRIPTION]
 
 /** The same without the mark of the subscription, which is svc's own. */

@@ -53,7 +53,7 @@ export type Outgoing = {
   /** The number of our request; undefined for notifications and responses. */
   readonly number: number | undefined
   readonly method: string | undefined
-  /** Headers mirrored from the body (`Mcp-Name`, `Mcp-Param-*`), for 2026-era peers. */
+  /** Headers mirrored from the body (`Mcp-Name`, `Mcp-Param-*`), for modern peers. */
   readonly headers?: Readonly<Record<string, string>>
 }
 

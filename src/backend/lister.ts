@@ -105,13 +105,13 @@ export class Lister {
   }
 
   async ping(timeout: number): Promise<void> {
-    if (this.peer.era === "2026") await this.connection.ask("server/discover", this.params(), timeout)
+    if (this.peer.era === "modern") await this.connection.ask("server/discover", this.params(), timeout)
     else await this.connection.ask("ping", {}, timeout)
   }
 
   resubscribe(): void {
     if (this.ended) return
-    if (this.peer.era === "2026") {
+    if (this.peer.era === "modern") {
       this.listen(RELISTEN_MS)
       return
     }
@@ -127,11 +127,11 @@ export class Lister {
     this.subscribed = wanted
   }
 
-  /** Asks for the log level that clients want. 2026-era servers are told with each request. */
+  /** Asks for the log level that clients want. modern servers are told with each request. */
   relevel(): void {
     const level = this.hooks.logLevel()
     const { era, capabilities } = this.peer
-    if (this.ended || level === undefined || era === "2026" || capabilities.logging === undefined) return
+    if (this.ended || level === undefined || era === "modern" || capabilities.logging === undefined) return
     const { name, tuning } = this.spec
     this.connection
       .ask("logging/setLevel", { level }, tuning.requestTimeout)
@@ -145,7 +145,7 @@ export class Lister {
   }
 
   private params(): Params {
-    return this.peer.era === "2026" ? { _meta: ownMeta(this.deps.version, this.hooks.capabilities) } : {}
+    return this.peer.era === "modern" ? { _meta: ownMeta(this.deps.version, this.hooks.capabilities) } : {}
   }
 
   /** One list, all pages. A server that has the capability but not the method offers nothing of the kind. */
@@ -252,7 +252,7 @@ export class Lister {
     this.listing = { ...this.listing, ...part }
     if (!this.ended) this.hooks.onlisting(this.listing)
   }
-  /** 2026-era: one stream for all that changes; opened anew when the wishes change or it ends. */
+  /** modern: one stream for all that changes; opened anew when the wishes change or it ends. */
   private listen(wait: number): void {
     const { connection, peer, deps } = this
     const filter = filterOf(peer.capabilities, this.hooks.subscriptions())

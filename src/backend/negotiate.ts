@@ -48,7 +48,7 @@ export type Verdict = "modern" | "legacy" | "unknown"
 /** Extensions that some client may have and that servers look for before they offer anything of theirs. From: MCP Apps. */
 const EXTENSIONS: Params = { [UI_EXTENSION]: { mimeTypes: ["text/html;profile=mcp-app"] } }
 
-/** svc as a client. Towards 2025-era backends it declares all that any of its clients may be able to do. */
+/** svc as a client. Towards legacy backends it declares all that any of its clients may be able to do. */
 export const CLIENT_CAPABILITIES: Params = {
   extensions: EXTENSIONS,
   roots: { listChanged: true },
@@ -56,7 +56,7 @@ export const CLIENT_CAPABILITIES: Params = {
   elicitation: { form: {}, url: {} },
 }
 
-/** The `_meta` of a request of svc's own to a 2026-era backend. */
+/** The `_meta` of a request of svc's own to a modern backend. */
 export function ownMeta(version: string, capabilities: Params = { extensions: EXTENSIONS }): Params {
   return {
     [META_VERSION]: MODERN_VERSION,
@@ -103,7 +103,7 @@ export type NegotiateOptions = {
 /** Agrees on an era and a revision. Throws what the transport failed with, or a BackendError. */
 export async function negotiate(connection: Connection, options: NegotiateOptions): Promise<Peer> {
   const { mode, remembered } = options
-  if (mode === "legacy" || (mode === "auto" && remembered === "2025")) return initialize(connection, options)
+  if (mode === "legacy" || (mode === "auto" && remembered === "legacy")) return initialize(connection, options)
   const probe = discover(connection, options)
   if (mode === "2026-07-28") return probe.catch(assumeModern)
   try {
@@ -132,14 +132,14 @@ async function discover(connection: Connection, options: NegotiateOptions, retri
   if (supported.length === 0) throw new PeerError(-32601, "answered server/discover without supportedVersions")
   const meta = isObject(result._meta) ? result._meta : {}
   const info = meta[META_SERVER_INFO]
-  return peer("2026", MODERN_VERSION, info, result)
+  return peer("modern", MODERN_VERSION, info, result)
 }
 
 /** Throws where a server speaks no modern revision of ours: a PeerError where it speaks a legacy one, else a BackendError. */
 function checkVersions({ server }: Connection, supported: readonly unknown[]): void {
   if (supported.length === 0 || supported.includes(MODERN_VERSION)) return
   if (supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version)))
-    throw new PeerError(-32601, "speaks only 2025-era revisions")
+    throw new PeerError(-32601, "speaks only legacy revisions")
   throw new BackendError(server, `speaks only ${supported.map(asText).join(", ").slice(0, 200)}, which svc does not`)
 }
 
@@ -149,7 +149,12 @@ function checkVersions({ server }: Connection, supported: readonly unknown[]): v
  */
 function assumeModern(error: unknown): Peer {
   if (!(error instanceof PeerError) || error.code !== -32601) throw error
-  return peer("2026", MODERN_VERSION, {}, { capabilities: { tools: {}, prompts: {}, resources: {}, completions: {} } })
+  return peer(
+    "modern",
+    MODERN_VERSION,
+    {},
+    { capabilities: { tools: {}, prompts: {}, resources: {}, completions: {} } },
+  )
 }
 
 /** A legacy server may not answer a request before `initialize` at all; a late modern answer still counts. */
@@ -181,7 +186,7 @@ async function initialize(connection: Connection, options: NegotiateOptions): Pr
       connection.server,
       `answered initialize with a revision svc does not speak: ${asText(version).slice(0, 40)}`,
     )
-  return peer("2025", version, result.serverInfo, result)
+  return peer("legacy", version, result.serverInfo, result)
 }
 
 function peer(era: Era, protocolVersion: string, info: unknown, result: Params): Peer {

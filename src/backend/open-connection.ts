@@ -80,7 +80,7 @@ export async function openConnection(spec: Spec, hooks: OpenHooks, deps: OpenDep
     if (signal.aborted) throw error
     // What was remembered may be what is wrong: the next attempt asks again.
     if (remembered !== undefined) deps.eras.forget(launch)
-    // A 2025-era server may exit on a first request it does not know; that must not cost its only start.
+    // A legacy server may exit on a first request it does not know; that must not cost its only start.
     if (error instanceof ProbeExit) open = await attempt("child", "legacy")
     else if (launch.transport === "http" && error instanceof HttpStatusError && [400, 404, 405].includes(error.status))
       open = await attempt("sse", "legacy").catch((refusal: unknown) => {
@@ -168,7 +168,7 @@ async function openOnce(
     void link.close()
   }
   signal.addEventListener("abort", abort)
-  let probing = transport === "child" && mode === "auto" && remembered !== "2025"
+  let probing = transport === "child" && mode === "auto" && remembered !== "legacy"
   try {
     if (signal.aborted) throw new BackendError(spec.name, "was stopped while it started")
     const timeout = tuning.connectionTimeout
@@ -182,7 +182,7 @@ async function openOnce(
     })
     probing = false
     link.settle?.(peer.era, peer.protocolVersion)
-    if (peer.era === "2025") connection.notify("notifications/initialized")
+    if (peer.era === "legacy") connection.notify("notifications/initialized")
     const lister = new Lister(spec, connection, peer, hooks, deps)
     live = lister
     await lister.list(Math.min(Math.max(until - clock.now(), 0), LIST_MS))

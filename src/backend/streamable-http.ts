@@ -1,5 +1,5 @@
 /**
- * Links over Streamable HTTP, to 2025-era sessions and with 2026-era requests. basic: Transports, Streamable HTTP.
+ * Links over Streamable HTTP, to legacy sessions and with modern requests. basic: Transports, Streamable HTTP.
  *
  *  1. A stream that breaks in the middle costs only its request.
  *  2. A session the peer has forgotten (404; many say 400) is opened again, once for all who find it so, and the request
@@ -48,7 +48,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
 
   const headersFor = (about: Outgoing | undefined, accept: string): Record<string, string> => {
     const headers: Record<string, string> = { ...launch.headers, accept }
-    const modern = settled === undefined ? about?.method === "server/discover" : settled.era === "2026"
+    const modern = settled === undefined ? about?.method === "server/discover" : settled.era === "modern"
     if (modern) {
       headers["mcp-protocol-version"] = settled?.protocolVersion ?? MODERN_VERSION
       if (about?.method !== undefined) headers["mcp-method"] = about.method
@@ -99,7 +99,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
         if (tail.id === undefined || error instanceof TooLargeError) throw error
       })
       const waiting = number !== undefined && requests.has(number) && events.waits?.(number) === true
-      if (!waiting || tail.id === undefined || settled?.era === "2026" || attempt >= MAX_RESUMES) return
+      if (!waiting || tail.id === undefined || settled?.era === "modern" || attempt >= MAX_RESUMES) return
       await delay(deps.clock, tail.retry, signal)
       const headers = { ...headersFor(undefined, "text/event-stream"), "last-event-id": tail.id }
       response = await exchange(launch.url, { method: "GET", headers, signal }, deps)
@@ -165,7 +165,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
     throw refusalOf(response, body, deps)
   }
 
-  /** The stream for what the server says of its own accord. Only 2025-era peers have it, and not all of them. */
+  /** The stream for what the server says of its own accord. Only legacy peers have it, and not all of them. */
   const listen = async (): Promise<void> => {
     let wait = DEFAULT_RETRY_MS
     let lastId: string | undefined
@@ -211,7 +211,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
     abandon(number) {
       const controller = requests.get(number)
       requests.delete(number)
-      if (settled?.era !== "2026" && controller !== undefined) {
+      if (settled?.era !== "modern" && controller !== undefined) {
         const cancelled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${JSON.stringify(deps.ids.text(number))}}}`
         void deliver(cancelled, { number: undefined, method: "notifications/cancelled" })
       }

@@ -38,7 +38,7 @@ export type Route = {
   readonly id: string
   readonly slug: string
   readonly name: string
-  /** Parameters of a tool that a 2026-era HTTP request repeats in headers. */
+  /** Parameters of a tool that a modern HTTP request repeats in headers. */
   readonly mirrored: readonly MirroredHeader[]
 }
 
@@ -54,7 +54,7 @@ export type View = {
   task(id: string): Route | undefined
   /** The JSON texts of the entries of a list, in order. */
   entries(method: ListMethod): readonly string[]
-  /** The whole result of a list as JSON text: for 2025-era and for 2026-era clients (`resultType`, cache hints). */
+  /** The whole result of a list as JSON text: for legacy and for modern clients (`resultType`, cache hints). */
   list(method: ListMethod, era: Era): string
   /** The least time and the most private scope of the parts. server: Caching. */
   hint(method: ListMethod): CacheHint
@@ -117,7 +117,7 @@ export function hasChanged(before: View, after: View, method: ListMethod): boole
   return (
     before.chunks.length !== chunks.length ||
     before.chunks.some((chunk, index) => isAnew(chunk, chunks[index])) ||
-    before.list(method, "2025") !== after.list(method, "2025")
+    before.list(method, "legacy") !== after.list(method, "legacy")
   )
 }
 
@@ -165,8 +165,8 @@ function createTexts({ spec, listing, held }: Source, naming: View["naming"]): T
     listing.tools.filter((tool) => !isHidden(spec, tool.name) && held?.has(tool.name) !== true),
   ).filter((tool) => {
     const mirrored = mirroredOf(tool.inputSchema)
-    // A client of a 2026-era HTTP server must not offer a tool whose marks are not valid.
-    if (typeof mirrored === "string" && listing.era === "2026" && spec.launch.transport !== "stdio") return false
+    // A client of a modern HTTP server must not offer a tool whose marks are not valid.
+    if (typeof mirrored === "string" && listing.era === "modern" && spec.launch.transport !== "stdio") return false
     routes.set(name(tool.name), { id, slug, name: tool.name, mirrored: typeof mirrored === "string" ? [] : mirrored })
     return true
   })
@@ -252,7 +252,7 @@ export function listResult(
 ): string {
   const list = `"${LIST_KEYS[method]}":[${entries.join(",")}]`
   const cursor = nextCursor === undefined ? "" : `,"nextCursor":${JSON.stringify(nextCursor)}`
-  return era === "2025"
+  return era === "legacy"
     ? `{${list}${cursor}}`
     : `{"resultType":"complete",${list}${cursor},"ttlMs":${hint.ttlMs},"cacheScope":"${hint.cacheScope}"}`
 }

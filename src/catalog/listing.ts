@@ -27,7 +27,7 @@ export type Listing = {
   readonly resourceTemplates: readonly ResourceTemplate[]
   /** Lists that failed when they were asked for last, and why; what they held before stands. */
   readonly failing?: Partial<Readonly<Record<ListMethod, string>>>
-  /** Said by 2026-era backends. */
+  /** Said by modern backends. */
   readonly hints?: Partial<Readonly<Record<ListMethod, CacheHint>>>
 }
 

@@ -96,7 +96,7 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
   family("svc_calls_in_flight", "gauge", "Requests to servers that are not answered yet.", [
     `svc_calls_in_flight ${gauges.inFlight}`,
   ])
-  family("svc_sessions", "gauge", "Sessions of 2025-era clients.", [`svc_sessions ${gauges.sessions}`])
+  family("svc_sessions", "gauge", "Sessions of legacy clients.", [`svc_sessions ${gauges.sessions}`])
   family(
     "svc_server_restarts_total",
     "counter",

@@ -1,6 +1,6 @@
 /**
  * What HTTP clients say of where they are, for an operator who trusts them (`--template-context trusted`): a member
- * `svc/context` in the `_meta` of `initialize`, or of each 2026-era request. Of everybody else it is not even read.
+ * `svc/context` in the `_meta` of `initialize`, or of each modern request. Of everybody else it is not even read.
  */
 import { basename } from "node:path"
 import * as z from "zod"
@@ -20,14 +20,14 @@ type InContext = (scope: Scope, params: Params, info: unknown) => { scope: Scope
 export type Contexts = {
   /** For `initialize`, and for a session that is taken up again. */
   readonly session: InContext
-  /** For a 2026-era request. */
+  /** For a modern request. */
   readonly request: InContext
   /** The session with this scope is over. */
   leave(scope: Scope): void
 }
 
 /**
- * `initialize` opens a member for each session, which `leave` ends. 2026-era requests with the same context share one; it
+ * `initialize` opens a member for each session, which `leave` ends. modern requests with the same context share one; it
  * ends when none has come for a while.
  */
 export function createContexts({ agent, instances, clock, version, wait }: MemberDeps, newId: () => string): Contexts {
@@ -76,7 +76,7 @@ export function createContexts({ agent, instances, clock, version, wait }: Membe
 
 const NOW = Promise.resolve()
 const MAX_SHARED = 1000
-/** Nobody says that a 2026-era client is gone. */
+/** Nobody says that a modern client is gone. */
 const REST_MS = 300_000
 
 const schema = z.object({

@@ -37,7 +37,7 @@ export type Asker = (
   onprogress?: (params: Params) => void,
 ) => Promise<unknown>
 
-/** A 2025-era session, as its exchanges need it: its streams can be taken up again. */
+/** A legacy session, as its exchanges need it: its streams can be taken up again. */
 export type Resumable = { readonly events: EventLog; readonly primes: boolean }
 
 export class HttpExchange implements Exchange, Stream, Sink {

@@ -1,5 +1,5 @@
 /**
- * MCP over HTTP on one path: Streamable HTTP with 2025-era sessions and 2026-era requests side by side. A request that
+ * MCP over HTTP on one path: Streamable HTTP with legacy sessions and modern requests side by side. A request that
  * carries its version in `_meta` is served alone; `initialize` opens a session. basic: Transports.
  */
 
@@ -44,7 +44,7 @@ export type McpDeps = {
   readonly maxBody: number
   /** An error that is ours. */
   onbug(error: unknown): void
-  /** Calls of 2026-era clients. */
+  /** Calls of modern clients. */
   readonly calls: Calls
   /** Set where HTTP clients may say where they are. */
   readonly contexts?: Contexts | undefined
@@ -210,7 +210,7 @@ async function batch(
   return whole.response
 }
 
-/** One 2026-era request: complete in itself. basic: Streamable HTTP, Request Metadata. */
+/** One modern request: complete in itself. basic: Streamable HTTP, Request Metadata. */
 async function serveModern(
   request: Request,
   message: RpcRequest,
@@ -259,7 +259,7 @@ async function serveModern(
   return exchange.response
 }
 
-/** 2026-era clients are asked by results, never in the middle of a stream. */
+/** modern clients are asked by results, never in the middle of a stream. */
 const cannotAsk = () => Promise.reject(new RequestError("invalid_request", "This client cannot be asked in mid-call"))
 
 const refuse = (id: Id, { code, message, data }: Refusal): Response =>
@@ -273,7 +273,7 @@ function finish(exchange: HttpExchange, frame: Uint8Array | string, status = 200
   else exchange.finish(frame, { status, headers: JSON_HEADERS })
 }
 
-/** 2026-era: an unknown method is HTTP 404, other errors of the envelope 400. */
+/** modern: an unknown method is HTTP 404, other errors of the envelope 400. */
 function statusOf(frame: Uint8Array | string): number {
   if (typeof frame !== "string") return 200
   const code = /^\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+),"error":\{"code":(-?[0-9]+)/.exec(
@@ -306,7 +306,7 @@ const NAME_SOURCES: Readonly<Record<string, string>> = {
   "tasks/cancel": "taskId",
 }
 
-/** A date at or after the first modern revision: older unknown versions are answered as 2025-era ones are. */
+/** A date at or after the first modern revision: older unknown versions are answered as legacy ones are. */
 const isModernHeader = (header: string): boolean => header >= MODERN_VERSIONS[0] && /^\d{4}-\d{2}-\d{2}$/.test(header)
 
 /** `GET`: a stream of its session. */

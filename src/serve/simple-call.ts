@@ -80,7 +80,7 @@ export async function servePlain(
 
 /** A client that can do nothing but call. */
 const caller = (scope: Scope, principal: string): Client => ({
-  era: "2025",
+  era: "legacy",
   protocolVersion: LEGACY_VERSIONS[0],
   info: {},
   capabilities: {},

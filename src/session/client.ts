@@ -13,7 +13,7 @@ import type { Era } from "../wire/era.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import type { Quota } from "./call-rate-limit.ts"
 
-/** What a client said of itself: at `initialize`, or in the `_meta` of a 2026-era request. */
+/** What a client said of itself: at `initialize`, or in the `_meta` of a modern request. */
 export type Client = {
   readonly era: Era
   readonly protocolVersion: string
@@ -35,7 +35,7 @@ export type Client = {
 }
 
 /** Whose the things are that a client makes and comes back for: its session's, or the principal's where it has none. */
-export const ownerOf = (client: Client): Claim["owner"] => (client.era === "2025" ? client.session : client.principal)
+export const ownerOf = (client: Client): Claim["owner"] => (client.era === "legacy" ? client.session : client.principal)
 
 /** The capability that a client lacks to be asked this, in the shape of the capabilities themselves. */
 export function missingCapability(
@@ -170,7 +170,7 @@ export type Face = {
   setLogLevel(session: object, level: string | undefined): void
   /** The client wants none any more. */
   dropLogLevel(session: object): void
-  /** Registers a 2026-era stream; the returned function takes it away. */
+  /** Registers a modern stream; the returned function takes it away. */
   listen(listener: Listener): () => void
   readonly version: string
   /** Takes the configured secrets out of a text that svc makes for a client. */

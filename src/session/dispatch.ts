@@ -37,7 +37,7 @@ export function dispatch(
 
 /**
  * Counts a call, or a session's beginning, where those of a client are limited. Throws a RequestError for one too many.
- * A 2026-era client has no session: it is known by its principal.
+ * A modern client has no session: it is known by its principal.
  */
 export function count(face: Face, key: object | string): void {
   if (face.sessionRate === undefined) return
@@ -90,7 +90,7 @@ async function answer(
 function route(request: Request, context: Context): Answer {
   const { face, client } = context
   const { method, id } = request
-  if (client.era === "2026" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
+  if (client.era === "modern" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
   if (method === "ping") return resultText(id, "{}")
   refuseStopping(face)
   if (CALLS.has(method)) count(face, client.owner === undefined ? `principal ${client.principal}` : client.session)

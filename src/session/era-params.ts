@@ -14,11 +14,11 @@ import {
 import { isObject, metaOf, type Params } from "../wire/message.ts"
 import type { Client } from "./client.ts"
 
-/** Params as the backend's era has them: a request of a 2026-era backend carries version and client in `_meta`. */
+/** Params as the backend's era has them: a request of a modern backend carries version and client in `_meta`. */
 export function adaptParams(params: Params, client: Client, era: Era): Params {
   if (client.era === era) return params
   const meta = metaOf(params)
-  if (era === "2026")
+  if (era === "modern")
     return {
       ...params,
       _meta: {
@@ -46,7 +46,7 @@ export function adaptParams(params: Params, client: Client, era: Era): Params {
 export function adaptCode(method: string, code: number, data: unknown, era: Era): number {
   if (method !== "resources/read" || !isObject(data) || typeof data.uri !== "string") return code
   if (code !== INVALID_PARAMS && code !== LEGACY_NOT_FOUND) return code
-  return era === "2026" ? INVALID_PARAMS : LEGACY_NOT_FOUND
+  return era === "modern" ? INVALID_PARAMS : LEGACY_NOT_FOUND
 }
 
 // ---
@@ -54,7 +54,7 @@ export function adaptCode(method: string, code: number, data: unknown, era: Era)
 const INVALID_PARAMS = -32602
 const LEGACY_NOT_FOUND = -32002
 
-/** What a 2025-era client can do in the words of 2026-07-28, which has tasks in another form. */
+/** What a legacy client can do in the words of 2026-07-28, which has tasks in another form. */
 function modernCapabilities({ tasks: _tasks, ...capabilities }: Params): Params {
   if (!isObject(capabilities.extensions)) return capabilities
   const { [TASKS_EXTENSION]: _extension, ...extensions } = capabilities.extensions

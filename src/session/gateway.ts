@@ -103,7 +103,7 @@ export function createFace({ agent, sessions, patience, redact, onchange, ...giv
       const only = scope.kind === "server" ? (own.get(scope.id) ?? agent.backend(scope.id)) : undefined
       for (const backend of roots ? own.values() : only === undefined ? [] : [only]) {
         const open = backend.published?.open
-        if (open?.peer.era === "2025") open.connection.notify(method, params)
+        if (open?.peer.era === "legacy") open.connection.notify(method, params)
       }
     },
     listen(listener) {

@@ -1,5 +1,5 @@
 /**
- * A 2026-era backend's `input_required` for a 2025-era client: its questions are put to the client as server requests, and
+ * A modern backend's `input_required` for a legacy client: its questions are put to the client as server requests, and
  * the request is tried again with the answers and the exact `requestState`. patterns: Multi Round-Trip Requests.
  */
 import type { Clock } from "../lib/clock.ts"

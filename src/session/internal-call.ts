@@ -51,7 +51,7 @@ export function callInternal(
   exchange.oncancel = () => controller.abort()
   return running.then((result) => {
     exchange.oncancel = undefined
-    const whole = client.era === "2026" ? { resultType: "complete", ...result } : result
+    const whole = client.era === "modern" ? { resultType: "complete", ...result } : result
     return resultText(request.id, JSON.stringify(whole))
   })
 }

@@ -117,7 +117,7 @@ function passTo(
   if ((client.inFlight ?? 0) > face.maxInFlight)
     throw new RequestError("too_many", `This session has ${face.maxInFlight} requests in flight already`)
   const { session, logLevel } = client
-  if (logLevel === undefined || client.era === "2025" || target.peer.era === "2026")
+  if (logLevel === undefined || client.era === "legacy" || target.peer.era === "modern")
     return call(request, params, target, route.mirrored, context, done)
   face.setLogLevel(session, logLevel)
   return call(request, params, target, route.mirrored, context, done).finally(() => face.dropLogLevel(session))
@@ -138,13 +138,13 @@ async function call(
   const token = metaOf(params)?.progressToken
   const progressToken = isId(token) ? token : undefined
   const { method } = request
-  // A 2025-era backend has made no state, and what svc makes for it never comes this far.
-  if (client.era === "2026" && peer.era === "2025" && params.requestState !== undefined) throw foreignState()
+  // A legacy backend has made no state, and what svc makes for it never comes this far.
+  if (client.era === "modern" && peer.era === "legacy" && params.requestState !== undefined) throw foreignState()
   try {
     let sent = adaptParams(openTask(params, spec, context), client, peer.era)
     for (let round = 0; ; round++) {
       if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `asked for input ${MAX_ROUNDS} times`)
-      const headers = peer.era === "2026" ? mirrorHeaders(method, sent, mirrored) : undefined
+      const headers = peer.era === "modern" ? mirrorHeaders(method, sent, mirrored) : undefined
       const flight = connection.request({
         method,
         params: sent,
@@ -166,7 +166,7 @@ async function call(
         if (owner !== undefined && progressToken !== undefined) connection.follow(flight.number, owner, progressToken)
       }
       if (answer.kind !== "input") return done(answer.frame)
-      // A 2026-era backend asks a 2025-era client: svc puts the questions and tries again with the answers.
+      // A modern backend asks a legacy client: svc puts the questions and tries again with the answers.
       sent = await fulfil(sent, answer.result, context, connection.clock)
     }
   } catch (error) {
@@ -195,16 +195,16 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
   const qualified = client.scope.kind === "aggregate"
   const cacheable = request.method === "resources/read"
   const bytes = outcome.kind === "frame" ? asBuffer(outcome.frame) : undefined
-  // Some 2026-era servers forget what each of their results must have. In bytes, a name that stands deeper passes for it.
+  // Some modern servers forget what each of their results must have. In bytes, a name that stands deeper passes for it.
   const completes =
-    client.era === "2026" && (peer.era === "2025" || (bytes !== undefined && !contains(bytes, NEEDLE_RESULT_TYPE)))
+    client.era === "modern" && (peer.era === "legacy" || (bytes !== undefined && !contains(bytes, NEEDLE_RESULT_TYPE)))
   if (outcome.kind === "frame" && bytes !== undefined) {
     const { frame, answer } = outcome
     const slow =
       (qualified && contains(bytes, NEEDLE_URI)) ||
       contains(bytes, NEEDLE_TASK) ||
       (completes && contains(bytes, NEEDLE_RESULT_TYPE)) ||
-      (peer.era === "2026" && client.era === "2025" && contains(bytes, NEEDLE_INPUT)) ||
+      (peer.era === "modern" && client.era === "legacy" && contains(bytes, NEEDLE_INPUT)) ||
       hasEscapedLetters(bytes)
     if (!slow) {
       const members = completes ? (cacheable ? COMPLETE_UNCACHED : COMPLETE) : undefined
@@ -224,11 +224,11 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
     }
   }
   const result = isObject(message.result) ? message.result : {}
-  if (peer.era === "2026" && client.era === "2025" && result.resultType === "input_required")
+  if (peer.era === "modern" && client.era === "legacy" && result.resultType === "input_required")
     return { kind: "input", result }
   const named = rewriteResult(request.method, result, names)
   const whole =
-    client.era === "2026" && (peer.era === "2025" || result.resultType === undefined)
+    client.era === "modern" && (peer.era === "legacy" || result.resultType === undefined)
       ? { resultType: "complete", ...(cacheable ? { ttlMs: 0, cacheScope: "private" } : {}), ...named }
       : named
   const frame = JSON.stringify({ ...message, id: request.id, result: whole })
@@ -321,12 +321,12 @@ class Relayed implements Caller {
 
 const isQualified = (client: Client): boolean => client.scope.kind === "aggregate"
 
-/** Whether a client wants a log message of this level. 2026-era clients that name none get none. */
+/** Whether a client wants a log message of this level. modern clients that name none get none. */
 export function wantsLog(
   client: { readonly era: Era; readonly logLevel: string | undefined },
   level: unknown,
 ): boolean {
-  if (client.logLevel === undefined) return client.era === "2025"
+  if (client.logLevel === undefined) return client.era === "legacy"
   return severityOf(level) >= severityOf(client.logLevel)
 }
 
@@ -335,7 +335,7 @@ function failed(request: Request, { message }: BackendError, { face, client }: C
   const said = face.hide(message)
   if (request.method !== "tools/call") return errorText(request.id, -32603, said)
   const result = {
-    ...(client.era === "2026" ? { resultType: "complete" } : {}),
+    ...(client.era === "modern" ? { resultType: "complete" } : {}),
     content: [{ type: "text", text: said }],
     isError: true,
   }

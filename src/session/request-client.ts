@@ -1,4 +1,4 @@
-/** The client of a 2026-era request: everything it says of itself stands in the request. basic: `_meta`. */
+/** The client of a modern request: everything it says of itself stands in the request. basic: `_meta`. */
 import type { Scope } from "../catalog/scope.ts"
 import {
   LEGACY_VERSIONS,
@@ -36,7 +36,7 @@ export function modernClient(
     return { refusal: { code: -32602, message: `${META_LOG_LEVEL} must be a log level` } }
   return {
     client: {
-      era: "2026",
+      era: "modern",
       protocolVersion: version,
       info: isObject(info) ? info : {},
       capabilities,

@@ -57,7 +57,7 @@ function introduce(face: Face, client: Client): Introduction {
   const { peer } = target
   return {
     capabilities: translate(peer, client.era),
-    // 2025-era clients must be told a name and a version; 2026-era servers need not have them.
+    // legacy clients must be told a name and a version; modern servers need not have them.
     serverInfo: { name: target.spec.name, version: "unknown", ...peer.serverInfo },
     instructions: view.instructions,
   }
@@ -76,7 +76,7 @@ function aggregateCapabilities(view: View, era: Era): Params {
     prompts: { listChanged: true },
     resources: { subscribe: true, listChanged: true },
     completions: {},
-    ...(era === "2025" || all.some(({ logging }) => logging !== undefined) ? { logging: {} } : {}),
+    ...(era === "legacy" || all.some(({ logging }) => logging !== undefined) ? { logging: {} } : {}),
     ...(tasks.length > 0 ? { tasks: uniteTasks(tasks) } : {}),
     ...(Object.keys(extensions).length > 0 ? { extensions } : {}),
   }
@@ -109,8 +109,8 @@ function translate(backend: { readonly era: Era; readonly capabilities: Params }
   const changed: Record<string, unknown> = { ...capabilities }
   for (const kind of ["tools", "prompts", "resources"])
     if (isObject(changed[kind])) changed[kind] = { ...changed[kind], listChanged: true }
-  if (era === "2026" || backend.era === "2026") delete changed.tasks
-  if ((era === "2025" || backend.era === "2025") && isObject(changed.extensions)) {
+  if (era === "modern" || backend.era === "modern") delete changed.tasks
+  if ((era === "legacy" || backend.era === "legacy") && isObject(changed.extensions)) {
     const { [TASKS_EXTENSION]: _tasks, ...extensions } = changed.extensions
     changed.extensions = extensions
   }

@@ -1,5 +1,5 @@
 /**
- * One 2025-era client: what it said at `initialize`, the streams that lead to it, and svc's questions to it. The transport
+ * One legacy client: what it said at `initialize`, the streams that lead to it, and svc's questions to it. The transport
  * gives it frames and takes frames; it knows nothing of HTTP.
  */
 import { PeerError, peerError } from "../backend/connection.ts"
@@ -31,7 +31,7 @@ type Question = {
 }
 
 export class Session implements Client {
-  readonly era = "2025"
+  readonly era = "legacy"
   readonly protocolVersion: string
   readonly info: Params
   readonly capabilities: Params

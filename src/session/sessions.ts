@@ -1,4 +1,4 @@
-/** The table of 2025-era sessions: bounded, and rid of those that nobody has used for long. */
+/** The table of legacy sessions: bounded, and rid of those that nobody has used for long. */
 
 import { identityOf, type Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"

@@ -1,5 +1,5 @@
 /**
- * `subscriptions/listen`: a 2026-era client's stream of what changes. patterns: Subscriptions.
+ * `subscriptions/listen`: a modern client's stream of what changes. patterns: Subscriptions.
  */
 import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"

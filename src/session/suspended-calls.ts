@@ -1,5 +1,5 @@
 /**
- * Calls of 2026-era clients that outlive a request: a 2025-era backend asks something in mid-call, the client gets the
+ * Calls of modern clients that outlive a request: a legacy backend asks something in mid-call, the client gets the
  * question as an `input_required` result, and its retry finds the call that still waits in the backend.
  * patterns: Multi Round-Trip Requests.
  *
@@ -23,7 +23,7 @@ import { errorText, type Id, isObject, metaOf, type Params, type Request } from 
 import { type Client, type Exchange, type Face, missingCapability } from "./client.ts"
 import { dispatch } from "./dispatch.ts"
 
-/** The way back of one 2026-era request. */
+/** The way back of one modern request. */
 export type Turn = { notify(text: string): void; oncancel: ((reason: string) => void) | undefined }
 
 export type CallsDeps = {
@@ -65,7 +65,7 @@ export class Calls {
 
   constructor(private readonly deps: CallsDeps) {}
 
-  /** Answers one 2026-era request, new or taken up again. Never rejects. */
+  /** Answers one modern request, new or taken up again. Never rejects. */
   serve(request: Request, client: Client, face: Face, turn: Turn): Promise<Uint8Array | string> {
     const state = request.params?.requestState
     const opened =

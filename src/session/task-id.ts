@@ -31,6 +31,6 @@ export function openTaskId(marked: string, server: string, about: About): string
 const markOf = (task: string, server: string, { face, client }: About): string =>
   face.mark(...ownerTexts(client), server, task)
 
-/** 2025-era tasks belong to their session, 2026-era tasks to the principal: its clients have no session. */
+/** legacy tasks belong to their session, modern tasks to the principal: its clients have no session. */
 const ownerTexts = ({ era, principal, id }: Client): readonly string[] =>
   id === undefined ? [era, principal] : [era, principal, id]

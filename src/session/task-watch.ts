@@ -1,5 +1,5 @@
 /**
- * Tasks that a 2026-era client listens to. Servers may say how theirs go on and need not, so svc asks, as often as the
+ * Tasks that a modern client listens to. Servers may say how theirs go on and need not, so svc asks, as often as the
  * server wants to be asked, and tells the client what is new. extension: Tasks, Task Status Notifications.
  */
 import type { Route, View } from "../catalog/catalog.ts"

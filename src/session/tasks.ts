@@ -3,7 +3,7 @@
  * An id leads back to its backend, and belongs to the client that made it (task-id.ts). basic: Tasks; extension: Tasks.
  *
  *  1. What is another's is as unknown as what is not there.
- *  2. A 2025-era task belongs to its session, a 2026-era task to the principal: its clients have no session.
+ *  2. A legacy task belongs to its session, a modern task to the principal: its clients have no session.
  *  3. An id that a backend has given to another client since, as after its restart, is that client's.
  */
 import type { Claim } from "../agent/task-owners.ts"
@@ -22,7 +22,7 @@ import { openTaskId } from "./task-id.ts"
 /** Whether a backend makes tasks for clients of an era. */
 export function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
   if (era !== client) return false
-  return era === "2025"
+  return era === "legacy"
     ? isObject(capabilities.tasks)
     : isObject(capabilities.extensions) && capabilities.extensions[TASKS_EXTENSION] !== undefined
 }

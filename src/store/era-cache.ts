@@ -57,6 +57,13 @@ export function createEras(file: string | undefined, clock: Clock): Eras {
 
 // ---
 
+/** Written words and what they mean: earlier versions wrote years. */
+const ERAS: ReadonlyMap<string, Era> = new Map([
+  ["legacy", "legacy"],
+  ["modern", "modern"],
+  ["2025", "legacy"],
+  ["2026", "modern"],
+])
 const DAY_MS = 24 * 3_600_000
 const SAVE_MS = 500
 const MAX_LAUNCHES = 1000
@@ -69,8 +76,8 @@ function read(file: string | undefined): [string, { era: Era; at: number }][] {
   try {
     const value: unknown = JSON.parse(readFileSync(file, "utf8"))
     return Object.entries(isObject(value) ? value : {}).flatMap(([key, found]) =>
-      isObject(found) && (found.era === "2025" || found.era === "2026") && typeof found.at === "number"
-        ? [[key, { era: found.era, at: found.at }]]
+      isObject(found) && ERAS.has(String(found.era)) && typeof found.at === "number"
+        ? [[key, { era: ERAS.get(String(found.era)) as Era, at: found.at }]]
         : [],
     )
   } catch {

@@ -1,12 +1,12 @@
 /**
- * The two eras of MCP. 2025-era peers open with `initialize` and hold sessions; 2026-era peers are stateless and carry
+ * The two eras of MCP. legacy peers open with `initialize` and hold sessions; modern peers are stateless and carry
  * version and capabilities in the `_meta` of each request. basic: Versioning and Compatibility.
  */
 import { metaOf, type Params } from "./message.ts"
 
-export type Era = "2025" | "2026"
+export type Era = "legacy" | "modern"
 
-/** Newest first: the first is what svc asks of a 2025-era server. */
+/** Newest first: the first is what svc asks of a legacy server. */
 export const LEGACY_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"] as const
 export const MODERN_VERSIONS = ["2026-07-28"] as const
 export const MODERN_VERSION = MODERN_VERSIONS[0]
@@ -18,7 +18,7 @@ export const META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 export const META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 /** 2025-11-25: what a message of a task carries. basic: Tasks, Related Task Metadata. */
 export const META_TASK = "io.modelcontextprotocol/related-task"
-/** The 2026-era form of tasks. */
+/** The modern form of tasks. */
 export const TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
 /** From: MCP Apps. */

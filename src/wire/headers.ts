@@ -1,4 +1,4 @@
-/** Values of the body that 2026-era HTTP requests repeat in headers. basic: Streamable HTTP, Request Metadata. */
+/** Values of the body that modern HTTP requests repeat in headers. basic: Streamable HTTP, Request Metadata. */
 import { numberOf } from "../lib/json.ts"
 import { asText, isObject } from "./message.ts"
 

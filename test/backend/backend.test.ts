@@ -26,7 +26,7 @@ type Connected = {
 }
 
 const LISTING: Listing = {
-  era: "2025",
+  era: "legacy",
   protocolVersion: "2025-11-25",
   serverInfo: {},
   capabilities: {},

@@ -35,7 +35,7 @@ function open(peer: Partial<Peer>, wanted: { level: string | undefined; uris: re
   const lister = new Lister(
     spec,
     connection,
-    { era: "2025", capabilities: { logging: {}, resources: { subscribe: true } }, ...peer } as Peer,
+    { era: "legacy", capabilities: { logging: {}, resources: { subscribe: true } }, ...peer } as Peer,
     { onlisting() {}, subscriptions: () => wanted.uris, logLevel: () => wanted.level },
     { clock, log: silentLog, version: "1" },
   )
@@ -59,7 +59,7 @@ test("a server is told no level where nobody wants one, where it has none, or wh
   for (const [peer, level] of [
     [{}, undefined],
     [{ capabilities: {} }, "error"],
-    [{ era: "2026", capabilities: { logging: {} } }, "error"],
+    [{ era: "modern", capabilities: { logging: {} } }, "error"],
   ] as const) {
     const { lister, sent } = open(peer, { level, uris: [] })
     lister.begin()
@@ -84,7 +84,7 @@ test("what a server lists is offered with its numbers as written, and fresh no l
       connection.receive(encode(`{"jsonrpc":"2.0","id":"${ids.text(number)}","result":${list}}`))
     },
   })
-  const peer = { era: "2026", capabilities: { tools: {} } } as unknown as Peer
+  const peer = { era: "modern", capabilities: { tools: {} } } as unknown as Peer
   const about = { onlisting() {}, subscriptions: () => [], logLevel: () => undefined }
   const lister = new Lister(spec, connection, peer, about, { clock, log: silentLog, version: "1" })
   await lister.list(1000)
@@ -101,7 +101,7 @@ test("what a server lists is offered with its numbers as written, and fresh no l
       "s_svc_t",
     ],
   ] as const)
-    expect(viewOf(catalog, scope).list("tools/list", "2026")).toBe(
+    expect(viewOf(catalog, scope).list("tools/list", "modern")).toBe(
       `{"resultType":"complete","tools":[{"name":"${name}",${tool}}],"ttlMs":9007199254740991,"cacheScope":"public"}`,
     )
 })
@@ -135,7 +135,7 @@ function server(answers: Answers) {
   const lister = new Lister(
     spec,
     connection,
-    { era: "2025", capabilities: { tools: {}, prompts: {}, resources: {} } } as unknown as Peer,
+    { era: "legacy", capabilities: { tools: {}, prompts: {}, resources: {} } } as unknown as Peer,
     { onlisting: (listing) => void offered.push(listing), subscriptions: () => [], logLevel: () => undefined },
     { clock, log: silentLog, version: "1" },
   )

@@ -41,22 +41,22 @@ const modern = ({ method }: Asked) => (method === "server/discover" ? discovered
 describe("negotiation", () => {
   test("auto asks the modern question first and believes a positive sign [protocol:mode:auto]", async () => {
     const old = connect(legacy)
-    expect(await negotiate(old.connection, options)).toMatchObject({ era: "2025", protocolVersion: "2025-06-18" })
+    expect(await negotiate(old.connection, options)).toMatchObject({ era: "legacy", protocolVersion: "2025-06-18" })
     expect(old.asked).toEqual(["server/discover", "initialize"])
     const fresh = connect(modern)
-    expect(await negotiate(fresh.connection, options)).toMatchObject({ era: "2026", protocolVersion: "2026-07-28" })
+    expect(await negotiate(fresh.connection, options)).toMatchObject({ era: "modern", protocolVersion: "2026-07-28" })
     expect(fresh.asked).toEqual(["server/discover"])
   })
 
   test("legacy never asks the modern question [protocol:mode:legacy]", async () => {
     const { connection, asked } = connect(legacy)
-    expect(await negotiate(connection, { ...options, mode: "legacy" })).toMatchObject({ era: "2025" })
+    expect(await negotiate(connection, { ...options, mode: "legacy" })).toMatchObject({ era: "legacy" })
     expect(asked).toEqual(["initialize"])
   })
 
   test("2026-07-28 does not fall back [protocol:mode:modern]", async () => {
     const { connection, asked } = connect(legacy)
-    expect(await negotiate(connection, { ...options, mode: "2026-07-28" })).toMatchObject({ era: "2026" })
+    expect(await negotiate(connection, { ...options, mode: "2026-07-28" })).toMatchObject({ era: "modern" })
     expect(asked).toEqual(["server/discover"])
     const broken = connect(() => ({ error: { code: -32000, message: "not now" } }))
     await expect(negotiate(broken.connection, { ...options, mode: "2026-07-28" })).rejects.toThrow("not now")
@@ -64,13 +64,13 @@ describe("negotiation", () => {
 
   test("a server that is silent before initialize is given it", async () => {
     const { connection, asked } = connect((message) => (message.method === "initialize" ? hello : undefined))
-    expect(await negotiate(connection, { ...options, probeTimeout: 1 })).toMatchObject({ era: "2025" })
+    expect(await negotiate(connection, { ...options, probeTimeout: 1 })).toMatchObject({ era: "legacy" })
     expect(asked).toEqual(["server/discover", "initialize"])
   })
 
   test("a verdict that is remembered spares the question", async () => {
     const { connection, asked } = connect(legacy)
-    await negotiate(connection, { ...options, remembered: "2025" })
+    await negotiate(connection, { ...options, remembered: "legacy" })
     expect(asked).toEqual(["initialize"])
   })
 
@@ -78,12 +78,12 @@ describe("negotiation", () => {
     const refused = (supported: string[]) => ({ error: { code: -32022, message: "no", data: { supported } } })
     let times = 0
     const again = connect(() => (++times === 1 ? refused(["2026-07-28"]) : discovered))
-    expect(await negotiate(again.connection, options)).toMatchObject({ era: "2026" })
+    expect(await negotiate(again.connection, options)).toMatchObject({ era: "modern" })
     const never = connect(() => refused(["2026-07-28"]))
     await expect(negotiate(never.connection, options)).rejects.toThrow("no")
     expect(never.asked).toHaveLength(2)
     const old = connect(({ method }) => (method === "initialize" ? hello : refused(["2025-06-18"])))
-    expect(await negotiate(old.connection, options)).toMatchObject({ era: "2025" })
+    expect(await negotiate(old.connection, options)).toMatchObject({ era: "legacy" })
   })
 
   test("a server that speaks no revision of ours says so", async () => {

@@ -59,7 +59,7 @@ async function open(
     return said
   }
   await ask("initialize")
-  link.settle?.("2025", "2025-11-25")
+  link.settle?.("legacy", "2025-11-25")
   return ask
 }
 

@@ -50,7 +50,7 @@ export const requestsOf = (
         .join("")}Content-Length: ${Buffer.byteLength(frame)}\r\n\r\n${frame}`,
   )
 
-/** Opens a 2025-era session; gives the headers of its requests. */
+/** Opens a legacy session; gives the headers of its requests. */
 export async function openSession({ port, path }: Pick<Target, "port" | "path">): Promise<Record<string, string>> {
   const url = `http://127.0.0.1:${port}${path}`
   let headers: Record<string, string> = {}

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { filledFrom, type Listing } from "../../src/catalog/listing.ts"
 
 const listing = (name: string, more: Partial<Listing> = {}): Listing => ({
-  era: "2025",
+  era: "legacy",
   protocolVersion: "2025-11-25",
   serverInfo: {},
   capabilities: {},

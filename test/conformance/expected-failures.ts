@@ -3,11 +3,11 @@
  * Keys: `<inbound revision> <backend> <scenario>`.
  */
 
-/** A 2025-era server's questions have no keys: svc gives them its own, and the suite looks for the server's. */
-const NO_KEYS = "a 2025-era server's questions have no keys that could be kept"
+/** A legacy server's questions have no keys: svc gives them its own, and the suite looks for the server's. */
+const NO_KEYS = "a legacy server's questions have no keys that could be kept"
 
-/** A 2025-era server learns its client's capabilities once, at `initialize`, and its client is svc. */
-const ONE_CLIENT = "a 2025-era server behind svc cannot see what each 2026-era client is able to answer"
+/** A legacy server learns its client's capabilities once, at `initialize`, and its client is svc. */
+const ONE_CLIENT = "a legacy server behind svc cannot see what each modern client is able to answer"
 
 const LEGACY = ["1x-stdio", "1x-http", "2x-2025-stdio", "2x-2025-http"]
 

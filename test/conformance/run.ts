@@ -2,7 +2,7 @@
  * The official conformance suite against two servers of our own, directly and through svc: what passes directly must pass
  * through svc. `bun test/conformance/run.ts [--verbose]`; needs dist/svc.
  *
- * Four pairs: inbound 2025-11-25 and 2026-07-28, outbound 2025-era and 2026-era, each over stdio and HTTP.
+ * Four pairs: inbound 2025-11-25 and 2026-07-28, outbound legacy and modern, each over stdio and HTTP.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -124,7 +124,7 @@ async function suite(url: string, revision: string, scenario?: string): Promise<
 }
 
 /**
- * One scenario after the other, each with a new process of the server. A shared 2025-era stdio server cannot say whose a
+ * One scenario after the other, each with a new process of the server. A shared legacy stdio server cannot say whose a
  * question is, and the suite's scenarios leave calls behind that wait for an answer: the next ones would be refused.
  */
 async function suiteApart(
@@ -209,7 +209,7 @@ try {
       const shared = revision === "2026-07-28" && (name === "1x-stdio" || name === "2x-2025-stdio")
       const wanted = direct.get(`${revision} ${two}`)?.keys() ?? []
       const results = shared ? await suiteApart(name, through, revision, wanted) : await suite(through, revision)
-      // A 2025-era server cannot pass the 2026-era suite directly: there svc is held to what the 2x server does.
+      // A legacy server cannot pass the modern suite directly: there svc is held to what the 2x server does.
       const measure = direct.get(`${revision} ${revision === "2026-07-28" ? two : url}`)
       const failing = [...(measure ?? [])]
         .filter(([scenario, passes]) => passes && results.get(scenario) !== true)

@@ -13,7 +13,7 @@ type Answer = {
   readonly error?: { readonly code: number; readonly message: string }
 }
 
-/** A 2025-era client that remembers every question, and answers it unless it is `silent`. */
+/** A legacy client that remembers every question, and answers it unless it is `silent`. */
 async function open({ url }: Pick<Instance, "url">, { protocolVersion = "2025-11-25", silent = false } = {}) {
   const asked: string[] = []
   let session = ""

@@ -249,7 +249,7 @@ export async function eventually<T>(
 export const callsRun = ({ url }: Pick<Instance, "url">, count = 1): Promise<true> =>
   eventually(async () => (await (await fetch(`${url}/metrics`)).text()).includes(`\nsvc_calls_in_flight ${count}\n`))
 
-/** One JSON-RPC request of a 2026-era client. */
+/** One JSON-RPC request of a modern client. */
 export async function modern(
   url: string,
   method: string,

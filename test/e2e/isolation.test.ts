@@ -71,7 +71,7 @@ test("progress, answers, questions and cancellations of fifty sessions are each 
             (error: Error) => ({ isError: true, content: [{ text: error.message }] }),
           )
           const text = content[0]?.text ?? ""
-          // A shared 2025-era stdio server cannot say whose its question is: refused is right, another's answer is not.
+          // A shared legacy stdio server cannot say whose its question is: refused is right, another's answer is not.
           if (isError === true && server === "s1" && text.includes("Several clients")) counts.refused++
           else if (!text.includes(`"from ${index}"`)) wrong.push(`${mark} on ${server} was answered ${text}`)
         }

@@ -10,7 +10,7 @@ const echo = { command: "bun", args: [join(ROOT, "test", "fixtures", "echo.ts"),
 
 type Message = { id?: unknown; method?: string; params?: { arguments?: { how?: string } } }
 
-/** A 2025-era server over HTTP, well behaved until its tool `poke` is called. */
+/** A legacy server over HTTP, well behaved until its tool `poke` is called. */
 const remote = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,

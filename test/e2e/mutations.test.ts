@@ -69,7 +69,7 @@ const INITIALIZE = {
 const post = (body: unknown, headers: Record<string, string> = {}, path = "/mcp") =>
   fetch(`${svc.url}${path}`, { method: "POST", headers: { ...HEADERS, ...headers }, body: JSON.stringify(body) })
 
-/** A call of a 2026-era client; the answer as it came. */
+/** A call of a modern client; the answer as it came. */
 const postModern = (id: number, name: string, more: object = {}) => {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -119,7 +119,7 @@ const openSession = async () => {
 }
 
 test(
-  "2025-era clients over HTTP get one answer to each call [protocol:answer:checked]",
+  "legacy clients over HTTP get one answer to each call [protocol:answer:checked]",
   async () => {
     const session = await openSession()
     await each(async (id, name) => check(await messagesOf(await post(call(id, name), session)), id))
@@ -128,7 +128,7 @@ test(
 )
 
 test(
-  "2026-era clients over HTTP get one answer to each call",
+  "modern clients over HTTP get one answer to each call",
   async () => {
     await each(async (id, name) => {
       check(await messagesOf(await postModern(id, name)), id)

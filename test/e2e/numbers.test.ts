@@ -142,7 +142,7 @@ const CHANNELS: Readonly<Record<string, () => Promise<Channel>>> = {
 }
 
 describe.each(Object.keys(CHANNELS))("[relay:numbers] over %s", (name) => {
-  const modern = name.includes("2026")
+  const modern = name.includes("modern")
   const meta = (text: string) => (modern ? `${text},${MODERN}` : text)
   let channel: Channel
   beforeAll(async () => {

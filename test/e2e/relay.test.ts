@@ -53,7 +53,7 @@ const stdio = (...flags: string[]) => ({ command: process.execPath, args: [PARRO
 const memory = (pid: number) =>
   Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1]) / 1024
 
-/** A 2025-era session; gives its headers. */
+/** A legacy session; gives its headers. */
 async function open(url: string): Promise<Record<string, string>> {
   const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "t", version: "1" } }
   const body = JSON.stringify({ jsonrpc: "2.0", id: 0, method: "initialize", params })
@@ -110,7 +110,7 @@ test("every way to write a result gives the same JSON, on every transport, in bo
       const { result } = (await modern(`${svc.url}/mcp`, "tools/call", { name, arguments: { body, shape } })).body
       const { resultType, ...rest } = result ?? {}
       expect({ server, shape, rest }).toEqual({ server, shape, rest: wanted } as never)
-      // A 2026-era server's own word counts, also where it is missing from a name that stands deeper.
+      // A modern server's own word counts, also where it is missing from a name that stands deeper.
       if (!body.includes("resultType")) expect(resultType).toBe("complete")
     }),
   )

@@ -9,7 +9,7 @@ type Message = { id?: unknown; method?: string; params?: { arguments?: { pad?: n
 let status = 500
 let pad = 0
 
-/** A 2025-era server over HTTP that refuses calls and repeats the request in the body. */
+/** A legacy server over HTTP that refuses calls and repeats the request in the body. */
 const remote = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,

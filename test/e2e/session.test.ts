@@ -1,4 +1,4 @@
-/** 2025-era sessions: whose they are, how they end, and what they survive. */
+/** legacy sessions: whose they are, how they end, and what they survive. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
@@ -395,7 +395,7 @@ test("requests past --max-in-flight are refused with a clear error", async () =>
   expect(texts).toEqual(["ok", "ok", "slow: has 2 requests in flight already; try again later"])
 })
 
-describe("what is wrong with a request of a 2025-era client", () => {
+describe("what is wrong with a request of a legacy client", () => {
   test.each([
     ["an unknown log level", { id: 1, method: "logging/setLevel", params: { level: "loud" } }, {}, 200, -32602],
     ["a cursor of nobody", { id: 1, method: "tools/list", params: { cursor: "x" } }, {}, 200, -32602],
@@ -413,7 +413,7 @@ describe("what is wrong with a request of a 2025-era client", () => {
   })
 })
 
-describe("what is wrong with a request of a 2026-era client", () => {
+describe("what is wrong with a request of a modern client", () => {
   const name = "e_svc_test_elicitation"
   const args = { message: "m" }
   const can = { "io.modelcontextprotocol/clientCapabilities": { elicitation: {} } }

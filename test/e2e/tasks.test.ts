@@ -310,7 +310,7 @@ describe("the tasks extension of 2026-07-28", () => {
     ])
   })
 
-  test("has no list and no waiting, and knows nothing of 2025-era tasks", async () => {
+  test("has no list and no waiting, and knows nothing of legacy tasks", async () => {
     await using ann = await connect()
     const task = await ann.make("a_svc_work")
     expect((await ask("tasks/get", { taskId: task })).body.error?.code).toBe(-32602)
@@ -318,7 +318,7 @@ describe("the tasks extension of 2026-07-28", () => {
       expect((await ask(method, { taskId: task })).body.error?.code).toBe(-32601)
   })
 
-  test("is not offered to 2025-era clients, who get plain answers", async () => {
+  test("is not offered to legacy clients, who get plain answers", async () => {
     await using ann = await connect()
     const answer = await ann.client.callTool({ name: "m_svc_work", arguments: {} })
     expect(answer).toMatchObject({ content: [{ text: "done: null" }, { uri: "svc://m/work://result" }] })
@@ -401,7 +401,7 @@ test("tasks are their owner's after svc was restarted, and nobody else's [protoc
   })
 }, 60_000)
 
-test("what a server says of a 2026-era client's task reaches no other client", async () => {
+test("what a server says of a modern client's task reaches no other client", async () => {
   await using bob = await connect("/mcp", "bob")
   const told: unknown[] = []
   bob.client.fallbackNotificationHandler = async (notification) => void told.push(notification.method)

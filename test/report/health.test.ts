@@ -77,7 +77,7 @@ function backend(
     responsive: true,
     offer: connected
       ? {
-          era: "2025",
+          era: "legacy",
           protocolVersion: "2025-11-25",
           tools: 1,
           prompts: 2,

@@ -145,7 +145,7 @@ describe("a proxied client", () => {
     expect(last().told).toHaveLength(before + 1)
   })
 
-  test("keeps its 2026-era streams, and they are told of changes", async () => {
+  test("keeps its modern streams, and they are told of changes", async () => {
     const { say, answer, last, lose, welcome, toClient, clock, session } = stage()
     session.start()
     await welcome()

@@ -12,7 +12,7 @@ test("a request that is cancelled while it waits for servers to start never reac
       throw new Error("it went on")
     },
   } as unknown as Face
-  const client = { era: "2025", scope: { kind: "server", id: "s" } } as Client
+  const client = { era: "legacy", scope: { kind: "server", id: "s" } } as Client
   const exchange: Exchange = { oncancel: undefined, notify() {}, ask: () => Promise.reject(new Error("asked")) }
   const request = { jsonrpc: "2.0", id: 1, method: "prompts/list" } as const
   const bugs: unknown[] = []
@@ -47,7 +47,7 @@ test("a request that waits when svc stops, or comes later, is told that svc is s
         hide: (text: string) => text,
         quota: { take: () => undefined },
       } as unknown as Face
-      const client = { era: "2025", scope: { kind: "aggregate" } } as Client
+      const client = { era: "legacy", scope: { kind: "aggregate" } } as Client
       const exchange: Exchange = { oncancel: undefined, notify() {}, ask: () => Promise.reject(new Error("asked")) }
       const bugs: unknown[] = []
       const request = { jsonrpc: "2.0", id: 1, ...about } as const

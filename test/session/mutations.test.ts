@@ -33,7 +33,7 @@ const AGGREGATE = createScope(
   () => NO_PRESETS,
 )
 const METHODS = ["tools/call", "resources/read", "prompts/get", "completion/complete"]
-const ERAS = ["2025", "2026"] as const
+const ERAS = ["legacy", "modern"] as const
 
 /** The one message of an event stream with this frame in it. */
 function throughEvents(frame: Uint8Array | string): Uint8Array {

@@ -15,7 +15,7 @@ import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import { manualClock } from "../clock.ts"
 import { NUMBER, NUMBERS, ODD_NUMBERS } from "../numbers.ts"
 
-type Era = "2025" | "2026"
+type Era = "legacy" | "modern"
 
 const NO_QUERIES: readonly never[] = []
 const NO_PRESETS = new Map<string, never>()
@@ -50,7 +50,7 @@ function stage(client: Era, peer: Era) {
   })
   const listing = {
     era: peer,
-    protocolVersion: peer === "2025" ? "2025-11-25" : "2026-07-28",
+    protocolVersion: peer === "legacy" ? "2025-11-25" : "2026-07-28",
     serverInfo: {},
     capabilities: { tasks: {} },
     instructions: undefined,
@@ -98,7 +98,7 @@ function stage(client: Era, peer: Era) {
   return {
     async open() {
       const params = '{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{}}'
-      if (client === "2025") await say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`)
+      if (client === "legacy") await say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`)
     },
     client: say,
     backend: (text: string) => after(() => connection.receive(encode(text))),
@@ -106,7 +106,7 @@ function stage(client: Era, peer: Era) {
     call(id: string, meta: string, more: string) {
       const modern =
         '"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/logLevel":"debug","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},'
-      const params = `{"name":"s_svc_t",${more},"_meta":{${client === "2026" ? modern : ""}${meta}}}`
+      const params = `{"name":"s_svc_t",${more},"_meta":{${client === "modern" ? modern : ""}${meta}}}`
       return say(`{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":${params}}`)
     },
   }
@@ -115,8 +115,8 @@ function stage(client: Era, peer: Era) {
 const lastId = (text: string): string => /"id":("svcx\.\d+")/.exec(text)?.[1] ?? ""
 
 describe("[relay:numbers] a number is the same on the other side", () => {
-  const cases = (["2025", "2026"] as const).flatMap((client) =>
-    (["2025", "2026"] as const).flatMap((peer) => [
+  const cases = (["legacy", "modern"] as const).flatMap((client) =>
+    (["legacy", "modern"] as const).flatMap((peer) => [
       [client, peer, "as it is", ""] as const,
       [client, peer, "rewritten", '{"type":"resource_link","uri":"a:b"}'] as const,
     ]),
@@ -143,31 +143,31 @@ describe("[relay:numbers] a number is the same on the other side", () => {
 
         // A question in mid-call, in the form of each side's era.
         const asks = `"method":"elicitation/create","params":{"message":"?","q":${question}}`
-        const put = await (peer === "2025"
+        const put = await (peer === "legacy"
           ? backend(`{"jsonrpc":"2.0","id":${asked},${asks}}`)
           : answer(number, `{"resultType":"input_required","inputRequests":{"k":{${asks}}},"requestState":"s"}`))
         expect(put.toClient).toContain(asks)
         const state = /"requestState":"([^"]+)"/.exec(put.toClient)?.[1]
-        if (client === "2026") expect(put.toClient).toContain(`{"jsonrpc":"2.0","id":${id},"result":`)
+        if (client === "modern") expect(put.toClient).toContain(`{"jsonrpc":"2.0","id":${id},"result":`)
         const given = `{"action":"accept","content":{"a":${reply}}}`
         const key = /"inputRequests":\{"(\w+)"/.exec(put.toClient)?.[1]
         const more = `"arguments":${args},"inputResponses":{"${key}":${given}},"requestState":"${state}"`
         const told = (
-          await (client === "2025"
+          await (client === "legacy"
             ? say(`{"jsonrpc":"2.0","id":"svc-1","result":${given}}`)
             : call(again as string, wait, more))
         ).toBackend
-        if (peer === "2025") expect(told).toBe(`{"jsonrpc":"2.0","id":${asked},"result":${given}}`)
+        if (peer === "legacy") expect(told).toBe(`{"jsonrpc":"2.0","id":${asked},"result":${given}}`)
         else {
           expect(told).toContain(`"inputResponses":{"k":${given}}`)
           expect(told).toContain(`"arguments":${args}`)
         }
 
         const body = `"content":[${block}],"structuredContent":{"r":${result}},"_meta":{"m":${meta}}`
-        const ended = await answer(peer === "2025" ? number : lastId(told), `{${body}}`)
+        const ended = await answer(peer === "legacy" ? number : lastId(told), `{${body}}`)
         const shown = body.replace('"uri":"', '"uri":"svc://s/')
-        const complete = client === "2026" ? '"resultType":"complete",' : ""
-        const to = client === "2025" ? id : again
+        const complete = client === "modern" ? '"resultType":"complete",' : ""
+        const to = client === "legacy" ? id : again
         expect(ended.toClient).toBe(`{"jsonrpc":"2.0","id":${to},"result":{${complete}${shown}}}`)
       }
       for (const odd of ODD_NUMBERS)
@@ -191,9 +191,9 @@ describe("[relay:numbers] a number is the same on the other side", () => {
 
   test("in an error, with its code and its data", async () => {
     for (const [client, peer] of [
-      ["2025", "2025"],
-      ["2026", "2025"],
-      ["2025", "2026"],
+      ["legacy", "legacy"],
+      ["modern", "legacy"],
+      ["legacy", "modern"],
     ] as const) {
       const { open, call, backend } = stage(client, peer)
       await open()
@@ -206,7 +206,7 @@ describe("[relay:numbers] a number is the same on the other side", () => {
 })
 
 test("a list of tasks holds their numbers as the server wrote them", async () => {
-  const { open, call, client, backend } = stage("2025", "2025")
+  const { open, call, client, backend } = stage("legacy", "legacy")
   await open()
   const number = lastId((await call("1", '"m":1', '"arguments":{},"task":{"ttl":1.0}')).toBackend)
   const task = (id: string) => `"taskId":"${id}","status":"working","ttl":9007199254740993,"pollInterval":1E5`
@@ -219,8 +219,8 @@ test("a list of tasks holds their numbers as the server wrote them", async () =>
 
 describe("an id", () => {
   test("is another where it is written otherwise, and each has its own answer", async () => {
-    for (const era of ["2025", "2026"] as const) {
-      const { open, call, client, backend } = stage(era, "2025")
+    for (const era of ["legacy", "modern"] as const) {
+      const { open, call, client, backend } = stage(era, "legacy")
       await open()
       const ids = ["9007199254740992", "9007199254740993", "1", "1.0", '"1"', '"1.0"', "1e400", "2e400"]
       const numbers: string[] = []
@@ -242,7 +242,7 @@ describe("an id", () => {
   })
 
   test("comes back as written from svc itself, whatever is wrong with the request", async () => {
-    const { open, client } = stage("2025", "2025")
+    const { open, client } = stage("legacy", "legacy")
     await open()
     for (const odd of ODD_NUMBERS)
       for (const [request, answer] of [

@@ -12,7 +12,7 @@ import { relay } from "../../src/session/relay.ts"
 import { createRequestIds, decode, encode } from "../../src/wire/frame.ts"
 import type { Id } from "../../src/wire/message.ts"
 
-type Era = "2025" | "2026"
+type Era = "legacy" | "modern"
 type Answer = { readonly [key: string]: unknown; readonly result?: Record<string, unknown> }
 type Case = {
   readonly method: string
@@ -61,7 +61,7 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
   })
   const who: Client = {
     era: client,
-    protocolVersion: client === "2025" ? "2025-11-25" : "2026-07-28",
+    protocolVersion: client === "legacy" ? "2025-11-25" : "2026-07-28",
     info: {},
     capabilities: {},
     principal: "me",
@@ -145,8 +145,8 @@ const result = fc
 const CASE = fc.record<Case>({
   method: fc.constantFrom("tools/call", "resources/read", "prompts/get", "completion/complete"),
   id: fc.oneof(fc.integer(), fc.string(), fc.constant("a much longer id than the one that svc gives by itself to it")),
-  client: fc.constantFrom<Era>("2025", "2026"),
-  peer: fc.constantFrom<Era>("2025", "2026"),
+  client: fc.constantFrom<Era>("legacy", "modern"),
+  peer: fc.constantFrom<Era>("legacy", "modern"),
   plain: fc.boolean(),
 })
 
@@ -182,7 +182,7 @@ test("an answer is the same JSON on both paths, however it is written", async ()
       const { extra: _, ...fast } = (await relayed(how, (id) => write(id, written))) as Answer
       const slow = (await relayed(how, (id) => SLOW(id, json))) as Answer
       // In bytes it is not seen that a `resultType` stands deeper than where it must stand.
-      if (how.client === "2026" && fast.result?.resultType === undefined && written.includes('"resultType"'))
+      if (how.client === "modern" && fast.result?.resultType === undefined && written.includes('"resultType"'))
         for (const added of ["resultType", "ttlMs", "cacheScope"])
           if (fast.result?.[added] === undefined) delete slow.result?.[added]
       expect(fast).toEqual(slow)
@@ -194,7 +194,7 @@ test("an answer is the same JSON on both paths, however it is written", async ()
 
 test("what svc has no business with arrives as it was written, duplicate keys and long numbers and all", async () => {
   const body = '{"a":1,"a":12345678901234567890,"b":1.0,"c":{"deep":[[[[{"x":1e400}]]]]},"d":"\\ud83d\\ude00\\/"}'
-  const how: Case = { method: "tools/call", id: 7, client: "2025", peer: "2025", plain: false }
+  const how: Case = { method: "tools/call", id: 7, client: "legacy", peer: "legacy", plain: false }
   for (const write of SHAPES.slice(0, 3)) {
     const seen = await relayed(how, (id) => write(id, body))
     expect(seen).toEqual({ jsonrpc: "2.0", id: 7, result: JSON.parse(body) })
@@ -242,8 +242,8 @@ describe("an answer that is more than one answer, or none, fails its call under 
     test(what, async () => {
       const body = '{"content":[],"taskId":"t"}'
       for (const method of ["tools/call", "completion/complete"])
-        for (const client of ["2025", "2026"] as const)
-          for (const peer of ["2025", "2026"] as const)
+        for (const client of ["legacy", "modern"] as const)
+          for (const peer of ["legacy", "modern"] as const)
             for (const plain of [true, false]) {
               const seen = await relayed({ method, id: 7, client, peer, plain }, (id) => write(id, body))
               const said = JSON.stringify(seen)
@@ -258,7 +258,7 @@ describe("an answer that is more than one answer, or none, fails its call under 
 })
 
 test("an error without a code or a message arrives as an error under the server's name", async () => {
-  const how: Case = { method: "prompts/get", id: 7, client: "2025", peer: "2025", plain: false }
+  const how: Case = { method: "prompts/get", id: 7, client: "legacy", peer: "legacy", plain: false }
   for (const [error, words] of [
     ['{"message":"boom"}', ": boom"],
     ['{"code":"E","message":"boom"}', ": boom"],

@@ -43,15 +43,15 @@ function advertised(backend: Era, client: Era, kind: "aggregate" | "server") {
 }
 
 test.each([
-  ["2025", "2025"],
-  ["2025", "2026"],
-  ["2026", "2025"],
-  ["2026", "2026"],
+  ["legacy", "legacy"],
+  ["legacy", "modern"],
+  ["modern", "legacy"],
+  ["modern", "modern"],
 ] as const)(
   "of a %s-era server, a %s-era client is told what svc routes for it [aggregate:extensions]",
   (backend, client) => {
-    const extension = backend === "2026" && client === "2026" ? [TASKS] : []
-    const tasks = backend === "2025" && client === "2025"
+    const extension = backend === "modern" && client === "modern" ? [TASKS] : []
+    const tasks = backend === "legacy" && client === "legacy"
     expect(advertised(backend, client, "aggregate")).toEqual({
       tasks,
       experimental: undefined,

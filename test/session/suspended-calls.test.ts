@@ -20,7 +20,7 @@ const SCOPE = createScope(
 
 type Sent = { id?: string; method?: string; params?: { name?: string }; result?: unknown; error?: { code: number } }
 
-/** A 2025-era server with a tool `ask` that asks twice in mid-call and tells what it was answered. */
+/** A legacy server with a tool `ask` that asks twice in mid-call and tells what it was answered. */
 function backend() {
   const sent: Sent[] = []
   const answers: unknown[] = []
@@ -71,7 +71,7 @@ const spec = {
   tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
 } as unknown as Spec
 const listing = {
-  era: "2025",
+  era: "legacy",
   protocolVersion: "2025-11-25",
   serverInfo: {},
   capabilities: {},
@@ -82,7 +82,7 @@ const listing = {
   resourceTemplates: [],
 } as const
 const client: Client = {
-  era: "2026",
+  era: "modern",
   protocolVersion: "2026-07-28",
   info: {},
   capabilities: { elicitation: {} },

@@ -12,7 +12,7 @@ import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import type { Params } from "../../src/wire/message.ts"
 import { manualClock } from "../clock.ts"
 
-type Era = "2025" | "2026"
+type Era = "legacy" | "modern"
 type Answer = { result?: Params & { task?: Params; tasks?: Params[] }; error?: { code: number; message: string } }
 
 const QUERIES: readonly never[] = []
@@ -41,7 +41,7 @@ function setUp(era: Era) {
     seen.push({ method, ...params })
     const task = { taskId: method === "tools/call" ? `t${++made}` : params.taskId, status: "working" }
     if (method !== "tools/call") return task
-    return era === "2026" ? { resultType: "task", ...task } : { task }
+    return era === "modern" ? { resultType: "task", ...task } : { task }
   }
   const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
@@ -82,7 +82,7 @@ function setUp(era: Era) {
 
 const clientOf = (era: Era, who: string, scope: Scope = AGGREGATE): Client => ({
   ...{ era, protocolVersion: "x", info: {}, capabilities: {}, scope, logLevel: undefined },
-  ...(era === "2025" ? { principal: "all", id: who } : { principal: who }),
+  ...(era === "legacy" ? { principal: "all", id: who } : { principal: who }),
   session: {},
 })
 
@@ -104,7 +104,7 @@ async function make(face: Face, client: Client): Promise<string> {
   return String(result?.taskId ?? result?.task?.taskId)
 }
 
-const ERAS: readonly Era[] = ["2025", "2026"]
+const ERAS: readonly Era[] = ["legacy", "modern"]
 
 test.each(ERAS)(
   "a task of %p stays its owner's whatever number others make, and after a restart [protocol:task:mark]",
@@ -132,7 +132,7 @@ test.each(ERAS)(
         for (const method of ["tasks/get", "tasks/cancel", "tasks/update", "tasks/result"])
           expect([id, (await ask(face, mallory, method, { taskId: id })).error?.code]).toEqual([
             id,
-            era === "2026" && method === "tasks/result" ? -32601 : -32602,
+            era === "modern" && method === "tasks/result" ? -32601 : -32602,
           ])
     }
     // A key that could not be kept leaves a task to nobody.
@@ -143,8 +143,8 @@ test.each(ERAS)(
 )
 
 test("a list holds what svc remembers of its session: who makes many takes no room from others [protocol:task:list]", async () => {
-  const { start } = setUp("2025")
-  const [alice, mallory] = [clientOf("2025", "alice"), clientOf("2025", "mallory")]
+  const { start } = setUp("legacy")
+  const [alice, mallory] = [clientOf("legacy", "alice"), clientOf("legacy", "mallory")]
   const face = start()
   const task = await make(face, alice)
   for (let count = 0; count < 10_001; count++) await make(face, mallory)
@@ -163,7 +163,7 @@ test.each(ERAS)("ids of %p are marked under the server's own address too, where 
   for (const id of [task, "t1"])
     expect((await ask(face, mallory, "tasks/get", { taskId: id })).error?.code).toBe(-32602)
   // Neither a server without tasks for this era nor a method that svc does not know is asked about another's.
-  const odd = clientOf(era === "2025" ? "2026" : "2025", "mallory", OWN)
+  const odd = clientOf(era === "legacy" ? "modern" : "legacy", "mallory", OWN)
   for (const method of ["tasks/get", "tasks/list", "tasks/other"])
     expect((await ask(face, odd, method, { taskId: "t1" })).error?.code).toBe(-32601)
   const related = { "io.modelcontextprotocol/related-task": { taskId: "t1" } }
@@ -175,9 +175,9 @@ test.each(ERAS)("ids of %p are marked under the server's own address too, where 
 })
 
 test("an id that the server has given to another client since is that client's", async () => {
-  const { start } = setUp("2026")
-  const again = setUp("2026")
-  const [alice, bob] = [clientOf("2026", "alice"), clientOf("2026", "bob")]
+  const { start } = setUp("modern")
+  const again = setUp("modern")
+  const [alice, bob] = [clientOf("modern", "alice"), clientOf("modern", "bob")]
   const task = await make(start(), alice)
   const face = again.start()
   expect(await make(face, bob)).toStartWith("s_svc_t1.")
