@@ -9,7 +9,7 @@ import { type OpenDeps, openConnection } from "../backend/open-connection.ts"
 import { buildCatalog, type Catalog, EMPTY_CATALOG, LIST_KEYS, type Source, withOwn } from "../catalog/catalog.ts"
 import { failuresOf, filledFrom, type Listing } from "../catalog/listing.ts"
 import type { Preset } from "../config/presets.ts"
-import type { Plan, Spec } from "../config/server-spec.ts"
+import type { Plan, ServerSpec } from "../config/server-spec.ts"
 import { type Clock, waitWhile } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -28,7 +28,7 @@ export type Observer = {
   /** The catalog is another one, or what is selected from it: for one session alone, or for all. */
   oncatalog(session?: object): void
   /** A notification of a backend that is for whoever wants such. */
-  onnotification(spec: Spec, method: string, params: Params): void
+  onnotification(spec: ServerSpec, method: string, params: Params): void
 }
 
 export type AgentDeps = OpenDeps & {
@@ -387,7 +387,7 @@ export class Agent {
     return [...this.backends.values(), ...this.leases.all()]
   }
 
-  private add(spec: Spec): void {
+  private add(spec: ServerSpec): void {
     const old = this.ending.get(spec.id)
     let offered: unknown
     const backend = this.create(spec, {}, old, (changed) => {
@@ -436,7 +436,7 @@ export class Agent {
 
   /** A backend that is not started yet. `after` is its process of before, to be observed dead before it opens. */
   private create(
-    spec: Spec,
+    spec: ServerSpec,
     { caller: owner, capabilities }: { readonly caller?: Caller; readonly capabilities?: Params },
     after: Promise<void> | undefined,
     onchange: BackendDeps["onchange"],

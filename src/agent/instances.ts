@@ -5,11 +5,11 @@
  * An instance is an ordinary spec of the plan: starting, replacing and stopping it is the agent's work, as for any other.
  */
 
-import { EMPTY_PLAN, type Plan, type Spec } from "../config/server-spec.ts"
+import { EMPTY_PLAN, type Plan, type ServerSpec } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { type Context, contextKey } from "../template/context.ts"
+import { contextKey, type TemplateContext } from "../template/context.ts"
 import { planInstance, type Templates } from "../template/instance.ts"
 import type { ExpressionCache } from "../template/render.ts"
 import type { Agent, Applied } from "./agent.ts"
@@ -61,7 +61,7 @@ export class Instances {
   }
 
   /** A client, under the object that stands for it, has this context from now on. Gives what cannot be rendered in it. */
-  enter(member: object, context: Context): readonly string[] {
+  enter(member: object, context: TemplateContext): readonly string[] {
     this.retire(member)
     const rendering = this.render(context)
     for (const problem of rendering.problems) this.deps.log.warn(problem)
@@ -117,7 +117,7 @@ export class Instances {
   }
 
   private apply(): Applied {
-    const specs = new Map<string, Spec>()
+    const specs = new Map<string, ServerSpec>()
     const problems = new Set<string>()
     for (const { rendering } of [...this.members.values(), ...this.leaving.keys()]) {
       for (const problem of rendering.problems) problems.add(problem)
@@ -136,14 +136,14 @@ export class Instances {
     })
   }
 
-  private render(context: Context): Rendering {
+  private render(context: TemplateContext): Rendering {
     const { templates } = this
     if (templates === undefined || templates.named.length === 0) return NOTHING
     const key = contextKey(context)
     const known = this.rendered.get(key)
     if (known !== undefined) return known
     const { defaults, world, settings } = templates
-    const specs: Spec[] = []
+    const specs: ServerSpec[] = []
     const problems: string[] = []
     for (const { name, config } of templates.named) {
       const instance = planInstance(name, config, context, defaults, world, this.expressions)
@@ -162,13 +162,13 @@ export class Instances {
 // ---
 
 type Rendering = {
-  readonly specs: readonly Spec[]
+  readonly specs: readonly ServerSpec[]
   readonly ids: ReadonlySet<string>
   readonly problems: readonly string[]
 }
 
 /** `key` stands for the client. */
-type Member = { readonly key: object; readonly context: Context; rendering: Rendering }
+type Member = { readonly key: object; readonly context: TemplateContext; rendering: Rendering }
 
 const NOTHING: Rendering = { specs: [], ids: new Set(), problems: [] }
 

@@ -11,7 +11,7 @@
 import type { Caller } from "../backend/attribution.ts"
 import type { Backend } from "../backend/backend.ts"
 import { PeerError } from "../backend/connection.ts"
-import type { Spec, Tuning } from "../config/server-spec.ts"
+import type { ServerSpec, Tuning } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { isTerminal } from "../wire/message.ts"
 
@@ -26,7 +26,7 @@ export type LeasesDeps = {
   /** A process is being ended; `end` resolves when it is dead. */
   onend(end: Promise<void>): void
   /** A process was ended although its session goes on. */
-  onunused(spec: Spec, why: string): void
+  onunused(spec: ServerSpec, why: string): void
 }
 
 export class Leases {

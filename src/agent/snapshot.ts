@@ -2,13 +2,13 @@
 import type { Backend } from "../backend/backend.ts"
 import type { Exit, State } from "../backend/supervision.ts"
 import { failuresOf } from "../catalog/listing.ts"
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import type { Findings } from "./tool-pinning.ts"
 
 export type BackendSnapshot = {
-  readonly spec: Spec
+  readonly spec: ServerSpec
   readonly state: State
   /** Set for an instance of a template. */
   readonly template: string | undefined

@@ -1,7 +1,7 @@
 /** Whether servers still offer what they were seen to offer first, and whether their words are what a person sees. */
 import { fingerprintOf, isSuspicious } from "../catalog/fingerprint.ts"
 import type { Listing, Tool } from "../catalog/listing.ts"
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import type { Log } from "../lib/log.ts"
 import type { Pins } from "../store/tool-pins.ts"
 
@@ -25,7 +25,7 @@ export class Integrity {
   ) {}
 
   /** Looks at what a server lists. The same object for the same list of tools. */
-  inspect({ id, name, tuning: { toolPinning } }: Spec, { tools }: Listing): Findings {
+  inspect({ id, name, tuning: { toolPinning } }: ServerSpec, { tools }: Listing): Findings {
     const known = this.found.get(tools)
     if (known?.pinning === toolPinning) return known.findings
     const findings = toolPinning === "off" ? NOTHING : this.compare(id, tools, toolPinning === "strict")

@@ -1,6 +1,6 @@
 /** What commands print: results to stdout, tables for people and JSON for programs; talk to stderr. */
 
-import type { Effective } from "../config/effective.ts"
+import type { EffectiveValue } from "../config/effective.ts"
 import { escaped, printable } from "../lib/log.ts"
 
 /** Rows as a table with a head, columns aligned; empty columns are left out. */
@@ -20,7 +20,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 }
 
 /** Effective values with where each came from. */
-export const effectiveTable = (effective: readonly Effective[]): string =>
+export const effectiveTable = (effective: readonly EffectiveValue[]): string =>
   table(
     ["key", "value", "from"],
     effective.map((row) => [`  ${row.key}`, row.value, row.from.join(", ")]),

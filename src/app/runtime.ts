@@ -7,7 +7,7 @@ import { createWords } from "../backend/exit-reason.ts"
 import { createWarden } from "../backend/reaper.ts"
 import { createCapture, lines } from "../backend/stderr.ts"
 import { openChild } from "../backend/stdio.ts"
-import { passes } from "../config/tag-filter.ts"
+import { matchesFilter } from "../config/tag-filter.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { openJournal } from "../lib/journal.ts"
@@ -147,7 +147,7 @@ export async function createRuntime(
     clock,
     log,
     linger: settings.templateLinger,
-    selects: (tags) => passes(settings.filter, tags),
+    selects: (tags) => matchesFilter(settings.filter, tags),
   })
   const member: MemberDeps = { agent, instances, clock, version, wait: settings.startupWait }
   const metrics = settings.metrics ? new Metrics() : undefined

@@ -1,7 +1,7 @@
 /** The options of `svc serve`: flags, each also an `SVC_*` variable, read once. */
 import { resolve } from "node:path"
 import type { ArgsDef } from "citty"
-import { type Filter, parseFilter, sayMisread } from "../config/tag-filter.ts"
+import { formatFilterProblem, parseFilter, type TagFilter } from "../config/tag-filter.ts"
 import { isLoopback } from "../lib/address.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
@@ -103,7 +103,7 @@ export type Settings = {
   /** Entries of a list in one answer at most. */
   readonly pageSize: number
   /** Which servers are run at all, by their tags. */
-  readonly filter: Filter
+  readonly filter: TagFilter
   readonly templateLinger: number
   /** Clients that come over HTTP may say where they are. */
   readonly trustContext: boolean
@@ -219,11 +219,11 @@ function readAddress(text: string | undefined, platform: string): ServerOptions[
   return { hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port) }
 }
 
-const EVERYTHING: Filter = { kind: "and", of: [] }
+const EVERYTHING: TagFilter = { kind: "and", of: [] }
 
-function readFilter(text: string): Filter {
+function readFilter(text: string): TagFilter {
   const parsed = parseFilter(text)
-  if ("misread" in parsed) throw usageError(sayMisread("--filter", parsed.misread))
+  if ("misread" in parsed) throw usageError(formatFilterProblem("--filter", parsed.misread))
   return parsed.filter
 }
 

@@ -1,6 +1,6 @@
 /** The authorization of remote servers as a running svc and svc's own commands share it. */
 
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { createOAuth, type OAuth, type OAuthDeps } from "../oauth/oauth.ts"
@@ -35,8 +35,8 @@ export function openOAuth(
 export type AuthorizeDeps = {
   readonly oauth: OAuth
   /** Throws a RequestError where there is none. */
-  find(name: string): Spec
-  all(): readonly Spec[]
+  find(name: string): ServerSpec
+  all(): readonly ServerSpec[]
   restart(name: string): void
 }
 

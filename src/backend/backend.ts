@@ -8,7 +8,7 @@
  */
 import { isDeepStrictEqual } from "node:util"
 import { failuresOf, type Listing } from "../catalog/listing.ts"
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { PeerError } from "./connection.ts"
@@ -18,7 +18,7 @@ import { delayBefore, type Effect, type Event, type Exit, INITIAL, type State, s
 
 export type BackendDeps = {
   readonly clock: Clock
-  open(spec: Spec, hooks: Pick<OpenHooks, "onlisting" | "onfailure">, signal: AbortSignal): Promise<Open>
+  open(spec: ServerSpec, hooks: Pick<OpenHooks, "onlisting" | "onfailure">, signal: AbortSignal): Promise<Open>
   /** Anything observable changed: the state, the facts or the listing. */
   onchange(backend: Backend): void
   /** Something worth a line in the log. */
@@ -62,7 +62,7 @@ export class Backend {
   private noted: string | undefined
 
   constructor(
-    public spec: Spec,
+    public spec: ServerSpec,
     private readonly deps: BackendDeps,
     /** What must have ended before it opens; its time to connect begins then. */
     after: Promise<void> = Promise.resolve(),
@@ -94,7 +94,7 @@ export class Backend {
   }
 
   /** New tuning for the same launch: nothing that runs restarts. What svc gave up begins anew where that may help it. */
-  retune(spec: Spec): void {
+  retune(spec: ServerSpec): void {
     const { connectionTimeout, restart } = this.spec.tuning
     this.spec = spec
     const helps = !isDeepStrictEqual([connectionTimeout, restart], [spec.tuning.connectionTimeout, spec.tuning.restart])

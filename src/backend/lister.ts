@@ -7,7 +7,7 @@
  */
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import type { Entry, Listing, ListMethod } from "../catalog/listing.ts"
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
@@ -46,7 +46,7 @@ export class Lister {
   private subscribed = new Set<string>()
 
   constructor(
-    private readonly spec: Spec,
+    private readonly spec: ServerSpec,
     private readonly connection: Connection,
     private readonly peer: Peer,
     private readonly hooks: ListerHooks,

@@ -4,7 +4,7 @@
  */
 
 import type { Listing } from "../catalog/listing.ts"
-import type { Launch, RemoteLaunch, Spec, StdioLaunch } from "../config/server-spec.ts"
+import type { Launch, RemoteLaunch, ServerSpec, StdioLaunch } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -33,9 +33,9 @@ export type OpenHooks = ListerHooks & {
 }
 
 export type OpenDeps = {
-  openChild(launch: StdioLaunch, events: LinkEvents, spec: Spec): Link | Promise<Link>
+  openChild(launch: StdioLaunch, events: LinkEvents, spec: ServerSpec): Link | Promise<Link>
   readonly fetch: RemoteDeps["fetch"]
-  credentials(spec: Spec, launch: RemoteLaunch): Credentials | undefined
+  credentials(spec: ServerSpec, launch: RemoteLaunch): Credentials | undefined
   readonly ids: RequestIds
   readonly clock: Clock
   readonly log: Log
@@ -67,7 +67,12 @@ export type Open = {
 }
 
 /** Throws what the transport failed with; everything that was opened is closed again. `signal` gives up. */
-export async function openConnection(spec: Spec, hooks: OpenHooks, deps: OpenDeps, signal: AbortSignal): Promise<Open> {
+export async function openConnection(
+  spec: ServerSpec,
+  hooks: OpenHooks,
+  deps: OpenDeps,
+  signal: AbortSignal,
+): Promise<Open> {
   const { launch } = spec
   const remembered = deps.eras.get(launch)
   const until = deps.clock.now() + spec.tuning.connectionTimeout * LIST_SHARE
@@ -104,7 +109,7 @@ const LIST_SHARE = 0.9
 const LIST_MS = 30_000
 
 async function openOnce(
-  spec: Spec,
+  spec: ServerSpec,
   transport: "child" | "streamable" | "sse",
   mode: Launch["mode"],
   remembered: Era | undefined,
@@ -224,7 +229,7 @@ async function openOnce(
 }
 
 async function openLink(
-  spec: Spec,
+  spec: ServerSpec,
   transport: "child" | "streamable" | "sse",
   events: LinkEvents,
   deps: OpenDeps,

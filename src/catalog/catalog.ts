@@ -3,7 +3,7 @@
  * replaced. A catalog is immutable; the text of each entry is made once for each listing, and each list answer once for
  * each view, in a stable order: the plan's, then the backend's own.
  */
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { dropOldest } from "../lib/bounded.ts"
 import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
@@ -14,7 +14,7 @@ import { identityOf, type Scope, sees } from "./scope.ts"
 
 /** A connected backend, what it said it offers, and the tools that are kept from clients for what they have become. */
 export type Source = {
-  readonly spec: Spec
+  readonly spec: ServerSpec
   readonly listing: Listing
   readonly held?: ReadonlySet<string>
   /** What it lists is for one session alone, of the session's own process. */
@@ -122,7 +122,7 @@ export function hasChanged(before: View, after: View, method: ListMethod): boole
 }
 
 /** Whether a tool is hidden: by its local name or by `<server>_svc_<tool>`. */
-export function isHidden(spec: Spec, tool: string): boolean {
+export function isHidden(spec: ServerSpec, tool: string): boolean {
   const { disabledTools } = spec.tuning
   return (
     disabledTools.includes(tool) ||

@@ -3,7 +3,7 @@
  * that are edited, instances of templates that come and go.
  */
 import type { Preset } from "../config/presets.ts"
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { messageOf } from "../lib/errors.ts"
 import { type Query, type Selection, select } from "./selection.ts"
 
@@ -29,7 +29,7 @@ export const identityOf = (scope: Scope): string =>
   scope.kind === "server" ? `server ${scope.id}` : `aggregate ${scope.name}`
 
 /** Whether a backend is seen. */
-export const sees = (scope: Scope, spec: Spec): boolean =>
+export const sees = (scope: Scope, spec: ServerSpec): boolean =>
   scope.kind === "server"
     ? scope.id === spec.id
     : (spec.id === spec.name || scope.instances.has(spec.id)) && scope.selects(spec.tuning.tags)

@@ -4,7 +4,15 @@
  */
 
 import type { Preset } from "../config/presets.ts"
-import { allOf, type Filter, parseFilter, passes, printFilter, sayMisread, tagsOf } from "../config/tag-filter.ts"
+import {
+  allOf,
+  formatFilterProblem,
+  matchesFilter,
+  parseFilter,
+  printFilter,
+  type TagFilter,
+  tagsOf,
+} from "../config/tag-filter.ts"
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 
@@ -48,13 +56,13 @@ export function readQuery(parameters: URLSearchParams): Query {
 export function select(queries: readonly Query[], presets: ReadonlyMap<string, Preset>): Selection {
   const filter = allOf(queries.flatMap((query) => filtersOf(query, presets)))
   const key = printFilter(filter)
-  return { key, tags: tagsOf(filter), includes: (tags) => passes(filter, tags) }
+  return { key, tags: tagsOf(filter), includes: (tags) => matchesFilter(filter, tags) }
 }
 
 // ---
 
-function filtersOf({ tags, filter, preset }: Query, presets: ReadonlyMap<string, Preset>): Filter[] {
-  const filters: Filter[] = []
+function filtersOf({ tags, filter, preset }: Query, presets: ReadonlyMap<string, Preset>): TagFilter[] {
+  const filters: TagFilter[] = []
   if (tags !== undefined) {
     const names = [...new Set(tags)].filter((tag) => tag !== "").sort()
     if (names.length === 0) throw new RequestError("invalid_params", "tags names no tag")
@@ -62,7 +70,7 @@ function filtersOf({ tags, filter, preset }: Query, presets: ReadonlyMap<string,
   }
   if (filter !== undefined) {
     const parsed = parseFilter(filter)
-    if ("misread" in parsed) throw new RequestError("invalid_params", sayMisread("tag-filter", parsed.misread))
+    if ("misread" in parsed) throw new RequestError("invalid_params", formatFilterProblem("tag-filter", parsed.misread))
     filters.push(parsed.filter)
   }
   if (preset !== undefined) {

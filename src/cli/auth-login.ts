@@ -4,7 +4,7 @@ import { PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { answerAuth, openOAuth } from "../app/upstream-oauth.ts"
 import { plan } from "../config/plan.ts"
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
@@ -119,7 +119,7 @@ const OPENED_MS = 2000
 
 type Ask = (method: string, params: Params) => Promise<unknown>
 
-const specsOf = (place: Place): readonly Spec[] => plan(place.document(), place.world()).specs
+const specsOf = (place: Place): readonly ServerSpec[] => plan(place.document(), place.world()).specs
 
 /** The running svc, or this process in its place. */
 async function connect(place: Place): Promise<Ask> {
@@ -131,7 +131,7 @@ async function connect(place: Place): Promise<Ask> {
     onchange: () => undefined,
   })
   const all = () => specsOf(place)
-  const find = (name: string): Spec => {
+  const find = (name: string): ServerSpec => {
     const found = all().find((spec) => spec.name === name)
     if (found === undefined) throw new RequestError("not_found", `No server is named ${name}`)
     return found

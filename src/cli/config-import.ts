@@ -11,10 +11,10 @@ import { addServer, type Edit, writtenServers } from "../config/edit.ts"
 import {
   APPLICATIONS,
   type Application,
-  type Found,
+  type ForeignServer,
   filesOf,
   isSvc,
-  readForeign,
+  readForeignServers,
   type Source,
 } from "../config/import.ts"
 import { slugOf } from "../config/plan.ts"
@@ -110,7 +110,7 @@ export const importServers: CommandDef = {
 
 /** Where servers come from: of a file that is no application's, `application` is undefined. */
 type From = Source & { readonly application: Application | undefined }
-type Row = Found & { readonly from: From }
+type Row = ForeignServer & { readonly from: From }
 
 /** The files to read, those that are there. A project's are left out, and told, unless they are asked for. */
 function sources(from: unknown, withProject: boolean): readonly From[] {
@@ -142,9 +142,9 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
 }
 
 /** The servers in a file. What cannot be read is said where others are read too; else it throws a ConfigError. */
-function serversIn(file: string, oneOfMany: boolean): readonly Found[] {
+function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
   try {
-    return readForeign(readFileSync(file, "utf8"), file, (text) => Bun.TOML.parse(text), process.cwd())
+    return readForeignServers(readFileSync(file, "utf8"), file, (text) => Bun.TOML.parse(text), process.cwd())
   } catch (cause) {
     const wrong =
       cause instanceof ConfigError
@@ -165,7 +165,7 @@ const sayFrom = ({ file, application, owner }: From): string =>
   ].join(", ")
 
 /** For the table: what is agreed to is shown whole. */
-function summary({ server }: Found): string {
+function summary({ server }: ForeignServer): string {
   const text = commandOf(server, writtenValues(server))
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
 }

@@ -1,6 +1,6 @@
 /** `svc demo-server`: a small MCP server over stdio, so that a first run needs no network and no configuration. */
 import type { CommandDef } from "citty"
-import type { Plan, Spec } from "../config/server-spec.ts"
+import type { Plan, ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { version } from "../lib/version.ts"
 import { negotiateLegacy } from "../wire/era.ts"
@@ -27,7 +27,7 @@ export const demoServer: CommandDef = {
 /** The plan of `--demo`: this same program as its only server. */
 export function demoPlan(env: Readonly<Record<string, string | undefined>>): Plan {
   const compiled = import.meta.path.startsWith("/$bunfs/") || import.meta.path.includes("~BUN")
-  const demo: Spec = {
+  const demo: ServerSpec = {
     id: "demo",
     name: "demo",
     slug: "demo",

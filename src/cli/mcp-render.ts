@@ -12,7 +12,7 @@ import { readOptions } from "../lib/command-line.ts"
 import { ConfigError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
-import { gather } from "../template/context.ts"
+import { buildContext } from "../template/context.ts"
 import { renderServer } from "../template/instance.ts"
 
 export const render: CommandDef = {
@@ -40,7 +40,7 @@ export const render: CommandDef = {
     if (template.config === undefined) throw new ConfigError(readSections(document).issues)
     const { project } = findSurroundings(projectDirectory(readOptions(args, process.env).text("project")), [], say)
     const client = typeof args.client === "string" ? { name: args.client } : {}
-    const context = gather({
+    const context = buildContext({
       ...project,
       transport: { type: "stdio", client },
       sessionId: "",

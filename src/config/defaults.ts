@@ -1,16 +1,16 @@
 /** What a server inherits from `serverDefaults`. spec: serverDefaults, merge rules 1 to 6. */
 import { type DefaultsConfig, REMOTE_ONLY, type ServerConfig, STDIO_ONLY } from "./schema.ts"
 
-export type Origin = "server" | "default" | "built-in"
+export type ValueOrigin = "server" | "default" | "built-in"
 
 /** The server's configuration with its defaults. `origins` says where each key came from; a merged one has two. */
 export function applyDefaults(
   server: ServerConfig,
   defaults: DefaultsConfig,
   transport: "stdio" | "http" | "sse" | "streamableHttp",
-): { readonly config: ServerConfig; readonly origins: Readonly<Record<string, readonly Origin[]>> } {
+): { readonly config: ServerConfig; readonly origins: Readonly<Record<string, readonly ValueOrigin[]>> } {
   const merged: Record<string, unknown> = { ...server }
-  const origins: Record<string, readonly Origin[]> = Object.fromEntries(
+  const origins: Record<string, readonly ValueOrigin[]> = Object.fromEntries(
     Object.keys(server).map((key) => [key, ["server" as const]]),
   )
   // Rules 5 and 6.

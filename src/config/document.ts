@@ -5,13 +5,13 @@ import { nearest } from "../lib/nearest.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 export type Path = readonly (string | number)[]
-export type Place = { readonly line: number; readonly column: number }
+export type TextPosition = { readonly line: number; readonly column: number }
 
 export type Document = {
   readonly file: string
   readonly value: Params
   /** Where a value stands, or the nearest part around it that does. Lines and columns count from 1. */
-  locate(path: Path): Place
+  locate(path: Path): TextPosition
   /** Keys that stand twice: the last one counts. */
   readonly issues: readonly Issue[]
 }
@@ -24,7 +24,7 @@ export function parseDocument(text: string, file: string): Document {
   const offset = text.charCodeAt(0) === 0xfeff ? 1 : 0
   const source = text.slice(offset)
   const starts = lineStarts(source)
-  const place = (at: number): Place => {
+  const place = (at: number): TextPosition => {
     let line = 0
     for (let step = starts.length >> 1, from = 0, to = starts.length; from < to; step = (from + to) >> 1) {
       if ((starts[step] as number) <= at) {

@@ -16,17 +16,17 @@ export type Edit = (text: string) => string
 export const addServer =
   (name: string, server: Params, replace = false): Edit =>
   (text) => {
-    const place = placeOf(text, name)
+    const place = serverPath(text, name)
     if (place === undefined) checkName(text, name)
     else if (!replace) throw new RequestError("conflict", `There is a server named ${name} already`)
-    return set(text, place ?? [serversKey(text), name], server)
+    return setAt(text, place ?? [serversKey(text), name], server)
   }
 
 /** Takes a server out, from every section: a stale server must not come to life with its template's end. */
 export const removeServer =
   (name: string): Edit =>
   (text) =>
-    everywhere(text, name, (changed, path) => set(changed, path, undefined))
+    everywhere(text, name, (changed, path) => setAt(changed, path, undefined))
 
 /** Gives a server another name, in every section; nothing else of it changes, its place neither. */
 export const renameServer =
@@ -34,7 +34,7 @@ export const renameServer =
   (text) => {
     const [, name] = found(text, given)
     if (name === newName) return text
-    if (placeOf(text, newName) !== undefined)
+    if (serverPath(text, newName) !== undefined)
       throw new RequestError("conflict", `There is a server named ${newName} already`)
     checkName(text, newName, name)
     return everywhere(text, name, (changed, path) => renameKey(changed, path, newName))
@@ -46,9 +46,9 @@ export const setDisabled =
   (text) => {
     const path = [...found(text, name), "disabled"]
     const value = valueAt(text, path)
-    if (disabled) return isDisabled({ disabled: value }) ? text : set(text, path, true)
+    if (disabled) return isDisabled({ disabled: value }) ? text : setAt(text, path, true)
     // Whatever a text comes to when it is rendered, the server is to run.
-    return value === undefined || value === false ? text : set(text, path, undefined)
+    return value === undefined || value === false ? text : setAt(text, path, undefined)
   }
 
 /**
@@ -69,12 +69,12 @@ export const setToolDisabled =
     const at = list.findIndex((one) => typeof one === "string" && spellings.includes(one))
     if (disabled) {
       if (at >= 0) return text
-      return Array.isArray(value) ? set(text, [...path, list.length], local) : set(text, path, [local])
+      return Array.isArray(value) ? setAt(text, [...path, list.length], local) : setAt(text, path, [local])
     }
     if (at < 0) return text
-    if (list.length === 1) return set(text, path, undefined)
+    if (list.length === 1) return setAt(text, path, undefined)
     // It may stand there in more than one spelling.
-    return setToolDisabled(name, local, false)(set(text, [...path, at], undefined))
+    return setToolDisabled(name, local, false)(setAt(text, [...path, at], undefined))
   }
 
 /** Applies a JSON merge patch (RFC 7396) to a server, member by member, so that what it does not name stays as it is. */
@@ -104,7 +104,7 @@ export function writtenName(given: string, names: Iterable<string>): string {
 }
 
 /** Sets one value, or takes it out where it is undefined. What it gives is a document still. */
-export function set(text: string, path: Path, value: unknown, file = "mcp.json"): string {
+export function setAt(text: string, path: Path, value: unknown, file = "mcp.json"): string {
   const changed = value === undefined ? removeValue(text, path) : setValue(text, path, value)
   parseDocument(changed, file)
   return changed
@@ -119,9 +119,9 @@ function merge(text: string, path: Path, patch: Params): string {
   let changed = text
   for (const [key, value] of Object.entries(patch)) {
     const inner = [...path, key]
-    if (value === null) changed = valueAt(changed, inner) === undefined ? changed : set(changed, inner, undefined)
+    if (value === null) changed = valueAt(changed, inner) === undefined ? changed : setAt(changed, inner, undefined)
     else if (isObject(value) && isObject(valueAt(changed, inner))) changed = merge(changed, inner, value)
-    else changed = set(changed, inner, withoutNulls(value))
+    else changed = setAt(changed, inner, withoutNulls(value))
   }
   return changed
 }
@@ -163,7 +163,7 @@ const serversKey = (text: string): string =>
   valueAt(text, ["mcpServers"]) === undefined && isObject(valueAt(text, ["servers"])) ? "servers" : "mcpServers"
 
 /** Where a server is written; a template wins. */
-function placeOf(text: string, name: string): Path | undefined {
+function serverPath(text: string, name: string): Path | undefined {
   const section = writtenServers(text).get(name)?.section
   return section === undefined ? undefined : [section, name]
 }

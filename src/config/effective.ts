@@ -5,19 +5,19 @@
 import { createRedactor } from "../lib/redact.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject } from "../wire/message.ts"
-import { applyDefaults, type Origin } from "./defaults.ts"
+import { applyDefaults, type ValueOrigin } from "./defaults.ts"
 import type { Document } from "./document.ts"
-import { lookUp } from "./environment.ts"
+import { lookUpVariable } from "./environment.ts"
 import type { World } from "./plan.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
-import { type Named, readSections } from "./sections.ts"
+import { type NamedServer, readSections } from "./sections.ts"
 import { substitute } from "./substitution.ts"
 
 /** One effective value: a dotted key, its value as text, and all the places it came from. */
-export type Effective = {
+export type EffectiveValue = {
   readonly key: string
   readonly value: string
-  readonly from: readonly (Origin | "env" | ".env")[]
+  readonly from: readonly (ValueOrigin | "env" | ".env")[]
 }
 
 export const HIDDEN = "•••"
@@ -28,9 +28,9 @@ export function effectiveOf(
   name: string,
   world: World,
   showSecrets: boolean,
-): readonly Effective[] | undefined {
+): readonly EffectiveValue[] | undefined {
   const { defaults, servers, templates } = readSections(document)
-  const named: Named | undefined = [...templates, ...servers].find((server) => server.name === name)
+  const named: NamedServer | undefined = [...templates, ...servers].find((server) => server.name === name)
   return named?.config === undefined ? undefined : effectiveServer(named.config, defaults, world, showSecrets)
 }
 
@@ -40,15 +40,15 @@ export function effectiveServer(
   defaults: DefaultsConfig,
   world: World,
   showSecrets: boolean,
-): readonly Effective[] | undefined {
+): readonly EffectiveValue[] | undefined {
   const transport = transportOf(written)
   if (transport === undefined) return undefined
-  const row = (key: string, name: string | undefined, value: unknown, from: readonly Origin[]) =>
+  const row = (key: string, name: string | undefined, value: unknown, from: readonly ValueOrigin[]) =>
     rowOf({ key, name, value, from }, world, showSecrets)
   const { config, origins } = applyDefaults(written, defaults, transport)
   return [
     { key: "type", value: transport, from: [written.type === undefined ? "built-in" : "server"] },
-    ...Object.entries(config).flatMap(([key, value]): Effective[] => {
+    ...Object.entries(config).flatMap(([key, value]): EffectiveValue[] => {
       if (key === "type" || value === undefined) return []
       const from = origins[key] ?? ["server"]
       const members = membersOf(key, value)
@@ -81,10 +81,10 @@ type Item = {
   readonly key: string
   readonly name: string | undefined
   readonly value: unknown
-  readonly from: readonly Origin[]
+  readonly from: readonly ValueOrigin[]
 }
 
-function rowOf({ key, name, value, from }: Item, world: World, showSecrets: boolean): Effective {
+function rowOf({ key, name, value, from }: Item, world: World, showSecrets: boolean): EffectiveValue {
   const row = (text: string, more: readonly ("env" | ".env")[] = []) => ({
     key: name === undefined ? key : `${key}.${name}`,
     value: text,
@@ -99,7 +99,7 @@ function rowOf({ key, name, value, from }: Item, world: World, showSecrets: bool
   const resolved = texts.map(
     (text) =>
       substitute(text, (variable) => {
-        const found = lookUp(variable, world)
+        const found = lookUpVariable(variable, world)
         if (found === undefined) return undefined
         sources.push(found.from)
         return showSecrets ? found.value : HIDDEN

@@ -2,7 +2,7 @@
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-export type EnvironOptions = {
+export type EnvironmentOptions = {
   readonly platform: string
   readonly parent: Environment
   /** The `.env` beside the configuration. */
@@ -36,12 +36,12 @@ const SAFE_WINDOWS = [
 ] as const
 
 /** Where variables are looked up. */
-export type Sources = Pick<EnvironOptions, "platform" | "parent" | "dotenv">
+export type EnvironmentSources = Pick<EnvironmentOptions, "platform" | "parent" | "dotenv">
 
 /** A variable by its name and where it is set: the parent's value wins over that of `.env`. Windows does not care for case. */
-export function lookUp(
+export function lookUpVariable(
   name: string,
-  { platform, parent, dotenv }: Sources,
+  { platform, parent, dotenv }: EnvironmentSources,
 ): { readonly value: string; readonly from: "env" | ".env" } | undefined {
   const sources: readonly (readonly ["env" | ".env", Environment])[] = [
     ["env", parent],
@@ -60,7 +60,7 @@ export function lookUp(
 }
 
 /** The variables a child is started with, sorted by name so that equal environments compare equal. */
-export function childEnvironment(options: EnvironOptions): Readonly<Record<string, string>> {
+export function childEnvironment(options: EnvironmentOptions): Readonly<Record<string, string>> {
   const { platform, parent, dotenv, inheritParentEnv, envFilter, declared } = options
   const windows = platform === "win32"
   const fold = (name: string) => (windows ? name.toUpperCase() : name)

@@ -6,7 +6,7 @@ import { isObject, type Params } from "../wire/message.ts"
 import { parseDocument } from "./document.ts"
 import { nameProblem } from "./plan.ts"
 import { serverSchema } from "./schema.ts"
-import { IGNORED } from "./sections.ts"
+import { IGNORED_KEYS } from "./sections.ts"
 import { SEPARATOR } from "./server-spec.ts"
 
 export const APPLICATIONS = [
@@ -21,7 +21,7 @@ export const APPLICATIONS = [
 ] as const
 export type Application = (typeof APPLICATIONS)[number]
 
-export type Surroundings = {
+export type ApplicationHost = {
   readonly platform: string
   readonly home: string
   readonly appData: string | undefined
@@ -34,7 +34,7 @@ export type Source = { readonly file: string; readonly owner: "user" | "project"
 /** Where an application keeps its servers, the user's own file first. */
 export function filesOf(
   application: Application,
-  { platform, home, appData, cwd }: Surroundings,
+  { platform, home, appData, cwd }: ApplicationHost,
 ): readonly [Source, ...Source[]] {
   const { join } = platform === "win32" ? win32 : posix
   const support =
@@ -68,7 +68,7 @@ export function filesOf(
 }
 
 /** A server of theirs. `problem` says why it cannot be one of ours; `notes` what of it does not come along. */
-export type Found = {
+export type ForeignServer = {
   readonly name: string
   readonly server: Params
   readonly notes: readonly string[]
@@ -79,12 +79,12 @@ export type Found = {
  * The servers in a file of any of these applications, recognised by its shape. `parseToml` reads what is not JSON.
  * Throws a ConfigError where the text cannot be read.
  */
-export function readForeign(
+export function readForeignServers(
   text: string,
   file: string,
   parseToml: (text: string) => unknown,
   cwd: string,
-): readonly Found[] {
+): readonly ForeignServer[] {
   const value = file.endsWith(".toml") ? parseToml(text) : parseDocument(text, file).value
   if (!isObject(value)) return []
   const projects = isObject(value.projects) ? value.projects : {}
@@ -151,7 +151,7 @@ const FOREIGN = [
   "version",
 ]
 
-function convert(name: string, entry: Params, dollars: Dollars): Found {
+function convert(name: string, entry: Params, dollars: Dollars): ForeignServer {
   const notes: string[] = []
   // Zed wrote the command as an object once.
   const nested = isObject(entry.command) ? { ...entry.command, command: entry.command.path } : {}
@@ -160,7 +160,7 @@ function convert(name: string, entry: Params, dollars: Dollars): Found {
   for (const [key, value] of Object.entries(source)) {
     if (value === undefined || value === null) continue
     if (KEPT.includes(key)) server[key] = SUBSTITUTED.includes(key) ? translate(value, dollars, notes) : value
-    else if (!FOREIGN.includes(key) && !IGNORED.includes(key) && !isEmpty(value) && !(key in nested))
+    else if (!FOREIGN.includes(key) && !IGNORED_KEYS.includes(key) && !isEmpty(value) && !(key in nested))
       notes.push(`${key} does not come along`)
   }
   const headers = { ...map(entry.http_headers, (text) => translate(text, dollars, notes)), ...references(entry) }

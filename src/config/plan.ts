@@ -7,34 +7,34 @@ import type { Issue } from "../lib/errors.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { applyDefaults } from "./defaults.ts"
 import { type Document, issueAt } from "./document.ts"
-import { childEnvironment, lookUp, type Sources } from "./environment.ts"
+import { childEnvironment, type EnvironmentSources, lookUpVariable } from "./environment.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
-import { type Named, readSections } from "./sections.ts"
-import { type Launch, type OAuthSettings, type Plan, SEPARATOR, type Spec, type Tuning } from "./server-spec.ts"
+import { type NamedServer, readSections } from "./sections.ts"
+import { type Launch, type OAuthSettings, type Plan, SEPARATOR, type ServerSpec, type Tuning } from "./server-spec.ts"
 import { substitute } from "./substitution.ts"
 
 /** The surroundings of a plan. */
-export type World = Sources & {
+export type World = EnvironmentSources & {
   readonly home: string
   /** The folder of the configuration file. */
   readonly folder: string
 }
 
 /** One server as it is to run, or what is wrong with it. Messages name no values. */
-export type Planned = { readonly spec: Spec } | { readonly problems: readonly string[] }
+export type Planned = { readonly spec: ServerSpec } | { readonly problems: readonly string[] }
 
 /** The plan of a document, without instances. Throws a ConfigError where what all servers share is wrong. spec: Configuration file. */
 export function plan(document: Document, world: World): Plan {
   const { defaults, servers, templates, issues: found } = readSections(document)
   const issues: Issue[] = [...found]
-  const specs: Spec[] = []
+  const specs: ServerSpec[] = []
   const disabled: string[] = []
   const rendered: string[] = []
   const slugs = new Map<string, string>()
-  const leave = ({ name, path }: Named, code: string, message: string) =>
+  const leave = ({ name, path }: NamedServer, code: string, message: string) =>
     issues.push(issueAt(document, "error", code, path, `${name} is left out: ${message}`, name))
   /** Whether the name is free in tool names; the first has it. */
-  const claim = (named: Named): boolean => {
+  const claim = (named: NamedServer): boolean => {
     const slug = slugOf(named.name)
     const taken = slugs.get(slug)
     if (taken === undefined) slugs.set(slug, named.name)
@@ -82,7 +82,7 @@ export function planServer(
   const secrets = new Set<string>()
   const plain = new Set(PLAIN.map((variable) => world.parent[variable]))
   const resolve: Resolve = (text, where, refused = NUL) => {
-    const { text: value, missing, values } = substitute(text, (variable) => lookUp(variable, world)?.value)
+    const { text: value, missing, values } = substitute(text, (variable) => lookUpVariable(variable, world)?.value)
     for (const variable of missing)
       problems.push(`${where} refers to ${variable}, which is set neither in the environment nor in .env`)
     for (const secret of [...values.filter((found) => !plain.has(found)), ...credentialsIn(value)]) secrets.add(secret)
@@ -177,7 +177,7 @@ function planChild(
       const at = entry.indexOf("=")
       if (at >= 0) declare(entry.slice(0, at), resolve(entry.slice(at + 1), "env", NOT_IN_ENV))
       else {
-        const found = lookUp(entry, world)
+        const found = lookUpVariable(entry, world)
         if (found === undefined)
           problems.push(`env names ${entry}, which is set neither in the environment nor in .env`)
         else {
@@ -199,7 +199,7 @@ function planChild(
     declared,
   })
   for (const [name, value] of Object.entries(env))
-    if (!Object.hasOwn(declared, name) && (isSecretName(name) || lookUp(name, world)?.from === ".env"))
+    if (!Object.hasOwn(declared, name) && (isSecretName(name) || lookUpVariable(name, world)?.from === ".env"))
       secrets.add(value)
   return {
     transport: "stdio",

@@ -4,13 +4,13 @@ import { ConfigError, type Issue, RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { isObject } from "../wire/message.ts"
 import { type Document, issueAt, type Path, parseDocument, unknownKeys } from "./document.ts"
-import { type Edit, set } from "./edit.ts"
-import { type Filter, parseFilter, sayMisread } from "./tag-filter.ts"
+import { type Edit, setAt } from "./edit.ts"
+import { formatFilterProblem, parseFilter, type TagFilter } from "./tag-filter.ts"
 
 export type Preset = {
   /** As it is written. */
   readonly text: string
-  readonly filter: Filter
+  readonly filter: TagFilter
   readonly description: string | undefined
 }
 
@@ -47,7 +47,7 @@ export function readPresets(document: Document): Presets {
     const { filter: text, description } = parsed.data
     const read = parseFilter(text)
     if ("misread" in read) {
-      const message = `preset ${name} is left out: ${sayMisread("its filter", read.misread)}`
+      const message = `preset ${name} is left out: ${formatFilterProblem("its filter", read.misread)}`
       issues.push(issueAt(document, "error", "filter", [...path, "filter"], message))
     } else presets.set(name, { text, filter: read.filter, description })
   }
@@ -65,7 +65,7 @@ export const createPreset =
       )
     if (writtenIn(text).includes(name)) throw new RequestError("conflict", `There is a preset named ${name} already`)
     checkFilter(preset.filter)
-    return set(text, ["presets", name], preset, FILE)
+    return setAt(text, ["presets", name], preset, FILE)
   }
 
 /** Changes a preset; what the patch does not name stays. An empty description takes it out. */
@@ -76,10 +76,10 @@ export const editPreset =
     let changed = text
     if (patch.filter !== undefined) {
       checkFilter(patch.filter)
-      changed = set(changed, ["presets", name, "filter"], patch.filter, FILE)
+      changed = setAt(changed, ["presets", name, "filter"], patch.filter, FILE)
     }
     if (patch.description !== undefined)
-      changed = set(changed, ["presets", name, "description"], patch.description || undefined, FILE)
+      changed = setAt(changed, ["presets", name, "description"], patch.description || undefined, FILE)
     return changed
   }
 
@@ -88,7 +88,7 @@ export const deletePreset =
   (name: string): Edit =>
   (text) => {
     find(text, name)
-    return set(text, ["presets", name], undefined, FILE)
+    return setAt(text, ["presets", name], undefined, FILE)
   }
 
 // ---
@@ -109,5 +109,5 @@ function find(text: string, name: string): void {
 
 function checkFilter(text: string): void {
   const parsed = parseFilter(text)
-  if ("misread" in parsed) throw new RequestError("invalid_params", sayMisread("The filter", parsed.misread))
+  if ("misread" in parsed) throw new RequestError("invalid_params", formatFilterProblem("The filter", parsed.misread))
 }

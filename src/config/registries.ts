@@ -2,11 +2,11 @@
 import * as z from "zod"
 import { ConfigError } from "../lib/errors.ts"
 import { type Document, issueAt } from "./document.ts"
-import { lookUp, type Sources } from "./environment.ts"
+import { type EnvironmentSources, lookUpVariable } from "./environment.ts"
 import { substitute } from "./substitution.ts"
 
 /** A registry as it is asked. */
-export type Source = {
+export type RegistrySource = {
   readonly name: string
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -24,16 +24,16 @@ export const registriesSchema = z.array(
   }),
 )
 
-export const OFFICIAL: Source = {
+export const OFFICIAL_REGISTRY: RegistrySource = {
   name: "official",
   url: "https://registry.modelcontextprotocol.io",
   headers: {},
 }
 
 /** The registries of a document. Throws a ConfigError where they are not understood or refer to what is not set. */
-export function readRegistries(document: Document, sources: Sources): readonly Source[] {
+export function readRegistries(document: Document, sources: EnvironmentSources): readonly RegistrySource[] {
   const { registries } = document.value
-  if (registries === undefined) return [OFFICIAL]
+  if (registries === undefined) return [OFFICIAL_REGISTRY]
   const refuse = (message: string) =>
     new ConfigError([issueAt(document, "error", "registries", ["registries"], message)])
   const parsed = registriesSchema.safeParse(registries)
@@ -46,7 +46,7 @@ export function readRegistries(document: Document, sources: Sources): readonly S
       url,
       headers: Object.fromEntries(
         Object.entries(headers).map(([header, value]) => {
-          const { text, missing } = substitute(value, (variable) => lookUp(variable, sources)?.value)
+          const { text, missing } = substitute(value, (variable) => lookUpVariable(variable, sources)?.value)
           if (missing.length > 0) throw refuse(`registry ${name} refers to ${missing.join(", ")}, which is not set`)
           return [header, text]
         }),

@@ -131,7 +131,7 @@ export type TemplateSettings = z.infer<typeof templateSettingsSchema>
 export function jsonSchema(): Params {
   const expression = z.string().regex(/\{\{/)
   const template = serverSchema.extend(
-    Object.fromEntries(WORDS.map((key) => [key, serverSchema.shape[key].or(expression)])),
+    Object.fromEntries(ENUM_KEYS.map((key) => [key, serverSchema.shape[key].or(expression)])),
   )
   const document = z.object({
     $schema: z.string().optional(),
@@ -174,4 +174,4 @@ export function transportOf(config: ServerConfig): "stdio" | "http" | "sse" | "s
 }
 
 /** Keys whose value is one of some words: in a template it may be one only when it is rendered, and is checked then. */
-export const WORDS = ["type", "stderr", "protocolVersion", "isolation", "toolPinning"] as const
+export const ENUM_KEYS = ["type", "stderr", "protocolVersion", "isolation", "toolPinning"] as const

@@ -8,6 +8,7 @@ import { registriesSchema } from "./registries.ts"
 import {
   type DefaultsConfig,
   defaultsSchema,
+  ENUM_KEYS,
   oauthSchema,
   REMOTE_ONLY,
   type ServerConfig,
@@ -16,20 +17,19 @@ import {
   type TemplateSettings,
   templateSettingsSchema,
   transportOf,
-  WORDS,
 } from "./schema.ts"
 
 /** The sections of a document, under their own names. `servers` is what VS Code calls `mcpServers`. */
 export type Sections = {
   readonly defaults: DefaultsConfig
-  readonly servers: readonly Named[]
-  readonly templates: readonly Named[]
+  readonly servers: readonly NamedServer[]
+  readonly templates: readonly NamedServer[]
   readonly settings: TemplateSettings
   readonly issues: readonly Issue[]
 }
 
 /** A server that was understood, or the one that was not. */
-export type Named = { readonly name: string; readonly path: Path; readonly config: ServerConfig | undefined }
+export type NamedServer = { readonly name: string; readonly path: Path; readonly config: ServerConfig | undefined }
 
 /**
  * A document's sections. What is wrong in one server leaves that server out, with an issue; what is wrong in what all
@@ -57,8 +57,8 @@ export function readSections(document: Document): Sections {
     return parsed.data as T
   }
   const warnUnknown = (raw: unknown, schema: z.ZodObject, path: Path, server?: string) =>
-    issues.push(...unknownKeys(document, without(raw, IGNORED), Object.keys(schema.shape), path, server))
-  const named = (key: string): Named[] => {
+    issues.push(...unknownKeys(document, without(raw, IGNORED_KEYS), Object.keys(schema.shape), path, server))
+  const named = (key: string): NamedServer[] => {
     const raw = value[key]
     if (raw === undefined) return []
     if (!isObject(raw))
@@ -102,7 +102,7 @@ export function readSections(document: Document): Sections {
 }
 
 /** Keys that other applications write into the same format and that mean nothing here. */
-export const IGNORED: readonly string[] = [
+export const IGNORED_KEYS: readonly string[] = [
   "$schema",
   "description",
   "name",
@@ -136,7 +136,7 @@ function idleKeys(config: ServerConfig): readonly string[] {
 
 function expressionsIn(template: unknown): Partial<ServerConfig> {
   if (!isObject(template)) return {}
-  const found = WORDS.filter((key) => typeof template[key] === "string" && template[key].includes("{{"))
+  const found = ENUM_KEYS.filter((key) => typeof template[key] === "string" && template[key].includes("{{"))
   return Object.fromEntries(found.map((key) => [key, template[key]]))
 }
 

@@ -76,7 +76,7 @@ export type Tuning = {
   readonly toolPinning: "off" | "report" | "strict"
 }
 
-export type Spec = {
+export type ServerSpec = {
   /** The server's name as written, or `name#hash` for an instance of a template. Unique in a plan. */
   readonly id: string
   /** The name in `mcp.json`. */
@@ -91,7 +91,7 @@ export type Spec = {
 
 export type Plan = {
   /** Enabled servers, in the file's order. */
-  readonly specs: readonly Spec[]
+  readonly specs: readonly ServerSpec[]
   /** Names of templates that can have instances; those that have stand in `specs`. */
   readonly templates: readonly string[]
   /** Names of servers and templates that are in the file and disabled. */

@@ -9,17 +9,17 @@
  * The three words are known in any case; a tag that is called like one is quoted. Tags are compared exactly.
  */
 
-export type Filter =
+export type TagFilter =
   | { readonly kind: "tag"; readonly tag: string }
-  | { readonly kind: "not"; readonly of: Filter }
+  | { readonly kind: "not"; readonly of: TagFilter }
   /** `and` of nothing is everything, `or` of nothing is nothing. */
-  | { readonly kind: "and" | "or"; readonly of: readonly Filter[] }
+  | { readonly kind: "and" | "or"; readonly of: readonly TagFilter[] }
 
 /** Where an expression stops to make sense, and what was expected there. Columns count from 1. */
-export type Misread = { readonly column: number; readonly message: string }
+export type FilterSyntaxProblem = { readonly column: number; readonly message: string }
 
 /** An expression as a filter. */
-export function parseFilter(text: string): { readonly filter: Filter } | { readonly misread: Misread } {
+export function parseFilter(text: string): { readonly filter: TagFilter } | { readonly misread: FilterSyntaxProblem } {
   if (text.length > MAX_LENGTH)
     return { misread: { column: MAX_LENGTH + 1, message: `is longer than ${MAX_LENGTH} characters` } }
   try {
@@ -31,38 +31,38 @@ export function parseFilter(text: string): { readonly filter: Filter } | { reado
 }
 
 /** A misread expression in one sentence; `what` names it. */
-export const sayMisread = (what: string, { column, message }: Misread): string =>
+export const formatFilterProblem = (what: string, { column, message }: FilterSyntaxProblem): string =>
   `${what} cannot be read at column ${column}: ${message}`
 
 /** Whether the tags of a server pass. */
-export function passes(filter: Filter, tags: readonly string[]): boolean {
+export function matchesFilter(filter: TagFilter, tags: readonly string[]): boolean {
   switch (filter.kind) {
     case "tag":
       return tags.includes(filter.tag)
     case "not":
-      return !passes(filter.of, tags)
+      return !matchesFilter(filter.of, tags)
     case "and":
-      return filter.of.every((inner) => passes(inner, tags))
+      return filter.of.every((inner) => matchesFilter(inner, tags))
     case "or":
-      return filter.of.some((inner) => passes(inner, tags))
+      return filter.of.some((inner) => matchesFilter(inner, tags))
   }
 }
 
 /** What passes all of them. */
-export function allOf(filters: readonly Filter[]): Filter {
+export function allOf(filters: readonly TagFilter[]): TagFilter {
   const parts = filters.flatMap((filter) => (filter.kind === "and" ? filter.of : [filter]))
   const [only] = parts
   return parts.length === 1 && only !== undefined ? only : { kind: "and", of: parts }
 }
 
 /** The one spelling of a filter, which parses to it again; empty for everything. */
-export function printFilter(filter: Filter): string {
+export function printFilter(filter: TagFilter): string {
   return print(filter, "or")
 }
 
 /** The tags that a filter names. */
-export function tagsOf(filter: Filter): readonly string[] {
-  const all = (inner: Filter): readonly string[] =>
+export function tagsOf(filter: TagFilter): readonly string[] {
+  const all = (inner: TagFilter): readonly string[] =>
     inner.kind === "tag" ? [inner.tag] : inner.kind === "not" ? all(inner.of) : inner.of.flatMap(all)
   return [...new Set(all(filter))]
 }
@@ -72,20 +72,20 @@ export function tagsOf(filter: Filter): readonly string[] {
 const MAX_LENGTH = 2000
 const MAX_DEPTH = 50
 
-type Token = {
+type FilterToken = {
   readonly kind: "tag" | "and" | "or" | "not" | "(" | ")" | "end"
   readonly text: string
   readonly column: number
 }
-type Reader = { readonly tokens: readonly Token[]; at: number }
+type Reader = { readonly tokens: readonly FilterToken[]; at: number }
 
 class Stop extends Error {
-  constructor(readonly misread: Misread) {
+  constructor(readonly misread: FilterSyntaxProblem) {
     super(misread.message)
   }
 }
 
-const OPERATORS: Readonly<Record<string, Token["kind"]>> = {
+const OPERATORS: Readonly<Record<string, FilterToken["kind"]>> = {
   "(": "(",
   ")": ")",
   "!": "not",
@@ -96,10 +96,10 @@ const OPERATORS: Readonly<Record<string, Token["kind"]>> = {
 }
 /** A tag that needs no quotes. */
 const BARE = /^[^\s()&|!"',]+$/u
-const WORDS: readonly string[] = ["and", "or", "not"] satisfies Token["kind"][]
+const OPERATOR_WORDS: readonly string[] = ["and", "or", "not"] satisfies FilterToken["kind"][]
 
-function tokenize(text: string): Token[] {
-  const tokens: Token[] = []
+function tokenize(text: string): FilterToken[] {
+  const tokens: FilterToken[] = []
   for (const match of text.matchAll(
     /\s+|&&?|\|\|?|[()!]|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|[^\s()&|!"',]+|./gsu,
   )) {
@@ -114,17 +114,17 @@ function tokenize(text: string): Token[] {
       throw new Stop({ column, message: 'found ","; write "or" between tags of which any will do' })
     else if (whole === '"' || whole === "'") throw new Stop({ column, message: "found a quote that is not closed" })
     else {
-      const word = WORDS.find((one) => one === whole.toLowerCase()) as Token["kind"] | undefined
+      const word = OPERATOR_WORDS.find((one) => one === whole.toLowerCase()) as FilterToken["kind"] | undefined
       tokens.push({ kind: word ?? "tag", text: whole, column })
     }
   }
   return [...tokens, { kind: "end", text: "", column: text.length + 1 }]
 }
 
-const peek = ({ tokens, at }: Reader): Token => tokens[Math.min(at, tokens.length - 1)] as Token
+const peek = ({ tokens, at }: Reader): FilterToken => tokens[Math.min(at, tokens.length - 1)] as FilterToken
 
 /** What stands in `depth` brackets, with the end of it. */
-function readGroup(reader: Reader, depth: number): Filter {
+function readGroup(reader: Reader, depth: number): TagFilter {
   const { column } = peek(reader)
   if (depth > MAX_DEPTH) throw new Stop({ column, message: `more than ${MAX_DEPTH} brackets are open` })
   const filter = readList(reader, "or", () => readList(reader, "and", () => readOne(reader, depth)))
@@ -134,7 +134,7 @@ function readGroup(reader: Reader, depth: number): Filter {
   return filter
 }
 
-function readList(reader: Reader, kind: "and" | "or", read: () => Filter): Filter {
+function readList(reader: Reader, kind: "and" | "or", read: () => TagFilter): TagFilter {
   const first = read()
   const of = [first]
   while (peek(reader).kind === kind) {
@@ -144,25 +144,25 @@ function readList(reader: Reader, kind: "and" | "or", read: () => Filter): Filte
   return of.length === 1 ? first : { kind, of }
 }
 
-function readOne(reader: Reader, depth: number): Filter {
+function readOne(reader: Reader, depth: number): TagFilter {
   let negated = false
   for (; peek(reader).kind === "not"; reader.at++) negated = !negated
   const token = peek(reader)
   if (token.kind !== "tag" && token.kind !== "(") throw unexpected('a tag, "not" or "("', token)
   reader.at++
-  const one: Filter = token.kind === "tag" ? { kind: "tag", tag: token.text } : readGroup(reader, depth + 1)
+  const one: TagFilter = token.kind === "tag" ? { kind: "tag", tag: token.text } : readGroup(reader, depth + 1)
   return negated ? { kind: "not", of: one } : one
 }
 
-function unexpected(what: string, { kind, text, column }: Token): Stop {
+function unexpected(what: string, { kind, text, column }: FilterToken): Stop {
   return new Stop({ column, message: `expected ${what}, found ${kind === "end" ? "the end" : `"${text}"`}` })
 }
 
 /** `around` binds as tightly as what the text will stand in; what binds less is bracketed. */
-function print(filter: Filter, around: "or" | "and" | "not"): string {
+function print(filter: TagFilter, around: "or" | "and" | "not"): string {
   switch (filter.kind) {
     case "tag":
-      return BARE.test(filter.tag) && !WORDS.includes(filter.tag.toLowerCase())
+      return BARE.test(filter.tag) && !OPERATOR_WORDS.includes(filter.tag.toLowerCase())
         ? filter.tag
         : `"${filter.tag.replace(/["\\]/g, "\\$&")}"`
     case "not":

@@ -6,7 +6,7 @@
 
 import { type Credentials, reasonOf } from "../backend/http.ts"
 import { InsufficientScopeError, TransientError, UnauthorizedError, wantsLogin } from "../backend/link.ts"
-import type { RemoteLaunch, Spec } from "../config/server-spec.ts"
+import type { RemoteLaunch, ServerSpec } from "../config/server-spec.ts"
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -35,21 +35,21 @@ export type AuthStatus = {
   readonly issuer?: string
 }
 
-type Remote = Spec & { readonly launch: RemoteLaunch }
+type Remote = ServerSpec & { readonly launch: RemoteLaunch }
 
 export type OAuth = {
-  credentials(spec: Spec, launch: RemoteLaunch): Credentials
+  credentials(spec: ServerSpec, launch: RemoteLaunch): Credentials
   /** Begins to authorize anew. `redirectUrl` undefined is svc's own. Throws what says why it cannot. */
-  begin(spec: Spec, redirectUrl: string | undefined): Promise<Begun>
+  begin(spec: ServerSpec, redirectUrl: string | undefined): Promise<Begun>
   /** Where browsers come back to svc itself; undefined where they cannot. */
   callback(): string | undefined
   /** Takes what came back to the redirect address; gives the server's name. Throws a RequestError. */
   finish(answer: URLSearchParams): Promise<string>
   /** Resolves when the authorization that has this state is finished; rejects with why it failed. */
   finished(state: string): Promise<void>
-  status(specs: readonly Spec[]): Promise<readonly AuthStatus[]>
+  status(specs: readonly ServerSpec[]): Promise<readonly AuthStatus[]>
   /** Gives the tokens back and forgets them. Says what could not be done at the authorization server. */
-  logout(spec: Spec): Promise<string | undefined>
+  logout(spec: ServerSpec): Promise<string | undefined>
   /** svc as a client, for authorization servers that look it up; undefined where they cannot. */
   description(): Promise<object | undefined>
   /** Values that must not be shown; the same array until there are more. */
@@ -268,7 +268,7 @@ const header = (tokens: Tokens | undefined): string | undefined =>
 
 const isLoopbackUrl = (url: string): boolean => URL.canParse(url) && isLoopback(new URL(url).hostname)
 
-const isRemote = (spec: Spec): spec is Remote => spec.launch.transport !== "stdio"
+const isRemote = (spec: ServerSpec): spec is Remote => spec.launch.transport !== "stdio"
 
 /** Asking for another token would give the same. */
 const newlyRefused = (tokens: Tokens | undefined): UnauthorizedError =>
@@ -276,7 +276,7 @@ const newlyRefused = (tokens: Tokens | undefined): UnauthorizedError =>
     `refuses the token that ${tokens?.issuer} has just given for it: they do not agree on its audience, issuer or keys`,
   )
 
-function remote(spec: Spec): Remote {
+function remote(spec: ServerSpec): Remote {
   if (isRemote(spec)) return spec
   throw new RequestError("invalid_params", `${spec.name} is a command: only remote servers want authorization`)
 }

@@ -2,7 +2,7 @@
  * One MCP registry over HTTP: the published API, version 0.1. An answer is taken from the cache while it is fresh, asked
  * for again with its ETag after that, and from the cache whatever its age where the registry cannot be reached.
  */
-import type { Source } from "../config/registries.ts"
+import type { RegistrySource } from "../config/registries.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -36,7 +36,7 @@ export type Page = { readonly entries: readonly Entry[]; readonly nextCursor: st
 
 /** One page of all servers in their latest version, by name, or of those in which the registry finds `search`. */
 export async function listServers(
-  source: Source,
+  source: RegistrySource,
   { search, cursor, limit }: { readonly search?: string; readonly cursor?: string | undefined; readonly limit: number },
   deps: ClientDeps,
 ): Promise<Answered<Page>> {
@@ -49,7 +49,7 @@ export async function listServers(
 
 /** One version of a server, or `latest`; undefined where the registry does not have it. */
 export async function getVersion(
-  source: Source,
+  source: RegistrySource,
   name: string,
   version: string,
   deps: ClientDeps,
@@ -65,7 +65,7 @@ export async function getVersion(
 
 /** All versions of a server, as the registry orders them; none where it does not have it. */
 export async function listVersions(
-  source: Source,
+  source: RegistrySource,
   name: string,
   deps: ClientDeps,
 ): Promise<Answered<readonly Entry[]>> {
@@ -75,7 +75,7 @@ export async function listVersions(
 }
 
 /** How long the registry takes to answer, milliseconds. Throws a RegistryError where it does not. */
-export async function ping(source: Source, deps: ClientDeps): Promise<number> {
+export async function ping(source: RegistrySource, deps: ClientDeps): Promise<number> {
   const { clock } = deps
   const started = clock.now()
   await ask(source, "/servers?limit=1", {}, deps)
@@ -91,7 +91,7 @@ const LISTING_FRESH_MS = 60 * 60_000
 const MAX_BYTES = 8 * 1024 * 1024
 
 /** Throws a RegistryError where it is no list. */
-function readPage(value: unknown, { name }: Source): Page {
+function readPage(value: unknown, { name }: RegistrySource): Page {
   if (!isObject(value) || !Array.isArray(value.servers))
     throw new RegistryError(name, "answered something that is no list")
   const entries = value.servers.flatMap((one: unknown) => readEntry(one, name) ?? [])
@@ -101,7 +101,7 @@ function readPage(value: unknown, { name }: Source): Page {
 
 /** What `read` makes of the answer (undefined for 404). It throws before anything is kept that is none. */
 async function get<T>(
-  source: Source,
+  source: RegistrySource,
   path: string,
   deps: ClientDeps,
   read: (body: unknown) => T,
@@ -126,13 +126,13 @@ async function get<T>(
 
 const inPath = (text: string): string => encodeURIComponent(text.toWellFormed())
 
-const addressOf = ({ url }: Source, path: string): string =>
+const addressOf = ({ url }: RegistrySource, path: string): string =>
   `${url.replace(/\/+$/, "").replace(/\/v0(\.1)?$/, "")}/v0.1${path}`
 
 type Asked = { readonly status: number; readonly etag: string | undefined; readonly body: Params }
 
 async function ask(
-  source: Source,
+  source: RegistrySource,
   path: string,
   headers: Readonly<Record<string, string>>,
   deps: ClientDeps,

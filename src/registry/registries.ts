@@ -2,7 +2,7 @@
  * All configured registries as one: asked in their order and searched together. One that does not answer costs a
  * warning where another, or the cache, knows something.
  */
-import type { Source } from "../config/registries.ts"
+import type { RegistrySource } from "../config/registries.ts"
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { type Answered, type ClientDeps, getVersion, listServers, listVersions, ping, RegistryError } from "./client.ts"
@@ -36,7 +36,7 @@ export type Health = {
 }
 
 export type Registries = {
-  sources(): readonly Source[]
+  sources(): readonly RegistrySource[]
   /** Ranked by name, title and description. Throws a RegistryError where nothing is known at all. */
   search(query: Query): Promise<Found<Hits>>
   /** Throws a RequestError (not_found) with the nearest names, or a RegistryError. */
@@ -46,8 +46,8 @@ export type Registries = {
 }
 
 /** `sources` gives those that are configured at the moment. */
-export function createRegistries(sources: () => readonly Source[], deps: ClientDeps): Registries {
-  const chosen = (registry: string | undefined): readonly Source[] => {
+export function createRegistries(sources: () => readonly RegistrySource[], deps: ClientDeps): Registries {
+  const chosen = (registry: string | undefined): readonly RegistrySource[] => {
     const all = sources()
     if (registry === undefined) return all
     const found = all.find(({ name }) => name === registry)
@@ -108,7 +108,7 @@ export function createRegistries(sources: () => readonly Source[], deps: ClientD
   /** What is known that may fit a query: what the registries find by its words, and the first of all by name. */
   const gather = async (
     query: string,
-    from: readonly Source[],
+    from: readonly RegistrySource[],
     warnings: string[],
   ): Promise<{ readonly entries: readonly Entry[] }> => {
     const failures: RegistryError[] = []
@@ -140,7 +140,7 @@ export function createRegistries(sources: () => readonly Source[], deps: ClientD
   }
   /** Page after page of a registry, or of what it finds by a text. */
   const pages = async (
-    source: Source,
+    source: RegistrySource,
     search: string | undefined,
     most: number,
     warnings: string[],

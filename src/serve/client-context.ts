@@ -8,7 +8,7 @@ import { type Scope, withInstances } from "../catalog/scope.ts"
 import { digest } from "../lib/digest.ts"
 import { RequestError } from "../lib/errors.ts"
 import { withDoubles } from "../lib/json.ts"
-import { type Context, contextSchema, customSchema } from "../template/context.ts"
+import { contextSchema, customSchema, type TemplateContext } from "../template/context.ts"
 import { metaOf, type Params } from "../wire/message.ts"
 import type { MemberDeps } from "./trusted-client.ts"
 
@@ -32,7 +32,7 @@ export type Contexts = {
  */
 export function createContexts({ agent, instances, clock, version, wait }: MemberDeps, newId: () => string): Contexts {
   const shared = new Map<string, { readonly scope: Scope; rest: () => void }>()
-  const enter = (scope: Scope, context: Context) => {
+  const enter = (scope: Scope, context: TemplateContext) => {
     const own: Scope = withInstances(scope, () => instances.of(own))
     instances.enter(own, context)
     return own
@@ -86,7 +86,7 @@ const schema = z.object({
   user: contextSchema.shape.user.partial().optional(),
 })
 
-function contextOf(said: unknown, info: unknown, sessionId: string, now: number, version: string): Context {
+function contextOf(said: unknown, info: unknown, sessionId: string, now: number, version: string): TemplateContext {
   const parsed = schema.safeParse(withDoubles(said))
   if (!parsed.success) {
     const [problem] = parsed.error.issues

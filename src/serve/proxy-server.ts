@@ -7,7 +7,7 @@ import type { Socket } from "bun"
 import * as z from "zod"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
-import { customSchema, text } from "../template/context.ts"
+import { boundedText, customSchema } from "../template/context.ts"
 import { decode, encode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
 import { isObject } from "../wire/message.ts"
@@ -188,19 +188,30 @@ const MAX_NOTE = 256 * 1024
 
 const surroundings = z.object({
   project: z.object({
-    directory: text,
-    root: text,
-    branch: text.optional(),
-    user: z.object({ username: text, name: text.optional(), email: text.optional(), home: text }),
+    directory: boundedText,
+    root: boundedText,
+    branch: boundedText.optional(),
+    user: z.object({
+      username: boundedText,
+      name: boundedText.optional(),
+      email: boundedText.optional(),
+      home: boundedText,
+    }),
     said: z.object({
-      projectId: text.optional(),
-      environment: text.optional(),
-      team: text.optional(),
+      projectId: boundedText.optional(),
+      environment: boundedText.optional(),
+      team: boundedText.optional(),
       custom: customSchema.optional(),
     }),
   }),
   queries: z
-    .array(z.object({ tags: z.array(text).optional(), filter: text.optional(), preset: text.optional() }))
+    .array(
+      z.object({
+        tags: z.array(boundedText).optional(),
+        filter: boundedText.optional(),
+        preset: boundedText.optional(),
+      }),
+    )
     .max(10),
 })
 const noteSchema = z.object({ svc: z.enum(["hello", "moved"]), surroundings })

@@ -7,12 +7,12 @@ import type { Instances } from "../agent/instances.ts"
 import { createScope, type Scope, withInstances } from "../catalog/scope.ts"
 import type { Query } from "../catalog/selection.ts"
 import type { Clock } from "../lib/clock.ts"
-import { type Context, type Facts, gather } from "../template/context.ts"
+import { buildContext, type ContextFacts, type TemplateContext } from "../template/context.ts"
 import type { Params } from "../wire/message.ts"
 
 /** What was found out where the client runs. */
 export type Surroundings = {
-  readonly project: Omit<Facts, "transport" | "sessionId" | "now" | "version">
+  readonly project: Omit<ContextFacts, "transport" | "sessionId" | "now" | "version">
   /** What its `.svcrc` and its options select. */
   readonly queries: readonly Query[]
 }
@@ -42,17 +42,17 @@ export type Member = {
 export function createMember(
   first: Surroundings,
   sessionId: string,
-  type: Context["transport"]["type"],
+  type: TemplateContext["transport"]["type"],
   deps: MemberDeps,
   note: (text: string) => void = () => undefined,
 ): Member {
   const { agent, instances, clock, version, wait } = deps
   const key = {}
   let now = first
-  let client: Context["transport"]["client"] | undefined
+  let client: TemplateContext["transport"]["client"] | undefined
   const enter = () => {
     const transport = { type, client: client ?? {} }
-    const context = gather({ ...now.project, transport, sessionId, now: clock.now(), version })
+    const context = buildContext({ ...now.project, transport, sessionId, now: clock.now(), version })
     for (const problem of instances.enter(key, context)) note(problem)
   }
   return {

@@ -5,7 +5,7 @@ import type { Connection } from "../backend/connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Marker } from "../lib/seal.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
@@ -101,7 +101,7 @@ export function refuseStopping({ stopping }: Pick<Face, "stopping">): void {
 }
 
 /** A connected backend as a request needs it. */
-export type Target = { readonly spec: Spec; readonly connection: Connection; readonly peer: Peer }
+export type Target = { readonly spec: ServerSpec; readonly connection: Connection; readonly peer: Peer }
 
 /** What a listener is told. The agent keeps these. */
 export type Listener = {

@@ -3,7 +3,7 @@ import type { Agent } from "../agent/agent.ts"
 import { WORDS } from "../backend/supervision.ts"
 import { namesOf, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, sees } from "../catalog/scope.ts"
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { dropOldest } from "../lib/bounded.ts"
 import { RequestError } from "../lib/errors.ts"
 import { asText, notificationText, type Params } from "../wire/message.ts"
@@ -146,7 +146,7 @@ const MAX_CAUSE = 300
 const MAX_SUBSCRIPTIONS = 1000
 const MAX_URI = 4096
 
-const named = (scope: Scope, spec: Spec, method: string, params: Params): Params =>
+const named = (scope: Scope, spec: ServerSpec, method: string, params: Params): Params =>
   scope.kind === "aggregate" ? rewriteNotification(method, params, namesOf(spec.slug)) : params
 
 /** Says what a server is doing that is not there; `cause` is what it was lost for. */

@@ -11,7 +11,7 @@ import { type Outcome, peerError, responseOf } from "../backend/connection.ts"
 import { type Route, viewOf } from "../catalog/catalog.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import { asBuffer, contains, encode, hasEscapedLetters, withResponseId } from "../wire/frame.ts"
@@ -256,7 +256,7 @@ function claim(kind: Claim["kind"], id: string, target: Target, context: Context
 }
 
 /** What a client says with the task that it belongs to as its backend names it. Throws a RequestError for another's. */
-function openTask(said: Params, { id, slug }: Spec, context: Context): Params {
+function openTask(said: Params, { id, slug }: ServerSpec, context: Context): Params {
   return renameTask(said, (shown) => {
     const split = isQualified(context.client) ? splitName(shown) : { slug, name: shown }
     const task = split?.slug === slug ? openTaskId(split.name, id, context) : undefined

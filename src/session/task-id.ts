@@ -7,14 +7,14 @@
  *             <the server's id>.<mark>    on /servers/files/mcp
  */
 import { type Names, namesOf } from "../catalog/rewrite.ts"
-import type { Spec } from "../config/server-spec.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { isSameMark } from "../lib/seal.ts"
 import type { Client, Context } from "./client.ts"
 
 type About = Pick<Context, "face" | "client">
 
 /** A server's URIs and tasks under the names that a client knows. */
-export function namesFor({ id, slug }: Spec, about: About): Names {
+export function namesFor({ id, slug }: ServerSpec, about: About): Names {
   const mark = (task: string) => `${task}.${markOf(task, id, about)}`
   return about.client.scope.kind === "aggregate" ? namesOf(slug, mark) : { uri: (uri) => uri, task: mark }
 }

@@ -10,7 +10,7 @@ import * as z from "zod"
 import { digest } from "../lib/digest.ts"
 
 /** Any one text of a context. */
-export const text = z.string().max(4096)
+export const boundedText = z.string().max(4096)
 
 /** What a project may say of itself beside the names that are known. */
 export const customSchema = z
@@ -22,23 +22,28 @@ export const customSchema = z
 
 export const contextSchema = z.object({
   project: z.object({
-    path: text,
-    name: text,
-    environment: text.optional(),
-    projectId: text.optional(),
-    team: text.optional(),
-    git: z.object({ branch: text.optional() }),
+    path: boundedText,
+    name: boundedText,
+    environment: boundedText.optional(),
+    projectId: boundedText.optional(),
+    team: boundedText.optional(),
+    git: z.object({ branch: boundedText.optional() }),
     custom: customSchema,
   }),
-  user: z.object({ username: text, name: text.optional(), email: text.optional(), home: text }),
+  user: z.object({
+    username: boundedText,
+    name: boundedText.optional(),
+    email: boundedText.optional(),
+    home: boundedText,
+  }),
   transport: z.object({
     type: z.enum(["http", "sse", "stdio"]),
-    client: z.object({ name: text.optional(), version: text.optional() }),
+    client: z.object({ name: boundedText.optional(), version: boundedText.optional() }),
   }),
-  context: z.object({ path: text, timestamp: text, sessionId: text, version: text }),
+  context: z.object({ path: boundedText, timestamp: boundedText, sessionId: boundedText, version: boundedText }),
 })
 
-export type Context = z.infer<typeof contextSchema>
+export type TemplateContext = z.infer<typeof contextSchema>
 
 /** Every name that a context can have; below `project.custom` all are. */
 export const CONTEXT_NAMES: readonly string[] = [
@@ -63,13 +68,13 @@ export const CONTEXT_NAMES: readonly string[] = [
 ]
 
 /** What was found out where a client runs, and what the client said of itself. */
-export type Facts = {
+export type ContextFacts = {
   /** The working directory. */
   readonly directory: string
   /** The repository's root, or the working directory outside of one. */
   readonly root: string
   readonly branch: string | undefined
-  readonly user: Context["user"]
+  readonly user: TemplateContext["user"]
   /** The `context` of `.svcrc`. */
   readonly said: {
     readonly projectId?: string | undefined
@@ -77,7 +82,7 @@ export type Facts = {
     readonly team?: string | undefined
     readonly custom?: Readonly<Record<string, unknown>> | undefined
   }
-  readonly transport: Context["transport"]
+  readonly transport: TemplateContext["transport"]
   readonly sessionId: string
   /** Milliseconds since the epoch. */
   readonly now: number
@@ -86,7 +91,17 @@ export type Facts = {
 }
 
 /** The context that facts make. */
-export function gather({ directory, root, branch, user, said, transport, sessionId, now, version }: Facts): Context {
+export function buildContext({
+  directory,
+  root,
+  branch,
+  user,
+  said,
+  transport,
+  sessionId,
+  now,
+  version,
+}: ContextFacts): TemplateContext {
   const { custom = {}, ...rest } = said
   return {
     project: { path: root, name: basename(root), ...rest, git: { branch }, custom },
@@ -97,7 +112,7 @@ export function gather({ directory, root, branch, user, said, transport, session
 }
 
 /** Stands for a context, whenever it was asked: two that differ in the time alone have the same. */
-export function contextKey({ context: { timestamp: _, ...request }, ...rest }: Context): string {
+export function contextKey({ context: { timestamp: _, ...request }, ...rest }: TemplateContext): string {
   return digest(JSON.stringify({ ...rest, request }))
 }
 

@@ -14,7 +14,7 @@
 import Handlebars from "handlebars"
 import { messageOf } from "../lib/errors.ts"
 import { didYouMean } from "../lib/nearest.ts"
-import { CONTEXT_NAMES, type Context } from "./context.ts"
+import { CONTEXT_NAMES, type TemplateContext } from "./context.ts"
 
 export type Value =
   | { readonly kind: "literal"; readonly value: string | number | boolean | undefined }
@@ -33,53 +33,57 @@ export type Part =
   | { readonly kind: "if"; readonly test: Value; readonly yes: readonly Part[]; readonly no: readonly Part[] }
 
 /** What is wrong with an expression. Names no value. */
-export type Flaw = { readonly expression: string; readonly message: string; readonly severity: "error" | "warning" }
+export type ExpressionProblem = {
+  readonly expression: string
+  readonly message: string
+  readonly severity: "error" | "warning"
+}
 
-export type Expression = { readonly parts: readonly Part[]; readonly flaws: readonly Flaw[] }
+export type Expression = { readonly parts: readonly Part[]; readonly flaws: readonly ExpressionProblem[] }
 
 /** A string as an expression. Where a flaw is an error, it must not be evaluated. */
 export function parseExpression(text: string): Expression {
   if (text.length > MAX_LENGTH)
     return {
       parts: [],
-      flaws: [flaw(inBraces(text), `is longer than ${MAX_LENGTH} characters, the most for a template`)],
+      flaws: [problemAt(inBraces(text), `is longer than ${MAX_LENGTH} characters, the most for a template`)],
     }
   try {
-    const flaws: Flaw[] = []
+    const flaws: ExpressionProblem[] = []
     return { parts: readProgram({ text, flaws }, Handlebars.parse(text)), flaws }
   } catch (error) {
-    return { parts: [], flaws: [flaw(inBraces(text), `cannot be read as a template${saying(text, error)}`)] }
+    return { parts: [], flaws: [problemAt(inBraces(text), `cannot be read as a template${saying(text, error)}`)] }
   }
 }
 
 /** How pieces of text become part of the result: the template's own, and what an expression puts out. */
-export type Pens = {
-  written(text: string): string
+export type OutputRules = {
+  literalText(text: string): string
   /** The text, or what is wrong with it. `before` is what stands before it already. */
-  put(text: string, origin: Origin, before: string): { readonly text: string } | { readonly wrong: string }
+  insertValue(text: string, origin: Origin, before: string): { readonly text: string } | { readonly wrong: string }
 }
 
 /** The text of parts in a context, behind `before`. What is missing, or refused by a pen, is added to `flaws`. */
 export function evaluate(
   parts: readonly Part[],
-  context: Context,
-  pens: Pens,
-  flaws: Flaw[],
+  context: TemplateContext,
+  rules: OutputRules,
+  flaws: ExpressionProblem[],
   before: string = "",
 ): string {
   let text = before
   for (const part of parts)
     switch (part.kind) {
       case "text":
-        text += pens.written(part.text)
+        text += rules.literalText(part.text)
         break
       case "if":
-        text = evaluate(isTrue(evaluated(part.test, context)) ? part.yes : part.no, context, pens, flaws, text)
+        text = evaluate(isTrue(evaluated(part.test, context)) ? part.yes : part.no, context, rules, flaws, text)
         break
       case "put": {
-        const put = putOut(evaluated(part.value, context), (shown) => pens.put(shown, part.origin, text))
+        const put = insert(evaluated(part.value, context), (shown) => rules.insertValue(shown, part.origin, text))
         if ("text" in put) text += put.text
-        else flaws.push(flaw(part.source, put.wrong))
+        else flaws.push(problemAt(part.source, put.wrong))
       }
     }
   return text
@@ -117,13 +121,13 @@ const HELPERS = {
 
 const isHelper = (name: string): name is Helper => Object.hasOwn(HELPERS, name)
 
-const flaw = (expression: string, message: string): Flaw => ({
+const problemAt = (expression: string, message: string): ExpressionProblem => ({
   expression: expression.length > MOST_SHOWN ? `${expression.slice(0, MOST_SHOWN - 1)}…` : expression,
   message,
   severity: "error",
 })
 
-function evaluated(value: Value, context: Context): unknown {
+function evaluated(value: Value, context: TemplateContext): unknown {
   switch (value.kind) {
     case "literal":
       return value.value
@@ -186,7 +190,10 @@ const OWN_NAMES: ReadonlySet<string> = new Set([
 ])
 const PLACE_NAMES: ReadonlySet<string> = new Set(["project.path", "context.path", "user.home"])
 
-function putOut(value: unknown, put: (text: string) => ReturnType<Pens["put"]>): ReturnType<Pens["put"]> {
+function insert(
+  value: unknown,
+  put: (text: string) => ReturnType<OutputRules["insertValue"]>,
+): ReturnType<OutputRules["insertValue"]> {
   switch (typeof value) {
     case "string":
       return put(value)
@@ -199,14 +206,14 @@ function putOut(value: unknown, put: (text: string) => ReturnType<Pens["put"]>):
 }
 
 /** What is being read, and what was found wrong in it. */
-type Source = { readonly text: string; readonly flaws: Flaw[] }
+type ExpressionSource = { readonly text: string; readonly flaws: ExpressionProblem[] }
 
 /** What handlebars read, as parts. What is not in the language becomes a flaw. */
-function readProgram(source: Source, program: hbs.AST.Program | undefined): Part[] {
+function readProgram(source: ExpressionSource, program: hbs.AST.Program | undefined): Part[] {
   return (program?.body ?? []).flatMap((node) => readStatement(source, node))
 }
 
-function readStatement(source: Source, node: Node): Part[] {
+function readStatement(source: ExpressionSource, node: Node): Part[] {
   if (is<hbs.AST.ContentStatement>(node, "ContentStatement")) return [{ kind: "text", text: node.value }]
   if (node.type === "CommentStatement") return []
   if (is<hbs.AST.BlockStatement>(node, "BlockStatement")) return readBlock(source, node)
@@ -219,7 +226,7 @@ function readStatement(source: Source, node: Node): Part[] {
   return []
 }
 
-function readBlock(source: Source, node: hbs.AST.BlockStatement): Part[] {
+function readBlock(source: ExpressionSource, node: hbs.AST.BlockStatement): Part[] {
   const name = String(node.path.original)
   const named = [node.program, node.inverse].some((program) => program?.blockParams?.length)
   const [param] = node.params
@@ -235,7 +242,10 @@ function readBlock(source: Source, node: hbs.AST.BlockStatement): Part[] {
   return test === undefined ? [] : [{ kind: "if", test, yes, no }]
 }
 
-function readCall(source: Source, node: hbs.AST.MustacheStatement | hbs.AST.SubExpression): Value | undefined {
+function readCall(
+  source: ExpressionSource,
+  node: hbs.AST.MustacheStatement | hbs.AST.SubExpression,
+): Value | undefined {
   const name = is<hbs.AST.PathExpression>(node.path, "PathExpression") ? node.path.original : ""
   if (!isHelper(name))
     return refuse(source, node, `there is no helper ${name}${didYouMean(name, Object.keys(HELPERS))}`)
@@ -251,7 +261,7 @@ function readCall(source: Source, node: hbs.AST.MustacheStatement | hbs.AST.SubE
   return { kind: "call", helper: name, of }
 }
 
-function readArgument(source: Source, node: Node): Value | undefined {
+function readArgument(source: ExpressionSource, node: Node): Value | undefined {
   if (is<hbs.AST.SubExpression>(node, "SubExpression")) return readCall(source, node)
   if (
     is<hbs.AST.StringLiteral>(node, "StringLiteral") ||
@@ -264,24 +274,29 @@ function readArgument(source: Source, node: Node): Value | undefined {
 }
 
 /** `severity` is that of a name that no context has. `around` is shown. */
-function readName(source: Source, around: Node, node: Node, severity: Flaw["severity"]): Value | undefined {
+function readName(
+  source: ExpressionSource,
+  around: Node,
+  node: Node,
+  severity: ExpressionProblem["severity"],
+): Value | undefined {
   // `this.x`, `../x`, `@root.x` and `a/b` are spelled unlike their parts.
   if (!is<hbs.AST.PathExpression>(node, "PathExpression") || node.original !== node.parts.join("."))
     return refuse(source, around, `is not a name such as ${CONTEXT_NAMES[0]}`)
   const name = node.original
   if (!CONTEXT_NAMES.includes(name) && !name.startsWith("project.custom.")) {
     const message = `there is no ${name}${didYouMean(name, CONTEXT_NAMES)}`
-    source.flaws.push({ ...flaw(sourceOf(source, around), message), severity })
+    source.flaws.push({ ...problemAt(sourceOf(source, around), message), severity })
   }
   return { kind: "name", path: node.parts }
 }
 
-function refuse(source: Source, node: Node, message: string): undefined {
-  source.flaws.push(flaw(sourceOf(source, node), message))
+function refuse(source: ExpressionSource, node: Node, message: string): undefined {
+  source.flaws.push(problemAt(sourceOf(source, node), message))
 }
 
 /** The text of a node; of a block its opening. What stands between blocks may be secret. */
-function sourceOf(source: Source, { loc: { start, end } }: Node): string {
+function sourceOf(source: ExpressionSource, { loc: { start, end } }: Node): string {
   const lines = source.text.split(/\r\n?|\n/).slice(start.line - 1, end.line)
   lines.push((lines.pop() ?? "").slice(0, end.column))
   const text = [(lines.shift() ?? "").slice(start.column), ...lines].join("\n")

@@ -3,10 +3,10 @@
 import { type Document, issueAt } from "../config/document.ts"
 import { isDisabled, planServer, type World } from "../config/plan.ts"
 import { type DefaultsConfig, type ServerConfig, serverSchema, type TemplateSettings } from "../config/schema.ts"
-import { type Named, readSections } from "../config/sections.ts"
-import type { Spec } from "../config/server-spec.ts"
+import { type NamedServer, readSections } from "../config/sections.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
-import type { Context } from "./context.ts"
+import type { TemplateContext } from "./context.ts"
 import { type ExpressionCache, renderTemplate, validateTemplate } from "./render.ts"
 
 /** The templates of a document with what they are rendered with. */
@@ -39,7 +39,7 @@ export function readTemplates(document: Document, names: readonly string[], worl
 
 /** What a template comes to in a context. Problems name no values. */
 export type Instance =
-  | { readonly kind: "spec"; readonly spec: Spec }
+  | { readonly kind: "spec"; readonly spec: ServerSpec }
   | { readonly kind: "disabled" }
   | { readonly kind: "wrong"; readonly problems: readonly string[] }
 
@@ -47,7 +47,7 @@ export type Instance =
 export function planInstance(
   name: string,
   template: ServerConfig,
-  context: Context,
+  context: TemplateContext,
   defaults: DefaultsConfig,
   world: World,
   cache: ExpressionCache,
@@ -65,7 +65,7 @@ export function planInstance(
 export function renderServer(
   name: string,
   template: ServerConfig,
-  context: Context,
+  context: TemplateContext,
   cache: ExpressionCache,
 ): { readonly server: ServerConfig; readonly key: string } | { readonly problems: readonly string[] } {
   const rendered = renderTemplate(name, template, context, cache)
@@ -77,7 +77,7 @@ export function renderServer(
 }
 
 /** What is wrong with templates in whatever context, with its place: for `validateOnReload`. */
-export function templateIssues(document: Document, templates: readonly Named[], cache: ExpressionCache): Issue[] {
+export function templateIssues(document: Document, templates: readonly NamedServer[], cache: ExpressionCache): Issue[] {
   return templates.flatMap(({ name, path, config }) =>
     config === undefined
       ? []

@@ -8,7 +8,7 @@
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs"
 import { homedir, userInfo } from "node:os"
 import { dirname, join, resolve } from "node:path"
-import type { Context } from "./context.ts"
+import type { TemplateContext } from "./context.ts"
 import { SVCRC, svcrcFolders } from "./svcrc.ts"
 
 export type Project = {
@@ -18,13 +18,13 @@ export type Project = {
   readonly root: string
   /** Undefined outside of a repository and where no branch is checked out. */
   readonly branch: string | undefined
-  readonly user: Context["user"]
+  readonly user: TemplateContext["user"]
   /** The `.svcrc` that counts; without a text where it cannot be read. */
   readonly svcrc: { readonly file: string; readonly text: string | undefined } | undefined
 }
 
 /** Who is asked for and where the user's own files are. */
-export type Surroundings = { readonly home?: string; readonly configHome?: string | undefined }
+export type HomeFolders = { readonly home?: string; readonly configHome?: string | undefined }
 
 /** The user's own directory; `/` where there is none, as for a user of a container who is in no list of users. */
 export function homeDirectory(): string {
@@ -38,7 +38,7 @@ export function homeDirectory(): string {
 /** What is found from `directory` upward. Never throws for what cannot be read. */
 export function findProject(
   directory: string,
-  { home = homeDirectory(), configHome = join(home, ".config") }: Surroundings = {},
+  { home = homeDirectory(), configHome = join(home, ".config") }: HomeFolders = {},
 ): Project {
   const here = realPath(directory)
   const homeHere = realPath(home)

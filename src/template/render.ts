@@ -17,15 +17,15 @@ import { programWords } from "../config/interpreter.ts"
 import { OPTION_NAME } from "../config/plan.ts"
 import { digest } from "../lib/digest.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Context } from "./context.ts"
+import type { TemplateContext } from "./context.ts"
 import {
   type Expression,
+  type ExpressionProblem,
   evaluate,
   everyPart,
-  type Flaw,
   type Origin,
+  type OutputRules,
   type Part,
-  type Pens,
   parseExpression,
 } from "./expression.ts"
 
@@ -53,7 +53,12 @@ export type Rendered =
   | { readonly problems: readonly TemplateProblem[] }
 
 /** The template `name` in a context. */
-export function renderTemplate(name: string, template: Params, context: Context, cache: ExpressionCache): Rendered {
+export function renderTemplate(
+  name: string,
+  template: Params,
+  context: TemplateContext,
+  cache: ExpressionCache,
+): Rendered {
   const problems: TemplateProblem[] = []
   const contributed: string[] = []
   const server = mapStrings(template, [], (text, path) => {
@@ -61,7 +66,7 @@ export function renderTemplate(name: string, template: Params, context: Context,
     if (!hasExpression(text)) return text
     const expression = expressionOf(text, cache)
     const flaws = flawsOf(expression, path).filter(({ severity }) => severity === "error")
-    const rendered = flaws.length > 0 ? "" : evaluate(expression.parts, context, pensOf(path), flaws)
+    const rendered = flaws.length > 0 ? "" : evaluate(expression.parts, context, outputRulesOf(path), flaws)
     const naming =
       isEnvEntry(path) && !rendered.includes("=") ? [...everyPart(expression.parts)].find(isPut) : undefined
     if (flaws.length === 0 && naming !== undefined)
@@ -106,34 +111,34 @@ function fieldOf([key]: Path): Field {
 
 const asItIs = (text: string) => ({ text })
 
-const PENS: Readonly<Record<Field, Pens>> = {
+const OUTPUT_RULES: Readonly<Record<Field, OutputRules>> = {
   launch: {
     // In braces, so that what follows does not lengthen the name; a `$` that begins no reference is one character.
-    written: (text) =>
+    literalText: (text) =>
       text.replace(REFERENCE, (whole, name: string | undefined) =>
         name !== undefined ? `\${${name}}` : whole === "$" ? "$$" : whole,
       ),
-    put: (text) =>
+    insertValue: (text) =>
       // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
       /[\u0000\r\n]/.test(text)
         ? { wrong: "has a line break or a NUL character in its value" }
         : { text: text.replaceAll("$", "$$$$") },
   },
-  filter: { written: (text) => text, put: asItIs },
-  label: { written: (text) => text, put: asItIs },
+  filter: { literalText: (text) => text, insertValue: asItIs },
+  label: { literalText: (text) => text, insertValue: asItIs },
 }
 
 /** `$$`, `${NAME}` and `${NAME:-…}` whole; `$NAME` with its name; any other `$`. As substitute.ts reads them. */
 const REFERENCE = /\$(?:\$|\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))?/g
 
 /** The pens of a field, with rule 4 where it holds. */
-function pensOf(path: Path): Pens {
-  const { written, put } = PENS[fieldOf(path)]
+function outputRulesOf(path: Path): OutputRules {
+  const { literalText, insertValue } = OUTPUT_RULES[fieldOf(path)]
   return {
-    written,
-    put(text, origin, before) {
+    literalText,
+    insertValue(text, origin, before) {
       const wrong = origin === "svc" ? undefined : ruledOut(path, text, origin, before)
-      return wrong === undefined ? put(text, origin, before) : { wrong }
+      return wrong === undefined ? insertValue(text, origin, before) : { wrong }
     },
   }
 }
@@ -191,7 +196,7 @@ function programProblems(
 }
 
 /** The flaws that need no context. */
-function flawsOf({ parts, flaws }: Expression, path: Path): Flaw[] {
+function flawsOf({ parts, flaws }: Expression, path: Path): ExpressionProblem[] {
   const field = fieldOf(path)
   const found = [...flaws]
   for (const [index, part] of [...everyPart(parts)].entries()) {
@@ -236,7 +241,7 @@ function expressionOf(text: string, cache: ExpressionCache): Expression {
   return expression
 }
 
-function problem(name: string, path: Path, { expression, message, severity }: Flaw): TemplateProblem {
+function problem(name: string, path: Path, { expression, message, severity }: ExpressionProblem): TemplateProblem {
   const where = path
     .map((key, index) => (typeof key === "number" ? `[${key}]` : index === 0 ? key : `.${key}`))
     .join("")

@@ -6,20 +6,20 @@ import { dirname } from "node:path"
 import * as z from "zod"
 import { issueAt, type Path, parseDocument, unknownKeys } from "../config/document.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
-import { customSchema, text } from "./context.ts"
+import { boundedText, customSchema } from "./context.ts"
 
 export const SVCRC = ".svcrc"
 
 const said = z.object({
-  projectId: text.optional(),
-  environment: text.optional(),
-  team: text.optional(),
+  projectId: boundedText.optional(),
+  environment: boundedText.optional(),
+  team: boundedText.optional(),
   custom: customSchema.optional(),
 })
 
 const schema = z.object({
-  preset: text.min(1).optional(),
-  tags: z.array(text.min(1)).min(1).optional(),
+  preset: boundedText.min(1).optional(),
+  tags: z.array(boundedText.min(1)).min(1).optional(),
   context: said.optional(),
 })
 

@@ -3,7 +3,7 @@
  * mcp.json as it is.
  */
 import { HIDDEN } from "../config/effective.ts"
-import { lookUp } from "../config/environment.ts"
+import { lookUpVariable } from "../config/environment.ts"
 import type { World } from "../config/plan.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -46,7 +46,7 @@ export function shelter(server: Params, prefix: string, { names, hidden, kept }:
   const references = new Set<string>()
   const move = (wanted: string, text: string): string => {
     const variable = freeName(wanted, prefix, text, variables, world)
-    if (lookUp(variable, world) === undefined) variables[variable] = text
+    if (lookUpVariable(variable, world) === undefined) variables[variable] = text
     references.add(variable)
     return `\${${variable}}`
   }
@@ -103,7 +103,7 @@ function freeName(
 ): string {
   const clean = (name: string) => name.replace(/[^A-Za-z0-9_]/g, "_").replace(/^(?=[0-9])/, "_")
   const fits = (name: string) => {
-    const there = taken[name] ?? lookUp(name, world)?.value
+    const there = taken[name] ?? lookUpVariable(name, world)?.value
     return (there === undefined || there === value) && !name.startsWith("SVC_")
   }
   const names = [clean(wanted), clean(`${prefix}_${wanted}`).toUpperCase()]

@@ -3,17 +3,17 @@ import { Agent } from "../../src/agent/agent.ts"
 import { Instances } from "../../src/agent/instances.ts"
 import { parseDocument } from "../../src/config/document.ts"
 import { plan } from "../../src/config/plan.ts"
-import { parseFilter, passes } from "../../src/config/tag-filter.ts"
+import { matchesFilter, parseFilter } from "../../src/config/tag-filter.ts"
 import { BackendError } from "../../src/lib/errors.ts"
 import { createEras } from "../../src/store/era-cache.ts"
 import { createPins } from "../../src/store/tool-pins.ts"
-import type { Context } from "../../src/template/context.ts"
+import type { TemplateContext } from "../../src/template/context.ts"
 import { readTemplates } from "../../src/template/instance.ts"
 import { createRequestIds } from "../../src/wire/frame.ts"
 import { manualClock } from "../clock.ts"
 
 const WORLD = { parent: {}, dotenv: {}, platform: "linux", home: "/h", folder: "/etc" } as const
-const at = (path: string, sessionId = "s"): Context => ({
+const at = (path: string, sessionId = "s"): TemplateContext => ({
   project: { path, name: "p", git: {}, custom: {} },
   user: { username: "ada", home: "/h" },
   transport: { type: "stdio", client: {} },
@@ -43,7 +43,7 @@ function stage(filter = "not none") {
   })
   const parsed = parseFilter(filter)
   if ("misread" in parsed) throw new Error(parsed.misread.message)
-  const selects = (tags: readonly string[]) => passes(parsed.filter, tags)
+  const selects = (tags: readonly string[]) => matchesFilter(parsed.filter, tags)
   const instances = new Instances({ agent, clock, log, linger: 30_000, selects })
   const update = (document: object) => {
     const read = parseDocument(JSON.stringify(document), "mcp.json")

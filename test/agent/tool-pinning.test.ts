@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test"
 import { Integrity } from "../../src/agent/tool-pinning.ts"
 import type { Listing, Tool } from "../../src/catalog/listing.ts"
-import type { Spec } from "../../src/config/server-spec.ts"
+import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { createPins } from "../../src/store/tool-pins.ts"
 import { manualClock } from "../clock.ts"
 
-const spec = { id: "a", name: "a", tuning: { toolPinning: "strict" } } as Spec
+const spec = { id: "a", name: "a", tuning: { toolPinning: "strict" } } as ServerSpec
 const listing = (...tools: Tool[]) => ({ tools }) as unknown as Listing
 const tool = (description: string): Tool => ({ name: "add", description, inputSchema: { type: "object" } })
 

@@ -5,7 +5,7 @@ import { type Loss, LostError, UnauthorizedError } from "../../src/backend/link.
 import type { Open } from "../../src/backend/open-connection.ts"
 import { WORDS } from "../../src/backend/supervision.ts"
 import type { Listing } from "../../src/catalog/listing.ts"
-import type { RestartPolicy, Spec } from "../../src/config/server-spec.ts"
+import type { RestartPolicy, ServerSpec } from "../../src/config/server-spec.ts"
 import { type ManualClock, manualClock, settle } from "../clock.ts"
 
 /** One attempt to open, as the test answers it. */
@@ -37,7 +37,7 @@ const LISTING: Listing = {
   resourceTemplates: [],
 }
 
-function specOf(restart: Partial<RestartPolicy> = {}): Spec {
+function specOf(restart: Partial<RestartPolicy> = {}): ServerSpec {
   return {
     id: "web",
     name: "web",

@@ -7,13 +7,13 @@ import type { Peer } from "../../src/backend/negotiate.ts"
 import { buildCatalog, EMPTY_CATALOG, viewOf } from "../../src/catalog/catalog.ts"
 import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
 import { createScope } from "../../src/catalog/scope.ts"
-import type { Spec } from "../../src/config/server-spec.ts"
+import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
 import { ODD_NUMBERS } from "../numbers.ts"
 
-const spec = { name: "s", tuning: { requestTimeout: 1000 } } as unknown as Spec
+const spec = { name: "s", tuning: { requestTimeout: 1000 } } as unknown as ServerSpec
 
 function open(peer: Partial<Peer>, wanted: { level: string | undefined; uris: readonly string[] }) {
   const clock = manualClock()
@@ -90,7 +90,7 @@ test("what a server lists is offered with its numbers as written, and fresh no l
   await lister.list(1000)
   const { listing } = lister
   const offered = { ...spec, id: "s", slug: "s", tuning: { disabledTools: [], toolDescriptionOverrides: {} } }
-  const catalog = buildCatalog([{ spec: offered as unknown as Spec, listing }], EMPTY_CATALOG)
+  const catalog = buildCatalog([{ spec: offered as unknown as ServerSpec, listing }], EMPTY_CATALOG)
   for (const [scope, name] of [
     [{ kind: "server", id: "s" }, "t"],
     [

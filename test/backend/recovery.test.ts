@@ -6,7 +6,7 @@ import { resultOf } from "../../src/backend/connection.ts"
 import { openConnection } from "../../src/backend/open-connection.ts"
 import { createWarden } from "../../src/backend/reaper.ts"
 import { openChild } from "../../src/backend/stdio.ts"
-import type { RestartPolicy, Spec, StdioLaunch } from "../../src/config/server-spec.ts"
+import type { RestartPolicy, ServerSpec, StdioLaunch } from "../../src/config/server-spec.ts"
 import { systemClock as clock } from "../../src/lib/clock.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { createRequestIds } from "../../src/wire/frame.ts"
@@ -30,7 +30,7 @@ function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, co
     stderr: "ignore",
     mode: "legacy",
   }
-  const spec: Spec = {
+  const spec: ServerSpec = {
     id: "dying",
     name: "dying",
     slug: "dying",

@@ -1,11 +1,14 @@
 import { expect, test } from "bun:test"
-import { APPLICATIONS, filesOf, isSvc, readForeign } from "../../src/config/import.ts"
+import { APPLICATIONS, filesOf, isSvc, readForeignServers } from "../../src/config/import.ts"
 
-const read = (value: unknown, file = "x.json") => readForeign(JSON.stringify(value), file, () => value, "/project")
+const read = (value: unknown, file = "x.json") =>
+  readForeignServers(JSON.stringify(value), file, () => value, "/project")
 
 test("a project of Claude Code is found under its path on Windows, which is written with slashes", () => {
   const file = { projects: { "C:/Users/me/p": { mcpServers: { p: { command: "x" } } } } }
-  expect(readForeign(JSON.stringify(file), "x.json", () => file, "C:\\Users\\me\\p")).toMatchObject([{ name: "p" }])
+  expect(readForeignServers(JSON.stringify(file), "x.json", () => file, "C:\\Users\\me\\p")).toMatchObject([
+    { name: "p" },
+  ])
 })
 
 test("each application's servers become entries of mcp.json", () => {

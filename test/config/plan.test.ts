@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { parseDocument } from "../../src/config/document.ts"
 import { plan, type World } from "../../src/config/plan.ts"
-import type { RemoteLaunch, Spec, StdioLaunch } from "../../src/config/server-spec.ts"
+import type { RemoteLaunch, ServerSpec, StdioLaunch } from "../../src/config/server-spec.ts"
 import { ConfigError } from "../../src/lib/errors.ts"
 
 const parent = {
@@ -21,11 +21,11 @@ const planned = (document: unknown, more: Partial<World> = {}) =>
     ...more,
   })
 
-function single(document: unknown, more: Partial<World> = {}): Spec {
+function single(document: unknown, more: Partial<World> = {}): ServerSpec {
   const { specs, issues } = planned(document, more)
   expect(issues.filter(({ severity }) => severity === "error")).toEqual([])
   expect(specs).toHaveLength(1)
-  return specs[0] as Spec
+  return specs[0] as ServerSpec
 }
 
 const child = (document: unknown, more: Partial<World> = {}) => single(document, more).launch as StdioLaunch

@@ -2,17 +2,17 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import {
   allOf,
-  type Filter,
+  formatFilterProblem,
+  matchesFilter,
   parseFilter,
-  passes,
   printFilter,
-  sayMisread,
+  type TagFilter,
   tagsOf,
 } from "../../src/config/tag-filter.ts"
 
-const parsed = (text: string): Filter => {
+const parsed = (text: string): TagFilter => {
   const read = parseFilter(text)
-  if ("misread" in read) throw new Error(sayMisread(text, read.misread))
+  if ("misread" in read) throw new Error(formatFilterProblem(text, read.misread))
   return read.filter
 }
 
@@ -23,23 +23,23 @@ const misread = (text: string) => {
 
 const TAGS = ["a", "b", "and", "two words", 'quo"te', "back\\slash", "ü/x:1"]
 
-const filters: fc.Arbitrary<Filter> = fc.letrec<{ filter: Filter }>((tie) => ({
+const filters: fc.Arbitrary<TagFilter> = fc.letrec<{ filter: TagFilter }>((tie) => ({
   filter: fc.oneof(
     { maxDepth: 5, depthIdentifier: "filter" },
-    fc.constantFrom(...TAGS).map((tag): Filter => ({ kind: "tag", tag })),
-    tie("filter").map((of): Filter => ({ kind: "not", of })),
+    fc.constantFrom(...TAGS).map((tag): TagFilter => ({ kind: "tag", tag })),
+    tie("filter").map((of): TagFilter => ({ kind: "not", of })),
     fc
       .tuple(
         fc.constantFrom("and" as const, "or" as const),
         fc.array(tie("filter"), { minLength: 1, maxLength: 4, depthIdentifier: "filter" }),
       )
-      .map(([kind, of]): Filter => ({ kind, of })),
+      .map(([kind, of]): TagFilter => ({ kind, of })),
   ),
 })).filter
 
 /** All sets of tags. */
 const WORLDS = Array.from({ length: 2 ** TAGS.length }, (_, bits) => TAGS.filter((_tag, index) => (bits >> index) & 1))
-const table = (filter: Filter) => WORLDS.map((tags) => (passes(filter, tags) ? "1" : "0")).join("")
+const table = (filter: TagFilter) => WORLDS.map((tags) => (matchesFilter(filter, tags) ? "1" : "0")).join("")
 
 describe("a filter", () => {
   test("is printed so that it means the same when it is read again", () => {
@@ -89,7 +89,7 @@ describe("a filter", () => {
     expect(misread("a".repeat(2001))).toBe("2001: is longer than 2000 characters")
     expect(misread(`${"(".repeat(51)}a${")".repeat(51)}`)).toContain("brackets are open")
     expect(misread(`${"(".repeat(50)}a${")".repeat(50)}`)).toBeUndefined()
-    expect(passes(parsed(`${"!".repeat(1999)}a`), [])).toBe(true)
+    expect(matchesFilter(parsed(`${"!".repeat(1999)}a`), [])).toBe(true)
   })
 
   test("never throws for what it cannot read", () => {
@@ -106,13 +106,13 @@ describe("a filter", () => {
   })
 
   test("compares tags exactly [filter:exact]", () => {
-    expect(passes(parsed("Web"), ["web"])).toBe(false)
-    expect(passes(parsed("we"), ["web"])).toBe(false)
-    expect(passes(parsed("not Web"), ["web"])).toBe(true)
+    expect(matchesFilter(parsed("Web"), ["web"])).toBe(false)
+    expect(matchesFilter(parsed("we"), ["web"])).toBe(false)
+    expect(matchesFilter(parsed("not Web"), ["web"])).toBe(true)
   })
 
   test("lets everything through when there is none", () => {
-    expect(passes(allOf([]), [])).toBe(true)
+    expect(matchesFilter(allOf([]), [])).toBe(true)
     expect(printFilter(allOf([]))).toBe("")
   })
 

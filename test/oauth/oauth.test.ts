@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Credentials } from "../../src/backend/http.ts"
 import { UnauthorizedError } from "../../src/backend/link.ts"
-import type { RemoteLaunch, Spec } from "../../src/config/server-spec.ts"
+import type { RemoteLaunch, ServerSpec } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { createOAuth, type OAuth } from "../../src/oauth/oauth.ts"
@@ -33,7 +33,7 @@ const tokenRequests = () => authority.asked.get("/token") ?? 0
 function processOf(talk = (url: string, init: RequestInit): Promise<Response> => fetch(url, init)): {
   oauth: OAuth
   credentials: Credentials
-  spec: Spec
+  spec: ServerSpec
   pass(ms: number): void
 } {
   let later = 0
@@ -49,7 +49,7 @@ function processOf(talk = (url: string, init: RequestInit): Promise<Response> =>
     onchange() {},
   })
   const launch: RemoteLaunch = { transport: "http", url: resource.url, headers: {}, oauth: undefined, mode: "auto" }
-  const spec = { id: "web", name: "web", slug: "web", launch } as Spec
+  const spec = { id: "web", name: "web", slug: "web", launch } as ServerSpec
   return {
     oauth,
     spec,

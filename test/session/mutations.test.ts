@@ -3,7 +3,7 @@ import { expect, test } from "bun:test"
 import { Claims } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { createScope } from "../../src/catalog/scope.ts"
-import type { Spec } from "../../src/config/server-spec.ts"
+import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { BackendError, messageOf } from "../../src/lib/errors.ts"
 import type { Client, Exchange, Face } from "../../src/session/client.ts"
 import { relay } from "../../src/session/relay.ts"
@@ -25,7 +25,7 @@ const spec = {
   secrets: [],
   launch: {},
   tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
-} as unknown as Spec
+} as unknown as ServerSpec
 const NO_QUERIES: readonly never[] = []
 const NO_PRESETS = new Map<string, never>()
 const AGGREGATE = createScope(

@@ -5,7 +5,7 @@ import { Claims } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
-import type { Spec } from "../../src/config/server-spec.ts"
+import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createSealer } from "../../src/lib/seal.ts"
 import type { Face } from "../../src/session/client.ts"
 import { Pipe } from "../../src/session/pipe.ts"
@@ -30,7 +30,7 @@ const spec = {
   secrets: [],
   launch: {},
   tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
-} as unknown as Spec
+} as unknown as ServerSpec
 
 /** A client of one era and a backend of another, both written by hand. */
 function stage(client: Era, peer: Era) {

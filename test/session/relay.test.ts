@@ -4,7 +4,7 @@ import fc from "fast-check"
 import { Claims } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { createScope, type Scope } from "../../src/catalog/scope.ts"
-import type { Spec } from "../../src/config/server-spec.ts"
+import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createMarker } from "../../src/lib/seal.ts"
 import type { Client, Context, Face } from "../../src/session/client.ts"
@@ -30,7 +30,7 @@ const spec = {
   secrets: [],
   launch: {},
   tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
-} as unknown as Spec
+} as unknown as ServerSpec
 const NO_QUERIES: readonly never[] = []
 const NO_PRESETS = new Map<string, never>()
 const AGGREGATE = createScope(

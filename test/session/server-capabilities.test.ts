@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
-import type { Spec } from "../../src/config/server-spec.ts"
+import type { ServerSpec } from "../../src/config/server-spec.ts"
 import type { Client, Face } from "../../src/session/client.ts"
 import { describeDiscover } from "../../src/session/server-capabilities.ts"
 import type { Era } from "../../src/wire/era.ts"
@@ -16,7 +16,7 @@ const capabilities = {
 
 function advertised(backend: Era, client: Era, kind: "aggregate" | "server") {
   const tuning = { tags: [], disabledTools: [], toolDescriptionOverrides: {} }
-  const spec = { id: "s", name: "s", slug: "s", launch: { transport: "stdio" }, tuning } as unknown as Spec
+  const spec = { id: "s", name: "s", slug: "s", launch: { transport: "stdio" }, tuning } as unknown as ServerSpec
   const listing = {
     era: backend,
     protocolVersion: "x",

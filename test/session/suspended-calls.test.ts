@@ -3,7 +3,7 @@ import { Claims } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope, narrow } from "../../src/catalog/scope.ts"
-import type { Spec } from "../../src/config/server-spec.ts"
+import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker, createSealer } from "../../src/lib/seal.ts"
 import { type Client, type Face, missingCapability } from "../../src/session/client.ts"
 import { Calls, type Turn } from "../../src/session/suspended-calls.ts"
@@ -69,7 +69,7 @@ const spec = {
   secrets: [],
   launch: {},
   tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
-} as unknown as Spec
+} as unknown as ServerSpec
 const listing = {
   era: "legacy",
   protocolVersion: "2025-11-25",

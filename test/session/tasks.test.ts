@@ -4,7 +4,7 @@ import { Claims } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope, type Scope } from "../../src/catalog/scope.ts"
-import type { Spec } from "../../src/config/server-spec.ts"
+import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker } from "../../src/lib/seal.ts"
 import type { Client, Exchange, Face } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
@@ -34,7 +34,7 @@ function setUp(era: Era) {
     isolation: "shared",
     tags: [],
   }
-  const spec = { id: "s", name: "s", slug: "s", secrets: [], launch: {}, tuning } as unknown as Spec
+  const spec = { id: "s", name: "s", slug: "s", secrets: [], launch: {}, tuning } as unknown as ServerSpec
   const seen: Params[] = []
   let made = 0
   const answer = (method: string, params: Params) => {

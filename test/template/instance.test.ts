@@ -4,11 +4,11 @@ import type { World } from "../../src/config/plan.ts"
 import { jsonSchema, type ServerConfig } from "../../src/config/schema.ts"
 import { readSections } from "../../src/config/sections.ts"
 import { formatIssue } from "../../src/lib/errors.ts"
-import type { Context } from "../../src/template/context.ts"
+import type { TemplateContext } from "../../src/template/context.ts"
 import { planInstance, templateIssues } from "../../src/template/instance.ts"
 
 const WORLD: World = { parent: { TOKEN: "secret-1" }, dotenv: {}, platform: "linux", home: "/home/ada", folder: "/etc" }
-const contextOf = (path: string, custom = {}): Context => ({
+const contextOf = (path: string, custom = {}): TemplateContext => ({
   project: { path, name: "p", git: {}, custom },
   user: { username: "ada", home: "/home/ada" },
   transport: { type: "stdio", client: {} },

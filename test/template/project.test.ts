@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
-import { contextSchema, gather } from "../../src/template/context.ts"
+import { buildContext, contextSchema } from "../../src/template/context.ts"
 import { findProject, parseGitConfig, projectFiles, withDrive } from "../../src/template/project.ts"
 
 const base = realpathSync(mkdtempSync(join(tmpdir(), "svc-project-")))
@@ -115,7 +115,7 @@ describe("a project", () => {
 
   test("makes a context that the wire takes", () => {
     const { directory, root, branch, user } = find("home/repo/packages")
-    const context = gather({
+    const context = buildContext({
       directory,
       root,
       branch,

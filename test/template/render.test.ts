@@ -5,11 +5,11 @@ import fc from "fast-check"
 import { planServer } from "../../src/config/plan.ts"
 import { serverSchema } from "../../src/config/schema.ts"
 import { substitute } from "../../src/config/substitution.ts"
-import { type Context, contextSchema } from "../../src/template/context.ts"
+import { contextSchema, type TemplateContext } from "../../src/template/context.ts"
 import { renderTemplate, validateTemplate } from "../../src/template/render.ts"
 import type { Params } from "../../src/wire/message.ts"
 
-const CONTEXT: Context = {
+const CONTEXT: TemplateContext = {
   project: {
     path: "/work/shop",
     name: "shop",
@@ -21,18 +21,18 @@ const CONTEXT: Context = {
   context: { path: "/work/shop/api", timestamp: "2026-01-02T03:04:05.678Z", sessionId: "s1", version: "1.0.0" },
 }
 
-const withCustom = (custom: Context["project"]["custom"]): Context => ({
+const withCustom = (custom: TemplateContext["project"]["custom"]): TemplateContext => ({
   ...CONTEXT,
   project: { ...CONTEXT.project, custom },
 })
 
 /** The rendered server, or the messages. */
-function render(template: Params, context: Context = CONTEXT): unknown {
+function render(template: Params, context: TemplateContext = CONTEXT): unknown {
   const rendered = renderTemplate("web", template, context, new Map())
   return "server" in rendered ? rendered.server : rendered.problems.map(({ message }) => message)
 }
 
-const text = (template: string, context?: Context): unknown => {
+const text = (template: string, context?: TemplateContext): unknown => {
   const rendered = render({ cwd: template }, context)
   return Array.isArray(rendered) ? rendered : (rendered as Params).cwd
 }
@@ -380,7 +380,7 @@ describe("what runs is the operator's [template:project]", () => {
 })
 
 describe("a rendering's key", () => {
-  const keyOf = (template: Params, context: Context = CONTEXT) => {
+  const keyOf = (template: Params, context: TemplateContext = CONTEXT) => {
     const rendered = renderTemplate("web", template, context, new Map())
     return "key" in rendered ? rendered.key : undefined
   }
