@@ -13,7 +13,7 @@ import type { Plan, ServerSpec } from "../config/server-spec.ts"
 import { type Clock, waitWhile } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import type { Pins } from "../store/tool-pins.ts"
+import type { ToolPins } from "../store/tool-pins.ts"
 import { asText, type Params } from "../wire/message.ts"
 import { Rounds } from "./first-attempts.ts"
 import { Waits } from "./readiness.ts"
@@ -35,7 +35,7 @@ export type AgentDeps = OpenDeps & {
   readonly clock: Clock
   readonly log: Log
   readonly startedAt: number
-  readonly pins: Pins
+  readonly pins: ToolPins
 }
 
 /** What applying a plan did, by backend id. */

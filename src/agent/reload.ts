@@ -10,7 +10,7 @@ import { plan, type World } from "../config/plan.ts"
 import { readPresets } from "../config/presets.ts"
 import { ConfigError, formatIssue, type Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import type { Texts } from "../store/documents.ts"
+import type { DocumentTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
 import { readTemplates } from "../template/instance.ts"
 import type { Agent, Applied } from "./agent.ts"
@@ -23,7 +23,7 @@ export type ReloadDeps = {
   /** Where the documents are, for messages. */
   readonly paths: Paths
   /** Their texts at this moment. */
-  read(): Texts
+  read(): DocumentTexts
   readonly world: Omit<World, "dotenv">
 }
 

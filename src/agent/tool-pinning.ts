@@ -3,7 +3,7 @@ import { fingerprintOf, isSuspicious } from "../catalog/fingerprint.ts"
 import type { Listing, Tool } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Log } from "../lib/log.ts"
-import type { Pins } from "../store/tool-pins.ts"
+import type { ToolPins } from "../store/tool-pins.ts"
 
 /** Names of tools, as the server has them. */
 export type Findings = {
@@ -20,7 +20,7 @@ export class Integrity {
   private found = new WeakMap<readonly Tool[], { readonly pinning: string; readonly findings: Findings }>()
 
   constructor(
-    private readonly pins: Pins,
+    private readonly pins: ToolPins,
     private readonly log: Log,
   ) {}
 

@@ -9,7 +9,7 @@ import { readOptions } from "../lib/command-line.ts"
 import { type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
 import { askControl } from "../serve/control-socket.ts"
-import { readTexts, type Texts } from "../store/documents.ts"
+import { type DocumentTexts, readTexts } from "../store/documents.ts"
 import { type Paths, pathsOf } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
 import type { Params } from "../wire/message.ts"
@@ -67,7 +67,7 @@ export const notRunning = ({ file }: Paths): UnavailableError =>
   new UnavailableError(`svc is not running for ${file}; start it with \`svc serve\``)
 
 /** All that a start or a reload would find wrong with these texts: it is one that changes nothing. */
-export function findIssues({ paths, surroundings }: Place, read: () => Texts): readonly Issue[] {
+export function findIssues({ paths, surroundings }: Place, read: () => DocumentTexts): readonly Issue[] {
   const reload = createReload({
     agent: { setPresets() {}, refuse() {} },
     instances: { update: () => ({ added: [], removed: [], replaced: [], retuned: [] }) },

@@ -8,7 +8,7 @@ import { messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { type Admit, createAuth, describeResource } from "../serve/auth.ts"
 import type { Listening, Tls, Wrapper } from "../serve/server.ts"
-import { readTokens, type Token } from "../store/client-tokens.ts"
+import { type ClientToken, readTokens } from "../store/client-tokens.ts"
 import type { Paths } from "../store/paths.ts"
 import { watchFiles } from "../store/watch.ts"
 import type { Runtime } from "./runtime.ts"
@@ -120,8 +120,8 @@ function followTokens(
   log: Log,
   needed: boolean,
   onrevoked: () => void,
-): { current(): ReadonlyMap<string, Token> } & Followed {
-  let tokens: ReadonlyMap<string, Token> = new Map()
+): { current(): ReadonlyMap<string, ClientToken> } & Followed {
+  let tokens: ReadonlyMap<string, ClientToken> = new Map()
   if (paths === undefined) return { current: () => tokens, close: () => undefined }
   const file = tokensFile(paths)
   const read = () => {

@@ -26,7 +26,7 @@ export type OwnTools = {
 
 /** Offers the tools that are switched on. */
 export function openTools(
-  { agent, mcp, book, redactor }: Runtime,
+  { agent, mcp, serverLogs, redactor }: Runtime,
   {
     internalTools,
     confirmInstalls,
@@ -59,7 +59,7 @@ export function openTools(
     maskCredentials: (text) => redactor().maskCredentials(text),
     redactAll: (text) => redactor().redactAll(text),
     lines: (slug) =>
-      book
+      serverLogs
         .read(slug)
         .slice(-LOG_LINES)
         .map(({ text }) => text),

@@ -72,7 +72,7 @@ export async function followFiles(
   const tools = (): Promise<OwnTools> => {
     own ??= import("./internal-tools.ts").then(({ openTools }) =>
       openTools(runtime, settings, paths, world, () => {
-        watcher?.note()
+        watcher?.acknowledge()
         return again()
       }),
     )
@@ -152,7 +152,7 @@ function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: s
       }
     }
     case "flush":
-      return runtime.book.flush()
+      return runtime.serverLogs.flush()
     default:
       if (method.startsWith("auth.")) return answerAuth(authorizeDeps(runtime), method, params)
       throw new RequestError("unknown_method", `This svc does not know ${method}; it is version ${version}`)

@@ -85,6 +85,6 @@ async function alone(place: Place, tool: string, args: Params, bundles: Bundles 
     return await openTools(runtime, settings, paths, world, reload, bundles).run({ tool, arguments: args }, gone, say)
   } finally {
     await runtime.agent.close()
-    runtime.book.flush()
+    runtime.serverLogs.flush()
   }
 }

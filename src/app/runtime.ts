@@ -31,11 +31,11 @@ import { createFace } from "../session/gateway.ts"
 import type { Session } from "../session/session.ts"
 import { Sessions } from "../session/sessions.ts"
 import { Calls } from "../session/suspended-calls.ts"
-import { createEras } from "../store/era-cache.ts"
+import { createEraCache } from "../store/era-cache.ts"
 import { ownName, type Paths } from "../store/paths.ts"
-import { createLogbook, type Logbook, recordInto } from "../store/server-logs.ts"
-import { keepKey, openMemory, type SessionMemory } from "../store/session-store.ts"
-import { createPins } from "../store/tool-pins.ts"
+import { createServerLogs, type ServerLogs, withServerLogs } from "../store/server-logs.ts"
+import { keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
+import { createToolPins } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
 import { logOutput } from "./output.ts"
 import type { Settings } from "./settings.ts"
@@ -58,7 +58,7 @@ export type Runtime = {
   /** For clients whose context is trusted. */
   readonly member: MemberDeps
   readonly metrics: Metrics | undefined
-  readonly book: Logbook
+  readonly serverLogs: ServerLogs
   readonly log: Log
   redactor(): Redactor
   facts(): ProcessFacts
@@ -87,12 +87,12 @@ export async function createRuntime(
     mask,
     write: logOutput(MAX_UNREAD_LOG),
   })
-  const book = createLogbook({
+  const serverLogs = createServerLogs({
     directory: paths === undefined ? undefined : join(paths.directory, "logs"),
     clock,
     onfail: (reason) => stderr.warn(reason),
   })
-  const log = recordInto(book, stderr, mask)
+  const log = withServerLogs(serverLogs, stderr, mask)
   const onbug = (error: unknown) => log.error(`internal error: ${error instanceof Error ? error.stack : String(error)}`)
 
   const outlived = (reason: string) => log.warn(`servers may outlive svc if it is killed: ${reason}`)
@@ -116,8 +116,8 @@ export async function createRuntime(
     ids: createRequestIds(random().slice(0, 16)),
     limit: settings.maxResult,
     version,
-    eras: createEras(memoryOf("eras"), clock),
-    pins: createPins(memoryOf("tools"), clock),
+    eras: createEraCache(memoryOf("eras"), clock),
+    pins: createToolPins(memoryOf("tools"), clock),
     credentials: (spec, launch) => oauth.credentials(spec, launch),
     // A call may be silent for as long as its own timeout says.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
@@ -231,7 +231,7 @@ export async function createRuntime(
     instances,
     member,
     metrics,
-    book,
+    serverLogs,
     log,
     redactor,
     facts() {
@@ -279,9 +279,9 @@ function markKey(paths: Paths | undefined, log: Log): Uint8Array {
 }
 
 /** A file that cannot be opened costs the sessions their survival, not svc its start. */
-function remember(paths: Paths, log: Log, before: number): SessionMemory | undefined {
+function remember(paths: Paths, log: Log, before: number): SessionStore | undefined {
   try {
-    return openMemory(sessionsFile(paths), before)
+    return openSessionStore(sessionsFile(paths), before)
   } catch (error) {
     log.warn(`sessions will not survive a restart of svc: ${messageOf(error)}`)
     return undefined

@@ -5,7 +5,7 @@ import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { createOAuth, type OAuth, type OAuthDeps } from "../oauth/oauth.ts"
 import type { Paths } from "../store/paths.ts"
-import { openSecrets, type Secrets, systemKeychain } from "../store/secret-store.ts"
+import { openSecretStore, type SecretStore, systemKeychain } from "../store/secret-store.ts"
 import type { Params } from "../wire/message.ts"
 
 /** `paths` undefined: nothing is kept on disk. */
@@ -17,7 +17,7 @@ export function openOAuth(
   const secrets =
     paths === undefined
       ? inMemory()
-      : openSecrets({
+      : openSecretStore({
           directory: paths.directory,
           stateKey: SVC_STATE_KEY === "" ? undefined : SVC_STATE_KEY,
           keychain: SVC_KEYCHAIN === "off" ? undefined : systemKeychain,
@@ -72,13 +72,13 @@ export async function answerAuth(deps: AuthorizeDeps, method: string, params: Pa
 /** Shorter than a control request may take. */
 const WAIT_MS = 20_000
 
-function inMemory(): Secrets {
+function inMemory(): SecretStore {
   const entries: Record<string, unknown> = {}
   return {
     read: async () => entries,
     put: async (name, entry) => {
       entries[name] = entry
     },
-    alone: (_name, task) => task(),
+    exclusive: (_name, task) => task(),
   }
 }

@@ -9,7 +9,7 @@ import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { createRedactor } from "../lib/redact.ts"
-import type { Eras } from "../store/era-cache.ts"
+import type { EraCache } from "../store/era-cache.ts"
 import type { Era } from "../wire/era.ts"
 import { encode, type RequestIds } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
@@ -39,7 +39,7 @@ export type OpenDeps = {
   readonly ids: RequestIds
   readonly clock: Clock
   readonly log: Log
-  readonly eras: Eras
+  readonly eras: EraCache
   /** Bytes of one message at most. */
   readonly limit: number
   readonly version: string

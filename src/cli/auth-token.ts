@@ -5,7 +5,7 @@ import { tokensFile } from "../app/inbound-auth.ts"
 import { print, say, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
-import { createToken, pickToken, printTokens, readTokens, type Token } from "../store/client-tokens.ts"
+import { type ClientToken, createToken, pickToken, printTokens, readTokens } from "../store/client-tokens.ts"
 import { editTokens } from "../store/documents.ts"
 
 export const token: CommandDef = {
@@ -84,7 +84,7 @@ const tokensOf = ({ paths }: Place) => readTokens(tokensFile(paths), process.pla
 /** Changes the tokens under a lock. Others must never be able to read the file. */
 async function change(
   { paths }: Place,
-  edit: (tokens: ReadonlyMap<string, Token>) => ReadonlyMap<string, Token>,
+  edit: (tokens: ReadonlyMap<string, ClientToken>) => ReadonlyMap<string, ClientToken>,
 ): Promise<void> {
   const file = tokensFile(paths)
   await editTokens(paths, file, () => printTokens(edit(readTokens(file, process.platform)).values()), systemClock)

@@ -15,7 +15,7 @@ import { readOptions } from "../lib/command-line.ts"
 import { localDoor } from "../serve/control-socket.ts"
 import { type ProxyDeps, ProxySession } from "../serve/proxy-client.ts"
 import { createOutbox } from "../serve/proxy-server.ts"
-import { makeFolder } from "../store/files.ts"
+import { makePrivateFolder } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { decode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
@@ -126,7 +126,7 @@ function starting(wanted: boolean, paths: Paths, note: (text: string) => void): 
 
 /** Starts `svc serve` so that it outlives this command. Gives the file in which what it says is kept. */
 function startInBackground(paths: Paths): string {
-  makeFolder(paths.directory)
+  makePrivateFolder(paths.directory)
   // Not among the logs of the servers: one may be named start.
   const file = join(paths.directory, "start.log")
   // Several may start it at once: none writes over the lines of the one that stays.

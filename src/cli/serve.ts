@@ -42,7 +42,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const settings = readSettings(args, process.env, process.platform)
   const paths = settings.demo ? undefined : placeOf(args).paths
   const runtime = await createRuntime(settings, paths)
-  const { agent, sessions, calls, streams, mcp, book, log } = runtime
+  const { agent, sessions, calls, streams, mcp, serverLogs, log } = runtime
   process.on("unhandledRejection", mcp.onbug)
   process.on("uncaughtException", mcp.onbug)
 
@@ -81,7 +81,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   // An installation whose server has just been stopped takes back what it wrote.
   await files?.idle()
   void listening?.stop(true)
-  book.flush()
+  serverLogs.flush()
   await runtime.closeAudit()
   return 0
 }

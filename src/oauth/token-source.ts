@@ -8,7 +8,7 @@
 import type { RemoteLaunch } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
-import type { Secrets } from "../store/secret-store.ts"
+import type { SecretStore } from "../store/secret-store.ts"
 import { isObject } from "../wire/message.ts"
 import type { Authority, Client } from "./oauth-client.ts"
 import { type BoundedFetch, boundedFetch } from "./ssrf.ts"
@@ -42,7 +42,7 @@ export type Entry = {
 export type AccountDeps = {
   readonly clock: Clock
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
-  readonly secrets: Secrets
+  readonly secrets: SecretStore
   /** The talk with authorization servers, loaded when it is first needed. */
   grant(): Promise<typeof import("./oauth-client.ts")>
   /** Values that must not be shown from now on. */
@@ -121,7 +121,7 @@ export class Account {
   } = {}): Promise<boolean> {
     const before = this.tokens
     this.renewal ??= this.deps.secrets
-      .alone(this.key, async () => {
+      .exclusive(this.key, async () => {
         const there = (await this.read())?.tokens
         if (!anew && there !== undefined && there.obtainedAt > (before?.obtainedAt ?? 0)) {
           this.take({ ...this.entry, tokens: there })

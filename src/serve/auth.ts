@@ -4,7 +4,7 @@
  */
 import { narrow, type Scope } from "../catalog/scope.ts"
 import { messageOf } from "../lib/errors.ts"
-import { findToken, type Token } from "../store/client-tokens.ts"
+import { type ClientToken, findToken } from "../store/client-tokens.ts"
 import { errorText } from "../wire/message.ts"
 import { JSON_HEADERS } from "./http-exchange.ts"
 import type { Claims, Issuer } from "./token-issuer.ts"
@@ -41,7 +41,7 @@ export const ANYBODY: Principal = {
 
 export type AuthOptions = {
   /** Static tokens as they are at this moment. */
-  tokens(): ReadonlyMap<string, Token>
+  tokens(): ReadonlyMap<string, ClientToken>
   readonly issuer: Issuer | undefined
   /** A server with tags needs the scope of one; else any of the issuer's tokens opens all. */
   readonly byScope: boolean

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Clock, delay } from "../lib/clock.ts"
 import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
-import { isAlive, makeFolder, replaceState } from "../store/files.ts"
+import { isAlive, makePrivateFolder, replaceState } from "../store/files.ts"
 import { type Release, tryAcquire } from "../store/lock.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
@@ -32,7 +32,7 @@ type Door = {
  * process which holds it already.
  */
 export async function openControl(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ close(): void }> {
-  makeFolder(paths.directory)
+  makePrivateFolder(paths.directory)
   const release = await becomeOnly(paths, local.member.clock)
   try {
     const door = open(paths, answer, local)

@@ -3,7 +3,7 @@
 import { identityOf, type Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
-import type { SessionMemory } from "../store/session-store.ts"
+import type { SessionStore } from "../store/session-store.ts"
 import type { Params } from "../wire/message.ts"
 import type { Face } from "./client.ts"
 import { Session } from "./session.ts"
@@ -24,7 +24,7 @@ export class Sessions {
     private readonly limits: SessionLimits,
     private readonly onend: (session: Session) => void,
     /** Where sessions outlive the process; undefined where they do not. */
-    private readonly memory: SessionMemory | undefined,
+    private readonly memory: SessionStore | undefined,
     /** What a session saw that is taken up again: of the scope of its URL, and what the client said at `initialize`. */
     private readonly rescope: (scope: Scope, params: Params) => Scope = (scope) => scope,
   ) {

@@ -15,7 +15,7 @@ import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 import { listBackups, lockDocuments } from "./documents.ts"
-import { isAlive, makeFolder } from "./files.ts"
+import { isAlive, makePrivateFolder } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
 
 /** A file of a bundle. */
@@ -27,21 +27,21 @@ export type BundleFile = {
 }
 
 /** A bundle that is unpacked and not in its place yet. */
-export type Staged = {
+export type StagedBundle = {
   /** Puts it there, where it is not there already. */
-  place(): void
+  commit(): void
   /** Takes away what has not been placed. */
   discard(): Promise<void>
 }
 
 /** The bundles of a configuration. */
-export type Shelf = {
+export type BundleStore = {
   folder(server: string, hash: string): string
-  unpack(folder: string, files: readonly BundleFile[], signal: AbortSignal): Promise<Staged>
+  unpack(folder: string, files: readonly BundleFile[], signal: AbortSignal): Promise<StagedBundle>
   prune(server: string): Promise<void>
 }
 
-export const createShelf = (paths: Paths, clock: Clock): Shelf => ({
+export const createBundleStore = (paths: Paths, clock: Clock): BundleStore => ({
   folder: (server, hash) => bundleFolder(paths, server, hash),
   unpack: (folder, files, signal) => unpackBundle(paths, folder, files, signal),
   prune: (server) => pruneBundles(paths, server, clock),
@@ -57,14 +57,14 @@ export async function unpackBundle(
   folder: string,
   files: readonly BundleFile[],
   signal: AbortSignal,
-): Promise<Staged> {
+): Promise<StagedBundle> {
   const staging = join(bundlesOf(paths), `${STAGING}${process.pid}-${randomUUID().slice(0, 8)}`)
   const discard = async () => {
     await rm(staging, { recursive: true, force: true })
     removeEmpty(bundlesOf(paths))
   }
   try {
-    makeFolder(staging)
+    makePrivateFolder(staging)
     for (const { path, executable, read } of files) {
       if (signal.aborted) throw new Error("the caller gave up")
       const target = join(staging, ...path.split("/"))
@@ -80,9 +80,9 @@ export async function unpackBundle(
     throw new UnavailableError(`the bundle cannot be unpacked: ${why}`, { cause })
   }
   return {
-    place() {
+    commit() {
       if (existsSync(folder)) return
-      makeFolder(dirname(folder))
+      makePrivateFolder(dirname(folder))
       try {
         retryOnWindowsLock(() => renameSync(staging, folder))
       } catch (cause) {

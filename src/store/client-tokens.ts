@@ -7,7 +7,7 @@ import { lstatSync, readFileSync } from "node:fs"
 import * as z from "zod"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 
-export type Token = {
+export type ClientToken = {
   readonly id: string
   readonly name: string
   /** Tags of the servers it is good for; undefined for all. */
@@ -23,7 +23,7 @@ export type Token = {
 export function createToken(
   name: string,
   { tags, expires, now }: { tags?: readonly string[] | undefined; expires?: number | undefined; now: number },
-): { readonly token: Token; readonly text: string } {
+): { readonly token: ClientToken; readonly text: string } {
   const id = randomBytes(6).toString("hex")
   const text = `svc_${id}_${randomBytes(32).toString("base64url")}`
   return {
@@ -40,7 +40,11 @@ export function createToken(
 }
 
 /** The token that a text is, if it is one and has not expired. Compares in constant time. */
-export function findToken(text: string, tokens: ReadonlyMap<string, Token>, now: number): Token | undefined {
+export function findToken(
+  text: string,
+  tokens: ReadonlyMap<string, ClientToken>,
+  now: number,
+): ClientToken | undefined {
   const id = /^svc_([0-9a-f]{12})_[\w-]{43}$/.exec(text)?.[1]
   const token = id === undefined ? undefined : tokens.get(id)
   if (token === undefined) return undefined
@@ -53,16 +57,17 @@ export function findToken(text: string, tokens: ReadonlyMap<string, Token>, now:
  * The tokens of a file by id; none where there is no file. Throws an UnavailableError that says what to do where others can
  * read or change it, and where it cannot be understood: a file that is not ours must not let anybody in.
  */
-export function readTokens(file: string, platform: string): ReadonlyMap<string, Token> {
+export function readTokens(file: string, platform: string): ReadonlyMap<string, ClientToken> {
   const text = readOwn(file, platform)
   return text === undefined ? new Map() : parseTokens(text, file)
 }
 
 /** The text of a file with these tokens. */
-export const printTokens = (tokens: Iterable<Token>): string => `${JSON.stringify({ tokens: [...tokens] }, null, 2)}\n`
+export const printTokens = (tokens: Iterable<ClientToken>): string =>
+  `${JSON.stringify({ tokens: [...tokens] }, null, 2)}\n`
 
 /** The one token that `wanted` names, by id or by name. Throws a RequestError where there is none, or more than one. */
-export function pickToken(tokens: ReadonlyMap<string, Token>, wanted: string): Token {
+export function pickToken(tokens: ReadonlyMap<string, ClientToken>, wanted: string): ClientToken {
   const found = [...tokens.values()].filter(({ id, name }) => id === wanted || name === wanted)
   const [only] = found
   if (only === undefined) throw new RequestError("not_found", `No token has the id or name ${wanted}`)
@@ -77,7 +82,7 @@ export function pickToken(tokens: ReadonlyMap<string, Token>, wanted: string): T
 // ---
 
 /** The tokens in the text of a file. */
-function parseTokens(text: string, file: string): ReadonlyMap<string, Token> {
+function parseTokens(text: string, file: string): ReadonlyMap<string, ClientToken> {
   let value: unknown
   try {
     value = JSON.parse(text)

@@ -9,12 +9,12 @@ import { basename, dirname, join } from "node:path"
 import { jsonSchema } from "../config/schema.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
-import { findTemporaries, makeFolder, readText, removeAll, replaceFile } from "./files.ts"
+import { findTemporaries, makePrivateFolder, readText, removeAll, replaceFile } from "./files.ts"
 import { acquire, type Release } from "./lock.ts"
 import { ownName, type Paths } from "./paths.ts"
 
 /** The documents' texts; undefined where there is no such file. */
-export type Texts = {
+export type DocumentTexts = {
   readonly config: string | undefined
   readonly dotenv: string | undefined
   readonly presets: string | undefined
@@ -24,14 +24,14 @@ export type Texts = {
 export const documentFiles = ({ file, dotenv, presets }: Paths): readonly string[] => [file, dotenv, presets]
 
 /** Reads the documents. Throws an UnavailableError where one cannot be read. */
-export function readTexts(paths: Paths): Texts {
+export function readTexts(paths: Paths): DocumentTexts {
   return { config: readText(paths.file), dotenv: readText(paths.dotenv), presets: readText(paths.presets) }
 }
 
 /** Makes the folder, a minimal file and the JSON Schema it names where there is no file. Resolves to whether it did. */
 export async function createMissing(paths: Paths, clock: Clock): Promise<boolean> {
   if (existsSync(paths.file)) return false
-  makeFolder(dirname(paths.file))
+  makePrivateFolder(dirname(paths.file))
   const release = await lockDocuments(paths, clock)
   try {
     // Another process may have made it, and edited it, in the meantime.
@@ -81,7 +81,7 @@ export function listBackups(paths: Paths): readonly string[] {
 /** Keeps a text in `backups`; gives the file's path. */
 export function backup(paths: Paths, text: string | Uint8Array, clock: Clock): string {
   const folder = join(paths.directory, "backups")
-  makeFolder(folder)
+  makePrivateFolder(folder)
   const nameAt = (time: number) => `${ownName("mcp", paths)}-${new Date(time).toISOString().replaceAll(":", "-")}.json`
   // Names must sort as they came: two edits in one millisecond get two.
   let time = clock.now()
@@ -106,12 +106,12 @@ export const MINIMAL = `{
 export const MAX_TRIES = 20
 
 /** For a file that is another one each time it is to be replaced. */
-export const contended = (file: string): RequestError =>
+export const contentionError = (file: string): RequestError =>
   new RequestError("conflict", `${file} is being changed by somebody else all the time; try again later`)
 
 /** Takes the lock of mcp.json and what belongs to it, and removes the temporaries of writers that were killed. */
 export async function lockDocuments(paths: Paths, clock: Clock): Promise<Release> {
-  makeFolder(paths.directory)
+  makePrivateFolder(paths.directory)
   const release = await acquire(join(paths.directory, "mcp.json.lock"), clock)
   // Their writers take the same lock, so that none is in use.
   removeAll(documentTemporaries(paths))
@@ -141,7 +141,7 @@ function temporariesOf(file: string): readonly string[] {
 
 async function lockFile(paths: Paths, file: string, clock: Clock): Promise<Release> {
   if (file === paths.file) return lockDocuments(paths, clock)
-  makeFolder(paths.directory)
+  makePrivateFolder(paths.directory)
   const release = await acquire(join(paths.directory, `${basename(file)}.lock`), clock)
   removeAll(temporariesOf(file))
   return release
@@ -169,5 +169,5 @@ async function editFile(
   } finally {
     release()
   }
-  throw contended(file)
+  throw contentionError(file)
 }

@@ -12,14 +12,14 @@ import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
 
 /** What was learned of launches. */
-export type Eras = {
+export type EraCache = {
   get(launch: Launch): Era | undefined
   set(launch: Launch, era: Era): void
   forget(launch: Launch): void
 }
 
 /** `file` undefined keeps to memory. */
-export function createEras(file: string | undefined, clock: Clock): Eras {
+export function createEraCache(file: string | undefined, clock: Clock): EraCache {
   const known = new Map<string, { readonly era: Era; readonly at: number }>(read(file))
   let saving = false
   const save = () => {

@@ -25,7 +25,7 @@ import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 /** A file's text; undefined where there is no such file. Throws an UnavailableError where it cannot be read. */
 export function readText(path: string): string | undefined {
   try {
-    return textOf(readFileSync(path))
+    return decodeText(readFileSync(path))
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR"))
       return undefined
@@ -34,7 +34,7 @@ export function readText(path: string): string | undefined {
 }
 
 /** The text in a file's bytes: UTF-8, or UTF-16 with its mark, as Windows PowerShell writes what `>` sends to a file. */
-export function textOf(bytes: Buffer): string {
+export function decodeText(bytes: Buffer): string {
   const [first, second] = bytes
   if (first === 0xff && second === 0xfe) return new TextDecoder("utf-16le").decode(bytes)
   if (first === 0xfe && second === 0xff) return new TextDecoder("utf-16be").decode(bytes)
@@ -60,7 +60,7 @@ export function replaceFile(
 export const replaceState = (path: string, content: string): boolean => writeWhole(path, content, 0o600, () => true)
 
 /** Makes a folder that is its user's alone. Throws an UnavailableError that says what to do. */
-export function makeFolder(folder: string): void {
+export function makePrivateFolder(folder: string): void {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
   } catch (cause) {
@@ -125,7 +125,7 @@ function writeWhole(
     } finally {
       closeSync(handle)
     }
-    if (owner !== undefined) giveTo(owner, temporary)
+    if (owner !== undefined) copyOwner(owner, temporary)
     chmodSync(temporary, kept)
     const wanted = still()
     if (wanted) retryOnWindowsLock(() => renameSync(temporary, target))
@@ -138,7 +138,7 @@ function writeWhole(
 }
 
 /** A file stays whose it was, as far as its writer may decide that: an administrator's edit must not lock its user out. */
-function giveTo({ uid, gid }: { readonly uid: number; readonly gid: number }, path: string): void {
+function copyOwner({ uid, gid }: { readonly uid: number; readonly gid: number }, path: string): void {
   const own = statSync(path)
   if (own.uid === uid && own.gid === gid) return
   try {

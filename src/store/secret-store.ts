@@ -18,15 +18,15 @@ import { replaceState } from "./files.ts"
 import { acquire } from "./lock.ts"
 
 /** Entries by name; each is JSON. */
-export type Entries = Readonly<Record<string, unknown>>
+export type SecretEntries = Readonly<Record<string, unknown>>
 
-export type Secrets = {
+export type SecretStore = {
   /** What is there now. Throws an UnavailableError that says what to do where it cannot be trusted or read. */
-  read(): Promise<Entries>
+  read(): Promise<SecretEntries>
   /** Puts an entry in the place of the one there, or takes it out (undefined). */
   put(name: string, entry: unknown): Promise<void>
   /** Runs alone among all processes that share the folder, for one name. */
-  alone<T>(name: string, task: () => Promise<T>): Promise<T>
+  exclusive<T>(name: string, task: () => Promise<T>): Promise<T>
 }
 
 /** The operating system's keychain, as far as it is used. */
@@ -35,7 +35,7 @@ export type Keychain = {
   set(name: string, value: string): Promise<void>
 }
 
-export type SecretsOptions = {
+export type SecretStoreOptions = {
   /** The configuration directory. */
   readonly directory: string
   /** SVC_STATE_KEY */
@@ -50,7 +50,7 @@ export const systemKeychain: Keychain = {
 }
 
 /** Touches nothing until it is asked. */
-export function openSecrets({ directory, stateKey, keychain, clock }: SecretsOptions): Secrets {
+export function openSecretStore({ directory, stateKey, keychain, clock }: SecretStoreOptions): SecretStore {
   const folder = join(directory, "secrets")
   const file = join(folder, "oauth.json")
   const sealers = new Map<string, Promise<Sealer>>()
@@ -93,7 +93,7 @@ export function openSecrets({ directory, stateKey, keychain, clock }: SecretsOpt
     }
   }
 
-  const load = async (): Promise<{ readonly entries: Entries; readonly lock: Lock | undefined } | undefined> => {
+  const load = async (): Promise<{ readonly entries: SecretEntries; readonly lock: Lock | undefined } | undefined> => {
     if (!isThere(folder)) return undefined
     checkPrivate(folder, 0o700)
     if (!isThere(file)) return undefined
@@ -132,7 +132,7 @@ export function openSecrets({ directory, stateKey, keychain, clock }: SecretsOpt
         replaceState(file, `${JSON.stringify(document)}\n`)
       })
     },
-    async alone(name, task) {
+    async exclusive(name, task) {
       try {
         mkdirSync(folder, { recursive: true, mode: 0o700 })
       } catch {

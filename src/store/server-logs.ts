@@ -23,7 +23,7 @@ export type LogLine = {
   readonly text: string
 }
 
-export type LogbookOptions = {
+export type ServerLogsOptions = {
   /** Where the files go; undefined keeps to memory. */
   readonly directory: string | undefined
   readonly clock: Clock
@@ -34,7 +34,7 @@ export type LogbookOptions = {
   readonly maxLines?: number
 }
 
-export type Logbook = {
+export type ServerLogs = {
   append(slug: string, level: LogLevel, text: string): void
   /** What is in memory of a server, oldest first. */
   read(slug: string): readonly LogLine[]
@@ -42,8 +42,8 @@ export type Logbook = {
   flush(): void
 }
 
-export function createLogbook(options: LogbookOptions): Logbook {
-  const { directory, clock, maxFileBytes = MAX_FILE_BYTES, maxFiles = MAX_FILES, maxLines = MAX_LINES } = options
+export function createServerLogs(options: ServerLogsOptions): ServerLogs {
+  const { directory, clock, maxFileBytes = MAX_FILE_BYTES, maxFiles = MAX_FILES, maxLines = MAX_LOG_LINES } = options
   const rings = new Map<string, LogLine[]>()
   const pending = new Map<string, string>()
   let timer: (() => void) | undefined
@@ -114,12 +114,12 @@ export function openLogFiles(directory: string, maxFiles: number = MAX_FILES): (
 }
 
 /** A log whose lines about a server also go into the book. */
-export function recordInto(book: Logbook, log: Log, mask: (text: string) => string): Log {
+export function withServerLogs(logs: ServerLogs, log: Log, mask: (text: string) => string): Log {
   const at =
     (level: LogLevel) =>
     (message: string, fields?: LogFields): void => {
       log[level](message, fields)
-      if (fields?.server !== undefined) book.append(slugOf(fields.server), level, mask(message))
+      if (fields?.server !== undefined) logs.append(slugOf(fields.server), level, mask(message))
     }
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }
 }
@@ -141,7 +141,7 @@ export function parseLine(row: string, slug: string): LogLine | undefined {
 
 const MAX_FILE_BYTES = 1024 * 1024
 export const MAX_FILES = 3
-export const MAX_LINES = 500
+export const MAX_LOG_LINES = 500
 
 const WRITE_MS = 250
 /** The memory of those that have come and gone. */

@@ -11,7 +11,7 @@ import type { Params } from "../wire/message.ts"
 import { isObject } from "../wire/message.ts"
 
 /** What a session is made of again. */
-export type Remembered = {
+export type StoredSession = {
   readonly principal: string
   /** The scope, as the server names it: the path and query it was opened with. */
   readonly scope: string
@@ -24,9 +24,9 @@ export type Remembered = {
   readonly tasks?: readonly (readonly [id: string, task: string])[]
 }
 
-export type SessionMemory = {
-  load(id: string): Remembered | undefined
-  save(id: string, session: Remembered, now: number): void
+export type SessionStore = {
+  load(id: string): StoredSession | undefined
+  save(id: string, session: StoredSession, now: number): void
   remove(id: string): void
   close(): void
 }
@@ -47,7 +47,7 @@ export function keepKey(file: string): Uint8Array {
 }
 
 /** Opens the file; sessions unused since `before` (milliseconds since the epoch) are forgotten. Throws where it cannot be opened. */
-export function openMemory(file: string, before: number): SessionMemory {
+export function openSessionStore(file: string, before: number): SessionStore {
   const database = openDatabase(file)
   database.run(
     "CREATE TABLE IF NOT EXISTS sessions (hash TEXT PRIMARY KEY, body TEXT NOT NULL, seen INTEGER NOT NULL) WITHOUT ROWID",
@@ -63,7 +63,7 @@ export function openMemory(file: string, before: number): SessionMemory {
       const row = load.get(hashOf(id))
       if (row === null) return undefined
       const value: unknown = parseExact(row.body)
-      return isObject(value) && isObject(value.params) ? (value as unknown as Remembered) : undefined
+      return isObject(value) && isObject(value.params) ? (value as unknown as StoredSession) : undefined
     },
     save(id, session, now) {
       save.run(hashOf(id), JSON.stringify(session), now)

@@ -8,7 +8,7 @@ import type { Clock } from "../lib/clock.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
 
-export type Pins = {
+export type ToolPins = {
   /**
    * Compares what a server lists (hashes by tool) with what is remembered, and remembers tools that are new. Gives the
    * names of those that have changed.
@@ -19,7 +19,7 @@ export type Pins = {
 }
 
 /** `file` undefined keeps to memory. */
-export function createPins(file: string | undefined, clock: Clock): Pins {
+export function createToolPins(file: string | undefined, clock: Clock): ToolPins {
   const known = new Map<string, Map<string, Pin>>(read(file))
   let saving = false
   const save = () => {

@@ -15,34 +15,47 @@ import { digest } from "../lib/digest.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 import { hasBundles, sweepBundles } from "./bundles.ts"
-import { backup, contended, documentTemporaries, lockDocuments, MAX_TRIES, MINIMAL, pruneBackups } from "./documents.ts"
-import { isAlive, replaceFile, replaceState, textOf } from "./files.ts"
+import {
+  backup,
+  contentionError,
+  documentTemporaries,
+  lockDocuments,
+  MAX_TRIES,
+  MINIMAL,
+  pruneBackups,
+} from "./documents.ts"
+import { decodeText, isAlive, replaceFile, replaceState } from "./files.ts"
 import type { Paths } from "./paths.ts"
 
 /** Both texts; an empty one where there is no file. */
-export type Written = { readonly config: string; readonly dotenv: string }
-export type Change = (written: Written) => Written
+export type WrittenDocuments = { readonly config: string; readonly dotenv: string }
+export type DocumentChange = (written: WrittenDocuments) => WrittenDocuments
 
 /** A change that was made. */
-export type Done = {
-  readonly before: Written
-  readonly after: Written
+export type AppliedChange = {
+  readonly before: WrittenDocuments
+  readonly after: WrittenDocuments
   /** Where the mcp.json of before is kept; undefined where it did not change. */
   readonly backup: string | undefined
   /** The change stays. */
   keep(): void
   /** Takes it back. `reverse` takes it out of a text that somebody else has changed since. */
-  undo(reverse: Change): Promise<void>
+  undo(reverse: DocumentChange): Promise<void>
 }
 
 /** Both texts as they are. Throws an UnavailableError where one cannot be read. */
-export const readWritten = (paths: Paths): Written => textsOf(readOriginals(paths))
+export const readDocuments = (paths: Paths): WrittenDocuments => textsOf(readOriginals(paths))
 
 /**
  * Changes both documents. Throws what `change` throws, with nothing written. `trial` is the name of a change that is to be
  * taken back where this process ends before it is kept or undone.
  */
-export async function changeDocuments(paths: Paths, change: Change, clock: Clock, trial?: string): Promise<Done> {
+export async function changeDocuments(
+  paths: Paths,
+  change: DocumentChange,
+  clock: Clock,
+  trial?: string,
+): Promise<AppliedChange> {
   const release = await lockDocuments(paths, clock)
   try {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -52,7 +65,7 @@ export async function changeDocuments(paths: Paths, change: Change, clock: Clock
   } finally {
     release()
   }
-  throw contended(paths.file)
+  throw contentionError(paths.file)
 }
 
 /** Takes back the changes of processes that ended before they were kept or undone, and what else they left. Says what of it. */
@@ -89,7 +102,12 @@ type Original = { readonly bytes: Buffer; readonly mode: number } | undefined
 type Originals = { readonly config: Original; readonly dotenv: Original }
 
 /** Undefined where somebody else wrote mcp.json in the meantime. */
-function attempt(paths: Paths, change: Change, clock: Clock, trial: string | undefined): Done | undefined {
+function attempt(
+  paths: Paths,
+  change: DocumentChange,
+  clock: Clock,
+  trial: string | undefined,
+): AppliedChange | undefined {
   const were = readOriginals(paths)
   const before = textsOf(were)
   const after = change(before)
@@ -105,7 +123,7 @@ function attempt(paths: Paths, change: Change, clock: Clock, trial: string | und
     if (kept !== undefined && existsSync(kept)) unlinkSync(kept)
     if (!hadFolder && existsSync(folder)) rmdirSync(folder)
   }
-  const done: Done = {
+  const done: AppliedChange = {
     before,
     after,
     get backup() {
@@ -164,17 +182,17 @@ function put(path: string, original: Original): void {
 }
 
 /** What is on disk of a change on trial: what was before, and which texts were ours, by their digests. */
-type Note = Originals & {
+type TrialNote = Originals & {
   readonly name: string
   readonly file: string
-  readonly ours: { readonly [key in keyof Written]: readonly string[] }
+  readonly ours: { readonly [key in keyof WrittenDocuments]: readonly string[] }
   /** Empty where there is none. */
   readonly backup: string
 }
 
 /** It may have been cut off between the two files. */
-function takeBack({ name, ours, backup, ...were }: Note, paths: Paths): readonly string[] {
-  const now = readWritten(paths)
+function takeBack({ name, ours, backup, ...were }: TrialNote, paths: Paths): readonly string[] {
+  const now = readDocuments(paths)
   if (now.config === textsOf(were).config && now.dotenv === textsOf(were).dotenv) return []
   const begun = `svc ended before a change of ${name} was seen to work`
   if (!ours.config.includes(digest(now.config)) || !ours.dotenv.includes(digest(now.dotenv)))
@@ -185,13 +203,13 @@ function takeBack({ name, ours, backup, ...were }: Note, paths: Paths): readonly
   return [`${begun}: it was taken back`]
 }
 
-function noteOf({ config, dotenv, ...rest }: Note): string {
+function noteOf({ config, dotenv, ...rest }: TrialNote): string {
   const text = (original: Original) =>
     original === undefined ? null : { bytes: original.bytes.toString("base64"), mode: original.mode }
   return JSON.stringify({ ...rest, config: text(config), dotenv: text(dotenv) })
 }
 
-function readNote(path: string): Note | undefined {
+function readNote(path: string): TrialNote | undefined {
   const original = (value: unknown): Original =>
     isObject(value) ? { bytes: Buffer.from(String(value.bytes), "base64"), mode: Number(value.mode) } : undefined
   try {
@@ -213,9 +231,9 @@ function readNote(path: string): Note | undefined {
 
 const readOriginals = (paths: Paths): Originals => ({ config: read(paths.file), dotenv: read(paths.dotenv) })
 
-const textsOf = ({ config, dotenv }: Originals): Written => ({
-  config: config === undefined ? MINIMAL : textOf(config.bytes),
-  dotenv: dotenv === undefined ? "" : textOf(dotenv.bytes),
+const textsOf = ({ config, dotenv }: Originals): WrittenDocuments => ({
+  config: config === undefined ? MINIMAL : decodeText(config.bytes),
+  dotenv: dotenv === undefined ? "" : decodeText(dotenv.bytes),
 })
 
 function read(path: string): Original {

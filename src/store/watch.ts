@@ -6,7 +6,7 @@ import { messageOf } from "../lib/errors.ts"
 import { readText } from "./files.ts"
 
 /** `note` says that what is there now is known: svc's own edits are not news. */
-export type Watch = { note(): void; close(): void }
+export type Watch = { acknowledge(): void; close(): void }
 
 /**
  * Calls `onchange` when the text of a file may be another one, at most once in `debounce` milliseconds.
@@ -61,7 +61,7 @@ export function watchFiles(files: readonly string[], clock: Clock, debounce: num
   }
   poll()
   return {
-    note() {
+    acknowledge() {
       seen = fingerprint(files)
     },
     close() {

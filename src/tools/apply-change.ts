@@ -14,7 +14,7 @@ import { type Edit, writtenServers } from "../config/edit.ts"
 import { plan, slugOf } from "../config/plan.ts"
 import { ConfigError, formatIssue, type Issue, publicMessage } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
-import type { Change, Written } from "../store/transaction.ts"
+import type { DocumentChange, WrittenDocuments } from "../store/transaction.ts"
 import { readTemplates } from "../template/instance.ts"
 import type { Params } from "../wire/message.ts"
 import { type Context, ToolError } from "./tool.ts"
@@ -44,15 +44,15 @@ export function reportOf({ applied, issues }: Reloaded): ReloadReport {
 }
 
 /** Changes the documents for good. */
-export async function edit({ door }: Context, change: Change): Promise<ReloadReport> {
+export async function edit({ door }: Context, change: DocumentChange): Promise<ReloadReport> {
   const { done, reloaded } = await door.change(change)
   done.keep()
   return reportOf(reloaded)
 }
 
 /** What is to be said of the documents as they would be. Throws where that leaves a server out. */
-export function judge({ door }: Context, before: Written, after: Written): string[] {
-  const issuesOf = ({ config, dotenv }: Written): readonly Issue[] => {
+export function judge({ door }: Context, before: WrittenDocuments, after: WrittenDocuments): string[] {
+  const issuesOf = ({ config, dotenv }: WrittenDocuments): readonly Issue[] => {
     try {
       const document = parseDocument(config, "mcp.json")
       const world = door.world(dotenv)
@@ -71,14 +71,14 @@ export function judge({ door }: Context, before: Written, after: Written): strin
 }
 
 /** Throws a ToolError where a server is not written as it was when a person was asked: they agreed to what it came to then. */
-export function unchanged({ config }: Written, name: string, before: Params): void {
+export function unchanged({ config }: WrittenDocuments, name: string, before: Params): void {
   if (!isDeepStrictEqual(writtenServers(config).get(name)?.server, before))
     throw new ToolError("conflict", `${name} was changed meanwhile: look at it again, and ask again`)
 }
 
 /** An edit of mcp.json as a change of both documents. */
 export const ofConfig =
-  (edit: Edit): Change =>
+  (edit: Edit): DocumentChange =>
   ({ config, dotenv }) => ({ config: edit(config), dotenv })
 
 /** The name under which a server is written; its slug leads to it too. Throws a ToolError (not_found). */
@@ -141,9 +141,9 @@ export function warningsOf(name: string, outcome: Outcome): string[] {
 /** What a change must come to, or is taken back. */
 export type Transaction = {
   readonly name: string
-  readonly change: Change
+  readonly change: DocumentChange
   /** Takes the change out of a text that somebody else has edited meanwhile. */
-  readonly reverse: Change
+  readonly reverse: DocumentChange
   /** What must hold after it; a text says why it does not. */
   holds(outcome: Outcome, reloaded: Reloaded): string | undefined
 }

@@ -4,7 +4,7 @@ import type { Bundle } from "../registry/bundle.ts"
 import { planBundle } from "../registry/bundle-manifest.ts"
 import type { Entry } from "../registry/entry.ts"
 import { bundleOf, type Installable, planInstall, type Values } from "../registry/install-plan.ts"
-import type { Change } from "../store/transaction.ts"
+import type { DocumentChange } from "../store/transaction.ts"
 import type { Context } from "./tool.ts"
 
 /** The bundle that an entry is installed from, downloaded and checked; undefined where it is run otherwise. */
@@ -40,7 +40,7 @@ export async function withBundle<T>(
   context: Context,
   name: string,
   bundle: Bundle | undefined,
-  run: (placed: (change: Change) => Change) => Promise<T>,
+  run: (placed: (change: DocumentChange) => DocumentChange) => Promise<T>,
 ): Promise<T> {
   if (bundle === undefined) return run((change) => change)
   const { shelf } = context.door
@@ -49,7 +49,7 @@ export async function withBundle<T>(
   try {
     return await run((change) => (written) => {
       const changed = change(written)
-      staged.place()
+      staged.commit()
       return changed
     })
   } finally {

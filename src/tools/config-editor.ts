@@ -6,18 +6,24 @@ import type { Reloaded } from "../agent/reload.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { World } from "../config/plan.ts"
 import type { Clock } from "../lib/clock.ts"
-import { createShelf, type Shelf } from "../store/bundles.ts"
+import { type BundleStore, createBundleStore } from "../store/bundles.ts"
 import type { Paths } from "../store/paths.ts"
-import { type Change, changeDocuments, type Done, readWritten, type Written } from "../store/transaction.ts"
+import {
+  type AppliedChange,
+  changeDocuments,
+  type DocumentChange,
+  readDocuments,
+  type WrittenDocuments,
+} from "../store/transaction.ts"
 
 export type Door = {
   /** The files of bundles that servers run from. */
-  readonly shelf: Shelf
-  read(): Written
+  readonly shelf: BundleStore
+  read(): WrittenDocuments
   /** What the documents are planned with, `.env` as given. */
   world(dotenv: string): World
   /** Writes, then reloads. A change with the name of a server is on trial until it is kept or undone. */
-  change(change: Change, trial?: string): Promise<{ readonly done: Done; readonly reloaded: Reloaded }>
+  change(change: DocumentChange, trial?: string): Promise<{ readonly done: AppliedChange; readonly reloaded: Reloaded }>
   reload(): Reloaded
   /** Runs one after the other. */
   exclusive<T>(run: () => Promise<T>): Promise<T>
@@ -33,8 +39,8 @@ export type DoorDeps = {
 export function createDoor({ paths, clock, world, reload }: DoorDeps): Door {
   let last: Promise<unknown> = Promise.resolve()
   return {
-    shelf: createShelf(paths, clock),
-    read: () => readWritten(paths),
+    shelf: createBundleStore(paths, clock),
+    read: () => readDocuments(paths),
     world: (dotenv) => ({ ...world, dotenv: parseDotenv(dotenv, paths.dotenv) }),
     async change(change, trial) {
       const done = await changeDocuments(paths, change, clock, trial)

@@ -4,7 +4,7 @@ import { isHidden } from "../catalog/catalog.ts"
 import { patchServer, renameServer, writtenServers } from "../config/edit.ts"
 import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
-import type { Written } from "../store/transaction.ts"
+import type { WrittenDocuments } from "../store/transaction.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { edit, judge, outcomeOf, reloadSchema, unchanged, warningsOf, writtenName } from "./apply-change.ts"
 import { type Consent, changedKeys, changedSettings, commandOf, confirm, writtenValues } from "./confirm.ts"
@@ -45,7 +45,7 @@ export const mcpEdit = define({
     const after = newName ?? name
     const server = writtenServers(before.config).get(name)?.server ?? {}
     const warnings: string[] = []
-    const change = (written: Written): Written => {
+    const change = (written: WrittenDocuments): WrittenDocuments => {
       unchanged(written, name, server)
       const patched = patchServer(name, patch)(written.config)
       const changed = { ...written, config: newName === undefined ? patched : renameServer(name, newName)(patched) }

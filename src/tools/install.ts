@@ -7,7 +7,7 @@ import type { Reloaded } from "../agent/reload.ts"
 import { addVariables } from "../config/dotenv.ts"
 import { addServer, removeServer, writtenServers } from "../config/edit.ts"
 import { isDisabled, nameProblem, slugOf } from "../config/plan.ts"
-import type { Change } from "../store/transaction.ts"
+import type { DocumentChange } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
 import { judge, type Outcome, reloadSchema, transact, warningsOf } from "./apply-change.ts"
 import { openBundle, withBundle } from "./bundle.ts"
@@ -159,7 +159,7 @@ async function draftOf(args: Args, context: Context): Promise<Draft> {
   return { ...draft, warnings: [...warnings, ...draft.warnings] }
 }
 
-type Addition = { readonly change: Change; readonly reverse: Change; preview(): Sheltered }
+type Addition = { readonly change: DocumentChange; readonly reverse: DocumentChange; preview(): Sheltered }
 
 /** A server and its variables, put into both documents and taken out again. */
 function additionOf(context: Context, { name, server, secrets }: Draft & { readonly server: Params }): Addition {
@@ -167,7 +167,7 @@ function additionOf(context: Context, { name, server, secrets }: Draft & { reado
   const prefix = slugOf(name).toUpperCase()
   let added = ""
   const sheltered = (dotenv: string) => shelter(server, prefix, secrets, door.world(dotenv))
-  const change: Change = (written) => {
+  const change: DocumentChange = (written) => {
     const { server: safe, variables } = sheltered(written.dotenv)
     const dotenv =
       Object.keys(variables).length === 0 ? written.dotenv : addVariables(written.dotenv, variables, ".env")

@@ -6,7 +6,7 @@ import { effectiveOf } from "../config/effective.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
 import { ConfigError } from "../lib/errors.ts"
 import { type ServerStatus, type Status, statusOf } from "../report/status.ts"
-import type { Written } from "../store/transaction.ts"
+import type { WrittenDocuments } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
 import { writtenName } from "./apply-change.ts"
 import type { Context } from "./tool.ts"
@@ -71,7 +71,7 @@ export const valueSchema = z.object({ key: z.string(), value: z.string(), from: 
 export function valuesOf(
   { door }: Context,
   name: string,
-  texts: Written = door.read(),
+  texts: WrittenDocuments = door.read(),
   showSecrets = false,
 ): z.infer<typeof valueSchema>[] {
   try {
@@ -93,8 +93,8 @@ export const changeSchema = z.object({
 /** How the values of a server differ; of a secret that changes it is only said that it does. */
 export function changesOf(
   context: Context,
-  before: readonly [name: string, texts: Written],
-  after: readonly [name: string, texts: Written],
+  before: readonly [name: string, texts: WrittenDocuments],
+  after: readonly [name: string, texts: WrittenDocuments],
 ): z.infer<typeof changeSchema>[] {
   const rows = ([name, texts]: typeof before, showSecrets: boolean) =>
     new Map(valuesOf(context, name, texts, showSecrets).map(({ key, value }) => [key, value]))

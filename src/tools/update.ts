@@ -12,7 +12,7 @@ import type { Bundle } from "../registry/bundle.ts"
 import { RegistryError } from "../registry/client.ts"
 import type { Entry } from "../registry/entry.ts"
 import { argumentValues, remoteOf, type Wanted } from "../registry/install-plan.ts"
-import type { Change, Written } from "../store/transaction.ts"
+import type { DocumentChange, WrittenDocuments } from "../store/transaction.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { judge, reloadSchema, transact, unchanged, warningsOf, writtenName } from "./apply-change.ts"
 import { openBundle, planEntry, sayBundle, withBundle } from "./bundle.ts"
@@ -105,7 +105,7 @@ export const mcpUpdate = define({
       warnings.push(`the arguments of ${name} stay as they are; by itself it would be ${shownOf(plan.server)}`)
     const kept = keptOf(server, given)
     let added = ""
-    const change: Change = (written: Written): Written => {
+    const change: DocumentChange = (written: WrittenDocuments): WrittenDocuments => {
       unchanged(written, name, server)
       const world = door.world(written.dotenv)
       const safe = shelter(next, slugOf(name).toUpperCase(), { names: plan.secret, hidden, kept }, world)

@@ -5,8 +5,8 @@ import { parseDocument } from "../../src/config/document.ts"
 import { plan } from "../../src/config/plan.ts"
 import { matchesFilter, parseFilter } from "../../src/config/tag-filter.ts"
 import { BackendError } from "../../src/lib/errors.ts"
-import { createEras } from "../../src/store/era-cache.ts"
-import { createPins } from "../../src/store/tool-pins.ts"
+import { createEraCache } from "../../src/store/era-cache.ts"
+import { createToolPins } from "../../src/store/tool-pins.ts"
 import type { TemplateContext } from "../../src/template/context.ts"
 import { readTemplates } from "../../src/template/instance.ts"
 import { createRequestIds } from "../../src/wire/frame.ts"
@@ -33,8 +33,8 @@ function stage(filter = "not none") {
     ids: createRequestIds("x"),
     limit: 1000,
     version: "1",
-    eras: createEras(undefined, clock),
-    pins: createPins(undefined, clock),
+    eras: createEraCache(undefined, clock),
+    pins: createToolPins(undefined, clock),
     credentials: () => undefined,
     fetch: () => Promise.reject(new Error("no network")),
     openChild: (_launch, _events, { name }) => {

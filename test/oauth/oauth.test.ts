@@ -9,7 +9,7 @@ import type { RemoteLaunch, ServerSpec } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { createOAuth, type OAuth } from "../../src/oauth/oauth.ts"
-import { openSecrets } from "../../src/store/secret-store.ts"
+import { openSecretStore } from "../../src/store/secret-store.ts"
 import { type Authority, browse, type Resource, startAuthority, startResource } from "../fixtures/authority.ts"
 
 let directory = ""
@@ -41,7 +41,7 @@ function processOf(talk = (url: string, init: RequestInit): Promise<Response> =>
   const oauth = createOAuth({
     clock,
     log: silentLog,
-    secrets: openSecrets({ directory, stateKey: undefined, keychain: undefined, clock: systemClock }),
+    secrets: openSecretStore({ directory, stateKey: undefined, keychain: undefined, clock: systemClock }),
     fetch: talk,
     callback: () => CALLBACK,
     metadataUrl: undefined,

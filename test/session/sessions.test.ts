@@ -10,7 +10,7 @@ import type { Face } from "../../src/session/client.ts"
 import { createFace, type FaceDeps } from "../../src/session/gateway.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
-import { keepKey, openMemory, type SessionMemory } from "../../src/store/session-store.ts"
+import { keepKey, openSessionStore, type SessionStore } from "../../src/store/session-store.ts"
 import { manualClock } from "../clock.ts"
 
 const NO_QUERIES: readonly never[] = []
@@ -66,7 +66,7 @@ const faceOf = (agent: object, onchange: FaceDeps["onchange"] = () => undefined)
 
 test("a session that is taken up again still has its tasks, but for those that are somebody else's by now", () => {
   const rows = new Map<string, string>()
-  const memory: SessionMemory = {
+  const memory: SessionStore = {
     load: (id) => JSON.parse(rows.get(id) ?? "null") ?? undefined,
     save: (id, session) => void rows.set(id, JSON.stringify(session)),
     remove: (id) => void rows.delete(id),
@@ -110,7 +110,7 @@ test("the key of marks is made once, beside the sessions, and never where a link
   const folder = mkdtempSync(join(tmpdir(), "svc-key-"))
   const file = join(folder, "sessions.sqlite")
   const key = keepKey(file)
-  const memory = openMemory(file, 0)
+  const memory = openSessionStore(file, 0)
   expect([key.length, keepKey(file), statSync(file).mode & 0o777]).toEqual([32, key, 0o600])
   memory.close()
   symlinkSync(join(folder, "elsewhere"), join(folder, "link"))

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { systemClock } from "../../src/lib/clock.ts"
-import { type BundleFile, createShelf } from "../../src/store/bundles.ts"
+import { type BundleFile, createBundleStore } from "../../src/store/bundles.ts"
 import type { Paths } from "../../src/store/paths.ts"
 import { recover } from "../../src/store/transaction.ts"
 
@@ -24,22 +24,22 @@ const file = (path: string, content = "x", executable = false): BundleFile => ({
 })
 /** As if it had been installed. */
 async function put(paths: Paths, server: string, hash: string): Promise<string> {
-  const shelf = createShelf(paths, systemClock)
+  const shelf = createBundleStore(paths, systemClock)
   const folder = shelf.folder(server, hash)
   const staged = await shelf.unpack(folder, [file("manifest.json")], live)
-  staged.place()
+  staged.commit()
   await staged.discard()
   return folder
 }
 
 test("a bundle is unpacked beside and appears whole, for its user alone", async () => {
   const paths = place()
-  const shelf = createShelf(paths, systemClock)
+  const shelf = createBundleStore(paths, systemClock)
   const folder = shelf.folder("my server", OLD)
   expect(folder).toBe(join(paths.directory, "bundles", "my-server", short(OLD)))
   const staged = await shelf.unpack(folder, [file("a/b/run", "go", true), file("a/c")], live)
   expect(existsSync(folder)).toBe(false)
-  staged.place()
+  staged.commit()
   await staged.discard()
   expect(readFileSync(join(folder, "a/b/run"), "utf8")).toBe("go")
   const mode = (path: string) => statSync(join(paths.directory, "bundles", path)).mode & 0o777
@@ -50,7 +50,7 @@ test("a bundle is unpacked beside and appears whole, for its user alone", async 
 
 test("one that cannot be unpacked, or is not wanted any more, leaves nothing", async () => {
   const paths = place()
-  const shelf = createShelf(paths, systemClock)
+  const shelf = createBundleStore(paths, systemClock)
   const folder = shelf.folder("s", OLD)
   const broken: BundleFile = { ...file("b"), read: () => Promise.reject(new Error('"b" in it is damaged')) }
   for (const [files, message] of [
@@ -67,7 +67,7 @@ test("one that cannot be unpacked, or is not wanted any more, leaves nothing", a
 test("what mcp.json names stays, and what it does not goes, of this server alone", async () => {
   const paths = place()
   const [old, fresh, other] = [await put(paths, "s", OLD), await put(paths, "s", NEW), await put(paths, "t", OLD)]
-  const shelf = createShelf(paths, systemClock)
+  const shelf = createBundleStore(paths, systemClock)
   writeFileSync(paths.file, JSON.stringify({ args: [`${fresh}/x`] }))
   await shelf.prune("s")
   expect([old, fresh, other].map((folder) => existsSync(folder))).toEqual([false, true, true])

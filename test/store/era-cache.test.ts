@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Launch } from "../../src/config/server-spec.ts"
-import { createEras } from "../../src/store/era-cache.ts"
+import { createEraCache } from "../../src/store/era-cache.ts"
 
 const launch = (command: string): Launch => ({
   transport: "stdio",
@@ -39,18 +39,18 @@ test("a verdict outlives the process for a day, and the file holds no launch", (
   const folder = mkdtempSync(join(tmpdir(), "svc-eras-"))
   const file = join(folder, "eras.json")
   const { clock, pass } = clocked()
-  const eras = createEras(file, clock)
+  const eras = createEraCache(file, clock)
   eras.set(launch("a"), "legacy")
   eras.set(launch("b"), "modern")
   pass(1000)
   expect(readFileSync(file, "utf8")).not.toContain("sekret")
-  const next = createEras(file, clock)
+  const next = createEraCache(file, clock)
   expect([next.get(launch("a")), next.get(launch("b")), next.get(launch("c"))]).toEqual(["legacy", "modern", undefined])
   next.forget(launch("a"))
   expect(next.get(launch("a"))).toBeUndefined()
   pass(24 * 3_600_000)
   expect(next.get(launch("b"))).toBeUndefined()
   writeFileSync(file, "{ broken")
-  expect(createEras(file, clock).get(launch("b"))).toBeUndefined()
+  expect(createEraCache(file, clock).get(launch("b"))).toBeUndefined()
   rmSync(folder, { recursive: true })
 })

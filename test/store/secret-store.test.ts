@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, s
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { systemClock } from "../../src/lib/clock.ts"
-import { type Keychain, openSecrets } from "../../src/store/secret-store.ts"
+import { type Keychain, openSecretStore } from "../../src/store/secret-store.ts"
 
 let directory = ""
 beforeEach(() => {
@@ -13,7 +13,7 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
 const file = () => join(directory, "secrets", "oauth.json")
 const open = (stateKey?: string, keychain?: Keychain) =>
-  openSecrets({ directory, stateKey, keychain, clock: systemClock })
+  openSecretStore({ directory, stateKey, keychain, clock: systemClock })
 const TOKEN = "a-token-that-nobody-may-see"
 
 function keychainOf(): Keychain & { readonly kept: Map<string, string> } {
@@ -101,6 +101,6 @@ test("one name's task runs alone, whoever opened the folder", async () => {
     await new Promise((done) => setTimeout(done, 5))
     running--
   }
-  await Promise.all([open(), open(), open()].map((secrets) => secrets.alone("web https://x/mcp", task)))
+  await Promise.all([open(), open(), open()].map((secrets) => secrets.exclusive("web https://x/mcp", task)))
   expect(most).toBe(1)
 })

@@ -5,13 +5,13 @@ import { join } from "node:path"
 import fc from "fast-check"
 import { LOG_LEVELS, silentLog } from "../../src/lib/log.ts"
 import {
-  createLogbook,
+  createServerLogs,
   formatLine,
-  type LogbookOptions,
   type LogLine,
   openLogFiles,
   parseLine,
-  recordInto,
+  type ServerLogsOptions,
+  withServerLogs,
 } from "../../src/store/server-logs.ts"
 import { manualClock } from "../clock.ts"
 
@@ -19,11 +19,11 @@ const folder = mkdtempSync(join(tmpdir(), "svc-logbook-"))
 afterAll(() => rmSync(folder, { recursive: true }))
 let folders = 0
 
-function bench(more: Partial<LogbookOptions> = {}) {
+function bench(more: Partial<ServerLogsOptions> = {}) {
   const clock = manualClock()
   const directory = join(folder, String(++folders))
   const failures: string[] = []
-  const book = createLogbook({ directory, clock, onfail: (reason) => failures.push(reason), ...more })
+  const book = createServerLogs({ directory, clock, onfail: (reason) => failures.push(reason), ...more })
   return { clock, directory, failures, book }
 }
 
@@ -119,7 +119,7 @@ test("a disk that fails is said once, and memory goes on", () => {
 
 test("what svc says about a server goes into its book under its slug, without secrets; the rest does not", () => {
   const { book } = bench({ directory: undefined })
-  const log = recordInto(book, silentLog, (text) => text.replace("hunter2", "***"))
+  const log = withServerLogs(book, silentLog, (text) => text.replace("hunter2", "***"))
   log.warn("exited with hunter2", { server: "my server" })
   log.info("listening")
   expect(book.read("my-server")).toMatchObject([{ slug: "my-server", level: "warn", text: "exited with ***" }])

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { createPins } from "../../src/store/tool-pins.ts"
+import { createToolPins } from "../../src/store/tool-pins.ts"
 import { manualClock } from "../clock.ts"
 
 let folder: string
@@ -16,25 +16,25 @@ const tools = (entries: Record<string, string>) => new Map(Object.entries(entrie
 test("a tool is remembered as it was first seen, over a restart, until it is approved", async () => {
   const file = join(folder, "tools.json")
   const clock = manualClock()
-  const first = createPins(file, clock)
+  const first = createToolPins(file, clock)
   expect(first.check("a", tools({ one: "1", two: "2" }))).toEqual([])
   expect(first.check("b", tools({ one: "x" }))).toEqual([])
   await clock.pass(1000)
 
-  const second = createPins(file, clock)
+  const second = createToolPins(file, clock)
   expect(second.check("a", tools({ one: "1", two: "changed", three: "3" }))).toEqual(["two"])
   await clock.pass(1000)
-  const third = createPins(file, clock)
+  const third = createToolPins(file, clock)
   expect(third.check("a", tools({ one: "1", two: "changed", three: "3" }))).toEqual(["two"])
   expect(third.approve("a", "one")).toEqual([])
   expect(third.approve("a", undefined)).toEqual(["two"])
   expect(third.check("a", tools({ two: "changed" }))).toEqual([])
   await clock.pass(1000)
-  expect(createPins(file, clock).check("a", tools({ two: "2" }))).toEqual(["two"])
+  expect(createToolPins(file, clock).check("a", tools({ two: "2" }))).toEqual(["two"])
 })
 
 test("a tool that becomes again what it was is right, and one that goes is not forgotten", () => {
-  const pins = createPins(undefined, manualClock())
+  const pins = createToolPins(undefined, manualClock())
   pins.check("a", tools({ one: "1" }))
   expect(pins.check("a", tools({ one: "2" }))).toEqual(["one"])
   expect(pins.check("a", tools({ one: "1" }))).toEqual([])
@@ -48,7 +48,7 @@ test("a broken file is an empty memory, and is written whole again", async () =>
   const clock = manualClock()
   for (const broken of ["{", "[]", '{"a":1}', '{"a":{"one":{"hash":1}}}', '{"a":{"one":{"hash":"1","seen":2}}}']) {
     writeFileSync(file, broken)
-    const pins = createPins(file, clock)
+    const pins = createToolPins(file, clock)
     expect(pins.check("a", tools({ one: "9" }))).toEqual([])
     await clock.pass(1000)
     expect(JSON.parse(readFileSync(file, "utf8"))).toEqual({ a: { one: { hash: "9" } } })

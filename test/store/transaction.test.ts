@@ -17,7 +17,7 @@ import { addVariables, parseDotenv } from "../../src/config/dotenv.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { listBackups } from "../../src/store/documents.ts"
 import type { Paths } from "../../src/store/paths.ts"
-import { type Change, changeDocuments, readWritten, recover } from "../../src/store/transaction.ts"
+import { changeDocuments, type DocumentChange, readDocuments, recover } from "../../src/store/transaction.ts"
 
 const CONFIG = '{ "mcpServers": {} } // mine\r\n'
 
@@ -41,8 +41,8 @@ function contents(folder: string): Record<string, string> {
   )
 }
 
-const both: Change = ({ config, dotenv }) => ({ config: `${config}// more\n`, dotenv: `${dotenv}KEY=1\n` })
-const apart: Change = ({ config, dotenv }) => ({
+const both: DocumentChange = ({ config, dotenv }) => ({ config: `${config}// more\n`, dotenv: `${dotenv}KEY=1\n` })
+const apart: DocumentChange = ({ config, dotenv }) => ({
   config: config.replace("// more\n", ""),
   dotenv: dotenv.replace("KEY=1\n", ""),
 })
@@ -52,7 +52,7 @@ describe("a change of both documents", () => {
     const paths = place()
     const done = await changeDocuments(paths, both, systemClock)
     done.keep()
-    expect(readWritten(paths)).toEqual({ config: `${CONFIG}// more\n`, dotenv: "KEY=1\n" })
+    expect(readDocuments(paths)).toEqual({ config: `${CONFIG}// more\n`, dotenv: "KEY=1\n" })
     expect(statSync(paths.dotenv).mode & 0o777).toBe(0o600)
     expect(listBackups(paths)).toEqual([done.backup ?? ""])
     expect(readFileSync(done.backup ?? "", "utf8")).toBe(CONFIG)
@@ -134,7 +134,7 @@ describe("a change of both documents", () => {
     const done = await changeDocuments(paths, both, systemClock)
     writeFileSync(paths.file, `// theirs\n${readFileSync(paths.file, "utf8")}`)
     await done.undo(apart)
-    expect(readWritten(paths)).toEqual({ config: `// theirs\n${CONFIG}`, dotenv: "" })
+    expect(readDocuments(paths)).toEqual({ config: `// theirs\n${CONFIG}`, dotenv: "" })
   })
 
   test("is made to what somebody saves in the very moment", async () => {
@@ -149,7 +149,7 @@ describe("a change of both documents", () => {
       systemClock,
     )
     expect([seen, done.after.config]).toEqual([2, `// theirs\n${CONFIG}// more\n`])
-    expect(readWritten(paths)).toEqual({ config: `// theirs\n${CONFIG}// more\n`, dotenv: "KEY=1\n" })
+    expect(readDocuments(paths)).toEqual({ config: `// theirs\n${CONFIG}// more\n`, dotenv: "KEY=1\n" })
   })
 
   test("leaves everything as it was when it cannot be written", async () => {
