@@ -6,7 +6,14 @@ import { isDeepStrictEqual } from "node:util"
 import type { Caller } from "../backend/attribution.ts"
 import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, openConnection } from "../backend/open-connection.ts"
-import { buildCatalog, type Catalog, EMPTY_CATALOG, LIST_KEYS, type Source, withOwn } from "../catalog/catalog.ts"
+import {
+  buildCatalog,
+  type Catalog,
+  type CatalogSource,
+  EMPTY_CATALOG,
+  LIST_KEYS,
+  withOwn,
+} from "../catalog/catalog.ts"
 import { failuresOf, filledFrom, type Listing } from "../catalog/listing.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Plan, ServerSpec } from "../config/server-spec.ts"
@@ -198,8 +205,8 @@ export class Agent {
   }
 
   /** Whether a tool is kept from clients because it is not what it was. */
-  isHeld(backend: Backend, tool: string): boolean {
-    return this.findings(backend)?.held.has(tool) === true
+  isQuarantined(backend: Backend, tool: string): boolean {
+    return this.findings(backend)?.quarantined.has(tool) === true
   }
 
   /** Takes the tools of a server, or its one tool, for what they should be. Gives those that had changed. */
@@ -307,11 +314,11 @@ export class Agent {
     const own = this.owned.get(session)
     if (own === undefined) return this.catalog
     if (own.shared !== this.catalog) {
-      const sources = this.catalog.chunks.flatMap(({ spec, listing: shared }): [string, Source][] => {
+      const sources = this.catalog.parts.flatMap(({ spec, listing: shared }): [string, CatalogSource][] => {
         const listed = own.listings.get(spec.id)
         if (listed === undefined) return []
         const listing = filledFrom(shared, listed)
-        return [[spec.id, { spec, listing, held: this.integrity.inspect(spec, listing).held }]]
+        return [[spec.id, { spec, listing, quarantined: this.integrity.inspect(spec, listing).quarantined }]]
       })
       own.catalog = withOwn(this.catalog, new Map(sources), own.catalog)
       own.shared = this.catalog
@@ -396,7 +403,7 @@ export class Agent {
       if (changed.published !== undefined && offered === undefined) this.greet(changed)
       const known = offered
       offered = offer
-      if (known !== offer || this.catalog.chunks.some(({ spec: old }) => old.id === spec.id && old !== changed.spec))
+      if (known !== offer || this.catalog.parts.some(({ spec: old }) => old.id === spec.id && old !== changed.spec))
         this.changed()
       this.checkRounds()
     })
@@ -570,8 +577,8 @@ export class Agent {
       const backend = this.backends.get(id)
       if (backend?.published === undefined) return []
       const { spec, published } = backend
-      const { held } = this.integrity.inspect(spec, published.listing)
-      return [{ spec, listing: published.listing, held }]
+      const { quarantined } = this.integrity.inspect(spec, published.listing)
+      return [{ spec, listing: published.listing, held: quarantined }]
     })
     this.catalog = buildCatalog(sources, this.catalog)
     this.current = undefined

@@ -12,7 +12,7 @@ export type Findings = {
   /** Their words hold characters that nobody sees. */
   readonly suspicious: readonly string[]
   /** They are kept from clients. */
-  readonly held: ReadonlySet<string>
+  readonly quarantined: ReadonlySet<string>
 }
 
 export class Integrity {
@@ -48,13 +48,13 @@ export class Integrity {
     const changed = this.pins.check(id, prints)
     const suspicious = tools.filter(isSuspicious).map(({ name }) => name)
     if (changed.length + suspicious.length === 0) return NOTHING
-    return { changed, suspicious, held: strict ? new Set(changed) : NOTHING.held }
+    return { changed, suspicious, quarantined: strict ? new Set(changed) : NOTHING.quarantined }
   }
 
-  private tell(server: string, { changed, suspicious, held }: Findings): void {
+  private tell(server: string, { changed, suspicious, quarantined }: Findings): void {
     if (changed.length > 0)
       this.log.warn(
-        `tools have changed since they were first seen: ${list(changed)}; ${held.size > 0 ? "they are hidden until" : "if that is right,"} \`svc mcp tools approve ${server}\``,
+        `tools have changed since they were first seen: ${list(changed)}; ${quarantined.size > 0 ? "they are hidden until" : "if that is right,"} \`svc mcp tools approve ${server}\``,
         { server },
       )
     if (suspicious.length > 0)
@@ -64,7 +64,7 @@ export class Integrity {
 
 // ---
 
-const NOTHING: Findings = { changed: [], suspicious: [], held: new Set() }
+const NOTHING: Findings = { changed: [], suspicious: [], quarantined: new Set() }
 
 const list = (names: readonly string[]): string =>
   `${names.slice(0, MAX_NAMED).join(", ")}${names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : ""}`

@@ -7,7 +7,7 @@ import { readRegistries } from "../config/registries.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { type Bundles, createBundles } from "../registry/bundle.ts"
-import { createCache } from "../registry/cache.ts"
+import { createRegistryCache } from "../registry/cache.ts"
 import { createRegistries } from "../registry/registries.ts"
 import type { Paths } from "../store/paths.ts"
 import { createDoor } from "../tools/config-editor.ts"
@@ -43,7 +43,7 @@ export function openTools(
       const { config, dotenv } = door.read()
       return readRegistries(parseDocument(config, paths.file), door.world(dotenv))
     },
-    { clock: systemClock, cache: createCache(join(paths.directory, "registries")), fetch },
+    { clock: systemClock, cache: createRegistryCache(join(paths.directory, "registries")), fetch },
   )
   const context: Omit<Context, keyof Caller | "trusted"> = {
     agent,

@@ -2,7 +2,7 @@
 
 import { statSync } from "node:fs"
 import { resolve } from "node:path"
-import type { Query } from "../catalog/selection.ts"
+import type { ServerQuery } from "../catalog/selection.ts"
 import { systemClock } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
 import { ConfigError, formatIssue } from "../lib/errors.ts"
@@ -21,7 +21,7 @@ export function projectDirectory(asked: string | undefined): string {
 /** What is found at `directory`; `asked` are queries beside those of `.svcrc`. What is wrong is told to `note`. */
 export function findSurroundings(
   directory: string,
-  asked: readonly Query[],
+  asked: readonly ServerQuery[],
   note: (text: string) => void,
 ): Surroundings {
   return find(directory, asked, note, {}).surroundings
@@ -30,7 +30,7 @@ export function findSurroundings(
 /** Calls `onchange` with what is found anew whenever it is something else. What a `.svcrc` said last holds while it is wrong. */
 export function followSurroundings(
   directory: string,
-  asked: readonly Query[],
+  asked: readonly ServerQuery[],
   note: (text: string) => void,
   onchange: (surroundings: Surroundings) => void,
 ): { close(): void } {
@@ -57,11 +57,11 @@ function isDirectory(path: string): boolean {
 type Found = { readonly surroundings: Surroundings; readonly svcrc: Svcrc }
 
 /** `before` holds where there is a `.svcrc` that cannot be understood: a client must not lose its servers to a comma. */
-function find(directory: string, asked: readonly Query[], note: (text: string) => void, before: Svcrc): Found {
+function find(directory: string, asked: readonly ServerQuery[], note: (text: string) => void, before: Svcrc): Found {
   const { directory: here, root, branch, user, svcrc: file } = findProject(directory)
   const svcrc = file === undefined ? {} : readSvcrc(file, note, before)
   const { preset, tags, context = {} } = svcrc
-  const own: Query = { ...(preset === undefined ? {} : { preset }), ...(tags === undefined ? {} : { tags }) }
+  const own: ServerQuery = { ...(preset === undefined ? {} : { preset }), ...(tags === undefined ? {} : { tags }) }
   const queries = [...asked, ...(Object.keys(own).length === 0 ? [] : [own])]
   return { surroundings: { project: { directory: here, root, branch, user, said: context }, queries }, svcrc }
 }

@@ -147,7 +147,7 @@ function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: s
           name,
           description,
           disabled: isHidden(spec, name),
-          ...(agent.isHeld(backend, name) ? { held: true } : {}),
+          ...(agent.isQuarantined(backend, name) ? { held: true } : {}),
         })),
       }
     }

@@ -6,7 +6,7 @@
  *  2. A list that fails is no loss of the connection. A connection that ends while it lists, or refuses svc, is.
  */
 import { LIST_KEYS } from "../catalog/catalog.ts"
-import type { Entry, Listing, ListMethod } from "../catalog/listing.ts"
+import type { Listing, ListingEntry, ListMethod } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -150,7 +150,7 @@ export class Lister {
 
   /** One list, all pages. A server that has the capability but not the method offers nothing of the kind. */
   private async entriesOf(method: ListMethod) {
-    const entries: Entry[] = []
+    const entries: ListingEntry[] = []
     let hint: { ttlMs: number; cacheScope: "public" | "private" } | undefined
     let cursor: string | undefined
     for (let page = 0; page < MAX_PAGES; page++) {
@@ -321,14 +321,19 @@ function filterOf(capabilities: Params, uris: readonly string[]): Params | undef
 
 const hasMember = (value: unknown, member: string): boolean => isObject(value) && value[member] === true
 
-const named = (entries: readonly Entry[]) => withText(entries, "name")
+const named = (entries: readonly ListingEntry[]) => withText(entries, "name")
 
 /** Entries that lack the member svc must have are left out. */
-function withText<K extends string>(entries: readonly Entry[], key: K): (Entry & { readonly [P in K]: string })[] {
-  return entries.filter((entry): entry is Entry & { readonly [P in K]: string } => typeof entry[key] === "string")
+function withText<K extends string>(
+  entries: readonly ListingEntry[],
+  key: K,
+): (ListingEntry & { readonly [P in K]: string })[] {
+  return entries.filter(
+    (entry): entry is ListingEntry & { readonly [P in K]: string } => typeof entry[key] === "string",
+  )
 }
 
-function partOf(method: ListMethod, entries: readonly Entry[]): Partial<Listing> {
+function partOf(method: ListMethod, entries: readonly ListingEntry[]): Partial<Listing> {
   switch (method) {
     case "tools/list":
       return { tools: named(entries) }

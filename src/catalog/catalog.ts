@@ -13,23 +13,23 @@ import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, sees } from "./scope.ts"
 
 /** A connected backend, what it said it offers, and the tools that are kept from clients for what they have become. */
-export type Source = {
+export type CatalogSource = {
   readonly spec: ServerSpec
   readonly listing: Listing
-  readonly held?: ReadonlySet<string>
+  readonly quarantined?: ReadonlySet<string>
   /** What it lists is for one session alone, of the session's own process. */
   readonly own?: true
 }
 
 /** One backend's part of the catalog. */
-export type Chunk = Source & {
-  readonly qualified: Texts
-  readonly plain: Texts
+export type ServerPart = CatalogSource & {
+  readonly qualified: EntryTexts
+  readonly plain: EntryTexts
 }
 
 export type Catalog = {
   readonly generation: number
-  readonly chunks: readonly Chunk[]
+  readonly parts: readonly ServerPart[]
   readonly views: Map<string, View>
 }
 
@@ -44,7 +44,7 @@ export type Route = {
 
 /** What one kind of client sees of a catalog. */
 export type View = {
-  readonly chunks: readonly Chunk[]
+  readonly parts: readonly ServerPart[]
   readonly naming: "qualified" | "plain"
   readonly tools: ReadonlyMap<string, Route>
   readonly prompts: ReadonlyMap<string, Route>
@@ -61,7 +61,7 @@ export type View = {
   readonly instructions: string | undefined
 }
 
-export const EMPTY_CATALOG: Catalog = { generation: 0, chunks: [], views: new Map() }
+export const EMPTY_CATALOG: Catalog = { generation: 0, parts: [], views: new Map() }
 
 export const LIST_KEYS = {
   "tools/list": "tools",
@@ -71,23 +71,23 @@ export const LIST_KEYS = {
 } as const satisfies Readonly<Record<ListMethod, string>>
 
 /** A new catalog of `sources`, in their order. Parts that have not changed since `previous` are taken from it. */
-export function buildCatalog(sources: readonly Source[], previous: Catalog): Catalog {
-  const before = new Map(previous.chunks.map((chunk) => [chunk.spec.id, chunk]))
-  const chunks = sources.map((source) => chunkOf(source, before.get(source.spec.id)))
-  return { generation: previous.generation + 1, chunks, views: new Map() }
+export function buildCatalog(sources: readonly CatalogSource[], previous: Catalog): Catalog {
+  const before = new Map(previous.parts.map((chunk) => [chunk.spec.id, chunk]))
+  const parts = sources.map((source) => chunkOf(source, before.get(source.spec.id)))
+  return { generation: previous.generation + 1, parts, views: new Map() }
 }
 
 /**
  * The catalog of a session: what its own processes list, by backend, stands in the place of what the shared ones do, under
  * the same names and with the same tools left out. Parts that have not changed since `previous` are taken from it.
  */
-export function withOwn(shared: Catalog, own: ReadonlyMap<string, Source>, previous: Catalog): Catalog {
-  const before = new Map(previous.chunks.map((chunk) => [chunk.spec.id, chunk]))
-  const chunks = shared.chunks.map((chunk) => {
+export function withOwn(shared: Catalog, own: ReadonlyMap<string, CatalogSource>, previous: Catalog): Catalog {
+  const before = new Map(previous.parts.map((chunk) => [chunk.spec.id, chunk]))
+  const parts = shared.parts.map((chunk) => {
     const source = own.get(chunk.spec.id)
     return source === undefined ? chunk : chunkOf({ ...source, own: true }, before.get(chunk.spec.id))
   })
-  return { generation: shared.generation, chunks, views: new Map() }
+  return { generation: shared.generation, parts, views: new Map() }
 }
 
 /** The view of a scope, made once for each catalog. The number kept is bounded. */
@@ -96,7 +96,7 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
   const known = catalog.views.get(key)
   if (known !== undefined) return known
   const view = createView(
-    catalog.chunks.filter((chunk) => sees(scope, chunk.spec)),
+    catalog.parts.filter((chunk) => sees(scope, chunk.spec)),
     scope.kind === "server" ? "plain" : "qualified",
   )
   catalog.views.set(key, view)
@@ -110,13 +110,13 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
  */
 export function hasChanged(before: View, after: View, method: ListMethod): boolean {
   if (before === after) return false
-  const { chunks } = after
+  const { parts } = after
   // Of two processes, neither lists anew what the other has listed.
-  const isAnew = ({ listing, own }: Chunk, now: Chunk | undefined) =>
+  const isAnew = ({ listing, own }: ServerPart, now: ServerPart | undefined) =>
     listing[LIST_KEYS[method]] !== now?.listing[LIST_KEYS[method]] && own === now?.own
   return (
-    before.chunks.length !== chunks.length ||
-    before.chunks.some((chunk, index) => isAnew(chunk, chunks[index])) ||
+    before.parts.length !== parts.length ||
+    before.parts.some((chunk, index) => isAnew(chunk, parts[index])) ||
     before.list(method, "legacy") !== after.list(method, "legacy")
   )
 }
@@ -136,33 +136,33 @@ export function isHidden(spec: ServerSpec, tool: string): boolean {
 const MAX_VIEWS = 256
 
 /** The entries of one backend under one naming: JSON texts by list, and the names that lead to it. */
-type Texts = {
+type EntryTexts = {
   readonly entries: Readonly<Record<ListMethod, readonly string[]>>
   readonly tools: ReadonlyMap<string, Route>
   readonly prompts: ReadonlyMap<string, Route>
 }
 
-function chunkOf(source: Source, old: Chunk | undefined): Chunk {
+function chunkOf(source: CatalogSource, old: ServerPart | undefined): ServerPart {
   const same =
     old !== undefined &&
     old.listing === source.listing &&
     old.spec === source.spec &&
-    old.held === source.held &&
+    old.quarantined === source.quarantined &&
     old.own === source.own
-  return same ? old : createChunk(source)
+  return same ? old : createPart(source)
 }
 
-function createChunk(source: Source): Chunk {
-  return { ...source, qualified: createTexts(source, "qualified"), plain: createTexts(source, "plain") }
+function createPart(source: CatalogSource): ServerPart {
+  return { ...source, qualified: createEntryTexts(source, "qualified"), plain: createEntryTexts(source, "plain") }
 }
 
-function createTexts({ spec, listing, held }: Source, naming: View["naming"]): Texts {
+function createEntryTexts({ spec, listing, quarantined }: CatalogSource, naming: View["naming"]): EntryTexts {
   const name = (local: string) => (naming === "plain" ? local : qualify(spec.slug, local))
   const uri = (local: string) => (naming === "plain" ? local : qualifyUri(spec.slug, local))
   const { id, slug } = spec
   const routes = new Map<string, Route>()
   const tools = unique(
-    listing.tools.filter((tool) => !isHidden(spec, tool.name) && held?.has(tool.name) !== true),
+    listing.tools.filter((tool) => !isHidden(spec, tool.name) && quarantined?.has(tool.name) !== true),
   ).filter((tool) => {
     const mirrored = mirroredOf(tool.inputSchema)
     // A client of a modern HTTP server must not offer a tool whose marks are not valid.
@@ -200,28 +200,28 @@ function unique<T extends { readonly name: string }>(entries: readonly T[]): rea
   return entries.filter((entry) => !seen.has(entry.name) && seen.add(entry.name))
 }
 
-function createView(chunks: readonly Chunk[], naming: View["naming"]): View {
+function createView(parts: readonly ServerPart[], naming: View["naming"]): View {
   const routes = (kind: "tools" | "prompts") => {
     const map = new Map<string, Route>()
-    for (const chunk of chunks) for (const [shown, route] of chunk[naming][kind]) map.set(shown, route)
+    for (const chunk of parts) for (const [shown, route] of chunk[naming][kind]) map.set(shown, route)
     return map
   }
-  const bySlug = new Map(chunks.map((chunk) => [chunk.spec.slug, chunk]))
+  const bySlug = new Map(parts.map((chunk) => [chunk.spec.slug, chunk]))
   const texts = new Map<string, string>()
-  const entries = (method: ListMethod) => chunks.flatMap((chunk) => chunk[naming].entries[method])
-  const hint = (method: ListMethod) => leastHint(chunks.map(({ listing }) => listing.hints?.[method]))
+  const entries = (method: ListMethod) => parts.flatMap((chunk) => chunk[naming].entries[method])
+  const hint = (method: ListMethod) => leastHint(parts.map(({ listing }) => listing.hints?.[method]))
   return {
-    chunks,
+    parts,
     naming,
     tools: routes("tools"),
     prompts: routes("prompts"),
     resource(uri) {
       const split = naming === "plain" ? undefined : splitUri(uri)
-      return naming === "plain" ? routeTo(chunks[0], uri) : routeTo(bySlug.get(split?.slug ?? ""), split?.uri)
+      return naming === "plain" ? routeTo(parts[0], uri) : routeTo(bySlug.get(split?.slug ?? ""), split?.uri)
     },
     task(id) {
       const split = naming === "plain" ? undefined : splitName(id)
-      return naming === "plain" ? routeTo(chunks[0], id) : routeTo(bySlug.get(split?.slug ?? ""), split?.name)
+      return naming === "plain" ? routeTo(parts[0], id) : routeTo(bySlug.get(split?.slug ?? ""), split?.name)
     },
     entries,
     list(method, era) {
@@ -233,11 +233,11 @@ function createView(chunks: readonly Chunk[], naming: View["naming"]): View {
       return text
     },
     hint,
-    instructions: instructionsOf(chunks, naming),
+    instructions: instructionsOf(parts, naming),
   }
 }
 
-const routeTo = (chunk: Chunk | undefined, name: string | undefined): Route | undefined =>
+const routeTo = (chunk: ServerPart | undefined, name: string | undefined): Route | undefined =>
   chunk === undefined || name === undefined
     ? undefined
     : { id: chunk.spec.id, slug: chunk.spec.slug, name, mirrored: [] }
@@ -267,7 +267,7 @@ function leastHint(hints: readonly (CacheHint | undefined)[]): CacheHint {
   )
 }
 
-function instructionsOf(chunks: readonly Chunk[], naming: View["naming"]): string | undefined {
+function instructionsOf(chunks: readonly ServerPart[], naming: View["naming"]): string | undefined {
   const said = chunks.filter(({ listing }) => listing.instructions !== undefined && listing.instructions !== "")
   if (naming === "plain") return said[0]?.listing.instructions
   if (said.length === 0) return undefined

@@ -2,12 +2,12 @@
 import type { Era } from "../wire/era.ts"
 
 /** A JSON object whose members svc does not all know. */
-export type Entry = { readonly [key: string]: unknown }
+export type ListingEntry = { readonly [key: string]: unknown }
 
-export type Tool = Entry & { readonly name: string }
-export type Prompt = Entry & { readonly name: string }
-export type Resource = Entry & { readonly uri: string; readonly name?: string }
-export type ResourceTemplate = Entry & { readonly uriTemplate: string }
+export type Tool = ListingEntry & { readonly name: string }
+export type Prompt = ListingEntry & { readonly name: string }
+export type Resource = ListingEntry & { readonly uri: string; readonly name?: string }
+export type ResourceTemplate = ListingEntry & { readonly uriTemplate: string }
 
 export type ListMethod = "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list"
 
@@ -18,8 +18,8 @@ export type Listing = {
   readonly era: Era
   /** The negotiated revision, such as `2025-11-25`. */
   readonly protocolVersion: string
-  readonly serverInfo: Entry
-  readonly capabilities: Entry
+  readonly serverInfo: ListingEntry
+  readonly capabilities: ListingEntry
   readonly instructions: string | undefined
   readonly tools: readonly Tool[]
   readonly prompts: readonly Prompt[]
@@ -38,7 +38,7 @@ export const failuresOf = ({ failing }: Listing): readonly string[] =>
 /** A listing in which the lists that fail and hold nothing are another's of the same server. */
 export function filledFrom(other: Listing, listing: Listing): Listing {
   const { failing = {}, tools, prompts, resources, resourceTemplates } = listing
-  const isMissing = (method: ListMethod, entries: readonly Entry[]) => method in failing && entries.length === 0
+  const isMissing = (method: ListMethod, entries: readonly ListingEntry[]) => method in failing && entries.length === 0
   if (failuresOf(listing).length === 0) return listing
   return {
     ...listing,

@@ -5,7 +5,7 @@
 import type { Preset } from "../config/presets.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { messageOf } from "../lib/errors.ts"
-import { type Query, type Selection, select } from "./selection.ts"
+import { type Selection, type ServerQuery, selectServers } from "./selection.ts"
 
 export type Scope =
   | {
@@ -38,10 +38,10 @@ export const sees = (scope: Scope, spec: ServerSpec): boolean =>
  * All servers that pass every query. Throws a RequestError for a query that cannot be followed now; where a preset is taken
  * away later, nothing is left.
  */
-export function createScope(queries: () => readonly Query[], presets: () => ReadonlyMap<string, Preset>): Scope {
+export function createScope(queries: () => readonly ServerQuery[], presets: () => ReadonlyMap<string, Preset>): Scope {
   const first = queries()
   let known = { queries: first, presets: presets() }
-  let selection = select(first, known.presets)
+  let selection = selectServers(first, known.presets)
   const current = (): Selection => {
     const now = { queries: queries(), presets: presets() }
     if (now.queries !== known.queries || now.presets !== known.presets) {
@@ -100,9 +100,9 @@ export function narrow(scope: Scope, key: string, selects: (tags: readonly strin
 
 const NONE: ReadonlySet<string> = new Set()
 
-function follow(queries: readonly Query[], presets: ReadonlyMap<string, Preset>): Selection {
+function follow(queries: readonly ServerQuery[], presets: ReadonlyMap<string, Preset>): Selection {
   try {
-    return select(queries, presets)
+    return selectServers(queries, presets)
   } catch (error) {
     return { key: `nothing: ${messageOf(error)}`, tags: [], includes: () => false }
   }

@@ -17,7 +17,7 @@ import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 
 /** What was asked for, as it was written. It is kept, and selected from again when a preset changes. */
-export type Query = {
+export type ServerQuery = {
   /** `tags=a,b`, as a list: any of them. */
   readonly tags?: readonly string[]
   /** `tag-filter=`: an expression. */
@@ -35,7 +35,7 @@ export type Selection = {
 }
 
 /** The query of a URL: `tags`, `tag-filter` and `preset`. Throws a RequestError where one of them is empty. */
-export function readQuery(parameters: URLSearchParams): Query {
+export function readQuery(parameters: URLSearchParams): ServerQuery {
   const of = (name: string) => {
     const value = parameters.get(name)?.trim()
     if (value === "") throw new RequestError("invalid_params", `${name}= is empty; leave it out to select everything`)
@@ -53,7 +53,7 @@ export function readQuery(parameters: URLSearchParams): Query {
  * What all the queries let through together, each of them with all its parts. Throws a RequestError for an expression
  * that cannot be read and for a preset that is not there.
  */
-export function select(queries: readonly Query[], presets: ReadonlyMap<string, Preset>): Selection {
+export function selectServers(queries: readonly ServerQuery[], presets: ReadonlyMap<string, Preset>): Selection {
   const filter = allOf(queries.flatMap((query) => filtersOf(query, presets)))
   const key = printFilter(filter)
   return { key, tags: tagsOf(filter), includes: (tags) => matchesFilter(filter, tags) }
@@ -61,7 +61,7 @@ export function select(queries: readonly Query[], presets: ReadonlyMap<string, P
 
 // ---
 
-function filtersOf({ tags, filter, preset }: Query, presets: ReadonlyMap<string, Preset>): TagFilter[] {
+function filtersOf({ tags, filter, preset }: ServerQuery, presets: ReadonlyMap<string, Preset>): TagFilter[] {
   const filters: TagFilter[] = []
   if (tags !== undefined) {
     const names = [...new Set(tags)].filter((tag) => tag !== "").sort()

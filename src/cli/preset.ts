@@ -2,7 +2,7 @@
 import type { CommandDef } from "citty"
 import { PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
-import { select } from "../catalog/selection.ts"
+import { selectServers } from "../catalog/selection.ts"
 import { parseDocument } from "../config/document.ts"
 import type { Edit } from "../config/edit.ts"
 import { createPreset, deletePreset, editPreset, type Presets, readPresets } from "../config/presets.ts"
@@ -118,7 +118,7 @@ export const preset: CommandDef = {
         const filter = String(args.filter)
         const names = matching(all, filter)
         const tags = new Set(all.flatMap((server) => server.tags))
-        for (const tag of select([{ filter }], new Map()).tags)
+        for (const tag of selectServers([{ filter }], new Map()).tags)
           if (!tags.has(tag)) say(`no server has the tag ${tag}${didYouMean(tag, tags)}`)
         print(args.json === true, { filter, servers: names }, () =>
           names.length === 0 ? "no server" : names.join("\n"),
@@ -159,7 +159,7 @@ function serversOf(place: Place): readonly Tagged[] {
 }
 
 function matching(servers: readonly Tagged[], filter: string): readonly string[] {
-  const { includes } = select([{ filter }], new Map())
+  const { includes } = selectServers([{ filter }], new Map())
   return servers.filter(({ tags }) => includes(tags)).map(({ name }) => name)
 }
 

@@ -4,10 +4,10 @@
  */
 import * as z from "zod"
 import { isSecretName } from "../lib/secret-names.ts"
-import { type Input, type Package, plain } from "./entry.ts"
-import { createWants, escapeText, type Installable, type Values } from "./install-plan.ts"
+import { cleanText, type Input, type Package } from "./entry.ts"
+import { createRequestedInputs, escapeText, type InputValues, type Installable } from "./install-plan.ts"
 
-export type Manifest = z.infer<typeof manifestJson>
+export type BundleManifest = z.infer<typeof manifestJson>
 
 /** The machine that a bundle is to run on. */
 export type Machine = {
@@ -19,8 +19,8 @@ export type Machine = {
 }
 
 /** A bundle and where it is to be. */
-export type Unpacked = {
-  readonly manifest: Manifest
+export type UnpackedBundle = {
+  readonly manifest: BundleManifest
   /** The package of its registry's entry. */
   readonly from: Package
   /** The folder that it is unpacked in. */
@@ -29,7 +29,7 @@ export type Unpacked = {
 }
 
 /** Throws an Error that says what is wrong with it. */
-export function readManifest(text: string): Manifest {
+export function readManifest(text: string): BundleManifest {
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -43,14 +43,14 @@ export function readManifest(text: string): Manifest {
 }
 
 /** Whether a value that is given under a name is secret: many a manifest forgets to say so. */
-export function isSensitive({ user_config: options }: Manifest, name: string): boolean {
+export function isSensitive({ user_config: options }: BundleManifest, name: string): boolean {
   const option = Object.hasOwn(options, name) ? options[name] : undefined
   return option?.sensitive === true || ((option?.type ?? "string") === "string" && isSecretName(name))
 }
 
 /** Whether a file is what a bundle of a program runs: not every archive says what is executable. */
 export const isProgram = (
-  { server: { type, entry_point: entry, mcp_config: config } }: Manifest,
+  { server: { type, entry_point: entry, mcp_config: config } }: BundleManifest,
   path: string,
 ): boolean =>
   type === "binary" &&
@@ -60,8 +60,8 @@ export const isProgram = (
 
 /** How a bundle is run, or why it cannot be. */
 export function planBundle(
-  { manifest, from, root, machine }: Unpacked,
-  given: Values,
+  { manifest, from, root, machine }: UnpackedBundle,
+  given: InputValues,
 ): Installable | { readonly reason: string } {
   const { platform, has } = machine
   const { user_config: options, compatibility } = manifest
@@ -72,7 +72,7 @@ export function planBundle(
   if (config === undefined) return { reason: "the manifest of its bundle does not say how it is run" }
   // An empty text is no value.
   const values = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ""))
-  const wants = createWants(values)
+  const wants = createRequestedInputs(values)
   const separator = platform === "win32" ? "\\" : "/"
   const places = placesOf(root, machine.home, separator)
   const place = (text: string) => text.replace(/\$\{([^{}]+)\}/g, (whole, name: string) => places.get(name) ?? whole)
@@ -136,8 +136,8 @@ export function planBundle(
 
 // ---
 
-const text = z.string().transform(plain)
-const scalar = z.union([z.string(), z.number(), z.boolean()]).transform((value) => plain(String(value)))
+const text = z.string().transform(cleanText)
+const scalar = z.union([z.string(), z.number(), z.boolean()]).transform((value) => cleanText(String(value)))
 const launch = { command: text, args: z.array(text), env: z.record(text, scalar) }
 const option = z.object({
   type: text.default("string"),
@@ -188,7 +188,7 @@ type Config = {
 
 /** What is run here. A bundle for uv may leave that to whoever runs it. */
 function configOf(
-  { server: { type, entry_point: entry, mcp_config: config } }: Manifest,
+  { server: { type, entry_point: entry, mcp_config: config } }: BundleManifest,
   platform: string,
 ): Config | undefined {
   if (config === undefined)
@@ -254,7 +254,7 @@ function several(value: string): readonly string[] {
 }
 
 /** The program: one of the bundle's own where it is one, or a name that is looked for. */
-function commandIn(command: string, { server }: Manifest, root: string, { platform, has }: Machine): string {
+function commandIn(command: string, { server }: BundleManifest, root: string, { platform, has }: Machine): string {
   const windows = platform === "win32"
   const own = /^(?:[\\/]|[A-Za-z]:)/.test(command)
     ? command

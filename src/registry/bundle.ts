@@ -4,30 +4,30 @@
  */
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
-import { isProgram, type Manifest, readManifest } from "./bundle-manifest.ts"
+import { type BundleManifest, isProgram, readManifest } from "./bundle-manifest.ts"
 import { RegistryError } from "./client.ts"
-import type { Entry, Package } from "./entry.ts"
+import type { Package, RegistryEntry } from "./entry.ts"
 import { isSafeAddress } from "./install-plan.ts"
-import { type Packed, readZip } from "./zip.ts"
+import { readZip, type ZipEntry } from "./zip.ts"
 
 /** A bundle that is what its registry says it is. */
 export type Bundle = {
   readonly from: Package
   /** SHA-256 of the archive, in lower case. */
   readonly hash: string
-  readonly manifest: Manifest
-  readonly files: readonly Packed[]
+  readonly manifest: BundleManifest
+  readonly files: readonly ZipEntry[]
 }
 
 /** Whoever waits for a bundle. */
-export type Waiting = {
+export type DownloadOptions = {
   readonly signal: AbortSignal
   progress(message: string): void
 }
 
 export type Bundles = {
   /** Throws a RegistryError where it cannot be had or is another one, a RequestError where svc cannot use it. */
-  open(entry: Entry, from: Package, waiting: Waiting): Promise<Bundle>
+  open(entry: RegistryEntry, from: Package, waiting: DownloadOptions): Promise<Bundle>
 }
 
 export type BundleDeps = {
@@ -92,9 +92,9 @@ async function readBundle(bytes: Uint8Array): Promise<Pick<Bundle, "manifest" | 
 }
 
 async function download(
-  { registry }: Entry,
+  { registry }: RegistryEntry,
   address: string,
-  { signal, progress }: Waiting,
+  { signal, progress }: DownloadOptions,
   deps: BundleDeps,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { clock } = deps

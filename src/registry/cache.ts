@@ -8,7 +8,7 @@ import { digest } from "../lib/digest.ts"
 import { replaceFile } from "../store/files.ts"
 import { isObject } from "../wire/message.ts"
 
-export type Cached = {
+export type CachedResponse = {
   readonly url: string
   readonly etag: string | undefined
   /** When it was last known to be so, milliseconds since the epoch. */
@@ -16,14 +16,14 @@ export type Cached = {
   readonly body: unknown
 }
 
-export type Cache = {
-  get(url: string): Cached | undefined
-  set(cached: Cached): void
+export type RegistryCache = {
+  get(url: string): CachedResponse | undefined
+  set(cached: CachedResponse): void
 }
 
 /** A cache in a folder, made when something is kept for the first time; undefined keeps to memory. */
-export function createCache(folder: string | undefined): Cache {
-  const memory = new Map<string, Cached>()
+export function createRegistryCache(folder: string | undefined): RegistryCache {
+  const memory = new Map<string, CachedResponse>()
   const fileOf = (url: string) => join(folder ?? "", `${digest(url, 32)}.json`)
   return {
     get(url) {
@@ -54,7 +54,7 @@ export function createCache(folder: string | undefined): Cache {
 
 const MAX_FILES = 200
 
-function readCached(file: string, url: string): Cached | undefined {
+function readCached(file: string, url: string): CachedResponse | undefined {
   if (!existsSync(file)) return undefined
   try {
     const value: unknown = JSON.parse(readFileSync(file, "utf8"))

@@ -6,8 +6,8 @@ import type { RegistrySource } from "../config/registries.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Cache } from "./cache.ts"
-import { type Entry, readEntry } from "./entry.ts"
+import type { RegistryCache } from "./cache.ts"
+import { type RegistryEntry, readEntry } from "./entry.ts"
 
 /** The registry could not be asked, and nothing was known. */
 export class RegistryError extends Error {
@@ -20,26 +20,26 @@ export class RegistryError extends Error {
   }
 }
 
-export type ClientDeps = {
+export type RegistryClientDeps = {
   readonly clock: Clock
-  readonly cache: Cache
+  readonly cache: RegistryCache
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
 }
 
-export type Answered<T> = {
+export type CachedAnswer<T> = {
   readonly value: T
   /** How old it is, milliseconds, and why it is not new; undefined where the registry has just said so. */
   readonly stale: { readonly age: number; readonly reason: string } | undefined
 }
 
-export type Page = { readonly entries: readonly Entry[]; readonly nextCursor: string | undefined }
+export type RegistryPage = { readonly entries: readonly RegistryEntry[]; readonly nextCursor: string | undefined }
 
 /** One page of all servers in their latest version, by name, or of those in which the registry finds `search`. */
 export async function listServers(
   source: RegistrySource,
   { search, cursor, limit }: { readonly search?: string; readonly cursor?: string | undefined; readonly limit: number },
-  deps: ClientDeps,
-): Promise<Answered<Page>> {
+  deps: RegistryClientDeps,
+): Promise<CachedAnswer<RegistryPage>> {
   const query = new URLSearchParams({ version: "latest", limit: String(limit) })
   if (search !== undefined) query.set("search", search)
   if (cursor !== undefined) query.set("cursor", cursor)
@@ -52,8 +52,8 @@ export async function getVersion(
   source: RegistrySource,
   name: string,
   version: string,
-  deps: ClientDeps,
-): Promise<Answered<Entry | undefined>> {
+  deps: RegistryClientDeps,
+): Promise<CachedAnswer<RegistryEntry | undefined>> {
   const path = `/servers/${inPath(name)}/versions/${inPath(version)}`
   return get(source, path, deps, (body) => {
     if (body === undefined) return undefined
@@ -67,15 +67,15 @@ export async function getVersion(
 export async function listVersions(
   source: RegistrySource,
   name: string,
-  deps: ClientDeps,
-): Promise<Answered<readonly Entry[]>> {
+  deps: RegistryClientDeps,
+): Promise<CachedAnswer<readonly RegistryEntry[]>> {
   return get(source, `/servers/${inPath(name)}/versions`, deps, (body) =>
     body === undefined ? [] : readPage(body, source).entries,
   )
 }
 
 /** How long the registry takes to answer, milliseconds. Throws a RegistryError where it does not. */
-export async function ping(source: RegistrySource, deps: ClientDeps): Promise<number> {
+export async function ping(source: RegistrySource, deps: RegistryClientDeps): Promise<number> {
   const { clock } = deps
   const started = clock.now()
   await ask(source, "/servers?limit=1", {}, deps)
@@ -91,7 +91,7 @@ const LISTING_FRESH_MS = 60 * 60_000
 const MAX_BYTES = 8 * 1024 * 1024
 
 /** Throws a RegistryError where it is no list. */
-function readPage(value: unknown, { name }: RegistrySource): Page {
+function readPage(value: unknown, { name }: RegistrySource): RegistryPage {
   if (!isObject(value) || !Array.isArray(value.servers))
     throw new RegistryError(name, "answered something that is no list")
   const entries = value.servers.flatMap((one: unknown) => readEntry(one, name) ?? [])
@@ -103,10 +103,10 @@ function readPage(value: unknown, { name }: RegistrySource): Page {
 async function get<T>(
   source: RegistrySource,
   path: string,
-  deps: ClientDeps,
+  deps: RegistryClientDeps,
   read: (body: unknown) => T,
   fresh = FRESH_MS,
-): Promise<Answered<T>> {
+): Promise<CachedAnswer<T>> {
   const { clock, cache } = deps
   const url = addressOf(source, path)
   const known = cache.get(url)
@@ -129,14 +129,14 @@ const inPath = (text: string): string => encodeURIComponent(text.toWellFormed())
 const addressOf = ({ url }: RegistrySource, path: string): string =>
   `${url.replace(/\/+$/, "").replace(/\/v0(\.1)?$/, "")}/v0.1${path}`
 
-type Asked = { readonly status: number; readonly etag: string | undefined; readonly body: Params }
+type RegistryResponse = { readonly status: number; readonly etag: string | undefined; readonly body: Params }
 
 async function ask(
   source: RegistrySource,
   path: string,
   headers: Readonly<Record<string, string>>,
-  deps: ClientDeps,
-): Promise<Asked> {
+  deps: RegistryClientDeps,
+): Promise<RegistryResponse> {
   const fail = (message: string) => new RegistryError(source.name, message)
   const late = new AbortController()
   const cancel = deps.clock.after(TIMEOUT_MS, () => late.abort())

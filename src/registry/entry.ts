@@ -23,7 +23,7 @@ export type Argument = Input & {
   readonly valueHint?: string | undefined
 }
 
-export type Transport = {
+export type PackageTransport = {
   readonly type: string
   readonly url?: string | undefined
   readonly headers: readonly NamedInput[]
@@ -40,13 +40,13 @@ export type Package = {
   /** SHA-256 of the file that it is, in hexadecimal digits. */
   readonly fileSha256?: string | undefined
   readonly runtimeHint?: string | undefined
-  readonly transport: Transport
+  readonly transport: PackageTransport
   readonly runtimeArguments: readonly Argument[]
   readonly packageArguments: readonly Argument[]
   readonly environmentVariables: readonly NamedInput[]
 }
 
-export type Entry = {
+export type RegistryEntry = {
   /** The name of the registry that it is of. */
   readonly registry: string
   readonly name: string
@@ -56,7 +56,7 @@ export type Entry = {
   readonly repository?: string | undefined
   readonly websiteUrl?: string | undefined
   readonly packages: readonly Package[]
-  readonly remotes: readonly Transport[]
+  readonly remotes: readonly PackageTransport[]
   /** active, deprecated or deleted. */
   readonly status: string
   readonly isLatest: boolean
@@ -65,7 +65,7 @@ export type Entry = {
 }
 
 /** An element of `servers` of a listing, or the answer for one version; undefined where it is none. */
-export function readEntry(value: unknown, registry: string): Entry | undefined {
+export function readEntry(value: unknown, registry: string): RegistryEntry | undefined {
   if (!isObject(value)) return undefined
   const wrapped = isObject(value.server) ? value.server : value
   const parsed = serverJson.safeParse(wrapped)
@@ -82,7 +82,7 @@ export function readEntry(value: unknown, registry: string): Entry | undefined {
 }
 
 /** Text without control characters, that drive a terminal or hide what is meant, and not without end. */
-export const plain = (text: string): string =>
+export const cleanText = (text: string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+/g, " ").slice(0, MAX_TEXT)
 
@@ -92,7 +92,7 @@ const OFFICIAL = "io.modelcontextprotocol.registry/official"
 const MAX_TEXT = 4000
 const MAX_ITEMS = 100
 
-const text = z.string().transform(plain)
+const text = z.string().transform(cleanText)
 const word = text.pipe(z.string().trim().min(1).max(500))
 
 /** A list whose bad elements are left out. */
@@ -108,7 +108,7 @@ const listOf = <T extends z.ZodType>(item: T) =>
       }),
     )
 
-const scalar = z.union([z.string(), z.number(), z.boolean()]).transform((value) => plain(String(value)))
+const scalar = z.union([z.string(), z.number(), z.boolean()]).transform((value) => cleanText(String(value)))
 const inputShape = {
   description: text.optional().catch(undefined),
   value: scalar.optional().catch(undefined),

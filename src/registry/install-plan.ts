@@ -6,11 +6,11 @@
 import { isDeepStrictEqual } from "node:util"
 import { isLoopback } from "../lib/address.ts"
 import type { Params } from "../wire/message.ts"
-import type { Argument, Entry, Input, NamedInput, Package, Transport } from "./entry.ts"
-import { baseOf, type Runner, runnerOf, specOf } from "./package-runner.ts"
+import type { Argument, Input, NamedInput, Package, PackageTransport, RegistryEntry } from "./entry.ts"
+import { baseOf, type PackageRunner, runnerOf, specOf } from "./package-runner.ts"
 
 /** A value that a server takes. */
-export type Wanted = {
+export type RequestedInput = {
   readonly name: string
   readonly description?: string
   readonly secret: boolean
@@ -22,9 +22,9 @@ export type Installable = {
   readonly server: Params
   /** Names in `env` and `headers` whose values are secret. */
   readonly secret: ReadonlySet<string>
-  readonly missing: readonly Wanted[]
+  readonly missing: readonly RequestedInput[]
   /** What may be given too. */
-  readonly optional: readonly Wanted[]
+  readonly optional: readonly RequestedInput[]
   /** The package with its version, as its runner is told; undefined for a remote. */
   readonly package: string | undefined
   /** npm, pypi, oci …, mcpb, or remote. */
@@ -32,15 +32,15 @@ export type Installable = {
 }
 
 /** Values in mcp.json's own syntax, by name. */
-export type Values = Readonly<Record<string, string>>
+export type InputValues = Readonly<Record<string, string>>
 
 /**
  * How an entry is run, or why it cannot be. `type` chooses among its packages and remotes; where it does not, what this
  * machine has the command for (`has`) comes before what it would still need.
  */
 export function planInstall(
-  entry: Entry,
-  values: Values,
+  entry: RegistryEntry,
+  values: InputValues,
   type?: string,
   has: (command: string) => boolean = () => true,
 ): Installable | { readonly reason: string } {
@@ -70,7 +70,7 @@ export function planInstall(
  * The values that stand in the arguments of a server that was installed from an entry, where they are not the entry's own.
  * Undefined where the arguments are others than it would have with any.
  */
-export function argumentValues(entry: Entry, args: readonly unknown[], values: Values, type?: string) {
+export function argumentValues(entry: RegistryEntry, args: readonly unknown[], values: InputValues, type?: string) {
   const found = packageOf(entry, type)
   if (found === undefined) return undefined
   const { one, runner } = found
@@ -79,7 +79,7 @@ export function argumentValues(entry: Entry, args: readonly unknown[], values: V
   const own: Record<string, string> = {}
   for (const argument of one.packageArguments) {
     const { type, name = "", valueHint } = argument
-    const texts = createWants({}).argument(argument)
+    const texts = createRequestedInputs({}).argument(argument)
     const [next] = rest
     if (texts.length > 0 && texts.every((text, at) => text === rest[at])) rest.splice(0, texts.length)
     else if (type === "named" && next === bareFlag(name)) own[name] = rest.splice(0, 2)[1] ?? ""
@@ -91,7 +91,7 @@ export function argumentValues(entry: Entry, args: readonly unknown[], values: V
 }
 
 /** The bundle (MCPB) that an entry is installed from; undefined where it is run otherwise. */
-export function bundleOf({ packages }: Entry, type?: string): Package | undefined {
+export function bundleOf({ packages }: RegistryEntry, type?: string): Package | undefined {
   const first = packages.find(
     (one) => (type === undefined || one.registryType === type) && (isBundle(one) || runnerOf(one) !== undefined),
   )
@@ -105,11 +105,11 @@ export const isSafeAddress = (address: string): boolean => {
 }
 
 /** The remote that an entry is reached at: HTTP+SSE is deprecated, and only where there is nothing else. */
-export const remoteOf = ({ remotes }: Entry): Transport | undefined =>
+export const remoteOf = ({ remotes }: RegistryEntry): PackageTransport | undefined =>
   remotes.find(({ type }) => type !== "sse") ?? remotes[0]
 
 /** Names of inputs that are secret and come to stand in an argument, an address or a part of a value. */
-export function deepSecrets({ packages, remotes }: Entry): ReadonlySet<string> {
+export function deepSecrets({ packages, remotes }: RegistryEntry): ReadonlySet<string> {
   const names = new Set<string>()
   const look = (name: string | undefined, { isSecret }: Input) => {
     if (isSecret === true && name !== undefined) names.add(name)
@@ -135,11 +135,11 @@ export function deepSecrets({ packages, remotes }: Entry): ReadonlySet<string> {
 export const escapeText = (text: string): string => text.replaceAll("$", "$$$$")
 
 /** Collects, while values are put in, what is missing and what is secret. */
-export function createWants(values: Values) {
-  const missing: Wanted[] = []
-  const optional: Wanted[] = []
+export function createRequestedInputs(values: InputValues) {
+  const missing: RequestedInput[] = []
+  const optional: RequestedInput[] = []
   const secret = new Set<string>()
-  const wanted = (name: string, input: Input): Wanted => ({
+  const wanted = (name: string, input: Input): RequestedInput => ({
     name,
     secret: input.isSecret === true,
     ...(input.description === undefined || input.description === "" ? {} : { description: input.description }),
@@ -221,10 +221,10 @@ export function createWants(values: Values) {
 
 /** The first package of an entry that svc can run. */
 function packageOf(
-  { packages }: Entry,
+  { packages }: RegistryEntry,
   type: string | undefined,
   has: (command: string) => boolean = () => true,
-): { one: Package; runner: Runner } | undefined {
+): { one: Package; runner: PackageRunner } | undefined {
   for (const one of packages) {
     const runner = type === undefined || one.registryType === type ? runnerOf(one) : undefined
     if (runner !== undefined && has(runner.command)) return { one, runner }
@@ -247,8 +247,8 @@ const flagOf = (name: string): readonly [flag: string, value: string | undefined
 }
 const bareFlag = (name: string): string => flagOf(name)[0]
 
-function planPackage(one: Package, runner: Runner, values: Values): Installable {
-  const wants = createWants(values)
+function planPackage(one: Package, runner: PackageRunner, values: InputValues): Installable {
+  const wants = createRequestedInputs(values)
   const base = baseOf(one, runner)
   const source = base === undefined ? [] : (runner.source?.(escapeText(base)) ?? [])
   const runtime = [...source, ...one.runtimeArguments.flatMap((argument) => wants.argument(argument))]
@@ -269,8 +269,8 @@ function planPackage(one: Package, runner: Runner, values: Values): Installable 
   }
 }
 
-function planRemote(remote: Transport, values: Values): Installable {
-  const wants = createWants(values)
+function planRemote(remote: PackageTransport, values: InputValues): Installable {
+  const wants = createRequestedInputs(values)
   const url = wants.text({ value: remote.url, variables: remote.variables }) ?? ""
   const headers = wants.named(remote.headers)
   return {

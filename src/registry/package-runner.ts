@@ -4,7 +4,7 @@
  */
 import type { Package } from "./entry.ts"
 
-export type Runner = {
+export type PackageRunner = {
   readonly command: string
   /** The base URLs of the registry that it asks by itself. */
   readonly home: RegExp
@@ -17,21 +17,21 @@ export type Runner = {
 }
 
 /** The runner of a package; undefined where svc has none for it. */
-export function runnerOf(one: Package): Runner | undefined {
+export function runnerOf(one: Package): PackageRunner | undefined {
   const runner = RUNNERS.get(one.registryType)
   if (runner === undefined || one.transport.type !== "stdio") return undefined
   return isPackageName(one) && canFind(one, runner) ? runner : undefined
 }
 
 /** The package with its version, as its runner is told. */
-export function specOf(one: Package, runner: Runner): string {
+export function specOf(one: Package, runner: PackageRunner): string {
   const base = baseOf(one, runner)
   const version = one.version === "latest" ? "" : one.version
   return runner.spec(one.identifier, version, base === undefined ? undefined : new URL(base))
 }
 
 /** Where a package is, if it is not where its runner looks by itself. */
-export const baseOf = ({ registryBaseUrl: base }: Package, { home }: Runner): string | undefined =>
+export const baseOf = ({ registryBaseUrl: base }: Package, { home }: PackageRunner): string | undefined =>
   base === undefined || base === "" || home.test(base) ? undefined : base
 
 // ---
@@ -39,8 +39,8 @@ export const baseOf = ({ registryBaseUrl: base }: Package, { home }: Runner): st
 const at = (identifier: string, version: string): string => (version === "" ? identifier : `${identifier}@${version}`)
 
 /** A map, for a registry may name a type like a member of every object. */
-const RUNNERS: ReadonlyMap<string, Runner> = new Map(
-  Object.entries<Runner>({
+const RUNNERS: ReadonlyMap<string, PackageRunner> = new Map(
+  Object.entries<PackageRunner>({
     npm: {
       command: "npx",
       home: /^https:\/\/registry\.npmjs\.(?:org|com)\/?$/,
@@ -76,7 +76,7 @@ const RUNNERS: ReadonlyMap<string, Runner> = new Map(
 )
 
 /** Elsewhere there may be another package of the same name. */
-function canFind(one: Package, runner: Runner): boolean {
+function canFind(one: Package, runner: PackageRunner): boolean {
   const base = baseOf(one, runner)
   return base === undefined || (runner.source !== undefined && /^https?:\/\//.test(base) && URL.canParse(base))
 }

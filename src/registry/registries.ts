@@ -5,13 +5,21 @@
 import type { RegistrySource } from "../config/registries.ts"
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
-import { type Answered, type ClientDeps, getVersion, listServers, listVersions, ping, RegistryError } from "./client.ts"
-import type { Entry } from "./entry.ts"
+import {
+  type CachedAnswer,
+  getVersion,
+  listServers,
+  listVersions,
+  ping,
+  type RegistryClientDeps,
+  RegistryError,
+} from "./client.ts"
+import type { RegistryEntry } from "./entry.ts"
 import { rank, termsOf } from "./search.ts"
 
-export type Found<T> = { readonly value: T; readonly warnings: readonly string[] }
+export type RegistryResult<T> = { readonly value: T; readonly warnings: readonly string[] }
 
-export type Query = {
+export type RegistryQuery = {
   readonly query: string
   readonly registry?: string | undefined
   /** npm, pypi, oci … or remote. */
@@ -21,13 +29,13 @@ export type Query = {
   readonly cursor?: string | undefined
 }
 
-export type Hits = {
-  readonly entries: readonly Entry[]
+export type SearchResult = {
+  readonly entries: readonly RegistryEntry[]
   readonly total: number
   readonly nextCursor: string | undefined
 }
 
-export type Health = {
+export type RegistryHealth = {
   readonly name: string
   readonly url: string
   readonly available: boolean
@@ -38,15 +46,15 @@ export type Health = {
 export type Registries = {
   sources(): readonly RegistrySource[]
   /** Ranked by name, title and description. Throws a RegistryError where nothing is known at all. */
-  search(query: Query): Promise<Found<Hits>>
+  search(query: RegistryQuery): Promise<RegistryResult<SearchResult>>
   /** Throws a RequestError (not_found) with the nearest names, or a RegistryError. */
-  find(name: string, version: string, registry?: string): Promise<Found<Entry>>
-  versions(name: string, registry?: string): Promise<Found<readonly Entry[]>>
-  status(registry?: string): Promise<readonly Health[]>
+  find(name: string, version: string, registry?: string): Promise<RegistryResult<RegistryEntry>>
+  versions(name: string, registry?: string): Promise<RegistryResult<readonly RegistryEntry[]>>
+  status(registry?: string): Promise<readonly RegistryHealth[]>
 }
 
 /** `sources` gives those that are configured at the moment. */
-export function createRegistries(sources: () => readonly RegistrySource[], deps: ClientDeps): Registries {
+export function createRegistries(sources: () => readonly RegistrySource[], deps: RegistryClientDeps): Registries {
   const chosen = (registry: string | undefined): readonly RegistrySource[] => {
     const all = sources()
     if (registry === undefined) return all
@@ -58,7 +66,7 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
       all.map(({ name }) => name),
     )
   }
-  const found = async (name: string, version: string, registry?: string): Promise<Found<Entry>> => {
+  const found = async (name: string, version: string, registry?: string): Promise<RegistryResult<RegistryEntry>> => {
     const warnings: string[] = []
     let failure: RegistryError | undefined
     for (const source of chosen(registry)) {
@@ -78,15 +86,17 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
     throw new RequestError("not_found", await sayUnknown(name, version, registry, others))
   }
   /** Servers whose name ends in `/name`: what people call them. */
-  const shortNames = async (name: string, registry: string | undefined): Promise<readonly Entry[]> => {
-    const { entries } = await gather(name, chosen(registry), []).catch(() => ({ entries: [] as readonly Entry[] }))
+  const shortNames = async (name: string, registry: string | undefined): Promise<readonly RegistryEntry[]> => {
+    const { entries } = await gather(name, chosen(registry), []).catch(() => ({
+      entries: [] as readonly RegistryEntry[],
+    }))
     return entries.filter((entry) => entry.name.toLowerCase().endsWith(`/${name.toLowerCase()}`))
   }
   const sayUnknown = async (
     name: string,
     version: string,
     registry: string | undefined,
-    others: readonly Entry[],
+    others: readonly RegistryEntry[],
   ): Promise<string> => {
     if (others.length > 1)
       return `${name} is the name of several: ${others
@@ -95,12 +105,14 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
         .join(", ")}`
     const known = await Promise.all(
       chosen(registry).map((source) =>
-        listVersions(source, name, deps).catch(() => ({ value: [] as readonly Entry[] })),
+        listVersions(source, name, deps).catch(() => ({ value: [] as readonly RegistryEntry[] })),
       ),
     )
     const versions = known.flatMap(({ value }) => value.map((entry) => entry.version))
     if (versions.length > 0) return `${name} has no version ${version}; there are ${versions.slice(0, 20).join(", ")}`
-    const { entries } = await gather(name, chosen(registry), []).catch(() => ({ entries: [] as readonly Entry[] }))
+    const { entries } = await gather(name, chosen(registry), []).catch(() => ({
+      entries: [] as readonly RegistryEntry[],
+    }))
     const near = rank(entries, name.split("/").at(-1) ?? name).slice(0, 3)
     const hint = near.length === 0 ? "" : `; did you mean ${near.map((entry) => entry.name).join(" or ")}?`
     return `No registry knows a server named ${name}${hint}`
@@ -110,10 +122,10 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
     query: string,
     from: readonly RegistrySource[],
     warnings: string[],
-  ): Promise<{ readonly entries: readonly Entry[] }> => {
+  ): Promise<{ readonly entries: readonly RegistryEntry[] }> => {
     const failures: RegistryError[] = []
     let answered = 0
-    const attempt = async (run: () => Promise<readonly Entry[]>): Promise<readonly Entry[]> => {
+    const attempt = async (run: () => Promise<readonly RegistryEntry[]>): Promise<readonly RegistryEntry[]> => {
       try {
         const entries = await run()
         answered++
@@ -133,7 +145,7 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
     for (const { message } of failures) if (!warnings.includes(message)) warnings.push(message)
     const [failure] = failures
     if (answered === 0 && failure !== undefined) throw failure
-    const byName = new Map<string, Entry>()
+    const byName = new Map<string, RegistryEntry>()
     for (const entry of parts.flat())
       if (!byName.has(entry.name) && entry.status !== "deleted") byName.set(entry.name, entry)
     return { entries: [...byName.values()] }
@@ -144,8 +156,8 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
     search: string | undefined,
     most: number,
     warnings: string[],
-  ): Promise<readonly Entry[]> => {
-    const entries: Entry[] = []
+  ): Promise<readonly RegistryEntry[]> => {
+    const entries: RegistryEntry[] = []
     const until = deps.clock.now() + LISTING_MS
     const found = search === undefined ? {} : { search }
     let cursor: string | undefined
@@ -221,11 +233,11 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
 }
 
 /** The ways to run a server that its entry names: package registries, and `remote`. */
-export const typesOf = ({ packages, remotes }: Entry): readonly string[] => [
+export const typesOf = ({ packages, remotes }: RegistryEntry): readonly string[] => [
   ...new Set([...packages.map(({ registryType }) => registryType), ...(remotes.length > 0 ? ["remote"] : [])]),
 ]
 
-export const transportsOf = ({ packages, remotes }: Entry): readonly string[] => [
+export const transportsOf = ({ packages, remotes }: RegistryEntry): readonly string[] => [
   ...new Set([...packages.map(({ transport }) => transport.type), ...remotes.map(({ type }) => type)]),
 ]
 
@@ -239,7 +251,7 @@ const TERM_PAGES = 5
 /** What a slow registry has not listed by then is listed by the next search. */
 const LISTING_MS = 8000
 
-function noted<T>(answered: Answered<T>, warnings: string[]): Answered<T> {
+function noted<T>(answered: CachedAnswer<T>, warnings: string[]): CachedAnswer<T> {
   const { stale } = answered
   if (stale !== undefined) {
     const warning = `${stale.reason}; this is what was known ${Math.max(1, Math.round(stale.age / 60_000))} min ago`

@@ -1,6 +1,6 @@
 /** Finding servers by words: what registries are asked for, and which of what they know fits best. */
 import MiniSearch from "minisearch"
-import type { Entry } from "./entry.ts"
+import type { RegistryEntry } from "./entry.ts"
 
 /** What a registry is asked for: the words of a query that say something, and not all of a long one. */
 export function termsOf(query: string): readonly string[] {
@@ -16,7 +16,7 @@ export function termsOf(query: string): readonly string[] {
 }
 
 /** The most fitting first. What stands before the slash is whose it is, and "mcp server" is said of all of them. */
-export function rank(entries: readonly Entry[], query: string): readonly Entry[] {
+export function rank(entries: readonly RegistryEntry[], query: string): readonly RegistryEntry[] {
   const sought = words(query.slice(0, MAX_QUERY))
   const telling = sought.filter((word) => !COMMON.has(word.toLowerCase()))
   const index = new MiniSearch<{ id: number; name: string; owner: string; title: string; description: string }>({

@@ -6,7 +6,7 @@ import { promisify } from "node:util"
 import { inflateRaw } from "node:zlib"
 
 /** A file in an archive. */
-export type Packed = {
+export type ZipEntry = {
   /** Relative, with slashes. */
   readonly path: string
   readonly executable: boolean
@@ -15,14 +15,14 @@ export type Packed = {
 }
 
 /** The files of an archive, folders left out. Throws an Error that says what is wrong with it. */
-export function readZip(bytes: Uint8Array, { maxFiles, maxBytes }: Bounds = BOUNDS): readonly Packed[] {
+export function readZip(bytes: Uint8Array, { maxFiles, maxBytes }: ZipLimits = DEFAULT_LIMITS): readonly ZipEntry[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const end = findEnd(view)
   const count = view.getUint16(end + 10, true)
   let at = view.getUint32(end + 16, true)
   if (count === 0xffff || at === 0xffffffff) throw new Error("it is in the zip64 format, which svc does not read")
   if (count > maxFiles) throw new Error(`it has more than ${maxFiles} files`)
-  const files: Packed[] = []
+  const files: ZipEntry[] = []
   let total = 0
   for (let index = 0; index < count; index++) {
     if (at + DIRECTORY_BYTES > end || view.getUint32(at, true) !== DIRECTORY) throw damaged()
@@ -50,9 +50,9 @@ export function readZip(bytes: Uint8Array, { maxFiles, maxBytes }: Bounds = BOUN
 
 // ---
 
-export type Bounds = { readonly maxFiles: number; readonly maxBytes: number }
+export type ZipLimits = { readonly maxFiles: number; readonly maxBytes: number }
 
-const BOUNDS: Bounds = { maxFiles: 50_000, maxBytes: 1024 * 1024 * 1024 }
+const DEFAULT_LIMITS: ZipLimits = { maxFiles: 50_000, maxBytes: 1024 * 1024 * 1024 }
 
 const END = 0x06054b50
 const END_BYTES = 22

@@ -1,13 +1,13 @@
 /** From the query of a URL to what the client sees. choice: Inbound, query on `/mcp`. */
 import { createScope, type Scope } from "../catalog/scope.ts"
-import { type Query, readQuery } from "../catalog/selection.ts"
+import { readQuery, type ServerQuery } from "../catalog/selection.ts"
 import type { Preset } from "../config/presets.ts"
 
 /** Gives the scope of a URL's query, `?` included or empty. Throws a RequestError for one that cannot be followed. */
 export type ScopeOf = (search: string) => Scope
 
 export function createScopes(presets: () => ReadonlyMap<string, Preset>): ScopeOf {
-  const none: readonly Query[] = []
+  const none: readonly ServerQuery[] = []
   const everything = createScope(() => none, presets)
   // Every request of a client names it again.
   const known = new Map<string, { readonly scope: Scope; readonly presets: unknown }>()

@@ -5,7 +5,7 @@
 import type { Agent } from "../agent/agent.ts"
 import type { Instances } from "../agent/instances.ts"
 import { createScope, type Scope, withInstances } from "../catalog/scope.ts"
-import type { Query } from "../catalog/selection.ts"
+import type { ServerQuery } from "../catalog/selection.ts"
 import type { Clock } from "../lib/clock.ts"
 import { buildContext, type ContextFacts, type TemplateContext } from "../template/context.ts"
 import type { Params } from "../wire/message.ts"
@@ -14,7 +14,7 @@ import type { Params } from "../wire/message.ts"
 export type Surroundings = {
   readonly project: Omit<ContextFacts, "transport" | "sessionId" | "now" | "version">
   /** What its `.svcrc` and its options select. */
-  readonly queries: readonly Query[]
+  readonly queries: readonly ServerQuery[]
 }
 
 export type MemberDeps = {

@@ -65,7 +65,7 @@ function introduce(face: Face, client: Client): Introduction {
 
 /** All that a backend may come to offer is advertised at once: a client hears of capabilities only when it connects. */
 function aggregateCapabilities(view: View, era: Era): Params {
-  const all = view.chunks.map(({ listing }) => translate(listing, era))
+  const all = view.parts.map(({ listing }) => translate(listing, era))
   const extensions: Record<string, unknown> = {}
   for (const capabilities of all)
     for (const [name, settings] of membersOf(capabilities.extensions))

@@ -32,7 +32,7 @@ export function relayTask(request: Request, params: Params, view: View, context:
   const { taskId } = params
   const route = routeOfTask(taskId, view, context)
   if (route === undefined) {
-    if (!view.chunks.some(({ listing }) => hasTasks(listing, context.client.era))) throw unknownMethod(request.method)
+    if (!view.parts.some(({ listing }) => hasTasks(listing, context.client.era))) throw unknownMethod(request.method)
     throw unknownName("task", taskId, undefined)
   }
   return relay(request, { ...params, taskId: route.name }, route, context)
@@ -45,7 +45,7 @@ export function routeOfTask(taskId: unknown, view: View, about: Pick<Context, "f
   if (route === undefined || task === undefined) return undefined
   const { face, client } = about
   const owner = face.claims.find("task", route.id, task)?.owner
-  const chunk = view.chunks.find(({ spec }) => spec.id === route.id)
+  const chunk = view.parts.find(({ spec }) => spec.id === route.id)
   const isOwnProcess = client.owner !== undefined && chunk?.spec.tuning.isolation === "session"
   return owner === undefined || owner === ownerOf(client) || isOwnProcess ? { ...route, name: task } : undefined
 }
@@ -57,15 +57,15 @@ export function routeOfTask(taskId: unknown, view: View, about: Pick<Context, "f
 export async function listTasks(request: Request, params: Params, view: View, context: Context): Promise<string> {
   const { face, client } = context
   const { cursor } = params
-  if (!view.chunks.some(({ listing }) => hasTasks(listing, client.era))) throw unknownMethod(request.method)
-  const seen = new Set(view.chunks.map(({ spec }) => spec.id))
+  if (!view.parts.some(({ listing }) => hasTasks(listing, client.era))) throw unknownMethod(request.method)
+  const seen = new Set(view.parts.map(({ spec }) => spec.id))
   const owned = face.claims.of(ownerOf(client), "task").filter(({ backend }) => seen.has(backend))
   const start = cursor === undefined ? 0 : owned.findIndex((claim) => cursorOf(claim) === cursor) + 1
   if (cursor !== undefined && start === 0) throw new RequestError("invalid_params", "The cursor is none of this list")
   const page = owned.slice(start, start + PAGE)
   const tasks: Params[] = []
   for (const claim of page) {
-    const slug = view.chunks.find(({ spec }) => spec.id === claim.backend)?.spec.slug ?? claim.backend
+    const slug = view.parts.find(({ spec }) => spec.id === claim.backend)?.spec.slug ?? claim.backend
     const route = { id: claim.backend, slug, name: "", mirrored: [] }
     const get: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
     const frame = await relay(get, { taskId: claim.id }, route, context)

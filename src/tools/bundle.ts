@@ -2,15 +2,15 @@
 
 import type { Bundle } from "../registry/bundle.ts"
 import { planBundle } from "../registry/bundle-manifest.ts"
-import type { Entry } from "../registry/entry.ts"
-import { bundleOf, type Installable, planInstall, type Values } from "../registry/install-plan.ts"
+import type { RegistryEntry } from "../registry/entry.ts"
+import { bundleOf, type InputValues, type Installable, planInstall } from "../registry/install-plan.ts"
 import type { DocumentChange } from "../store/transaction.ts"
 import type { Context } from "./tool.ts"
 
 /** The bundle that an entry is installed from, downloaded and checked; undefined where it is run otherwise. */
 export async function openBundle(
   { bundles, signal, progress }: Context,
-  entry: Entry,
+  entry: RegistryEntry,
   type?: string,
 ): Promise<Bundle | undefined> {
   const from = bundleOf(entry, type)
@@ -21,8 +21,8 @@ export async function openBundle(
 export function planEntry(
   { door: { shelf }, machine }: Pick<Context, "door" | "machine">,
   name: string,
-  entry: Entry,
-  { values, type, bundle }: { values: Values; type?: string | undefined; bundle: Bundle | undefined },
+  entry: RegistryEntry,
+  { values, type, bundle }: { values: InputValues; type?: string | undefined; bundle: Bundle | undefined },
 ): Installable | { readonly reason: string } {
   if (bundle === undefined) return planInstall(entry, values, type, machine.has)
   const root = shelf.folder(name, bundle.hash)

@@ -3,9 +3,9 @@ import * as z from "zod"
 import { writtenServers } from "../config/edit.ts"
 import { RequestError } from "../lib/errors.ts"
 import { RegistryError } from "../registry/client.ts"
-import type { Entry } from "../registry/entry.ts"
+import type { RegistryEntry } from "../registry/entry.ts"
 import { bundleOf, planInstall } from "../registry/install-plan.ts"
-import type { Found } from "../registry/registries.ts"
+import type { RegistryResult } from "../registry/registries.ts"
 import { commandOf } from "./confirm.ts"
 import { missingSchema, showWanted } from "./install-draft.ts"
 import { entrySchema, originOf, showEntry } from "./registry-entries.ts"
@@ -43,7 +43,7 @@ export const mcpInfo = define({
     const origin = originOf(writtenServers(config).get(serverName)?.server ?? {})
     const wanted = origin?.name ?? serverName
     const warnings: string[] = []
-    let found: Found<Entry> | undefined
+    let found: RegistryResult<RegistryEntry> | undefined
     if (server === undefined || origin !== undefined)
       try {
         found = await registries.find(wanted, version ?? "latest")

@@ -2,8 +2,8 @@
 import * as z from "zod"
 import type { Bundle } from "../registry/bundle.ts"
 import { isSensitive } from "../registry/bundle-manifest.ts"
-import type { Entry } from "../registry/entry.ts"
-import { deepSecrets, type Installable, type Values, type Wanted } from "../registry/install-plan.ts"
+import type { RegistryEntry } from "../registry/entry.ts"
+import { deepSecrets, type InputValues, type Installable, type RequestedInput } from "../registry/install-plan.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { planEntry, sayBundle } from "./bundle.ts"
 import { isReference, literal, literals, NO_SECRETS, placeholder, type Secrets } from "./externalize-secrets.ts"
@@ -18,7 +18,7 @@ export const missingSchema = z.object({
 })
 
 /** A wanted value in an answer. */
-export const showWanted = ({ choices, ...wanted }: Wanted): z.infer<typeof missingSchema> => ({
+export const showWanted = ({ choices, ...wanted }: RequestedInput): z.infer<typeof missingSchema> => ({
   ...wanted,
   ...(choices === undefined ? {} : { choices: [...choices] }),
 })
@@ -28,8 +28,8 @@ export type Draft = {
   readonly name: string
   readonly server: Params
   readonly secrets: Secrets
-  readonly missing: readonly Wanted[]
-  readonly optional: readonly Wanted[]
+  readonly missing: readonly RequestedInput[]
+  readonly optional: readonly RequestedInput[]
   /** Where it comes from, in words. */
   readonly source: string
   readonly version?: string
@@ -40,7 +40,7 @@ export type Draft = {
 /** A server from a registry's entry. `given` is its own name where it is not to be the entry's. Throws a ToolError. */
 export function draftEntry(
   context: Pick<Context, "door" | "machine">,
-  entry: Entry,
+  entry: RegistryEntry,
   given: string | undefined,
   {
     env = {},
@@ -81,7 +81,7 @@ export function draftEntry(
 }
 
 /** What mcp.json says of where a server came from. `values` are kept where a later version cannot find them in its arguments. */
-export const originFor = (entry: Entry, plan: Installable, values: Values): Params => ({
+export const originFor = (entry: RegistryEntry, plan: Installable, values: InputValues): Params => ({
   registry: entry.registry,
   name: entry.name,
   version: entry.version,
@@ -91,19 +91,19 @@ export const originFor = (entry: Entry, plan: Installable, values: Values): Para
 })
 
 /** The registry that an entry is of, and what that thinks of it, for a question. */
-export const placeOf = ({ registry, status }: Entry): string =>
+export const placeOf = ({ registry, status }: RegistryEntry): string =>
   status === "active" ? registry : `${registry} (where it is ${status})`
 
 /** The same as a warning, where there is need of one. */
-export const standingOf = ({ name, status }: Entry): readonly string[] =>
+export const standingOf = ({ name, status }: RegistryEntry): readonly string[] =>
   status === "active" ? [] : [`${name} is ${status} in its registry`]
 
 /** The values for a plan, in mcp.json's syntax: those that are secret where no name says so as placeholders. */
 export function hide(
-  entry: Entry,
+  entry: RegistryEntry,
   env: Readonly<Record<string, string>>,
   bundle?: Bundle,
-): { readonly values: Values; readonly hidden: Readonly<Record<string, string>> } {
+): { readonly values: InputValues; readonly hidden: Readonly<Record<string, string>> } {
   const deep = deepSecrets(entry)
   const isSecret = (name: string): boolean =>
     deep.has(name) || (bundle !== undefined && isSecretOf(name, entry, bundle))
@@ -172,12 +172,12 @@ export function merged(target: Params, patch: Params): Params {
 // ---
 
 /** What is given for a bundle is kept under its name alone, so that names must say what is secret. */
-const isSecretOf = (name: string, { packages }: Entry, { manifest }: Bundle): boolean =>
+const isSecretOf = (name: string, { packages }: RegistryEntry, { manifest }: Bundle): boolean =>
   isSensitive(manifest, name) ||
   packages.some(({ environmentVariables }) => environmentVariables.some((one) => one.name === name && one.isSecret))
 
 /** Whether an entry asks for a value under this name anywhere. */
-const declares = (entry: Entry, name: string): boolean => JSON.stringify(entry).includes(JSON.stringify(name))
+const declares = (entry: RegistryEntry, name: string): boolean => JSON.stringify(entry).includes(JSON.stringify(name))
 
 /** How a package is run: npm's where nothing else is said. */
 function runnerOf(text: string, version: string | undefined): { command: string; args: readonly string[] } {

@@ -1,7 +1,7 @@
 /** Registry entries as tools show them, and whether one is installed. */
 import * as z from "zod"
 import { writtenServers } from "../config/edit.ts"
-import type { Entry } from "../registry/entry.ts"
+import type { RegistryEntry } from "../registry/entry.ts"
 import { transportsOf, typesOf } from "../registry/registries.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
@@ -23,7 +23,7 @@ export const entrySchema = z.object({
 })
 
 /** An entry in an answer; `config` is the text of mcp.json. */
-export function showEntry(entry: Entry, config: string): z.infer<typeof entrySchema> {
+export function showEntry(entry: RegistryEntry, config: string): z.infer<typeof entrySchema> {
   const { name, title, description, version, registry, status, repository, websiteUrl, publishedAt, updatedAt } = entry
   const installedAs = installedAsOf(entry, config)
   return {
@@ -45,7 +45,7 @@ export function showEntry(entry: Entry, config: string): z.infer<typeof entrySch
 }
 
 /** The servers that were installed from an entry, or that run its package or remote. */
-export function installedAsOf(entry: Entry, config: string): string[] {
+export function installedAsOf(entry: RegistryEntry, config: string): string[] {
   const packages = entry.packages.map(({ identifier }) => identifier)
   const urls = entry.remotes.flatMap(({ url }) => url ?? [])
   const runs = (server: Params): boolean =>

@@ -10,8 +10,8 @@ import { isDisabled, slugOf } from "../config/plan.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { Bundle } from "../registry/bundle.ts"
 import { RegistryError } from "../registry/client.ts"
-import type { Entry } from "../registry/entry.ts"
-import { argumentValues, remoteOf, type Wanted } from "../registry/install-plan.ts"
+import type { RegistryEntry } from "../registry/entry.ts"
+import { argumentValues, type RequestedInput, remoteOf } from "../registry/install-plan.ts"
 import type { DocumentChange, WrittenDocuments } from "../store/transaction.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { judge, reloadSchema, transact, unchanged, warningsOf, writtenName } from "./apply-change.ts"
@@ -204,7 +204,7 @@ function merge(section: "env" | "headers", server: Params, planned: Params, give
 const keptOf = ({ env, headers, oauth }: Params, given: Params): ReadonlySet<string> =>
   new Set([env, headers, oauth].flatMap((section) => Object.keys(textsOf(section))).filter((name) => !(name in given)))
 
-const inEnvironment = ({ packages }: Entry, { name }: Wanted): boolean =>
+const inEnvironment = ({ packages }: RegistryEntry, { name }: RequestedInput): boolean =>
   packages.some(({ environmentVariables }) => environmentVariables.some((variable) => variable.name === name))
 
 /** The version that is installed may be gone from its registry. */
@@ -213,7 +213,7 @@ function noneKnown(error: unknown): undefined {
 }
 
 /** What was put into a remote's address when it was installed. */
-function variablesOf(url: unknown, entry: Entry): Record<string, string> {
+function variablesOf(url: unknown, entry: RegistryEntry): Record<string, string> {
   const template = remoteOf(entry)?.url
   if (typeof url !== "string" || template === undefined) return {}
   const names = [...template.matchAll(/\{([\w.-]+)\}/g)].map(([, name = ""]) => name)

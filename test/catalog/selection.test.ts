@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { type Query, readQuery, select } from "../../src/catalog/selection.ts"
+import { readQuery, type ServerQuery, selectServers } from "../../src/catalog/selection.ts"
 import { parseDocument } from "../../src/config/document.ts"
 import { readPresets } from "../../src/config/presets.ts"
 import { RequestError } from "../../src/lib/errors.ts"
@@ -9,8 +9,8 @@ const presetsOf = (filter: string) =>
 const PRESETS = presetsOf("web or db")
 
 const SERVERS = { web: ["web"], db: ["db", "slow"], both: ["web", "db"], bare: [] }
-const seen = (...queries: Query[]) => {
-  const selection = select(queries, PRESETS)
+const seen = (...queries: ServerQuery[]) => {
+  const selection = selectServers(queries, PRESETS)
   return Object.entries(SERVERS).flatMap(([name, tags]) => (selection.includes(tags) ? [name] : []))
 }
 
@@ -20,7 +20,7 @@ describe("a selection", () => {
   test("is everything when nothing is asked for", () => {
     expect(seen()).toEqual(["web", "db", "both", "bare"])
     expect(seen(query("app=x"))).toEqual(["web", "db", "both", "bare"])
-    expect(select([], PRESETS).key).toBe("")
+    expect(selectServers([], PRESETS).key).toBe("")
   })
 
   test("of tags is any of them", () => {
@@ -35,7 +35,7 @@ describe("a selection", () => {
 
   test("of a preset is its filter, as it is at that moment", () => {
     expect(seen(query("preset=dev"))).toEqual(["web", "db", "both"])
-    expect(select([query("preset=dev")], presetsOf("slow")).includes(["web"])).toBe(false)
+    expect(selectServers([query("preset=dev")], presetsOf("slow")).includes(["web"])).toBe(false)
   })
 
   test("of several is what all let through", () => {
@@ -44,14 +44,14 @@ describe("a selection", () => {
   })
 
   test("has one key however its tags are written", () => {
-    const key = (text: string) => select([query(text)], PRESETS).key
+    const key = (text: string) => selectServers([query(text)], PRESETS).key
     expect(key("tags=b,%20a,b")).toBe(key("tags=a,b"))
     expect(key("tags=a,b")).toBe(key("tag-filter=a+or+b"))
     expect(key("tags=a")).not.toBe(key("tags=b"))
   })
 
   test("names its tags, for a warning", () => {
-    expect(select([query("tags=a&tag-filter=not+b")], PRESETS).tags).toEqual(["a", "b"])
+    expect(selectServers([query("tags=a&tag-filter=not+b")], PRESETS).tags).toEqual(["a", "b"])
   })
 
   test.each([
@@ -60,6 +60,6 @@ describe("a selection", () => {
     ["tag-filter=a+and", 'tag-filter cannot be read at column 6: expected a tag, "not" or "(", found the end'],
     ["preset=de", "No preset is named de; did you mean dev?"],
   ])("%s is refused", (text, message) => {
-    expect(() => select([query(text)], PRESETS)).toThrow(new RequestError("invalid_params", message))
+    expect(() => selectServers([query(text)], PRESETS)).toThrow(new RequestError("invalid_params", message))
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { isProgram, isSensitive, type Machine, planBundle, readManifest } from "../../src/registry/bundle-manifest.ts"
 import type { Package } from "../../src/registry/entry.ts"
-import type { Installable, Values } from "../../src/registry/install-plan.ts"
+import type { InputValues, Installable } from "../../src/registry/install-plan.ts"
 import { MANIFEST } from "../fixtures/bundle.ts"
 
 const FROM: Package = {
@@ -21,7 +21,7 @@ const MACHINE: Machine = {
 
 const planned = (
   manifest: object,
-  values: Values = {},
+  values: InputValues = {},
   more: { from?: Partial<Package>; machine?: Partial<Machine> } = {},
 ) =>
   planBundle(

@@ -1,22 +1,22 @@
 /** What one registry is asked, and what becomes of an answer that does not come or leads elsewhere. */
 import { expect, test } from "bun:test"
-import { createCache } from "../../src/registry/cache.ts"
-import { type ClientDeps, getVersion, listServers, ping } from "../../src/registry/client.ts"
+import { createRegistryCache } from "../../src/registry/cache.ts"
+import { getVersion, listServers, ping, type RegistryClientDeps } from "../../src/registry/client.ts"
 import { manualClock } from "../clock.ts"
 
 const source = (url: string) => ({ name: "test", url, headers: { "X-Api-Key": "sekret" } })
-const deps = (more: Partial<ClientDeps> = {}): ClientDeps => ({
+const deps = (more: Partial<RegistryClientDeps> = {}): RegistryClientDeps => ({
   clock: manualClock(),
-  cache: createCache(undefined),
+  cache: createRegistryCache(undefined),
   fetch,
   ...more,
 })
 
 test("a registry that does not answer within ten seconds is unavailable, in its headers and in the middle of its body", async () => {
   const clock = manualClock()
-  const silent: ClientDeps["fetch"] = (_url, { signal }) =>
+  const silent: RegistryClientDeps["fetch"] = (_url, { signal }) =>
     new Promise((_resolve, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))
-  const dripping: ClientDeps["fetch"] = (_url, { signal }) =>
+  const dripping: RegistryClientDeps["fetch"] = (_url, { signal }) =>
     Promise.resolve(
       new Response(
         new ReadableStream({
@@ -64,7 +64,7 @@ test("a registry that sends svc elsewhere is not followed: its headers are for i
 
 test("any text may be asked for as a name", async () => {
   const asked: string[] = []
-  const none: ClientDeps["fetch"] = (url) => {
+  const none: RegistryClientDeps["fetch"] = (url) => {
     asked.push(url)
     return Promise.resolve(new Response("", { status: 404 }))
   }

@@ -1,19 +1,19 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { substitute } from "../../src/config/substitution.ts"
-import { type Entry, readEntry } from "../../src/registry/entry.ts"
+import { type RegistryEntry, readEntry } from "../../src/registry/entry.ts"
 import { argumentValues, deepSecrets, planInstall } from "../../src/registry/install-plan.ts"
 
-const entry = (server: object): Entry => {
+const entry = (server: object): RegistryEntry => {
   const found = readEntry({ server: { name: "a/b", version: "1", ...server } }, "r")
   if (found === undefined) throw new Error("no entry")
   return found
 }
-const packaged = (one: object): Entry =>
+const packaged = (one: object): RegistryEntry =>
   entry({
     packages: [{ registryType: "npm", identifier: "p", version: "1.2.3", transport: { type: "stdio" }, ...one }],
   })
-const plan = (from: Entry, values: Record<string, string> = {}) => {
+const plan = (from: RegistryEntry, values: Record<string, string> = {}) => {
   const found = planInstall(from, values)
   if ("reason" in found) throw new Error(found.reason)
   return found

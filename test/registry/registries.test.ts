@@ -1,6 +1,6 @@
 /** What registries are asked to find, and how much of it is looked at. */
 import { expect, test } from "bun:test"
-import { createCache } from "../../src/registry/cache.ts"
+import { createRegistryCache } from "../../src/registry/cache.ts"
 import { createRegistries } from "../../src/registry/registries.ts"
 import { manualClock } from "../clock.ts"
 
@@ -26,7 +26,7 @@ function large(servers: readonly Server[]) {
   }
   const registries = createRegistries(() => [{ name: "large", url: "http://large", headers: {} }], {
     clock: manualClock(),
-    cache: createCache(undefined),
+    cache: createRegistryCache(undefined),
     fetch: answer,
   })
   const first = async (query: string) => (await registries.search({ query, limit: 1 })).value.entries[0]?.name

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { type Entry, readEntry } from "../../src/registry/entry.ts"
+import { type RegistryEntry, readEntry } from "../../src/registry/entry.ts"
 import { rank } from "../../src/registry/search.ts"
 
-const entry = (name: string, description = ""): Entry =>
+const entry = (name: string, description = ""): RegistryEntry =>
   readEntry({ name, description, version: "1" }, "ours") ?? expect.unreachable()
 
 const ENTRIES = [
