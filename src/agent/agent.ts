@@ -358,7 +358,7 @@ export class Agent {
    */
   setLogLevel(session: object, level: string | undefined): void {
     this.interests.setLevel(session, level)
-    for (const { published } of this.leased(session).values()) published?.open.relevel()
+    for (const { published } of this.leased(session).values()) published?.open.updateLogLevel()
     this.tellLevel()
   }
 
@@ -549,7 +549,7 @@ export class Agent {
     const least = this.interests.leastLevel
     if (least === undefined || least === this.level) return
     this.level = least
-    for (const { published } of this.backends.values()) published?.open.relevel()
+    for (const { published } of this.backends.values()) published?.open.updateLogLevel()
   }
 
   private checkRounds(): void {

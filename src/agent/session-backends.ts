@@ -169,7 +169,7 @@ export class Leases {
     if (backend.published === undefined) return false
     const { connection } = backend.published.open
     const listens = connection.isAsking || this.deps.isListening(id, owner.session)
-    if (listens && owner.isHeard?.() !== false) return true
+    if (listens && owner.isConnected?.() !== false) return true
     for (const taskId of this.deps.tasksOf(id, owner.session)) {
       const open = await connection.ask("tasks/get", { taskId }, TASK_MS).then(
         ({ status }) => !isTerminal(status),

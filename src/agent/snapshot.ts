@@ -1,6 +1,6 @@
 /** The facts of one moment, immutable: what every observer (health, status, tools, metrics) reads. */
 import type { Backend } from "../backend/backend.ts"
-import type { Exit, State } from "../backend/supervision.ts"
+import type { BackendState, ProcessExit } from "../backend/supervision.ts"
 import { failuresOf } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Issue } from "../lib/errors.ts"
@@ -9,14 +9,14 @@ import type { Findings } from "./tool-pinning.ts"
 
 export type BackendSnapshot = {
   readonly spec: ServerSpec
-  readonly state: State
+  readonly state: BackendState
   /** Set for an instance of a template. */
   readonly template: string | undefined
   /** Milliseconds since the epoch, as all times here; undefined where it has not happened. */
   readonly lastConnected: number | undefined
   /** Not redacted; the exits do that. */
   readonly lastError: string | undefined
-  readonly lastExit: Exit | undefined
+  readonly lastExit: ProcessExit | undefined
   /** The first start: when loading of this backend began and when it was first connected, failed or refused. */
   readonly loading: { readonly startedAt: number | undefined; readonly endedAt: number | undefined }
   readonly restartCount: number

@@ -3,9 +3,9 @@ import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { Agent } from "../agent/agent.ts"
 import { Instances } from "../agent/instances.ts"
-import { createWords } from "../backend/exit-reason.ts"
-import { createWarden } from "../backend/reaper.ts"
-import { createCapture, lines } from "../backend/stderr.ts"
+import { createExitReason } from "../backend/exit-reason.ts"
+import { createReaper } from "../backend/reaper.ts"
+import { createLineCapture, lineWriter } from "../backend/stderr.ts"
 import { openChild } from "../backend/stdio.ts"
 import { matchesFilter } from "../config/tag-filter.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -71,7 +71,7 @@ export type Runtime = {
 export async function createRuntime(
   settings: Settings,
   paths: Paths | undefined,
-  endChildren: EndChildren | undefined = process.platform === "win32" ? endTogether : undefined,
+  endChildren: EndChildren | undefined = process.platform === "win32" ? openJobObject : undefined,
 ): Promise<Runtime> {
   const clock = systemClock
   const startedAt = clock.now()
@@ -96,9 +96,9 @@ export async function createRuntime(
   const onbug = (error: unknown) => log.error(`internal error: ${error instanceof Error ? error.stack : String(error)}`)
 
   const outlived = (reason: string) => log.warn(`servers may outlive svc if it is killed: ${reason}`)
-  const warden = createWarden(outlived)
+  const reaper = createReaper(outlived)
   await endChildren?.(outlived)
-  process.on("exit", () => warden.close())
+  process.on("exit", () => reaper.close())
   let callback: string | undefined
   const oauth: OAuth = openOAuth(paths, {
     log,
@@ -122,21 +122,21 @@ export async function createRuntime(
     // A call may be silent for as long as its own timeout says.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
     openChild(launch, events, { name: server }) {
-      const words = createWords(clock)
+      const exitReason = createExitReason(clock)
       const emit = (line: string) => {
-        words.hear(line)
+        exitReason.observe(line)
         log.info(`stderr: ${line}`, { server })
       }
-      const noise = (line: string) => log.warn(`stdout, not a message: ${line}`, { server })
+      const onstdoutnoise = (line: string) => log.warn(`stdout, not a message: ${line}`, { server })
       return openChild(launch, events, {
         server,
         clock,
         limit: settings.maxResult,
         grace: STOP_GRACE_MS,
-        warden,
-        onstderr: createCapture({ clock, redact: mask, emit }),
-        words: words.why,
-        onnoise: lines(createCapture({ clock, redact: mask, emit: noise })),
+        reaper,
+        onstderr: createLineCapture({ clock, redact: mask, emit }),
+        exitReason: exitReason.reason,
+        onstdoutnoise: lineWriter(createLineCapture({ clock, redact: mask, emit: onstdoutnoise })),
       })
     },
   })
@@ -259,10 +259,10 @@ export async function createRuntime(
 type EndChildren = (onfail: (reason: string) => void) => Promise<void>
 
 /** Only Windows pays for what it takes to speak to Windows. */
-async function endTogether(onfail: (reason: string) => void): Promise<void> {
+async function openJobObject(onfail: (reason: string) => void): Promise<void> {
   try {
-    const job = await import("../backend/job-object.ts")
-    job.endTogether()
+    const jobObject = await import("../backend/job-object.ts")
+    jobObject.createJobObject()
   } catch (error) {
     onfail(messageOf(error))
   }

@@ -43,12 +43,12 @@ export type Caller = {
     onprogress?: (params: Params) => void,
   ): Promise<unknown>
   /** Whether anybody is there at the moment; where it is missing, somebody is. */
-  isHeard?(): boolean
+  isConnected?(): boolean
   /**
    * Told from time to time while a question to the client is open, so that it may give up where nobody is there to answer;
    * `others`: others use the connection too and cannot be told apart from this caller.
    */
-  yield?(now: number, others: boolean): void
+  giveUpIfStale?(now: number, others: boolean): void
 }
 
 /** A request to the backend that is not answered yet; one of svc's own has no caller. */
@@ -102,7 +102,7 @@ export class Attribution {
   /** Cancelled calls by number: in doubt, and then kept a while to see what they do. */
   private readonly abandoned = new Map<number, Abandoned>()
   /** What cancelled calls were seen to do, by kind. */
-  private readonly manners = new Map<string, "stops" | "goes on">()
+  private readonly afterCancel = new Map<string, "stops" | "goes on">()
   /** How many calls in a row were seen to ask, by kind. */
   private readonly askers = new Map<string, number>()
   private readonly asked = new WeakMap<Flight, Asked>()
@@ -116,16 +116,16 @@ export class Attribution {
       if (flight === undefined) return "unknown"
       if (flight.caller !== undefined) return flight.caller
     }
-    if (owner !== undefined) return wayTo(owner.session, inFlight) ?? owner
+    if (owner !== undefined) return callerForSession(owner.session, inFlight) ?? owner
     if (task !== undefined) return task
     const live = [...inFlight.values()].filter(isCall)
     const doubts = this.doubts(now)
     const sessions = new Set([...live, ...doubts].map(sessionOf))
     const refused = sessions.size > 1
-    if (question !== undefined) this.learn(question, inFlight, { live, doubts, refused, now })
+    if (question !== undefined) this.noteQuestion(question, inFlight, { live, doubts, refused, now })
     if (refused) return "unknown"
     const [session] = sessions
-    return session === undefined ? "none" : (wayTo(session, inFlight) ?? "unknown")
+    return session === undefined ? "none" : (callerForSession(session, inFlight) ?? "unknown")
   }
 
   /** Whether messages that name nothing may be of several clients. */
@@ -137,7 +137,7 @@ export class Attribution {
   abandon(number: number, flight: Flight, marked: boolean, now: number): void {
     if (!isCall(flight)) return
     const { caller, since } = flight
-    this.judge(now)
+    this.noteStopped(now)
     for (const [old, { since: from }] of this.abandoned) if (from + LONG_MS <= now) this.abandoned.delete(old)
     this.abandoned.set(number, {
       session: caller.session,
@@ -162,13 +162,13 @@ export class Attribution {
     const call = this.abandoned.get(number)
     if (call === undefined) return
     this.abandoned.delete(number)
-    this.blame(call, now)
+    this.noteGoesOn(call, now)
   }
 
   /** A cancelled call reported progress. */
   progressed(number: number, now: number): void {
     const call = this.abandoned.get(number)
-    if (call !== undefined) this.blame(call, now)
+    if (call !== undefined) this.noteGoesOn(call, now)
   }
 
   /** A call that was not cancelled was answered. `asked`: a question to its client is not answered yet. */
@@ -198,14 +198,14 @@ export class Attribution {
   /** The cancelled calls that the backend may go on with. */
   private doubts(now: number): Abandoned[] {
     if (this.abandoned.size === 0) return []
-    this.judge(now)
+    this.noteStopped(now)
     return [...this.abandoned.values()].filter((call) => now < this.until(call))
   }
 
   private until(call: Abandoned): number {
     const { read, since, ran, marked, kind } = call
     if (read === undefined) return since + (marked ? LONG_MS : MAX_DOUBT_MS)
-    switch (this.manners.get(kind)) {
+    switch (this.afterCancel.get(kind)) {
       case "stops":
         return read + graceOf(call)
       case "goes on":
@@ -216,13 +216,18 @@ export class Attribution {
   }
 
   /** Cancelled calls that were silent for long enough show that calls of their kind stop. */
-  private judge(now: number): void {
+  private noteStopped(now: number): void {
     for (const call of this.abandoned.values())
-      if (call.read !== undefined && call.suspicions === 0 && !this.manners.has(call.kind) && now >= this.until(call))
+      if (
+        call.read !== undefined &&
+        call.suspicions === 0 &&
+        !this.afterCancel.has(call.kind) &&
+        now >= this.until(call)
+      )
         this.note(call.kind, "stops")
   }
 
-  private blame(call: Abandoned, now: number): void {
+  private noteGoesOn(call: Abandoned, now: number): void {
     if (call.read !== undefined && now > call.read + graceOf(call)) this.note(call.kind, "goes on")
   }
 
@@ -236,17 +241,17 @@ export class Attribution {
   /** A question came that only a cancelled call can have raised. */
   private betray(now: number): void {
     const calls = [...this.abandoned.values()]
-    if (calls.every(({ read }) => read !== undefined)) for (const call of calls) this.blame(call, now)
+    if (calls.every(({ read }) => read !== undefined)) for (const call of calls) this.noteGoesOn(call, now)
   }
 
   private note(kind: string, manner: "stops" | "goes on"): void {
-    this.manners.delete(kind)
-    this.manners.set(kind, manner)
-    dropOldest(this.manners, MAX_KINDS)
+    this.afterCancel.delete(kind)
+    this.afterCancel.set(kind, manner)
+    dropOldest(this.afterCancel, MAX_KINDS)
   }
 
   /** What a question says of the calls that may have raised it. */
-  private learn(
+  private noteQuestion(
     question: string,
     inFlight: ReadonlyMap<number, Flight>,
     about: { live: readonly Flight[]; doubts: Abandoned[]; refused: boolean; now: number },
@@ -290,9 +295,9 @@ const isCall = (flight: Flight): flight is Flight & { readonly caller: Caller } 
   flight.caller !== undefined && flight.method !== "tasks/result"
 
 /** The way back of one of a client's calls: any is as good as another, but for those that the client has left. */
-function wayTo(session: object, inFlight: ReadonlyMap<number, Flight>): Caller | undefined {
-  let way: Caller | undefined
+function callerForSession(session: object, inFlight: ReadonlyMap<number, Flight>): Caller | undefined {
+  let found: Caller | undefined
   for (const { caller } of inFlight.values())
-    if (caller?.session === session && (way === undefined || way.isHeard?.() === false)) way = caller
-  return way
+    if (caller?.session === session && (found === undefined || found.isConnected?.() === false)) found = caller
+  return found
 }

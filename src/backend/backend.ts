@@ -13,12 +13,24 @@ import { type Clock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { PeerError } from "./connection.ts"
 import { InsufficientScopeError, LostError, UnauthorizedError } from "./link.ts"
-import type { Open, OpenHooks } from "./open-connection.ts"
-import { delayBefore, type Effect, type Event, type Exit, INITIAL, type State, step } from "./supervision.ts"
+import type { OpenConnection, OpenHooks } from "./open-connection.ts"
+import {
+  type BackendEffect,
+  type BackendEvent,
+  type BackendState,
+  INITIAL_STATE,
+  type ProcessExit,
+  restartDelay,
+  step,
+} from "./supervision.ts"
 
 export type BackendDeps = {
   readonly clock: Clock
-  open(spec: ServerSpec, hooks: Pick<OpenHooks, "onlisting" | "onfailure">, signal: AbortSignal): Promise<Open>
+  open(
+    spec: ServerSpec,
+    hooks: Pick<OpenHooks, "onlisting" | "onfailure">,
+    signal: AbortSignal,
+  ): Promise<OpenConnection>
   /** Anything observable changed: the state, the facts or the listing. */
   onchange(backend: Backend): void
   /** Something worth a line in the log. */
@@ -26,10 +38,10 @@ export type BackendDeps = {
 }
 
 /** What is known beside the state. Times are milliseconds since the epoch. */
-export type Facts = {
+export type BackendFacts = {
   lastConnected: number | undefined
   lastError: string | undefined
-  lastExit: Exit | undefined
+  lastExit: ProcessExit | undefined
   loadingStartedAt: number | undefined
   loadingEndedAt: number | undefined
   restartCount: number
@@ -39,8 +51,8 @@ export type Facts = {
 }
 
 export class Backend {
-  state: State = INITIAL
-  readonly facts: Facts = {
+  state: BackendState = INITIAL_STATE
+  readonly facts: BackendFacts = {
     lastConnected: undefined,
     lastError: undefined,
     lastExit: undefined,
@@ -52,14 +64,14 @@ export class Backend {
     authorizationUrl: undefined,
   }
   /** The connection and what it offers, exactly while published. */
-  published: { readonly open: Open; readonly listing: Listing } | undefined
-  private current: Open | undefined
+  published: { readonly open: OpenConnection; readonly listing: Listing } | undefined
+  private current: OpenConnection | undefined
   private opening: { readonly controller: AbortController; readonly done: Promise<void> } | undefined
-  private work: Promise<void>
+  private queue: Promise<void>
   private cancelTimer: (() => void) | undefined
   private cancelPing: (() => void) | undefined
   /** The loss that was told last. */
-  private noted: string | undefined
+  private lastNotedLoss: string | undefined
 
   constructor(
     public spec: ServerSpec,
@@ -67,7 +79,7 @@ export class Backend {
     /** What must have ended before it opens; its time to connect begins then. */
     after: Promise<void> = Promise.resolve(),
   ) {
-    this.work = after
+    this.queue = after
   }
 
   start(): void {
@@ -77,7 +89,7 @@ export class Backend {
   /** Resolves when the process is observed dead. */
   stop(): Promise<void> {
     this.send({ kind: "stop", now: this.deps.clock.now() })
-    return this.work
+    return this.queue
   }
 
   /** An operator's restart: at once, with a fresh budget. */
@@ -104,7 +116,7 @@ export class Backend {
 
   // ---
 
-  private send(event: Event): void {
+  private send(event: BackendEvent): void {
     const before = this.state
     const [state, effects] = step(before, event, this.spec.tuning.restart)
     this.state = state
@@ -121,7 +133,7 @@ export class Backend {
     }
   }
 
-  private run(effect: Effect): void {
+  private run(effect: BackendEffect): void {
     const { clock } = this.deps
     switch (effect.kind) {
       case "open":
@@ -145,7 +157,7 @@ export class Backend {
         if (this.current !== undefined) this.publish(this.current, this.current.listing)
         this.schedulePing(0)
         return
-      case "withdraw":
+      case "unpublish":
         this.cancelPing?.()
         this.published = undefined
         return
@@ -155,7 +167,7 @@ export class Backend {
           this.send({ kind: effect.event, epoch: effect.epoch, now: clock.now() })
         })
         return
-      case "unwait":
+      case "cancelTimer":
         this.cancelTimer?.()
         this.cancelTimer = undefined
         return
@@ -163,7 +175,7 @@ export class Backend {
   }
 
   private enqueue(task: () => void | Promise<void>): void {
-    this.work = this.work.then(task).catch((error: unknown) => this.deps.onnote("warn", messageOf(error)))
+    this.queue = this.queue.then(task).catch((error: unknown) => this.deps.onnote("warn", messageOf(error)))
   }
 
   /** Begins to open; the queue does not wait for it, so that a stop can cut in. */
@@ -193,7 +205,7 @@ export class Backend {
       onlisting: (listing: Listing) => this.relisted(epoch, listing),
       onfailure: (error: Error) => this.requestFailed(epoch, error),
     }
-    let open: Open
+    let open: OpenConnection
     try {
       open = await this.deps.open(this.spec, hooks, signal)
     } catch (error) {
@@ -204,43 +216,43 @@ export class Backend {
     else this.opened(epoch, open)
   }
 
-  private opened(epoch: number, open: Open): void {
+  private opened(epoch: number, open: OpenConnection): void {
     const { clock } = this.deps
     this.current = open
     this.facts.loadingEndedAt ??= clock.now()
     void open.closed.then((loss) => {
       if (this.state.epoch !== epoch || this.state.kind !== "connected") return
       if (loss.exit !== undefined) this.facts.lastExit = loss.exit
-      this.lost(epoch, loss.reason, loss.words)
+      this.lost(epoch, loss.reason, loss.exitReason)
     })
     this.send({ kind: "opened", epoch, now: clock.now(), pid: open.pid })
   }
 
-  private lost(epoch: number, reason: string, words?: string): void {
-    this.facts.lastError = withWords(reason, words)
+  private lost(epoch: number, reason: string, exitReason?: string): void {
+    this.facts.lastError = withExitReason(reason, exitReason)
     this.send({ kind: "lost", epoch, now: this.deps.clock.now() })
     this.noteLoss(reason)
   }
 
   /** Says what is lost and what comes next. What is lost for the same reason for days is said ever less often. */
   private noteLoss(reason: string): void {
-    const { state, noted } = this
-    this.noted = reason
+    const { state, lastNotedLoss } = this
+    this.lastNotedLoss = reason
     const attempt = state.kind === "waiting" ? state.attempt : 0
-    if (reason === noted && attempt > MAX_NOTED && (attempt & (attempt - 1)) !== 0) return
+    if (reason === lastNotedLoss && attempt > MAX_NOTED && (attempt & (attempt - 1)) !== 0) return
     const less = attempt === MAX_NOTED ? " (more of them are said less and less often)" : ""
-    this.deps.onnote("warn", `${reason}${this.outlook()}${less}`)
+    this.deps.onnote("warn", `${reason}${this.nextStep()}${less}`)
   }
 
   /** What comes after a loss. */
-  private outlook(): string {
+  private nextStep(): string {
     const { state, spec } = this
     if (state.kind === "crashed")
       return `; given up after attempt ${state.attempt}: \`svc mcp restart ${spec.name}\` begins anew`
     if (state.kind !== "waiting") return ""
     const { kind, limit, delay } = spec.tuning.restart
     const of = kind === "supervised" && limit > 0 ? ` of ${limit}` : ""
-    return `; attempt ${state.attempt}${of} in ${delayBefore(state.attempt, delay) / 1000} s`
+    return `; attempt ${state.attempt}${of} in ${restartDelay(state.attempt, delay) / 1000} s`
   }
 
   private failed(epoch: number, error: unknown): void {
@@ -251,12 +263,12 @@ export class Backend {
     const own = `${this.spec.name}: `
     const reason = message.startsWith(own) ? message.slice(own.length) : message
     const loss = error instanceof LostError ? error.loss : undefined
-    this.facts.lastError = withWords(reason, loss?.words)
+    this.facts.lastError = withExitReason(reason, loss?.exitReason)
     if (refused) this.facts.authorizationUrl = error.authorizationUrl
     if (loss?.exit !== undefined) this.facts.lastExit = loss.exit
     this.send({ kind: refused ? "unauthorized" : "lost", epoch, now: clock.now() })
     const what = refused ? "refused svc" : "could not be started"
-    this.noteLoss(`${what}: ${reason}${placeOf(error)}`)
+    this.noteLoss(`${what}: ${reason}${authorizationHint(error)}`)
   }
 
   /** In mid-life, a request that the transport failed counts against its health, and a 401 needs a person. */
@@ -265,7 +277,7 @@ export class Backend {
     if (error instanceof InsufficientScopeError) {
       if (error.authorizationUrl === this.facts.authorizationUrl) return
       this.facts.authorizationUrl = error.authorizationUrl
-      this.deps.onnote("warn", `${messageOf(error)}${placeOf(error)}`)
+      this.deps.onnote("warn", `${messageOf(error)}${authorizationHint(error)}`)
       this.changed()
       return
     }
@@ -283,7 +295,7 @@ export class Backend {
     this.changed()
   }
 
-  private publish(open: Open, listing: Listing): void {
+  private publish(open: OpenConnection, listing: Listing): void {
     const failing = failuresOf(listing)
     if (failing.length > 0) this.facts.lastError = failing.join("; ")
     this.published = { open, listing }
@@ -325,11 +337,11 @@ export class Backend {
 
 // ---
 
-const withWords = (reason: string, words: string | undefined): string =>
-  words === undefined ? reason : `${reason}: ${words}`
+const withExitReason = (reason: string, exitReason: string | undefined): string =>
+  exitReason === undefined ? reason : `${reason}: ${exitReason}`
 
 /** Where a person must go, for the log. */
-const placeOf = (error: unknown): string =>
+const authorizationHint = (error: unknown): string =>
   error instanceof UnauthorizedError && error.authorizationUrl !== undefined ? `: ${error.authorizationUrl}` : ""
 
 /** After which a person would like to know what is going on. */

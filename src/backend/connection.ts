@@ -36,7 +36,7 @@ import {
 import { Attribution, type Caller, type Flight } from "./attribution.ts"
 import type { Link, Loss } from "./link.ts"
 
-export type Call = {
+export type OutboundRequest = {
   readonly method: string
   /** As the backend is to see them, but for the progress token. */
   readonly params: Params
@@ -51,7 +51,7 @@ export type Call = {
 }
 
 /** How a request ended with an answer: as bytes with our id in them, or parsed. */
-export type Outcome =
+export type RequestOutcome =
   | { readonly kind: "frame"; readonly frame: Uint8Array; readonly answer: FramedResponse }
   | { readonly kind: "message"; readonly message: Response; readonly size: number }
 
@@ -74,7 +74,7 @@ export type ConnectionHooks = {
   /** A notification, with its caller where it belongs to one; progress goes to the caller by itself. */
   onnotification(method: string, params: Params, caller: Caller | undefined): void
   /** Something on the line that is no message: what is wrong with it, and its start. */
-  onnoise(text: string): void
+  onprotocolerror(text: string): void
   /** The only client of this connection, where it has one: its questions outside of calls go there. */
   readonly owner: Caller | undefined
   /** Whose a task of the backend is. */
@@ -83,13 +83,13 @@ export type ConnectionHooks = {
   ping?(timeout: number): Promise<void>
 }
 
-export type InFlight = { readonly number: number; readonly outcome: Promise<Outcome> }
+export type InFlight = { readonly number: number; readonly outcome: Promise<RequestOutcome> }
 
-type Pending = Flight & {
+type PendingRequest = Flight & {
   readonly progressToken: Id | undefined
   readonly timeout: number
   deadline: number
-  resolve(outcome: Outcome): void
+  resolve(outcome: RequestOutcome): void
   reject(error: Error): void
 }
 
@@ -98,18 +98,21 @@ export class Connection {
   lastTraffic: number
   /** When a client's request last went out or was answered, milliseconds since the epoch. */
   lastUsed: number
-  private readonly pending = new Map<number, Pending>()
-  private readonly questions = new Map<string, { readonly controller: AbortController; readonly session: object }>()
+  private readonly pending = new Map<number, PendingRequest>()
+  private readonly serverRequests = new Map<
+    string,
+    { readonly controller: AbortController; readonly session: object }
+  >()
   private readonly attribution = new Attribution()
   /** Pings in flight that mark cancellations. */
   private marks = 0
   /** Callers that are told of progress after their call was answered, for it became a task. */
-  private readonly following = new Map<number, Pick<Pending, "caller" | "progressToken">>()
+  private readonly taskProgress = new Map<number, Pick<PendingRequest, "caller" | "progressToken">>()
   /** When a call came last while another client was being asked and could not be told apart from it. */
-  private crowdedAt = Number.NEGATIVE_INFINITY
+  private ambiguousSince = Number.NEGATIVE_INFINITY
   private link: Link | undefined
   private lost: Error | undefined
-  private disarm: (() => void) | undefined
+  private cancelSweep: (() => void) | undefined
 
   constructor(
     readonly server: string,
@@ -135,7 +138,7 @@ export class Connection {
 
   /** Whether a request of the backend waits for a client's answer. */
   get isAsking(): boolean {
-    return this.questions.size > 0
+    return this.serverRequests.size > 0
   }
 
   get buffered(): number {
@@ -143,9 +146,9 @@ export class Connection {
   }
 
   /** Sends a request. The promise rejects with a BackendError or, for a 401, with what the link failed with. */
-  request(call: Call): InFlight {
+  request(call: OutboundRequest): InFlight {
     const number = this.ids.next()
-    const outcome = new Promise<Outcome>((resolve, reject) => {
+    const outcome = new Promise<RequestOutcome>((resolve, reject) => {
       if (this.lost !== undefined || this.link === undefined) {
         reject(this.lost ?? new BackendError(this.server, "is not connected"))
         return
@@ -157,9 +160,9 @@ export class Connection {
       const { name } = call.params
       const deadline = now + timeout
       this.pending.set(number, { method, name, caller, since: now, progressToken, timeout, deadline, resolve, reject })
-      this.arm()
-      if (this.questions.size > 0 && !this.relates && this.attribution.isCrowded(this.pending, now))
-        this.crowdedAt = now
+      this.armSweep()
+      if (this.serverRequests.size > 0 && !this.hasRequestStreams && this.attribution.isCrowded(this.pending, now))
+        this.ambiguousSince = now
       const text = requestText(this.ids.text(number), call)
       call.onsent?.(text)
       this.link.send(text, { number, method, ...withHeaders(call.headers) })
@@ -178,9 +181,9 @@ export class Connection {
   }
 
   /** The call went on as a task: its progress is still told. */
-  follow(number: number, caller: Caller, progressToken: Id): void {
-    this.following.set(number, { caller, progressToken })
-    dropOldest(this.following, MAX_FOLLOWING)
+  keepProgress(number: number, caller: Caller, progressToken: Id): void {
+    this.taskProgress.set(number, { caller, progressToken })
+    dropOldest(this.taskProgress, MAX_TASK_PROGRESS)
   }
 
   notify(method: string, params?: Params): void {
@@ -192,7 +195,7 @@ export class Connection {
     const pending = this.pending.get(number)
     if (pending === undefined) return
     this.pending.delete(number)
-    this.withdraw(number, error.message)
+    this.sendCancel(number, error.message)
     if (pending.caller !== undefined && this.hooks.owner === undefined) this.doubt(number, pending)
     pending.reject(error)
   }
@@ -201,17 +204,17 @@ export class Connection {
   end(loss: Loss): void {
     if (this.lost !== undefined) return
     this.lost = new BackendError(this.server, loss.reason)
-    this.disarm?.()
-    this.disarm = undefined
-    for (const { controller } of this.questions.values()) controller.abort(this.lost)
-    this.questions.clear()
+    this.cancelSweep?.()
+    this.cancelSweep = undefined
+    for (const { controller } of this.serverRequests.values()) controller.abort(this.lost)
+    this.serverRequests.clear()
     const pending = [...this.pending.values()]
     this.pending.clear()
     for (const { reject } of pending) reject(this.lost)
   }
 
   /** Whether a request is not answered yet. */
-  waits(number: number): boolean {
+  isPending(number: number): boolean {
     return this.pending.has(number)
   }
 
@@ -224,9 +227,9 @@ export class Connection {
   }
 
   /** A message came that was too large to be kept; the request it answers fails, and no other. */
-  dropped(edges: Uint8Array, related?: number): void {
+  receiveOversized(edges: Uint8Array, related?: number): void {
     const number = this.ids.findInEdges(edges) ?? related
-    if (number === undefined) this.hooks.onnoise("more than --max-result allows")
+    if (number === undefined) this.hooks.onprotocolerror("more than --max-result allows")
     else this.fail(number, new BackendError(this.server, "answered with more than --max-result allows"))
   }
 
@@ -241,14 +244,14 @@ export class Connection {
     try {
       for (const one of messagesIn(frame)) this.take(one, related)
     } catch (error) {
-      this.refuse(frame, messageOf(error))
+      this.rejectFrame(frame, messageOf(error))
     }
   }
 
   // ---
 
   /** Whether the transport says which call a message belongs to. */
-  private get relates(): boolean {
+  private get hasRequestStreams(): boolean {
     return this.link?.abandon !== undefined
   }
 
@@ -262,23 +265,23 @@ export class Connection {
       message = asMessage(value)
     } catch (error) {
       const reason = error instanceof RequestError ? "sent something that is no message" : messageOf(error)
-      this.refuse(frame, reason, isObject(value) ? this.ids.parse(value.id) : undefined)
+      this.rejectFrame(frame, reason, isObject(value) ? this.ids.parse(value.id) : undefined)
       return
     }
     this.route(message, frame.length, related)
   }
 
   /** A frame that is no message. Where one of ours is named in it, its caller need not wait for what does not come. */
-  private refuse(frame: Uint8Array, reason: string, named?: number): void {
+  private rejectFrame(frame: Uint8Array, reason: string, named?: number): void {
     const number =
       named ??
-      this.ids.findInEdges(frame.subarray(0, NOISE_BYTES)) ??
-      this.ids.findInEdges(frame.subarray(-NOISE_BYTES))
+      this.ids.findInEdges(frame.subarray(0, EXCERPT_BYTES)) ??
+      this.ids.findInEdges(frame.subarray(-EXCERPT_BYTES))
     if (number !== undefined && this.pending.has(number)) this.fail(number, new BackendError(this.server, reason))
-    else this.hooks.onnoise(`${reason}: ${decode(frame.subarray(0, NOISE_BYTES))}`)
+    else this.hooks.onprotocolerror(`${reason}: ${decode(frame.subarray(0, EXCERPT_BYTES))}`)
   }
 
-  private settle(number: number, outcome: Outcome): void {
+  private settle(number: number, outcome: RequestOutcome): void {
     const now = this.clock.now()
     const pending = this.pending.get(number)
     if (pending === undefined) {
@@ -288,7 +291,7 @@ export class Connection {
     this.pending.delete(number)
     this.lastTraffic = now
     if (pending.caller !== undefined) this.lastUsed = this.lastTraffic
-    this.attribution.settled(pending, this.pending, this.isAsked(pending.caller), now)
+    this.attribution.settled(pending, this.pending, this.hasServerRequest(pending.caller), now)
     pending.resolve(outcome)
   }
 
@@ -300,13 +303,13 @@ export class Connection {
       if (number !== undefined) this.settle(number, { kind: "message", message: this.withError(message), size })
       else {
         const what = JSON.stringify(error?.message ?? id) ?? "without an id"
-        this.hooks.onnoise(`answered what svc did not ask: ${what.slice(0, NOISE_BYTES)}`)
+        this.hooks.onprotocolerror(`answered what svc did not ask: ${what.slice(0, EXCERPT_BYTES)}`)
       }
       return
     }
     this.lastTraffic = this.clock.now()
     if (isRequest(message)) {
-      void this.answer(message.id, message.method, message.params, this.callerOf(message, related))
+      void this.answer(message.id, message.method, message.params, this.attribute(message, related))
       return
     }
     const params = message.params ?? {}
@@ -316,11 +319,11 @@ export class Connection {
         return
       case "notifications/cancelled": {
         const id = params.requestId
-        if (isId(id)) this.questions.get(keyOfId(id))?.controller.abort(new Error("cancelled"))
+        if (isId(id)) this.serverRequests.get(keyOfId(id))?.controller.abort(new Error("cancelled"))
         return
       }
       default:
-        this.hooks.onnotification(message.method, params, this.callerOf(message, related))
+        this.hooks.onnotification(message.method, params, this.attribute(message, related))
     }
   }
 
@@ -342,12 +345,12 @@ export class Connection {
     const pending = this.pending.get(number)
     if (pending !== undefined) pending.deadline = this.clock.now() + pending.timeout
     else this.attribution.progressed(number, this.clock.now())
-    const { caller, progressToken } = pending ?? this.following.get(number) ?? {}
+    const { caller, progressToken } = pending ?? this.taskProgress.get(number) ?? {}
     if (progressToken !== undefined) caller?.notify("notifications/progress", { ...params, progressToken })
   }
 
   /** The client of a message; undefined if no client is meant, NOBODY if the message must reach none. */
-  private callerOf(message: Request | Notification, related: number | undefined): Caller | undefined {
+  private attribute(message: Request | Notification, related: number | undefined): Caller | undefined {
     const { owner, callerOfTask } = this.hooks
     const named = metaOf(message.params)?.[META_TASK]
     const id = isObject(named) && typeof named.taskId === "string" ? named.taskId : undefined
@@ -356,13 +359,13 @@ export class Connection {
     const incoming = { related, owner, task, question }
     const caller = this.attribution.attribute(incoming, this.pending, this.clock.now())
     if (caller === "none") return undefined
-    return caller === "unknown" ? NOBODY : caller
+    return caller === "unknown" ? UNKNOWN_CALLER : caller
   }
 
   /** A cancelled call may go on: a ping sent behind the cancellation shows when the backend has read it. */
   private doubt(number: number, flight: Flight): void {
     // A transport with a stream for each call keeps no order between them.
-    const ping = this.relates ? undefined : this.hooks.ping?.(PING_MS)
+    const ping = this.hasRequestStreams ? undefined : this.hooks.ping?.(PING_MS)
     this.attribution.abandon(number, flight, ping !== undefined, this.clock.now())
     if (ping === undefined) return
     this.marks++
@@ -376,15 +379,16 @@ export class Connection {
   private async answer(id: Id, method: string, params: Params | undefined, caller: Caller | undefined): Promise<void> {
     const reply = (text: string) => this.link?.send(text, { number: undefined, method: undefined })
     if (method === "ping") return reply(resultText(id, "{}"))
-    if (caller === undefined || caller === NOBODY) {
+    if (caller === undefined || caller === UNKNOWN_CALLER) {
       // Servers ask for roots as soon as they are initialized; with no caller there is no client whose roots they are.
       if (method === "roots/list") return reply(resultText(id, '{"roots":[]}'))
-      return reply(errorText(id, -32603, unknownCaller(caller)))
+      return reply(errorText(id, -32603, unattributedMessage(caller)))
     }
-    if (this.questions.size >= MAX_QUESTIONS) return reply(errorText(id, -32603, "Too many open requests to clients"))
+    if (this.serverRequests.size >= MAX_SERVER_REQUESTS)
+      return reply(errorText(id, -32603, "Too many open requests to clients"))
     const controller = new AbortController()
     const key = keyOfId(id)
-    this.questions.set(key, { controller, session: caller.session })
+    this.serverRequests.set(key, { controller, session: caller.session })
     const token = metaOf(params)?.progressToken
     const onprogress = (said: Params) => this.notify("notifications/progress", { ...said, progressToken: token })
     try {
@@ -395,49 +399,49 @@ export class Connection {
       const { code, message, data } = errorOf(error)
       reply(errorText(id, code, message, data))
     } finally {
-      this.questions.delete(key)
+      this.serverRequests.delete(key)
     }
   }
 
-  private isAsked(caller: Caller | undefined): boolean {
-    for (const { session } of this.questions.values()) if (session === caller?.session) return true
+  private hasServerRequest(caller: Caller | undefined): boolean {
+    for (const { session } of this.serverRequests.values()) if (session === caller?.session) return true
     return false
   }
 
-  private withdraw(number: number, reason: string): void {
+  private sendCancel(number: number, reason: string): void {
     if (this.link?.abandon !== undefined) this.link.abandon(number)
     else this.notify("notifications/cancelled", { requestId: this.ids.text(number), reason })
   }
 
   /** One coarse timer for all requests: a timer for each would cost more than relaying it. */
-  private arm(): void {
-    if (this.disarm !== undefined) return
-    this.disarm = this.clock.after(SWEEP_MS, () => {
-      this.disarm = undefined
+  private armSweep(): void {
+    if (this.cancelSweep !== undefined) return
+    this.cancelSweep = this.clock.after(SWEEP_MS, () => {
+      this.cancelSweep = undefined
       const now = this.clock.now()
-      const others = now - this.crowdedAt < CROWDED_MS
+      const others = now - this.ambiguousSince < AMBIGUOUS_MS
       for (const [number, pending] of this.pending) {
         // While the backend waits for a person, its time does not run.
-        if (this.questions.size > 0 && this.isAsked(pending.caller)) {
+        if (this.serverRequests.size > 0 && this.hasServerRequest(pending.caller)) {
           pending.deadline = now + pending.timeout
-          pending.caller?.yield?.(now, others)
+          pending.caller?.giveUpIfStale?.(now, others)
         } else if (pending.deadline <= now)
           this.cancel(
             number,
             new BackendError(this.server, `did not answer ${pending.method} within ${pending.timeout} ms`),
           )
       }
-      if (this.pending.size > 0) this.arm()
+      if (this.pending.size > 0) this.armSweep()
     })
   }
 }
 
 /** An answer, parsed. */
-export const responseOf = (outcome: Outcome): Response =>
+export const responseOf = (outcome: RequestOutcome): Response =>
   outcome.kind === "message" ? outcome.message : (parseFrame(outcome.frame) as Response)
 
 /** The result object of an answer to svc itself. Throws a PeerError for an error answer. */
-export function resultOf(outcome: Outcome): Params {
+export function resultOf(outcome: RequestOutcome): Params {
   const message = responseOf(outcome)
   if (message.error !== undefined) throw peerError(message.error)
   return isObject(message.result) ? message.result : {}
@@ -463,21 +467,21 @@ export function withoutSubscription(params: Params): Params {
 }
 
 const SWEEP_MS = 250
-const NOISE_BYTES = 512
-const MAX_QUESTIONS = 1000
-const MAX_FOLLOWING = 1000
+const EXCERPT_BYTES = 512
+const MAX_SERVER_REQUESTS = 1000
+const MAX_TASK_PROGRESS = 1000
 /** A backend that is busy reads nothing; the doubt about a call is over by then. */
 const PING_MS = 5 * 60_000
-const CROWDED_MS = 60_000
+const AMBIGUOUS_MS = 60_000
 
-const withHeaders = (headers: Call["headers"]) => (headers === undefined ? {} : { headers })
+const withHeaders = (headers: OutboundRequest["headers"]) => (headers === undefined ? {} : { headers })
 
-function requestText(id: string, { method, params, progressToken }: Call): string {
+function requestText(id: string, { method, params, progressToken }: OutboundRequest): string {
   const sent = progressToken === undefined ? params : { ...params, _meta: { ...metaOf(params), progressToken: id } }
   return `{"jsonrpc":"2.0","id":"${id}","method":${JSON.stringify(method)},"params":${JSON.stringify(sent)}}`
 }
 
-const unknownCaller = (caller: Caller | undefined): string =>
+const unattributedMessage = (caller: Caller | undefined): string =>
   caller === undefined
     ? "No client call is in flight that this request could belong to"
     : 'Several clients are using this server, so it cannot be told whose request this is; set "isolation": "session" on the server'
@@ -488,7 +492,7 @@ function heard(error: unknown): void {
 }
 
 /** Stands for a caller that is not known, among others that must not hear of it. */
-const NOBODY: Caller = {
+const UNKNOWN_CALLER: Caller = {
   session: {},
   notify: () => undefined,
   ask: () => Promise.reject(new PeerError(-32603, "The call that this belongs to has ended")),

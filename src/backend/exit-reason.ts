@@ -2,22 +2,22 @@
 import type { Clock } from "../lib/clock.ts"
 
 /** The last lines of a child's stderr, redacted before they come here. */
-export type Words = {
-  hear(line: string): void
+export type ExitReason = {
+  observe(line: string): void
   /** The line that says why, if there is one of the last seconds. */
-  why(): string | undefined
+  reason(): string | undefined
 }
 
-export function createWords(clock: Clock): Words {
+export function createExitReason(clock: Clock): ExitReason {
   let heard: { readonly line: string; readonly at: number }[] = []
   return {
-    hear(line) {
+    observe(line) {
       heard.push({ line, at: clock.now() })
       if (heard.length > MAX_LINES) heard = heard.slice(-KEPT_LINES)
     },
-    why() {
+    reason() {
       const since = clock.now() - RECENT_MS
-      return whyOf(heard.filter(({ at }) => at >= since).map(({ line }) => line))
+      return pickReason(heard.filter(({ at }) => at >= since).map(({ line }) => line))
     },
   }
 }
@@ -26,7 +26,7 @@ export function createWords(clock: Clock): Words {
  * Of several lines the first that names an error, before those that only warn of it, else the last; what is indented
  * explains another line. Pure.
  */
-export function whyOf(lines: readonly string[]): string | undefined {
+export function pickReason(lines: readonly string[]): string | undefined {
   const said = lines.filter((line) => /^\S/.test(line) && !NOISE.test(line))
   const found =
     said.find((line) => ERROR.test(line) && !WARNING.test(line)) ?? said.find((line) => ERROR.test(line)) ?? said.at(-1)

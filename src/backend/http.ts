@@ -45,7 +45,7 @@ export type RemoteDeps = {
 }
 
 /** What a client of either transport takes for an answer. */
-export const BOTH = "application/json, text/event-stream"
+export const ACCEPT_JSON_OR_SSE = "application/json, text/event-stream"
 /** Bytes of an error's body that are looked at. */
 export const MAX_ERROR_BODY = 64 * 1024
 
@@ -61,7 +61,7 @@ export class TooLargeError extends Error {
  * One request with the credentials of its server, asked for again where they are refused. Throws a NetworkError, an
  * UnauthorizedError where a person is needed, or an HttpStatusError for a redirect that is not followed.
  */
-export async function exchange(
+export async function fetchWithCredentials(
   url: string,
   init: RequestInit & { headers: Record<string, string> },
   deps: RemoteDeps,
@@ -85,9 +85,9 @@ export async function exchange(
   }
 }
 
-export const typeOf = (response: Response): string =>
+export const mediaType = (response: Response): string =>
   response.headers.get("content-type")?.split(";")[0]?.trim() ?? "no content type"
-export const isEventStream = (response: Response): boolean => response.ok && typeOf(response) === "text/event-stream"
+export const isEventStream = (response: Response): boolean => response.ok && mediaType(response) === "text/event-stream"
 
 /** An error status, with the start of what was said about it. */
 export async function statusError(response: Response, deps: RemoteDeps): Promise<HttpStatusError> {

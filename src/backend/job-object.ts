@@ -5,7 +5,7 @@
 import { dlopen } from "bun:ffi"
 
 /** Throws where Windows does not let svc. Whatever is to end with svc must be started after this. */
-export function endTogether(library = "kernel32.dll"): void {
+export function createJobObject(library = "kernel32.dll"): void {
   const { symbols: windows } = dlopen(library, {
     CreateJobObjectW: { args: ["u64", "u64"], returns: "u64" },
     SetInformationJobObject: { args: ["u64", "i32", "ptr", "u32"], returns: "i32" },

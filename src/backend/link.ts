@@ -5,13 +5,13 @@
 import type { Clock } from "../lib/clock.ts"
 import { BackendError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
-import type { Exit } from "./supervision.ts"
+import type { ProcessExit } from "./supervision.ts"
 
 /**
  * Why a link ended without being asked to. `exit` is present where a process ended, `words` where it said why: those are
  * for who runs svc, not for its clients.
  */
-export type Loss = { readonly reason: string; readonly exit?: Exit; readonly words?: string }
+export type Loss = { readonly reason: string; readonly exit?: ProcessExit; readonly exitReason?: string }
 
 export type LinkEvents = {
   /**
@@ -24,7 +24,7 @@ export type LinkEvents = {
   /** Exactly once, when the link is lost; not after `close()` was called. */
   onclose(loss: Loss): void
   /** Whether the request still waits for its answer: only then is a stream that ended taken up again. */
-  waits?(number: number): boolean
+  isPending?(number: number): boolean
   /** A request that will not be answered: it could not be sent, or its stream ended early. */
   onfail?(number: number, error: Error): void
 }
@@ -85,7 +85,7 @@ export class UnauthorizedError extends Error {
 }
 
 /** What it says where no browser can come back to this process. */
-export const wantsLogin = (name: string): string => `wants authorization; run \`svc auth login ${name}\``
+export const loginHint = (name: string): string => `wants authorization; run \`svc auth login ${name}\``
 
 /**
  * Nobody answered, or only that it cannot answer now: the next attempt may succeed. It is a TypeError, as the SDK expects

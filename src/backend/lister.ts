@@ -69,7 +69,7 @@ export class Lister {
   /** Opens what keeps the listing true. */
   begin(): void {
     this.resubscribe()
-    this.relevel()
+    this.updateLogLevel()
   }
 
   end(): void {
@@ -78,7 +78,7 @@ export class Lister {
   }
 
   /** Notifications that are svc's business. */
-  took(method: string, params: Params): boolean {
+  handles(method: string, params: Params): boolean {
     switch (method) {
       case "notifications/tools/list_changed":
         this.relist("tools/list")
@@ -97,10 +97,10 @@ export class Lister {
     }
   }
 
-  renew(): void {
+  resetSession(): void {
     this.subscribed.clear()
     this.resubscribe()
-    this.relevel()
+    this.updateLogLevel()
     for (const method of METHODS) if (this.declares(method)) this.relist(method)
   }
 
@@ -128,7 +128,7 @@ export class Lister {
   }
 
   /** Asks for the log level that clients want. modern servers are told with each request. */
-  relevel(): void {
+  updateLogLevel(): void {
     const level = this.hooks.logLevel()
     const { era, capabilities } = this.peer
     if (this.ended || level === undefined || era === "modern" || capabilities.logging === undefined) return

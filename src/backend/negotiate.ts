@@ -43,7 +43,7 @@ export class HttpStatusError extends Error {
 }
 
 /** What the answer to `server/discover` says. */
-export type Verdict = "modern" | "legacy" | "unknown"
+export type EraEvidence = "modern" | "legacy" | "unknown"
 
 /** Extensions that some client may have and that servers look for before they offer anything of theirs. From: MCP Apps. */
 const EXTENSIONS: Params = { [UI_EXTENSION]: { mimeTypes: ["text/html;profile=mcp-app"] } }
@@ -66,7 +66,7 @@ export function ownMeta(version: string, capabilities: Params = { extensions: EX
 }
 
 /** What a failed probe is evidence of. Pure. */
-export function classify(error: unknown): Verdict {
+export function classify(error: unknown): EraEvidence {
   if (error instanceof PeerError) {
     const modern = [UNSUPPORTED_VERSION, HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY].includes(error.code)
     return modern ? "modern" : "legacy"

@@ -20,7 +20,7 @@ import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } f
 import { Lister, type ListerHooks } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
 import { openSse } from "./sse.ts"
-import { createCapture, lines } from "./stderr.ts"
+import { createLineCapture, lineWriter } from "./stderr.ts"
 import { openStreamable } from "./streamable-http.ts"
 
 /** What the connection tells while it lives. */
@@ -46,7 +46,7 @@ export type OpenDeps = {
 }
 
 /** An open connection as its driver and the agent see it. */
-export type Open = {
+export type OpenConnection = {
   readonly connection: Connection
   readonly peer: Peer
   /** What the backend offers, as far as it has said. */
@@ -63,7 +63,7 @@ export type Open = {
   /** Says that `subscriptions()` gives something else now. */
   resubscribe(): void
   /** Says that `logLevel()` gives something else now. */
-  relevel(): void
+  updateLogLevel(): void
 }
 
 /** Throws what the transport failed with; everything that was opened is closed again. `signal` gives up. */
@@ -72,13 +72,13 @@ export async function openConnection(
   hooks: OpenHooks,
   deps: OpenDeps,
   signal: AbortSignal,
-): Promise<Open> {
+): Promise<OpenConnection> {
   const { launch } = spec
   const remembered = deps.eras.get(launch)
   const until = deps.clock.now() + spec.tuning.connectionTimeout * LIST_SHARE
   const attempt = (transport: "child" | "streamable" | "sse", mode = launch.mode) =>
     openOnce(spec, transport, mode, remembered, until, hooks, deps, signal)
-  let open: Open
+  let open: OpenConnection
   try {
     open = await attempt(launch.transport === "stdio" ? "child" : launch.transport === "sse" ? "sse" : "streamable")
   } catch (error) {
@@ -118,7 +118,7 @@ async function openOnce(
   hooks: OpenHooks,
   deps: OpenDeps,
   signal: AbortSignal,
-): Promise<Open> {
+): Promise<OpenConnection> {
   const { tuning } = spec
   const { clock, log } = deps
   let live: Lister | undefined
@@ -135,18 +135,18 @@ async function openOnce(
     owner: hooks.owner,
     callerOfTask: hooks.callerOfTask,
     ping: (timeoutMs) => live?.ping(timeoutMs) ?? Promise.resolve(),
-    onnoise(text) {
-      noise ??= lines(createCapture({ clock, redact: (line) => line, emit: warn }))
+    onprotocolerror(text) {
+      noise ??= lineWriter(createLineCapture({ clock, redact: (line) => line, emit: warn }))
       noise(encode(text))
     },
     onnotification(method, params, caller) {
-      if (live?.took(method, params) !== true) hooks.onnotification(method, withoutSubscription(params), caller)
+      if (live?.handles(method, params) !== true) hooks.onnotification(method, withoutSubscription(params), caller)
     },
   })
   const events: RemoteEvents = {
     onframe: (frame, related) => connection.receive(frame, related),
-    ondropped: (edges, related) => connection.dropped(edges, related),
-    waits: (number) => connection.waits(number),
+    ondropped: (edges, related) => connection.receiveOversized(edges, related),
+    isPending: (number) => connection.isPending(number),
     onfail(number, error) {
       hooks.onfailure(error)
       // While it opens, who opens it must know the kind; afterwards a caller must know whose failure it is.
@@ -162,7 +162,7 @@ async function openOnce(
       live?.end()
       resolveClosed(loss)
     },
-    onrenewed: () => live?.renew(),
+    onrenewed: () => live?.resetSession(),
     onrefused: hooks.onfailure,
   }
   const link = await openLink(spec, transport, events, deps)
@@ -215,7 +215,7 @@ async function openOnce(
       },
       idleSince: () => (inFlight() > 0 ? Number.POSITIVE_INFINITY : connection.lastTraffic),
       resubscribe: () => lister.resubscribe(),
-      relevel: () => lister.relevel(),
+      updateLogLevel: () => lister.updateLogLevel(),
     }
   } catch (error) {
     live?.end()

@@ -17,7 +17,7 @@ import { join } from "node:path"
 import { messageOf } from "../lib/errors.ts"
 
 /** Each start and each end of a process group is said here. */
-export type Warden = {
+export type Reaper = {
   /** Starts a child that leads a group of its own. It is to have `mark` as its file descriptor 3, where there is one. */
   start<C extends { readonly pid: number }>(spawn: (mark: number | undefined) => C): C
   /** The group is observed dead: from now on its number may be somebody else's. */
@@ -27,11 +27,11 @@ export type Warden = {
 }
 
 /** Begins with the first child. `onfail` is told once where there can be no reaper. */
-export function createWarden(onfail: (reason: string) => void): Warden {
+export function createReaper(onfail: (reason: string) => void): Reaper {
   // There a job does it, which needs no list: job-object.ts.
   if (process.platform === "win32") return { start: (spawn) => spawn(undefined), remove() {}, close() {} }
   const groups = new Set<number>()
-  let reaper: Reaper | undefined
+  let reaper: ReaperProcess | undefined
   let mark: number | undefined
   let failed = false
   let closed = false
@@ -102,7 +102,7 @@ export function createWarden(onfail: (reason: string) => void): Warden {
 
 // ---
 
-type Reaper = ReturnType<typeof spawnReaper>
+type ReaperProcess = ReturnType<typeof spawnReaper>
 
 /** A reaper that cannot live is not begun again and again. */
 const MAX_REPLACED = 20

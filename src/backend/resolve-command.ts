@@ -6,20 +6,24 @@ import type { StdioLaunch } from "../config/server-spec.ts"
 import { BackendError } from "../lib/errors.ts"
 
 /** The machine, as far as finding a command goes. */
-export type Lookup = {
+export type CommandLookup = {
   readonly windows: boolean
   /** The path of an executable, or null. */
   which(command: string, options: { PATH: string; cwd?: string }): string | null
 }
 
-export type Resolved = {
+export type ResolvedCommand = {
   readonly cmd: readonly string[]
   /** Windows: the arguments are quoted already. */
   readonly verbatim: boolean
 }
 
 /** Throws with what to do where the command is not there. `server` is whom the error names. */
-export function resolveCommand(launch: StdioLaunch, server: string, { windows, which }: Lookup): Resolved {
+export function resolveCommand(
+  launch: StdioLaunch,
+  server: string,
+  { windows, which }: CommandLookup,
+): ResolvedCommand {
   const { command, args, env, cwd } = launch
   const path = pathOf(env, windows)
   const found = which(command, { PATH: path, ...(cwd === undefined ? {} : { cwd }) })

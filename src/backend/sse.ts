@@ -4,8 +4,8 @@ import { messageOf } from "../lib/errors.ts"
 import { decode } from "../wire/frame.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
 import {
-  BOTH,
-  exchange,
+  ACCEPT_JSON_OR_SSE,
+  fetchWithCredentials,
   isEventStream,
   NetworkError,
   type RemoteDeps,
@@ -29,7 +29,7 @@ export async function openSse(launch: RemoteLaunch, events: RemoteEvents, deps: 
     events.onclose({ reason })
   }
   const headers = { ...launch.headers, accept: "text/event-stream" }
-  const response = await exchange(launch.url, { method: "GET", headers, signal: whole.signal }, deps)
+  const response = await fetchWithCredentials(launch.url, { method: "GET", headers, signal: whole.signal }, deps)
   if (!response.ok || !isEventStream(response)) throw await statusError(response, deps)
   const endpoint = await new Promise<string>((resolve, reject) => {
     const take = (event: ServerSentEvent) => {
@@ -59,8 +59,8 @@ export async function openSse(launch: RemoteLaunch, events: RemoteEvents, deps: 
     buffered: 0,
     send(frame, { number }) {
       if (closed) return
-      const sent = { ...launch.headers, "content-type": "application/json", accept: BOTH }
-      exchange(endpoint, { method: "POST", headers: sent, body: frame, signal: whole.signal }, deps)
+      const sent = { ...launch.headers, "content-type": "application/json", accept: ACCEPT_JSON_OR_SSE }
+      fetchWithCredentials(endpoint, { method: "POST", headers: sent, body: frame, signal: whole.signal }, deps)
         .then(async (answer) => {
           if (!answer.ok) throw await statusError(answer, deps)
           await answer.body?.cancel()

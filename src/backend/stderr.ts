@@ -11,7 +11,7 @@
  */
 import type { Clock } from "../lib/clock.ts"
 
-export type CaptureOptions = {
+export type LineCaptureOptions = {
   readonly clock: Clock
   redact(text: string): string
   /** One line, clean and redacted. */
@@ -19,12 +19,12 @@ export type CaptureOptions = {
 }
 
 /** Takes chunks as they come; undefined is the end, after which nothing may follow. */
-export type Capture = (chunk: Uint8Array | undefined) => void
+export type LineCapture = (chunk: Uint8Array | undefined) => void
 
 export const MAX_LINE_BYTES = 8 * 1024
-export const MAX_LINES = 20
+export const MAX_DISTINCT_LINES = 20
 
-export function createCapture({ clock, redact, emit }: CaptureOptions): Capture {
+export function createLineCapture({ clock, redact, emit }: LineCaptureOptions): LineCapture {
   const held = new Uint8Array(HELD_BYTES)
   let size = 0
   let skipping = false
@@ -46,7 +46,7 @@ export function createCapture({ clock, redact, emit }: CaptureOptions): Capture 
     }
     if (dropped > 0)
       emit(
-        `${dropped} more ${dropped === 1 ? "line was" : "lines were"} dropped: at most ${MAX_LINES} different ones pass in ${WINDOW_MS / 1000} s`,
+        `${dropped} more ${dropped === 1 ? "line was" : "lines were"} dropped: at most ${MAX_DISTINCT_LINES} different ones pass in ${WINDOW_MS / 1000} s`,
       )
     dropped = 0
   }
@@ -59,7 +59,7 @@ export function createCapture({ clock, redact, emit }: CaptureOptions): Capture 
         before = other
         break
       }
-    if (before === undefined && seen.length < MAX_LINES) {
+    if (before === undefined && seen.length < MAX_DISTINCT_LINES) {
       // What was repeated is said before the next line, where its order still tells something.
       if (seen.at(-1)?.repeats) summarize()
       const text = render(bytes, redact)
@@ -116,7 +116,7 @@ export function createCapture({ clock, redact, emit }: CaptureOptions): Capture 
 }
 
 /** The capture as a taker of whole lines. */
-export function lines(capture: Capture): (line: Uint8Array) => void {
+export function lineWriter(capture: LineCapture): (line: Uint8Array) => void {
   return (line) => {
     capture(line)
     capture(BREAK)
@@ -124,7 +124,7 @@ export function lines(capture: Capture): (line: Uint8Array) => void {
 }
 
 /** Text without what would steer a terminal or forge a line: escape sequences, control and direction characters. */
-export function plain(text: string): string {
+export function stripControls(text: string): string {
   return text.replace(ESCAPES, "").replace(/\r+$/, "").replaceAll("\r", " ").replace(CONTROLS, "")
 }
 
@@ -154,7 +154,7 @@ const encoder = new TextEncoder()
 const times = (count: number): string => (count === 1 ? "once" : `${count} times`)
 
 function render(bytes: Uint8Array, redact: (text: string) => string): string {
-  const text = redact(plain(decoder.decode(bytes)).trimEnd())
+  const text = redact(stripControls(decoder.decode(bytes)).trimEnd())
   const whole = encoder.encode(text)
   if (bytes.length < HELD_BYTES && whole.length <= MAX_LINE_BYTES) return text
   let end = Math.min(MAX_LINE_BYTES, whole.length)

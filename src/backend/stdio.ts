@@ -13,7 +13,7 @@ import { type Clock, delay, waitWhile, withTimeout } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { createSplitter } from "../wire/lines.ts"
 import { type Link, type LinkEvents, oversize } from "./link.ts"
-import type { Warden } from "./reaper.ts"
+import type { Reaper } from "./reaper.ts"
 import { resolveCommand } from "./resolve-command.ts"
 
 export type ChildDeps = {
@@ -24,13 +24,13 @@ export type ChildDeps = {
   readonly limit: number
   /** Milliseconds from closing stdin to SIGTERM, and from that to SIGKILL. */
   readonly grace: number
-  readonly warden: Warden
+  readonly reaper: Reaper
   /** Captured stderr, as it comes; undefined is its end. */
   onstderr(chunk: Uint8Array | undefined): void
   /** What it said there of late that may say why it ended. */
-  words(): string | undefined
+  exitReason(): string | undefined
   /** A line on stdout that cannot be a message. */
-  onnoise(line: Uint8Array): void
+  onstdoutnoise(line: Uint8Array): void
 }
 
 /** Starts the child. Throws a BackendError where it cannot be started. */
@@ -46,11 +46,11 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
     const { exitCode: code, signalCode: signal } = child
     if (code === null && signal === null) return events.onclose({ reason })
     const how = signal === null ? `exited with code ${code}` : `was ended by ${signal}`
-    const words = code === 0 ? undefined : deps.words()
+    const exitReason = code === 0 ? undefined : deps.exitReason()
     events.onclose({
       reason: how,
       exit: { code, signal: signal === null ? null : String(signal), at: deps.clock.now() },
-      ...(words === undefined ? {} : { words }),
+      ...(exitReason === undefined ? {} : { exitReason }),
     })
   }
 
@@ -63,7 +63,7 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
     (bytes) => {
       if (over) return
       const line = withoutMark(bytes)
-      if (line[0] !== BRACE && line[0] !== BRACKET) return deps.onnoise(line)
+      if (line[0] !== BRACE && line[0] !== BRACKET) return deps.onstdoutnoise(line)
       try {
         events.onframe(line)
       } catch (error) {
@@ -78,7 +78,7 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
     long.onlong,
   )
   const reading = new AbortController()
-  const pumpFrom = (stream: ReadableStream<Uint8Array>, to: (chunk: Uint8Array) => void, rest: Rest) =>
+  const pumpFrom = (stream: ReadableStream<Uint8Array>, to: (chunk: Uint8Array) => void, rest: FloodPause) =>
     pump(stream, to, rest, deps.clock, reading.signal)
   const drained = pumpFrom(child.stdout, split, () => 0)
   const heard =
@@ -91,7 +91,7 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
   void Promise.race([drained, child.exited])
     .then(settle)
     .then(() => lose("closed its stdout"))
-  const outbox = createOutbox(stdin, () => void settle().then(() => lose("closed its stdin")))
+  const outbox = createStdinQueue(stdin, () => void settle().then(() => lose("closed its stdin")))
   return {
     pid,
     get buffered() {
@@ -105,7 +105,7 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
     close() {
       over = true
       closing ??= end(child, deps).then(() => {
-        deps.warden.remove(pid)
+        deps.reaper.remove(pid)
         // Its last words are heard; a pipe that somebody outside the group holds open is let go.
         void withTimeout(deps.clock, SETTLE_MS, Promise.all([drained, heard])).then(() => reading.abort())
       })
@@ -129,24 +129,24 @@ const REMAINS_MS = 1000
 /** Nobody reads so much stderr: a child that floods it is slowed down rather than its neighbours. */
 const FLOOD_BYTES = 32 * 1024
 const FLOOD_REST_MS = 4
-const restAfter: Rest = (chunk) => (chunk.length < FLOOD_BYTES ? 0 : FLOOD_REST_MS)
+const restAfter: FloodPause = (chunk) => (chunk.length < FLOOD_BYTES ? 0 : FLOOD_REST_MS)
 const WINDOWS = process.platform === "win32"
 
 type Child = ReturnType<typeof spawn>
 /** How many milliseconds to wait after a chunk. */
-type Rest = (chunk: Uint8Array) => number
+type FloodPause = (chunk: Uint8Array) => number
 /** Everybody else has a turn after each chunk (so that answers and requests of many gather), but for parts of large ones. */
 const PART_BYTES = 64 * 1024
 const TURN_BYTES = 512 * 1024
 
-function spawn({ cwd, env, stderr, ...launch }: StdioLaunch, { server, warden }: ChildDeps) {
+function spawn({ cwd, env, stderr, ...launch }: StdioLaunch, { server, reaper }: ChildDeps) {
   // A missing directory would be reported as a missing command.
   if (cwd !== undefined && statSync(cwd, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new BackendError(server, `its working directory does not exist: ${cwd}`)
   const which = (command: string, options: { PATH: string; cwd?: string }) => Bun.which(command, options)
   const { cmd, verbatim } = resolveCommand({ cwd, env, stderr, ...launch }, server, { windows: WINDOWS, which })
   try {
-    return warden.start((mark) =>
+    return reaper.start((mark) =>
       Bun.spawn({
         cmd: [...cmd],
         ...(cwd === undefined ? {} : { cwd }),
@@ -165,10 +165,10 @@ function spawn({ cwd, env, stderr, ...launch }: StdioLaunch, { server, warden }:
   }
 }
 
-type Outbox = { readonly bytes: number; put(frame: Uint8Array | string): void }
+type StdinQueue = { readonly bytes: number; put(frame: Uint8Array | string): void }
 
 /** Frames of one turn go out in one write: under load a system call for each would cost more than the relay does. */
-function createOutbox(stdin: Bun.FileSink, onbroken: () => void): Outbox {
+function createStdinQueue(stdin: Bun.FileSink, onbroken: () => void): StdinQueue {
   let waiting: (Uint8Array | string)[] = []
   let bytes = 0
   let busy = false
@@ -219,7 +219,7 @@ function createOutbox(stdin: Bun.FileSink, onbroken: () => void): Outbox {
 async function pump(
   stream: ReadableStream<Uint8Array>,
   to: (chunk: Uint8Array) => void,
-  rest: Rest,
+  rest: FloodPause,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {

@@ -12,10 +12,11 @@ import { decode } from "../wire/frame.ts"
 import { asText, isObject } from "../wire/message.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
 import {
-  BOTH,
-  exchange,
+  ACCEPT_JSON_OR_SSE,
+  fetchWithCredentials,
   isEventStream,
   MAX_ERROR_BODY,
+  mediaType,
   NetworkError,
   type RemoteDeps,
   type RemoteEvents,
@@ -24,7 +25,6 @@ import {
   refusalOf,
   statusError,
   TooLargeError,
-  typeOf,
 } from "./http.ts"
 import { type Link, type Outgoing, UnauthorizedError } from "./link.ts"
 import { HttpStatusError } from "./negotiate.ts"
@@ -61,8 +61,8 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
   }
 
   const post = async (frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Response> => {
-    const headers = { ...headersFor(about, BOTH), "content-type": "application/json" }
-    return exchange(launch.url, { method: "POST", headers, body: frame, signal }, deps)
+    const headers = { ...headersFor(about, ACCEPT_JSON_OR_SSE), "content-type": "application/json" }
+    return fetchWithCredentials(launch.url, { method: "POST", headers, body: frame, signal }, deps)
   }
 
   /** Opens the session again with the frames it was opened with first, unless another request has done so already. */
@@ -98,11 +98,11 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
       await readEvents(response, deps.limit, take).catch((error: unknown) => {
         if (tail.id === undefined || error instanceof TooLargeError) throw error
       })
-      const waiting = number !== undefined && requests.has(number) && events.waits?.(number) === true
+      const waiting = number !== undefined && requests.has(number) && events.isPending?.(number) === true
       if (!waiting || tail.id === undefined || settled?.era === "modern" || attempt >= MAX_RESUMES) return
       await delay(deps.clock, tail.retry, signal)
       const headers = { ...headersFor(undefined, "text/event-stream"), "last-event-id": tail.id }
-      response = await exchange(launch.url, { method: "GET", headers, signal }, deps)
+      response = await fetchWithCredentials(launch.url, { method: "GET", headers, signal }, deps)
       if (!isEventStream(response)) return void response.body?.cancel()
     }
   }
@@ -132,10 +132,10 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
       else if (isJson(response)) events.onframe(await readBody(response, deps.limit), number)
       else {
         await response.body?.cancel()
-        throw new HttpStatusError(response.status, `answered ${response.status} with ${typeOf(response)}`)
+        throw new HttpStatusError(response.status, `answered ${response.status} with ${mediaType(response)}`)
       }
       // A request that has its answer has not failed, and counts against nobody's health.
-      if (events.waits?.(number) !== false)
+      if (events.isPending?.(number) !== false)
         events.onfail?.(
           number,
           new Error(streams ? "closed the stream without an answer" : "sent a body without an answer"),
@@ -161,7 +161,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
     const ofSession = settled !== undefined && error?.id == null && /session/i.test(asText(error?.message))
     if (evidence && error !== undefined && !ofSession) events.onframe(body, number)
     // An error under another id answers nothing.
-    if (events.waits?.(number) === false) return
+    if (events.isPending?.(number) === false) return
     throw refusalOf(response, body, deps)
   }
 
@@ -175,7 +175,7 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
         const used = session
         const headers = headersFor(undefined, "text/event-stream")
         if (lastId !== undefined) headers["last-event-id"] = lastId
-        const response = await exchange(launch.url, { method: "GET", headers, signal: whole.signal }, deps)
+        const response = await fetchWithCredentials(launch.url, { method: "GET", headers, signal: whole.signal }, deps)
         if (used !== undefined && (await isForgotten(response))) {
           await response.body?.cancel()
           await renew(used)
@@ -226,7 +226,10 @@ export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps:
       const goodbye = session
       if (goodbye !== undefined) {
         const authorization = deps.credentials?.last
-        const headers = { ...headersFor(undefined, BOTH), ...(authorization === undefined ? {} : { authorization }) }
+        const headers = {
+          ...headersFor(undefined, ACCEPT_JSON_OR_SSE),
+          ...(authorization === undefined ? {} : { authorization }),
+        }
         const signal = AbortSignal.timeout(GOODBYE_MS)
         await deps
           .fetch(launch.url, { method: "DELETE", headers, signal })
@@ -258,7 +261,7 @@ async function isForgotten(response: Response): Promise<boolean> {
   return NO_SESSION.test(decode(body))
 }
 
-const isJson = (response: Response): boolean => typeOf(response) === "application/json"
+const isJson = (response: Response): boolean => mediaType(response) === "application/json"
 
 /** The JSON-RPC error that a body is, if it is one. */
 function errorIn(body: Uint8Array): { readonly id: unknown; readonly message: unknown } | undefined {

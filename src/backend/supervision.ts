@@ -23,13 +23,13 @@
 import type { RestartPolicy } from "../config/server-spec.ts"
 
 /** How a process ended; `at` is milliseconds since the epoch. */
-export type Exit = { readonly code: number | null; readonly signal: string | null; readonly at: number }
+export type ProcessExit = { readonly code: number | null; readonly signal: string | null; readonly at: number }
 
 /**
  * One backend's state. Each variant has exactly its own facts; times are milliseconds since the epoch. `attempt` counts
  * consecutive automatic restarts so far (0 on a first start).
  */
-export type State =
+export type BackendState =
   | { readonly kind: "stopped"; readonly epoch: number }
   | { readonly kind: "starting"; readonly epoch: number; readonly since: number }
   | {
@@ -46,22 +46,26 @@ export type State =
   | { readonly kind: "unauthorized"; readonly epoch: number; readonly at: number }
 
 /** `now` is milliseconds since the epoch, and never goes back. */
-export type Event =
+export type BackendEvent =
   | { readonly kind: "start" | "stop" | "restart"; readonly now: number }
   | { readonly kind: "opened"; readonly epoch: number; readonly now: number; readonly pid: number | undefined }
   | { readonly kind: "lost" | "unauthorized" | "due" | "stable"; readonly epoch: number; readonly now: number }
 
-export type Effect =
+export type BackendEffect =
   | { readonly kind: "open"; readonly epoch: number }
-  | { readonly kind: "close" | "publish" | "withdraw" | "unwait" }
+  | { readonly kind: "close" | "publish" | "unpublish" | "cancelTimer" }
   | { readonly kind: "wait"; readonly event: "due" | "stable"; readonly epoch: number; readonly ms: number }
 
 /** A connection that lived this long refills the budget. */
 export const STABLE_MS = 5 * 60_000
 
-export const INITIAL: State = { kind: "stopped", epoch: 0 }
+export const INITIAL_STATE: BackendState = { kind: "stopped", epoch: 0 }
 
-export function step(state: State, event: Event, policy: RestartPolicy): readonly [State, readonly Effect[]] {
+export function step(
+  state: BackendState,
+  event: BackendEvent,
+  policy: RestartPolicy,
+): readonly [BackendState, readonly BackendEffect[]] {
   if ("epoch" in event && event.epoch !== state.epoch) return [state, []]
   const { now } = event
   switch (event.kind) {
@@ -77,7 +81,7 @@ export function step(state: State, event: Event, policy: RestartPolicy): readonl
       if (state.kind !== "starting" && state.kind !== "recovering") return [state, []]
       const attempt = state.kind === "recovering" ? state.attempt : 0
       const { epoch } = state
-      const stable: Effect[] = attempt > 0 ? [{ kind: "wait", event: "stable", epoch, ms: STABLE_MS }] : []
+      const stable: BackendEffect[] = attempt > 0 ? [{ kind: "wait", event: "stable", epoch, ms: STABLE_MS }] : []
       return [{ kind: "connected", epoch, since: now, pid: event.pid, attempt }, [{ kind: "publish" }, ...stable]]
     }
     case "lost":
@@ -94,10 +98,10 @@ export function step(state: State, event: Event, policy: RestartPolicy): readonl
 }
 
 /** Milliseconds before attempt `n`: the delay times 1, 2, 4, 8, then 16. */
-export const delayBefore = (n: number, delay: number): number => delay * 2 ** Math.min(n - 1, 4)
+export const restartDelay = (n: number, delay: number): number => delay * 2 ** Math.min(n - 1, 4)
 
 /** What the world calls a state. */
-export type Words = {
+export type StateStatus = {
   /** spec: Server connection status. */
   readonly status: "connected" | "error" | "disconnected" | "awaiting_oauth"
   /** spec: Supervision summary; undefined where a state is not counted. */
@@ -106,7 +110,7 @@ export type Words = {
   readonly holdsReady: boolean
 }
 
-export const WORDS: Readonly<Record<State["kind"], Words>> = {
+export const STATUS_BY_STATE: Readonly<Record<BackendState["kind"], StateStatus>> = {
   stopped: { status: "disconnected", aggregate: "stopped", holdsReady: false },
   starting: { status: "disconnected", aggregate: "stopped", holdsReady: false },
   connected: { status: "connected", aggregate: "connected", holdsReady: false },
@@ -120,23 +124,30 @@ export const WORDS: Readonly<Record<State["kind"], Words>> = {
 // ---
 
 /** Whether a process or connection exists or is being made. */
-const isOpen = (state: State): boolean =>
+const isOpen = (state: BackendState): boolean =>
   state.kind === "starting" || state.kind === "connected" || state.kind === "recovering"
 
-function begin<S extends State>(state: S, effects: readonly Effect[]): readonly [S, readonly Effect[]] {
+function begin<S extends BackendState>(
+  state: S,
+  effects: readonly BackendEffect[],
+): readonly [S, readonly BackendEffect[]] {
   return [state, [...effects, { kind: "open", epoch: state.epoch }]]
 }
 
 /** What must be undone when a state is left for good. */
-function leave(state: State): readonly Effect[] {
+function leave(state: BackendState): readonly BackendEffect[] {
   switch (state.kind) {
     case "connected":
-      return [{ kind: "withdraw" }, ...(state.attempt > 0 ? [{ kind: "unwait" } as const] : []), { kind: "close" }]
+      return [
+        { kind: "unpublish" },
+        ...(state.attempt > 0 ? [{ kind: "cancelTimer" } as const] : []),
+        { kind: "close" },
+      ]
     case "starting":
     case "recovering":
       return [{ kind: "close" }]
     case "waiting":
-      return [{ kind: "unwait" }]
+      return [{ kind: "cancelTimer" }]
     case "stopped":
     case "crashed":
     case "failed":
@@ -145,7 +156,11 @@ function leave(state: State): readonly Effect[] {
   }
 }
 
-function lose(state: State, now: number, policy: RestartPolicy): readonly [State, readonly Effect[]] {
+function lose(
+  state: BackendState,
+  now: number,
+  policy: RestartPolicy,
+): readonly [BackendState, readonly BackendEffect[]] {
   if (!isOpen(state)) return [state, []]
   const { epoch } = state
   const spent = "attempt" in state ? state.attempt : 0
@@ -153,7 +168,7 @@ function lose(state: State, now: number, policy: RestartPolicy): readonly [State
   const attempt = spent + 1
   if (policy.kind === "supervised" && policy.limit > 0 && attempt > policy.limit)
     return [{ kind: "crashed", epoch, attempt: spent, at: now }, leave(state)]
-  const ms = delayBefore(attempt, policy.delay)
-  const wait: Effect = { kind: "wait", event: "due", epoch, ms }
+  const ms = restartDelay(attempt, policy.delay)
+  const wait: BackendEffect = { kind: "wait", event: "due", epoch, ms }
   return [{ kind: "waiting", epoch, attempt, retryAt: now + ms }, [...leave(state), wait]]
 }

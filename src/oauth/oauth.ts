@@ -5,7 +5,7 @@
  */
 
 import { type Credentials, reasonOf } from "../backend/http.ts"
-import { InsufficientScopeError, TransientError, UnauthorizedError, wantsLogin } from "../backend/link.ts"
+import { InsufficientScopeError, loginHint, TransientError, UnauthorizedError } from "../backend/link.ts"
 import type { RemoteLaunch, ServerSpec } from "../config/server-spec.ts"
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
@@ -79,11 +79,11 @@ export function createOAuth(deps: OAuthDeps): OAuth {
   const ask = async (account: Account, scope: string | undefined, refused: Tokens | undefined) => {
     const { name } = account
     const redirectUrl = ownRedirect(account)
-    if (redirectUrl === undefined) return new UnauthorizedError(wantsLogin(name))
+    if (redirectUrl === undefined) return new UnauthorizedError(loginHint(name))
     try {
       const { url, authority } = await consent.start(account, redirectUrl, scope)
       if (refused !== undefined && refused.issuer === authority.issuer) return newlyRefused(refused)
-      return new UnauthorizedError(`${wantsLogin(name)}, or open the address`, url)
+      return new UnauthorizedError(`${loginHint(name)}, or open the address`, url)
     } catch (error) {
       return refusal(error)
     }

@@ -4,7 +4,7 @@
  */
 
 import { type BackendSnapshot, leftOut, type Snapshot } from "../agent/snapshot.ts"
-import { WORDS } from "../backend/supervision.ts"
+import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { formatIssue, type Issue } from "../lib/errors.ts"
 
 export const HEALTH_LEVELS = ["full", "basic", "minimal"] as const
@@ -110,7 +110,7 @@ export const livenessReport = (facts: Pick<ProcessFacts, "now">): Report => ({
 
 /** `GET /health/ready`. */
 export function readinessReport(snapshot: Snapshot, facts: ProcessFacts, options: ReportOptions): Report {
-  const ready = snapshot.loaded && !supervised(snapshot).some(({ state }) => WORDS[state.kind].holdsReady)
+  const ready = snapshot.loaded && !supervised(snapshot).some(({ state }) => STATUS_BY_STATE[state.kind].holdsReady)
   return {
     status: ready ? 200 : 503,
     body: {
@@ -126,7 +126,7 @@ export function readinessReport(snapshot: Snapshot, facts: ProcessFacts, options
 /** choice: a server counts as healthy when it is connected, answers pings, and its transport did not fail of late. */
 export function isHealthy({ state, responsive, lastTransportFailure }: BackendSnapshot, now: number): boolean {
   const failedLately = lastTransportFailure !== undefined && now - lastTransportFailure < RECENT_MS
-  return WORDS[state.kind].status === "connected" && responsive && !failedLately
+  return STATUS_BY_STATE[state.kind].status === "connected" && responsive && !failedLately
 }
 
 /** choice: exactly half is unhealthy. */
@@ -167,7 +167,7 @@ function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact
   const { spec, state, lastConnected, lastError, offer } = server
   return {
     name: spec.id,
-    status: WORDS[state.kind].status,
+    status: STATUS_BY_STATE[state.kind].status,
     healthy: isHealthy(server, now),
     ...(lastConnected === undefined ? {} : { lastConnected: iso(lastConnected) }),
     ...(lastError === undefined ? {} : { lastError: redact(lastError) }),
@@ -207,7 +207,7 @@ export function supervision(snapshot: Snapshot, { level, redactAll }: ReportOpti
   if (level === "minimal") {
     const counts = { total: backends.length, connected: 0, restarting: 0, crashLoop: 0, stopped: 0 }
     for (const { state } of backends) {
-      const { aggregate } = WORDS[state.kind]
+      const { aggregate } = STATUS_BY_STATE[state.kind]
       if (aggregate !== undefined) counts[aggregate]++
     }
     return counts
@@ -217,7 +217,7 @@ export function supervision(snapshot: Snapshot, { level, redactAll }: ReportOpti
       spec.id,
       {
         backendId: spec.id,
-        state: STATE_NAMES[WORDS[state.kind].aggregate ?? "stopped"],
+        state: STATE_NAMES[STATUS_BY_STATE[state.kind].aggregate ?? "stopped"],
         attempt: "attempt" in state ? state.attempt : 0,
         limit: spec.tuning.restart.limit,
         nextRetryAt: state.kind === "waiting" ? iso(state.retryAt) : null,

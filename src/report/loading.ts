@@ -4,7 +4,7 @@
  */
 
 import { type BackendSnapshot, leftOut, type Snapshot } from "../agent/snapshot.ts"
-import { WORDS } from "../backend/supervision.ts"
+import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import {
   isHealthy,
   overall,
@@ -193,7 +193,7 @@ function details(
   const error = state === "ready" ? offer?.failing.join("; ") || undefined : lastError
   return {
     state,
-    status: WORDS[backend.state.kind].status,
+    status: STATUS_BY_STATE[backend.state.kind].status,
     retryCount: "attempt" in backend.state ? backend.state.attempt : 0,
     ...(startedAt === undefined ? {} : { startTime: iso(startedAt), duration: (endedAt ?? now) - startedAt }),
     ...(endedAt === undefined ? {} : { endTime: iso(endedAt) }),

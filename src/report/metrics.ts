@@ -1,7 +1,7 @@
 /** What svc counts, and how it is told to Prometheus. Labels are bounded: servers and tools that are known. */
 
 import type { Snapshot } from "../agent/snapshot.ts"
-import { WORDS } from "../backend/supervision.ts"
+import { STATUS_BY_STATE } from "../backend/supervision.ts"
 
 const OUTCOMES = ["ok", "tool_error", "error"] as const
 export type Outcome = (typeof OUTCOMES)[number]
@@ -112,7 +112,7 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
     snapshot.backends.flatMap(({ spec, state }) =>
       STATUSES.map(
         (status) =>
-          `svc_server_state{server=${quote(spec.id)},status="${status}"} ${WORDS[state.kind].status === status ? 1 : 0}`,
+          `svc_server_state{server=${quote(spec.id)},status="${status}"} ${STATUS_BY_STATE[state.kind].status === status ? 1 : 0}`,
       ),
     ),
   )

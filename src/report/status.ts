@@ -1,7 +1,7 @@
 /** The state of everything, for commands and for assistants: one projection of the snapshot. */
 
 import type { BackendSnapshot, Snapshot } from "../agent/snapshot.ts"
-import { WORDS } from "../backend/supervision.ts"
+import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { formatIssue } from "../lib/errors.ts"
 
 /** One server, as `svc mcp status` and `mcp_status` show it. Times are ISO 8601; texts are cleaned. */
@@ -60,7 +60,7 @@ export function statusOf(snapshot: Snapshot, clean: (text: string) => string): S
         id: spec.id,
         type: spec.launch.transport,
         state: issues.length > 0 ? "degraded" : state.kind,
-        status: WORDS[state.kind].status,
+        status: STATUS_BY_STATE[state.kind].status,
         tags: spec.tuning.tags,
         restarts: restartCount,
         ...(state.kind === "connected" && state.pid !== undefined ? { pid: state.pid } : {}),

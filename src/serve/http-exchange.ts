@@ -48,9 +48,9 @@ export class HttpExchange implements Exchange, Stream, Sink {
   readonly response: Promise<Response>
   private resolve: (response: Response) => void = () => undefined
   private stream: ReadableStreamDefaultController<Uint8Array> | undefined
-  private gone = false
+  private disconnected = false
   /** Since when it is known that the client is gone, milliseconds since the epoch. */
-  private goneSince: number | undefined
+  private disconnectedSince: number | undefined
   /** The number of the stream in the session's log, once there is one. */
   private logged: number | undefined
 
@@ -82,8 +82,8 @@ export class HttpExchange implements Exchange, Stream, Sink {
     signal: AbortSignal,
     onprogress?: (params: Params) => void,
   ): Promise<unknown> {
-    this.heed()
-    if (this.gone && this.logged === undefined)
+    this.watchAbort()
+    if (this.disconnected && this.logged === undefined)
       return Promise.reject(new RequestError("invalid_request", "The client is gone"))
     return this.asker(method, params, signal, (text) => this.push(text), onprogress)
   }
@@ -106,23 +106,23 @@ export class HttpExchange implements Exchange, Stream, Sink {
 
   /** The client is gone. In the era in which it may come back for the rest, it has not given up. */
   abort(): void {
-    if (this.gone) return
-    this.gone = true
+    if (this.disconnected) return
+    this.disconnected = true
     this.streams.delete(this)
     if (this.logged !== undefined) this.resumable?.events.detach(this.logged, this)
     if (this.resumable === undefined) this.oncancel?.("the client closed the connection")
   }
 
   /** A client that has gone may have come back for the rest. */
-  isHeard(): boolean {
-    this.heed()
-    return !this.gone || (this.logged !== undefined && this.resumable?.events.isHeard(this.logged) === true)
+  isConnected(): boolean {
+    this.watchAbort()
+    return !this.disconnected || (this.logged !== undefined && this.resumable?.events.isConnected(this.logged) === true)
   }
 
   /** Somebody must answer a question. A client that does not come back for it has given up in the end. */
-  yield(now: number, others: boolean): void {
-    this.goneSince = this.isHeard() ? undefined : (this.goneSince ?? now)
-    if (this.goneSince === undefined || now - this.goneSince < (others ? YIELD_MS : GIVE_UP_MS)) return
+  giveUpIfStale(now: number, others: boolean): void {
+    this.disconnectedSince = this.isConnected() ? undefined : (this.disconnectedSince ?? now)
+    if (this.disconnectedSince === undefined || now - this.disconnectedSince < (others ? YIELD_MS : GIVE_UP_MS)) return
     this.oncancel?.("the client is gone")
   }
 
@@ -131,11 +131,11 @@ export class HttpExchange implements Exchange, Stream, Sink {
   }
 
   keepAlive(): void {
-    if (!this.gone) this.stream?.enqueue(COMMENT)
+    if (!this.disconnected) this.stream?.enqueue(COMMENT)
   }
 
   /** From now on it counts whether the client is still there. */
-  private heed(): void {
+  private watchAbort(): void {
     const signal = this.signal?.()
     this.signal = undefined
     if (signal?.aborted === true) this.abort()
@@ -148,17 +148,17 @@ export class HttpExchange implements Exchange, Stream, Sink {
   }
 
   private push(frame: Uint8Array | string): void {
-    this.heed()
-    if (this.gone && this.logged === undefined) return
+    this.watchAbort()
+    if (this.disconnected && this.logged === undefined) return
     this.stream ??= this.begin()
-    if (!this.gone && isUnread(this.stream)) this.drop()
+    if (!this.disconnected && isUnread(this.stream)) this.drop()
     if (this.logged !== undefined) this.resumable?.events.send(this.logged, frame)
-    else if (!this.gone) this.stream.enqueue(formatEvent(frame))
+    else if (!this.disconnected) this.stream.enqueue(formatEvent(frame))
   }
 
   /** An event of the session's log: false where nobody reads it any more. */
   event(id: string, frame: Uint8Array | string): boolean {
-    if (this.gone) return false
+    if (this.disconnected) return false
     this.stream?.enqueue(formatEvent(frame, id))
     return true
   }
@@ -171,8 +171,8 @@ export class HttpExchange implements Exchange, Stream, Sink {
   /** Ends the HTTP response. */
   end(): void {
     this.streams.delete(this)
-    if (this.gone) return
-    this.gone = true
+    if (this.disconnected) return
+    this.disconnected = true
     this.stream?.close()
   }
 

@@ -194,8 +194,8 @@ async function batch(
         oncancel: undefined,
         notify: (said) => whole.notify(said),
         ask: (...question) => whole.ask(...question),
-        isHeard: () => whole.isHeard(),
-        yield: (...when) => whole.yield(...when),
+        isConnected: () => whole.isConnected(),
+        giveUpIfStale: (...when) => whole.giveUpIfStale(...when),
       }
       parts.push(part)
       answers.push(runLegacy(message, session, part, deps, (frame) => (frame === undefined ? [] : [textOf(frame)])))

@@ -69,9 +69,9 @@ export type Exchange = {
   /** A question to the client in the middle of the request. Rejects where the client cannot be asked. */
   ask: Caller["ask"]
   /** Whether anybody is there to hear it; where it is missing, somebody is. */
-  isHeard?: Caller["isHeard"]
+  isConnected?: Caller["isConnected"]
   /** The client must answer a question: one that has been away for long gives up, sooner where others wait. */
-  yield?: Caller["yield"]
+  giveUpIfStale?: Caller["giveUpIfStale"]
   /** Called when the client gives up, at most once. One listener. */
   oncancel: ((reason: string) => void) | undefined
 }

@@ -91,7 +91,7 @@ export class EventLog {
   }
 
   /** Whether anybody is there to hear a stream. */
-  isHeard(id: number): boolean {
+  isConnected(id: number): boolean {
     return this.streams.get(id)?.sink !== undefined
   }
 

@@ -1,6 +1,6 @@
 /** What sessions see of the agent, and how the agent's news reach them. */
 import type { Agent } from "../agent/agent.ts"
-import { WORDS } from "../backend/supervision.ts"
+import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { namesOf, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, sees } from "../catalog/scope.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
@@ -45,7 +45,7 @@ export function createFace({ agent, sessions, patience, redact, onchange, ...giv
       if (backend === undefined) return "is not configured"
       const { published, spec, state, facts } = backend
       if (published === undefined)
-        return `is not available (${WORDS[state.kind].status}): ${explain(state.kind, cause(facts.lastError))}`
+        return `is not available (${STATUS_BY_STATE[state.kind].status}): ${explain(state.kind, cause(facts.lastError))}`
       return { spec, connection: published.open.connection, peer: published.open.peer }
     },
     away(scope, slug) {
@@ -150,7 +150,7 @@ const named = (scope: Scope, spec: ServerSpec, method: string, params: Params): 
   scope.kind === "aggregate" ? rewriteNotification(method, params, namesOf(spec.slug)) : params
 
 /** Says what a server is doing that is not there; `cause` is what it was lost for. */
-function explain(kind: keyof typeof WORDS, cause: string): string {
+function explain(kind: keyof typeof STATUS_BY_STATE, cause: string): string {
   switch (kind) {
     case "starting":
       return "it is starting"

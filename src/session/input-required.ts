@@ -16,7 +16,7 @@ export async function fulfil(params: Params, result: Params, { exchange }: Conte
   exchange.oncancel = () => controller.abort()
   let cancel: () => void = () => undefined
   const look = () => {
-    exchange.yield?.(clock.now(), false)
+    exchange.giveUpIfStale?.(clock.now(), false)
     cancel = clock.after(LOOK_MS, look)
   }
   look()

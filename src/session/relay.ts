@@ -7,7 +7,7 @@
  */
 import type { Claim } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
-import { type Outcome, peerError, responseOf } from "../backend/connection.ts"
+import { peerError, type RequestOutcome, responseOf } from "../backend/connection.ts"
 import { type Route, viewOf } from "../catalog/catalog.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
@@ -163,7 +163,8 @@ async function call(
         const owner = claim("task", answer.task, target, context)
         // A process of svc's own ends with svc, and its tasks with it.
         if (spec.launch.transport !== "stdio") context.face.keepTask(spec.id, answer.task, client.session)
-        if (owner !== undefined && progressToken !== undefined) connection.follow(flight.number, owner, progressToken)
+        if (owner !== undefined && progressToken !== undefined)
+          connection.keepProgress(flight.number, owner, progressToken)
       }
       if (answer.kind !== "input") return done(answer.frame)
       // A modern backend asks a legacy client: svc puts the questions and tries again with the answers.
@@ -189,7 +190,7 @@ const NEEDLE_INPUT = encode('"input_required"')
 const COMPLETE = encode('"resultType":"complete"')
 const COMPLETE_UNCACHED = encode('"resultType":"complete","ttlMs":0,"cacheScope":"private"')
 
-function finish(request: Request, outcome: Outcome, target: Target, context: Context): Finish {
+function finish(request: Request, outcome: RequestOutcome, target: Target, context: Context): Finish {
   const { client } = context
   const { peer, spec } = target
   const qualified = client.scope.kind === "aggregate"
@@ -237,7 +238,7 @@ function finish(request: Request, outcome: Outcome, target: Target, context: Con
 }
 
 /** Throws a BackendError where the backend's frame cannot be parsed. */
-function parsed(outcome: Outcome, server: string): Response {
+function parsed(outcome: RequestOutcome, server: string): Response {
   try {
     return responseOf(outcome)
   } catch (cause) {
@@ -310,12 +311,12 @@ class Relayed implements Caller {
     return isObject(answer) ? openTask(answer, spec, this.context) : answer
   }
 
-  isHeard(): boolean {
-    return this.context.exchange.isHeard?.() !== false
+  isConnected(): boolean {
+    return this.context.exchange.isConnected?.() !== false
   }
 
-  yield(now: number, others: boolean): void {
-    this.context.exchange.yield?.(now, others)
+  giveUpIfStale(now: number, others: boolean): void {
+    this.context.exchange.giveUpIfStale?.(now, others)
   }
 }
 

@@ -73,7 +73,7 @@ export class Session implements Client {
   readonly owner: Exchange = {
     oncancel: undefined,
     notify: (text) => this.notify(text),
-    isHeard: () => this.outlet !== undefined,
+    isConnected: () => this.outlet !== undefined,
     ask: (method, params, signal, onprogress) =>
       this.ask(method, params, signal, (text) => this.notify(text), onprogress),
   }

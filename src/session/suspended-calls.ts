@@ -94,7 +94,7 @@ export class Calls {
         if (said !== undefined) current?.turn.notify(said)
       },
       ask: (method, params, signal) => this.ask(call, method, params, signal),
-      yield: (now, others) => this.yield(call, now, others),
+      giveUpIfStale: (now, others) => this.giveUpIfStale(call, now, others),
       get oncancel() {
         return call.cancel
       },
@@ -236,7 +236,7 @@ export class Calls {
   }
 
   /** Others wait for the server: a client that has been away for long has lost its turn. */
-  private yield(call: Call, now: number, others: boolean): void {
+  private giveUpIfStale(call: Call, now: number, others: boolean): void {
     if (!others || call.current !== undefined || !this.waits(call)) return
     if (now - call.awaySince >= YIELD_MS) this.drop(call, "the client did not answer while others waited")
   }

@@ -6,8 +6,8 @@ import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
 import type { Reloaded } from "../agent/reload.ts"
-import { wantsLogin } from "../backend/link.ts"
-import { WORDS } from "../backend/supervision.ts"
+import { loginHint } from "../backend/link.ts"
+import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { failuresOf } from "../catalog/listing.ts"
 import { parseDocument } from "../config/document.ts"
 import { type Edit, writtenServers } from "../config/edit.ts"
@@ -115,9 +115,9 @@ export async function outcomeOf(agent: Agent, name: string): Promise<Outcome> {
     return { kind: "connected", tools: tools.length, empty, failing }
   }
   const { authorizationUrl: url, lastError } = facts
-  if (state.kind === "unauthorized" && (url !== undefined || lastError === wantsLogin(backend.spec.name)))
+  if (state.kind === "unauthorized" && (url !== undefined || lastError === loginHint(backend.spec.name)))
     return { kind: "awaiting_oauth", url }
-  return { kind: "error", reason: lastError ?? `it is ${WORDS[state.kind].status}` }
+  return { kind: "error", reason: lastError ?? `it is ${STATUS_BY_STATE[state.kind].status}` }
 }
 
 /** What has to be said of an outcome, for `warnings`. */

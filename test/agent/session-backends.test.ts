@@ -32,7 +32,7 @@ function setUp(tuning = { idleTimeout: IDLE_MS, maxProcesses: 3 }) {
       return new Promise<void>((resolve) => dying.push(resolve))
     }
     const backend = { published: { open }, spec: {}, state: { kind: "connected" }, stop } as unknown as Backend
-    const owner = { session: {}, isHeard: () => heard } as unknown as Caller
+    const owner = { session: {}, isConnected: () => heard } as unknown as Caller
     return { name, open, connection, session: owner.session, lost: leases.add("s", owner, backend), owner, backend }
   }
   /** Those that are to be dead are. */

@@ -64,7 +64,7 @@ function scene(clock: ManualClock, tools: Readonly<Record<string, Tool>>) {
   }
   const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
-    onnoise() {},
+    onprotocolerror() {},
     onnotification() {},
     ping: (timeout) => connection.ask("ping", {}, timeout).then(() => undefined),
   })

@@ -2,8 +2,8 @@ import { expect, test } from "bun:test"
 import { Backend } from "../../src/backend/backend.ts"
 import { PeerError } from "../../src/backend/connection.ts"
 import { type Loss, LostError, UnauthorizedError } from "../../src/backend/link.ts"
-import type { Open } from "../../src/backend/open-connection.ts"
-import { WORDS } from "../../src/backend/supervision.ts"
+import type { OpenConnection } from "../../src/backend/open-connection.ts"
+import { STATUS_BY_STATE } from "../../src/backend/supervision.ts"
 import type { Listing } from "../../src/catalog/listing.ts"
 import type { RestartPolicy, ServerSpec } from "../../src/config/server-spec.ts"
 import { type ManualClock, manualClock, settle } from "../clock.ts"
@@ -68,7 +68,7 @@ function bench(spec = specOf(), options: { holdClose?: boolean; onchange?: () =>
   const backend = new Backend(spec, {
     clock,
     open: (_, { onfailure }, signal) =>
-      new Promise<Open>((resolve, reject) => {
+      new Promise<OpenConnection>((resolve, reject) => {
         expect(living.size).toBe(0)
         signal.addEventListener("abort", () => reject(new Error("given up")))
         attempts.push({
@@ -92,7 +92,7 @@ function bench(spec = specOf(), options: { holdClose?: boolean; onchange?: () =>
   return { backend, clock, attempts, notes, seen, last }
 }
 
-function connect(clock: ManualClock, living: Set<object>, hold: boolean): { open: Open; control: Connected } {
+function connect(clock: ManualClock, living: Set<object>, hold: boolean): { open: OpenConnection; control: Connected } {
   let lose: (loss: Loss) => void = () => undefined
   let finish: () => void = () => undefined
   const me = {}
@@ -122,7 +122,7 @@ function connect(clock: ManualClock, living: Set<object>, hold: boolean): { open
     },
     idleSince: () => control.idleSince,
     // The driver hands the connection on and does not look into it.
-  } as unknown as Open
+  } as unknown as OpenConnection
   return { open, control }
 }
 
@@ -170,7 +170,7 @@ test("six failures in a row are a crash loop after 1, 2, 4, 8 and 16 seconds", a
   last().fails(new Error("no"))
   await clock.pass(3_600_000)
   expect(backend.state.kind).toBe("crashed")
-  expect(WORDS[backend.state.kind].holdsReady).toBe(true)
+  expect(STATUS_BY_STATE[backend.state.kind].holdsReady).toBe(true)
   expect(attempts).toHaveLength(6)
   expect(backend.facts.lastExit).toMatchObject({ code: 3 })
   expect(clock.timers).toBe(0)
@@ -259,7 +259,7 @@ test("what a child said before it ended is told to who runs svc", async () => {
   const { backend, attempts, last } = bench()
   backend.start()
   await settle()
-  const loss = { reason: "exited with code 1", words: "Error: no key" }
+  const loss = { reason: "exited with code 1", exitReason: "Error: no key" }
   last().fails(new LostError("web", loss))
   await settle()
   expect(attempts).toHaveLength(1)
@@ -273,7 +273,7 @@ test("an attempt that never ends does not hold up its replacement for good", asy
     clock,
     open: () => {
       attempts++
-      return new Promise<Open>(() => undefined)
+      return new Promise<OpenConnection>(() => undefined)
     },
     onchange() {},
     onnote() {},

@@ -18,7 +18,7 @@ const open = (link: Partial<Link> = {}, owner?: Caller) => {
   connection = new Connection("s", createRequestIds("x"), clock, {
     owner,
     callerOfTask: (id) => (id === "t1" ? ann.caller : undefined),
-    onnoise() {},
+    onprotocolerror() {},
     ping: (timeout) => connection.ask("ping", {}, timeout).then(() => undefined),
     onnotification: (method, _params, caller) => void heard.push([caller, method]),
   })
@@ -141,7 +141,7 @@ test("a question that is an answer too is put to nobody", async () => {
 })
 
 test("a question does not go the way of a call that its client has left, where there is another", async () => {
-  const left = { ...ann.caller, isHeard: () => false, ask: () => Promise.reject(new Error("nobody is there")) }
+  const left = { ...ann.caller, isConnected: () => false, ask: () => Promise.reject(new Error("nobody is there")) }
   const outside = person("outside")
   for (const owner of [undefined, { ...outside.caller, session: ann.caller.session }]) {
     open({}, owner)
@@ -270,7 +270,7 @@ describe("a caller that was asked", () => {
       session: {},
       notify: () => undefined,
       ask: () => new Promise(() => undefined),
-      yield: (_now, told) => void others.push(told),
+      giveUpIfStale: (_now, told) => void others.push(told),
     }
     return { caller, others }
   }
@@ -319,7 +319,7 @@ describe("a task", () => {
     const text = createRequestIds("x").text(number)
     receive({ id: text, result: {} })
     receive({ method: "notifications/progress", params: { progressToken: text, progress: 1 } })
-    connection.follow(number, ann.caller, 7)
+    connection.keepProgress(number, ann.caller, 7)
     receive({ method: "notifications/progress", params: { progressToken: text, progress: 2 } })
     expect(ann.told).toEqual([{ progressToken: 7, progress: 2 }])
   })
@@ -352,7 +352,7 @@ describe("what no server may send", () => {
     const noise: string[] = []
     connection = new Connection("s", createRequestIds("x"), clock, {
       owner: undefined,
-      onnoise: (text) => void noise.push(text),
+      onprotocolerror: (text) => void noise.push(text),
       onnotification() {},
     })
     connection.receive(encode('{"jsonrpc":"2.0","result":{}}'))

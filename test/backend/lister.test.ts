@@ -20,7 +20,7 @@ function open(peer: Partial<Peer>, wanted: { level: string | undefined; uris: re
   const sent: unknown[] = []
   const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
-    onnoise() {},
+    onprotocolerror() {},
     onnotification() {},
   })
   connection.attach({
@@ -50,7 +50,7 @@ test("a server that has forgotten its session is told again what clients want of
   ]
   lister.begin()
   expect(sent).toEqual(wanted)
-  lister.renew()
+  lister.resetSession()
   expect(sent).toEqual([...wanted, ...wanted])
   lister.end()
 })
@@ -63,7 +63,7 @@ test("a server is told no level where nobody wants one, where it has none, or wh
   ] as const) {
     const { lister, sent } = open(peer, { level, uris: [] })
     lister.begin()
-    lister.relevel()
+    lister.updateLogLevel()
     expect(sent).toEqual([])
     lister.end()
   }
@@ -72,7 +72,7 @@ test("a server is told no level where nobody wants one, where it has none, or wh
 test("what a server lists is offered with its numbers as written, and fresh no longer than a double can say", async () => {
   const clock = manualClock()
   const ids = createRequestIds("x")
-  const hooks = { owner: undefined, onnoise() {}, onnotification() {} }
+  const hooks = { owner: undefined, onprotocolerror() {}, onnotification() {} }
   const connection = new Connection("s", ids, clock, hooks)
   const tool = `"inputSchema":{"type":"object","properties":{"n":{"enum":[${ODD_NUMBERS}]}}}`
   connection.attach({
@@ -116,7 +116,7 @@ function server(answers: Answers) {
   const pending: { id: unknown; method: string; number: number | undefined }[] = []
   const connection: Connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
-    onnoise() {},
+    onprotocolerror() {},
     onnotification() {},
   })
   connection.attach({
@@ -226,8 +226,8 @@ test("a list that fails later keeps what it held, and the others that changed wi
   const { clock, lister, names } = server(answers)
   await lister.list(1000)
   Object.assign(answers, { "tools/list": down, "prompts/list": { result: { prompts: [{ name: "q" }] } } })
-  lister.took("notifications/tools/list_changed", {})
-  lister.took("notifications/prompts/list_changed", {})
+  lister.handles("notifications/tools/list_changed", {})
+  lister.handles("notifications/prompts/list_changed", {})
   await clock.pass(100)
   expect([names(), failuresOf(lister.listing)]).toEqual([["t", "q", "r"], ["tools/list: db down"]])
   Object.assign(answers, { "tools/list": { result: { tools: [{ name: "u" }] } } })

@@ -12,7 +12,7 @@ function connect(answer: (asked: Asked) => object | undefined) {
   const asked: string[] = []
   const connection = new Connection("s", createRequestIds("x"), systemClock, {
     owner: undefined,
-    onnoise() {},
+    onprotocolerror() {},
     onnotification() {},
   })
   connection.attach({

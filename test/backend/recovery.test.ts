@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { Backend } from "../../src/backend/backend.ts"
 import { resultOf } from "../../src/backend/connection.ts"
 import { openConnection } from "../../src/backend/open-connection.ts"
-import { createWarden } from "../../src/backend/reaper.ts"
+import { createReaper } from "../../src/backend/reaper.ts"
 import { openChild } from "../../src/backend/stdio.ts"
 import type { RestartPolicy, ServerSpec, StdioLaunch } from "../../src/config/server-spec.ts"
 import { systemClock as clock } from "../../src/lib/clock.ts"
@@ -13,7 +13,7 @@ import { createRequestIds } from "../../src/wire/frame.ts"
 import { isAlive, until } from "../process.ts"
 
 const DYING = join(import.meta.dir, "../fixtures/dying.ts")
-const warden = createWarden(() => undefined)
+const warden = createReaper(() => undefined)
 const running: Backend[] = []
 
 afterEach(async () => {
@@ -63,10 +63,10 @@ function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, co
               clock,
               limit: 1 << 20,
               grace: 200,
-              warden,
+              reaper: warden,
               onstderr() {},
-              words: () => "Error: no such thing",
-              onnoise() {},
+              exitReason: () => "Error: no such thing",
+              onstdoutnoise() {},
             }),
           fetch,
           credentials: () => undefined,

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { type Lookup, resolveCommand } from "../../src/backend/resolve-command.ts"
+import { type CommandLookup, resolveCommand } from "../../src/backend/resolve-command.ts"
 import type { StdioLaunch } from "../../src/config/server-spec.ts"
 
 const launch = (
@@ -15,7 +15,7 @@ const launch = (
   stderr: "pipe",
   mode: "auto",
 })
-const finds = (path: string | null, windows: boolean): Lookup => ({ windows, which: () => path })
+const finds = (path: string | null, windows: boolean): CommandLookup => ({ windows, which: () => path })
 
 test("a command is looked up in the child's own PATH", () => {
   const asked: unknown[] = []

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { createCapture, lines, MAX_LINE_BYTES, plain } from "../../src/backend/stderr.ts"
+import { createLineCapture, lineWriter, MAX_LINE_BYTES, stripControls } from "../../src/backend/stderr.ts"
 import { manualClock } from "../clock.ts"
 
 const bytes = (text: string) => new TextEncoder().encode(text)
@@ -9,7 +9,7 @@ const sizeOf = (text: string) => bytes(text).length
 function bench(redact: (text: string) => string = (text) => text) {
   const clock = manualClock()
   const out: string[] = []
-  const capture = createCapture({ clock, redact, emit: (line) => out.push(line) })
+  const capture = createLineCapture({ clock, redact, emit: (line) => out.push(line) })
   return { clock, out, capture, write: (text: string) => capture(bytes(text)) }
 }
 
@@ -118,19 +118,21 @@ test("a secret is redacted also where the line is cut through it", () => {
 })
 
 test("a child cannot steer a terminal or forge a line", () => {
-  expect(plain("\u001b[31mred\u001b[0m \u001b]8;;http://x\u0007link\u001b]8;;\u001b\\ \u001b(Bok")).toBe("red link ok")
-  expect(plain("a\u0000b\u0008c\td\u009be\u2028f\u202eg")).toBe("abc\tdefg")
-  expect(plain("10%\r20%\r\n".trimEnd())).toBe("10% 20%")
+  expect(stripControls("\u001b[31mred\u001b[0m \u001b]8;;http://x\u0007link\u001b]8;;\u001b\\ \u001b(Bok")).toBe(
+    "red link ok",
+  )
+  expect(stripControls("a\u0000b\u0008c\td\u009be\u2028f\u202eg")).toBe("abc\tdefg")
+  expect(stripControls("10%\r20%\r\n".trimEnd())).toBe("10% 20%")
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), (text) => {
-      expect(plain(text)).not.toMatch(/[^\P{Cc}\t]/u)
+      expect(stripControls(text)).not.toMatch(/[^\P{Cc}\t]/u)
     }),
   )
 })
 
 test("whole lines can be given as they are", () => {
   const { out, capture } = bench()
-  const take = lines(capture)
+  const take = lineWriter(capture)
   take(bytes("one"))
   take(bytes("two"))
   expect(out).toEqual(["one", "two"])

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "bun:test"
 import { join } from "node:path"
 import type { Link, Loss } from "../../src/backend/link.ts"
-import { createWarden } from "../../src/backend/reaper.ts"
+import { createReaper } from "../../src/backend/reaper.ts"
 import { type ChildDeps, openChild } from "../../src/backend/stdio.ts"
 import type { StdioLaunch } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
@@ -11,7 +11,7 @@ import { isAlive, until } from "../process.ts"
 const DYING = join(import.meta.dir, "../fixtures/dying.ts")
 const OUT = { number: undefined, method: undefined }
 const text = (bytes: Uint8Array) => Buffer.from(bytes).toString("utf8")
-const warden = createWarden(() => undefined)
+const warden = createReaper(() => undefined)
 const opened: Link[] = []
 
 afterEach(async () => {
@@ -50,12 +50,12 @@ function start(launch: StdioLaunch, more: Partial<ChildDeps> = {}) {
       clock: systemClock,
       limit: 1 << 20,
       grace: 150,
-      warden,
+      reaper: warden,
       onstderr(chunk) {
         if (chunk !== undefined) stderr += text(chunk)
       },
-      words: () => undefined,
-      onnoise: (line) => noise.push(text(line)),
+      exitReason: () => undefined,
+      onstdoutnoise: (line) => noise.push(text(line)),
       ...more,
     },
   )

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import {
-  delayBefore,
-  type Effect,
-  type Event,
-  INITIAL,
+  type BackendEffect,
+  type BackendEvent,
+  type BackendState,
+  INITIAL_STATE,
+  restartDelay,
   STABLE_MS,
-  type State,
+  STATUS_BY_STATE,
   step,
-  WORDS,
 } from "../../src/backend/supervision.ts"
 import type { RestartPolicy } from "../../src/config/server-spec.ts"
 
@@ -19,7 +19,7 @@ const RECONNECT: RestartPolicy = { kind: "reconnect", limit: 5, delay: 1000 }
 type Report = "opened" | "lost" | "unauthorized" | "due" | "stable"
 type Word = "start" | "stop" | "restart" | Report
 
-function eventOf(word: Word, epoch: number, now: number): Event {
+function eventOf(word: Word, epoch: number, now: number): BackendEvent {
   switch (word) {
     case "start":
     case "stop":
@@ -33,9 +33,9 @@ function eventOf(word: Word, epoch: number, now: number): Event {
 }
 
 /** Runs words in the current epoch, one millisecond apart; gives the last state and the effects of the last word. */
-function run(policy: RestartPolicy, ...words: Word[]): readonly [State, readonly Effect[]] {
-  let state = INITIAL
-  let effects: readonly Effect[] = []
+function run(policy: RestartPolicy, ...words: Word[]): readonly [BackendState, readonly BackendEffect[]] {
+  let state = INITIAL_STATE
+  let effects: readonly BackendEffect[] = []
   words.forEach((word, now) => {
     ;[state, effects] = step(state, eventOf(word, state.epoch, now), policy)
   })
@@ -50,11 +50,11 @@ describe("a supervised backend", () => {
     const [state, effects] = run(SUPERVISED, "start", "opened", "lost")
     expect(state).toEqual({ kind: "waiting", epoch: 1, attempt: 1, retryAt: 1002 })
     expect(effects).toEqual([
-      { kind: "withdraw" },
+      { kind: "unpublish" },
       { kind: "close" },
       { kind: "wait", event: "due", epoch: 1, ms: 1000 },
     ])
-    expect(WORDS[state.kind].aggregate).toBe("restarting")
+    expect(STATUS_BY_STATE[state.kind].aggregate).toBe("restarting")
   })
 
   test("is published again when its replacement is initialized [supervise:back]", () => {
@@ -87,12 +87,12 @@ describe("a supervised backend", () => {
   test("is restarted at once by an operator, with a fresh budget, also while it waits [supervise:restart]", () => {
     const [state, effects] = run(SUPERVISED, "start", "opened", ...cycles(3), "lost", "restart")
     expect(state).toMatchObject({ kind: "recovering", attempt: 0 })
-    expect(effects.map(({ kind }) => kind)).toEqual(["unwait", "open"])
+    expect(effects.map(({ kind }) => kind)).toEqual(["cancelTimer", "open"])
   })
 
   test("closes what runs before an operator's restart opens the next", () => {
     const [, effects] = run(SUPERVISED, "start", "opened", "restart")
-    expect(effects.map(({ kind }) => kind)).toEqual(["withdraw", "close", "open"])
+    expect(effects.map(({ kind }) => kind)).toEqual(["unpublish", "close", "open"])
   })
 
   test("retries a first start that fails", () => {
@@ -106,7 +106,7 @@ describe("a supervised backend", () => {
 })
 
 test("the delay before attempt n is the first times 1, 2, 4, 8, and 16 from then on [supervise:delay]", () => {
-  expect([1, 2, 3, 4, 5, 6, 50].map((n) => delayBefore(n, 1000))).toEqual([
+  expect([1, 2, 3, 4, 5, 6, 50].map((n) => restartDelay(n, 1000))).toEqual([
     1000, 2000, 4000, 8000, 16_000, 16_000, 16_000,
   ])
 })
@@ -114,7 +114,7 @@ test("the delay before attempt n is the first times 1, 2, 4, 8, and 16 from then
 test("an unsupervised backend that is lost has failed until an order comes", () => {
   const [state, effects] = run(UNSUPERVISED, "start", "opened", "lost")
   expect(state).toEqual({ kind: "failed", epoch: 1, at: 2 })
-  expect(effects).toEqual([{ kind: "withdraw" }, { kind: "close" }])
+  expect(effects).toEqual([{ kind: "unpublish" }, { kind: "close" }])
   expect(run(UNSUPERVISED, "start", "lost", "restart")[0].kind).toBe("recovering")
 })
 
@@ -129,12 +129,12 @@ test("a refusal waits for a person", () => {
   ] as Word[][]) {
     const [state] = run(SUPERVISED, ...words)
     expect(state.kind).toBe("unauthorized")
-    expect(WORDS[state.kind].status).toBe("awaiting_oauth")
+    expect(STATUS_BY_STATE[state.kind].status).toBe("awaiting_oauth")
   }
 })
 
 test("each state has its words", () => {
-  expect(WORDS).toEqual({
+  expect(STATUS_BY_STATE).toEqual({
     stopped: { status: "disconnected", aggregate: "stopped", holdsReady: false },
     starting: { status: "disconnected", aggregate: "stopped", holdsReady: false },
     connected: { status: "connected", aggregate: "connected", holdsReady: false },
@@ -160,7 +160,7 @@ test("any walk keeps one process, one timer, and published exactly while connect
   })
   fc.assert(
     fc.property(fc.array(fc.tuple(word, lag, policy), { maxLength: 60, size: "large" }), policy, (walk, first) => {
-      let state: State = INITIAL
+      let state: BackendState = INITIAL_STATE
       let current = first
       let processes = 0
       let published = false
@@ -189,7 +189,7 @@ test("any walk keeps one process, one timer, and published exactly while connect
               expect(published).toBe(false)
               published = true
               break
-            case "withdraw":
+            case "unpublish":
               expect(published).toBe(true)
               published = false
               break
@@ -197,7 +197,7 @@ test("any walk keeps one process, one timer, and published exactly while connect
               expect(timer).toBeUndefined()
               timer = effect.event
               break
-            case "unwait":
+            case "cancelTimer":
               expect(timer).toBeDefined()
               timer = undefined
               break
@@ -209,7 +209,7 @@ test("any walk keeps one process, one timer, and published exactly while connect
           next.kind === "waiting" ? "due" : next.kind === "connected" && next.attempt > 0 ? "stable" : undefined,
         )
         if (next.kind === "waiting" && before.kind !== "waiting")
-          expect(next.retryAt - now).toBe(delayBefore(next.attempt, current.delay))
+          expect(next.retryAt - now).toBe(restartDelay(next.attempt, current.delay))
         if ("attempt" in next && current.kind === "supervised" && current.limit > 0 && next !== before)
           if (next.kind === "waiting") expect(next.attempt).toBeLessThanOrEqual(current.limit)
         state = next

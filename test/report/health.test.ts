@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import type { BackendSnapshot, Snapshot } from "../../src/agent/snapshot.ts"
-import type { State } from "../../src/backend/supervision.ts"
+import type { BackendState } from "../../src/backend/supervision.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 import {
   type HealthLevel,
@@ -29,7 +29,7 @@ const facts: ProcessFacts = {
   authEnabled: false,
 }
 
-const STATES: Record<State["kind"], State> = {
+const STATES: Record<BackendState["kind"], BackendState> = {
   stopped: { kind: "stopped", epoch: 1 },
   starting: { kind: "starting", epoch: 1, since: NOW },
   connected: { kind: "connected", epoch: 1, since: NOW - 1000, pid: 7, attempt: 0 },
@@ -41,7 +41,7 @@ const STATES: Record<State["kind"], State> = {
 }
 
 function backend(
-  kind: State["kind"],
+  kind: BackendState["kind"],
   name = kind as string,
   restart: "supervised" | "never" | "reconnect" = "supervised",
 ): BackendSnapshot {
@@ -379,7 +379,7 @@ describe("/health/ready", () => {
   })
 
   test("minimal counts supervised backends [health:supervision:minimal]", () => {
-    const all = Object.keys(STATES).map((kind) => backend(kind as State["kind"]))
+    const all = Object.keys(STATES).map((kind) => backend(kind as BackendState["kind"]))
     const { body } = readinessReport(snapshot([...all, backend("waiting", "r", "reconnect")]), facts, at("minimal"))
     expect(body.backendSupervision).toEqual({ total: 8, connected: 1, restarting: 2, crashLoop: 1, stopped: 3 })
   })
@@ -403,7 +403,7 @@ describe("/health/ready", () => {
 })
 
 describe("/health/mcp", () => {
-  const loaded = (kind: State["kind"], name?: string): BackendSnapshot => ({
+  const loaded = (kind: BackendState["kind"], name?: string): BackendSnapshot => ({
     ...backend(kind, name),
     loading: { startedAt: NOW - 3000, endedAt: NOW - 1000 },
   })
@@ -451,7 +451,7 @@ describe("/health/mcp", () => {
 
   test("an unknown name is 404, and the worst instance of a template decides", () => {
     expect(serverReport("nobody", snapshot([]), facts, at("full")).status).toBe(404)
-    const instance = (kind: State["kind"], id: string) => ({
+    const instance = (kind: BackendState["kind"], id: string) => ({
       ...loaded(kind, id),
       spec: { ...backend(kind).spec, id, name: "t", slug: "t" },
       template: "t",

@@ -29,12 +29,12 @@ describe("a client of the 2025 era that is gone", () => {
       [true, 1],
     ] as const) {
       const { exchange, lose, cancelled } = await asked(true)
-      exchange.yield(0, others)
+      exchange.giveUpIfStale(0, others)
       await lose()
-      exchange.yield(100, others)
-      exchange.yield(99 + minutes * MINUTE, others)
+      exchange.giveUpIfStale(100, others)
+      exchange.giveUpIfStale(99 + minutes * MINUTE, others)
       expect(cancelled()).toBeUndefined()
-      exchange.yield(100 + minutes * MINUTE, others)
+      exchange.giveUpIfStale(100 + minutes * MINUTE, others)
       expect(cancelled()).toBe("the client is gone")
     }
   })
@@ -42,9 +42,9 @@ describe("a client of the 2025 era that is gone", () => {
   test("has come back when its stream is taken up again", async () => {
     const { exchange, events, lose, cancelled } = await asked(true)
     await lose()
-    exchange.yield(0, true)
+    exchange.giveUpIfStale(0, true)
     events.resume(events.start(1), { event: () => true, end: () => undefined })
-    exchange.yield(2 * MINUTE, true)
+    exchange.giveUpIfStale(2 * MINUTE, true)
     expect(cancelled()).toBeUndefined()
   })
 })

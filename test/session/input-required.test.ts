@@ -39,7 +39,7 @@ test("a client that has gone and does not come back is given up in the end", asy
   const clock = manualClock()
   const exchange = silent()
   const began = clock.now()
-  exchange.yield = (now) => {
+  exchange.giveUpIfStale = (now) => {
     if (now - began >= 60_000) exchange.oncancel?.("the client is gone")
   }
   const ended = run(exchange, clock)

@@ -66,7 +66,7 @@ test(
     let over = false
     const connection = new Connection("s", ids, manualClock(), {
       owner: undefined,
-      onnoise: (text) => expect(text).toBeString(),
+      onprotocolerror: (text) => expect(text).toBeString(),
       onnotification() {},
     })
     connection.attach({

@@ -39,7 +39,7 @@ function stage(client: Era, peer: Era) {
   const toBackend: string[] = []
   const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
-    onnoise: (text) => expect(text).toBe(""),
+    onprotocolerror: (text) => expect(text).toBe(""),
     onnotification: (method, params, caller) => caller?.notify(method, params),
   })
   connection.attach({

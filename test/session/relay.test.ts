@@ -44,7 +44,7 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
   const connection = new Connection("s", ids, systemClock, {
     owner: undefined,
     callerOfTask: () => undefined,
-    onnoise: (text: string) => expect(text).toBe(""),
+    onprotocolerror: (text: string) => expect(text).toBe(""),
     onnotification() {},
   } as never)
   connection.attach({

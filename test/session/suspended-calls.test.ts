@@ -31,7 +31,7 @@ function backend() {
   let ending: ((id: string) => string) | undefined
   const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
-    onnoise() {},
+    onprotocolerror() {},
     onnotification() {},
   })
   connection.attach({

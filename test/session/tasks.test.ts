@@ -45,7 +45,7 @@ function setUp(era: Era) {
   }
   const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
-    onnoise() {},
+    onprotocolerror() {},
     onnotification() {},
   })
   connection.attach({
