@@ -9,7 +9,7 @@ import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
-import type { AuthStatus, Begun, OAuth } from "../oauth/oauth.ts"
+import type { AuthStatus, OAuth, StartedAuthorization } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/oauth-callback.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
@@ -45,7 +45,7 @@ export const login: CommandDef = {
       const begun = (await ask("auth.begin", {
         name,
         ...(listener === undefined ? {} : { redirectUrl: listener.redirectUrl }),
-      })) as Begun | Record<string, never>
+      })) as StartedAuthorization | Record<string, never>
       if (begun?.url !== undefined) {
         const { url, state } = begun
         if (args.browser !== false && (await openBrowser(url)))

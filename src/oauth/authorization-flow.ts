@@ -6,10 +6,10 @@
 import { TransientError } from "../backend/link.ts"
 import { dropOldest } from "../lib/bounded.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
-import type { Authority, Client } from "./oauth-client.ts"
-import type { Account, AccountDeps } from "./token-source.ts"
+import type { AuthorizationServer, OAuthClient } from "./oauth-client.ts"
+import type { TokenSource, TokenSourceDeps } from "./token-source.ts"
 
-export type ConsentDeps = Pick<AccountDeps, "clock" | "grant" | "learn"> & {
+export type AuthorizationFlowDeps = Pick<TokenSourceDeps, "clock" | "loadOAuthClient" | "addSecrets"> & {
   /** Where browsers come back to svc itself; undefined where it does not listen. */
   callback(): string | undefined
   /** Where svc's description of itself as a client is, if the world can read it. */
@@ -19,11 +19,11 @@ export type ConsentDeps = Pick<AccountDeps, "clock" | "grant" | "learn"> & {
 }
 
 /** One authorization that waits for its answer. */
-export type Pending = {
+export type PendingAuthorization = {
   readonly state: string
-  readonly account: Account
-  readonly authority: Authority
-  readonly client: Client
+  readonly source: TokenSource
+  readonly authority: AuthorizationServer
+  readonly client: OAuthClient
   readonly redirectUrl: string
   /** The PKCE secret. */
   readonly verifier: string
@@ -33,80 +33,84 @@ export type Pending = {
   settle(error: Error | undefined): void
 }
 
-export type Consent = {
+export type AuthorizationFlow = {
   /** Begins to authorize, once for all that want the same at a time. */
-  start(account: Account, redirectUrl: string, scope: string | undefined): Promise<Pending>
+  start(source: TokenSource, redirectUrl: string, scope: string | undefined): Promise<PendingAuthorization>
   /** Takes what came back for a server. Throws a RequestError where svc waits for no such answer. */
   finish(answer: URLSearchParams): Promise<{ readonly name: string; readonly failure?: RequestError }>
   /** Resolves when the authorization of this state is finished; rejects with why it failed. */
   finished(state: string): Promise<void>
   /** Whether an authorization of this account waits for its answer. */
-  waitsFor(account: Account): boolean
+  waitsFor(source: TokenSource): boolean
 }
 
-export function createConsent(deps: ConsentDeps): Consent {
-  const { grant, learn } = deps
-  const pending = new Map<string, Pending>()
-  const starting = new Map<string, Promise<Pending>>()
+export function createAuthorizationFlow(deps: AuthorizationFlowDeps): AuthorizationFlow {
+  const { loadOAuthClient, addSecrets } = deps
+  const pending = new Map<string, PendingAuthorization>()
+  const starting = new Map<string, Promise<PendingAuthorization>>()
   /** How the last authorizations ended: who waits for one may ask late. */
   const outcomes = new Map<string, Promise<void>>()
 
   /** Finds out where, registers if need be, and makes the address. */
-  const prepare = async (account: Account, redirectUrl: string, scope: string | undefined): Promise<Pending> => {
-    const { scopeFor, authorizationUrl } = await grant()
-    const authority = await account.discover()
-    const asked = scopeFor(scope, authority)
+  const prepare = async (
+    source: TokenSource,
+    redirectUrl: string,
+    scope: string | undefined,
+  ): Promise<PendingAuthorization> => {
+    const { requestedScope, authorizationUrl } = await loadOAuthClient()
+    const authority = await source.discover()
+    const asked = requestedScope(scope, authority)
     const same = [...pending.values()].find(
       (one) =>
-        one.account === account &&
+        one.source === source &&
         one.redirectUrl === redirectUrl &&
         one.scope === asked &&
         one.authority.issuer === authority.issuer,
     )
     if (same !== undefined) return same
-    const client = await clientFor(account, authority, redirectUrl, asked)
+    const client = await clientFor(source, authority, redirectUrl, asked)
     const state = deps.newState()
     const { url, verifier } = await authorizationUrl(authority, client, redirectUrl, state, asked)
-    learn([verifier])
-    let settle: Pending["settle"] = () => undefined
+    addSecrets([verifier])
+    let settle: PendingAuthorization["settle"] = () => undefined
     const done = new Promise<void>((resolve, reject) => {
       settle = (error) => (error === undefined ? resolve() : reject(error))
     })
     // Nobody may be waiting for it.
     done.catch(() => undefined)
-    const made = { state, account, authority, client, redirectUrl, verifier, scope: asked, url, settle }
+    const made = { state, source, authority, client, redirectUrl, verifier, scope: asked, url, settle }
     pending.set(state, made)
     outcomes.set(state, done)
     dropOldest(outcomes, MAX_OUTCOMES)
-    const older = [...pending.values()].filter((one) => one.account === account).slice(0, -MAX_PENDING)
+    const older = [...pending.values()].filter((one) => one.source === source).slice(0, -MAX_PENDING)
     for (const one of older) {
       pending.delete(one.state)
-      one.settle(new RequestError("conflict", `${account.name} is being authorized by others; begin again`))
+      one.settle(new RequestError("conflict", `${source.name} is being authorized by others; begin again`))
     }
     return made
   }
 
   const clientFor = async (
-    account: Account,
-    authority: Authority,
+    source: TokenSource,
+    authority: AuthorizationServer,
     redirectUrl: string,
     scope: string | undefined,
-  ): Promise<Client> => {
-    const { register, takesMetadataUrl, isStrictScopeSuperset } = await grant()
-    const configured = account.configuredClient(authority)
+  ): Promise<OAuthClient> => {
+    const { register, supportsMetadataUrl, isStrictScopeSuperset } = await loadOAuthClient()
+    const configured = source.configuredClient(authority)
     if (configured !== undefined) return configured
     const { issuer } = authority
-    const { autoRegister, tokenEndpointAuthMethod } = account.launch.oauth ?? {}
+    const { autoRegister, tokenEndpointAuthMethod } = source.launch.oauth ?? {}
     if (autoRegister === false) throw new Error("oauth.autoRegister is false, and there is no oauth.clientId")
-    if (deps.metadataUrl !== undefined && redirectUrl === deps.callback() && takesMetadataUrl(authority))
+    if (deps.metadataUrl !== undefined && redirectUrl === deps.callback() && supportsMetadataUrl(authority))
       return { id: deps.metadataUrl, method: "none", issuer }
-    const last = account.entry.client
+    const last = source.entry.client
     const valid = last?.expiresAt === undefined || last.expiresAt > deps.clock.now()
     const reaches = last?.scope === undefined || !isStrictScopeSuperset(scope, last.scope)
     if (last?.issuer === issuer && last.redirectUrl === redirectUrl && valid && reaches) return last
     if (authority.metadata !== undefined && authority.metadata.registration_endpoint === undefined)
       throw new Error(`svc cannot register itself with ${issuer}: set oauth.clientId`)
-    const client = await register(authority, redirectUrl, scope, tokenEndpointAuthMethod, account.boundedFetch).catch(
+    const client = await register(authority, redirectUrl, scope, tokenEndpointAuthMethod, source.boundedFetch).catch(
       (error: unknown) => {
         if (error instanceof TransientError) throw error
         throw new Error(
@@ -117,14 +121,14 @@ export function createConsent(deps: ConsentDeps): Consent {
         )
       },
     )
-    await account.change({ client })
+    await source.change({ client })
     return client
   }
 
   return {
-    start(account, redirectUrl, scope) {
-      const key = JSON.stringify([account.key, redirectUrl, scope])
-      const started = starting.get(key) ?? prepare(account, redirectUrl, scope).finally(() => starting.delete(key))
+    start(source, redirectUrl, scope) {
+      const key = JSON.stringify([source.key, redirectUrl, scope])
+      const started = starting.get(key) ?? prepare(source, redirectUrl, scope).finally(() => starting.delete(key))
       starting.set(key, started)
       return started
     },
@@ -134,18 +138,18 @@ export function createConsent(deps: ConsentDeps): Consent {
       if (found === undefined)
         throw new RequestError("not_found", "svc does not wait for this authorization, or not any more; begin it again")
       pending.delete(found.state)
-      const { account, authority, client, redirectUrl, verifier, scope } = found
-      const { name } = account
-      const { redeem, isRevoked } = await grant()
+      const { source, authority, client, redirectUrl, verifier, scope } = found
+      const { name } = source
+      const { redeem, isRevoked } = await loadOAuthClient()
       try {
-        learn([answer.get("code") ?? ""])
-        const given = await redeem(authority, client, redirectUrl, verifier, answer, account.boundedFetch)
-        await account.keep(given, client, scope, "granted")
+        addSecrets([answer.get("code") ?? ""])
+        const given = await redeem(authority, client, redirectUrl, verifier, answer, source.boundedFetch)
+        await source.keep(given, client, scope, "granted")
         found.settle(undefined)
         return { name }
       } catch (cause) {
         // A registration that the authorization server has forgotten is made anew.
-        if (isRevoked(cause)) await account.change({ client: undefined })
+        if (isRevoked(cause)) await source.change({ client: undefined })
         const message = `${name} was not authorized: ${messageOf(cause).slice(0, MAX_REASON)}`
         const failure = new RequestError("invalid_request", message, undefined, { cause })
         found.settle(failure)
@@ -159,7 +163,7 @@ export function createConsent(deps: ConsentDeps): Consent {
       return done
     },
 
-    waitsFor: (account) => [...pending.values()].some((one) => one.account === account),
+    waitsFor: (source) => [...pending.values()].some((one) => one.source === source),
   }
 }
 

@@ -33,7 +33,7 @@ import { TransientError } from "../backend/link.ts"
 export { computeScopeUnion, isStrictScopeSuperset }
 
 /** Who svc is towards one authorization server. `secret` is the private key (PEM) where the method is private_key_jwt. */
-export type Client = {
+export type OAuthClient = {
   readonly id: string
   readonly secret?: string | undefined
   readonly method?: string | undefined
@@ -47,7 +47,7 @@ export type Client = {
 }
 
 /** The authorization server of a protected resource, as both describe it at this moment. */
-export type Authority = {
+export type AuthorizationServer = {
   readonly issuer: string
   readonly url: string
   readonly metadata: Awaited<ReturnType<typeof discoverAuthorizationServerMetadata>>
@@ -72,7 +72,7 @@ export async function discover(
   serverUrl: string,
   metadataUrl: string | undefined,
   fetch: FetchLike,
-): Promise<Authority> {
+): Promise<AuthorizationServer> {
   const described = await describeResource(serverUrl, metadataUrl, fetch)
   if (described !== undefined) {
     const requestedResource = resourceUrlFromServerUrl(serverUrl)
@@ -91,17 +91,17 @@ export async function discover(
 }
 
 /** Whether a client may be known by the address of its own description. */
-export const takesMetadataUrl = ({ metadata }: Authority): boolean =>
+export const supportsMetadataUrl = ({ metadata }: AuthorizationServer): boolean =>
   metadata?.client_id_metadata_document_supported === true
 
 /** Registers svc. RFC 7591. */
 export async function register(
-  { url, issuer, metadata }: Authority,
+  { url, issuer, metadata }: AuthorizationServer,
   redirectUrl: string,
   scope: string | undefined,
   method: string | undefined,
   fetch: FetchLike,
-): Promise<Client> {
+): Promise<OAuthClient> {
   const methods = metadata?.token_endpoint_auth_methods_supported ?? ["client_secret_basic"]
   const clientMetadata = resolveClientMetadata({
     redirectUrl,
@@ -130,7 +130,7 @@ export async function register(
 }
 
 /** svc as a client, for authorization servers that look it up: its name is where this is. */
-export const describe = (metadataUrl: string, redirectUrl: string) => ({
+export const clientMetadata = (metadataUrl: string, redirectUrl: string) => ({
   ...DESCRIPTION,
   client_id: metadataUrl,
   redirect_uris: [redirectUrl],
@@ -138,7 +138,10 @@ export const describe = (metadataUrl: string, redirectUrl: string) => ({
 })
 
 /** What to ask for: what was demanded, else what the server offers; and to stay logged in where that has a scope. */
-export function scopeFor(demanded: string | undefined, { scopes, metadata }: Authority): string | undefined {
+export function requestedScope(
+  demanded: string | undefined,
+  { scopes, metadata }: AuthorizationServer,
+): string | undefined {
   const scope = demanded ?? scopes
   return scope !== undefined && scope !== "" && metadata?.scopes_supported?.includes("offline_access") === true
     ? computeScopeUnion(scope, "offline_access")
@@ -147,8 +150,8 @@ export function scopeFor(demanded: string | undefined, { scopes, metadata }: Aut
 
 /** Where a person must go. `verifier` is the PKCE secret (S256). */
 export async function authorizationUrl(
-  { url, metadata, resource }: Authority,
-  client: Client,
+  { url, metadata, resource }: AuthorizationServer,
+  client: OAuthClient,
   redirectUrl: string,
   state: string,
   scope: string | undefined,
@@ -173,8 +176,8 @@ export async function authorizationUrl(
  * (RFC 9207).
  */
 export async function redeem(
-  { url, metadata, resource }: Authority,
-  client: Client,
+  { url, metadata, resource }: AuthorizationServer,
+  client: OAuthClient,
   redirectUrl: string,
   verifier: string,
   answer: URLSearchParams,
@@ -204,8 +207,8 @@ export async function redeem(
 }
 
 export function refresh(
-  { url, metadata, resource }: Authority,
-  client: Client,
+  { url, metadata, resource }: AuthorizationServer,
+  client: OAuthClient,
   refreshToken: string,
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
@@ -220,8 +223,8 @@ export function refresh(
 
 /** A token for svc itself: no person is asked. RFC 6749, 4.4. */
 export function clientCredentials(
-  { url, metadata, resource }: Authority,
-  client: Client,
+  { url, metadata, resource }: AuthorizationServer,
+  client: OAuthClient,
   scope: string | undefined,
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
@@ -250,8 +253,8 @@ export function clientCredentials(
 
 /** Tells the authorization server that a token is not needed any more. RFC 7009. False where it takes no such word. */
 export async function revoke(
-  { metadata }: Authority,
-  client: Client,
+  { metadata }: AuthorizationServer,
+  client: OAuthClient,
   token: string,
   hint: "access_token" | "refresh_token",
   fetch: FetchLike,
@@ -296,7 +299,7 @@ async function describeResource(serverUrl: string, metadataUrl: string | undefin
 }
 
 /** Says who svc is, and for which resource it asks: the SDK would give a name without a path a slash. */
-function authenticate(client: Client, resource: string | undefined): AddClientAuthentication {
+function authenticate(client: OAuthClient, resource: string | undefined): AddClientAuthentication {
   return (headers, params, url, metadata) => {
     if (resource !== undefined) params.set("resource", resource)
     const { id, secret } = client

@@ -10,18 +10,18 @@ import type { RemoteLaunch, ServerSpec } from "../config/server-spec.ts"
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { type ConsentDeps, createConsent } from "./authorization-flow.ts"
+import { type AuthorizationFlowDeps, createAuthorizationFlow } from "./authorization-flow.ts"
 import type { Challenge } from "./oauth-client.ts"
-import { Account, type AccountDeps, keyOf, type Tokens } from "./token-source.ts"
+import { storeKey, type TokenSet, TokenSource, type TokenSourceDeps } from "./token-source.ts"
 
-export type OAuthDeps = Omit<AccountDeps & ConsentDeps, "grant" | "learn" | "warn"> & {
+export type OAuthDeps = Omit<TokenSourceDeps & AuthorizationFlowDeps, "loadOAuthClient" | "addSecrets" | "warn"> & {
   readonly log: Log
   /** The authorization of a server has come, changed or gone. */
   onchange(server: string): void
 }
 
 /** Where a person must go, and how svc knows the answer; undefined where no person was needed. */
-export type Begun = { readonly url: string; readonly state: string } | undefined
+export type StartedAuthorization = { readonly url: string; readonly state: string } | undefined
 
 /** One server's authorization, without its tokens. */
 export type AuthStatus = {
@@ -40,7 +40,7 @@ type Remote = ServerSpec & { readonly launch: RemoteLaunch }
 export type OAuth = {
   credentials(spec: ServerSpec, launch: RemoteLaunch): Credentials
   /** Begins to authorize anew. `redirectUrl` undefined is svc's own. Throws what says why it cannot. */
-  begin(spec: ServerSpec, redirectUrl: string | undefined): Promise<Begun>
+  begin(spec: ServerSpec, redirectUrl: string | undefined): Promise<StartedAuthorization>
   /** Where browsers come back to svc itself; undefined where they cannot. */
   callback(): string | undefined
   /** Takes what came back to the redirect address; gives the server's name. Throws a RequestError. */
@@ -57,31 +57,31 @@ export type OAuth = {
 }
 
 export function createOAuth(deps: OAuthDeps): OAuth {
-  const accounts = new Map<string, Account>()
+  const sources = new Map<string, TokenSource>()
   let known: readonly string[] = []
-  const learn = (values: readonly string[]) => {
+  const addSecrets = (values: readonly string[]) => {
     const all = new Set([...known, ...values])
     if (all.size > known.length) known = [...all].slice(-MAX_KNOWN)
   }
   const warn = (server: string, message: string) => deps.log.warn(message, { server })
-  const grant = () => import("./oauth-client.ts")
-  const consent = createConsent({ ...deps, grant, learn })
+  const loadOAuthClient = () => import("./oauth-client.ts")
+  const flow = createAuthorizationFlow({ ...deps, loadOAuthClient, addSecrets })
 
-  const accountOf = (name: string, launch: RemoteLaunch): Account => {
-    const key = keyOf(name, launch.url)
-    const account = accounts.get(key) ?? new Account(name, launch, { ...deps, grant, learn, warn })
-    account.launch = launch
-    accounts.set(key, account)
-    return account
+  const accountOf = (name: string, launch: RemoteLaunch): TokenSource => {
+    const key = storeKey(name, launch.url)
+    const source = sources.get(key) ?? new TokenSource(name, launch, { ...deps, loadOAuthClient, addSecrets, warn })
+    source.launch = launch
+    sources.set(key, source)
+    return source
   }
 
   /** The error that says where to go. Throws where it could not be found out now. */
-  const ask = async (account: Account, scope: string | undefined, refused: Tokens | undefined) => {
-    const { name } = account
-    const redirectUrl = ownRedirect(account)
+  const ask = async (source: TokenSource, scope: string | undefined, refused: TokenSet | undefined) => {
+    const { name } = source
+    const redirectUrl = ownRedirect(source)
     if (redirectUrl === undefined) return new UnauthorizedError(loginHint(name))
     try {
-      const { url, authority } = await consent.start(account, redirectUrl, scope)
+      const { url, authority } = await flow.start(source, redirectUrl, scope)
       if (refused !== undefined && refused.issuer === authority.issuer) return newlyRefused(refused)
       return new UnauthorizedError(`${loginHint(name)}, or open the address`, url)
     } catch (error) {
@@ -90,63 +90,63 @@ export function createOAuth(deps: OAuthDeps): OAuth {
   }
 
   /** Where a browser would come back to this very process; undefined where only `svc auth login` can wait for it. */
-  const ownRedirect = (account: Account): string | undefined => {
+  const ownRedirect = (source: TokenSource): string | undefined => {
     const own = deps.callback()
-    const wanted = account.launch.oauth?.redirectUrl
+    const wanted = source.launch.oauth?.redirectUrl
     if (own === undefined || wanted === undefined) return own
     return wanted === own || !isLoopbackUrl(wanted) ? wanted : undefined
   }
 
   /** Remembers what a challenge says of where to be authorized, and for what. */
-  const heed = (account: Account, { metadataUrl, scope }: Challenge) => {
-    account.demanded = scope
-    if (metadataUrl !== undefined) account.entry = { ...account.entry, metadataUrl }
+  const heed = (source: TokenSource, { metadataUrl, scope }: Challenge) => {
+    source.demanded = scope
+    if (metadataUrl !== undefined) source.entry = { ...source.entry, metadataUrl }
   }
 
   /** A request without authorization, for its challenge. */
-  const probe = async (account: Account) => {
-    const { url, headers } = account.launch
+  const probe = async (source: TokenSource) => {
+    const { url, headers } = source.launch
     const signal = AbortSignal.timeout(PROBE_MS)
     const init = { headers: { ...headers, accept: "text/event-stream" }, signal }
     const response = await deps.fetch(url, init).catch((cause: unknown) => {
       throw new TransientError(`it cannot be reached: ${reasonOf(cause)}`, { cause })
     })
-    if (response.status === 401) heed(account, (await grant()).challengeOf(response))
+    if (response.status === 401) heed(source, (await loadOAuthClient()).challengeOf(response))
     await response.body?.cancel()
   }
 
-  const stepUp = async (account: Account, { scope }: Challenge): Promise<boolean> => {
-    const { computeScopeUnion, isStrictScopeSuperset } = await grant()
-    const had = account.tokens?.scope
+  const stepUp = async (source: TokenSource, { scope }: Challenge): Promise<boolean> => {
+    const { computeScopeUnion, isStrictScopeSuperset } = await loadOAuthClient()
+    const had = source.tokens?.scope
     const wanted = computeScopeUnion(had, scope)
     if (!isStrictScopeSuperset(wanted, had))
       throw new InsufficientScopeError(`refuses a token that has all the scopes it names (${scope ?? "none"})`)
-    if (account.isMachine) return account.renew({ scope: wanted, anew: true })
-    const { message, authorizationUrl } = await ask(account, wanted, undefined)
+    if (source.isMachine) return source.renew({ scope: wanted, anew: true })
+    const { message, authorizationUrl } = await ask(source, wanted, undefined)
     throw new InsufficientScopeError(`wants more scopes (${scope}): ${message}`, authorizationUrl)
   }
 
-  const unauthorized = async (account: Account, challenge: Challenge): Promise<boolean> => {
-    const { tokens } = account
+  const unauthorized = async (source: TokenSource, challenge: Challenge): Promise<boolean> => {
+    const { tokens } = source
     // One that ended on its way says nothing of the grant that it came from.
     const ended = tokens?.expiresAt !== undefined && deps.clock.now() >= tokens.expiresAt - EARLY_MS
-    const fresh = ended ? undefined : account.fresh
-    heed(account, challenge)
-    if (account.isMachine) {
+    const fresh = ended ? undefined : source.fresh
+    heed(source, challenge)
+    if (source.isMachine) {
       if (fresh === "granted") throw newlyRefused(tokens)
-      return account.renew().catch((error: unknown) => {
+      return source.renew().catch((error: unknown) => {
         throw refusal(error)
       })
     }
-    if (fresh === undefined && tokens !== undefined && (await account.renew())) return true
-    const { computeScopeUnion } = await grant()
-    const scope = account.launch.oauth?.scopes?.join(" ") ?? challenge.scope
-    throw await ask(account, computeScopeUnion(tokens?.scope, scope), fresh === "granted" ? tokens : undefined)
+    if (fresh === undefined && tokens !== undefined && (await source.renew())) return true
+    const { computeScopeUnion } = await loadOAuthClient()
+    const scope = source.launch.oauth?.scopes?.join(" ") ?? challenge.scope
+    throw await ask(source, computeScopeUnion(tokens?.scope, scope), fresh === "granted" ? tokens : undefined)
   }
 
   return {
     credentials(spec, launch) {
-      const account = accountOf(spec.name, launch)
+      const source = accountOf(spec.name, launch)
       const own = launch.headers.authorization !== undefined && launch.oauth === undefined
       let last: string | undefined
       return {
@@ -154,11 +154,11 @@ export function createOAuth(deps: OAuthDeps): OAuth {
           return last
         },
         async authorization() {
-          if (!own) last = header(await account.usable())
+          if (!own) last = header(await source.usable())
           return last
         },
         accepted(sent) {
-          if (sent === header(account.tokens)) account.fresh = undefined
+          if (sent === header(source.tokens)) source.fresh = undefined
         },
         async challenged(response, sent) {
           if (own) {
@@ -166,30 +166,30 @@ export function createOAuth(deps: OAuthDeps): OAuth {
             throw new UnauthorizedError("answered 401: it refuses the Authorization header of its configuration")
           }
           // Another request has got new ones in the meantime.
-          if (account.tokens !== undefined && sent !== header(account.tokens)) return true
-          const challenge = (await grant()).challengeOf(response)
-          if (response.status === 401) return unauthorized(account, challenge)
-          return challenge.error === "insufficient_scope" && account.tokens !== undefined
-            ? stepUp(account, challenge)
+          if (source.tokens !== undefined && sent !== header(source.tokens)) return true
+          const challenge = (await loadOAuthClient()).challengeOf(response)
+          if (response.status === 401) return unauthorized(source, challenge)
+          return challenge.error === "insufficient_scope" && source.tokens !== undefined
+            ? stepUp(source, challenge)
             : false
         },
       }
     },
 
     async begin(spec, redirectUrl) {
-      const account = accountOf(spec.name, remote(spec).launch)
-      await account.load()
+      const source = accountOf(spec.name, remote(spec).launch)
+      await source.load()
       try {
-        if (account.demanded === undefined) await probe(account)
-        if (account.isMachine) {
-          await account.renew({ anew: true })
-          deps.onchange(account.name)
+        if (source.demanded === undefined) await probe(source)
+        if (source.isMachine) {
+          await source.renew({ anew: true })
+          deps.onchange(source.name)
           return undefined
         }
-        const redirect = redirectUrl ?? ownRedirect(account)
+        const redirect = redirectUrl ?? ownRedirect(source)
         if (redirect === undefined) throw new Error("there is no address that a browser could come back to")
-        const scope = account.launch.oauth?.scopes?.join(" ") ?? account.demanded
-        const { url, state } = await consent.start(account, redirect, scope)
+        const scope = source.launch.oauth?.scopes?.join(" ") ?? source.demanded
+        const { url, state } = await flow.start(source, redirect, scope)
         return { url, state }
       } catch (error) {
         const message = `${spec.name} cannot be authorized: ${messageOf(error)}`
@@ -200,7 +200,7 @@ export function createOAuth(deps: OAuthDeps): OAuth {
     },
 
     async finish(answer) {
-      const { name, failure } = await consent.finish(answer)
+      const { name, failure } = await flow.finish(answer)
       if (failure === undefined) deps.log.info("authorized", { server: name })
       else warn(name, failure.message)
       // After a failure there is a new address to go to.
@@ -210,17 +210,17 @@ export function createOAuth(deps: OAuthDeps): OAuth {
     },
 
     callback: deps.callback,
-    finished: consent.finished,
+    finished: flow.finished,
 
     async status(specs) {
       const wanted = new Set(specs.filter(isRemote).map(({ name, launch }) => accountOf(name, launch)))
-      const all = [...wanted].map(async (account): Promise<readonly AuthStatus[]> => {
-        const { name, launch } = account
-        await account.load()
-        const { tokens } = account
-        const waits = consent.waitsFor(account)
+      const all = [...wanted].map(async (source): Promise<readonly AuthStatus[]> => {
+        const { name, launch } = source
+        await source.load()
+        const { tokens } = source
+        const waits = flow.waitsFor(source)
         if (tokens === undefined && !waits && launch.oauth === undefined) return []
-        const renews = account.isMachine || tokens?.refresh !== undefined
+        const renews = source.isMachine || tokens?.refresh !== undefined
         const expired = tokens?.expiresAt !== undefined && tokens.expiresAt <= deps.clock.now()
         return [
           {
@@ -238,16 +238,16 @@ export function createOAuth(deps: OAuthDeps): OAuth {
 
     async logout(spec) {
       const { launch } = remote(spec)
-      const account = accountOf(spec.name, launch)
-      await account.load()
-      return account.end()
+      const source = accountOf(spec.name, launch)
+      await source.load()
+      return source.end()
     },
 
     async description() {
       const redirectUrl = deps.callback()
       return deps.metadataUrl === undefined || redirectUrl === undefined
         ? undefined
-        : (await grant()).describe(deps.metadataUrl, redirectUrl)
+        : (await loadOAuthClient()).clientMetadata(deps.metadataUrl, redirectUrl)
     },
 
     get secrets() {
@@ -263,7 +263,7 @@ const PROBE_MS = 15_000
 /** How much sooner a token may end than it was said to: the times in a JWT are whole seconds. */
 const EARLY_MS = 1000
 
-const header = (tokens: Tokens | undefined): string | undefined =>
+const header = (tokens: TokenSet | undefined): string | undefined =>
   tokens === undefined ? undefined : `Bearer ${tokens.access}`
 
 const isLoopbackUrl = (url: string): boolean => URL.canParse(url) && isLoopback(new URL(url).hostname)
@@ -271,7 +271,7 @@ const isLoopbackUrl = (url: string): boolean => URL.canParse(url) && isLoopback(
 const isRemote = (spec: ServerSpec): spec is Remote => spec.launch.transport !== "stdio"
 
 /** Asking for another token would give the same. */
-const newlyRefused = (tokens: Tokens | undefined): UnauthorizedError =>
+const newlyRefused = (tokens: TokenSet | undefined): UnauthorizedError =>
   new UnauthorizedError(
     `refuses the token that ${tokens?.issuer} has just given for it: they do not agree on its audience, issuer or keys`,
   )

@@ -23,7 +23,7 @@ export function boundedFetch(
   fetch: (url: string, init: RequestInit) => Promise<Response>,
   server: string,
 ): BoundedFetch {
-  const check = createPerimeter(server)
+  const check = createSsrfGuard(server)
   return async (url, init) => {
     const signal = AbortSignal.timeout(ANSWER_MS)
     let target = new URL(url)
@@ -54,7 +54,7 @@ export function boundedFetch(
 }
 
 /** A check of addresses that the server at an address of the configuration has named: throws where svc must not go. */
-export function createPerimeter(server: string): (url: URL) => void {
+export function createSsrfGuard(server: string): (url: URL) => void {
   const from = new URL(server)
   const inside = isPrivate(from.hostname)
   return (url) => {

@@ -10,11 +10,11 @@ import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { SecretStore } from "../store/secret-store.ts"
 import { isObject } from "../wire/message.ts"
-import type { Authority, Client } from "./oauth-client.ts"
+import type { AuthorizationServer, OAuthClient } from "./oauth-client.ts"
 import { type BoundedFetch, boundedFetch } from "./ssrf.ts"
 
 /** Times are milliseconds since the epoch. */
-export type Tokens = {
+export type TokenSet = {
   readonly access: string
   readonly refresh?: string | undefined
   readonly expiresAt?: number | undefined
@@ -23,61 +23,61 @@ export type Tokens = {
   readonly scope?: string | undefined
   readonly issuer: string
   /** Whom they were given to. */
-  readonly client: Client
+  readonly client: OAuthClient
 }
 
 /** What is kept of one server. */
-export type Entry = {
+export type StoredAuthorization = {
   readonly name: string
   readonly url: string
-  readonly tokens?: Tokens | undefined
+  readonly tokens?: TokenSet | undefined
   /** The registration made last. */
-  readonly client?: Client | undefined
+  readonly client?: OAuthClient | undefined
   /** Where the server described itself last. */
   readonly metadataUrl?: string | undefined
   /** The issuer that a configured client secret has been given to: it goes to no other. */
   readonly issuer?: string | undefined
 }
 
-export type AccountDeps = {
+export type TokenSourceDeps = {
   readonly clock: Clock
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   readonly secrets: SecretStore
   /** The talk with authorization servers, loaded when it is first needed. */
-  grant(): Promise<typeof import("./oauth-client.ts")>
+  loadOAuthClient(): Promise<typeof import("./oauth-client.ts")>
   /** Values that must not be shown from now on. */
-  learn(secrets: readonly string[]): void
+  addSecrets(secrets: readonly string[]): void
   warn(server: string, message: string): void
 }
 
 /** The account's own name among the secrets. */
-export const keyOf = (name: string, url: string): string => `${name} ${url}`
+export const storeKey = (name: string, url: string): string => `${name} ${url}`
 
-export class Account {
-  entry: Entry
+export class TokenSource {
+  entry: StoredAuthorization
   /** How the tokens were got, until the server takes them for the first time. */
   fresh: "granted" | "renewed" | undefined
   /** The scope that the server demanded last. */
   demanded: string | undefined
   private loaded: Promise<void> | undefined
   /** The last trouble with what is at rest. */
-  private trouble: string | undefined
+  private lastStoreError: string | undefined
   private renewal: Promise<boolean> | undefined
 
   constructor(
     readonly name: string,
     public launch: RemoteLaunch,
-    private readonly deps: AccountDeps,
+    private readonly deps: TokenSourceDeps,
   ) {
     this.entry = { name, url: launch.url }
   }
 
-  get tokens(): Tokens | undefined {
+  get tokens(): TokenSet | undefined {
     return this.entry.tokens
   }
 
   get key(): string {
-    return keyOf(this.name, this.launch.url)
+    return storeKey(this.name, this.launch.url)
   }
 
   /** Whether svc authorizes as itself, without a person. */
@@ -93,7 +93,7 @@ export class Account {
   }
 
   /** The tokens to send now: renewed first where they are about to expire. Throws where they have and cannot be now. */
-  async usable(): Promise<Tokens | undefined> {
+  async usable(): Promise<TokenSet | undefined> {
     await this.load()
     const { tokens } = this
     if (tokens?.expiresAt === undefined || (tokens.refresh === undefined && !this.isMachine)) return tokens
@@ -144,14 +144,14 @@ export class Account {
       expires_in?: number | undefined
       scope?: string | undefined
     },
-    client: Client,
+    client: OAuthClient,
     asked: string | undefined,
     how: "granted" | "renewed",
   ): Promise<void> {
     const now = this.deps.clock.now()
     // Past that there is no date to show.
     const lifetime = Math.min(given.expires_in ?? 0, MAX_LIFETIME_S)
-    const tokens: Tokens = {
+    const tokens: TokenSet = {
       access: given.access_token,
       refresh: given.refresh_token,
       expiresAt: lifetime > 0 ? now + lifetime * 1000 : undefined,
@@ -165,7 +165,7 @@ export class Account {
   }
 
   /** Changes what is kept. Where it cannot be kept on disk it is kept in memory, and said. */
-  async change(changes: Partial<Entry>): Promise<void> {
+  async change(changes: Partial<StoredAuthorization>): Promise<void> {
     this.take({ ...this.entry, ...changes })
     await this.deps.secrets
       .put(this.key, this.entry)
@@ -183,13 +183,13 @@ export class Account {
   }
 
   /** Who authorizes for the server, as it and they say at this moment. */
-  async discover(): Promise<Authority> {
-    const { discover } = await this.deps.grant()
+  async discover(): Promise<AuthorizationServer> {
+    const { discover } = await this.deps.loadOAuthClient()
     return discover(this.launch.url, this.entry.metadataUrl, this.boundedFetch)
   }
 
   /** The client to ask `authority` as, without registering one. Throws where its credentials belong to another issuer. */
-  configuredClient(authority: Authority): Client | undefined {
+  configuredClient(authority: AuthorizationServer): OAuthClient | undefined {
     const { clientId, clientSecret, tokenEndpointAuthMethod } = this.launch.oauth ?? {}
     if (clientId === undefined) return undefined
     const bound = this.entry.issuer
@@ -209,7 +209,7 @@ export class Account {
     if (tokens === undefined) return undefined
     const { access, refresh, client, issuer } = tokens
     try {
-      const { discover, revoke } = await this.deps.grant()
+      const { discover, revoke } = await this.deps.loadOAuthClient()
       const { boundedFetch: fetch } = this
       const authority = await discover(launch.url, entry.metadataUrl, fetch)
       if (authority.issuer !== issuer) return `its authorization server is another one now (${authority.issuer})`
@@ -231,7 +231,7 @@ export class Account {
     const { tokens } = this
     if (tokens?.refresh === undefined) return false
     const { deps } = this
-    const grant = await deps.grant()
+    const grant = await deps.loadOAuthClient()
     const authority = await this.discover()
     if (authority.issuer !== tokens.issuer) return false
     try {
@@ -250,7 +250,7 @@ export class Account {
 
   private async obtain(scope: string | undefined): Promise<boolean> {
     const { deps } = this
-    const grant = await deps.grant()
+    const grant = await deps.loadOAuthClient()
     const authority = await this.discover()
     const client = this.configuredClient(authority)
     if (client === undefined) throw new Error("grantType client_credentials needs oauth.clientId")
@@ -264,24 +264,24 @@ export class Account {
     return true
   }
 
-  private take(entry: Entry): void {
+  private take(entry: StoredAuthorization): void {
     this.entry = entry
     const { tokens, client } = entry
-    this.deps.learn(
+    this.deps.addSecrets(
       [tokens?.access, tokens?.refresh, tokens?.client.secret, client?.secret].filter((one) => one !== undefined),
     )
   }
 
   /** What is at rest. Where that cannot be read there is nothing, and it is said. */
-  private async read(): Promise<Entry | undefined> {
+  private async read(): Promise<StoredAuthorization | undefined> {
     try {
       const found = (await this.deps.secrets.read())[this.key]
-      return isObject(found) && found.url === this.launch.url ? (found as Entry) : undefined
+      return isObject(found) && found.url === this.launch.url ? (found as StoredAuthorization) : undefined
     } catch (error) {
       // Said once, and looked at again: somebody may mend it.
       this.loaded = undefined
-      if (this.trouble !== messageOf(error)) this.deps.warn(this.name, messageOf(error))
-      this.trouble = messageOf(error)
+      if (this.lastStoreError !== messageOf(error)) this.deps.warn(this.name, messageOf(error))
+      this.lastStoreError = messageOf(error)
       return undefined
     }
   }

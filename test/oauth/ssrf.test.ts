@@ -1,11 +1,11 @@
 /** Where a server may send svc by what it says of its authorization. */
 import { expect, test } from "bun:test"
 import { authorizationUrl } from "../../src/oauth/oauth-client.ts"
-import { boundedFetch, createPerimeter } from "../../src/oauth/ssrf.ts"
+import { boundedFetch, createSsrfGuard } from "../../src/oauth/ssrf.ts"
 
 const takes = (server: string, url: string): boolean => {
   try {
-    createPerimeter(server)(new URL(url))
+    createSsrfGuard(server)(new URL(url))
     return true
   } catch {
     return false
