@@ -22,13 +22,13 @@ import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { ToolPins } from "../store/tool-pins.ts"
 import { asText, type Params } from "../wire/message.ts"
-import { Rounds } from "./first-attempts.ts"
-import { Waits } from "./readiness.ts"
-import { Leases } from "./session-backends.ts"
-import { describe, type Snapshot } from "./snapshot.ts"
-import { Interests } from "./subscriptions.ts"
-import { type Claim, Claims } from "./task-owners.ts"
-import { type Findings, Integrity } from "./tool-pinning.ts"
+import { FirstAttempts } from "./first-attempts.ts"
+import { Readiness } from "./readiness.ts"
+import { SessionBackends } from "./session-backends.ts"
+import { describeBackend, type Snapshot } from "./snapshot.ts"
+import { Subscriptions } from "./subscriptions.ts"
+import { type Ownership, TaskOwners } from "./task-owners.ts"
+import { type PinningFindings, ToolPinning } from "./tool-pinning.ts"
 
 /** Who is told of changes. */
 export type Observer = {
@@ -61,41 +61,41 @@ export class Agent {
   /** Named selections of what is offered. */
   presets: ReadonlyMap<string, Preset> = new Map()
   /** What backends speak of by an id alone. */
-  readonly claims = new Claims()
-  readonly waits: Waits
+  readonly taskOwners = new TaskOwners()
+  readonly readiness: Readiness
   /** False until a plan was applied. */
   loaded = false
   private plan: Plan | undefined
   private problems: readonly Issue[] = []
-  private known: readonly string[] = []
+  private secretValues: readonly string[] = []
   private readonly backends = new Map<string, Backend>()
   private readonly observers: Observer[] = []
-  private readonly interests = new Interests()
+  private readonly subscriptions = new Subscriptions()
   /** The log level that backends were told last. */
-  private level: string | undefined
+  private sentLevel: string | undefined
   /** The ends of what was stopped, by the id that others may have by now. */
   private readonly ending = new Map<string, Promise<void>>()
-  private readonly leaving = new Set<Promise<void>>()
+  private readonly pendingStops = new Set<Promise<void>>()
   private current: Snapshot | undefined
   private rebuilding = false
-  private readonly leases: Leases
+  private readonly sessionBackends: SessionBackends
   private readonly owned = new Map<object, Own>()
-  private firstRound: Promise<void> | undefined
-  private readonly rounds: Rounds
-  private readonly integrity: Integrity
+  private initialLoad: Promise<void> | undefined
+  private readonly firstAttempts: FirstAttempts
+  private readonly toolPinning: ToolPinning
   private closed = false
 
   constructor(private readonly deps: AgentDeps) {
-    this.rounds = new Rounds(deps.clock)
-    this.integrity = new Integrity(deps.pins, deps.log)
-    this.waits = new Waits(deps.clock)
-    this.leases = new Leases({
+    this.firstAttempts = new FirstAttempts(deps.clock)
+    this.toolPinning = new ToolPinning(deps.pins, deps.log)
+    this.readiness = new Readiness(deps.clock)
+    this.sessionBackends = new SessionBackends({
       clock: deps.clock,
       tuningOf: (id) => this.backends.get(id)?.spec.tuning,
-      isListening: (id, session) => this.interests.uris(id, session).length > 0,
+      isListening: (id, session) => this.subscriptions.uris(id, session).length > 0,
       tasksOf: (id, session) =>
-        this.claims.of(session, "task").flatMap((claim) => (claim.backend === id ? [claim.id] : [])),
-      onend: (end) => this.letGo(end),
+        this.taskOwners.of(session, "task").flatMap((claim) => (claim.backend === id ? [claim.id] : [])),
+      onend: (end) => this.trackStop(end),
       onunused: ({ name }, why) => deps.log.info(`the process of a session ${why}`, { server: name }),
     })
   }
@@ -113,7 +113,7 @@ export class Agent {
     this.plan = plan
     this.loaded = true
     this.problems = plan.issues
-    this.known = [...new Set(plan.specs.flatMap(({ secrets }) => secrets))]
+    this.secretValues = [...new Set(plan.specs.flatMap(({ secrets }) => secrets))]
     const wanted = new Map(plan.specs.map((spec) => [spec.id, spec]))
     for (const [id, backend] of this.backends) {
       if (wanted.has(id)) continue
@@ -133,7 +133,7 @@ export class Agent {
       } else if (!isDeepStrictEqual(backend.spec, spec)) {
         applied.retuned.push(spec.id)
         backend.retune(spec)
-        this.leases.retune(spec.id)
+        this.sessionBackends.retune(spec.id)
       }
     }
     this.current = undefined
@@ -146,7 +146,7 @@ export class Agent {
       )
     )
       this.changed()
-    this.checkRounds()
+    this.checkFirstAttempts()
     return applied
   }
 
@@ -159,11 +159,11 @@ export class Agent {
   /** Other presets, from now on. */
   setPresets(presets: ReadonlyMap<string, Preset>): void {
     this.presets = presets
-    this.reselect()
+    this.selectionChanged()
   }
 
   /** What clients see of the catalog may be something else from now on. */
-  reselect(): void {
+  selectionChanged(): void {
     for (const observer of this.observers) observer.oncatalog()
   }
 
@@ -184,7 +184,7 @@ export class Agent {
   }
 
   /** Resolves when nothing is left of what was stopped under this id. */
-  async ended(id: string): Promise<void> {
+  async whenStopped(id: string): Promise<void> {
     await this.ending.get(id)
   }
 
@@ -195,7 +195,7 @@ export class Agent {
 
   /** An operator's restart, of the processes that sessions have of their own too: their next call starts them. */
   restart(backend: Backend): void {
-    this.unlease({ id: backend.spec.id })
+    this.stopDedicated({ id: backend.spec.id })
     backend.restart()
   }
 
@@ -211,7 +211,7 @@ export class Agent {
 
   /** Takes the tools of a server, or its one tool, for what they should be. Gives those that had changed. */
   approve(name: string, tool: string | undefined): readonly string[] {
-    const approved = this.integrity.approve(
+    const approved = this.toolPinning.approve(
       this.find(name).map(({ spec }) => spec.id),
       tool,
     )
@@ -230,7 +230,7 @@ export class Agent {
 
   /** Resolves when the first round of loading is over. Set while it runs. */
   get loading(): Promise<void> | undefined {
-    return this.firstRound
+    return this.initialLoad
   }
 
   /** Whether the backends are being ended, or have been. */
@@ -239,9 +239,9 @@ export class Agent {
   }
 
   /** Starts the wait for the first round of loading: of everything, at most `ms` milliseconds. */
-  awaitFirstRound(ms: number): void {
-    this.firstRound = this.whenLoaded(undefined, ms).then(() => {
-      this.firstRound = undefined
+  awaitInitialLoad(ms: number): void {
+    this.initialLoad = this.whenLoaded(undefined, ms).then(() => {
+      this.initialLoad = undefined
     })
   }
 
@@ -250,8 +250,8 @@ export class Agent {
    * catalog has what came of it, or after `ms` milliseconds.
    */
   whenLoaded(ids: ReadonlySet<string> | undefined, ms: number): Promise<void> {
-    const over = this.rounds.wait(ids, ms)
-    this.checkRounds()
+    const over = this.firstAttempts.wait(ids, ms)
+    this.checkFirstAttempts()
     return over
   }
 
@@ -263,19 +263,19 @@ export class Agent {
     const backend = this.backends.get(id)
     if (backend === undefined || backend.published !== undefined || ms <= 0) return undefined
     const until = this.deps.clock.now() + ms
-    return this.waits
-      .returning(backend, ms)
+    return this.readiness
+      .whenBack(backend, ms)
       ?.then(() => (this.backends.get(id) === backend ? undefined : this.returning(id, until - this.deps.clock.now())))
   }
 
   subscribe(id: string, uri: string, session: object): void {
-    if (this.interests.subscribe(id, uri, session)) this.backends.get(id)?.published?.open.resubscribe()
-    this.leased(session).get(id)?.published?.open.resubscribe()
+    if (this.subscriptions.subscribe(id, uri, session)) this.backends.get(id)?.published?.open.resubscribe()
+    this.dedicatedOf(session).get(id)?.published?.open.resubscribe()
   }
 
   unsubscribe(id: string, uri: string, session: object): void {
-    if (this.interests.unsubscribe(id, uri, session)) this.backends.get(id)?.published?.open.resubscribe()
-    this.leased(session).get(id)?.published?.open.resubscribe()
+    if (this.subscriptions.unsubscribe(id, uri, session)) this.backends.get(id)?.published?.open.resubscribe()
+    this.dedicatedOf(session).get(id)?.published?.open.resubscribe()
   }
 
   /**
@@ -283,18 +283,23 @@ export class Agent {
    * the session, with the server, or when the session has not used it for long. Tells `caller` if what an earlier process
    * held is lost. Not connected where it could not be started, and a text that says why where there is no room for it.
    */
-  async lease(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Backend | string | undefined> {
+  async dedicated(
+    id: string,
+    owner: Caller,
+    caller: Caller,
+    capabilities: Params,
+  ): Promise<Backend | string | undefined> {
     const { session } = owner
-    const full = () => this.leases.find(id, session) === undefined && this.leases.isFull(id)
-    while (full()) if (!(await this.leases.makeRoom(id))) return this.leases.refusal(id)
+    const full = () => this.sessionBackends.find(id, session) === undefined && this.sessionBackends.isFull(id)
+    while (full()) if (!(await this.sessionBackends.makeRoom(id))) return this.sessionBackends.refusal(id)
     const shared = this.backends.get(id)
     if (shared === undefined || this.closed) return undefined
-    let backend = this.leases.find(id, session)
+    let backend = this.sessionBackends.find(id, session)
     if (backend === undefined) {
       backend = this.create(shared.spec, { caller: owner, capabilities }, undefined, (changed) =>
         this.relisted(id, session, changed),
       )
-      const lost = this.leases.add(id, owner, backend)
+      const lost = this.sessionBackends.add(id, owner, backend)
       if (lost !== undefined) {
         const data = `${shared.spec.name}: the process of this session ${lost}; a new one is started, and what the old one held is lost`
         caller.notify("notifications/message", { level: "warning", logger: "svc", data })
@@ -303,9 +308,9 @@ export class Agent {
     }
     // What a call starts, the next one starts again.
     else if (backend.state.kind === "failed") backend.restart()
-    this.leases.use(backend)
-    await this.waits.settled(backend)
-    this.leases.use(backend)
+    this.sessionBackends.use(backend)
+    await this.readiness.whenSettled(backend)
+    this.sessionBackends.use(backend)
     return backend
   }
 
@@ -318,7 +323,7 @@ export class Agent {
         const listed = own.listings.get(spec.id)
         if (listed === undefined) return []
         const listing = filledFrom(shared, listed)
-        return [[spec.id, { spec, listing, quarantined: this.integrity.inspect(spec, listing).quarantined }]]
+        return [[spec.id, { spec, listing, quarantined: this.toolPinning.inspect(spec, listing).quarantined }]]
       })
       own.catalog = withOwn(this.catalog, new Map(sources), own.catalog)
       own.shared = this.catalog
@@ -327,29 +332,29 @@ export class Agent {
   }
 
   /** A session's own processes, by the id of their server. */
-  leased(session: object): ReadonlyMap<string, Backend> {
-    return this.leases.of(session)
+  dedicatedOf(session: object): ReadonlyMap<string, Backend> {
+    return this.sessionBackends.of(session)
   }
 
   /** Ends the processes that sessions have of their own, of one server or of one session. */
-  private unlease(wanted: { readonly id?: string; readonly session?: object }): void {
-    this.leases.end(wanted)
+  private stopDedicated(wanted: { readonly id?: string; readonly session?: object }): void {
+    this.sessionBackends.end(wanted)
     if (wanted.session !== undefined) this.owned.delete(wanted.session)
     for (const session of this.owned.keys()) if (wanted.id !== undefined) this.disown(session, wanted.id)
   }
 
   /** The sessions that are subscribed to a backend's resource, or to one that it is a part of. */
   subscribersOf(id: string, uri: string): ReadonlySet<object> {
-    return this.interests.subscribersOf(id, uri)
+    return this.subscriptions.subscribersOf(id, uri)
   }
 
   /** A session is gone: its subscriptions and its log level go with it. */
   forget(session: object): void {
-    this.unlease({ session })
-    for (const [id, uri] of this.interests.of(session)) this.unsubscribe(id, uri, session)
-    this.interests.dropLevel(session)
-    this.tellLevel()
-    this.claims.forget(session)
+    this.stopDedicated({ session })
+    for (const [id, uri] of this.subscriptions.of(session)) this.unsubscribe(id, uri, session)
+    this.subscriptions.dropLevel(session)
+    this.updateLogLevels()
+    this.taskOwners.forget(session)
   }
 
   /**
@@ -357,27 +362,27 @@ export class Agent {
    * session's own processes are asked for its own.
    */
   setLogLevel(session: object, level: string | undefined): void {
-    this.interests.setLevel(session, level)
-    for (const { published } of this.leased(session).values()) published?.open.updateLogLevel()
-    this.tellLevel()
+    this.subscriptions.setLevel(session, level)
+    for (const { published } of this.dedicatedOf(session).values()) published?.open.updateLogLevel()
+    this.updateLogLevels()
   }
 
   /** It hears no more. Backends are not told before somebody else wants another level: it may want the same again soon. */
   dropLogLevel(session: object): void {
-    this.interests.dropLevel(session)
+    this.subscriptions.dropLevel(session)
   }
 
   /** Ends every backend; resolves when no process is left. */
   async close(): Promise<void> {
     this.closed = true
-    for (const round of this.rounds.over([])) round.end()
+    for (const wait of this.firstAttempts.over([])) wait.end()
     for (const [id, backend] of [...this.backends].reverse()) this.remove(id, backend)
-    await Promise.all([...this.ending.values(), ...this.leaving])
+    await Promise.all([...this.ending.values(), ...this.pendingStops])
   }
 
   /** Every value that must not be shown; the same array for the same plan. */
   get secrets(): readonly string[] {
-    return this.known
+    return this.secretValues
   }
 
   /** Requests in flight to all backends. */
@@ -391,7 +396,7 @@ export class Agent {
 
   /** All backends, also those that sessions have of their own. */
   private running(): readonly Backend[] {
-    return [...this.backends.values(), ...this.leases.all()]
+    return [...this.backends.values(), ...this.sessionBackends.all()]
   }
 
   private add(spec: ServerSpec): void {
@@ -400,12 +405,12 @@ export class Agent {
     const backend = this.create(spec, {}, old, (changed) => {
       this.current = undefined
       const offer = changed.published?.listing
-      if (changed.published !== undefined && offered === undefined) this.greet(changed)
+      if (changed.published !== undefined && offered === undefined) this.logConnected(changed)
       const known = offered
       offered = offer
       if (known !== offer || this.catalog.parts.some(({ spec: old }) => old.id === spec.id && old !== changed.spec))
         this.changed()
-      this.checkRounds()
+      this.checkFirstAttempts()
     })
     this.backends.set(spec.id, backend)
     backend.start()
@@ -424,7 +429,7 @@ export class Agent {
       return
     }
     const { listing } = backend.published
-    if (this.leases.find(id, session) !== backend) return
+    if (this.sessionBackends.find(id, session) !== backend) return
     const own = this.owned.get(session) ?? { listings: new Map(), shared: undefined, catalog: EMPTY_CATALOG }
     if (own.listings.get(id) === listing) return
     this.owned.set(session, own)
@@ -457,25 +462,25 @@ export class Agent {
           {
             owner,
             capabilities,
-            callerOfTask: (taskId) => this.claims.find("task", spec.id, taskId)?.caller,
+            callerOfTask: (taskId) => this.taskOwners.find("task", spec.id, taskId)?.caller,
             ...hooks,
-            subscriptions: () => this.interests.uris(spec.id, owner?.session),
-            logLevel: () => (owner === undefined ? this.level : this.interests.levelOf(owner.session)),
-            onnotification: (method, params, caller) => this.notified(spec.id, method, params, caller, owner),
+            subscriptions: () => this.subscriptions.uris(spec.id, owner?.session),
+            logLevel: () => (owner === undefined ? this.sentLevel : this.subscriptions.levelOf(owner.session)),
+            onnotification: (method, params, caller) => this.routeNotification(spec.id, method, params, caller, owner),
           },
           deps,
           signal,
         ),
       onchange: (backend) => {
         onchange(backend)
-        this.waits.changed(backend)
+        this.readiness.changed(backend)
       },
       onnote: (level, message) => deps.log[level](message, { server: spec.name }),
     }
     return new Backend(spec, own, after)
   }
 
-  private greet(backend: Backend): void {
+  private logConnected(backend: Backend): void {
     const { listing } = backend.published ?? {}
     if (listing === undefined) return
     const counts = `${listing.tools.length} tools, ${listing.prompts.length} prompts, ${listing.resources.length} resources`
@@ -490,7 +495,7 @@ export class Agent {
 
   private remove(id: string, backend: Backend): void {
     this.backends.delete(id)
-    this.unlease({ id })
+    this.stopDedicated({ id })
     const before = this.ending.get(id) ?? Promise.resolve()
     const ended = Promise.all([before, backend.stop()]).then(() => {
       if (this.ending.get(id) === ended) this.ending.delete(id)
@@ -501,23 +506,23 @@ export class Agent {
   /** A replaced remote backend: its running calls finish on the old connection while the new one is opened. */
   private retire(id: string, backend: Backend): void {
     this.backends.delete(id)
-    this.unlease({ id })
+    this.stopDedicated({ id })
     const drained = waitWhile(
       this.deps.clock,
       () => isBusy(backend) && !this.closed,
       backend.spec.tuning.requestTimeout,
     )
-    this.letGo(drained.then(() => backend.stop()))
+    this.trackStop(drained.then(() => backend.stop()))
   }
 
   /** Remembers the end of what nothing waits for but the end of svc. */
-  private letGo(end: Promise<void>): void {
-    const ended = end.then(() => void this.leaving.delete(ended))
-    this.leaving.add(ended)
+  private trackStop(end: Promise<void>): void {
+    const ended = end.then(() => void this.pendingStops.delete(ended))
+    this.pendingStops.add(ended)
   }
 
   /** `owner`: whose process it is that says so, where it is one session's own. */
-  private notified(
+  private routeNotification(
     id: string,
     method: string,
     params: Params,
@@ -526,12 +531,13 @@ export class Agent {
   ): void {
     const spec = this.backends.get(id)?.spec
     if (spec === undefined) return
-    const kind = CLAIMED[method]
+    const kind = OWNED_NOTIFICATIONS[method]
     if (kind !== undefined) {
       const named = kind === "task" ? params.taskId : params.elicitationId
-      const claimant = owner ?? this.claims.find(kind, id, named)?.caller
+      const owningCaller = owner ?? this.taskOwners.find(kind, id, named)?.caller
       // Its own call is the better way to it, while it runs.
-      if (claimant !== undefined) (caller?.session === claimant.session ? caller : claimant).notify(method, params)
+      if (owningCaller !== undefined)
+        (caller?.session === owningCaller.session ? caller : owningCaller).notify(method, params)
       return
     }
     if (caller !== undefined && method !== "notifications/resources/updated") {
@@ -545,20 +551,20 @@ export class Agent {
     for (const observer of this.observers) observer.onnotification(spec, method, params)
   }
 
-  private tellLevel(): void {
-    const least = this.interests.leastLevel
-    if (least === undefined || least === this.level) return
-    this.level = least
+  private updateLogLevels(): void {
+    const least = this.subscriptions.leastLevel
+    if (least === undefined || least === this.sentLevel) return
+    this.sentLevel = least
     for (const { published } of this.backends.values()) published?.open.updateLogLevel()
   }
 
-  private checkRounds(): void {
+  private checkFirstAttempts(): void {
     if (!this.loaded) return
     const untried = this.all().flatMap(({ spec, facts }) => (facts.loadingEndedAt === undefined ? [spec.id] : []))
-    for (const round of this.rounds.over(untried)) {
+    for (const wait of this.firstAttempts.over(untried)) {
       // The catalog of what has just been connected must be there first.
       this.rebuild()
-      round.end()
+      wait.end()
     }
   }
 
@@ -577,7 +583,7 @@ export class Agent {
       const backend = this.backends.get(id)
       if (backend?.published === undefined) return []
       const { spec, published } = backend
-      const { quarantined } = this.integrity.inspect(spec, published.listing)
+      const { quarantined } = this.toolPinning.inspect(spec, published.listing)
       return [{ spec, listing: published.listing, held: quarantined }]
     })
     this.catalog = buildCatalog(sources, this.catalog)
@@ -585,15 +591,15 @@ export class Agent {
     for (const observer of this.observers) observer.oncatalog()
   }
 
-  private findings({ spec, published }: Backend): Findings | undefined {
-    return published === undefined ? undefined : this.integrity.inspect(spec, published.listing)
+  private findings({ spec, published }: Backend): PinningFindings | undefined {
+    return published === undefined ? undefined : this.toolPinning.inspect(spec, published.listing)
   }
 
   private takeSnapshot(): Snapshot {
     return {
       startedAt: this.deps.startedAt,
       loaded: this.loaded,
-      backends: [...this.backends.values()].map((backend) => describe(backend, this.findings(backend))),
+      backends: [...this.backends.values()].map((backend) => describeBackend(backend, this.findings(backend))),
       templates: this.plan?.templates ?? [],
       disabled: this.plan?.disabled ?? [],
       issues: this.problems,
@@ -611,7 +617,7 @@ const isSameOffer = (one: Listing, other: Listing): boolean =>
   Object.values(LIST_KEYS).every((key) => isDeepStrictEqual(one[key], other[key]))
 
 /** Notifications that say by an id alone whose they are. */
-const CLAIMED: Readonly<Record<string, Claim["kind"]>> = {
+const OWNED_NOTIFICATIONS: Readonly<Record<string, Ownership["kind"]>> = {
   "notifications/tasks/status": "task",
   // Of the extension: svc asks for those that a client listens to.
   "notifications/tasks": "task",

@@ -2,31 +2,31 @@
 import type { Clock } from "../lib/clock.ts"
 
 /** A wait for backends, by id; undefined for all. */
-type Round = { readonly ids: ReadonlySet<string> | undefined; end(): void }
+type FirstAttemptWait = { readonly ids: ReadonlySet<string> | undefined; end(): void }
 
-export class Rounds {
-  private readonly open = new Set<Round>()
+export class FirstAttempts {
+  private readonly open = new Set<FirstAttemptWait>()
 
   constructor(private readonly clock: Clock) {}
 
   /** Resolves when the wait is ended, or after `ms` milliseconds. */
   wait(ids: ReadonlySet<string> | undefined, ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const round: Round = {
+      const wait: FirstAttemptWait = {
         ids,
         end: () => {
           cancel()
-          this.open.delete(round)
+          this.open.delete(wait)
           resolve()
         },
       }
-      const cancel = this.clock.after(ms, round.end)
-      this.open.add(round)
+      const cancel = this.clock.after(ms, wait.end)
+      this.open.add(wait)
     })
   }
 
   /** The waits that are over while only these backends are still to be tried. */
-  over(untried: readonly string[]): readonly Round[] {
+  over(untried: readonly string[]): readonly FirstAttemptWait[] {
     return [...this.open].filter(({ ids }) => !untried.some((id) => ids?.has(id) ?? true))
   }
 }

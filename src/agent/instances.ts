@@ -29,9 +29,9 @@ export class Instances {
   private templates: Templates | undefined
   private expressions: ExpressionCache = new Map()
   private rendered = new Map<string, Rendering>()
-  private readonly members = new Map<object, Member>()
+  private readonly clients = new Map<object, InstanceClient>()
   /** Gone, and not forgotten yet. */
-  private readonly leaving = new Map<Member, () => void>()
+  private readonly lingering = new Map<InstanceClient, () => void>()
 
   constructor(private readonly deps: InstancesDeps) {}
 
@@ -45,81 +45,81 @@ export class Instances {
     this.templates = templates
     this.expressions = new Map()
     this.rendered = new Map()
-    const everybody = [...this.members.values(), ...this.leaving.keys()]
-    const renderings = everybody.map(({ context }) => this.render(context))
-    const known = new Set(everybody.flatMap(({ rendering }) => rendering.problems))
+    const allClients = [...this.clients.values(), ...this.lingering.keys()]
+    const renderings = allClients.map(({ context }) => this.render(context))
+    const known = new Set(allClients.flatMap(({ rendering }) => rendering.problems))
     const made = [...new Set(renderings.flatMap(({ problems }) => problems))].filter((problem) => !known.has(problem))
     if (templates?.settings.failureMode === "strict" && made.length > 0) {
       Object.assign(this, before)
       throw new ConfigError(made.map(issueOf))
     }
     this.base = base
-    everybody.forEach((member, index) => {
-      member.rendering = renderings[index] ?? NOTHING
+    allClients.forEach((client, index) => {
+      client.rendering = renderings[index] ?? EMPTY_RENDERING
     })
     return this.apply()
   }
 
   /** A client, under the object that stands for it, has this context from now on. Gives what cannot be rendered in it. */
-  enter(member: object, context: TemplateContext): readonly string[] {
-    this.retire(member)
+  attach(client: object, context: TemplateContext): readonly string[] {
+    this.retire(client)
     const rendering = this.render(context)
     for (const problem of rendering.problems) this.deps.log.warn(problem)
-    this.members.set(member, { key: member, context, rendering })
+    this.clients.set(client, { key: client, context, rendering })
     this.apply()
-    this.deps.agent.reselect()
+    this.deps.agent.selectionChanged()
     return rendering.problems
   }
 
   /** The client is gone. */
-  leave(member: object): void {
-    this.retire(member)
+  detach(client: object): void {
+    this.retire(client)
   }
 
   /** The ids of a client's instances. */
-  of(member: object): ReadonlySet<string> {
-    return this.members.get(member)?.rendering.ids ?? NOTHING.ids
+  of(client: object): ReadonlySet<string> {
+    return this.clients.get(client)?.rendering.ids ?? EMPTY_RENDERING.ids
   }
 
   /** Ends the waiting. */
   close(): void {
-    for (const cancel of this.leaving.values()) cancel()
-    this.leaving.clear()
-    this.members.clear()
+    for (const cancel of this.lingering.values()) cancel()
+    this.lingering.clear()
+    this.clients.clear()
   }
 
   // ---
 
   private retire(key: object): void {
-    const member = this.members.get(key)
-    if (member === undefined) return
-    this.members.delete(key)
-    this.linger(member, this.deps.linger)
+    const client = this.clients.get(key)
+    if (client === undefined) return
+    this.clients.delete(key)
+    this.lingerFor(client, this.deps.linger)
     // A client that moves often does not keep a process of each place where it has been.
-    const left = [...this.leaving.keys()].filter((one) => one.key === key)
-    for (const one of left.slice(0, -MAX_LEFT)) this.linger(one, 0)
+    const left = [...this.lingering.keys()].filter((one) => one.key === key)
+    for (const one of left.slice(0, -MAX_LINGERING)) this.lingerFor(one, 0)
   }
 
   /** Keeps the instances of who is gone for a while, and as long as a call runs on one that nobody else keeps. */
-  private linger(member: Member, ms: number): void {
-    this.leaving.get(member)?.()
+  private lingerFor(client: InstanceClient, ms: number): void {
+    this.lingering.get(client)?.()
     const cancel = this.deps.clock.after(ms, () => {
-      const kept = new Set([...this.members.values()].flatMap(({ rendering }) => [...rendering.ids]))
-      const busy = [...member.rendering.ids].some((id) => !kept.has(id) && this.deps.agent.isBusy(id))
+      const kept = new Set([...this.clients.values()].flatMap(({ rendering }) => [...rendering.ids]))
+      const busy = [...client.rendering.ids].some((id) => !kept.has(id) && this.deps.agent.isBusy(id))
       if (busy) {
-        this.linger(member, BUSY_MS)
+        this.lingerFor(client, BUSY_MS)
         return
       }
-      this.leaving.delete(member)
+      this.lingering.delete(client)
       this.apply()
     })
-    this.leaving.set(member, cancel)
+    this.lingering.set(client, cancel)
   }
 
   private apply(): Applied {
     const specs = new Map<string, ServerSpec>()
     const problems = new Set<string>()
-    for (const { rendering } of [...this.members.values(), ...this.leaving.keys()]) {
+    for (const { rendering } of [...this.clients.values(), ...this.lingering.keys()]) {
       for (const problem of rendering.problems) problems.add(problem)
       for (const spec of rendering.specs) {
         if (specs.size < MAX_INSTANCES || specs.has(spec.id)) specs.set(spec.id, spec)
@@ -138,7 +138,7 @@ export class Instances {
 
   private render(context: TemplateContext): Rendering {
     const { templates } = this
-    if (templates === undefined || templates.named.length === 0) return NOTHING
+    if (templates === undefined || templates.named.length === 0) return EMPTY_RENDERING
     const key = contextKey(context)
     const known = this.rendered.get(key)
     if (known !== undefined) return known
@@ -168,15 +168,15 @@ type Rendering = {
 }
 
 /** `key` stands for the client. */
-type Member = { readonly key: object; readonly context: TemplateContext; rendering: Rendering }
+type InstanceClient = { readonly key: object; readonly context: TemplateContext; rendering: Rendering }
 
-const NOTHING: Rendering = { specs: [], ids: new Set(), problems: [] }
+const EMPTY_RENDERING: Rendering = { specs: [], ids: new Set(), problems: [] }
 
 /** A context that differs with every request must not start processes without end. */
 const MAX_INSTANCES = 256
 const MAX_RENDERED = 1000
 const MAX_PROBLEMS = 50
 const BUSY_MS = 1000
-const MAX_LEFT = 3
+const MAX_LINGERING = 3
 
 const issueOf = (message: string): Issue => ({ code: "template", severity: "error", message })

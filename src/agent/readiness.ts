@@ -2,13 +2,13 @@
 import type { Backend } from "../backend/backend.ts"
 import type { Clock } from "../lib/clock.ts"
 
-export class Waits {
-  private readonly looks = new Map<Backend, Set<() => void>>()
+export class Readiness {
+  private readonly checks = new Map<Backend, Set<() => void>>()
 
   constructor(private readonly clock: Clock) {}
 
   /** Resolves when a backend is not about to be connected any more: it is, or it failed, waits, or was stopped. */
-  settled(backend: Backend): Promise<void> {
+  whenSettled(backend: Backend): Promise<void> {
     return isOpening(backend) ? this.until(backend, () => !isOpening(backend)) : Promise.resolve()
   }
 
@@ -16,16 +16,16 @@ export class Waits {
    * For a backend that is away and may be back within `ms` milliseconds: resolves when it is, when it will not be, or when
    * they are over. Undefined where there is nothing to wait for, or too many wait already.
    */
-  returning(backend: Backend, ms: number): Promise<void> | undefined {
+  whenBack(backend: Backend, ms: number): Promise<void> | undefined {
     const deadline = this.clock.now() + ms
     const comes = () => isOpening(backend) || (backend.state.kind === "waiting" && backend.state.retryAt < deadline)
-    if (!comes() || (this.looks.get(backend)?.size ?? 0) >= MAX_WAITING) return undefined
+    if (!comes() || (this.checks.get(backend)?.size ?? 0) >= MAX_WAITING) return undefined
     return this.until(backend, () => !comes(), ms)
   }
 
   /** A backend is not what it was. */
   changed(backend: Backend): void {
-    for (const look of [...(this.looks.get(backend) ?? [])]) look()
+    for (const check of [...(this.checks.get(backend) ?? [])]) check()
   }
 
   // ---
@@ -33,19 +33,19 @@ export class Waits {
   /** Resolves when something holds of a backend's state, or after `ms` milliseconds. */
   private until(backend: Backend, holds: () => boolean, ms?: number): Promise<void> {
     return new Promise((resolve) => {
-      const looks = this.looks.get(backend) ?? new Set()
-      this.looks.set(backend, looks)
+      const checks = this.checks.get(backend) ?? new Set()
+      this.checks.set(backend, checks)
       const end = () => {
         cancel?.()
-        looks.delete(look)
-        if (looks.size === 0) this.looks.delete(backend)
+        checks.delete(check)
+        if (checks.size === 0) this.checks.delete(backend)
         resolve()
       }
-      const look = () => {
+      const check = () => {
         if (holds()) end()
       }
       const cancel = ms === undefined ? undefined : this.clock.after(ms, end)
-      looks.add(look)
+      checks.add(check)
     })
   }
 }

@@ -28,10 +28,10 @@ export type ReloadDeps = {
 }
 
 /** What a reload did; `issues` are all that is wrong now. */
-export type Reloaded = { readonly applied: Applied | undefined; readonly issues: readonly Issue[] }
+export type ReloadResult = { readonly applied: Applied | undefined; readonly issues: readonly Issue[] }
 
 /** Gives the function that reloads. It is synchronous, so two reloads never overlap. */
-export function createReload({ agent, instances, log, paths, read, world }: ReloadDeps): () => Reloaded {
+export function createReload({ agent, instances, log, paths, read, world }: ReloadDeps): () => ReloadResult {
   let dotenv: Environment = {}
   let presets = ""
   let reported = ""

@@ -15,7 +15,7 @@ import type { ServerSpec, Tuning } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { isTerminal } from "../wire/message.ts"
 
-export type LeasesDeps = {
+export type SessionBackendsDeps = {
   readonly clock: Clock
   /** A server's tuning as it is now. */
   tuningOf(id: string): Pick<Tuning, "idleTimeout" | "maxProcesses"> | undefined
@@ -29,14 +29,14 @@ export type LeasesDeps = {
   onunused(spec: ServerSpec, why: string): void
 }
 
-export class Leases {
-  private readonly bySession = new Map<object, Map<string, Lease>>()
+export class SessionBackends {
+  private readonly bySession = new Map<object, Map<string, SessionBackend>>()
   /** The ends of processes that still count, by the id of their server. */
-  private readonly dying = new Map<string, Set<Promise<void>>>()
+  private readonly stopping = new Map<string, Set<Promise<void>>>()
   /** Why a session's process was ended before the session was, by the id of its server. */
   private readonly lost = new WeakMap<object, Map<string, string>>()
 
-  constructor(private readonly deps: LeasesDeps) {}
+  constructor(private readonly deps: SessionBackendsDeps) {}
 
   /** A session's, by the id of their server. */
   of(session: object): ReadonlyMap<string, Backend> {
@@ -48,26 +48,26 @@ export class Leases {
   }
 
   all(): readonly Backend[] {
-    return this.leases().map(({ backend }) => backend)
+    return this.entries().map(({ backend }) => backend)
   }
 
   isFull(id: string): boolean {
-    return this.leases(id).length + (this.dying.get(id)?.size ?? 0) >= this.most(id)
+    return this.entries(id).length + (this.stopping.get(id)?.size ?? 0) >= this.maxProcesses(id)
   }
 
   /** Why a session gets no process of a server that is full. */
   refusal(id: string): string {
-    return `has ${this.most(id)} processes for sessions and all are in use; try again later, or raise its "maxProcesses"`
+    return `has ${this.maxProcesses(id)} processes for sessions and all are in use; try again later, or raise its "maxProcesses"`
   }
 
   /** Adds a process; returns why the session has lost the one before, if it has. */
   add(id: string, owner: Caller, backend: Backend): string | undefined {
     const { session } = owner
-    const own = this.bySession.get(session) ?? new Map<string, Lease>()
+    const own = this.bySession.get(session) ?? new Map<string, SessionBackend>()
     this.bySession.set(session, own)
-    const lease: Lease = { id, owner, backend, cancel: () => undefined }
-    own.set(id, lease)
-    this.watch(lease)
+    const entry: SessionBackend = { id, owner, backend, cancel: () => undefined }
+    own.set(id, entry)
+    this.watch(entry)
     const why = this.lost.get(session)?.get(id)
     this.lost.get(session)?.delete(id)
     return why
@@ -80,57 +80,57 @@ export class Leases {
 
   /** Ends those of one server, or of one session. */
   end(wanted: { readonly id?: string; readonly session?: object }): void {
-    for (const lease of this.leases(wanted.id))
-      if (wanted.session === undefined || wanted.session === lease.owner.session) void this.stop(lease)
+    for (const entry of this.entries(wanted.id))
+      if (wanted.session === undefined || wanted.session === entry.owner.session) void this.stop(entry)
   }
 
   /** Ends the process of a server that has been unused for longest, or waits for one that is ending. False if all are in use. */
   async makeRoom(id: string): Promise<boolean> {
-    const unused = this.leases(id).filter(({ backend }) => usedAt(backend) < Number.POSITIVE_INFINITY)
-    for (const lease of unused.sort((one, other) => usedAt(one.backend) - usedAt(other.backend))) {
-      if (await this.isHeld(lease)) continue
+    const unused = this.entries(id).filter(({ backend }) => usedAt(backend) < Number.POSITIVE_INFINITY)
+    for (const entry of unused.sort((one, other) => usedAt(one.backend) - usedAt(other.backend))) {
+      if (await this.isInUse(entry)) continue
       // While svc asked, its session may have ended it, or used it.
-      if (!this.has(lease)) return true
-      if (usedAt(lease.backend) > this.deps.clock.now()) continue
-      await this.drop(lease, "was ended to make room for another session's")
+      if (!this.has(entry)) return true
+      if (usedAt(entry.backend) > this.deps.clock.now()) continue
+      await this.drop(entry, "was ended to make room for another session's")
       return true
     }
-    const dying = this.dying.get(id)
+    const dying = this.stopping.get(id)
     if (dying !== undefined) await Promise.race(dying)
     return dying !== undefined
   }
 
   /** A server's tuning is another. */
   retune(id: string): void {
-    for (const lease of this.leases(id)) this.watch(lease)
+    for (const entry of this.entries(id)) this.watch(entry)
   }
 
   // ---
 
-  private most(id: string): number {
+  private maxProcesses(id: string): number {
     return this.deps.tuningOf(id)?.maxProcesses ?? Number.POSITIVE_INFINITY
   }
 
-  private leases(id?: string): Lease[] {
+  private entries(id?: string): SessionBackend[] {
     const all = [...this.bySession.values()].flatMap((own) => [...own.values()])
-    return id === undefined ? all : all.filter((lease) => lease.id === id)
+    return id === undefined ? all : all.filter((entry) => entry.id === id)
   }
 
-  private has(lease: Lease): boolean {
-    return this.bySession.get(lease.owner.session)?.get(lease.id) === lease
+  private has(entry: SessionBackend): boolean {
+    return this.bySession.get(entry.owner.session)?.get(entry.id) === entry
   }
 
-  private stop(lease: Lease): Promise<void> {
-    const { id, owner, backend } = lease
+  private stop(entry: SessionBackend): Promise<void> {
+    const { id, owner, backend } = entry
     const own = this.bySession.get(owner.session)
     own?.delete(id)
     if (own?.size === 0) this.bySession.delete(owner.session)
-    lease.cancel()
-    const dying = this.dying.get(id) ?? new Set()
-    this.dying.set(id, dying)
+    entry.cancel()
+    const dying = this.stopping.get(id) ?? new Set()
+    this.stopping.set(id, dying)
     const end: Promise<void> = backend.stop().then(() => {
       dying.delete(end)
-      if (dying.size === 0) this.dying.delete(id)
+      if (dying.size === 0) this.stopping.delete(id)
     })
     dying.add(end)
     this.deps.onend(end)
@@ -138,34 +138,34 @@ export class Leases {
   }
 
   /** Ends a process that its session may miss: it is told with its next call. */
-  private drop(lease: Lease, why: string): Promise<void> {
-    const { id, owner, backend } = lease
+  private drop(entry: SessionBackend, why: string): Promise<void> {
+    const { id, owner, backend } = entry
     // One that is dead already held nothing more.
     if (backend.published !== undefined) {
       this.lost.set(owner.session, (this.lost.get(owner.session) ?? new Map<string, string>()).set(id, why))
       this.deps.onunused(backend.spec, why)
     }
-    return this.stop(lease)
+    return this.stop(entry)
   }
 
   /** Looks after `ms` milliseconds whether a process is unused. */
-  private watch(lease: Lease, ms?: number): void {
-    const { idleTimeout } = this.deps.tuningOf(lease.id) ?? lease.backend.spec.tuning
-    lease.cancel()
+  private watch(entry: SessionBackend, ms?: number): void {
+    const { idleTimeout } = this.deps.tuningOf(entry.id) ?? entry.backend.spec.tuning
+    entry.cancel()
     if (idleTimeout > 0)
-      lease.cancel = this.deps.clock.after(ms ?? idleTimeout, () => void this.look(lease, idleTimeout))
+      entry.cancel = this.deps.clock.after(ms ?? idleTimeout, () => void this.checkIdle(entry, idleTimeout))
   }
 
-  private async look(lease: Lease, idleTimeout: number): Promise<void> {
-    const left = () => usedAt(lease.backend) + idleTimeout - this.deps.clock.now()
-    const held = left() <= 0 && (await this.isHeld(lease))
-    if (!this.has(lease)) return
-    if (held || left() > 0) this.watch(lease, held ? idleTimeout : Math.min(left(), idleTimeout))
-    else void this.drop(lease, `was ended after ${idleTimeout / 1000} s without a call`)
+  private async checkIdle(entry: SessionBackend, idleTimeout: number): Promise<void> {
+    const left = () => usedAt(entry.backend) + idleTimeout - this.deps.clock.now()
+    const held = left() <= 0 && (await this.isInUse(entry))
+    if (!this.has(entry)) return
+    if (held || left() > 0) this.watch(entry, held ? idleTimeout : Math.min(left(), idleTimeout))
+    else void this.drop(entry, `was ended after ${idleTimeout / 1000} s without a call`)
   }
 
   /** Whether a process is in use although no call runs on it. */
-  private async isHeld({ id, owner, backend }: Lease): Promise<boolean> {
+  private async isInUse({ id, owner, backend }: SessionBackend): Promise<boolean> {
     if (backend.published === undefined) return false
     const { connection } = backend.published.open
     const listens = connection.isAsking || this.deps.isListening(id, owner.session)
@@ -184,7 +184,7 @@ export class Leases {
 
 // ---
 
-type Lease = {
+type SessionBackend = {
   /** The id of the server. */
   readonly id: string
   /** The way to the session's client outside of any call. */

@@ -5,7 +5,7 @@ import { failuresOf } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
-import type { Findings } from "./tool-pinning.ts"
+import type { PinningFindings } from "./tool-pinning.ts"
 
 export type BackendSnapshot = {
   readonly spec: ServerSpec
@@ -29,7 +29,7 @@ export type BackendSnapshot = {
   /** Tools whose words hold characters that nobody sees. */
   readonly suspiciousTools: readonly string[]
   /** Present while connected. */
-  readonly offer:
+  readonly listed:
     | {
         readonly era: Era
         readonly protocolVersion: string
@@ -60,7 +60,7 @@ export type Snapshot = {
 }
 
 /** Servers that are written down and cannot run for what is wrong there, and what that is. Not redacted. */
-export function leftOut({ backends, templates, disabled, issues }: Snapshot): ReadonlyMap<string, string> {
+export function rejectedServers({ backends, templates, disabled, issues }: Snapshot): ReadonlyMap<string, string> {
   const known = new Set([...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
   return new Map(
     issues.flatMap(({ server, severity, message }) =>
@@ -70,7 +70,10 @@ export function leftOut({ backends, templates, disabled, issues }: Snapshot): Re
 }
 
 /** A backend at this moment. */
-export function describe({ spec, state, facts, published }: Backend, findings: Findings | undefined): BackendSnapshot {
+export function describeBackend(
+  { spec, state, facts, published }: Backend,
+  findings: PinningFindings | undefined,
+): BackendSnapshot {
   const { lastConnected, lastError, lastExit, restartCount, lastTransportFailure, responsive, authorizationUrl } = facts
   const listing = published?.listing
   return {
@@ -87,7 +90,7 @@ export function describe({ spec, state, facts, published }: Backend, findings: F
     authorizationUrl,
     changedTools: findings?.changed ?? [],
     suspiciousTools: findings?.suspicious ?? [],
-    offer:
+    listed:
       listing === undefined
         ? undefined
         : {

@@ -2,7 +2,7 @@
 import { isWithin } from "../catalog/name.ts"
 import { MCP_LOG_LEVELS } from "../wire/log-level.ts"
 
-export class Interests {
+export class Subscriptions {
   private readonly subscribers = new Map<string, Map<string, Set<object>>>()
   private readonly logLevels = new Map<object, string | undefined>()
   /** How many have each level. */

@@ -8,7 +8,7 @@
  */
 import type { Caller } from "../backend/attribution.ts"
 
-export type Claim = {
+export type Ownership = {
   readonly kind: "task" | "elicitation"
   /** The backend's id. */
   readonly backend: string
@@ -22,51 +22,51 @@ export type Claim = {
   readonly shared: boolean
 }
 
-export class Claims {
+export class TaskOwners {
   /** Of shared processes: an id that is given anew belongs to the client that got it last. */
-  private readonly shared = new Map<string, Claim>()
-  private readonly byOwner = new Map<Claim["owner"], Map<string, Claim>>()
+  private readonly shared = new Map<string, Ownership>()
+  private readonly byOwner = new Map<Ownership["owner"], Map<string, Ownership>>()
   private count = 0
 
-  make(claim: Claim): void {
-    const name = nameOf(claim)
-    const { owner } = claim
-    const before = [this.byOwner.get(owner)?.get(name), claim.shared ? this.shared.get(name) : undefined]
+  make(ownership: Ownership): void {
+    const name = nameOf(ownership)
+    const { owner } = ownership
+    const before = [this.byOwner.get(owner)?.get(name), ownership.shared ? this.shared.get(name) : undefined]
     for (const old of before) if (old !== undefined) this.drop(old)
-    const own = this.byOwner.get(owner) ?? new Map<string, Claim>()
-    this.byOwner.set(owner, own.set(name, claim))
+    const own = this.byOwner.get(owner) ?? new Map<string, Ownership>()
+    this.byOwner.set(owner, own.set(name, ownership))
     this.count++
-    if (claim.shared) this.shared.set(name, claim)
-    if (this.count > MAX_CLAIMS) this.dropOldest()
+    if (ownership.shared) this.shared.set(name, ownership)
+    if (this.count > MAX_OWNERSHIPS) this.dropOldest()
   }
 
   /** The claim on what a shared process calls so. */
-  find(kind: Claim["kind"], backend: string, id: unknown): Claim | undefined {
+  find(kind: Ownership["kind"], backend: string, id: unknown): Ownership | undefined {
     return typeof id === "string" ? this.shared.get(nameOf({ kind, backend, id })) : undefined
   }
 
   /** All of one kind that are this owner's, in the order they were made. */
-  of(owner: Claim["owner"], kind: Claim["kind"]): readonly Claim[] {
-    return [...(this.byOwner.get(owner)?.values() ?? [])].filter((claim) => claim.kind === kind)
+  of(owner: Ownership["owner"], kind: Ownership["kind"]): readonly Ownership[] {
+    return [...(this.byOwner.get(owner)?.values() ?? [])].filter((ownership) => ownership.kind === kind)
   }
 
-  drop(claim: Claim): void {
-    const name = nameOf(claim)
-    const own = this.byOwner.get(claim.owner)
-    if (own?.get(name) !== claim) return
+  drop(ownership: Ownership): void {
+    const name = nameOf(ownership)
+    const own = this.byOwner.get(ownership.owner)
+    if (own?.get(name) !== ownership) return
     own.delete(name)
     this.count--
-    if (own.size === 0) this.byOwner.delete(claim.owner)
-    if (this.shared.get(name) === claim) this.shared.delete(name)
+    if (own.size === 0) this.byOwner.delete(ownership.owner)
+    if (this.shared.get(name) === ownership) this.shared.delete(name)
   }
 
   /** A session is gone. */
   forget(owner: object): void {
-    for (const claim of [...(this.byOwner.get(owner)?.values() ?? [])]) this.drop(claim)
+    for (const ownership of [...(this.byOwner.get(owner)?.values() ?? [])]) this.drop(ownership)
   }
 
   private dropOldest(): void {
-    let most: ReadonlyMap<string, Claim> = new Map()
+    let most: ReadonlyMap<string, Ownership> = new Map()
     for (const own of this.byOwner.values()) if (own.size > most.size) most = own
     const [oldest] = most.values()
     if (oldest !== undefined) this.drop(oldest)
@@ -75,7 +75,7 @@ export class Claims {
 
 // ---
 
-const MAX_CLAIMS = 10_000
+const MAX_OWNERSHIPS = 10_000
 
-const nameOf = ({ kind, backend, id }: Pick<Claim, "kind" | "backend" | "id">): string =>
+const nameOf = ({ kind, backend, id }: Pick<Ownership, "kind" | "backend" | "id">): string =>
   JSON.stringify([kind, backend, id])

@@ -6,7 +6,7 @@ import type { Log } from "../lib/log.ts"
 import type { ToolPins } from "../store/tool-pins.ts"
 
 /** Names of tools, as the server has them. */
-export type Findings = {
+export type PinningFindings = {
   /** They are not what they were when they were first seen. */
   readonly changed: readonly string[]
   /** Their words hold characters that nobody sees. */
@@ -15,9 +15,9 @@ export type Findings = {
   readonly quarantined: ReadonlySet<string>
 }
 
-export class Integrity {
+export class ToolPinning {
   /** What was found, for as long as the list of tools lives. */
-  private found = new WeakMap<readonly Tool[], { readonly pinning: string; readonly findings: Findings }>()
+  private found = new WeakMap<readonly Tool[], { readonly pinning: string; readonly findings: PinningFindings }>()
 
   constructor(
     private readonly pins: ToolPins,
@@ -25,12 +25,12 @@ export class Integrity {
   ) {}
 
   /** Looks at what a server lists. The same object for the same list of tools. */
-  inspect({ id, name, tuning: { toolPinning } }: ServerSpec, { tools }: Listing): Findings {
+  inspect({ id, name, tuning: { toolPinning } }: ServerSpec, { tools }: Listing): PinningFindings {
     const known = this.found.get(tools)
     if (known?.pinning === toolPinning) return known.findings
     const findings = toolPinning === "off" ? NOTHING : this.compare(id, tools, toolPinning === "strict")
     this.found.set(tools, { pinning: toolPinning, findings })
-    if (known === undefined) this.tell(name, findings)
+    if (known === undefined) this.logFindings(name, findings)
     return findings
   }
 
@@ -42,7 +42,7 @@ export class Integrity {
 
   // ---
 
-  private compare(id: string, tools: readonly Tool[], strict: boolean): Findings {
+  private compare(id: string, tools: readonly Tool[], strict: boolean): PinningFindings {
     // Of two with one name, clients see the first.
     const prints = new Map(tools.toReversed().map((tool) => [tool.name, fingerprintOf(tool)]))
     const changed = this.pins.check(id, prints)
@@ -51,7 +51,7 @@ export class Integrity {
     return { changed, suspicious, quarantined: strict ? new Set(changed) : NOTHING.quarantined }
   }
 
-  private tell(server: string, { changed, suspicious, quarantined }: Findings): void {
+  private logFindings(server: string, { changed, suspicious, quarantined }: PinningFindings): void {
     if (changed.length > 0)
       this.log.warn(
         `tools have changed since they were first seen: ${list(changed)}; ${quarantined.size > 0 ? "they are hidden until" : "if that is right,"} \`svc mcp tools approve ${server}\``,
@@ -64,7 +64,7 @@ export class Integrity {
 
 // ---
 
-const NOTHING: Findings = { changed: [], suspicious: [], quarantined: new Set() }
+const NOTHING: PinningFindings = { changed: [], suspicious: [], quarantined: new Set() }
 
 const list = (names: readonly string[]): string =>
   `${names.slice(0, MAX_NAMED).join(", ")}${names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : ""}`

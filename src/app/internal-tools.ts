@@ -1,6 +1,6 @@
 /** svc's own tools in a running instance: offered to clients where they are switched on, and to its own commands always. */
 import { join } from "node:path"
-import type { Reloaded } from "../agent/reload.ts"
+import type { ReloadResult } from "../agent/reload.ts"
 import { parseDocument } from "../config/document.ts"
 import type { World } from "../config/plan.ts"
 import { readRegistries } from "../config/registries.ts"
@@ -34,7 +34,7 @@ export function openTools(
   }: Pick<Settings, "internalTools" | "confirmInstalls" | "confirmEdits">,
   paths: Paths,
   world: Omit<World, "dotenv">,
-  reload: () => Reloaded,
+  reload: () => ReloadResult,
   bundles: Bundles = createBundles({ clock: systemClock, fetch }),
 ): OwnTools {
   const door = createDoor({ paths, clock: systemClock, world, reload })

@@ -1,6 +1,6 @@
 /** How a running svc follows its files, and what its own commands may ask of it. */
 import { dirname } from "node:path"
-import { createReload, type Reloaded } from "../agent/reload.ts"
+import { createReload, type ReloadResult } from "../agent/reload.ts"
 import type { Backend } from "../backend/backend.ts"
 import { isHidden } from "../catalog/catalog.ts"
 import { slugOf } from "../config/plan.ts"
@@ -45,12 +45,12 @@ export async function followFiles(
     read: () => readTexts(paths),
     world,
   })
-  const reload = (): Reloaded => {
+  const reload = (): ReloadResult => {
     const reloaded = apply()
     if (metrics !== undefined) metrics.reloads[reloaded.applied === undefined ? "refused" : "ok"]++
     return reloaded
   }
-  const again = (): Reloaded => {
+  const again = (): ReloadResult => {
     const end = audit?.action("reload", {})
     const reloaded = reload()
     const { applied } = reloaded
@@ -112,7 +112,7 @@ export async function followFiles(
 
 const DEBOUNCE_MS = 300
 
-function answer(runtime: Runtime, url: string, reload: () => Reloaded, method: string, params: Params): unknown {
+function answer(runtime: Runtime, url: string, reload: () => ReloadResult, method: string, params: Params): unknown {
   const { agent, redactor } = runtime
   switch (method) {
     case "status":

@@ -49,7 +49,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   // From here on a signal ends what has been begun.
   const ended = signalled()
   const listening = settings.transport === "http" ? await startHttp(runtime, settings, paths) : undefined
-  agent.awaitFirstRound(settings.startupWait)
+  agent.awaitInitialLoad(settings.startupWait)
   const files = paths === undefined ? undefined : await followFiles(runtime, settings, paths, listening?.url.href)
   // Said when the configuration is this svc's: who waits for it may rely on that.
   listening?.greet()

@@ -3,7 +3,7 @@
  * that are left out. spec: Health report, Detail levels; choice: Health.
  */
 
-import { type BackendSnapshot, leftOut, type Snapshot } from "../agent/snapshot.ts"
+import { type BackendSnapshot, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { formatIssue, type Issue } from "../lib/errors.ts"
 
@@ -37,10 +37,10 @@ export type ReportOptions = { readonly level: HealthLevel; redactAll(text: strin
 /** `GET /health`. */
 export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, redactAll }: ReportOptions): Report {
   const servers = snapshot.backends
-  const out = leftOut(snapshot)
+  const out = rejectedServers(snapshot)
   const total = servers.length + out.size
   const healthy = servers.filter((server) => isHealthy(server, facts.now)).length
-  const status = overall(snapshot.loaded, total, healthy)
+  const status = overallHealth(snapshot.loaded, total, healthy)
   // Bun counts what lies outside of the heap's blocks as used, but not as there.
   const heapTotal = Math.max(facts.heapTotal, facts.heapUsed)
   const percentage = heapTotal === 0 ? 0 : Math.round((facts.heapUsed / heapTotal) * 1000) / 10
@@ -130,7 +130,7 @@ export function isHealthy({ state, responsive, lastTransportFailure }: BackendSn
 }
 
 /** choice: exactly half is unhealthy. */
-export function overall(loaded: boolean, total: number, healthy: number): "healthy" | "degraded" | "unhealthy" {
+export function overallHealth(loaded: boolean, total: number, healthy: number): "healthy" | "degraded" | "unhealthy" {
   if (!loaded) return "unhealthy"
   if (total === 0) return "degraded"
   if (healthy === total) return "healthy"
@@ -152,7 +152,7 @@ function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
   const { loaded, backends, templates, disabled } = snapshot
   // As the document has them: a template counts once, whatever its instances.
   const enabled =
-    backends.filter(({ template }) => template === undefined).length + templates.length + leftOut(snapshot).size
+    backends.filter(({ template }) => template === undefined).length + templates.length + rejectedServers(snapshot).size
   return {
     loaded,
     serverCount: loaded ? enabled + disabled.length : 0,
@@ -164,7 +164,7 @@ function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
 }
 
 function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact: (text: string) => string) {
-  const { spec, state, lastConnected, lastError, offer } = server
+  const { spec, state, lastConnected, lastError, listed } = server
   return {
     name: spec.id,
     status: STATUS_BY_STATE[state.kind].status,
@@ -176,14 +176,14 @@ function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact
       ? {
           type: spec.launch.transport,
           attempt: "attempt" in state ? state.attempt : 0,
-          ...(offer === undefined
+          ...(listed === undefined
             ? {}
             : {
-                protocolVersion: offer.protocolVersion,
-                era: offer.era,
-                tools: offer.tools,
-                resources: offer.resources,
-                prompts: offer.prompts,
+                protocolVersion: listed.protocolVersion,
+                era: listed.era,
+                tools: listed.tools,
+                resources: listed.resources,
+                prompts: listed.prompts,
               }),
         }
       : {}),

@@ -3,11 +3,11 @@
  * spec: GET /health/mcp; choice: Health.
  */
 
-import { type BackendSnapshot, leftOut, type Snapshot } from "../agent/snapshot.ts"
+import { type BackendSnapshot, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import {
   isHealthy,
-  overall,
+  overallHealth,
   type ProcessFacts,
   type Report,
   type ReportOptions,
@@ -19,7 +19,7 @@ import {
 export function loadingReport(snapshot: Snapshot, facts: ProcessFacts, options: ReportOptions): Report {
   if (!snapshot.loaded) return neverLoaded(facts)
   const { backends } = snapshot
-  const out = leftOut(snapshot)
+  const out = rejectedServers(snapshot)
   const total = backends.length + out.size
   const states = backends.map((backend) => [backend, loadingState(backend)] as const)
   const count = (...wanted: LoadingState[]) => states.filter(([, state]) => wanted.includes(state)).length
@@ -60,7 +60,7 @@ export function loadingReport(snapshot: Snapshot, facts: ProcessFacts, options: 
             },
           }),
       backendSupervision: supervision(snapshot, options),
-      degraded: overall(snapshot.loaded, total, healthy) !== "healthy",
+      degraded: overallHealth(snapshot.loaded, total, healthy) !== "healthy",
       timestamp: iso(facts.now),
     },
   }
@@ -77,7 +77,7 @@ export function serverReport(name: string, snapshot: Snapshot, facts: ProcessFac
       headers: { "x-server-state": state },
       body: { name, state, ...more, timestamp: iso(facts.now) },
     })
-    const reason = leftOut(snapshot).get(name)
+    const reason = rejectedServers(snapshot).get(name)
     if (reason !== undefined)
       return without(STATUS.failed, "failed", options.level === "minimal" ? {} : neverStarted(reason, options))
     if (snapshot.disabled.includes(name)) return without(503, "stopped")
@@ -97,13 +97,13 @@ export function serverReport(name: string, snapshot: Snapshot, facts: ProcessFac
     body: {
       name: worst.spec.name,
       ...(options.level === "minimal" ? { state } : details(worst, state, facts, options)),
-      ...(options.level === "minimal" || worst.offer === undefined
+      ...(options.level === "minimal" || worst.listed === undefined
         ? {}
         : {
             generation: snapshot.generation,
-            tools: worst.offer.tools,
-            resources: worst.offer.resources,
-            prompts: worst.offer.prompts,
+            tools: worst.listed.tools,
+            resources: worst.listed.resources,
+            prompts: worst.listed.prompts,
           }),
       ...(options.level === "minimal" || instances.length === 0
         ? {}
@@ -189,8 +189,8 @@ function details(
   { level, redactAll }: ReportOptions,
 ) {
   const { startedAt, endedAt } = backend.loading
-  const { lastError, authorizationUrl, offer } = backend
-  const error = state === "ready" ? offer?.failing.join("; ") || undefined : lastError
+  const { lastError, authorizationUrl, listed } = backend
+  const error = state === "ready" ? listed?.failing.join("; ") || undefined : lastError
   return {
     state,
     status: STATUS_BY_STATE[backend.state.kind].status,

@@ -4,14 +4,18 @@ import type { Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 
 const OUTCOMES = ["ok", "tool_error", "error"] as const
-export type Outcome = (typeof OUTCOMES)[number]
+export type CallOutcome = (typeof OUTCOMES)[number]
 
 /** One server's calls: how each tool's ended, and how many took how long (not summed up: by the bound they come under). */
-type Server = { readonly tools: Map<string, Record<Outcome, number>>; readonly buckets: number[]; sum: number }
+type ServerCounters = {
+  readonly tools: Map<string, Record<CallOutcome, number>>
+  readonly buckets: number[]
+  sum: number
+}
 
 /** Cheap to record, for it is done in every call: two map look-ups and some additions. */
 export class Metrics {
-  readonly servers = new Map<string, Server>()
+  readonly servers = new Map<string, ServerCounters>()
   private tools = 0
   /** In: requests to servers; out: answers to clients. */
   bytes = { in: 0, out: 0 }
@@ -19,7 +23,7 @@ export class Metrics {
   rateLimited = 0
 
   /** One finished call; `seconds` is how long it took. */
-  record(id: string, name: string, outcome: Outcome, seconds: number): void {
+  record(id: string, name: string, outcome: CallOutcome, seconds: number): void {
     const server = this.servers.get(id) ?? this.addServer(id)
     const tool = server.tools.get(name) ?? this.addTool(server, name)
     tool[outcome]++
@@ -32,14 +36,14 @@ export class Metrics {
   // ---
 
   /** Instances of templates come and go: what is one too many is counted, but not by its name. */
-  private addServer(id: string): Server {
+  private addServer(id: string): ServerCounters {
     const name = this.servers.size < MAX_SERVERS ? id : OTHER
     const server = this.servers.get(name) ?? { tools: new Map(), buckets: [...BOUNDS, 0].map(() => 0), sum: 0 }
     this.servers.set(name, server)
     return server
   }
 
-  private addTool(server: Server, tool: string): Record<Outcome, number> {
+  private addTool(server: ServerCounters, tool: string): Record<CallOutcome, number> {
     const name = this.tools++ < MAX_TOOLS ? tool : OTHER
     const calls = server.tools.get(name) ?? { ok: 0, tool_error: 0, error: 0 }
     server.tools.set(name, calls)

@@ -53,7 +53,7 @@ export function statusOf(snapshot: Snapshot, clean: (text: string) => string): S
     disabled: snapshot.disabled,
     issues: snapshot.issues.map(formatIssue),
     servers: snapshot.backends.map((backend) => {
-      const { spec, state, offer, lastError, restartCount, authorizationUrl, ...found } = backend
+      const { spec, state, listed, lastError, restartCount, authorizationUrl, ...found } = backend
       const issues = issuesOf(backend).map(clean)
       return {
         name: spec.name,
@@ -67,17 +67,17 @@ export function statusOf(snapshot: Snapshot, clean: (text: string) => string): S
         ...("since" in state ? { since: iso(state.since) } : {}),
         ...("attempt" in state && state.attempt > 0 ? { attempt: state.attempt } : {}),
         ...(state.kind === "waiting" ? { nextRetryAt: iso(state.retryAt) } : {}),
-        ...(offer === undefined
+        ...(listed === undefined
           ? {}
           : {
-              protocolVersion: offer.protocolVersion,
-              era: offer.era,
-              tools: offer.tools,
-              prompts: offer.prompts,
-              resources: offer.resources,
+              protocolVersion: listed.protocolVersion,
+              era: listed.era,
+              tools: listed.tools,
+              prompts: listed.prompts,
+              resources: listed.resources,
             }),
-        ...(offer !== undefined &&
-        offer.tools + offer.prompts + offer.resources + offer.resourceTemplates + offer.failing.length === 0
+        ...(listed !== undefined &&
+        listed.tools + listed.prompts + listed.resources + listed.resourceTemplates + listed.failing.length === 0
           ? { empty: true as const }
           : {}),
         ...(issues.length > 0 ? { issues } : {}),
@@ -93,5 +93,5 @@ export function statusOf(snapshot: Snapshot, clean: (text: string) => string): S
 // ---
 
 /** What is wrong with a server that is connected. */
-const issuesOf = ({ offer, responsive }: BackendSnapshot): readonly string[] =>
-  offer === undefined ? [] : [...offer.failing, ...(responsive ? [] : ["pings go unanswered"])]
+const issuesOf = ({ listed, responsive }: BackendSnapshot): readonly string[] =>
+  listed === undefined ? [] : [...listed.failing, ...(responsive ? [] : ["pings go unanswered"])]

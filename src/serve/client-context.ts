@@ -34,7 +34,7 @@ export function createContexts({ agent, instances, clock, version, wait }: Membe
   const shared = new Map<string, { readonly scope: Scope; rest: () => void }>()
   const enter = (scope: Scope, context: TemplateContext) => {
     const own: Scope = withInstances(scope, () => instances.of(own))
-    instances.enter(own, context)
+    instances.attach(own, context)
     return own
   }
   const ready = (scope: Scope) => agent.whenLoaded(instances.of(scope), wait)
@@ -64,11 +64,11 @@ export function createContexts({ agent, instances, clock, version, wait }: Membe
       const { scope: own } = found
       found.rest = clock.after(REST_MS, () => {
         shared.delete(key)
-        instances.leave(own)
+        instances.detach(own)
       })
       return { scope: own, ready: ready(own) }
     },
-    leave: (scope) => instances.leave(scope),
+    leave: (scope) => instances.detach(scope),
   }
 }
 

@@ -53,7 +53,7 @@ export function createMember(
   const enter = () => {
     const transport = { type, client: client ?? {} }
     const context = buildContext({ ...now.project, transport, sessionId, now: clock.now(), version })
-    for (const problem of instances.enter(key, context)) note(problem)
+    for (const problem of instances.attach(key, context)) note(problem)
   }
   return {
     scope: withInstances(
@@ -79,7 +79,7 @@ export function createMember(
       now = surroundings
       if (client !== undefined) enter()
     },
-    leave: () => instances.leave(key),
+    leave: () => instances.detach(key),
   }
 }
 

@@ -1,5 +1,5 @@
 /** The client of a request, and the way back to it. */
-import type { Claim, Claims } from "../agent/task-owners.ts"
+import type { Ownership, TaskOwners } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
 import type { Connection } from "../backend/connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
@@ -35,7 +35,8 @@ export type Client = {
 }
 
 /** Whose the things are that a client makes and comes back for: its session's, or the principal's where it has none. */
-export const ownerOf = (client: Client): Claim["owner"] => (client.era === "legacy" ? client.session : client.principal)
+export const ownerOf = (client: Client): Ownership["owner"] =>
+  client.era === "legacy" ? client.session : client.principal
 
 /** The capability that a client lacks to be asked this, in the shape of the capabilities themselves. */
 export function missingCapability(
@@ -154,7 +155,7 @@ export type Face = {
   /** Marks the ids of tasks for their owners. */
   readonly mark: Marker
   /** What backends speak of by an id alone, and whose it is. */
-  readonly claims: Claims
+  readonly claims: TaskOwners
   /** Requests at once for one server, and for one session. */
   readonly maxInFlight: number
   /** Entries of a list in one answer at most. */

@@ -31,7 +31,7 @@ export function createFace({ agent, sessions, patience, redact, onchange, ...giv
   const listeners = new Set<Listener>()
   const face: Face = {
     ...given,
-    claims: agent.claims,
+    claims: agent.taskOwners,
     toolbox: undefined,
     catalogOf: (session) => agent.catalogOf(session),
     get loading() {
@@ -59,7 +59,7 @@ export function createFace({ agent, sessions, patience, redact, onchange, ...giv
     },
     returning: (id) => agent.returning(id, patience),
     async lease(id, owner, caller, capabilities) {
-      const backend = await agent.lease(id, owner, caller, capabilities)
+      const backend = await agent.dedicated(id, owner, caller, capabilities)
       if (typeof backend === "string") return backend
       if (backend?.published === undefined)
         return `could not be started for this session${cause(backend?.facts.lastError)}; see \`svc logs\``
@@ -97,7 +97,7 @@ export function createFace({ agent, sessions, patience, redact, onchange, ...giv
     },
     dropLogLevel: (session) => agent.dropLogLevel(session),
     tell({ scope, session }, method, params) {
-      const own = agent.leased(session)
+      const own = agent.dedicatedOf(session)
       // What a shared server is told of one client's roots, it would believe of all.
       const roots = method === "notifications/roots/list_changed"
       const only = scope.kind === "server" ? (own.get(scope.id) ?? agent.backend(scope.id)) : undefined

@@ -5,7 +5,7 @@
  *  2. Members that svc does not know survive in both directions.
  *  3. What one era lacks is put in or taken out here and in era-params.ts, and nowhere else.
  */
-import type { Claim } from "../agent/task-owners.ts"
+import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
 import { peerError, type RequestOutcome, responseOf } from "../backend/connection.ts"
 import { type Route, viewOf } from "../catalog/catalog.ts"
@@ -247,7 +247,7 @@ function parsed(outcome: RequestOutcome, server: string): Response {
 }
 
 /** Remembers whose something is that the backend will speak of by its id; gives the way to them outside of the call. */
-function claim(kind: Claim["kind"], id: string, target: Target, context: Context): Caller | undefined {
+function claim(kind: Ownership["kind"], id: string, target: Target, context: Context): Caller | undefined {
   const { face, client } = context
   const { spec } = target
   const caller = client.owner === undefined ? undefined : new Relayed(target, { ...context, exchange: client.owner })

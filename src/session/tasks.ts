@@ -6,7 +6,7 @@
  *  2. A legacy task belongs to its session, a modern task to the principal: its clients have no session.
  *  3. An id that a backend has given to another client since, as after its restart, is that client's.
  */
-import type { Claim } from "../agent/task-owners.ts"
+import type { Ownership } from "../agent/task-owners.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import type { Listing } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
@@ -83,7 +83,8 @@ export async function listTasks(request: Request, params: Params, view: View, co
 
 const PAGE = 50
 
-const cursorOf = ({ backend, id }: Claim): string => Buffer.from(JSON.stringify([backend, id])).toString("base64url")
+const cursorOf = ({ backend, id }: Ownership): string =>
+  Buffer.from(JSON.stringify([backend, id])).toString("base64url")
 
 /** The way to a server that is not connected, by the name of a task of its. */
 function awayOf(taskId: string, { face, client }: Pick<Context, "face" | "client">): Route | undefined {

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
-import type { Reloaded } from "../agent/reload.ts"
+import type { ReloadResult } from "../agent/reload.ts"
 import { loginHint } from "../backend/link.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { failuresOf } from "../catalog/listing.ts"
@@ -32,7 +32,7 @@ export const reloadSchema = z
   .describe("What the change of the file did to what runs")
 export type ReloadReport = z.infer<typeof reloadSchema>
 
-export function reportOf({ applied, issues }: Reloaded): ReloadReport {
+export function reportOf({ applied, issues }: ReloadResult): ReloadReport {
   return {
     applied: applied !== undefined,
     added: [...(applied?.added ?? [])],
@@ -104,7 +104,7 @@ export type Outcome =
 export async function outcomeOf(agent: Agent, name: string): Promise<Outcome> {
   const backend = agent.backend(name)
   if (backend === undefined) return { kind: "absent" }
-  await agent.waits.settled(backend)
+  await agent.readiness.whenSettled(backend)
   const { state, facts, published } = backend
   if (published !== undefined) {
     const { tools, prompts, resources, resourceTemplates } = published.listing
@@ -145,7 +145,7 @@ export type Transaction = {
   /** Takes the change out of a text that somebody else has edited meanwhile. */
   readonly reverse: DocumentChange
   /** What must hold after it; a text says why it does not. */
-  holds(outcome: Outcome, reloaded: Reloaded): string | undefined
+  holds(outcome: Outcome, reloaded: ReloadResult): string | undefined
 }
 
 /** Makes a change and waits for what becomes of the server; where that is not what it must be, all is as it was before. */
@@ -185,7 +185,7 @@ export async function transact(
     )
   }
   door.reload()
-  await agent.ended(name)
+  await agent.whenStopped(name)
   const again = await outcomeOf(agent, name)
   const still =
     again.kind === "error" ? ` What ran before does not run any more either: ${redactAll(again.reason)}` : ""

@@ -2,7 +2,7 @@
  * The one door, as tools go through it: edit the documents and reload, in the same moment. Changes that wait for a server
  * to connect come one after the other.
  */
-import type { Reloaded } from "../agent/reload.ts"
+import type { ReloadResult } from "../agent/reload.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { World } from "../config/plan.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -23,8 +23,11 @@ export type Door = {
   /** What the documents are planned with, `.env` as given. */
   world(dotenv: string): World
   /** Writes, then reloads. A change with the name of a server is on trial until it is kept or undone. */
-  change(change: DocumentChange, trial?: string): Promise<{ readonly done: AppliedChange; readonly reloaded: Reloaded }>
-  reload(): Reloaded
+  change(
+    change: DocumentChange,
+    trial?: string,
+  ): Promise<{ readonly done: AppliedChange; readonly reloaded: ReloadResult }>
+  reload(): ReloadResult
   /** Runs one after the other. */
   exclusive<T>(run: () => Promise<T>): Promise<T>
 }
@@ -33,7 +36,7 @@ export type DoorDeps = {
   readonly paths: Paths
   readonly clock: Clock
   readonly world: Omit<World, "dotenv">
-  reload(): Reloaded
+  reload(): ReloadResult
 }
 
 export function createDoor({ paths, clock, world, reload }: DoorDeps): Door {

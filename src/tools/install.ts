@@ -3,7 +3,7 @@
  * the server must connect and list. Otherwise everything is as it was before.
  */
 import * as z from "zod"
-import type { Reloaded } from "../agent/reload.ts"
+import type { ReloadResult } from "../agent/reload.ts"
 import { addVariables } from "../config/dotenv.ts"
 import { addServer, removeServer, writtenServers } from "../config/edit.ts"
 import { isDisabled, nameProblem, slugOf } from "../config/plan.ts"
@@ -123,7 +123,7 @@ export const mcpInstall = define({
 /** The server must be connected and have listed, or wait for a person's authorization. */
 export const mustConnect =
   (name: string) =>
-  (outcome: Outcome, reloaded: Reloaded): string | undefined => {
+  (outcome: Outcome, reloaded: ReloadResult): string | undefined => {
     const broken = mustApply(outcome, reloaded)
     if (broken !== undefined) return broken
     if (outcome.kind === "error") return outcome.reason
@@ -133,7 +133,7 @@ export const mustConnect =
   }
 
 /** The file as it is now must be what runs. */
-export const mustApply = (_outcome: Outcome, { applied, issues }: Reloaded): string | undefined =>
+export const mustApply = (_outcome: Outcome, { applied, issues }: ReloadResult): string | undefined =>
   applied === undefined
     ? `the configuration was refused: ${issues.map(({ message }) => message).join("; ")}`
     : undefined

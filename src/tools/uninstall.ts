@@ -44,7 +44,7 @@ export const mcpUninstall = define({
         reverse: ({ config, dotenv }) => ({ config: addServer(name, server, true)(config), dotenv }),
         holds: mustApply,
       })
-      await Promise.all(ids.map((id) => agent.ended(id)))
+      await Promise.all(ids.map((id) => agent.whenStopped(id)))
       const bundled = originOf(server)?.type === "mcpb"
       if (bundled) await pruned(context, name)
       const { dotenv } = door.world(before.dotenv)

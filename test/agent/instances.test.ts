@@ -66,10 +66,10 @@ describe("instances", () => {
     update(TEMPLATES)
     agent.isBusy = () => true
     const [one, two] = [{}, {}]
-    instances.enter(one, at("/a"))
-    instances.enter(one, at("/b"))
-    instances.enter(two, at("/b"))
-    instances.leave(one)
+    instances.attach(one, at("/a"))
+    instances.attach(one, at("/b"))
+    instances.attach(two, at("/b"))
+    instances.detach(one)
     await clock.pass(300_000)
     expect(paths()).toEqual(["still", "/a", "/b"])
     agent.isBusy = () => false
@@ -82,23 +82,23 @@ describe("instances", () => {
     const { clock, instances, update, paths } = stage()
     update(TEMPLATES)
     const [one, two, three] = [{}, {}, {}]
-    instances.enter(one, at("/a"))
-    instances.enter(two, at("/a", "other"))
-    instances.enter(three, at("/b"))
+    instances.attach(one, at("/a"))
+    instances.attach(two, at("/a", "other"))
+    instances.attach(three, at("/b"))
     expect(paths()).toEqual(["still", "/a", "/b"])
     expect(instances.of(one)).toEqual(instances.of(two))
-    instances.leave(one)
+    instances.detach(one)
     await clock.pass(60_000)
     expect(paths()).toEqual(["still", "/a", "/b"])
-    instances.leave(two)
+    instances.detach(two)
     expect(instances.of(two).size).toBe(0)
     await clock.pass(29_000)
     expect(paths()).toEqual(["still", "/a", "/b"])
     // Somebody comes back in time, and what runs is what it was.
-    instances.enter(one, at("/a"))
+    instances.attach(one, at("/a"))
     await clock.pass(60_000)
     expect(paths()).toEqual(["still", "/a", "/b"])
-    instances.leave(one)
+    instances.detach(one)
     await clock.pass(31_000)
     expect(paths()).toEqual(["still", "/b"])
     instances.close()
@@ -108,7 +108,7 @@ describe("instances", () => {
     const { clock, instances, update, paths } = stage()
     update(TEMPLATES)
     const one = {}
-    for (const path of ["/a", "/b", "/c", "/d", "/e", "/f"]) instances.enter(one, at(path))
+    for (const path of ["/a", "/b", "/c", "/d", "/e", "/f"]) instances.attach(one, at(path))
     await clock.pass(1)
     expect(paths()).toEqual(["still", "/c", "/d", "/e", "/f"])
     await clock.pass(30_000)
@@ -120,9 +120,9 @@ describe("instances", () => {
     const { clock, instances, update, paths } = stage()
     update(TEMPLATES)
     const one = {}
-    instances.enter(one, at("/a"))
+    instances.attach(one, at("/a"))
     const [before] = instances.of(one)
-    instances.enter(one, at("/b"))
+    instances.attach(one, at("/b"))
     expect(instances.of(one)).not.toContain(before as string)
     await clock.pass(31_000)
     expect(paths()).toEqual(["still", "/b"])
@@ -133,7 +133,7 @@ describe("instances", () => {
     const { instances, update } = stage()
     update({ mcpTemplates: { fs: { command: "x", args: ["{{project.path}}"] }, db: { command: "y" } } })
     const one = {}
-    instances.enter(one, at("/a"))
+    instances.attach(one, at("/a"))
     const ids = [...instances.of(one)]
     const hidden = update({
       mcpTemplates: { fs: { command: "x", args: ["{{project.path}}"], disabledTools: ["rm"] }, db: { command: "y" } },
@@ -150,7 +150,7 @@ describe("instances", () => {
     const { agent, instances, update, paths, logged } = stage()
     update(TEMPLATES)
     const one = {}
-    instances.enter(one, at("/a"))
+    instances.attach(one, at("/a"))
     const broken = { mcpTemplates: { fs: { command: "x", args: ["{{project.git.branch}}"] } } }
     expect(() => update({ ...broken, templateSettings: { failureMode: "strict" } })).toThrow("project.git.branch")
     expect(paths()).toEqual(["still", "/a"])
@@ -158,7 +158,7 @@ describe("instances", () => {
     update(broken)
     expect(paths()).toEqual([])
     expect(agent.snapshot().issues.map(({ message }) => message)).toEqual([expect.stringContaining("git.branch")])
-    instances.enter({}, at("/b"))
+    instances.attach({}, at("/b"))
     expect(logged.at(-1)).toContain("git.branch")
     instances.close()
   })
@@ -171,7 +171,7 @@ describe("instances", () => {
       templateSettings: { failureMode: "strict" },
     })
     update(strict({}))
-    instances.enter({}, at("/a"))
+    instances.attach({}, at("/a"))
     expect(paths()).toEqual([])
     update(strict({ more: { command: "more" } }))
     expect(paths()).toEqual(["more"])
@@ -181,7 +181,7 @@ describe("instances", () => {
   test("have a bound", () => {
     const { instances, update, paths, agent } = stage()
     update({ mcpTemplates: { fs: { command: "x", args: ["{{project.path}}"] } } })
-    for (let count = 0; count < 300; count++) instances.enter({}, at(`/${count}`))
+    for (let count = 0; count < 300; count++) instances.attach({}, at(`/${count}`))
     expect(paths()).toHaveLength(256)
     expect(agent.snapshot().issues[0]?.message).toContain("256 instances")
     instances.close()
@@ -196,7 +196,7 @@ describe("instances", () => {
         web: { command: "y", args: ["web"], tags: ["web"] },
       },
     })
-    instances.enter({}, at("/a"))
+    instances.attach({}, at("/a"))
     expect(paths()).toEqual(["a", "web"])
     instances.close()
   })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { Leases } from "../../src/agent/session-backends.ts"
+import { SessionBackends } from "../../src/agent/session-backends.ts"
 import type { Caller } from "../../src/backend/attribution.ts"
 import type { Backend } from "../../src/backend/backend.ts"
 import { PeerError } from "../../src/backend/connection.ts"
@@ -14,7 +14,7 @@ function setUp(tuning = { idleTimeout: IDLE_MS, maxProcesses: 3 }) {
   const tasks = new Map<object, readonly string[]>()
   const listening = new Set<object>()
   const dying: (() => void)[] = []
-  const leases = new Leases({
+  const leases = new SessionBackends({
     clock,
     tuningOf: () => tuning,
     isListening: (_id, session) => listening.has(session),

@@ -1,17 +1,17 @@
 import { describe, expect, test } from "bun:test"
-import { Interests } from "../../src/agent/subscriptions.ts"
+import { Subscriptions } from "../../src/agent/subscriptions.ts"
 
 const [ann, bob] = [{}, {}]
 
 describe("the level that servers are asked for", () => {
   test("is none as long as nobody has set one", () => {
-    const interests = new Interests()
+    const interests = new Subscriptions()
     interests.setLevel(ann, undefined)
     expect(interests.leastLevel).toBeUndefined()
   })
 
   test("is the least severe, and everything while somebody has set none: a client's level changes no other's", () => {
-    const interests = new Interests()
+    const interests = new Subscriptions()
     interests.setLevel(ann, undefined)
     interests.setLevel(bob, "error")
     expect(interests.leastLevel).toBe("debug")
@@ -28,7 +28,7 @@ describe("the level that servers are asked for", () => {
 })
 
 test("who is subscribed to a resource hears of its parts, and of nothing beside it", () => {
-  const interests = new Interests()
+  const interests = new Subscriptions()
   interests.subscribe("s", "file:///a", ann)
   const heard = (uri: string, id = "s", session = ann) => interests.subscribersOf(id, uri).has(session)
   for (const uri of ["file:///a", "file:///a/b", "file:///a#b", "file:///a?b"]) expect(heard(uri)).toBe(true)

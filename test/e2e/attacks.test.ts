@@ -217,8 +217,8 @@ test("a JWT that brings its own key, or another's idea of one, is worth nothing"
 test("a session and a stream take messages only with the whole identity that opened them [auth:identity]", async () => {
   const issuer = await startIssuer()
   await using svc = await startSvc({ config, flags: ["--auth-issuer", issuer.url, "--internal-tools", "all"] })
-  const sign = (audience: string, claims: object) =>
-    issuer.sign({ aud: `${svc.url}${audience}`, sub: "alice", scope: "svc:admin", ...claims } as never)
+  const sign = (audience: string, taskOwners: object) =>
+    issuer.sign({ aud: `${svc.url}${audience}`, sub: "alice", scope: "svc:admin", ...taskOwners } as never)
   const strangers = {
     "a token without scopes": { scope: "" },
     "a token with fewer tags": { scope: "tag:web" },
@@ -231,12 +231,12 @@ test("a session and a stream take messages only with the whole identity that ope
   const endpoint = /data: (\S+)/.exec(new TextDecoder().decode(value))?.[1] ?? ""
   const session = (await open(svc, PARAMS, bearer(await sign("/mcp", {})))).headers.get("mcp-session-id") ?? ""
   const ping = { jsonrpc: "2.0", id: 1, method: "ping" }
-  const posted = async (claims: object) => [
-    (await post(svc, ping, bearer(await sign("/messages", claims)), endpoint)).status,
-    (await post(svc, ping, { ...bearer(await sign("/mcp", claims)), "mcp-session-id": session })).status,
+  const posted = async (taskOwners: object) => [
+    (await post(svc, ping, bearer(await sign("/messages", taskOwners)), endpoint)).status,
+    (await post(svc, ping, { ...bearer(await sign("/mcp", taskOwners)), "mcp-session-id": session })).status,
   ]
-  for (const [what, claims] of Object.entries(strangers))
-    expect([what, await posted(claims)]).toEqual([what, [404, 404]])
+  for (const [what, taskOwners] of Object.entries(strangers))
+    expect([what, await posted(taskOwners)]).toEqual([what, [404, 404]])
   // Another token of the same holder with the same rights, as after a renewal, is the same identity.
   expect(await posted({ jti: "renewed" })).toEqual([202, 200])
   stopped.abort()

@@ -28,11 +28,11 @@ export async function startIssuer() {
   return {
     url,
     sign(
-      claims: JWTPayload,
+      taskOwners: JWTPayload,
       { kid = keys[0]?.kid ?? "", key = keys[0]?.privateKey, ends = "5m" as string | number } = {},
     ) {
       if (key === undefined) throw new Error("no key")
-      return new SignJWT({ sub: "ada", iss: url, ...claims })
+      return new SignJWT({ sub: "ada", iss: url, ...taskOwners })
         .setProtectedHeader({ alg: "ES256", kid })
         .setIssuedAt()
         .setExpirationTime(ends)

@@ -7,7 +7,7 @@ import {
   type HealthLevel,
   healthReport,
   livenessReport,
-  overall,
+  overallHealth,
   type ProcessFacts,
   readinessReport,
 } from "../../src/report/health.ts"
@@ -75,7 +75,7 @@ function backend(
     restartCount: 3,
     lastTransportFailure: undefined,
     responsive: true,
-    offer: connected
+    listed: connected
       ? {
           era: "legacy",
           protocolVersion: "2025-11-25",
@@ -125,15 +125,15 @@ describe("overall", () => {
     [true, 2, 1, "unhealthy"],
     [true, 3, 0, "unhealthy"],
   ] as const)("loaded %p, %p servers, %p healthy: %s", (loaded, total, healthy, expected) => {
-    expect(overall(loaded, total, healthy)).toBe(expected)
+    expect(overallHealth(loaded, total, healthy)).toBe(expected)
   })
   test("the boundaries are those of the table [health:overall:not-loaded] [health:overall:all] [health:overall:none] [health:overall:half]", () => {
-    expect([overall(false, 1, 1), overall(true, 1, 1), overall(true, 0, 0), overall(true, 4, 2)]).toEqual([
-      "unhealthy",
-      "healthy",
-      "degraded",
-      "unhealthy",
-    ])
+    expect([
+      overallHealth(false, 1, 1),
+      overallHealth(true, 1, 1),
+      overallHealth(true, 0, 0),
+      overallHealth(true, 4, 2),
+    ]).toEqual(["unhealthy", "healthy", "degraded", "unhealthy"])
   })
 })
 

@@ -1,6 +1,6 @@
 /** A server that means ill, at full speed: whatever it writes, no client sees anything but one valid answer to what it asked. */
 import { expect, test } from "bun:test"
-import { Claims } from "../../src/agent/task-owners.ts"
+import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
@@ -88,7 +88,7 @@ test(
       const face = {
         meter: undefined,
         maxInFlight: 1000,
-        claims: new Claims(),
+        claims: new TaskOwners(),
         hide: (text: string) => text,
         mark: () => "m",
         keepTask() {},

@@ -1,7 +1,7 @@
 /** Numbers on their way between a client and a backend, as text on both sides, through everything that reads them. */
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { Claims } from "../../src/agent/task-owners.ts"
+import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
@@ -63,7 +63,7 @@ function stage(client: Era, peer: Era) {
   const face = {
     catalogOf: () => catalog,
     loading: undefined,
-    claims: new Claims(),
+    claims: new TaskOwners(),
     mark: () => "m",
     away: () => undefined,
     hide: (text: string) => text,

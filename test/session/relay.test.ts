@@ -1,7 +1,7 @@
 /** The fast path and the slow path of an answer give the same JSON, whatever a backend writes. */
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { Claims } from "../../src/agent/task-owners.ts"
+import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { createScope, type Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
@@ -72,7 +72,7 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
   const face = {
     meter: undefined,
     maxInFlight: 1000,
-    claims: new Claims(),
+    claims: new TaskOwners(),
     mark: createMarker(() => new Uint8Array(32)),
     hide: (text: string) => text,
     keepTask() {},

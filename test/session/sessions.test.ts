@@ -3,7 +3,7 @@ import { expect, test } from "bun:test"
 import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Claims } from "../../src/agent/task-owners.ts"
+import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { Face } from "../../src/session/client.ts"
@@ -73,12 +73,12 @@ test("a session that is taken up again still has its tasks, but for those that a
     close() {},
   }
   const start = () => {
-    const claims = new Claims()
-    const agent = { claims, setLogLevel() {}, observe() {}, catalogOf: () => EMPTY_CATALOG }
+    const taskOwners = new TaskOwners()
+    const agent = { taskOwners, setLogLevel() {}, observe() {}, catalogOf: () => EMPTY_CATALOG }
     const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
     const save = (session: Session) => sessions.save(session)
     const face = faceOf(agent, save)
-    return { claims, sessions, face }
+    return { taskOwners, sessions, face }
   }
   const first = start()
   const session = sessionOf("p")
@@ -86,11 +86,11 @@ test("a session that is taken up again still has its tasks, but for those that a
   for (let number = 1; number <= 102; number++) first.face.keepTask("a", `t${number}`, session)
   first.sessions.close()
   const second = start()
-  second.claims.make({ kind: "task", backend: "a", id: "t50", owner: "other", caller: undefined, shared: true })
+  second.taskOwners.make({ kind: "task", backend: "a", id: "t50", owner: "other", caller: undefined, shared: true })
   const again = second.sessions.get(session.id, "p", scope, second.face)
-  const owner = (task: string) => second.claims.find("task", "a", task)?.owner
+  const owner = (task: string) => second.taskOwners.find("task", "a", task)?.owner
   expect([owner("t2"), owner("t50"), owner("t102")]).toEqual([undefined, "other", again])
-  expect(second.claims.of(again ?? "", "task")).toHaveLength(99)
+  expect(second.taskOwners.of(again ?? "", "task")).toHaveLength(99)
   second.sessions.close()
 })
 

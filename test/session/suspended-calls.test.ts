@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test"
-import { Claims } from "../../src/agent/task-owners.ts"
+import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope, narrow } from "../../src/catalog/scope.ts"
@@ -114,7 +114,7 @@ beforeEach(() => {
     catalogOf: () => catalog,
     loading: undefined,
     hide: (text: string) => text,
-    claims: new Claims(),
+    claims: new TaskOwners(),
     mark: createMarker(() => new Uint8Array(32)),
     target: () => ({ spec, connection: server.connection, peer: listing }),
   } as unknown as Face
@@ -179,10 +179,10 @@ test("progress has the token of the request that waits, not of the one that bega
   expect(heard).toEqual([])
   const [key = ""] = Object.keys(first.result?.inputRequests ?? {})
   const retry = { requestState: first.result?.requestState, inputResponses: { [key]: {} }, ...wanting(2) }
-  const waits = calls.serve(request(2, retry), client, face, turn)
+  const readiness = calls.serve(request(2, retry), client, face, turn)
   server.progress(2)
   await clock.pass(30)
-  await waits
+  await readiness
   expect(heard).toEqual([{ progressToken: 2, progress: 2 }])
 })
 

@@ -1,6 +1,6 @@
 /** Whose a task is, by its id alone: with any number of tasks, after a restart, at every address, in both eras. */
 import { expect, test } from "bun:test"
-import { Claims } from "../../src/agent/task-owners.ts"
+import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope, type Scope } from "../../src/catalog/scope.ts"
@@ -70,7 +70,7 @@ function setUp(era: Era) {
       catalogOf: () => catalog,
       loading: undefined,
       hide: (text: string) => text,
-      claims: new Claims(),
+      claims: new TaskOwners(),
       keepTask() {},
       away: () => undefined,
       mark: createMarker(() => key),
