@@ -10,8 +10,8 @@ import { type Bundles, createBundles } from "../registry/bundle.ts"
 import { createRegistryCache } from "../registry/cache.ts"
 import { createRegistries } from "../registry/registries.ts"
 import type { Paths } from "../store/paths.ts"
-import { createDoor } from "../tools/config-editor.ts"
-import type { Caller, Context, ToolResult } from "../tools/tool.ts"
+import { createConfigEditor } from "../tools/config-editor.ts"
+import type { ToolCaller, ToolContext, ToolResult } from "../tools/tool.ts"
 import { chooseTools, createToolbox, TOOLS } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Runtime } from "./runtime.ts"
@@ -19,7 +19,7 @@ import type { Settings } from "./settings.ts"
 
 export type OwnTools = {
   /** Runs a tool for a command: its user has agreed to what it does, and waits until `gone`. */
-  run(params: Params, gone: AbortSignal, progress?: Caller["progress"]): Promise<ToolResult>
+  run(params: Params, gone: AbortSignal, progress?: ToolCaller["progress"]): Promise<ToolResult>
   /** Resolves when no change waits for a server any more. */
   idle(): Promise<void>
 }
@@ -37,18 +37,18 @@ export function openTools(
   reload: () => ReloadResult,
   bundles: Bundles = createBundles({ clock: systemClock, fetch }),
 ): OwnTools {
-  const door = createDoor({ paths, clock: systemClock, world, reload })
+  const editor = createConfigEditor({ paths, clock: systemClock, world, reload })
   const registries = createRegistries(
     () => {
-      const { config, dotenv } = door.read()
-      return readRegistries(parseDocument(config, paths.file), door.world(dotenv))
+      const { config, dotenv } = editor.read()
+      return readRegistries(parseDocument(config, paths.file), editor.world(dotenv))
     },
     { clock: systemClock, cache: createRegistryCache(join(paths.directory, "registries")), fetch },
   )
-  const context: Omit<Context, keyof Caller | "trusted"> = {
+  const context: Omit<ToolContext, keyof ToolCaller | "trusted"> = {
     agent,
     clock: systemClock,
-    door,
+    editor,
     registries,
     bundles,
     machine: {
@@ -77,9 +77,9 @@ export function openTools(
     mcp.onbug,
   )
   return {
-    idle: () => door.exclusive(() => Promise.resolve()),
+    idle: () => editor.exclusive(() => Promise.resolve()),
     run({ tool, arguments: args }, gone, progress = () => undefined) {
-      const caller: Caller = { person: undefined, signal: gone, progress }
+      const caller: ToolCaller = { person: undefined, signal: gone, progress }
       const running = own.call(String(tool), isObject(args) ? args : {}, caller)
       if (running === undefined) throw new RequestError("unknown_method", `This svc has no tool ${String(tool)}`)
       return running

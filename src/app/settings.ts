@@ -8,7 +8,7 @@ import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
 import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/address-rate-limit.ts"
 import type { ServerOptions } from "../serve/server.ts"
-import { type Choice, readChoices } from "../tools/tool-category.ts"
+import { parseToolChoices, type ToolChoice } from "../tools/tool-category.ts"
 import { CONFIG_ARGS } from "./command-context.ts"
 
 export const SERVE_ARGS = {
@@ -112,7 +112,7 @@ export type Settings = {
   readonly healthRateLimit: boolean
   readonly trustProxy: TrustProxy
   /** svc's own tools that clients are offered. */
-  readonly internalTools: readonly Choice[]
+  readonly internalTools: readonly ToolChoice[]
   /** New commands are run only when a person agreed. */
   readonly confirmInstalls: boolean
   /** What other clients' models read (descriptions, hidden tools, names) changes only when a person agreed. */
@@ -154,7 +154,7 @@ export function readSettings(
   const trustProxy = parseTrustProxy(option.text("trust-proxy") ?? "off")
   if (trustProxy === undefined)
     throw usageError("--trust-proxy must be off, loopback, or addresses and CIDRs with commas")
-  const internalTools = readChoices(option.text("internal-tools") ?? "")
+  const internalTools = parseToolChoices(option.text("internal-tools") ?? "")
   if (typeof internalTools === "string") throw usageError(`--internal-tools ${internalTools}`)
   const filter = option.text("filter")
   const externalUrl = option.text("external-url")?.replace(/\/+$/, "")

@@ -25,7 +25,7 @@ import { visible } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { createMissing, editConfig, readTexts } from "../store/documents.ts"
 import { homeDirectory } from "../template/project.ts"
-import { commandOf, settingsOf, writtenValues } from "../tools/confirm.ts"
+import { commandText, settingsOf, writtenValues } from "../tools/confirm.ts"
 import { isObject } from "../wire/message.ts"
 
 export const importServers: CommandDef = {
@@ -94,7 +94,7 @@ export const importServers: CommandDef = {
           file: from.file,
           ...(from.application === undefined ? {} : { application: from.application }),
           project: from.owner === "project",
-          command: commandOf(server, writtenValues(server)),
+          command: commandText(server, writtenValues(server)),
           added: willAdd && problem === undefined,
           notes,
           ...(problem === undefined ? {} : { problem }),
@@ -166,13 +166,13 @@ const sayFrom = ({ file, application, owner }: From): string =>
 
 /** For the table: what is agreed to is shown whole. */
 function summary({ server }: ForeignServer): string {
-  const text = commandOf(server, writtenValues(server))
+  const text = commandText(server, writtenValues(server))
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
 }
 
 /** All that would run and be set. */
 function full({ name, server, from }: Row, hidden: boolean): string {
-  const lines = [commandOf(server, hidden ? writtenValues(server) : {}), ...settingsOf(server)]
+  const lines = [commandText(server, hidden ? writtenValues(server) : {}), ...settingsOf(server)]
   return [visible(`${name}, from ${sayFrom(from)}:`), ...lines.map((line) => `  ${line}`)].join("\n")
 }
 

@@ -17,7 +17,7 @@ import { nearest } from "../lib/nearest.ts"
 import type { DocumentChange, WrittenDocuments } from "../store/transaction.ts"
 import { readTemplates } from "../template/instance.ts"
 import type { Params } from "../wire/message.ts"
-import { type Context, ToolError } from "./tool.ts"
+import { type ToolContext, ToolError } from "./tool.ts"
 
 /** What a reload did, in an answer. */
 export const reloadSchema = z
@@ -32,7 +32,7 @@ export const reloadSchema = z
   .describe("What the change of the file did to what runs")
 export type ReloadReport = z.infer<typeof reloadSchema>
 
-export function reportOf({ applied, issues }: ReloadResult): ReloadReport {
+export function reloadReport({ applied, issues }: ReloadResult): ReloadReport {
   return {
     applied: applied !== undefined,
     added: [...(applied?.added ?? [])],
@@ -44,18 +44,18 @@ export function reportOf({ applied, issues }: ReloadResult): ReloadReport {
 }
 
 /** Changes the documents for good. */
-export async function edit({ door }: Context, change: DocumentChange): Promise<ReloadReport> {
-  const { done, reloaded } = await door.change(change)
+export async function applyEdit({ editor }: ToolContext, change: DocumentChange): Promise<ReloadReport> {
+  const { done, reloaded } = await editor.change(change)
   done.keep()
-  return reportOf(reloaded)
+  return reloadReport(reloaded)
 }
 
 /** What is to be said of the documents as they would be. Throws where that leaves a server out. */
-export function judge({ door }: Context, before: WrittenDocuments, after: WrittenDocuments): string[] {
+export function validateChange({ editor }: ToolContext, before: WrittenDocuments, after: WrittenDocuments): string[] {
   const issuesOf = ({ config, dotenv }: WrittenDocuments): readonly Issue[] => {
     try {
       const document = parseDocument(config, "mcp.json")
-      const world = door.world(dotenv)
+      const world = editor.world(dotenv)
       const { issues, templates } = plan(document, world)
       return [...issues, ...readTemplates(document, templates, world).issues]
     } catch (error) {
@@ -77,12 +77,12 @@ export function unchanged({ config }: WrittenDocuments, name: string, before: Pa
 }
 
 /** An edit of mcp.json as a change of both documents. */
-export const ofConfig =
+export const configChange =
   (edit: Edit): DocumentChange =>
   ({ config, dotenv }) => ({ config: edit(config), dotenv })
 
 /** The name under which a server is written; its slug leads to it too. Throws a ToolError (not_found). */
-export function writtenName(config: string, given: string): string {
+export function resolveServerName(config: string, given: string): string {
   const names = [...writtenServers(config).keys()]
   const found = names.find((name) => name === given) ?? names.find((name) => slugOf(name) === given)
   if (found !== undefined) return found
@@ -92,7 +92,7 @@ export function writtenName(config: string, given: string): string {
 }
 
 /** How a server came out of a change. */
-export type Outcome =
+export type ConnectOutcome =
   | { readonly kind: "connected"; readonly tools: number; readonly empty: boolean; readonly failing: readonly string[] }
   /** It waits for a person's authorization: at an address, or by `svc auth login`. */
   | { readonly kind: "awaiting_oauth"; readonly url: string | undefined }
@@ -101,7 +101,7 @@ export type Outcome =
   | { readonly kind: "absent" }
 
 /** Waits until a server is connected or is not going to be. */
-export async function outcomeOf(agent: Agent, name: string): Promise<Outcome> {
+export async function connectOutcome(agent: Agent, name: string): Promise<ConnectOutcome> {
   const backend = agent.backend(name)
   if (backend === undefined) return { kind: "absent" }
   await agent.readiness.whenSettled(backend)
@@ -121,7 +121,7 @@ export async function outcomeOf(agent: Agent, name: string): Promise<Outcome> {
 }
 
 /** What has to be said of an outcome, for `warnings`. */
-export function warningsOf(name: string, outcome: Outcome): string[] {
+export function warningsOf(name: string, outcome: ConnectOutcome): string[] {
   switch (outcome.kind) {
     case "connected":
       return outcome.empty
@@ -139,23 +139,23 @@ export function warningsOf(name: string, outcome: Outcome): string[] {
 }
 
 /** What a change must come to, or is taken back. */
-export type Transaction = {
+export type VerifiedChange = {
   readonly name: string
   readonly change: DocumentChange
   /** Takes the change out of a text that somebody else has edited meanwhile. */
   readonly reverse: DocumentChange
   /** What must hold after it; a text says why it does not. */
-  holds(outcome: Outcome, reloaded: ReloadResult): string | undefined
+  accept(outcome: ConnectOutcome, reloaded: ReloadResult): string | undefined
 }
 
 /** Makes a change and waits for what becomes of the server; where that is not what it must be, all is as it was before. */
-export async function transact(
-  { agent, door, clock, signal, redactAll, lines, progress }: Context,
-  { name, change, reverse, holds }: Transaction,
-): Promise<{ readonly outcome: Outcome; readonly reload: ReloadReport; readonly backup: string | undefined }> {
+export async function applyChange(
+  { agent, editor, clock, signal, redactAll, lines, progress }: ToolContext,
+  { name, change, reverse, accept }: VerifiedChange,
+): Promise<{ readonly outcome: ConnectOutcome; readonly reload: ReloadReport; readonly backup: string | undefined }> {
   if (signal.aborted) throw new ToolError("conflict", "The caller gave up")
-  const { done, reloaded } = await door.change(change, name)
-  const given = Promise.withResolvers<Outcome>()
+  const { done, reloaded } = await editor.change(change, name)
+  const given = Promise.withResolvers<ConnectOutcome>()
   const abort = () => given.resolve({ kind: "error", reason: "the caller gave up" })
   signal.addEventListener("abort", abort)
   let cancel: () => void
@@ -164,13 +164,13 @@ export async function transact(
     cancel = clock.after(PROGRESS_MS, tell)
   }
   cancel = clock.after(PROGRESS_MS, tell)
-  const outcome = await Promise.race([given.promise, outcomeOf(agent, name)])
+  const outcome = await Promise.race([given.promise, connectOutcome(agent, name)])
   cancel()
   signal.removeEventListener("abort", abort)
-  const why = holds(outcome, reloaded)
+  const why = accept(outcome, reloaded)
   if (why === undefined) {
     done.keep()
-    return { outcome, reload: reportOf(reloaded), backup: done.backup }
+    return { outcome, reload: reloadReport(reloaded), backup: done.backup }
   }
   // An error of a backend has its name in front already.
   const said = redactAll(why)
@@ -178,15 +178,15 @@ export async function transact(
   try {
     await done.undo(reverse)
   } catch (error) {
-    door.reload()
+    editor.reload()
     throw new ToolError(
       "internal",
       `${reason}. It could not be taken back (${publicMessage(error)}): the file is as the change left it`,
     )
   }
-  door.reload()
+  editor.reload()
   await agent.whenStopped(name)
-  const again = await outcomeOf(agent, name)
+  const again = await connectOutcome(agent, name)
   const still =
     again.kind === "error" ? ` What ran before does not run any more either: ${redactAll(again.reason)}` : ""
   throw new ToolError("rolled_back", `${reason}. Everything is as it was before.${still}`, {

@@ -5,11 +5,11 @@ import { planBundle } from "../registry/bundle-manifest.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
 import { bundleOf, type InputValues, type Installable, planInstall } from "../registry/install-plan.ts"
 import type { DocumentChange } from "../store/transaction.ts"
-import type { Context } from "./tool.ts"
+import type { ToolContext } from "./tool.ts"
 
 /** The bundle that an entry is installed from, downloaded and checked; undefined where it is run otherwise. */
 export async function openBundle(
-  { bundles, signal, progress }: Context,
+  { bundles, signal, progress }: ToolContext,
   entry: RegistryEntry,
   type?: string,
 ): Promise<Bundle | undefined> {
@@ -19,13 +19,13 @@ export async function openBundle(
 
 /** How an entry is run as the server `name`: from its bundle, or as `planInstall` says. */
 export function planEntry(
-  { door: { shelf }, machine }: Pick<Context, "door" | "machine">,
+  { editor: { bundleStore }, machine }: Pick<ToolContext, "editor" | "machine">,
   name: string,
   entry: RegistryEntry,
   { values, type, bundle }: { values: InputValues; type?: string | undefined; bundle: Bundle | undefined },
 ): Installable | { readonly reason: string } {
   if (bundle === undefined) return planInstall(entry, values, type, machine.has)
-  const root = shelf.folder(name, bundle.hash)
+  const root = bundleStore.folder(name, bundle.hash)
   return planBundle({ manifest: bundle.manifest, from: bundle.from, root, machine }, values)
 }
 
@@ -37,15 +37,15 @@ export const sayBundle = ({ from, hash }: Bundle): string => `the bundle ${from.
  * does not name after it is gone: the old ones, or, where the change was taken back, the new.
  */
 export async function withBundle<T>(
-  context: Context,
+  context: ToolContext,
   name: string,
   bundle: Bundle | undefined,
   run: (placed: (change: DocumentChange) => DocumentChange) => Promise<T>,
 ): Promise<T> {
   if (bundle === undefined) return run((change) => change)
-  const { shelf } = context.door
+  const { bundleStore } = context.editor
   context.progress(`unpacking ${bundle.from.identifier}`)
-  const staged = await shelf.unpack(shelf.folder(name, bundle.hash), bundle.files, context.signal)
+  const staged = await bundleStore.unpack(bundleStore.folder(name, bundle.hash), bundle.files, context.signal)
   try {
     return await run((change) => (written) => {
       const changed = change(written)
@@ -59,5 +59,5 @@ export async function withBundle<T>(
 }
 
 /** Takes away the bundles of a server that mcp.json does not name. What cannot be taken away now is at svc's next start. */
-export const pruned = ({ door }: Pick<Context, "door">, name: string): Promise<void> =>
-  door.shelf.prune(name).catch(() => undefined)
+export const pruned = ({ editor }: Pick<ToolContext, "editor">, name: string): Promise<void> =>
+  editor.bundleStore.prune(name).catch(() => undefined)

@@ -16,9 +16,9 @@ import {
   type WrittenDocuments,
 } from "../store/transaction.ts"
 
-export type Door = {
+export type ConfigEditor = {
   /** The files of bundles that servers run from. */
-  readonly shelf: BundleStore
+  readonly bundleStore: BundleStore
   read(): WrittenDocuments
   /** What the documents are planned with, `.env` as given. */
   world(dotenv: string): World
@@ -32,17 +32,17 @@ export type Door = {
   exclusive<T>(run: () => Promise<T>): Promise<T>
 }
 
-export type DoorDeps = {
+export type ConfigEditorDeps = {
   readonly paths: Paths
   readonly clock: Clock
   readonly world: Omit<World, "dotenv">
   reload(): ReloadResult
 }
 
-export function createDoor({ paths, clock, world, reload }: DoorDeps): Door {
+export function createConfigEditor({ paths, clock, world, reload }: ConfigEditorDeps): ConfigEditor {
   let last: Promise<unknown> = Promise.resolve()
   return {
-    shelf: createBundleStore(paths, clock),
+    bundleStore: createBundleStore(paths, clock),
     read: () => readDocuments(paths),
     world: (dotenv) => ({ ...world, dotenv: parseDotenv(dotenv, paths.dotenv) }),
     async change(change, trial) {

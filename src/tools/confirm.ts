@@ -9,17 +9,17 @@ import { OPTION_NAME } from "../config/plan.ts"
 import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { type Context, ToolError } from "./tool.ts"
+import { type ToolContext, ToolError } from "./tool.ts"
 
 /** What a person is asked: `shown` is what they agree to, made by `commandOf`, `settingsOf` and `changedSettings`. */
 export type Question = { readonly what: string; readonly shown: string }
 
 /** What must be agreed to: what runs, or what other clients' models read. Each has an option to do without. */
-export type Consent = keyof Context["trusted"]
+export type Consent = keyof ToolContext["trusted"]
 
 /** Asks a person once. Throws a ToolError where nobody agrees, and nobody need not be asked. */
 export async function confirm(
-  { person, trusted }: Context,
+  { person, trusted }: ToolContext,
   consents: readonly [Consent, ...Consent[]],
   { what, shown }: Question,
 ): Promise<void> {
@@ -43,7 +43,7 @@ export async function confirm(
  * values in `typed` (`writtenValues` of it) under names that are secret by their looks or in `secret`. What a registry, a
  * bundle or a file has fixed is shown, whatever it is called: it may be code that hides there.
  */
-export function commandOf(server: Params, typed: Params = {}, secret: ReadonlySet<string> = new Set()): string {
+export function commandText(server: Params, typed: Params = {}, secret: ReadonlySet<string> = new Set()): string {
   const { command, args, url, cwd, inheritParentEnv, envFilter, oauth } = server
   const isHidden = (name: string, value: unknown): boolean =>
     Object.hasOwn(typed, name) &&

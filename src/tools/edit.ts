@@ -6,12 +6,20 @@ import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import type { WrittenDocuments } from "../store/transaction.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { edit, judge, outcomeOf, reloadSchema, unchanged, warningsOf, writtenName } from "./apply-change.ts"
-import { type Consent, changedKeys, changedSettings, commandOf, confirm, writtenValues } from "./confirm.ts"
+import {
+  applyEdit,
+  connectOutcome,
+  reloadSchema,
+  resolveServerName,
+  unchanged,
+  validateChange,
+  warningsOf,
+} from "./apply-change.ts"
+import { type Consent, changedKeys, changedSettings, commandText, confirm, writtenValues } from "./confirm.ts"
 import { changeSchema, changesOf, listed } from "./servers.ts"
-import { type Context, define, SERVER_NAME, ToolError } from "./tool.ts"
+import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
 
-export const mcpEdit = define({
+export const mcpEdit = defineTool({
   name: "mcp_edit",
   category: "management",
   title: "Edit an MCP server's configuration",
@@ -39,9 +47,9 @@ export const mcpEdit = define({
   async run({ serverName, patch, newName, confirmZeroTools, dryRun }, context) {
     if (Object.keys(patch).length === 0 && newName === undefined)
       throw new ToolError("invalid_argument", "Give a patch or a newName: there is nothing to change")
-    const { door, agent } = context
-    const before = door.read()
-    const name = writtenName(before.config, serverName)
+    const { editor, agent } = context
+    const before = editor.read()
+    const name = resolveServerName(before.config, serverName)
     const after = newName ?? name
     const server = writtenServers(before.config).get(name)?.server ?? {}
     const warnings: string[] = []
@@ -49,7 +57,7 @@ export const mcpEdit = define({
       unchanged(written, name, server)
       const patched = patchServer(name, patch)(written.config)
       const changed = { ...written, config: newName === undefined ? patched : renameServer(name, newName)(patched) }
-      warnings.splice(0, warnings.length, ...judge(context, written, changed), ...openSecrets(patch))
+      warnings.splice(0, warnings.length, ...validateChange(context, written, changed), ...openSecrets(patch))
       return changed
     }
     const planned = change(before)
@@ -70,13 +78,13 @@ export const mcpEdit = define({
       await confirm(context, [consent, ...more], {
         what: `Change the MCP server ${name}${consent === "installs" ? " and let svc run this" : ", as every client sees it"}`,
         shown: [
-          commandOf(next, writtenValues(next)),
+          commandText(next, writtenValues(next)),
           ...(after === name ? [] : [`name: ${visible(name)} -> ${visible(after)}`]),
           ...changedSettings(server, next),
         ].join("\n"),
       })
-    const reload = await edit(context, change)
-    const outcome = await outcomeOf(agent, after)
+    const reload = await applyEdit(context, change)
+    const outcome = await connectOutcome(agent, after)
     warnings.push(...warningsOf(after, outcome))
     return {
       data: { serverName: after, changes, dryRun, status: outcome.kind, reload, warnings },
@@ -119,7 +127,7 @@ function consentsTo(keys: readonly string[], renamed: boolean): readonly Consent
 }
 
 /** Whether a server that offers tools now would offer none. */
-function hidesAll({ agent }: Context, name: string, { disabledTools }: Params): boolean {
+function hidesAll({ agent }: ToolContext, name: string, { disabledTools }: Params): boolean {
   const hidden = Array.isArray(disabledTools) ? disabledTools.map(String) : []
   return agent.find(name).some(({ spec, published }) => {
     const tools = (published?.listing.tools ?? []).filter((tool) => !isHidden(spec, tool.name))

@@ -1,10 +1,10 @@
 /** `mcp_enable` and `mcp_disable`. */
 import * as z from "zod"
 import { setDisabled, writtenServers } from "../config/edit.ts"
-import { edit, ofConfig, outcomeOf, reloadSchema, warningsOf, writtenName } from "./apply-change.ts"
-import { commandOf, confirm, writtenValues } from "./confirm.ts"
+import { applyEdit, configChange, connectOutcome, reloadSchema, resolveServerName, warningsOf } from "./apply-change.ts"
+import { commandText, confirm, writtenValues } from "./confirm.ts"
 import { serverOf } from "./servers.ts"
-import { type Context, define, SERVER_NAME } from "./tool.ts"
+import { defineTool, SERVER_NAME, type ToolContext } from "./tool.ts"
 
 const output = z.object({
   serverName: z.string(),
@@ -19,9 +19,9 @@ const toggle = (disabled: boolean) => ({
   category: "management" as const,
   input: z.object({ serverName: SERVER_NAME }),
   output,
-  async run({ serverName }: { serverName: string }, context: Context) {
-    const { config } = context.door.read()
-    const name = writtenName(config, serverName)
+  async run({ serverName }: { serverName: string }, context: ToolContext) {
+    const { config } = context.editor.read()
+    const name = resolveServerName(config, serverName)
     const changed = setDisabled(name, disabled)(config) !== config
     const server = writtenServers(config).get(name)?.server ?? {}
     if (changed)
@@ -29,10 +29,10 @@ const toggle = (disabled: boolean) => ({
         what: disabled
           ? `Disable the MCP server ${name}, whose tools every client loses`
           : `Enable the MCP server ${name}: let svc run this and offer its tools to every client`,
-        shown: commandOf(server, writtenValues(server)),
+        shown: commandText(server, writtenValues(server)),
       })
-    const reload = await edit(context, ofConfig(setDisabled(name, disabled)))
-    const outcome = await outcomeOf(context.agent, name)
+    const reload = await applyEdit(context, configChange(setDisabled(name, disabled)))
+    const outcome = await connectOutcome(context.agent, name)
     const { status, state } = serverOf(context, name)
     return {
       data: { serverName: name, enabled: !disabled, changed, status, reload, warnings: warningsOf(name, outcome) },
@@ -41,7 +41,7 @@ const toggle = (disabled: boolean) => ({
   },
 })
 
-export const mcpEnable = define({
+export const mcpEnable = defineTool({
   name: "mcp_enable",
   title: "Enable an MCP server",
   description:
@@ -50,7 +50,7 @@ export const mcpEnable = define({
   ...toggle(false),
 })
 
-export const mcpDisable = define({
+export const mcpDisable = defineTool({
   name: "mcp_disable",
   title: "Disable an MCP server",
   description:

@@ -8,7 +8,7 @@ import type { World } from "../config/plan.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
-export type Sheltered = {
+export type ExternalizedServer = {
   readonly server: Params
   /** What `.env` must have besides what it has. */
   readonly variables: Readonly<Record<string, string>>
@@ -17,7 +17,7 @@ export type Sheltered = {
 }
 
 /** What is to be moved. */
-export type Secrets = {
+export type SecretLocations = {
   /** Names in `env` and `headers` that are secret though they do not look so. */
   readonly names: ReadonlySet<string>
   /** Values that stand somewhere else, for example in an argument, by the name in their `placeholder`. */
@@ -26,7 +26,7 @@ export type Secrets = {
   readonly kept?: ReadonlySet<string>
 }
 
-export const NO_SECRETS: Secrets = { names: new Set(), hidden: {} }
+export const NO_SECRETS: SecretLocations = { names: new Set(), hidden: {} }
 
 /** Stands for a secret until it is known which variable holds it. No text of a person or a registry has it. */
 export const placeholder = (name: string): string => `\0${name}\0`
@@ -35,13 +35,18 @@ export const placeholder = (name: string): string => `\0${name}\0`
  * A server with its placeholders as a person may read them: hidden, for the caller gave what they stand for. An option is
  * no secret, and shown.
  */
-export const legible = (server: Params, { hidden }: Pick<Secrets, "hidden">): Params =>
+export const withPlaceholdersShown = (server: Params, { hidden }: Pick<SecretLocations, "hidden">): Params =>
   mapTexts(server, (text) =>
     text.replace(PLACEHOLDER, (_, name: string) => (OPTION.test(hidden[name] ?? "") ? (hidden[name] ?? "") : HIDDEN)),
   ) as Params
 
 /** Moves what is secret out of `server`. `prefix` is the server's name for its variables. */
-export function shelter(server: Params, prefix: string, { names, hidden, kept }: Secrets, world: World): Sheltered {
+export function externalizeSecrets(
+  server: Params,
+  prefix: string,
+  { names, hidden, kept }: SecretLocations,
+  world: World,
+): ExternalizedServer {
   const variables: Record<string, string> = {}
   const references = new Set<string>()
   const move = (wanted: string, text: string): string => {
@@ -70,11 +75,11 @@ export function shelter(server: Params, prefix: string, { names, hidden, kept }:
 }
 
 /** A text that means itself: `$` begins a reference otherwise. One that is a reference as a whole stays one. */
-export const literal = (text: string): string => (isReference(text) ? text : text.replaceAll("$", "$$$$"))
+export const escapeReferences = (text: string): string => (isReference(text) ? text : text.replaceAll("$", "$$$$"))
 
 /** Given values in mcp.json's syntax. */
 export const literals = (values: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
-  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, literal(value)]))
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, escapeReferences(value)]))
 
 /** Whether a text is one reference and nothing else. */
 export const isReference = (text: string): boolean => /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/.test(text)

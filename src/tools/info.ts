@@ -6,13 +6,13 @@ import { RegistryError } from "../registry/client.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
 import { bundleOf, planInstall } from "../registry/install-plan.ts"
 import type { RegistryResult } from "../registry/registries.ts"
-import { commandOf } from "./confirm.ts"
+import { commandText } from "./confirm.ts"
 import { missingSchema, showWanted } from "./install-draft.ts"
 import { entrySchema, originOf, showEntry } from "./registry-entries.ts"
-import { serverSchema, serversOf, valueSchema, valuesOf } from "./servers.ts"
-import { define, READS, SERVER_NAME } from "./tool.ts"
+import { serverDetailsSchema, serversOf, valueSchema, valuesOf } from "./servers.ts"
+import { defineTool, READS, SERVER_NAME } from "./tool.ts"
 
-export const mcpInfo = define({
+export const mcpInfo = defineTool({
   name: "mcp_info",
   category: "discovery",
   title: "Show an MCP server in detail",
@@ -26,7 +26,7 @@ export const mcpInfo = define({
   output: z.object({
     serverName: z.string(),
     installed: z.boolean(),
-    server: serverSchema.optional().describe("The installed server of this name"),
+    server: serverDetailsSchema.optional().describe("The installed server of this name"),
     configuration: z.array(valueSchema).optional().describe("What it is started with and where each value comes from"),
     installedVersion: z.string().optional(),
     entry: entrySchema.optional().describe("What the registry says"),
@@ -37,8 +37,8 @@ export const mcpInfo = define({
     warnings: z.array(z.string()),
   }),
   async run({ serverName, version }, context) {
-    const { door, registries, machine } = context
-    const { config } = door.read()
+    const { editor, registries, machine } = context
+    const { config } = editor.read()
     const server = serversOf(context).find(({ name }) => name === serverName)
     const origin = originOf(writtenServers(config).get(serverName)?.server ?? {})
     const wanted = origin?.name ?? serverName
@@ -77,11 +77,11 @@ export const mcpInfo = define({
         installed: server !== undefined || installedAs.length > 0,
         ...(server === undefined
           ? {}
-          : { server: shown as z.infer<typeof serverSchema>, configuration: valuesOf(context, serverName) }),
+          : { server: shown as z.infer<typeof serverDetailsSchema>, configuration: valuesOf(context, serverName) }),
         ...(origin === undefined ? {} : { installedVersion: origin.version }),
         ...(described === undefined ? {} : { entry: described }),
         versions: versions.map((one) => one.version),
-        ...(can === undefined ? {} : { command: commandOf(can.server) }),
+        ...(can === undefined ? {} : { command: commandText(can.server) }),
         required: (can?.missing ?? []).map(showWanted),
         optional: (can?.optional ?? []).map(showWanted),
         warnings,
@@ -92,7 +92,7 @@ export const mcpInfo = define({
           : [`${serverName} is installed${origin === undefined ? "" : ` (${origin.version})`}: ${server.state}`]),
         ...(entry === undefined ? [] : [`${entry.name} ${entry.version} (${entry.registry}): ${entry.description}`]),
         ...(server === undefined && installedAs.length > 0 ? [`installed as ${installedAs.join(", ")}`] : []),
-        ...(can === undefined || server !== undefined ? [] : [`would run: ${commandOf(can.server)}`]),
+        ...(can === undefined || server !== undefined ? [] : [`would run: ${commandText(can.server)}`]),
       ].join("\n"),
     }
   },

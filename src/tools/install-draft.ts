@@ -6,8 +6,15 @@ import type { RegistryEntry } from "../registry/entry.ts"
 import { deepSecrets, type InputValues, type Installable, type RequestedInput } from "../registry/install-plan.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { planEntry, sayBundle } from "./bundle.ts"
-import { isReference, literal, literals, NO_SECRETS, placeholder, type Secrets } from "./externalize-secrets.ts"
-import { type Context, ToolError } from "./tool.ts"
+import {
+  escapeReferences,
+  isReference,
+  literals,
+  NO_SECRETS,
+  placeholder,
+  type SecretLocations,
+} from "./externalize-secrets.ts"
+import { type ToolContext, ToolError } from "./tool.ts"
 
 export const missingSchema = z.object({
   name: z.string().describe("The name to give it under in env"),
@@ -23,11 +30,11 @@ export const showWanted = ({ choices, ...wanted }: RequestedInput): z.infer<type
   ...(choices === undefined ? {} : { choices: [...choices] }),
 })
 
-export type Draft = {
+export type InstallDraft = {
   /** In mcp.json. */
   readonly name: string
   readonly server: Params
-  readonly secrets: Secrets
+  readonly secrets: SecretLocations
   readonly missing: readonly RequestedInput[]
   readonly optional: readonly RequestedInput[]
   /** Where it comes from, in words. */
@@ -39,16 +46,16 @@ export type Draft = {
 
 /** A server from a registry's entry. `given` is its own name where it is not to be the entry's. Throws a ToolError. */
 export function draftEntry(
-  context: Pick<Context, "door" | "machine">,
+  context: Pick<ToolContext, "editor" | "machine">,
   entry: RegistryEntry,
   given: string | undefined,
   {
     env = {},
     bundle,
   }: { readonly env?: Readonly<Record<string, string>> | undefined; readonly bundle?: Bundle | undefined },
-): Draft {
+): InstallDraft {
   const name = given ?? shortName(entry.name)
-  const { values, hidden } = hide(entry, env, bundle)
+  const { values, hidden } = withPlaceholders(entry, env, bundle)
   const plan = planEntry(context, name, entry, { values, bundle })
   if ("reason" in plan) throw new ToolError("invalid_argument", `${entry.name} cannot be installed: ${plan.reason}`)
   const { server, secret, missing, optional } = plan
@@ -70,10 +77,10 @@ export function draftEntry(
     secrets: { names: secret, hidden },
     missing,
     optional,
-    source: `${entry.name} ${entry.version} in the registry ${placeOf(entry)}${bundle === undefined ? "" : `, ${sayBundle(bundle)}`}`,
+    source: `${entry.name} ${entry.version} in the registry ${registryLabel(entry)}${bundle === undefined ? "" : `, ${sayBundle(bundle)}`}`,
     version: entry.version,
     warnings: [
-      ...standingOf(entry),
+      ...registryStatus(entry),
       ...(unused.length === 0 ? [] : [`its registry entry knows no ${unused.join(", ")}`]),
     ],
     ...(bundle === undefined ? {} : { bundle }),
@@ -91,15 +98,15 @@ export const originFor = (entry: RegistryEntry, plan: Installable, values: Input
 })
 
 /** The registry that an entry is of, and what that thinks of it, for a question. */
-export const placeOf = ({ registry, status }: RegistryEntry): string =>
+export const registryLabel = ({ registry, status }: RegistryEntry): string =>
   status === "active" ? registry : `${registry} (where it is ${status})`
 
 /** The same as a warning, where there is need of one. */
-export const standingOf = ({ name, status }: RegistryEntry): readonly string[] =>
+export const registryStatus = ({ name, status }: RegistryEntry): readonly string[] =>
   status === "active" ? [] : [`${name} is ${status} in its registry`]
 
 /** The values for a plan, in mcp.json's syntax: those that are secret where no name says so as placeholders. */
-export function hide(
+export function withPlaceholders(
   entry: RegistryEntry,
   env: Readonly<Record<string, string>>,
   bundle?: Bundle,
@@ -111,7 +118,7 @@ export function hide(
     Object.entries(env).filter(([name, value]) => isSecret(name) && !isReference(value)),
   )
   const values = Object.fromEntries(
-    Object.entries(env).map(([name, value]) => [name, name in hidden ? placeholder(name) : literal(value)]),
+    Object.entries(env).map(([name, value]) => [name, name in hidden ? placeholder(name) : escapeReferences(value)]),
   )
   return { values, hidden }
 }
@@ -121,7 +128,7 @@ export const shortName = (name: string): string =>
   (name.split("/").at(-1) ?? name).replace(/[^A-Za-z0-9._-]/g, "-").replaceAll("_svc_", "-")
 
 /** What a caller gives of a server that no registry knows. */
-export type Custom = {
+export type CustomServer = {
   readonly command?: string | undefined
   readonly args?: readonly string[] | undefined
   readonly url?: string | undefined
@@ -131,7 +138,7 @@ export type Custom = {
 }
 
 /** A server from a command, an address or a package. Throws a ToolError where it is not exactly one of them. */
-export function draftCustom(name: string, custom: Custom): Draft {
+export function draftCustom(name: string, custom: CustomServer): InstallDraft {
   const { command, args = [], url, package: from, version, env = {} } = custom
   if ([command, url, from].filter((one) => one !== undefined).length !== 1)
     throw new ToolError("invalid_argument", "Give one of command, url and package, or none to install from a registry")

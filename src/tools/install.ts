@@ -9,14 +9,14 @@ import { addServer, removeServer, writtenServers } from "../config/edit.ts"
 import { isDisabled, nameProblem, slugOf } from "../config/plan.ts"
 import type { DocumentChange } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
-import { judge, type Outcome, reloadSchema, transact, warningsOf } from "./apply-change.ts"
+import { applyChange, type ConnectOutcome, reloadSchema, validateChange, warningsOf } from "./apply-change.ts"
 import { openBundle, withBundle } from "./bundle.ts"
-import { commandOf, confirm, settingsOf, writtenValues } from "./confirm.ts"
-import { legible, literals, type Sheltered, shelter } from "./externalize-secrets.ts"
-import { type Draft, draftCustom, draftEntry, merged, missingSchema, showWanted } from "./install-draft.ts"
-import { type Context, define, SERVER_NAME, ToolError } from "./tool.ts"
+import { commandText, confirm, settingsOf, writtenValues } from "./confirm.ts"
+import { type ExternalizedServer, externalizeSecrets, literals, withPlaceholdersShown } from "./externalize-secrets.ts"
+import { draftCustom, draftEntry, type InstallDraft, merged, missingSchema, showWanted } from "./install-draft.ts"
+import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
 
-export const mcpInstall = define({
+export const mcpInstall = defineTool({
   name: "mcp_install",
   category: "installation",
   title: "Install an MCP server",
@@ -55,7 +55,7 @@ export const mcpInstall = define({
     warnings: z.array(z.string()),
   }),
   async run(args, context) {
-    const { config } = context.door.read()
+    const { config } = context.editor.read()
     const draft = await draftOf(args, context)
     const { name } = draft
     const problem = nameProblem(name)
@@ -68,10 +68,10 @@ export const mcpInstall = define({
       ...(args.enabled ? {} : { disabled: true }),
     })
     const enabled = !isDisabled(server)
-    const shown = legible(server, draft.secrets)
+    const shown = withPlaceholdersShown(server, draft.secrets)
     // Secrets of the caller's are hidden, and nothing that an entry or a bundle has fixed.
     const typed = { ...literals(args.env ?? {}), ...writtenValues(args.config ?? {}) }
-    const command = commandOf(shown, typed, draft.secrets.names)
+    const command = commandText(shown, typed, draft.secrets.names)
     const about = {
       serverName: name,
       command,
@@ -95,13 +95,13 @@ export const mcpInstall = define({
       what: `Install the MCP server ${name} from ${draft.source} and let svc run this`,
       shown: [command, ...settingsOf(shown)].join("\n"),
     })
-    const { outcome, reload } = await context.door.exclusive(() =>
+    const { outcome, reload } = await context.editor.exclusive(() =>
       withBundle(context, name, draft.bundle, (placed) =>
-        transact(context, {
+        applyChange(context, {
           name,
           change: placed(addition.change),
           reverse: addition.reverse,
-          holds: enabled ? mustConnect(name) : mustApply,
+          accept: enabled ? acceptConnected(name) : acceptApplied,
         }),
       ),
     )
@@ -121,10 +121,10 @@ export const mcpInstall = define({
 })
 
 /** The server must be connected and have listed, or wait for a person's authorization. */
-export const mustConnect =
+export const acceptConnected =
   (name: string) =>
-  (outcome: Outcome, reloaded: ReloadResult): string | undefined => {
-    const broken = mustApply(outcome, reloaded)
+  (outcome: ConnectOutcome, reloaded: ReloadResult): string | undefined => {
+    const broken = acceptApplied(outcome, reloaded)
     if (broken !== undefined) return broken
     if (outcome.kind === "error") return outcome.reason
     if (outcome.kind !== "absent") return undefined
@@ -133,7 +133,7 @@ export const mustConnect =
   }
 
 /** The file as it is now must be what runs. */
-export const mustApply = (_outcome: Outcome, { applied, issues }: ReloadResult): string | undefined =>
+export const acceptApplied = (_outcome: ConnectOutcome, { applied, issues }: ReloadResult): string | undefined =>
   applied === undefined
     ? `the configuration was refused: ${issues.map(({ message }) => message).join("; ")}`
     : undefined
@@ -145,7 +145,7 @@ type Args = Parameters<typeof draftCustom>[1] & {
   readonly registryId?: string | undefined
 }
 
-async function draftOf(args: Args, context: Context): Promise<Draft> {
+async function draftOf(args: Args, context: ToolContext): Promise<InstallDraft> {
   if ([args.command, args.url, args.package].some((one) => one !== undefined)) return draftCustom(args.serverName, args)
   if (args.args !== undefined)
     throw new ToolError("invalid_argument", "args go with a command or a package; a registry's entry has its own")
@@ -159,27 +159,30 @@ async function draftOf(args: Args, context: Context): Promise<Draft> {
   return { ...draft, warnings: [...warnings, ...draft.warnings] }
 }
 
-type Addition = { readonly change: DocumentChange; readonly reverse: DocumentChange; preview(): Sheltered }
+type Addition = { readonly change: DocumentChange; readonly reverse: DocumentChange; preview(): ExternalizedServer }
 
 /** A server and its variables, put into both documents and taken out again. */
-function additionOf(context: Context, { name, server, secrets }: Draft & { readonly server: Params }): Addition {
-  const { door } = context
+function additionOf(
+  context: ToolContext,
+  { name, server, secrets }: InstallDraft & { readonly server: Params },
+): Addition {
+  const { editor } = context
   const prefix = slugOf(name).toUpperCase()
   let added = ""
-  const sheltered = (dotenv: string) => shelter(server, prefix, secrets, door.world(dotenv))
+  const sheltered = (dotenv: string) => externalizeSecrets(server, prefix, secrets, editor.world(dotenv))
   const change: DocumentChange = (written) => {
     const { server: safe, variables } = sheltered(written.dotenv)
     const dotenv =
       Object.keys(variables).length === 0 ? written.dotenv : addVariables(written.dotenv, variables, ".env")
     added = dotenv.slice(written.dotenv.length)
     const changed = { config: addServer(name, safe)(written.config), dotenv }
-    judge(context, written, changed)
+    validateChange(context, written, changed)
     return changed
   }
   return {
     change,
     preview() {
-      const written = door.read()
+      const written = editor.read()
       change(written)
       return sheltered(written.dotenv)
     },
@@ -190,7 +193,7 @@ function additionOf(context: Context, { name, server, secrets }: Draft & { reado
   }
 }
 
-function sayMissing({ name, missing }: Draft): string {
+function sayMissing({ name, missing }: InstallDraft): string {
   const wanted = missing.map(({ name: variable, description, choices = [] }) => {
     const about = [description ?? [], choices.length === 0 ? [] : `one of ${choices.join(", ")}`].flat()
     return about.length === 0 ? variable : `${variable} (${about.join("; ")})`

@@ -1,17 +1,17 @@
 /** `mcp_list`: the servers, with filtering and status. */
 import * as z from "zod"
-import { listed, type Server, serverSchema, serversOf } from "./servers.ts"
-import { define, READS } from "./tool.ts"
+import { listed, type ServerDetails, serverDetailsSchema, serversOf } from "./servers.ts"
+import { defineTool, READS } from "./tool.ts"
 
 const FILTERS = {
   all: () => true,
-  enabled: ({ enabled }: Server) => enabled,
-  disabled: ({ enabled }: Server) => !enabled,
-  connected: ({ status }: Server) => status === "connected",
-  error: ({ status }: Server) => status === "error",
+  enabled: ({ enabled }: ServerDetails) => enabled,
+  disabled: ({ enabled }: ServerDetails) => !enabled,
+  connected: ({ status }: ServerDetails) => status === "connected",
+  error: ({ status }: ServerDetails) => status === "error",
 }
 
-export const mcpList = define({
+export const mcpList = defineTool({
   name: "mcp_list",
   category: "management",
   title: "List MCP servers",
@@ -26,7 +26,7 @@ export const mcpList = define({
     tags: z.array(z.string()).optional().describe("Only servers with one of these tags"),
   }),
   output: z.object({
-    servers: z.array(serverSchema),
+    servers: z.array(serverDetailsSchema),
     total: z.number().describe("How many there are without a filter"),
   }),
   run({ filter, tags }, context) {

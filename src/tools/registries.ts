@@ -2,7 +2,7 @@
 import * as z from "zod"
 import { REGISTRY } from "./search.ts"
 import { listed } from "./servers.ts"
-import { define, READS } from "./tool.ts"
+import { defineTool, READS } from "./tool.ts"
 
 const registrySchema = z.object({ name: z.string(), url: z.string() })
 const healthSchema = registrySchema.extend({
@@ -11,7 +11,7 @@ const healthSchema = registrySchema.extend({
   error: z.string().optional(),
 })
 
-export const mcpRegistryList = define({
+export const mcpRegistryList = defineTool({
   name: "mcp_registry_list",
   category: "discovery",
   title: "List the registries",
@@ -26,7 +26,7 @@ export const mcpRegistryList = define({
   },
 })
 
-export const mcpRegistryStatus = define({
+export const mcpRegistryStatus = defineTool({
   name: "mcp_registry_status",
   category: "discovery",
   title: "Check the registries",
@@ -47,7 +47,7 @@ export const mcpRegistryStatus = define({
   },
 })
 
-export const mcpRegistryInfo = define({
+export const mcpRegistryInfo = defineTool({
   name: "mcp_registry_info",
   category: "discovery",
   title: "Show a registry",

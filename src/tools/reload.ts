@@ -1,10 +1,10 @@
 /** `mcp_reload`: reads the configuration again, or restarts a server. */
 import * as z from "zod"
-import { outcomeOf, reloadSchema, reportOf, warningsOf } from "./apply-change.ts"
+import { connectOutcome, reloadReport, reloadSchema, warningsOf } from "./apply-change.ts"
 import { listed, serverOf } from "./servers.ts"
-import { define, SERVER_NAME, ToolError } from "./tool.ts"
+import { defineTool, SERVER_NAME, ToolError } from "./tool.ts"
 
-export const mcpReload = define({
+export const mcpReload = defineTool({
   name: "mcp_reload",
   category: "management",
   title: "Reload the configuration or restart a server",
@@ -20,9 +20,9 @@ export const mcpReload = define({
     warnings: z.array(z.string()),
   }),
   async run({ serverName }, context) {
-    const { agent, door } = context
+    const { agent, editor } = context
     if (serverName === undefined) {
-      const reload = reportOf(door.reload())
+      const reload = reloadReport(editor.reload())
       const { added, removed, replaced, retuned } = reload
       return {
         data: {
@@ -46,7 +46,7 @@ export const mcpReload = define({
       const backend = agent.backend(id)
       if (backend !== undefined) agent.restart(backend)
     }
-    const outcomes = await Promise.all(ids.map(async (id) => [id, await outcomeOf(agent, id)] as const))
+    const outcomes = await Promise.all(ids.map(async (id) => [id, await connectOutcome(agent, id)] as const))
     return {
       data: { restarted: ids, warnings: outcomes.flatMap(([id, outcome]) => warningsOf(id, outcome)) },
       text: outcomes.map(([id, { kind }]) => `${id} was restarted: ${kind}`).join("; "),

@@ -2,11 +2,11 @@
 import * as z from "zod"
 import { entrySchema, showEntry } from "./registry-entries.ts"
 import { listed } from "./servers.ts"
-import { define, READS } from "./tool.ts"
+import { defineTool, READS } from "./tool.ts"
 
 export const REGISTRY = z.string().min(1).describe("One registry by its name, as mcp_registry_list shows it")
 
-export const mcpSearch = define({
+export const mcpSearch = defineTool({
   name: "mcp_search",
   category: "discovery",
   title: "Search for MCP servers",
@@ -27,9 +27,9 @@ export const mcpSearch = define({
     nextCursor: z.string().optional().describe("Set where there are more"),
     warnings: z.array(z.string()),
   }),
-  async run(query, { registries, door }) {
+  async run(query, { registries, editor }) {
     const { value, warnings } = await registries.search(query)
-    const { config } = door.read()
+    const { config } = editor.read()
     const servers = value.entries.map((entry) => showEntry(entry, config))
     return {
       data: {

@@ -8,10 +8,10 @@ import { ConfigError } from "../lib/errors.ts"
 import { type ServerStatus, type Status, statusOf } from "../report/status.ts"
 import type { WrittenDocuments } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
-import { writtenName } from "./apply-change.ts"
-import type { Context } from "./tool.ts"
+import { resolveServerName } from "./apply-change.ts"
+import type { ToolContext } from "./tool.ts"
 
-export const serverSchema = z.object({
+export const serverDetailsSchema = z.object({
   name: z.string(),
   type: z.string().describe("stdio, http, sse or streamableHttp"),
   enabled: z.boolean(),
@@ -25,12 +25,12 @@ export const serverSchema = z.object({
   lastError: z.string().optional(),
 })
 
-export type Server = z.infer<typeof serverSchema> & { readonly instances: readonly ServerStatus[] }
+export type ServerDetails = z.infer<typeof serverDetailsSchema> & { readonly instances: readonly ServerStatus[] }
 
 /** All servers of the file, in its order, each with what runs of it; of a file that is broken those that run still. */
-export function serversOf({ agent, door, redactAll }: Context): readonly Server[] {
+export function serversOf({ agent, editor, redactAll }: ToolContext): readonly ServerDetails[] {
   const status = statusOf(agent.snapshot(), redactAll)
-  return [...writtenOr(status, door.read().config)].map(([name, { section, server }]) => {
+  return [...writtenOr(status, editor.read().config)].map(([name, { section, server }]) => {
     const instances = status.servers.filter((one) => one.name === name)
     const enabled = !isDisabled(server)
     const template = section === "mcpTemplates"
@@ -45,7 +45,7 @@ export function serversOf({ agent, door, redactAll }: Context): readonly Server[
       type: shown?.type ?? (typeof server.type === "string" ? server.type : "url" in server ? "http" : "stdio"),
       enabled,
       template,
-      status: (shown?.status ?? (state === "left out" ? "error" : "disconnected")) as Server["status"],
+      status: (shown?.status ?? (state === "left out" ? "error" : "disconnected")) as ServerDetails["status"],
       state,
       tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
       ...(shown?.tools === undefined ? {} : { tools: shown.tools }),
@@ -56,27 +56,29 @@ export function serversOf({ agent, door, redactAll }: Context): readonly Server[
 }
 
 /** One of them. Throws a ToolError (not_found). */
-export function serverOf(context: Context, given: string): Server {
+export function serverOf(context: ToolContext, given: string): ServerDetails {
   const all = serversOf(context)
   const found = all.find(({ name }) => name === given) ?? all.find(({ name }) => slugOf(name) === given)
-  return found ?? (all.find(({ name }) => name === writtenName(context.door.read().config, given)) as Server)
+  return (
+    found ?? (all.find(({ name }) => name === resolveServerName(context.editor.read().config, given)) as ServerDetails)
+  )
 }
 
 /** What runs now, cleaned. */
-export const runningOf = ({ agent, redactAll }: Context): Status => statusOf(agent.snapshot(), redactAll)
+export const runningOf = ({ agent, redactAll }: ToolContext): Status => statusOf(agent.snapshot(), redactAll)
 
 export const valueSchema = z.object({ key: z.string(), value: z.string(), from: z.array(z.string()) })
 
 /** What a server is started with and where each value came from, secrets hidden. */
 export function valuesOf(
-  { door }: Context,
+  { editor }: ToolContext,
   name: string,
-  texts: WrittenDocuments = door.read(),
+  texts: WrittenDocuments = editor.read(),
   showSecrets = false,
 ): z.infer<typeof valueSchema>[] {
   try {
     const document = parseDocument(texts.config, "mcp.json")
-    const rows = effectiveOf(document, name, door.world(texts.dotenv), showSecrets) ?? []
+    const rows = effectiveOf(document, name, editor.world(texts.dotenv), showSecrets) ?? []
     return rows.map(({ key, value, from }) => ({ key, value, from: [...from] }))
   } catch (error) {
     if (error instanceof ConfigError) return []
@@ -92,7 +94,7 @@ export const changeSchema = z.object({
 
 /** How the values of a server differ; of a secret that changes it is only said that it does. */
 export function changesOf(
-  context: Context,
+  context: ToolContext,
   before: readonly [name: string, texts: WrittenDocuments],
   after: readonly [name: string, texts: WrittenDocuments],
 ): z.infer<typeof changeSchema>[] {

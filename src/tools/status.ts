@@ -1,8 +1,8 @@
 /** `mcp_status`: how a server is, or all of them. */
 import * as z from "zod"
 import { slugOf } from "../config/plan.ts"
-import { listed, runningOf, serverOf, serverSchema, serversOf, valueSchema, valuesOf } from "./servers.ts"
-import { define, READS, SERVER_NAME } from "./tool.ts"
+import { listed, runningOf, serverDetailsSchema, serverOf, serversOf, valueSchema, valuesOf } from "./servers.ts"
+import { defineTool, READS, SERVER_NAME } from "./tool.ts"
 
 const instanceSchema = z.object({
   id: z.string(),
@@ -30,7 +30,7 @@ const instanceSchema = z.object({
   authorizationUrl: z.string().optional().describe("Where a person must go to authorize svc"),
 })
 
-export const mcpStatus = define({
+export const mcpStatus = defineTool({
   name: "mcp_status",
   category: "management",
   title: "Show the status of MCP servers",
@@ -43,7 +43,7 @@ export const mcpStatus = define({
   }),
   output: z.object({
     servers: z.array(
-      serverSchema.extend({
+      serverDetailsSchema.extend({
         instances: z
           .array(instanceSchema)
           .describe("What runs of it: one process or connection, or one for each instance"),

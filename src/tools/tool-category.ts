@@ -2,15 +2,15 @@
 import { didYouMean } from "../lib/nearest.ts"
 
 export const CATEGORIES = ["discovery", "installation", "management"] as const
-export type Category = (typeof CATEGORIES)[number]
+export type ToolCategory = (typeof CATEGORIES)[number]
 
 /** A category, `safe` for the tools that change nothing, or `all`. */
-export type Choice = Category | "safe" | "all"
+export type ToolChoice = ToolCategory | "safe" | "all"
 
 /** The choices in a text, or what is wrong with it. */
-export function readChoices(text: string): readonly Choice[] | string {
+export function parseToolChoices(text: string): readonly ToolChoice[] | string {
   const words = text.split(",").flatMap((word) => (word.trim() === "" ? [] : [word.trim()]))
-  const choices: Choice[] = []
+  const choices: ToolChoice[] = []
   for (const word of words) {
     const found = KNOWN.find((choice) => choice === word)
     if (found === undefined) return `must be ${KNOWN.join(", ")}, not ${word}${didYouMean(word, KNOWN)}`
@@ -21,4 +21,4 @@ export function readChoices(text: string): readonly Choice[] | string {
 
 // ---
 
-const KNOWN: readonly Choice[] = ["all", "safe", ...CATEGORIES]
+const KNOWN: readonly ToolChoice[] = ["all", "safe", ...CATEGORIES]

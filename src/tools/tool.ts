@@ -12,11 +12,11 @@ import type { Machine } from "../registry/bundle-manifest.ts"
 import { RegistryError } from "../registry/client.ts"
 import type { Registries } from "../registry/registries.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Door } from "./config-editor.ts"
-import type { Category } from "./tool-category.ts"
+import type { ConfigEditor } from "./config-editor.ts"
+import type { ToolCategory } from "./tool-category.ts"
 
 /** server: Tools, tool annotations. */
-export type Annotations = {
+export type ToolAnnotations = {
   readonly readOnlyHint: boolean
   readonly destructiveHint: boolean
   readonly idempotentHint: boolean
@@ -30,9 +30,9 @@ export type Person = {
 }
 
 /** What tools work with. `person` is undefined where nobody can be asked. */
-export type Context = {
+export type ToolContext = {
   readonly agent: Agent
-  readonly door: Door
+  readonly editor: ConfigEditor
   readonly clock: Clock
   readonly registries: Registries
   readonly bundles: Bundles
@@ -53,9 +53,9 @@ export type Context = {
 }
 
 /** What a call has of its own. */
-export type Caller = Pick<Context, "person" | "signal" | "progress">
+export type ToolCaller = Pick<ToolContext, "person" | "signal" | "progress">
 
-export type Fault =
+export type ToolFault =
   | "not_found"
   | "invalid_argument"
   | "conflict"
@@ -69,7 +69,7 @@ export type Fault =
 export class ToolError extends Error {
   override readonly name = "ToolError"
   constructor(
-    readonly fault: Fault,
+    readonly fault: ToolFault,
     message: string,
     readonly data: Params = {},
   ) {
@@ -77,20 +77,20 @@ export class ToolError extends Error {
   }
 }
 
-export type Tool = {
+export type InternalTool = {
   readonly name: string
-  readonly category: Category
+  readonly category: ToolCategory
   readonly title: string
   readonly description: string
-  readonly annotations: Annotations
+  readonly annotations: ToolAnnotations
   readonly input: z.ZodObject
   readonly output: z.ZodObject
   /** Throws what went wrong. */
-  run(args: Params, context: Context): Promise<Answer>
+  run(args: Params, context: ToolContext): Promise<ToolOutput>
 }
 
 /** What a tool answers: data that fits its `output`, and the same in a few words. */
-export type Answer<T = Params> = { readonly data: T; readonly text: string }
+export type ToolOutput<T = Params> = { readonly data: T; readonly text: string }
 
 /** server: Tools, `CallToolResult`. */
 export type ToolResult = {
@@ -100,13 +100,13 @@ export type ToolResult = {
 }
 
 /** A tool from its parts: `run` gets arguments that fit `input`. */
-export function define<I extends z.ZodObject, O extends z.ZodObject>(
-  tool: Omit<Tool, "input" | "output" | "run"> & {
+export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(
+  tool: Omit<InternalTool, "input" | "output" | "run"> & {
     readonly input: I
     readonly output: O
-    run(args: z.output<I>, context: Context): Answer<z.input<O>> | Promise<Answer<z.input<O>>>
+    run(args: z.output<I>, context: ToolContext): ToolOutput<z.input<O>> | Promise<ToolOutput<z.input<O>>>
   },
-): Tool {
+): InternalTool {
   return {
     ...tool,
     async run(args, context) {
@@ -117,10 +117,10 @@ export function define<I extends z.ZodObject, O extends z.ZodObject>(
 }
 
 /** Runs a tool. Never rejects: what goes wrong is a result with a code; `onbug` hears what is svc's own fault. */
-export async function invoke(
-  tool: Tool,
+export async function invokeTool(
+  tool: InternalTool,
   args: Params,
-  context: Context,
+  context: ToolContext,
   onbug: (error: unknown) => void,
 ): Promise<ToolResult> {
   try {
@@ -129,7 +129,7 @@ export async function invoke(
     const said = [text, ...list(data.warnings).map((warning) => `warning: ${warning}`)].join("\n")
     return clean({ content: [{ type: "text", text: said }], structuredContent: data }, context)
   } catch (error) {
-    const { code, message, data } = failureOf(error)
+    const { code, message, data } = toolFailure(error)
     if (code === "internal" && codesOf(error).http === 500) onbug(error)
     // What a server said is often the only reason that there is.
     const said = [message, ...list(data.log).map((line) => `  ${line}`)].join("\n")
@@ -145,14 +145,18 @@ export async function invoke(
 }
 
 /** The code of anything thrown, and what may be told of it. */
-export function failureOf(error: unknown): { readonly code: Fault; readonly message: string; readonly data: Params } {
+export function toolFailure(error: unknown): {
+  readonly code: ToolFault
+  readonly message: string
+  readonly data: Params
+} {
   if (error instanceof ToolError) return { code: error.fault, message: error.message, data: error.data }
   if (error instanceof RegistryError) return { code: "registry_unavailable", message: error.message, data: {} }
   return { code: codeOf(error), message: publicMessage(error), data: {} }
 }
 
 /** The entry in `tools/list`, as JSON text. */
-export function entryOf({ name, title, description, annotations, input, output }: Tool): string {
+export function toolEntry({ name, title, description, annotations, input, output }: InternalTool): string {
   return JSON.stringify({
     name,
     title,
@@ -166,7 +170,7 @@ export function entryOf({ name, title, description, annotations, input, output }
 /** The argument that names a server, in all tools. */
 export const SERVER_NAME = z.string().min(1).describe("The server's name, as mcp_list shows it")
 
-export const READS: Annotations = {
+export const READS: ToolAnnotations = {
   readOnlyHint: true,
   destructiveHint: false,
   idempotentHint: true,
@@ -206,7 +210,7 @@ const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? val
 /** Other names under which a server is named. */
 const ALIASES = ["name", "server"]
 
-function codeOf(error: unknown): Fault {
+function codeOf(error: unknown): ToolFault {
   if (error instanceof ConfigError) return "invalid_argument"
   if (!(error instanceof RequestError)) return "internal"
   switch (error.fault) {
@@ -221,7 +225,7 @@ function codeOf(error: unknown): Fault {
 }
 
 /** Secrets are taken out of every text on its way to the client. */
-function clean(result: ToolResult, { maskCredentials }: Context): ToolResult {
+function clean(result: ToolResult, { maskCredentials }: ToolContext): ToolResult {
   return walk(result, maskCredentials) as ToolResult
 }
 

@@ -9,13 +9,13 @@ import { mcpRegistryInfo, mcpRegistryList, mcpRegistryStatus } from "./registrie
 import { mcpReload } from "./reload.ts"
 import { mcpSearch } from "./search.ts"
 import { mcpStatus } from "./status.ts"
-import { type Caller, type Context, entryOf, invoke, type Tool, type ToolResult } from "./tool.ts"
-import type { Choice } from "./tool-category.ts"
+import { type InternalTool, invokeTool, type ToolCaller, type ToolContext, type ToolResult, toolEntry } from "./tool.ts"
+import type { ToolChoice } from "./tool-category.ts"
 import { mcpUninstall } from "./uninstall.ts"
 import { mcpUpdate } from "./update.ts"
 
 /** All tools, in the order in which they are listed. spec: Internal tools. */
-export const TOOLS: readonly Tool[] = [
+export const TOOLS: readonly InternalTool[] = [
   mcpSearch,
   mcpRegistryStatus,
   mcpRegistryInfo,
@@ -37,32 +37,32 @@ export type Toolbox = {
   readonly entries: readonly string[]
   readonly names: readonly string[]
   /** Undefined where there is no such tool. */
-  call(name: string, args: Params, caller: Caller): Promise<ToolResult> | undefined
+  call(name: string, args: Params, caller: ToolCaller): Promise<ToolResult> | undefined
 }
 
 /** The tools that are chosen. */
-export const chooseTools = (choices: readonly Choice[]): readonly Tool[] =>
+export const chooseTools = (choices: readonly ToolChoice[]): readonly InternalTool[] =>
   TOOLS.filter(
     ({ category, annotations }) =>
       choices.includes("all") || choices.includes(category) || (choices.includes("safe") && annotations.readOnlyHint),
   )
 
 export function createToolbox(
-  tools: readonly Tool[],
-  context: Omit<Context, keyof Caller>,
+  tools: readonly InternalTool[],
+  context: Omit<ToolContext, keyof ToolCaller>,
   onbug: (error: unknown) => void,
 ): Toolbox {
   const byName = new Map(tools.map((tool) => [tool.name, tool]))
   let entries: readonly string[] | undefined
   return {
     get entries() {
-      entries ??= tools.map(entryOf)
+      entries ??= tools.map(toolEntry)
       return entries
     },
     names: tools.map(({ name }) => name),
     call(name, args, caller) {
       const tool = byName.get(name)
-      return tool === undefined ? undefined : invoke(tool, args, { ...context, ...caller }, onbug)
+      return tool === undefined ? undefined : invokeTool(tool, args, { ...context, ...caller }, onbug)
     },
   }
 }

@@ -2,14 +2,14 @@
 import * as z from "zod"
 import { addServer, removeServer, writtenServers } from "../config/edit.ts"
 import { substitute } from "../config/substitution.ts"
-import { reloadSchema, transact, writtenName } from "./apply-change.ts"
+import { applyChange, reloadSchema, resolveServerName } from "./apply-change.ts"
 import { pruned } from "./bundle.ts"
-import { commandOf, confirm, writtenValues } from "./confirm.ts"
-import { mustApply } from "./install.ts"
+import { commandText, confirm, writtenValues } from "./confirm.ts"
+import { acceptApplied } from "./install.ts"
 import { originOf } from "./registry-entries.ts"
-import { define, SERVER_NAME } from "./tool.ts"
+import { defineTool, SERVER_NAME } from "./tool.ts"
 
-export const mcpUninstall = define({
+export const mcpUninstall = defineTool({
   name: "mcp_uninstall",
   category: "installation",
   title: "Uninstall an MCP server",
@@ -26,29 +26,29 @@ export const mcpUninstall = define({
     warnings: z.array(z.string()),
   }),
   async run({ serverName }, context) {
-    const { door, agent } = context
-    const { config } = door.read()
-    const name = writtenName(config, serverName)
+    const { editor, agent } = context
+    const { config } = editor.read()
+    const name = resolveServerName(config, serverName)
     const asked = writtenServers(config).get(name)?.server ?? {}
     await confirm(context, ["edits"], {
       what: `Uninstall the MCP server ${name}, which every client loses`,
-      shown: commandOf(asked, writtenValues(asked)),
+      shown: commandText(asked, writtenValues(asked)),
     })
-    return door.exclusive(async () => {
-      const before = door.read()
+    return editor.exclusive(async () => {
+      const before = editor.read()
       const server = writtenServers(before.config).get(name)?.server ?? {}
       const ids = agent.all().flatMap(({ spec }) => (spec.name === name ? [spec.id] : []))
-      const { reload, backup } = await transact(context, {
+      const { reload, backup } = await applyChange(context, {
         name,
         change: ({ config, dotenv }) => ({ config: removeServer(name)(config), dotenv }),
         reverse: ({ config, dotenv }) => ({ config: addServer(name, server, true)(config), dotenv }),
-        holds: mustApply,
+        accept: acceptApplied,
       })
       await Promise.all(ids.map((id) => agent.whenStopped(id)))
       const bundled = originOf(server)?.type === "mcpb"
       if (bundled) await pruned(context, name)
-      const { dotenv } = door.world(before.dotenv)
-      const still = referencesOf(door.read().config)
+      const { dotenv } = editor.world(before.dotenv)
+      const still = referencesOf(editor.read().config)
       const unused = [...referencesOf(before.config)].filter(
         (variable) => !still.has(variable) && Object.hasOwn(dotenv, variable),
       )

@@ -14,17 +14,24 @@ import type { RegistryEntry } from "../registry/entry.ts"
 import { argumentValues, type RequestedInput, remoteOf } from "../registry/install-plan.ts"
 import type { DocumentChange, WrittenDocuments } from "../store/transaction.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { judge, reloadSchema, transact, unchanged, warningsOf, writtenName } from "./apply-change.ts"
+import { applyChange, reloadSchema, resolveServerName, unchanged, validateChange, warningsOf } from "./apply-change.ts"
 import { openBundle, planEntry, sayBundle, withBundle } from "./bundle.ts"
-import { changedSettings, commandOf, confirm, writtenValues } from "./confirm.ts"
-import { legible, literals, shelter } from "./externalize-secrets.ts"
-import { mustApply, mustConnect } from "./install.ts"
-import { hide, missingSchema, originFor, placeOf, showWanted, standingOf } from "./install-draft.ts"
+import { changedSettings, commandText, confirm, writtenValues } from "./confirm.ts"
+import { externalizeSecrets, literals, withPlaceholdersShown } from "./externalize-secrets.ts"
+import { acceptApplied, acceptConnected } from "./install.ts"
+import {
+  missingSchema,
+  originFor,
+  registryLabel,
+  registryStatus,
+  showWanted,
+  withPlaceholders,
+} from "./install-draft.ts"
 import { originOf } from "./registry-entries.ts"
 import { changeSchema, changesOf } from "./servers.ts"
-import { define, SERVER_NAME, ToolError } from "./tool.ts"
+import { defineTool, SERVER_NAME, ToolError } from "./tool.ts"
 
-export const mcpUpdate = define({
+export const mcpUpdate = defineTool({
   name: "mcp_update",
   category: "installation",
   title: "Update an MCP server",
@@ -52,16 +59,16 @@ export const mcpUpdate = define({
     warnings: z.array(z.string()),
   }),
   async run({ serverName, version, env, dryRun }, context) {
-    const { door, registries } = context
-    const before = door.read()
-    const name = writtenName(before.config, serverName)
+    const { editor, registries } = context
+    const before = editor.read()
+    const name = resolveServerName(before.config, serverName)
     const { server, section } = writtenServers(before.config).get(name) ?? { server: {}, section: "" }
     const origin = originOf(server)
     if (origin === undefined || section === "mcpTemplates")
       throw new ToolError("conflict", `${name} was not installed from a registry: change its version with mcp_edit`)
     const source = registries.sources().find(({ name }) => name === origin.registry)?.name
     const { value: entry, warnings: said } = await registries.find(origin.name, version, source)
-    const warnings = [...said, ...standingOf(entry)]
+    const warnings = [...said, ...registryStatus(entry)]
     // Anybody may have that name somewhere else.
     if (source === undefined)
       warnings.push(`${origin.registry}, where ${name} came from, is no registry any more: this is ${entry.registry}'s`)
@@ -72,7 +79,7 @@ export const mcpUpdate = define({
           ...to,
           updated: false,
           changes: [],
-          command: commandOf(server, writtenValues(server)),
+          command: commandText(server, writtenValues(server)),
           missing: [],
           warnings,
         },
@@ -80,7 +87,7 @@ export const mcpUpdate = define({
       }
     const bundle = await openBundle(context, entry, origin.type)
     const about = { ...to, ...(bundle === undefined ? {} : { bundle: sayBundle(bundle) }) }
-    const { values: given, hidden } = hide(entry, env, bundle)
+    const { values: given, hidden } = withPlaceholders(entry, env, bundle)
     const was = await registries.find(origin.name, origin.version, source).then(({ value }) => value, noneKnown)
     const old = { ...textsOf(server.env), ...textsOf(server.headers), ...variablesOf(server.url, was ?? entry) }
     const { args: texts } = server
@@ -98,7 +105,7 @@ export const mcpUpdate = define({
     }
     // What the server had already is the person's, as is what is given now.
     const typed = { ...writtenValues(server), ...literals(env) }
-    const shownOf = (one: Params): string => commandOf(legible(one, { hidden }), typed, plan.secret)
+    const shownOf = (one: Params): string => commandText(withPlaceholdersShown(one, { hidden }), typed, plan.secret)
     // Arguments that the person has changed are the person's: what others the new version has is only said.
     const theirs = args === undefined && plan.package !== undefined && bundle === undefined
     if (theirs && !isDeepStrictEqual(next.args, plan.server.args))
@@ -107,13 +114,13 @@ export const mcpUpdate = define({
     let added = ""
     const change: DocumentChange = (written: WrittenDocuments): WrittenDocuments => {
       unchanged(written, name, server)
-      const world = door.world(written.dotenv)
-      const safe = shelter(next, slugOf(name).toUpperCase(), { names: plan.secret, hidden, kept }, world)
+      const world = editor.world(written.dotenv)
+      const safe = externalizeSecrets(next, slugOf(name).toUpperCase(), { names: plan.secret, hidden, kept }, world)
       const dotenv =
         Object.keys(safe.variables).length === 0 ? written.dotenv : addVariables(written.dotenv, safe.variables, ".env")
       added = dotenv.slice(written.dotenv.length)
       const changed = { config: patchServer(name, difference(server, safe.server))(written.config), dotenv }
-      judge(context, written, changed)
+      validateChange(context, written, changed)
       return changed
     }
     const command = shownOf(next)
@@ -131,20 +138,20 @@ export const mcpUpdate = define({
         text: `would update ${name} from ${origin.version} to ${entry.version}: ${command}`,
       }
     await confirm(context, ["installs"], {
-      what: `Update the MCP server ${name} from ${origin.version} to ${entry.version} of the registry ${placeOf(entry)}${bundle === undefined ? "" : `, ${sayBundle(bundle)},`} and let svc run this`,
+      what: `Update the MCP server ${name} from ${origin.version} to ${entry.version} of the registry ${registryLabel(entry)}${bundle === undefined ? "" : `, ${sayBundle(bundle)},`} and let svc run this`,
       shown: [command, ...changedSettings(server, next)].join("\n"),
     })
     const enabled = !isDisabled(server)
-    const { outcome, reload } = await door.exclusive(() =>
+    const { outcome, reload } = await editor.exclusive(() =>
       withBundle(context, name, bundle, (placed) =>
-        transact(context, {
+        applyChange(context, {
           name,
           change: placed(change),
           reverse: ({ config, dotenv }) => ({
             config: writtenServers(config).has(name) ? patchServer(name, difference(next, server))(config) : config,
             dotenv: added === "" ? dotenv : dotenv.replace(added, () => ""),
           }),
-          holds: enabled ? mustConnect(name) : mustApply,
+          accept: enabled ? acceptConnected(name) : acceptApplied,
         }),
       ),
     )

@@ -1,8 +1,8 @@
 /** What a person is shown before something runs, or changes what models read. */
 import { expect, test } from "bun:test"
 import { createRedactor } from "../../src/lib/redact.ts"
-import { changedSettings, commandOf, confirm, writtenValues } from "../../src/tools/confirm.ts"
-import type { Context } from "../../src/tools/tool.ts"
+import { changedSettings, commandText, confirm, writtenValues } from "../../src/tools/confirm.ts"
+import type { ToolContext } from "../../src/tools/tool.ts"
 import type { Params } from "../../src/wire/message.ts"
 
 const NOBODY = { person: undefined, trusted: { installs: false, edits: false } }
@@ -17,8 +17,8 @@ async function asked(what: string, server: Params): Promise<string> {
     },
   }
   const { maskCredentials } = createRedactor(["a secret that is known"])
-  const context = { ...NOBODY, person, maskCredentials } as unknown as Context
-  await confirm(context, ["installs"], { what, shown: commandOf(server) })
+  const context = { ...NOBODY, person, maskCredentials } as unknown as ToolContext
+  await confirm(context, ["installs"], { what, shown: commandText(server) })
   return question
 }
 
@@ -40,26 +40,26 @@ test("hidden is only what the person typed; what a registry or a file has fixed 
     EVIL_TOKEN: "--require=/tmp/evil.js",
   }
   const typed = { API_TOKEN: "sekret", B_TOKEN: env.B_TOKEN, ODD: "sekret", EVIL_TOKEN: "something else" }
-  expect(commandOf({ command: "bun", env, cwd: "/a b", inheritParentEnv: true }, typed, new Set(["ODD"]))).toBe(
+  expect(commandText({ command: "bun", env, cwd: "/a b", inheritParentEnv: true }, typed, new Set(["ODD"]))).toBe(
     'bun in "/a b" with NODE_OPTIONS="--require /tmp/x.js" API_TOKEN=••• B_TOKEN=•••${GITHUB_TOKEN} ODD=••• EVIL_TOKEN=--require=/tmp/evil.js inheritParentEnv=true',
   )
   const secret = new Set(["NODE_OPTIONS", "A"])
-  expect(commandOf({ command: "bun", env: { NODE_OPTIONS: "--require=/home/me/evil.cjs", A: "b" } }, {}, secret)).toBe(
-    "bun with NODE_OPTIONS=--require=/home/me/evil.cjs A=b",
-  )
+  expect(
+    commandText({ command: "bun", env: { NODE_OPTIONS: "--require=/home/me/evil.cjs", A: "b" } }, {}, secret),
+  ).toBe("bun with NODE_OPTIONS=--require=/home/me/evil.cjs A=b")
   const given = { NODE_OPTIONS: "--require=x", GIT_ASKPASS: "/tmp/evil" }
-  expect(commandOf({ command: "bun", env: given }, given, secret)).toBe(
+  expect(commandText({ command: "bun", env: given }, given, secret)).toBe(
     "bun with NODE_OPTIONS=--require=x GIT_ASKPASS=/tmp/evil",
   )
   const remote = { url: "https://x/mcp?a=b", headers: { Authorization: "Bearer $MY", "X-Team": "a" } }
-  expect(commandOf(remote)).toBe('connect to https://x/mcp?a=b with Authorization="Bearer $MY" X-Team=a')
-  expect(commandOf(remote, writtenValues(remote))).toBe(
+  expect(commandText(remote)).toBe('connect to https://x/mcp?a=b with Authorization="Bearer $MY" X-Team=a')
+  expect(commandText(remote, writtenValues(remote))).toBe(
     "connect to https://x/mcp?a=b with Authorization=•••$MY X-Team=a",
   )
   const list = { command: "bun", env: ["HOME_OF", "API_KEY=sekret$$HOME", "A=b=c"], envFilter: ["AWS_*"] }
-  expect(commandOf(list, writtenValues(list))).toBe('bun with HOME_OF API_KEY=••• A=b=c envFilter=["AWS_*"]')
+  expect(commandText(list, writtenValues(list))).toBe('bun with HOME_OF API_KEY=••• A=b=c envFilter=["AWS_*"]')
   const own = { url: "https://x", oauth: { clientId: "me", clientSecret: "sekret" } }
-  expect(commandOf(own, writtenValues(own))).toBe(
+  expect(commandText(own, writtenValues(own))).toBe(
     'connect to https://x with oauth={"clientId":"me","clientSecret":"•••"}',
   )
 })
@@ -76,8 +76,8 @@ test("no name and no argument makes a line of its own, is invisible or turns wha
 
 test("no argument, address or name passes for another part of the command", () => {
   const server = { command: "sh", args: ["x", "in", "/safe", "with", "A=1"], cwd: "/evil", env: { "B C": "2" } }
-  expect(commandOf(server)).toBe('sh x "in" /safe "with" A=1 in /evil with "B C"=2')
-  expect(commandOf({ url: "https://x with A=1" })).toBe('connect to "https://x with A=1"')
+  expect(commandText(server)).toBe('sh x "in" /safe "with" A=1 in /evil with "B C"=2')
+  expect(commandText({ url: "https://x with A=1" })).toBe('connect to "https://x with A=1"')
 })
 
 test("what is changed besides is shown from and to", () => {
@@ -91,7 +91,7 @@ test("what is changed besides is shown from and to", () => {
 
 test("where nobody can be asked, each option lets its own part pass", async () => {
   const pass = (installs: boolean, edits: boolean, consents: Parameters<typeof confirm>[1]) =>
-    confirm({ person: undefined, trusted: { installs, edits } } as Context, consents, { what: "", shown: "" }).then(
+    confirm({ person: undefined, trusted: { installs, edits } } as ToolContext, consents, { what: "", shown: "" }).then(
       () => "passes",
       (error: Error) => error.message.match(/--confirm-.* off/)?.[0],
     )

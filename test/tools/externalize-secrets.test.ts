@@ -1,6 +1,12 @@
 import { expect, test } from "bun:test"
 import type { World } from "../../src/config/plan.ts"
-import { legible, literal, NO_SECRETS, placeholder, shelter } from "../../src/tools/externalize-secrets.ts"
+import {
+  escapeReferences,
+  externalizeSecrets,
+  NO_SECRETS,
+  placeholder,
+  withPlaceholdersShown,
+} from "../../src/tools/externalize-secrets.ts"
 
 const world = (parent: Record<string, string> = {}, dotenv: Record<string, string> = {}): World => ({
   platform: "linux",
@@ -15,7 +21,7 @@ test("what is secret goes to .env, and what is not stays", () => {
     command: "x",
     env: { API_TOKEN: "t$$1", REGION: "eu", REF_TOKEN: "${OTHER}", EMPTY_TOKEN: "", ODD: "o" },
   }
-  expect(shelter(server, "W", { names: new Set(["ODD"]), hidden: {} }, world())).toEqual({
+  expect(externalizeSecrets(server, "W", { names: new Set(["ODD"]), hidden: {} }, world())).toEqual({
     server: {
       command: "x",
       env: { API_TOKEN: "${API_TOKEN}", REGION: "eu", REF_TOKEN: "${OTHER}", EMPTY_TOKEN: "", ODD: "${ODD}" },
@@ -27,18 +33,18 @@ test("what is secret goes to .env, and what is not stays", () => {
 
 test("a client's secret goes to .env too, and nothing else of oauth", () => {
   const oauth = { clientId: "me", clientSecret: "s$$1", tokenEndpointAuthMethod: "client_secret_post", scopes: ["a"] }
-  expect(shelter({ url: "http://h", oauth }, "W", NO_SECRETS, world())).toEqual({
+  expect(externalizeSecrets({ url: "http://h", oauth }, "W", NO_SECRETS, world())).toEqual({
     server: { url: "http://h", oauth: { ...oauth, clientSecret: "${W_CLIENTSECRET}" } },
     variables: { W_CLIENTSECRET: "s$1" },
     references: ["W_CLIENTSECRET"],
   })
   const kept = { ...NO_SECRETS, kept: new Set(["clientSecret"]) }
-  expect(shelter({ oauth }, "W", kept, world())).toMatchObject({ server: { oauth }, variables: {} })
+  expect(externalizeSecrets({ oauth }, "W", kept, world())).toMatchObject({ server: { oauth }, variables: {} })
 })
 
 test("a variable that is taken by another value is not taken over", () => {
   const named = (parent: Record<string, string>, dotenv: Record<string, string>) =>
-    shelter({ env: { A_KEY: "mine" } }, "MY-SERVER", NO_SECRETS, world(parent, dotenv))
+    externalizeSecrets({ env: { A_KEY: "mine" } }, "MY-SERVER", NO_SECRETS, world(parent, dotenv))
   expect(named({}, { A_KEY: "mine" })).toMatchObject({ server: { env: { A_KEY: "${A_KEY}" } }, variables: {} })
   expect(named({ A_KEY: "theirs" }, {})).toMatchObject({ variables: { MY_SERVER_A_KEY: "mine" } })
   expect(named({ A_KEY: "theirs" }, { MY_SERVER_A_KEY: "other" })).toMatchObject({
@@ -52,21 +58,23 @@ test("a secret in an argument or an address is a reference there too", () => {
     url: `http://h/?k=${placeholder("key")}`,
     headers: { X: "plain" },
   }
-  expect(shelter(server, "s", { names: new Set(), hidden: { key: "sekret" } }, world())).toEqual({
+  expect(externalizeSecrets(server, "s", { names: new Set(), hidden: { key: "sekret" } }, world())).toEqual({
     server: { args: ["--key", "${S_KEY}"], url: "http://h/?k=${S_KEY}", headers: { X: "plain" } },
     variables: { S_KEY: "sekret" },
     references: ["S_KEY"],
   })
-  expect(legible(server, { hidden: { key: "sekret" } })).toMatchObject({
+  expect(withPlaceholdersShown(server, { hidden: { key: "sekret" } })).toMatchObject({
     args: ["--key", "•••"],
     url: "http://h/?k=•••",
   })
   // An option is no secret: it decides what runs.
-  expect(legible(server, { hidden: { key: "--require=/x.cjs" } })).toMatchObject({
+  expect(withPlaceholdersShown(server, { hidden: { key: "--require=/x.cjs" } })).toMatchObject({
     args: ["--key", "--require=/x.cjs"],
   })
 })
 
 test("a text means itself unless it is a reference as a whole", () => {
-  expect([literal("${A}"), literal("$A"), literal("x${A}"), literal("1$")]).toEqual(["${A}", "$$A", "x$${A}", "1$$"])
+  expect([escapeReferences("${A}"), escapeReferences("$A"), escapeReferences("x${A}"), escapeReferences("1$")]).toEqual(
+    ["${A}", "$$A", "x$${A}", "1$$"],
+  )
 })
