@@ -65,7 +65,7 @@ export function openTools(
         .map(({ text }) => text),
   }
   if (internalTools.length > 0)
-    mcp.face.toolbox = createToolbox(
+    mcp.gateway.toolbox = createToolbox(
       chooseTools(internalTools),
       { ...context, trusted: { installs: !confirmInstalls, edits: !confirmEdits } },
       mcp.onbug,

@@ -25,12 +25,12 @@ import { CALLBACK_PATH, CLIENT_PATH } from "../serve/oauth-callback.ts"
 import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
 import type { MemberDeps } from "../serve/trusted-client.ts"
 import { createAudit } from "../session/audit.ts"
-import { createQuota } from "../session/call-rate-limit.ts"
+import { createCallRateLimit } from "../session/call-rate-limit.ts"
 import type { Audit } from "../session/client.ts"
-import { createFace } from "../session/gateway.ts"
+import { createGateway } from "../session/gateway.ts"
 import type { Session } from "../session/session.ts"
 import { Sessions } from "../session/sessions.ts"
-import { Calls } from "../session/suspended-calls.ts"
+import { SuspendedCalls } from "../session/suspended-calls.ts"
 import { createEraCache } from "../store/era-cache.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { createServerLogs, type ServerLogs, withServerLogs } from "../store/server-logs.ts"
@@ -47,7 +47,7 @@ export type Runtime = {
   /** Says under which address browsers reach svc. */
   reachedAt(url: string): void
   readonly sessions: Sessions
-  readonly calls: Calls
+  readonly suspendedCalls: SuspendedCalls
   readonly streams: Set<Stream>
   readonly mcp: McpDeps
   readonly audit: Audit | undefined
@@ -193,13 +193,13 @@ export async function createRuntime(
     journal === undefined
       ? undefined
       : createAudit({ clock, ticks: () => performance.now(), write: journal.add, mask, withArguments: auditArguments })
-  const quota = createQuota(clock, () => {
+  const callRate = createCallRateLimit(clock, () => {
     if (metrics !== undefined) metrics.rateLimited++
   })
-  const face = createFace({
+  const gateway = createGateway({
     agent,
     sessions: () => sessions.all(),
-    patience: settings.startupWait,
+    startupWaitMs: settings.startupWait,
     onchange: (session) => sessions.save(session),
     mark: createMarker(() => markKey(settings.persist ? paths : undefined, log)),
     version,
@@ -209,12 +209,12 @@ export async function createRuntime(
     maxInFlight,
     pageSize,
     sessionRate,
-    quota,
+    callRate,
     audit,
   })
   const streams = new Set<Stream>()
   const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))
-  const calls = new Calls({ clock, sealer, newId: random, onbug })
+  const suspendedCalls = new SuspendedCalls({ clock, sealer, newId: random, onbug })
   return {
     agent,
     oauth,
@@ -222,9 +222,9 @@ export async function createRuntime(
       callback = `${url.replace(/\/$/, "")}${CALLBACK_PATH}`
     },
     sessions,
-    calls,
+    suspendedCalls,
     streams,
-    mcp: { face, sessions, calls, newId: random, maxBody: settings.maxBody, contexts, onbug, streams },
+    mcp: { gateway, sessions, suspendedCalls, newId: random, maxBody: settings.maxBody, contexts, onbug, streams },
     audit,
     closeAudit: async () => journal?.close(),
     scopeOf: createScopes(() => agent.presets),

@@ -42,7 +42,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const settings = readSettings(args, process.env, process.platform)
   const paths = settings.demo ? undefined : placeOf(args).paths
   const runtime = await createRuntime(settings, paths)
-  const { agent, sessions, calls, streams, mcp, serverLogs, log } = runtime
+  const { agent, sessions, suspendedCalls, streams, mcp, serverLogs, log } = runtime
   process.on("unhandledRejection", mcp.onbug)
   process.on("uncaughtException", mcp.onbug)
 
@@ -75,7 +75,7 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   await waitWhile(systemClock, () => agent.inFlight > 0, settings.shutdownGrace)
   for (const stream of [...streams]) stream.close()
   sessions.close()
-  calls.close()
+  suspendedCalls.close()
   runtime.instances.close()
   await agent.close()
   // An installation whose server has just been stopped takes back what it wrote.

@@ -136,7 +136,7 @@ function open(paths: Paths, answer: Answer, local: LocalDeps): { close(): void }
       return Response.json({ result: result ?? null })
     } catch (error) {
       return Response.json(
-        { error: local.mcp.face.hide(publicMessage(error)), exit: codesOf(error).exit },
+        { error: local.mcp.gateway.hide(publicMessage(error)), exit: codesOf(error).exit },
         { status: codesOf(error).http },
       )
     }

@@ -4,7 +4,7 @@
  */
 import { RequestError } from "../lib/errors.ts"
 import type { Exchange } from "../session/client.ts"
-import type { EventLog, Sink } from "../session/event-log.ts"
+import type { EventLog, EventSink } from "../session/event-log.ts"
 import type { Id, Params } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 
@@ -38,9 +38,9 @@ export type Asker = (
 ) => Promise<unknown>
 
 /** A legacy session, as its exchanges need it: its streams can be taken up again. */
-export type Resumable = { readonly events: EventLog; readonly primes: boolean }
+export type Resumable = { readonly events: EventLog; readonly sendsPrimingEvent: boolean }
 
-export class HttpExchange implements Exchange, Stream, Sink {
+export class HttpExchange implements Exchange, Stream, EventSink {
   oncancel: ((reason: string) => void) | undefined
   /** Ends a stream that would go on for ever. */
   onshutdown: (() => void) | undefined
@@ -190,7 +190,7 @@ export class HttpExchange implements Exchange, Stream, Sink {
     const opened = controller as unknown as ReadableStreamDefaultController<Uint8Array>
     if (this.resumable !== undefined) {
       this.logged = this.resumable.events.open(this, this.request)
-      if (this.resumable.primes) opened.enqueue(primingEvent(this.resumable.events.start(this.logged)))
+      if (this.resumable.sendsPrimingEvent) opened.enqueue(primingEvent(this.resumable.events.start(this.logged)))
     }
     return opened
   }

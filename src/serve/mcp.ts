@@ -6,14 +6,14 @@
 import { viewOf } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
-import type { Exchange, Face } from "../session/client.ts"
-import { count, dispatch, retryAfterOf } from "../session/dispatch.ts"
-import { modernClient, type Refusal } from "../session/request-client.ts"
-import { describeInitialize } from "../session/server-capabilities.ts"
+import type { Exchange, Gateway } from "../session/client.ts"
+import { dispatch, enforceSessionRate, retryAfterOf } from "../session/dispatch.ts"
+import { type Refusal, requestClient } from "../session/request-client.ts"
+import { initializeResult } from "../session/server-capabilities.ts"
 import { Session } from "../session/session.ts"
 import type { Sessions } from "../session/sessions.ts"
-import { listen } from "../session/subscriptions-listen.ts"
-import type { Calls } from "../session/suspended-calls.ts"
+import { openSubscription } from "../session/subscriptions-listen.ts"
+import type { SuspendedCalls } from "../session/suspended-calls.ts"
 import { refuseListen } from "../session/task-watch.ts"
 import { HEADER_MISMATCH, LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS, modernVersionOf } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
@@ -36,7 +36,7 @@ import { openStream } from "./session-stream.ts"
 import { plainCall, servePlain } from "./simple-call.ts"
 
 export type McpDeps = {
-  readonly face: Face
+  readonly gateway: Gateway
   readonly sessions: Sessions
   /** Unguessable text for a session's id. */
   newId(): string
@@ -45,7 +45,7 @@ export type McpDeps = {
   /** An error that is ours. */
   onbug(error: unknown): void
   /** Calls of modern clients. */
-  readonly calls: Calls
+  readonly suspendedCalls: SuspendedCalls
   /** Set where HTTP clients may say where they are. */
   readonly contexts?: Contexts | undefined
   /** The request has come whole: from now on it is svc that may take its time. */
@@ -81,7 +81,7 @@ export async function serveMcp(request: Request, scope: Scope, principal: string
     if (http === 500) deps.onbug(error)
     const data = error instanceof RequestError ? error.data : undefined
     const wait = isObject(data) && typeof data.retryAfter === "number" ? { "retry-after": String(data.retryAfter) } : {}
-    return errorResponse(http, undefined, rpc, deps.face.hide(publicMessage(error)), wait, data)
+    return errorResponse(http, undefined, rpc, deps.gateway.hide(publicMessage(error)), wait, data)
   }
 }
 
@@ -97,7 +97,8 @@ function post(
 ): Response | Promise<Response> {
   if (Array.isArray(value)) return batch(request, value, scope, principal, deps)
   const plain = plainCall(value)
-  if (plain !== undefined) return servePlain(plain, { scope, principal, signal: request.signal }, deps.face, deps.onbug)
+  if (plain !== undefined)
+    return servePlain(plain, { scope, principal, signal: request.signal }, deps.gateway, deps.onbug)
   const message = asMessage(value)
   if (!isRequest(message)) {
     // 2026-07-28 gives clients nothing to say over HTTP that svc must act on.
@@ -105,7 +106,7 @@ function post(
       return new Response(null, { status: 202 })
     const session = sessionOf(request, scope, principal, deps)
     if (isResponse(message)) session.answered(message)
-    else session.notified(message.method, message.params ?? {}, deps.face)
+    else session.notified(message.method, message.params ?? {}, deps.gateway)
     return new Response(null, { status: 202 })
   }
   const modern = modernVersionOf(message.params)
@@ -134,7 +135,7 @@ function runLegacy<T>(
   to: (frame: Uint8Array | string | undefined) => T,
 ): Promise<T> {
   const end = session.run(message.id, exchange)
-  return dispatch(message, { face: deps.face, client: session, exchange }, deps.onbug).then((frame) =>
+  return dispatch(message, { gateway: deps.gateway, client: session, exchange }, deps.onbug).then((frame) =>
     to(end() ? frame : undefined),
   )
 }
@@ -142,14 +143,14 @@ function runLegacy<T>(
 async function initialize(message: RpcRequest, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
   const params = message.params ?? {}
   // Who may not call any more must not go on in another session.
-  count(deps.face, `principal ${principal}`)
-  if (deps.face.loading !== undefined) await deps.face.loading
+  enforceSessionRate(deps.gateway, `principal ${principal}`)
+  if (deps.gateway.initialLoad !== undefined) await deps.gateway.initialLoad
   const own = deps.contexts?.session(scope, params, params.clientInfo)
   await own?.ready
   const session = new Session(deps.newId(), principal, own?.scope ?? scope, params)
   try {
-    const result = describeInitialize(deps.face, session, params)
-    deps.sessions.add(session, deps.face)
+    const result = initializeResult(deps.gateway, session, params)
+    deps.sessions.add(session, deps.gateway)
     return new Response(resultText(message.id, JSON.stringify(result)), {
       headers: { ...JSON_HEADERS, "mcp-session-id": session.id },
     })
@@ -161,7 +162,7 @@ async function initialize(message: RpcRequest, scope: Scope, principal: string, 
       http === 404 ? 503 : http,
       message.id,
       http === 404 ? -32603 : rpc,
-      deps.face.hide(publicMessage(error)),
+      deps.gateway.hide(publicMessage(error)),
     )
   }
 }
@@ -187,7 +188,7 @@ async function batch(
   const answers: Promise<readonly string[]>[] = []
   for (const message of messages) {
     if (isResponse(message)) session.answered(message)
-    else if (!isRequest(message)) session.notified(message.method, message.params ?? {}, deps.face)
+    else if (!isRequest(message)) session.notified(message.method, message.params ?? {}, deps.gateway)
     else {
       // They have one way back and are cancelled one by one.
       const part: Exchange = {
@@ -229,7 +230,7 @@ async function serveModern(
       HEADER_MISMATCH,
       "Header mismatch: MCP-Protocol-Version does not match the body's _meta",
     )
-  const found = modernClient(version ?? header ?? "", params, scope, principal, {})
+  const found = requestClient(version ?? header ?? "", params, scope, principal, {})
   if ("refusal" in found) return refuse(id, found.refusal)
   if (version === undefined) return errorResponse(400, id, -32602, `_meta must have ${META_VERSION}`)
   const mismatch = headerMismatch(request.headers, method, params, header)
@@ -238,10 +239,10 @@ async function serveModern(
   if (own !== undefined) await own.ready
   const client = own === undefined ? found.client : { ...found.client, scope: own.scope }
   // What is not there yet cannot be listened to.
-  if (deps.face.loading !== undefined && (method === "tools/call" || method === "subscriptions/listen"))
-    await deps.face.loading
+  if (deps.gateway.initialLoad !== undefined && (method === "tools/call" || method === "subscriptions/listen"))
+    await deps.gateway.initialLoad
   if (method === "tools/call" && typeof params.name === "string") {
-    const route = viewOf(deps.face.catalogOf(client.session), client.scope).tools.get(params.name)
+    const route = viewOf(deps.gateway.catalogOf(client.session), client.scope).tools.get(params.name)
     const wrong = route === undefined ? undefined : paramMismatch(params.arguments, route.mirrored, request.headers)
     if (wrong !== undefined) return errorResponse(400, id, HEADER_MISMATCH, `Header mismatch: ${wrong}`)
   }
@@ -249,10 +250,10 @@ async function serveModern(
   if (refusal !== undefined) return refuse(id, refusal)
   const exchange = new HttpExchange(cannotAsk, deps.streams)
   request.signal.addEventListener("abort", () => exchange.abort())
-  if (method === "subscriptions/listen") exchange.onshutdown = listen(message, client, deps.face, exchange)
+  if (method === "subscriptions/listen") exchange.onshutdown = openSubscription(message, client, deps.gateway, exchange)
   else
-    void deps.calls
-      .serve(message, client, deps.face, exchange)
+    void deps.suspendedCalls
+      .serve(message, client, deps.gateway, exchange)
       .then((frame) => finish(exchange, frame, statusOf(frame)))
   // It may have gone while svc waited.
   if (request.signal.aborted) exchange.abort()
@@ -328,7 +329,7 @@ function sessionOf(request: Request, scope: Scope, principal: string, deps: McpD
   const version = request.headers.get("mcp-protocol-version")
   if (version !== null && !(LEGACY_VERSIONS as readonly string[]).includes(version))
     throw new RequestError("invalid_request", `Unsupported protocol version: ${version.slice(0, 40)}`)
-  const session = deps.sessions.get(id, principal, scope, deps.face)
+  const session = deps.sessions.get(id, principal, scope, deps.gateway)
   if (session === undefined) throw new RequestError("not_found", "Session not found: send initialize again")
   return session
 }

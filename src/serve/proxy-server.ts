@@ -141,7 +141,7 @@ function createConnection(
   let client: { readonly pipe: Pipe; readonly member: Member } | undefined
   const refuse = (error: unknown) => {
     if (codesOf(error).http === 500) mcp.onbug(error)
-    say({ svc: "refused", message: mcp.face.hide(publicMessage(error)) })
+    say({ svc: "refused", message: mcp.gateway.hide(publicMessage(error)) })
   }
   const greet = (line: string) => {
     const hello = isNote(line) ? noteIn(line) : undefined

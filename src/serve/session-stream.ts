@@ -2,7 +2,7 @@
  * The stream that a session's client opens for what belongs to no request, or to take up one that broke.
  * 2025-11-25: Transports, Listening for Messages from the Server; Resumability and Redelivery.
  */
-import { requestOf, type Sink } from "../session/event-log.ts"
+import { type EventSink, requestOf } from "../session/event-log.ts"
 import type { Session } from "../session/session.ts"
 import { errorText } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
@@ -18,7 +18,7 @@ export function openStream(session: Session, last: string | null, streams: Strea
   const source = {
     start(controller: ReadableStreamDefaultController<Uint8Array>) {
       let open = true
-      const sink: Sink = {
+      const sink: EventSink = {
         event(id: string, frame: Uint8Array | string) {
           if (isUnread(controller)) {
             controller.error(new Error("the client does not read"))
@@ -59,7 +59,7 @@ export function openStream(session: Session, last: string | null, streams: Strea
       } else if (number === undefined) {
         number = session.events.open(sink)
         session.open(outlet, number)
-        if (session.primes) controller.enqueue(primingEvent(session.events.start(number)))
+        if (session.sendsPrimingEvent) controller.enqueue(primingEvent(session.events.start(number)))
       } else if (number === session.standalone) session.open(outlet, number)
     },
     cancel: () => stop(),

@@ -7,7 +7,7 @@ import { splitName } from "../catalog/name.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import { numberOf, parseExact } from "../lib/json.ts"
-import type { Client, Exchange, Face } from "../session/client.ts"
+import type { Client, Exchange, Gateway } from "../session/client.ts"
 import { dispatch, retryAfterOf } from "../session/dispatch.ts"
 import { toolboxFor } from "../session/internal-call.ts"
 import { LEGACY_VERSIONS } from "../wire/era.ts"
@@ -27,23 +27,23 @@ export function plainCall(body: unknown): PlainCall | undefined {
 export async function servePlain(
   { tool, arguments: args }: PlainCall,
   { scope, principal, signal }: { scope: Scope; principal: string; signal: AbortSignal },
-  face: Face,
+  gateway: Gateway,
   onbug: (error: unknown) => void,
 ): Promise<Response> {
   if (!isObject(args)) return answer(400, { error: { code: -32602, message: "arguments must be an object" } })
-  if (face.loading !== undefined) await face.loading
+  if (gateway.initialLoad !== undefined) await gateway.initialLoad
   const client = caller(scope, principal)
   const look = () => {
-    const route = viewOf(face.catalogOf(client.session), scope).tools.get(tool)
-    const known = route !== undefined || toolboxFor(scope, face)?.names.includes(tool) === true
+    const route = viewOf(gateway.catalogOf(client.session), scope).tools.get(tool)
+    const known = route !== undefined || toolboxFor(scope, gateway)?.names.includes(tool) === true
     // The tools of a server that is away are in no list.
     const slug = route?.slug ?? splitName(tool)?.slug
-    const id = route?.id ?? (known ? undefined : face.away(scope, slug))
-    return { known, slug, id, target: id === undefined ? undefined : face.target(id) }
+    const id = route?.id ?? (known ? undefined : gateway.disconnectedId(scope, slug))
+    return { known, slug, id, target: id === undefined ? undefined : gateway.target(id) }
   }
   const before = look()
-  if (before.id !== undefined && typeof before.target === "string") await face.returning(before.id)
-  if (face.stopping) return answer(503, { error: { code: -32603, message: "svc is shutting down" } })
+  if (before.id !== undefined && typeof before.target === "string") await gateway.whenBack(before.id)
+  if (gateway.stopping) return answer(503, { error: { code: -32603, message: "svc is shutting down" } })
   const { known, slug, id, target } = look()
   if (typeof target === "string") return answer(502, { error: { code: -32603, message: `${slug ?? id}: ${target}` } })
   const exchange: Exchange = {
@@ -55,12 +55,12 @@ export async function servePlain(
   signal.addEventListener("abort", abort)
   try {
     const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } } as const
-    const frame = await dispatch(request, { face, client, exchange }, onbug)
+    const frame = await dispatch(request, { gateway, client, exchange }, onbug)
     const message: unknown = parseExact(textOf(frame))
     if (isObject(message) && "result" in message) return answer(200, { result: message.result })
     const error = isObject(message) && isObject(message.error) ? message.error : {}
     // The tools of servers that are being stopped are not unknown.
-    if (face.stopping) return answer(503, { error: { code: error.code, message: error.message } })
+    if (gateway.stopping) return answer(503, { error: { code: error.code, message: error.message } })
     const wait = retryAfterOf(frame)
     const code = numberOf(error.code)
     const status = wait !== undefined ? 429 : !known ? 404 : code === -32602 || code === -32600 ? 400 : 502
@@ -69,7 +69,7 @@ export async function servePlain(
   } catch (error) {
     onbug(error)
     return answer(codesOf(error).http, {
-      error: { code: codesOf(error).rpc, message: face.hide(publicMessage(error)) },
+      error: { code: codesOf(error).rpc, message: gateway.hide(publicMessage(error)) },
     })
   } finally {
     signal.removeEventListener("abort", abort)

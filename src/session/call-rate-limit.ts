@@ -2,12 +2,12 @@
 import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 
-export type Quota = {
+export type CallRateLimit = {
   /** Takes one call from a bucket. Gives the seconds to wait where it is empty. */
   take(key: object | string, perMinute: number): number | undefined
 }
 
-export function createQuota(clock: Pick<Clock, "now">, onrefuse: () => void = () => undefined): Quota {
+export function createCallRateLimit(clock: Pick<Clock, "now">, onrefuse: () => void = () => undefined): CallRateLimit {
   const named = new Map<string, Bucket>()
   // A session's goes with the session.
   const held = new WeakMap<object, Bucket>()

@@ -11,7 +11,7 @@ import type { Marker } from "../lib/seal.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
-import type { Quota } from "./call-rate-limit.ts"
+import type { CallRateLimit } from "./call-rate-limit.ts"
 
 /** What a client said of itself: at `initialize`, or in the `_meta` of a modern request. */
 export type Client = {
@@ -81,8 +81,8 @@ export type Exchange = {
  * Waits for what must be there before a request goes on. Throws a RequestError where the client gives up meanwhile, an
  * UnavailableError where svc stops.
  */
-export async function whileWanted<T>(
-  { face, exchange }: Pick<Context, "face" | "exchange">,
+export async function unlessCancelled<T>(
+  { gateway, exchange }: Pick<RequestContext, "gateway" | "exchange">,
   wait: Promise<T>,
 ): Promise<T> {
   let given: string | undefined
@@ -91,13 +91,13 @@ export async function whileWanted<T>(
   }
   const value = await wait
   exchange.oncancel = undefined
-  refuseStopping(face)
+  refuseStopping(gateway)
   if (given !== undefined) throw new RequestError("invalid_request", given)
   return value
 }
 
 /** Throws an UnavailableError if svc stops: its servers are gone, and their tools are not unknown for that. */
-export function refuseStopping({ stopping }: Pick<Face, "stopping">): void {
+export function refuseStopping({ stopping }: Pick<Gateway, "stopping">): void {
   if (stopping) throw new UnavailableError("svc is shutting down")
 }
 
@@ -108,7 +108,7 @@ export type Target = { readonly spec: ServerSpec; readonly connection: Connectio
 export type Listener = {
   readonly client: Client
   /** The catalog is another one. */
-  follow(): void
+  catalogChanged(): void
   /** A resource (its URI as this client knows it) was updated. */
   updated(uri: string, params: Params): void
 }
@@ -125,7 +125,7 @@ export type Meter = {
 /** Writes down who did what. */
 export type Audit = {
   /** A call begins; the returned function ends it with its answer. */
-  call(request: Request, client: Client, face: Face): (frame: Uint8Array | string) => void
+  call(request: Request, client: Client, gateway: Gateway): (frame: Uint8Array | string) => void
   /** Something begins that an operator asked for; the returned function ends it. */
   action(action: string, about: Params): (outcome: "ok" | "error") => void
 }
@@ -134,28 +134,28 @@ export type Audit = {
 export const CALLS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"])
 
 /** What a session needs of the agent. */
-export type Face = {
+export type Gateway = {
   /** What a session is offered. */
   catalogOf(session: object): Catalog
   /** Set while the first round of loading runs. */
-  readonly loading: Promise<void> | undefined
+  readonly initialLoad: Promise<void> | undefined
   /** Whether the servers are being stopped, for svc ends. */
   readonly stopping: boolean
   /** The connected backend, or why there is none. */
   target(id: string): Target | string
   /** The id of a server that this scope has and that is not connected, by its name in tools. */
-  away(scope: Scope, slug: string | undefined): string | undefined
+  disconnectedId(scope: Scope, slug: string | undefined): string | undefined
   /** Where a server that is not connected may be so in a moment, the wait for it. */
-  returning(id: string): Promise<void> | undefined
+  whenBack(id: string): Promise<void> | undefined
   /**
    * The client's own process of a server with `isolation: "session"`, or why there is none. `owner` leads to the client
    * outside of any call; `caller` is told if what the process before it held is lost. The process is told what the client can do.
    */
-  lease(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Target | string>
+  dedicated(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Target | string>
   /** Marks the ids of tasks for their owners. */
   readonly mark: Marker
   /** What backends speak of by an id alone, and whose it is. */
-  readonly claims: TaskOwners
+  readonly taskOwners: TaskOwners
   /** Requests at once for one server, and for one session. */
   readonly maxInFlight: number
   /** Entries of a list in one answer at most. */
@@ -164,9 +164,9 @@ export type Face = {
   subscribe(id: string, uri: string, session: object): void
   unsubscribe(id: string, uri: string, session: object): void
   /** Remembers that a task of a backend is a client's, for when svc is restarted. */
-  keepTask(id: string, task: string, session: object): void
+  rememberTask(id: string, task: string, session: object): void
   /** Passes a client's notification on where that is not another client's too. */
-  tell(client: Client, method: string, params: Params): void
+  notifyBackend(client: Client, method: string, params: Params): void
   /** The client wants log messages of this level and above; undefined: what servers choose to say. */
   setLogLevel(session: object, level: string | undefined): void
   /** The client wants none any more. */
@@ -178,7 +178,7 @@ export type Face = {
   hide(text: string): string
   /** Counts a finished call; undefined where nothing is counted. */
   readonly meter: Meter | undefined
-  readonly quota: Quota
+  readonly callRate: CallRateLimit
   /** Calls per minute of one session; undefined for any number. */
   readonly sessionRate: number | undefined
   /** Where calls are written down; undefined where they are not. */
@@ -188,4 +188,4 @@ export type Face = {
 }
 
 /** One request in its surroundings. */
-export type Context = { readonly face: Face; readonly client: Client; readonly exchange: Exchange }
+export type RequestContext = { readonly gateway: Gateway; readonly client: Client; readonly exchange: Exchange }

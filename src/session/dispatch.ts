@@ -14,21 +14,21 @@ import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
 import { isLogLevel } from "../wire/log-level.ts"
 import { asText, errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
-import { CALLS, type Context, type Face, refuseStopping, whileWanted } from "./client.ts"
-import { callInternal, toolboxFor } from "./internal-call.ts"
+import { CALLS, type Gateway, type RequestContext, refuseStopping, unlessCancelled } from "./client.ts"
+import { callInternalTool, toolboxFor } from "./internal-call.ts"
 import { type Answer, relay, unknownMethod, unknownName } from "./relay.ts"
-import { describeDiscover } from "./server-capabilities.ts"
+import { discoverResult } from "./server-capabilities.ts"
 import { listTasks, relayTask } from "./tasks.ts"
 
 /** The answer to a request as one frame. Never rejects: whatever goes wrong is a JSON-RPC error. */
 export function dispatch(
   request: Request,
-  context: Context,
+  context: RequestContext,
   onbug: (error: unknown) => void,
 ): Promise<Uint8Array | string> {
-  const { face, client } = context
-  if (face.audit === undefined || !CALLS.has(request.method)) return answer(request, context, onbug)
-  const end = face.audit.call(request, client, face)
+  const { gateway, client } = context
+  if (gateway.audit === undefined || !CALLS.has(request.method)) return answer(request, context, onbug)
+  const end = gateway.audit.call(request, client, gateway)
   return answer(request, context, onbug).then((frame) => {
     end(frame)
     return frame
@@ -39,9 +39,9 @@ export function dispatch(
  * Counts a call, or a session's beginning, where those of a client are limited. Throws a RequestError for one too many.
  * A modern client has no session: it is known by its principal.
  */
-export function count(face: Face, key: object | string): void {
-  if (face.sessionRate === undefined) return
-  const wait = face.quota.take(key, face.sessionRate)
+export function enforceSessionRate(gateway: Gateway, key: object | string): void {
+  if (gateway.sessionRate === undefined) return
+  const wait = gateway.callRate.take(key, gateway.sessionRate)
   if (wait !== undefined)
     throw new RequestError("too_many", `Too many calls; try again in ${wait} s`, { retryAfter: wait })
 }
@@ -69,7 +69,7 @@ const LEGACY_ONLY: ReadonlySet<string> = new Set([
 
 async function answer(
   request: Request,
-  context: Context,
+  context: RequestContext,
   onbug: (error: unknown) => void,
 ): Promise<Uint8Array | string> {
   try {
@@ -81,28 +81,29 @@ async function answer(
     return errorText(
       request.id,
       rpc,
-      context.face.hide(publicMessage(error)),
+      context.gateway.hide(publicMessage(error)),
       error instanceof RequestError ? error.data : undefined,
     )
   }
 }
 
-function route(request: Request, context: Context): Answer {
-  const { face, client } = context
+function route(request: Request, context: RequestContext): Answer {
+  const { gateway, client } = context
   const { method, id } = request
   if (client.era === "modern" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
   if (method === "ping") return resultText(id, "{}")
-  refuseStopping(face)
-  if (CALLS.has(method)) count(face, client.owner === undefined ? `principal ${client.principal}` : client.session)
-  if (face.loading === undefined) return routeNow(request, context)
-  return whileWanted(context, face.loading).then(() => routeNow(request, context))
+  refuseStopping(gateway)
+  if (CALLS.has(method))
+    enforceSessionRate(gateway, client.owner === undefined ? `principal ${client.principal}` : client.session)
+  if (gateway.initialLoad === undefined) return routeNow(request, context)
+  return unlessCancelled(context, gateway.initialLoad).then(() => routeNow(request, context))
 }
 
-function routeNow(request: Request, context: Context): Answer {
-  const { face, client } = context
+function routeNow(request: Request, context: RequestContext): Answer {
+  const { gateway, client } = context
   const { method, id } = request
   const params = request.params ?? {}
-  const view = viewOf(face.catalogOf(client.session), client.scope)
+  const view = viewOf(gateway.catalogOf(client.session), client.scope)
   switch (method) {
     case "tools/list":
     case "prompts/list":
@@ -120,15 +121,15 @@ function routeNow(request: Request, context: Context): Answer {
     case "resources/subscribe":
     case "resources/unsubscribe": {
       const target = resourceOf(view, params.uri, context)
-      if (method === "resources/subscribe") face.subscribe(target.id, target.name, client.session)
-      else face.unsubscribe(target.id, target.name, client.session)
+      if (method === "resources/subscribe") gateway.subscribe(target.id, target.name, client.session)
+      else gateway.unsubscribe(target.id, target.name, client.session)
       return resultText(id, "{}")
     }
     case "completion/complete":
       return complete(request, params, view, context)
     case "logging/setLevel":
       if (!isLogLevel(params.level)) throw unknownLevel(params.level)
-      face.setLogLevel(client.session, params.level)
+      gateway.setLogLevel(client.session, params.level)
       return resultText(id, "{}")
     case "tasks/get":
     case "tasks/result":
@@ -138,23 +139,23 @@ function routeNow(request: Request, context: Context): Answer {
     case "tasks/list":
       return listTasks(request, params, view, context)
     case "server/discover":
-      return resultText(id, JSON.stringify(describeDiscover(face, client)))
+      return resultText(id, JSON.stringify(discoverResult(gateway, client)))
     default:
       return other(request, params, context)
   }
 }
 
-function list(request: Request, method: ListMethod, view: View, { face, client }: Context): string {
+function list(request: Request, method: ListMethod, view: View, { gateway, client }: RequestContext): string {
   if (client.scope.kind === "server") {
-    const target = face.target(client.scope.id)
+    const target = gateway.target(client.scope.id)
     if (typeof target === "string") throw new RequestError("not_found", target)
   }
-  const own = method === "tools/list" ? toolboxFor(client.scope, face) : undefined
+  const own = method === "tools/list" ? toolboxFor(client.scope, gateway) : undefined
   const cursor = request.params?.cursor
-  if (cursor === undefined && face.pageSize === Number.POSITIVE_INFINITY)
+  if (cursor === undefined && gateway.pageSize === Number.POSITIVE_INFINITY)
     return resultText(request.id, own === undefined ? view.list(method, client.era) : listWith(own, view, client.era))
   const all = own === undefined ? view.entries(method) : [...own.entries, ...view.entries(method)]
-  const { entries, nextCursor } = pageOf(all, method, face.pageSize, cursor)
+  const { entries, nextCursor } = pageOf(all, method, gateway.pageSize, cursor)
   return resultText(request.id, listResult(method, entries, client.era, view.hint(method), nextCursor))
 }
 
@@ -173,10 +174,10 @@ function listWith(toolbox: Toolbox, view: View, era: Era): string {
 
 const WITH_OWN = new WeakMap<View, { [era in Era]?: string }>()
 
-function callTool(request: Request, params: Params, view: View, context: Context): Answer {
-  const toolbox = toolboxFor(context.client.scope, context.face)
+function callTool(request: Request, params: Params, view: View, context: RequestContext): Answer {
+  const toolbox = toolboxFor(context.client.scope, context.gateway)
   if (toolbox === undefined) return named(request, params, "tool", view, [], context)
-  const own = callInternal(request, params, toolbox, context)
+  const own = callInternalTool(request, params, toolbox, context)
   return own === undefined ? named(request, params, "tool", view, toolbox.names, context) : own
 }
 
@@ -187,7 +188,7 @@ function named(
   view: View,
   /** Names that lead elsewhere and may have been meant. */
   others: readonly string[],
-  context: Context,
+  context: RequestContext,
   patient = true,
 ): Answer {
   const { name } = params
@@ -209,24 +210,24 @@ function whenBack(
   name: unknown,
   request: Request,
   params: Params,
-  context: Context,
+  context: RequestContext,
   again: ((view: View) => Answer) | undefined,
 ): Answer | undefined {
-  const { face, client } = context
+  const { gateway, client } = context
   const away = awayOf(typeof name === "string" ? splitName(name)?.slug : undefined, "", context)
   if (away === undefined) return undefined
-  const back = again === undefined ? undefined : face.returning(away.id)
+  const back = again === undefined ? undefined : gateway.whenBack(away.id)
   if (again === undefined || back === undefined) return relay(request, params, away, context, false)
-  return whileWanted(context, back).then(() => again(viewOf(face.catalogOf(client.session), client.scope)))
+  return unlessCancelled(context, back).then(() => again(viewOf(gateway.catalogOf(client.session), client.scope)))
 }
 
 /** The way to a server that is not connected: its caller is to hear that, and not that it has no such name. */
-function awayOf(slug: string | undefined, name: string, { face, client }: Context): Route | undefined {
-  const id = face.away(client.scope, slug)
+function awayOf(slug: string | undefined, name: string, { gateway, client }: RequestContext): Route | undefined {
+  const id = gateway.disconnectedId(client.scope, slug)
   return id === undefined ? undefined : { id, slug: slug ?? id, name, mirrored: [] }
 }
 
-function resourceOf(view: View, uri: unknown, context: Context): Route {
+function resourceOf(view: View, uri: unknown, context: RequestContext): Route {
   const own = typeof uri === "string" ? splitUri(uri) : undefined
   const found =
     typeof uri === "string" ? (view.resource(uri) ?? awayOf(own?.slug, own?.uri ?? uri, context)) : undefined
@@ -234,7 +235,7 @@ function resourceOf(view: View, uri: unknown, context: Context): Route {
   return found
 }
 
-function complete(request: Request, params: Params, view: View, context: Context, patient = true): Answer {
+function complete(request: Request, params: Params, view: View, context: RequestContext, patient = true): Answer {
   const ref = params.ref
   if (!isObject(ref)) throw new RequestError("invalid_params", "ref must be an object")
   if (ref.type === "ref/prompt") {
@@ -250,7 +251,7 @@ function complete(request: Request, params: Params, view: View, context: Context
 }
 
 /** A method svc does not know is the backend's business where there is only one. */
-function other(request: Request, params: Params, context: Context): Answer {
+function other(request: Request, params: Params, context: RequestContext): Answer {
   const { scope } = context.client
   // A method of tasks that svc does not know could name another client's.
   if (scope.kind === "aggregate" || request.method.startsWith("tasks/")) throw unknownMethod(request.method)

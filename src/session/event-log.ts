@@ -12,27 +12,27 @@ import { parseExact } from "../lib/json.ts"
 import { type Id, isId } from "../wire/message.ts"
 
 /** Takes one event of a stream; false where nobody is there any more. */
-export type Sink = { event(id: string, frame: Uint8Array | string): boolean; end(): void }
+export type EventSink = { event(id: string, frame: Uint8Array | string): boolean; end(): void }
 
-type Kept = {
-  readonly stream: Stream
+type StoredEvent = {
+  readonly stream: LoggedStream
   readonly number: number
   readonly frame: Uint8Array | string
   /** How old the log was. */
-  readonly age: number
+  readonly ageMinutes: number
 }
-type Stream = {
+type LoggedStream = {
   readonly id: number
   /** What its events' ids end with: the request that it answers. */
-  readonly mark: string
+  readonly requestTag: string
   last: number
-  sink: Sink | undefined
+  sink: EventSink | undefined
   done: boolean
 }
 
 /** The request whose stream an event is of, by the event's id; undefined where it is of none. */
 export function requestOf(eventId: string): Id | undefined {
-  const mark = MARKED.exec(eventId)?.[1]
+  const mark = TAGGED_ID.exec(eventId)?.[1]
   if (mark === undefined) return undefined
   try {
     const id: unknown = parseExact(Buffer.from(mark, "base64url").toString("utf8"))
@@ -43,21 +43,22 @@ export function requestOf(eventId: string): Id | undefined {
 }
 
 export class EventLog {
-  private readonly streams = new Map<number, Stream>()
-  private kept: Kept[] = []
+  private readonly streams = new Map<number, LoggedStream>()
+  private kept: StoredEvent[] = []
   private bytes = 0
   private lastStream = 0
-  private age = 0
+  private ageMinutes = 0
 
   /** `name` tells it from the other logs of its session: of `[a-z0-9]`. */
   constructor(private readonly name: string) {}
 
   /** Opens a stream towards `sink`, for a request or for what belongs to none; gives its number. */
-  open(sink: Sink, request?: Id): number {
+  open(sink: EventSink, request?: Id): number {
     const id = ++this.lastStream
     const named = request === undefined ? "" : JSON.stringify(request)
-    const mark = named === "" || named.length > MAX_MARK ? "" : `-${Buffer.from(named).toString("base64url")}`
-    this.streams.set(id, { id, mark, last: 0, sink, done: false })
+    const requestTag =
+      named === "" || named.length > MAX_REQUEST_TAG ? "" : `-${Buffer.from(named).toString("base64url")}`
+    this.streams.set(id, { id, requestTag, last: 0, sink, done: false })
     return id
   }
 
@@ -72,20 +73,20 @@ export class EventLog {
     const stream = this.streams.get(id)
     if (stream === undefined) return
     stream.last++
-    this.kept.push({ stream, number: stream.last, frame: own(frame), age: this.age })
+    this.kept.push({ stream, number: stream.last, frame: own(frame), ageMinutes: this.ageMinutes })
     this.bytes += frame.length
     while (this.kept.length > MAX_EVENTS || (this.bytes > MAX_BYTES && this.kept.length > 1)) this.evict()
     if (stream.sink?.event(this.idOf(stream, stream.last), frame) === false) stream.sink = undefined
   }
 
   /** A minute has passed: what nobody has come back for in a while is not kept for the rest of the session's life. */
-  grow(): void {
-    this.age++
-    while ((this.kept[0]?.age ?? this.age) < this.age - MAX_AGE) this.evict()
+  onMinute(): void {
+    this.ageMinutes++
+    while ((this.kept[0]?.ageMinutes ?? this.ageMinutes) < this.ageMinutes - MAX_AGE) this.evict()
   }
 
   /** The client of a stream is gone. */
-  detach(id: number, sink: Sink): void {
+  detach(id: number, sink: EventSink): void {
     const stream = this.streams.get(id)
     if (stream?.sink === sink) stream.sink = undefined
   }
@@ -118,7 +119,7 @@ export class EventLog {
    * Goes on with a stream after the event the client saw last. Gives the stream's number, or undefined where the id is
    * none of ours.
    */
-  resume(lastEventId: string, sink: Sink): number | undefined {
+  resume(lastEventId: string, sink: EventSink): number | undefined {
     const found = this.find(lastEventId)
     if (found === undefined) return undefined
     const { stream, seen } = found
@@ -141,7 +142,7 @@ export class EventLog {
 
   // ---
 
-  private find(eventId: string): { readonly stream: Stream; readonly seen: number } | undefined {
+  private find(eventId: string): { readonly stream: LoggedStream; readonly seen: number } | undefined {
     const [name, streamText = "", numberText = ""] = eventId.split("-", 3)
     const stream = /^\d{1,15}$/.test(streamText) ? this.streams.get(Number(streamText)) : undefined
     if (name !== this.name || stream === undefined || !/^\d{1,15}$/.test(numberText)) return undefined
@@ -149,11 +150,11 @@ export class EventLog {
     return seen <= stream.last && eventId === this.idOf(stream, seen) ? { stream, seen } : undefined
   }
 
-  private idOf({ id, mark }: Stream, number: number): string {
-    return `${this.name}-${id}-${number}${mark}`
+  private idOf({ id, requestTag }: LoggedStream, number: number): string {
+    return `${this.name}-${id}-${number}${requestTag}`
   }
 
-  private forget(stream: Stream): void {
+  private forget(stream: LoggedStream): void {
     this.kept = this.kept.filter((kept) => {
       if (kept.stream !== stream) return true
       this.bytes -= kept.frame.length
@@ -185,9 +186,9 @@ export class EventLog {
 const own = (frame: Uint8Array | string): Uint8Array | string =>
   typeof frame !== "string" && frame.byteLength < frame.buffer.byteLength ? frame.slice() : frame
 
-const MARKED = /^[a-z0-9]+-\d{1,15}-\d{1,15}-([\w-]+)$/
+const TAGGED_ID = /^[a-z0-9]+-\d{1,15}-\d{1,15}-([\w-]+)$/
 /** A longer id would make headers that are too long. */
-const MAX_MARK = 256
+const MAX_REQUEST_TAG = 256
 const MAX_EVENTS = 256
 const MAX_BYTES = 4 * 1024 * 1024
 const MAX_STREAMS = 32

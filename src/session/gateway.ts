@@ -7,34 +7,34 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { dropOldest } from "../lib/bounded.ts"
 import { RequestError } from "../lib/errors.ts"
 import { asText, notificationText, type Params } from "../wire/message.ts"
-import type { Face, Listener, Target } from "./client.ts"
+import type { Gateway, Listener, Target } from "./client.ts"
 import { wantsLog } from "./relay.ts"
 import { Session } from "./session.ts"
 
-export type FaceDeps = Pick<
-  Face,
-  "version" | "mark" | "hide" | "meter" | "maxInFlight" | "pageSize" | "quota" | "sessionRate" | "audit"
+export type GatewayDeps = Pick<
+  Gateway,
+  "version" | "mark" | "hide" | "meter" | "maxInFlight" | "pageSize" | "callRate" | "sessionRate" | "audit"
 > & {
   readonly agent: Agent
   /** Those that live at the moment. */
   sessions(): Iterable<Session>
   /** Milliseconds that a call waits for a server that is about to be there. */
-  readonly patience: number
+  readonly startupWaitMs: number
   /** Cleans the text of a server's failure. */
   redact(text: string): string
   /** What a session is made of has changed. */
   onchange(session: Session): void
 }
 
-export function createFace({ agent, sessions, patience, redact, onchange, ...given }: FaceDeps): Face {
+export function createGateway({ agent, sessions, startupWaitMs, redact, onchange, ...given }: GatewayDeps): Gateway {
   const cause = (error: string | undefined) => (error === undefined ? "" : `: ${redact(error).slice(0, MAX_CAUSE)}`)
   const listeners = new Set<Listener>()
-  const face: Face = {
+  const gateway: Gateway = {
     ...given,
-    claims: agent.taskOwners,
+    taskOwners: agent.taskOwners,
     toolbox: undefined,
     catalogOf: (session) => agent.catalogOf(session),
-    get loading() {
+    get initialLoad() {
       return agent.loading
     },
     get stopping() {
@@ -48,7 +48,7 @@ export function createFace({ agent, sessions, patience, redact, onchange, ...giv
         return `is not available (${STATUS_BY_STATE[state.kind].status}): ${explain(state.kind, cause(facts.lastError))}`
       return { spec, connection: published.open.connection, peer: published.open.peer }
     },
-    away(scope, slug) {
+    disconnectedId(scope, slug) {
       const gone = agent
         .all()
         .find(
@@ -57,8 +57,8 @@ export function createFace({ agent, sessions, patience, redact, onchange, ...giv
         )
       return gone?.spec.id
     },
-    returning: (id) => agent.returning(id, patience),
-    async lease(id, owner, caller, capabilities) {
+    whenBack: (id) => agent.returning(id, startupWaitMs),
+    async dedicated(id, owner, caller, capabilities) {
       const backend = await agent.dedicated(id, owner, caller, capabilities)
       if (typeof backend === "string") return backend
       if (backend?.published === undefined)
@@ -83,7 +83,7 @@ export function createFace({ agent, sessions, patience, redact, onchange, ...giv
       agent.unsubscribe(id, uri, session)
       if (session instanceof Session && session.subscriptions.delete(`${id} ${uri}`)) onchange(session)
     },
-    keepTask(id, task, session) {
+    rememberTask(id, task, session) {
       if (!(session instanceof Session)) return
       session.tasks.set(`${id} ${task}`, [id, task])
       dropOldest(session.tasks, MAX_TASKS)
@@ -96,7 +96,7 @@ export function createFace({ agent, sessions, patience, redact, onchange, ...giv
       onchange(session)
     },
     dropLogLevel: (session) => agent.dropLogLevel(session),
-    tell({ scope, session }, method, params) {
+    notifyBackend({ scope, session }, method, params) {
       const own = agent.dedicatedOf(session)
       // What a shared server is told of one client's roots, it would believe of all.
       const roots = method === "notifications/roots/list_changed"
@@ -113,9 +113,9 @@ export function createFace({ agent, sessions, patience, redact, onchange, ...giv
   }
   agent.observe({
     oncatalog(only) {
-      for (const session of sessions()) if (only === undefined || only === session) session.follow(face)
+      for (const session of sessions()) if (only === undefined || only === session) session.catalogChanged(gateway)
       if (only !== undefined) return
-      for (const listener of listeners) listener.follow()
+      for (const listener of listeners) listener.catalogChanged()
     },
     onnotification(spec, method, params) {
       const updated = method === "notifications/resources/updated"
@@ -134,7 +134,7 @@ export function createFace({ agent, sessions, patience, redact, onchange, ...giv
       }
     },
   })
-  return face
+  return gateway
 }
 
 // ---

@@ -5,10 +5,15 @@
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Context } from "./client.ts"
+import type { RequestContext } from "./client.ts"
 
 /** The params of the retry. Throws what the client answered an error with, or where it gives up on its request. */
-export async function fulfil(params: Params, result: Params, { exchange }: Context, clock: Clock): Promise<Params> {
+export async function fulfilInputRequired(
+  params: Params,
+  result: Params,
+  { exchange }: RequestContext,
+  clock: Clock,
+): Promise<Params> {
   const questions = isObject(result.inputRequests) ? Object.entries(result.inputRequests) : []
   if (questions.length > MAX_QUESTIONS)
     throw new RequestError("invalid_request", "The server asks too many questions at once")

@@ -15,19 +15,19 @@ import {
   type Request,
   resultText,
 } from "../wire/message.ts"
-import { type Client, type Context, type Exchange, type Face, missingCapability } from "./client.ts"
+import { type Client, type Exchange, type Gateway, missingCapability, type RequestContext } from "./client.ts"
 import { foreignState } from "./relay.ts"
 
 /** svc's own tools, where a scope has them. */
-export const toolboxFor = (scope: Scope, { toolbox }: Pick<Face, "toolbox">): Toolbox | undefined =>
+export const toolboxFor = (scope: Scope, { toolbox }: Pick<Gateway, "toolbox">): Toolbox | undefined =>
   scope.kind === "aggregate" && !scope.restricted ? toolbox : undefined
 
 /** The answer as a frame, or undefined where svc has no tool of this name. */
-export function callInternal(
+export function callInternalTool(
   request: Request,
   params: Params,
   toolbox: Toolbox,
-  { client, exchange }: Context,
+  { client, exchange }: RequestContext,
 ): Promise<string> | undefined {
   const name = asText(params.name)
   if (!toolbox.names.includes(name)) return undefined

@@ -21,20 +21,20 @@ import {
   type Request,
   resultText,
 } from "../wire/message.ts"
-import type { Exchange, Face } from "./client.ts"
+import type { Exchange, Gateway } from "./client.ts"
 import { dispatch } from "./dispatch.ts"
-import { modernClient } from "./request-client.ts"
-import { describeInitialize } from "./server-capabilities.ts"
+import { requestClient } from "./request-client.ts"
+import { initializeResult } from "./server-capabilities.ts"
 import { Session } from "./session.ts"
 import type { Sessions } from "./sessions.ts"
-import { listen } from "./subscriptions-listen.ts"
-import type { Calls } from "./suspended-calls.ts"
+import { openSubscription } from "./subscriptions-listen.ts"
+import type { SuspendedCalls } from "./suspended-calls.ts"
 import { refuseListen } from "./task-watch.ts"
 
 export type PipeDeps = {
-  readonly face: Face
+  readonly gateway: Gateway
   readonly sessions: Sessions
-  readonly calls: Calls
+  readonly suspendedCalls: SuspendedCalls
   readonly id: string
   readonly scope: Scope
   readonly principal: string
@@ -97,7 +97,7 @@ export class Pipe {
     if (isRequest(message)) this.begin(message)
     else if (isResponse(message)) this.session?.answered(message)
     else if (message.method === "notifications/cancelled") this.cancel(message.params?.requestId)
-    else this.session?.notified(message.method, message.params ?? {}, this.deps.face)
+    else this.session?.notified(message.method, message.params ?? {}, this.deps.gateway)
   }
 
   /** Says what is wrong with a message, under its id where it may have been a request: somebody waits for its answer. */
@@ -138,11 +138,11 @@ export class Pipe {
       if (version !== undefined) return await this.serveModern(request, version)
       if (method === "initialize") {
         await this.introduce(params.clientInfo)
-        if (deps.face.loading !== undefined) await deps.face.loading
+        if (deps.gateway.initialLoad !== undefined) await deps.gateway.initialLoad
         const session = new Session(deps.id, deps.principal, deps.scope, params)
-        const result = describeInitialize(deps.face, session, params)
+        const result = initializeResult(deps.gateway, session, params)
         if (this.session !== undefined) deps.sessions.remove(this.session.id, "was initialized again")
-        deps.sessions.add(session, deps.face)
+        deps.sessions.add(session, deps.gateway)
         this.session = session
         deps.send(resultText(id, JSON.stringify(result)))
         session.open((text) => {
@@ -168,14 +168,14 @@ export class Pipe {
       const end = session.run(id, exchange)
       const key = keyOfId(id)
       this.running.set(key, exchange)
-      const frame = await dispatch(request, { face: deps.face, client: session, exchange }, deps.onbug)
+      const frame = await dispatch(request, { gateway: deps.gateway, client: session, exchange }, deps.onbug)
       end()
       // A cancelled request gets no answer.
       if (this.running.delete(key)) deps.send(frame)
     } catch (error) {
       const { rpc, http } = codesOf(error)
       if (http === 500) deps.onbug(error)
-      deps.send(errorText(id, rpc, deps.face.hide(publicMessage(error))))
+      deps.send(errorText(id, rpc, deps.gateway.hide(publicMessage(error))))
     }
   }
 
@@ -183,7 +183,7 @@ export class Pipe {
     const { deps } = this
     const { id } = request
     const key = keyOfId(id)
-    const found = modernClient(version, request.params ?? {}, deps.scope, deps.principal, this)
+    const found = requestClient(version, request.params ?? {}, deps.scope, deps.principal, this)
     if ("refusal" in found) {
       const { code, message, data } = found.refusal
       return deps.send(errorText(id, code, message, data))
@@ -206,12 +206,12 @@ export class Pipe {
     this.introduced ??= this.introduce(client.info)
     await this.introduced
     // What is not there yet cannot be listened to.
-    if (listens && deps.face.loading !== undefined) await deps.face.loading
+    if (listens && deps.gateway.initialLoad !== undefined) await deps.gateway.initialLoad
     if (!this.running.has(key)) return
     if (listens) {
-      this.streams.set(key, listen(request, client, deps.face, exchange))
+      this.streams.set(key, openSubscription(request, client, deps.gateway, exchange))
       return
     }
-    finish(await deps.calls.serve(request, client, deps.face, exchange))
+    finish(await deps.suspendedCalls.serve(request, client, deps.gateway, exchange))
   }
 }

@@ -28,9 +28,9 @@ import {
   type Request,
   type Response,
 } from "../wire/message.ts"
-import { CALLS, type Client, type Context, type Meter, ownerOf, type Target, whileWanted } from "./client.ts"
+import { CALLS, type Client, type Meter, ownerOf, type RequestContext, type Target, unlessCancelled } from "./client.ts"
 import { adaptCode, adaptParams } from "./era-params.ts"
-import { fulfil } from "./input-required.ts"
+import { fulfilInputRequired } from "./input-required.ts"
 import { outcomeOf } from "./outcome.ts"
 import { namesFor, openTaskId } from "./task-id.ts"
 
@@ -41,20 +41,20 @@ export type Answer = Uint8Array | string | Promise<Uint8Array | string>
  * Passes `request` on under `params` (names already the backend's own) and gives the answer. Where the backend is about
  * to be there, the patient wait for it. Throws a RequestError, at once or later, for what the client may not do.
  */
-export function relay(request: Request, params: Params, route: Route, context: Context, patient = true): Answer {
-  const { meter } = context.face
+export function relay(request: Request, params: Params, route: Route, context: RequestContext, mayWait = true): Answer {
+  const { meter } = context.gateway
   const done = meter === undefined ? uncounted : counted(meter, request, route)
-  return pass(request, params, route, context, patient, done)
+  return relayWhenReady(request, params, route, context, mayWait, done)
 }
 
 // ---
 
 /** Told each answer as it goes out; gives it on. */
-type Done = (frame: Uint8Array | string) => Uint8Array | string
+type OnAnswer = (frame: Uint8Array | string) => Uint8Array | string
 
-const uncounted: Done = (frame) => frame
+const uncounted: OnAnswer = (frame) => frame
 
-function counted(meter: Meter, { method }: Request, route: Route): Done {
+function counted(meter: Meter, { method }: Request, route: Route): OnAnswer {
   const started = meter.now()
   return (frame) => {
     meter.passed("out", typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
@@ -63,18 +63,25 @@ function counted(meter: Meter, { method }: Request, route: Route): Done {
   }
 }
 
-function pass(request: Request, params: Params, route: Route, context: Context, patient: boolean, done: Done): Answer {
-  const { face, client } = context
-  const shared = face.target(route.id)
-  const back = typeof shared === "string" && patient ? face.returning(route.id) : undefined
+function relayWhenReady(
+  request: Request,
+  params: Params,
+  route: Route,
+  context: RequestContext,
+  mayWait: boolean,
+  done: OnAnswer,
+): Answer {
+  const { gateway, client } = context
+  const shared = gateway.target(route.id)
+  const back = typeof shared === "string" && mayWait ? gateway.whenBack(route.id) : undefined
   if (back !== undefined)
-    return whileWanted(context, back).then(() => pass(request, params, route, context, false, done))
+    return unlessCancelled(context, back).then(() => relayWhenReady(request, params, route, context, false, done))
   const { owner } = client
   // A client that is there only for its request has no session to isolate.
   if (typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined)
-    return whileWanted(
+    return unlessCancelled(
       context,
-      face.lease(
+      gateway.dedicated(
         route.id,
         new Relayed(shared, { ...context, exchange: owner }),
         new Relayed(shared, context),
@@ -82,45 +89,45 @@ function pass(request: Request, params: Params, route: Route, context: Context, 
       ),
     ).then((target) => {
       checkOwn(request, target, context)
-      return passTo(target, request, params, route, context, done)
+      return relayTo(target, request, params, route, context, done)
     })
-  return passTo(shared, request, params, route, context, done)
+  return relayTo(shared, request, params, route, context, done)
 }
 
 /** Throws a RequestError where a session's own process has not the tool that the shared one has, or must not be asked it. */
-function checkOwn({ method, params }: Request, target: Target | string, { face, client }: Context): void {
+function checkOwn({ method, params }: Request, target: Target | string, { gateway, client }: RequestContext): void {
   if (method !== "tools/call" || typeof target === "string") return
-  const { tools } = viewOf(face.catalogOf(client.session), client.scope)
+  const { tools } = viewOf(gateway.catalogOf(client.session), client.scope)
   const name = params?.name
   if (typeof name !== "string" || !tools.has(name)) throw unknownName("tool", name, undefined)
 }
 
-function passTo(
+function relayTo(
   target: Target | string,
   request: Request,
   params: Params,
   route: Route,
-  context: Context,
-  done: Done,
+  context: RequestContext,
+  done: OnAnswer,
 ): Answer {
-  const { face, client } = context
+  const { gateway, client } = context
   const fail = (reason: string) => done(failed(request, new BackendError(route.slug, reason), context))
   if (typeof target === "string") return fail(target)
-  if (target.connection.inFlight >= face.maxInFlight)
-    return fail(`has ${face.maxInFlight} requests in flight already; try again later`)
+  if (target.connection.inFlight >= gateway.maxInFlight)
+    return fail(`has ${gateway.maxInFlight} requests in flight already; try again later`)
   const { id, tuning } = target.spec
   const wait =
     tuning.rateLimit === undefined || !CALLS.has(request.method)
       ? undefined
-      : face.quota.take(`server ${id}`, tuning.rateLimit)
+      : gateway.callRate.take(`server ${id}`, tuning.rateLimit)
   if (wait !== undefined) return fail(`is called more often than it may be; try again in ${wait} s`)
-  if ((client.inFlight ?? 0) > face.maxInFlight)
-    throw new RequestError("too_many", `This session has ${face.maxInFlight} requests in flight already`)
+  if ((client.inFlight ?? 0) > gateway.maxInFlight)
+    throw new RequestError("too_many", `This session has ${gateway.maxInFlight} requests in flight already`)
   const { session, logLevel } = client
   if (logLevel === undefined || client.era === "legacy" || target.peer.era === "modern")
     return call(request, params, target, route.mirrored, context, done)
-  face.setLogLevel(session, logLevel)
-  return call(request, params, target, route.mirrored, context, done).finally(() => face.dropLogLevel(session))
+  gateway.setLogLevel(session, logLevel)
+  return call(request, params, target, route.mirrored, context, done).finally(() => gateway.dropLogLevel(session))
 }
 
 async function call(
@@ -128,11 +135,11 @@ async function call(
   params: Params,
   target: Target,
   mirrored: readonly MirroredHeader[],
-  context: Context,
-  done: Done,
+  context: RequestContext,
+  done: OnAnswer,
 ): Promise<Uint8Array | string> {
   const { client, exchange } = context
-  const { meter } = context.face
+  const { meter } = context.gateway
   const { connection, peer, spec } = target
   const caller = new Relayed(target, context)
   const token = metaOf(params)?.progressToken
@@ -160,15 +167,15 @@ async function call(
       exchange.oncancel = undefined
       const answer = finish(request, outcome, target, context)
       if (answer.kind === "task") {
-        const owner = claim("task", answer.task, target, context)
+        const owner = recordOwnership("task", answer.task, target, context)
         // A process of svc's own ends with svc, and its tasks with it.
-        if (spec.launch.transport !== "stdio") context.face.keepTask(spec.id, answer.task, client.session)
+        if (spec.launch.transport !== "stdio") context.gateway.rememberTask(spec.id, answer.task, client.session)
         if (owner !== undefined && progressToken !== undefined)
           connection.keepProgress(flight.number, owner, progressToken)
       }
       if (answer.kind !== "input") return done(answer.frame)
       // A modern backend asks a legacy client: svc puts the questions and tries again with the answers.
-      sent = await fulfil(sent, answer.result, context, connection.clock)
+      sent = await fulfilInputRequired(sent, answer.result, context, connection.clock)
     }
   } catch (error) {
     if (error instanceof BackendError) return done(failed(request, error, context))
@@ -190,7 +197,7 @@ const NEEDLE_INPUT = encode('"input_required"')
 const COMPLETE = encode('"resultType":"complete"')
 const COMPLETE_UNCACHED = encode('"resultType":"complete","ttlMs":0,"cacheScope":"private"')
 
-function finish(request: Request, outcome: RequestOutcome, target: Target, context: Context): Finish {
+function finish(request: Request, outcome: RequestOutcome, target: Target, context: RequestContext): Finish {
   const { client } = context
   const { peer, spec } = target
   const qualified = client.scope.kind === "aggregate"
@@ -217,7 +224,7 @@ function finish(request: Request, outcome: RequestOutcome, target: Target, conte
   if (message.error !== undefined) {
     const { code, written, message: text, data } = peerError(message.error)
     const adapted = adaptCode(request.method, code, data, client.era)
-    for (const id of elicitationsOf(data)) claim("elicitation", id, target, context)
+    for (const id of elicitationsOf(data)) recordOwnership("elicitation", id, target, context)
     const shown = rewriteErrorData(data, names)
     return {
       kind: "done",
@@ -247,17 +254,22 @@ function parsed(outcome: RequestOutcome, server: string): Response {
 }
 
 /** Remembers whose something is that the backend will speak of by its id; gives the way to them outside of the call. */
-function claim(kind: Ownership["kind"], id: string, target: Target, context: Context): Caller | undefined {
-  const { face, client } = context
+function recordOwnership(
+  kind: Ownership["kind"],
+  id: string,
+  target: Target,
+  context: RequestContext,
+): Caller | undefined {
+  const { gateway, client } = context
   const { spec } = target
   const caller = client.owner === undefined ? undefined : new Relayed(target, { ...context, exchange: client.owner })
   const shared = caller === undefined || spec.tuning.isolation !== "session"
-  face.claims.make({ kind, backend: spec.id, id, owner: ownerOf(client), caller, shared })
+  gateway.taskOwners.make({ kind, backend: spec.id, id, owner: ownerOf(client), caller, shared })
   return caller
 }
 
 /** What a client says with the task that it belongs to as its backend names it. Throws a RequestError for another's. */
-function openTask(said: Params, { id, slug }: ServerSpec, context: Context): Params {
+function openTask(said: Params, { id, slug }: ServerSpec, context: RequestContext): Params {
   return renameTask(said, (shown) => {
     const split = isQualified(context.client) ? splitName(shown) : { slug, name: shown }
     const task = split?.slug === slug ? openTaskId(split.name, id, context) : undefined
@@ -290,7 +302,7 @@ class Relayed implements Caller {
   readonly session: object
   constructor(
     private readonly target: Target,
-    private readonly context: Context,
+    private readonly context: RequestContext,
   ) {
     this.session = context.client.session
   }
@@ -305,7 +317,8 @@ class Relayed implements Caller {
   async ask(...[method, params, signal, onprogress]: Parameters<Caller["ask"]>): Promise<unknown> {
     const { exchange } = this.context
     const { spec } = this.target
-    if (typeof params?.elicitationId === "string") claim("elicitation", params.elicitationId, this.target, this.context)
+    if (typeof params?.elicitationId === "string")
+      recordOwnership("elicitation", params.elicitationId, this.target, this.context)
     const named = params === undefined ? undefined : renameTask(params, namesFor(spec, this.context).task)
     const answer = await exchange.ask(method, named, signal, onprogress)
     return isObject(answer) ? openTask(answer, spec, this.context) : answer
@@ -332,8 +345,8 @@ export function wantsLog(
 }
 
 /** A backend's failure: a tool says so to the model, other methods to the client. */
-function failed(request: Request, { message }: BackendError, { face, client }: Context): string {
-  const said = face.hide(message)
+function failed(request: Request, { message }: BackendError, { gateway, client }: RequestContext): string {
+  const said = gateway.hide(message)
   if (request.method !== "tools/call") return errorText(request.id, -32603, said)
   const result = {
     ...(client.era === "modern" ? { resultType: "complete" } : {}),

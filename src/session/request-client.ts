@@ -15,7 +15,7 @@ import type { Client } from "./client.ts"
 export type Refusal = { readonly code: number; readonly message: string; readonly data?: unknown }
 
 /** The client, or why the request is refused. `session` is what its calls have in common. */
-export function modernClient(
+export function requestClient(
   version: string,
   params: Params,
   scope: Scope,

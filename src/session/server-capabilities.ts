@@ -11,12 +11,12 @@ import {
   UI_EXTENSION,
 } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { type Client, type Face, refuseStopping } from "./client.ts"
+import { type Client, type Gateway, refuseStopping } from "./client.ts"
 
 /** lifecycle: Initialization. `params` are the client's. Throws an UnavailableError if svc stops. */
-export function describeInitialize(face: Face, client: Client, params: Params): Params {
-  refuseStopping(face)
-  const { capabilities, serverInfo, instructions } = introduce(face, client)
+export function initializeResult(gateway: Gateway, client: Client, params: Params): Params {
+  refuseStopping(gateway)
+  const { capabilities, serverInfo, instructions } = introduce(gateway, client)
   return {
     protocolVersion: negotiateLegacy(params.protocolVersion),
     capabilities,
@@ -26,8 +26,8 @@ export function describeInitialize(face: Face, client: Client, params: Params): 
 }
 
 /** server: Discovery. */
-export function describeDiscover(face: Face, client: Client): Params {
-  const { capabilities, serverInfo, instructions } = introduce(face, client)
+export function discoverResult(gateway: Gateway, client: Client): Params {
+  const { capabilities, serverInfo, instructions } = introduce(gateway, client)
   return {
     resultType: "complete",
     supportedVersions: [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
@@ -43,16 +43,16 @@ export function describeDiscover(face: Face, client: Client): Params {
 
 type Introduction = { capabilities: Params; serverInfo: Params; instructions: string | undefined }
 
-function introduce(face: Face, client: Client): Introduction {
+function introduce(gateway: Gateway, client: Client): Introduction {
   const { scope } = client
-  const view = viewOf(face.catalogOf(client.session), scope)
+  const view = viewOf(gateway.catalogOf(client.session), scope)
   if (scope.kind === "aggregate")
     return {
       capabilities: aggregateCapabilities(view, client.era),
-      serverInfo: { name: "svc", title: "svc", version: face.version },
+      serverInfo: { name: "svc", title: "svc", version: gateway.version },
       instructions: view.instructions,
     }
-  const target = face.target(scope.id)
+  const target = gateway.target(scope.id)
   if (typeof target === "string") throw new RequestError("not_found", target)
   const { peer } = target
   return {

@@ -18,13 +18,13 @@ import {
   type Params,
   type Response,
 } from "../wire/message.ts"
-import { type Client, type Exchange, type Face, missingCapability } from "./client.ts"
+import { type Client, type Exchange, type Gateway, missingCapability } from "./client.ts"
 import { EventLog } from "./event-log.ts"
 
 /** Where frames go that belong to no request. False where nobody listens. */
 export type Outlet = (text: string) => boolean
 
-type Question = {
+type ClientQuestion = {
   resolve(result: unknown): void
   reject(error: Error): void
   readonly onprogress: ((params: Params) => void) | undefined
@@ -52,10 +52,10 @@ export class Session implements Client {
   private readonly running = new Map<string, Exchange>()
   /** Those of the running requests that the client cancelled. */
   private readonly cancelled = new WeakSet<Exchange>()
-  private readonly questions = new Map<Id, Question>()
-  private readonly held: string[] = []
+  private readonly clientRequests = new Map<Id, ClientQuestion>()
+  private readonly queued: string[] = []
   private lastQuestion = 0
-  private seen: View | undefined
+  private lastView: View | undefined
 
   constructor(
     readonly id: string,
@@ -85,12 +85,12 @@ export class Session implements Client {
   }
 
   /** A minute has passed. */
-  grow(): void {
-    this.log?.grow()
+  onMinute(): void {
+    this.log?.onMinute()
   }
 
   /** Whether the client knows of streams that can be taken up before they have said anything. From: SEP-1699. */
-  get primes(): boolean {
+  get sendsPrimingEvent(): boolean {
     return this.protocolVersion >= "2025-11-25"
   }
 
@@ -112,7 +112,7 @@ export class Session implements Client {
   }
 
   /** A notification of the client. One that svc does not know is the backend's business where there is only one. */
-  notified(method: string, params: Params, face: Face): void {
+  notified(method: string, params: Params, gateway: Gateway): void {
     switch (method) {
       case "notifications/initialized":
         return
@@ -128,20 +128,20 @@ export class Session implements Client {
       }
       case "notifications/progress": {
         const token = params.progressToken
-        if (typeof token === "string") this.questions.get(token)?.onprogress?.(params)
+        if (typeof token === "string") this.clientRequests.get(token)?.onprogress?.(params)
         return
       }
       default:
-        face.tell(this, method, params)
+        gateway.notifyBackend(this, method, params)
     }
   }
 
   /** The client's answer to a question. */
   answered(response: Response): void {
     if (response.id === null) return
-    const question = this.questions.get(response.id)
+    const question = this.clientRequests.get(response.id)
     if (question === undefined) return
-    this.questions.delete(response.id)
+    this.clientRequests.delete(response.id)
     if (response.error !== undefined) question.reject(peerError(response.error))
     else question.resolve(response.result)
   }
@@ -159,18 +159,18 @@ export class Session implements Client {
   ): Promise<unknown> {
     if (missingCapability(this.capabilities, method, params) !== undefined)
       return Promise.reject(new PeerError(-32601, `The client does not support ${method}`))
-    if (this.questions.size >= MAX_QUESTIONS)
+    if (this.clientRequests.size >= MAX_QUESTIONS)
       return Promise.reject(new RequestError("too_many", "Too many questions are open to this client"))
     const id = `svc-${++this.lastQuestion}`
     return new Promise((resolve, reject) => {
       const done = () => signal.removeEventListener("abort", abort)
       const abort = () => {
-        if (!this.questions.delete(id)) return
+        if (!this.clientRequests.delete(id)) return
         send(notificationText("notifications/cancelled", { requestId: id, reason: "the server withdrew it" }))
         reject(new RequestError("invalid_request", "The question was withdrawn"))
       }
       signal.addEventListener("abort", abort)
-      this.questions.set(id, {
+      this.clientRequests.set(id, {
         resolve(result) {
           done()
           resolve(result)
@@ -190,10 +190,10 @@ export class Session implements Client {
   /** A notification that belongs to no request. While no stream is open the newest are held, up to a bound. */
   notify(text: string): void {
     if (this.outlet?.(text) === true) return
-    if (text.length > MAX_HELD_CHARS || this.held.includes(text)) return
-    this.held.push(text)
-    let size = this.held.reduce((sum, { length }) => sum + length, 0)
-    while (this.held.length > MAX_HELD || size > MAX_HELD_CHARS) size -= this.held.shift()?.length ?? 0
+    if (text.length > MAX_HELD_CHARS || this.queued.includes(text)) return
+    this.queued.push(text)
+    let size = this.queued.reduce((sum, { length }) => sum + length, 0)
+    while (this.queued.length > MAX_HELD || size > MAX_HELD_CHARS) size -= this.queued.shift()?.length ?? 0
   }
 
   /** Connects the stream for what belongs to no request and sends what was held for it. One before it ends. */
@@ -201,33 +201,33 @@ export class Session implements Client {
     if (this.standalone !== undefined && this.standalone !== stream) this.log?.drop(this.standalone)
     this.standalone = stream
     this.outlet = outlet
-    for (const text of this.held.splice(0)) outlet(text)
+    for (const text of this.queued.splice(0)) outlet(text)
   }
 
   /** Tells the client which of its lists have changed with the catalog. */
-  follow(face: Face): void {
-    const before = this.seen
-    const view = viewOf(face.catalogOf(this), this.scope)
-    this.seen = view
+  catalogChanged(gateway: Gateway): void {
+    const before = this.lastView
+    const view = viewOf(gateway.catalogOf(this), this.scope)
+    this.lastView = view
     if (before === undefined || before === view) return
     for (const [method, notification] of LIST_CHANGES) if (hasChanged(before, view, method)) this.notify(notification)
   }
 
   /** Starts to follow the catalog: what the client sees from here on is measured against it. */
-  begin(face: Face): void {
-    this.seen = viewOf(face.catalogOf(this), this.scope)
-    face.setLogLevel(this, this.logLevel)
+  begin(gateway: Gateway): void {
+    this.lastView = viewOf(gateway.catalogOf(this), this.scope)
+    gateway.setLogLevel(this, this.logLevel)
   }
 
   /** Ends it: running requests are given up, open questions rejected. */
   end(reason: string): void {
     this.outlet = undefined
     if (this.standalone !== undefined) this.log?.drop(this.standalone)
-    this.held.length = 0
+    this.queued.length = 0
     for (const exchange of this.running.values()) exchange.oncancel?.(reason)
     this.running.clear()
-    for (const question of this.questions.values()) question.reject(new RequestError("invalid_request", reason))
-    this.questions.clear()
+    for (const question of this.clientRequests.values()) question.reject(new RequestError("invalid_request", reason))
+    this.clientRequests.clear()
   }
 }
 

@@ -5,7 +5,7 @@ import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { SessionStore } from "../store/session-store.ts"
 import type { Params } from "../wire/message.ts"
-import type { Face } from "./client.ts"
+import type { Gateway } from "./client.ts"
 import { Session } from "./session.ts"
 
 export type SessionLimits = {
@@ -40,14 +40,14 @@ export class Sessions {
   }
 
   /** Throws a RequestError where the table is full of sessions in use. */
-  add(session: Session, face: Face): void {
+  add(session: Session, gateway: Gateway): void {
     if (this.byId.size >= this.limits.count) {
-      const oldest = this.idlest()
+      const oldest = this.leastRecentlyUsed()
       if (oldest === undefined) throw new RequestError("too_many", `There are ${this.limits.count} sessions already`)
       this.remove(oldest.id, "made room for another session")
     }
     session.lastSeen = this.clock.now()
-    session.begin(face)
+    session.begin(gateway)
     this.byId.set(session.id, session)
     this.save(session)
   }
@@ -56,8 +56,8 @@ export class Sessions {
    * The session, if it is this principal's and of this scope; another's is as unknown as none. One that an earlier run of
    * svc knew is taken up again.
    */
-  get(id: string, principal: string, scope: Scope, face: Face): Session | undefined {
-    const session = this.byId.get(id) ?? this.recall(id, scope, face)
+  get(id: string, principal: string, scope: Scope, gateway: Gateway): Session | undefined {
+    const session = this.byId.get(id) ?? this.restore(id, scope, gateway)
     if (session === undefined || session.principal !== principal || identityOf(session.scope) !== identityOf(scope))
       return undefined
     session.lastSeen = this.clock.now()
@@ -93,42 +93,43 @@ export class Sessions {
     this.memory?.close()
   }
 
-  private recall(id: string, scope: Scope, face: Face): Session | undefined {
+  private restore(id: string, scope: Scope, gateway: Gateway): Session | undefined {
     const found = this.memory?.load(id)
     if (found === undefined || found.scope !== identityOf(scope)) return undefined
     const session = new Session(id, found.principal, this.rescope(scope, found.params), found.params)
-    this.add(session, face)
+    this.add(session, gateway)
     session.logLevel = found.logLevel
-    if (found.logLevel !== undefined) face.setLogLevel(session, found.logLevel)
-    for (const [backend, uri] of found.subscriptions) face.subscribe(backend, uri, session)
+    if (found.logLevel !== undefined) gateway.setLogLevel(session, found.logLevel)
+    for (const [backend, uri] of found.subscriptions) gateway.subscribe(backend, uri, session)
     for (const [backend, task] of found.tasks ?? []) {
       // An id that has been given to somebody else since is theirs.
-      if (face.claims.find("task", backend, task) !== undefined) continue
-      face.claims.make({ kind: "task", backend, id: task, owner: session, caller: undefined, shared: true })
-      face.keepTask(backend, task, session)
+      if (gateway.taskOwners.find("task", backend, task) !== undefined) continue
+      gateway.taskOwners.make({ kind: "task", backend, id: task, owner: session, caller: undefined, shared: true })
+      gateway.rememberTask(backend, task, session)
     }
     return session
   }
 
   /** The one that nobody has used for longest, of whoever has the most: who opens many takes no room from others. */
-  private idlest(): Session | undefined {
-    const groups = new Map<string, { count: number; idlest: Session | undefined }>()
+  private leastRecentlyUsed(): Session | undefined {
+    const groups = new Map<string, { count: number; leastRecentlyUsed: Session | undefined }>()
     for (const session of this.byId.values()) {
-      const group = groups.get(session.principal) ?? { count: 0, idlest: undefined }
+      const group = groups.get(session.principal) ?? { count: 0, leastRecentlyUsed: undefined }
       groups.set(session.principal, group)
       group.count++
       const idle = session.inFlight === 0 && session.outlet === undefined
-      if (idle && (group.idlest === undefined || session.lastSeen < group.idlest.lastSeen)) group.idlest = session
+      if (idle && (group.leastRecentlyUsed === undefined || session.lastSeen < group.leastRecentlyUsed.lastSeen))
+        group.leastRecentlyUsed = session
     }
     const largestFirst = [...groups.values()].sort((a, b) => b.count - a.count)
-    return largestFirst.find(({ idlest }) => idlest !== undefined)?.idlest
+    return largestFirst.find(({ leastRecentlyUsed }) => leastRecentlyUsed !== undefined)?.leastRecentlyUsed
   }
 
   private sweep(): void {
     this.cancelSweep = this.clock.after(Math.min(this.limits.ttl, SWEEP_MS), () => {
       const dead = this.clock.now() - this.limits.ttl
       for (const session of [...this.byId.values()]) {
-        session.grow()
+        session.onMinute()
         if (session.lastSeen > this.clock.now() - 2 * SWEEP_MS) this.save(session)
         if (session.lastSeen < dead && session.inFlight === 0 && session.outlet === undefined)
           this.remove(session.id, "expired")

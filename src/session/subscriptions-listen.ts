@@ -6,14 +6,19 @@ import type { ListMethod } from "../catalog/listing.ts"
 import { isWithin } from "../catalog/name.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { isObject, notificationText, type Params, type Request } from "../wire/message.ts"
-import type { Client, Exchange, Face, Listener } from "./client.ts"
+import type { Client, Exchange, Gateway, Listener } from "./client.ts"
 import { watchTasks } from "./task-watch.ts"
 
 /** A way back that ends with an answer. */
-export type StreamExchange = Exchange & { finish(frame: string): void }
+export type SubscriptionExchange = Exchange & { finish(frame: string): void }
 
 /** Opens the stream; the returned function ends it gracefully. */
-export function listen(request: Request, client: Client, face: Face, exchange: StreamExchange): () => void {
+export function openSubscription(
+  request: Request,
+  client: Client,
+  gateway: Gateway,
+  exchange: SubscriptionExchange,
+): () => void {
   const wanted = isObject(request.params?.notifications) ? request.params.notifications : {}
   const uris = Array.isArray(wanted.resourceSubscriptions)
     ? wanted.resourceSubscriptions.filter((uri): uri is string => typeof uri === "string").slice(0, MAX_URIS)
@@ -24,16 +29,16 @@ export function listen(request: Request, client: Client, face: Face, exchange: S
     exchange.notify(
       notificationText(method, { ...params, _meta: { ...(isObject(params._meta) ? params._meta : {}), ...meta } }),
     )
-  let view: View = viewOf(face.catalogOf(client.session), client.scope)
+  let view: View = viewOf(gateway.catalogOf(client.session), client.scope)
   const routes = uris.flatMap((uri) => {
     const route = view.resource(uri)
     return route === undefined ? [] : [{ uri, route }]
   })
   const listener: Listener = {
     client,
-    follow() {
+    catalogChanged() {
       const before = view
-      view = viewOf(face.catalogOf(client.session), client.scope)
+      view = viewOf(gateway.catalogOf(client.session), client.scope)
       if (before === view) return
       for (const { method, notification } of kinds)
         if (method.some((list) => hasChanged(before, view, list))) say(notification, {})
@@ -42,13 +47,13 @@ export function listen(request: Request, client: Client, face: Face, exchange: S
       if (uris.some((wanted) => isWithin(uri, wanted))) say("notifications/resources/updated", params)
     },
   }
-  for (const { route } of routes) face.subscribe(route.id, route.name, client.session)
-  const stop = face.listen(listener)
-  const tasks = watchTasks(request, view, { face, client }, (task) => say("notifications/tasks", task))
+  for (const { route } of routes) gateway.subscribe(route.id, route.name, client.session)
+  const stop = gateway.listen(listener)
+  const tasks = watchTasks(request, view, { gateway, client }, (task) => say("notifications/tasks", task))
   const end = () => {
     stop()
     tasks.end()
-    for (const { route } of routes) face.unsubscribe(route.id, route.name, client.session)
+    for (const { route } of routes) gateway.unsubscribe(route.id, route.name, client.session)
   }
   exchange.oncancel = end
   say("notifications/subscriptions/acknowledged", {

@@ -20,13 +20,13 @@ import type { Sealer } from "../lib/seal.ts"
 import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { errorText, type Id, isObject, metaOf, type Params, type Request } from "../wire/message.ts"
-import { type Client, type Exchange, type Face, missingCapability } from "./client.ts"
+import { type Client, type Exchange, type Gateway, missingCapability } from "./client.ts"
 import { dispatch } from "./dispatch.ts"
 
 /** The way back of one modern request. */
 export type Turn = { notify(text: string): void; oncancel: ((reason: string) => void) | undefined }
 
-export type CallsDeps = {
+export type SuspendedCallsDeps = {
   readonly clock: Clock
   readonly sealer: Sealer
   /** Unguessable text. */
@@ -34,7 +34,7 @@ export type CallsDeps = {
   onbug(error: unknown): void
 }
 
-type Question = {
+type SuspendedQuestion = {
   readonly method: string
   readonly params: Params | undefined
   resolve(result: unknown): void
@@ -42,11 +42,11 @@ type Question = {
 }
 
 /** One call that may take several requests. */
-type Call = {
+type SuspendedCall = {
   /** Under which it is found again, once it waits for its client. */
   id: string | undefined
   readonly client: Client
-  readonly questions: Map<string, Question>
+  readonly questions: Map<string, SuspendedQuestion>
   /** The request that waits at the moment, if one does. */
   current: { readonly request: Request; readonly turn: Turn; resolve(frame: Uint8Array | string): void } | undefined
   /** Ends the backend's call. */
@@ -60,13 +60,13 @@ type Call = {
   count: number
 }
 
-export class Calls {
-  private readonly waiting = new Map<string, Call>()
+export class SuspendedCalls {
+  private readonly waiting = new Map<string, SuspendedCall>()
 
-  constructor(private readonly deps: CallsDeps) {}
+  constructor(private readonly deps: SuspendedCallsDeps) {}
 
   /** Answers one modern request, new or taken up again. Never rejects. */
-  serve(request: Request, client: Client, face: Face, turn: Turn): Promise<Uint8Array | string> {
+  serve(request: Request, client: Client, gateway: Gateway, turn: Turn): Promise<Uint8Array | string> {
     const state = request.params?.requestState
     const opened =
       typeof state === "string" && state.startsWith(PREFIX)
@@ -75,7 +75,7 @@ export class Calls {
     // What svc did not seal may be the backend's own: another svc's looks the same.
     if (opened !== undefined) return this.resume(request, client, turn, opened)
     const { promise, resolve } = Promise.withResolvers<Uint8Array | string>()
-    const call: Call = {
+    const call: SuspendedCall = {
       id: undefined,
       client,
       questions: new Map(),
@@ -103,7 +103,7 @@ export class Calls {
       },
     }
     turn.oncancel = (reason) => this.drop(call, reason)
-    void dispatch(request, { face, client, exchange }, this.deps.onbug).then((frame) => this.finish(call, frame))
+    void dispatch(request, { gateway, client, exchange }, this.deps.onbug).then((frame) => this.finish(call, frame))
     return promise
   }
 
@@ -114,7 +114,7 @@ export class Calls {
 
   // ---
 
-  private ask(call: Call, method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown> {
+  private ask(call: SuspendedCall, method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown> {
     const missing = missingCapability(call.client.capabilities, method, params)
     // Servers ask for roots whenever they like, not because a call needs them.
     if (missing !== undefined && method === "roots/list") return Promise.resolve({ roots: [] })
@@ -155,7 +155,7 @@ export class Calls {
   }
 
   /** Puts the open questions to the client, if it waits. */
-  private put(call: Call): void {
+  private put(call: SuspendedCall): void {
     const { current } = call
     if (current === undefined || call.questions.size === 0) return
     if (!this.waits(call) && this.waiting.size >= MAX_WAITING) {
@@ -212,7 +212,7 @@ export class Calls {
     return promise
   }
 
-  private finish(call: Call, frame: Uint8Array | string): void {
+  private finish(call: SuspendedCall, frame: Uint8Array | string): void {
     const { current } = call
     if (current === undefined) {
       if (this.waits(call)) call.frame = frame
@@ -236,13 +236,13 @@ export class Calls {
   }
 
   /** Others wait for the server: a client that has been away for long has lost its turn. */
-  private giveUpIfStale(call: Call, now: number, others: boolean): void {
+  private giveUpIfStale(call: SuspendedCall, now: number, others: boolean): void {
     if (!others || call.current !== undefined || !this.waits(call)) return
     if (now - call.awaySince >= YIELD_MS) this.drop(call, "the client did not answer while others waited")
   }
 
   /** Ends a call whose client does not want it any more. */
-  private drop(call: Call, reason: string): void {
+  private drop(call: SuspendedCall, reason: string): void {
     this.leave(call)
     call.forget()
     for (const question of call.questions.values()) question.reject(new RequestError("invalid_request", reason))
@@ -250,11 +250,11 @@ export class Calls {
     call.cancel?.(reason)
   }
 
-  private waits({ id }: Call): boolean {
+  private waits({ id }: SuspendedCall): boolean {
     return id !== undefined && this.waiting.has(id)
   }
 
-  private leave({ id }: Call): void {
+  private leave({ id }: SuspendedCall): void {
     if (id !== undefined) this.waiting.delete(id)
   }
 }

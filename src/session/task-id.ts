@@ -9,9 +9,9 @@
 import { type Names, namesOf } from "../catalog/rewrite.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { isSameMark } from "../lib/seal.ts"
-import type { Client, Context } from "./client.ts"
+import type { Client, RequestContext } from "./client.ts"
 
-type About = Pick<Context, "face" | "client">
+type About = Pick<RequestContext, "gateway" | "client">
 
 /** A server's URIs and tasks under the names that a client knows. */
 export function namesFor({ id, slug }: ServerSpec, about: About): Names {
@@ -28,8 +28,8 @@ export function openTaskId(marked: string, server: string, about: About): string
 
 // ---
 
-const markOf = (task: string, server: string, { face, client }: About): string =>
-  face.mark(...ownerTexts(client), server, task)
+const markOf = (task: string, server: string, { gateway, client }: About): string =>
+  gateway.mark(...ownerTexts(client), server, task)
 
 /** legacy tasks belong to their session, modern tasks to the principal: its clients have no session. */
 const ownerTexts = ({ era, principal, id }: Client): readonly string[] =>

@@ -8,7 +8,7 @@ import { numberOf, parseExact } from "../lib/json.ts"
 import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, isTerminal, metaOf, type Params, type Request } from "../wire/message.ts"
-import type { Client, Context, Exchange } from "./client.ts"
+import type { Client, Exchange, RequestContext } from "./client.ts"
 import { relay } from "./relay.ts"
 import type { Refusal } from "./request-client.ts"
 import { routeOfTask } from "./tasks.ts"
@@ -29,13 +29,13 @@ export function refuseListen(request: Request, { capabilities }: Client): Refusa
 export function watchTasks(
   request: Request,
   view: View,
-  about: Pick<Context, "face" | "client">,
+  about: Pick<RequestContext, "gateway" | "client">,
   say: (task: Params) => void,
 ): { readonly ids: readonly string[]; end(): void } {
   const ends: (() => void)[] = []
   const ids = wantedTasks(request).filter((id) => {
     const route = routeOfTask(id, view, about)
-    const target = route === undefined ? undefined : about.face.target(route.id)
+    const target = route === undefined ? undefined : about.gateway.target(route.id)
     if (route === undefined || target === undefined || typeof target === "string") return false
     ends.push(watch(route, { ...about, params: request.params, clock: target.connection.clock, say }))
     return true
@@ -62,20 +62,20 @@ const wantedTasks = ({ params }: Request): readonly string[] => {
   return Array.isArray(wanted) ? wanted.filter((id): id is string => typeof id === "string").slice(0, MAX_TASKS) : []
 }
 
-type Watched = Pick<Context, "face" | "client"> & {
+type WatchedTask = Pick<RequestContext, "gateway" | "client"> & {
   /** Those of the request to listen. */
   readonly params: Params | undefined
   readonly clock: Clock
   readonly say: (task: Params) => void
 }
 
-function watch(route: Route, { face, client, params, clock, say }: Watched): () => void {
+function watch(route: Route, { gateway, client, params, clock, say }: WatchedTask): () => void {
   const request: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
   const nobody = () => Promise.reject(new Error("nobody is asked"))
   const exchange: Exchange = { oncancel: undefined, notify() {}, ask: nobody }
   const ask = async (): Promise<Params> => {
     const about = { taskId: route.name, _meta: metaOf(params) }
-    const frame = await relay(request, about, route, { face, client, exchange })
+    const frame = await relay(request, about, route, { gateway, client, exchange })
     return parseExact(textOf(frame)) as Params
   }
   let ended = false

@@ -15,7 +15,7 @@ import { numberOf, parseExact } from "../lib/json.ts"
 import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, type Params, type Request, resultText } from "../wire/message.ts"
-import { type Context, ownerOf } from "./client.ts"
+import { ownerOf, type RequestContext } from "./client.ts"
 import { type Answer, relay, unknownMethod, unknownName } from "./relay.ts"
 import { openTaskId } from "./task-id.ts"
 
@@ -28,7 +28,7 @@ export function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
 }
 
 /** `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. */
-export function relayTask(request: Request, params: Params, view: View, context: Context): Answer {
+export function relayTask(request: Request, params: Params, view: View, context: RequestContext): Answer {
   const { taskId } = params
   const route = routeOfTask(taskId, view, context)
   if (route === undefined) {
@@ -39,12 +39,16 @@ export function relayTask(request: Request, params: Params, view: View, context:
 }
 
 /** Where a client's task leads; undefined for another's, which is as unknown as none. */
-export function routeOfTask(taskId: unknown, view: View, about: Pick<Context, "face" | "client">): Route | undefined {
+export function routeOfTask(
+  taskId: unknown,
+  view: View,
+  about: Pick<RequestContext, "gateway" | "client">,
+): Route | undefined {
   const route = typeof taskId === "string" ? (view.task(taskId) ?? awayOf(taskId, about)) : undefined
   const task = route === undefined ? undefined : openTaskId(route.name, route.id, about)
   if (route === undefined || task === undefined) return undefined
-  const { face, client } = about
-  const owner = face.claims.find("task", route.id, task)?.owner
+  const { gateway, client } = about
+  const owner = gateway.taskOwners.find("task", route.id, task)?.owner
   const chunk = view.parts.find(({ spec }) => spec.id === route.id)
   const isOwnProcess = client.owner !== undefined && chunk?.spec.tuning.isolation === "session"
   return owner === undefined || owner === ownerOf(client) || isOwnProcess ? { ...route, name: task } : undefined
@@ -54,12 +58,17 @@ export function routeOfTask(taskId: unknown, view: View, about: Pick<Context, "f
  * `tasks/list`: a backend's own list holds the tasks of all of svc's clients, so svc asks for each that is this client's.
  * One that the backend has forgotten is left out, and so are those that svc has forgotten: they are still found by their ids.
  */
-export async function listTasks(request: Request, params: Params, view: View, context: Context): Promise<string> {
-  const { face, client } = context
+export async function listTasks(
+  request: Request,
+  params: Params,
+  view: View,
+  context: RequestContext,
+): Promise<string> {
+  const { gateway, client } = context
   const { cursor } = params
   if (!view.parts.some(({ listing }) => hasTasks(listing, client.era))) throw unknownMethod(request.method)
   const seen = new Set(view.parts.map(({ spec }) => spec.id))
-  const owned = face.claims.of(ownerOf(client), "task").filter(({ backend }) => seen.has(backend))
+  const owned = gateway.taskOwners.of(ownerOf(client), "task").filter(({ backend }) => seen.has(backend))
   const start = cursor === undefined ? 0 : owned.findIndex((claim) => cursorOf(claim) === cursor) + 1
   if (cursor !== undefined && start === 0) throw new RequestError("invalid_params", "The cursor is none of this list")
   const page = owned.slice(start, start + PAGE)
@@ -72,7 +81,7 @@ export async function listTasks(request: Request, params: Params, view: View, co
     const answer: unknown = parseExact(textOf(frame))
     if (!isObject(answer)) continue
     if (isObject(answer.result)) tasks.push(answer.result)
-    else if (isObject(answer.error) && numberOf(answer.error.code) === -32602) face.claims.drop(claim)
+    else if (isObject(answer.error) && numberOf(answer.error.code) === -32602) gateway.taskOwners.drop(claim)
   }
   const last = page.at(-1)
   const more = last !== undefined && start + PAGE < owned.length ? { nextCursor: cursorOf(last) } : {}
@@ -87,9 +96,9 @@ const cursorOf = ({ backend, id }: Ownership): string =>
   Buffer.from(JSON.stringify([backend, id])).toString("base64url")
 
 /** The way to a server that is not connected, by the name of a task of its. */
-function awayOf(taskId: string, { face, client }: Pick<Context, "face" | "client">): Route | undefined {
+function awayOf(taskId: string, { gateway, client }: Pick<RequestContext, "gateway" | "client">): Route | undefined {
   const { scope } = client
   const split = scope.kind === "server" ? { slug: scope.id, name: taskId } : splitName(taskId)
-  const id = split === undefined ? undefined : face.away(scope, split.slug)
+  const id = split === undefined ? undefined : gateway.disconnectedId(scope, split.slug)
   return id === undefined || split === undefined ? undefined : { id, ...split, mirrored: [] }
 }

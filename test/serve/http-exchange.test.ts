@@ -11,7 +11,7 @@ async function asked(resumable: boolean) {
   const exchange = new HttpExchange(
     async (_method, _params, _signal, send) => send("{}"),
     new Set(),
-    resumable ? { events, primes: true } : undefined,
+    resumable ? { events, sendsPrimingEvent: true } : undefined,
   )
   let cancelled: string | undefined
   exchange.oncancel = (reason) => {

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test"
-import { createQuota } from "../../src/session/call-rate-limit.ts"
+import { createCallRateLimit } from "../../src/session/call-rate-limit.ts"
 
 test("a bucket is filled evenly, and says how long to wait", () => {
   let now = 0
-  const quota = createQuota({ now: () => now })
+  const quota = createCallRateLimit({ now: () => now })
   const session = {}
   for (let call = 0; call < 6; call++) expect(quota.take(session, 6)).toBeUndefined()
   expect(quota.take(session, 6)).toBe(10)
@@ -20,7 +20,7 @@ test("a bucket is filled evenly, and says how long to wait", () => {
 })
 
 test("the table of names is bounded", () => {
-  const quota = createQuota({ now: () => 0 })
+  const quota = createCallRateLimit({ now: () => 0 })
   expect(quota.take("first", 1)).toBeUndefined()
   expect(quota.take("first", 1)).toBe(60)
   for (let name = 0; name < 10_000; name++) quota.take(`name ${name}`, 1)

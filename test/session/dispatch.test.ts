@@ -1,22 +1,22 @@
 import { expect, test } from "bun:test"
 import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
-import type { Client, Exchange, Face } from "../../src/session/client.ts"
+import type { Client, Exchange, Gateway } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 
 test("a request that is cancelled while it waits for servers to start never reaches one", async () => {
-  const { promise: loading, resolve: loaded } = Promise.withResolvers<void>()
-  const face = {
-    loading,
+  const { promise: initialLoad, resolve: loaded } = Promise.withResolvers<void>()
+  const gateway = {
+    initialLoad,
     hide: (text: string) => text,
     get catalog(): never {
       throw new Error("it went on")
     },
-  } as unknown as Face
+  } as unknown as Gateway
   const client = { era: "legacy", scope: { kind: "server", id: "s" } } as Client
   const exchange: Exchange = { oncancel: undefined, notify() {}, ask: () => Promise.reject(new Error("asked")) }
   const request = { jsonrpc: "2.0", id: 1, method: "prompts/list" } as const
   const bugs: unknown[] = []
-  const answer = dispatch(request, { face, client, exchange }, (bug) => bugs.push(bug))
+  const answer = dispatch(request, { gateway, client, exchange }, (bug) => bugs.push(bug))
   exchange.oncancel?.("was cancelled by the client")
   loaded()
   expect(String(await answer)).toContain("was cancelled by the client")
@@ -35,23 +35,23 @@ test("a request that waits when svc stops, or comes later, is told that svc is s
     for (const about of requests) {
       const { promise, resolve } = Promise.withResolvers<void>()
       let stopping = waitsFor === "nothing"
-      const face = {
+      const gateway = {
         get stopping() {
           return stopping
         },
-        loading: waitsFor === "loading" ? promise : undefined,
+        initialLoad: waitsFor === "loading" ? promise : undefined,
         catalogOf: () => EMPTY_CATALOG,
         target: () => "is away",
-        away: () => (stopping ? undefined : "s"),
-        returning: () => promise,
+        disconnectedId: () => (stopping ? undefined : "s"),
+        whenBack: () => promise,
         hide: (text: string) => text,
-        quota: { take: () => undefined },
-      } as unknown as Face
+        callRate: { take: () => undefined },
+      } as unknown as Gateway
       const client = { era: "legacy", scope: { kind: "aggregate" } } as Client
       const exchange: Exchange = { oncancel: undefined, notify() {}, ask: () => Promise.reject(new Error("asked")) }
       const bugs: unknown[] = []
       const request = { jsonrpc: "2.0", id: 1, ...about } as const
-      const answer = dispatch(request, { face, client, exchange }, (bug) => bugs.push(bug))
+      const answer = dispatch(request, { gateway, client, exchange }, (bug) => bugs.push(bug))
       stopping = true
       resolve()
       const error = { code: -32603, message: "svc is shutting down" }

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test"
 import { parseExact } from "../../src/lib/json.ts"
-import { EventLog, requestOf, type Sink } from "../../src/session/event-log.ts"
+import { EventLog, type EventSink, requestOf } from "../../src/session/event-log.ts"
 import type { Id } from "../../src/wire/message.ts"
 import { ODD_NUMBERS } from "../numbers.ts"
 
-function listener(): Sink & { seen: string[]; ended: boolean; gone: boolean } {
+function listener(): EventSink & { seen: string[]; ended: boolean; gone: boolean } {
   const sink = {
     seen: [] as string[],
     ended: false,
@@ -153,12 +153,12 @@ test("what nobody has come back for in ten minutes is not kept for the rest of t
   log.send(old, "old")
   log.end(old)
   log.send(young, "1")
-  for (let minute = 0; minute < 10; minute++) log.grow()
+  for (let minute = 0; minute < 10; minute++) log.onMinute()
   const back = listener()
   expect(log.resume(log.start(old), back)).toBe(old)
   expect(back.seen).toEqual(["l-1-1 old"])
   log.send(young, "2")
-  log.grow()
+  log.onMinute()
   expect(log.resume("l-1-0", listener())).toBeUndefined()
   const later = listener()
   expect(log.resume(log.start(young), later)).toBe(young)

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import type { Context, Exchange } from "../../src/session/client.ts"
-import { fulfil } from "../../src/session/input-required.ts"
+import type { Exchange, RequestContext } from "../../src/session/client.ts"
+import { fulfilInputRequired } from "../../src/session/input-required.ts"
 import { manualClock } from "../clock.ts"
 
 const RESULT = {
@@ -16,7 +16,9 @@ const silent = (): Exchange => ({
     new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("withdrawn")))),
 })
 const run = (exchange: Exchange, clock = manualClock()) =>
-  fulfil({ name: "t" }, RESULT, { exchange } as Context, clock).catch((error: Error) => error.message)
+  fulfilInputRequired({ name: "t" }, RESULT, { exchange } as RequestContext, clock).catch(
+    (error: Error) => error.message,
+  )
 
 test("the answers go back under their keys, with the exact state", async () => {
   const exchange = { ...silent(), ask: async (method: string) => ({ to: method }) }

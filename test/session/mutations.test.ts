@@ -5,7 +5,7 @@ import { Connection } from "../../src/backend/connection.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { BackendError, messageOf } from "../../src/lib/errors.ts"
-import type { Client, Exchange, Face } from "../../src/session/client.ts"
+import type { Client, Exchange, Gateway } from "../../src/session/client.ts"
 import { relay } from "../../src/session/relay.ts"
 import { createRequestIds } from "../../src/wire/frame.ts"
 import { lineOf } from "../../src/wire/lines.ts"
@@ -85,13 +85,13 @@ test(
       over = false
       const faults: string[] = []
       const target = { spec, connection, peer: { era: pick(ERAS), protocolVersion: "x", capabilities: {} } }
-      const face = {
+      const gateway = {
         meter: undefined,
         maxInFlight: 1000,
-        claims: new TaskOwners(),
+        taskOwners: new TaskOwners(),
         hide: (text: string) => text,
         mark: () => "m",
-        keepTask() {},
+        rememberTask() {},
         target: () => target,
       }
       let written = ""
@@ -124,7 +124,7 @@ test(
         const route = { id: "s", slug: "s", name: "t", mirrored: [] }
         try {
           const frame = await relay({ jsonrpc: "2.0", id, method, params }, params, route, {
-            face: face as unknown as Face,
+            gateway: gateway as unknown as Gateway,
             client,
             exchange,
           })

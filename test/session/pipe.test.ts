@@ -7,10 +7,10 @@ import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createSealer } from "../../src/lib/seal.ts"
-import type { Face } from "../../src/session/client.ts"
+import type { Gateway } from "../../src/session/client.ts"
 import { Pipe } from "../../src/session/pipe.ts"
 import { Sessions } from "../../src/session/sessions.ts"
-import { Calls } from "../../src/session/suspended-calls.ts"
+import { SuspendedCalls } from "../../src/session/suspended-calls.ts"
 import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import { manualClock } from "../clock.ts"
 import { NUMBER, NUMBERS, ODD_NUMBERS } from "../numbers.ts"
@@ -60,30 +60,30 @@ function stage(client: Era, peer: Era) {
     resourceTemplates: [],
   }
   const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
-  const face = {
+  const gateway = {
     catalogOf: () => catalog,
-    loading: undefined,
-    claims: new TaskOwners(),
+    initialLoad: undefined,
+    taskOwners: new TaskOwners(),
     mark: () => "m",
-    away: () => undefined,
+    disconnectedId: () => undefined,
     hide: (text: string) => text,
     maxInFlight: 1000,
     target: () => ({ spec, connection, peer: listing }),
     setLogLevel() {},
-    keepTask() {},
+    rememberTask() {},
     dropLogLevel() {},
-  } as unknown as Face
+  } as unknown as Gateway
   const onbug = (error: unknown) => expect(error).toBeUndefined()
   const sealer = createSealer(new Uint8Array(32).fill(7))
   let ids = 0
   const pipe = new Pipe({
-    face,
+    gateway,
     scope,
     onbug,
     id: "p",
     principal: "me",
     sessions: new Sessions(clock, { count: 10, ttl: 1e9 }, () => undefined, undefined),
-    calls: new Calls({ clock, sealer, newId: () => `c${++ids}`, onbug }),
+    suspendedCalls: new SuspendedCalls({ clock, sealer, newId: () => `c${++ids}`, onbug }),
     send: (frame) => void toClient.push(textOf(frame)),
   })
   /** Each takes a frame and gives what was sent to either side since. */

@@ -7,7 +7,7 @@ import { createScope, type Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createMarker } from "../../src/lib/seal.ts"
-import type { Client, Context, Face } from "../../src/session/client.ts"
+import type { Client, Gateway, RequestContext } from "../../src/session/client.ts"
 import { relay } from "../../src/session/relay.ts"
 import { createRequestIds, decode, encode } from "../../src/wire/frame.ts"
 import type { Id } from "../../src/wire/message.ts"
@@ -69,19 +69,19 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
     scope: plain ? SERVER : AGGREGATE,
     logLevel: undefined,
   }
-  const face = {
+  const gateway = {
     meter: undefined,
     maxInFlight: 1000,
-    claims: new TaskOwners(),
+    taskOwners: new TaskOwners(),
     mark: createMarker(() => new Uint8Array(32)),
     hide: (text: string) => text,
-    keepTask() {},
+    rememberTask() {},
     target: () => ({ spec, connection, peer: { era: peer, protocolVersion: "x", capabilities: {} } }),
-  } as unknown as Face
+  } as unknown as Gateway
   const exchange = { oncancel: undefined, notify() {}, ask: () => Promise.reject(new Error("nobody is asked")) }
   const route = { id: "s", slug: "s", name: "t", mirrored: [] }
   const request = { jsonrpc: "2.0" as const, id, method, params: { name: "t", uri: "u" } }
-  const context: Context = { face, client: who, exchange }
+  const context: RequestContext = { gateway, client: who, exchange }
   const frame = await Promise.resolve(relay(request, { name: "t", uri: "u" }, route, context)).catch((error: unknown) =>
     JSON.stringify({ thrown: String(error) }),
   )

@@ -2,8 +2,8 @@ import { expect, test } from "bun:test"
 import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
-import type { Client, Face } from "../../src/session/client.ts"
-import { describeDiscover } from "../../src/session/server-capabilities.ts"
+import type { Client, Gateway } from "../../src/session/client.ts"
+import { discoverResult } from "../../src/session/server-capabilities.ts"
 import type { Era } from "../../src/wire/era.ts"
 
 const TASKS = "io.modelcontextprotocol/tasks"
@@ -29,7 +29,11 @@ function advertised(backend: Era, client: Era, kind: "aggregate" | "server") {
     resourceTemplates: [],
   }
   const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
-  const face = { version: "1", catalogOf: () => catalog, target: () => ({ spec, peer: listing }) } as unknown as Face
+  const gateway = {
+    version: "1",
+    catalogOf: () => catalog,
+    target: () => ({ spec, peer: listing }),
+  } as unknown as Gateway
   const scope =
     kind === "server"
       ? { kind, id: "s" }
@@ -37,7 +41,7 @@ function advertised(backend: Era, client: Era, kind: "aggregate" | "server") {
           () => [],
           () => new Map(),
         )
-  const said = describeDiscover(face, { era: client, scope, session: {} } as unknown as Client).capabilities
+  const said = discoverResult(gateway, { era: client, scope, session: {} } as unknown as Client).capabilities
   const { tasks, experimental, extensions } = said as Partial<typeof capabilities>
   return { tasks: tasks !== undefined, experimental, extensions: Object.keys(extensions ?? {}) }
 }

@@ -6,8 +6,8 @@ import { join } from "node:path"
 import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
-import type { Face } from "../../src/session/client.ts"
-import { createFace, type FaceDeps } from "../../src/session/gateway.ts"
+import type { Gateway } from "../../src/session/client.ts"
+import { createGateway, type GatewayDeps } from "../../src/session/gateway.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
 import { keepKey, openSessionStore, type SessionStore } from "../../src/store/session-store.ts"
@@ -19,7 +19,7 @@ const scope = createScope(
   () => NO_QUERIES,
   () => NO_PRESETS,
 )
-const face = { catalogOf: () => EMPTY_CATALOG, setLogLevel() {} } as unknown as Face
+const face = { catalogOf: () => EMPTY_CATALOG, setLogLevel() {} } as unknown as Gateway
 let count = 0
 const sessionOf = (principal: string) => new Session(`s${++count}`, principal, scope, {})
 
@@ -61,8 +61,8 @@ test("what is held for a session without a stream is bounded in size and in numb
   expect(taken()).toEqual([])
 })
 
-const faceOf = (agent: object, onchange: FaceDeps["onchange"] = () => undefined) =>
-  createFace({ agent, sessions: () => [], patience: 0, onchange } as never)
+const gatewayOf = (agent: object, onchange: GatewayDeps["onchange"] = () => undefined) =>
+  createGateway({ agent, sessions: () => [], startupWaitMs: 0, onchange } as never)
 
 test("a session that is taken up again still has its tasks, but for those that are somebody else's by now", () => {
   const rows = new Map<string, string>()
@@ -77,17 +77,17 @@ test("a session that is taken up again still has its tasks, but for those that a
     const agent = { taskOwners, setLogLevel() {}, observe() {}, catalogOf: () => EMPTY_CATALOG }
     const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
     const save = (session: Session) => sessions.save(session)
-    const face = faceOf(agent, save)
-    return { taskOwners, sessions, face }
+    const gateway = gatewayOf(agent, save)
+    return { taskOwners, sessions, gateway }
   }
   const first = start()
   const session = sessionOf("p")
-  first.sessions.add(session, first.face)
-  for (let number = 1; number <= 102; number++) first.face.keepTask("a", `t${number}`, session)
+  first.sessions.add(session, first.gateway)
+  for (let number = 1; number <= 102; number++) first.gateway.rememberTask("a", `t${number}`, session)
   first.sessions.close()
   const second = start()
   second.taskOwners.make({ kind: "task", backend: "a", id: "t50", owner: "other", caller: undefined, shared: true })
-  const again = second.sessions.get(session.id, "p", scope, second.face)
+  const again = second.sessions.get(session.id, "p", scope, second.gateway)
   const owner = (task: string) => second.taskOwners.find("task", "a", task)?.owner
   expect([owner("t2"), owner("t50"), owner("t102")]).toEqual([undefined, "other", again])
   expect(second.taskOwners.of(again ?? "", "task")).toHaveLength(99)
@@ -97,12 +97,12 @@ test("a session that is taken up again still has its tasks, but for those that a
 test("a session has only so many subscriptions", () => {
   const told: string[] = []
   const agent = { subscribe: (_id: string, uri: string) => told.push(uri), observe() {} }
-  const face = faceOf(agent)
+  const gateway = gatewayOf(agent)
   const session = sessionOf("p")
-  for (let number = 0; number < 1000; number++) face.subscribe("a", `x:${number}`, session)
-  expect(() => face.subscribe("a", "x:1000", session)).toThrow("1000")
-  face.subscribe("a", "x:1", session)
-  expect(() => face.subscribe("a", `x:${"y".repeat(5000)}`, sessionOf("p"))).toThrow("short")
+  for (let number = 0; number < 1000; number++) gateway.subscribe("a", `x:${number}`, session)
+  expect(() => gateway.subscribe("a", "x:1000", session)).toThrow("1000")
+  gateway.subscribe("a", "x:1", session)
+  expect(() => gateway.subscribe("a", `x:${"y".repeat(5000)}`, sessionOf("p"))).toThrow("short")
   expect([session.subscriptions.size, told.includes("x:1000")]).toEqual([1000, false])
 })
 

@@ -5,8 +5,8 @@ import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope, narrow } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker, createSealer } from "../../src/lib/seal.ts"
-import { type Client, type Face, missingCapability } from "../../src/session/client.ts"
-import { Calls, type Turn } from "../../src/session/suspended-calls.ts"
+import { type Client, type Gateway, missingCapability } from "../../src/session/client.ts"
+import { SuspendedCalls, type Turn } from "../../src/session/suspended-calls.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import type { Params, Request } from "../../src/wire/message.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
@@ -93,8 +93,8 @@ const client: Client = {
 }
 
 let clock: ManualClock
-let calls: Calls
-let face: Face
+let calls: SuspendedCalls
+let face: Gateway
 let server: ReturnType<typeof backend>
 let turn: Turn
 
@@ -102,7 +102,7 @@ beforeEach(() => {
   clock = manualClock()
   server = backend()
   let id = 0
-  calls = new Calls({
+  calls = new SuspendedCalls({
     clock,
     sealer: createSealer(new Uint8Array(32).fill(7)),
     newId: () => `c${++id}`,
@@ -112,12 +112,12 @@ beforeEach(() => {
   const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
   face = {
     catalogOf: () => catalog,
-    loading: undefined,
+    initialLoad: undefined,
     hide: (text: string) => text,
-    claims: new TaskOwners(),
+    taskOwners: new TaskOwners(),
     mark: createMarker(() => new Uint8Array(32)),
     target: () => ({ spec, connection: server.connection, peer: listing }),
-  } as unknown as Face
+  } as unknown as Gateway
 })
 
 const request = (id: number, more: object = {}): Request => ({

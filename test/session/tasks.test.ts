@@ -6,7 +6,7 @@ import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope, type Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker } from "../../src/lib/seal.ts"
-import type { Client, Exchange, Face } from "../../src/session/client.ts"
+import type { Client, Exchange, Gateway } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import type { Params } from "../../src/wire/message.ts"
@@ -65,18 +65,18 @@ function setUp(era: Era) {
   }
   const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
   /** svc as it is after a start: it remembers nothing but its key. */
-  const start = (key = KEY): Face =>
+  const start = (key = KEY): Gateway =>
     ({
       catalogOf: () => catalog,
-      loading: undefined,
+      initialLoad: undefined,
       hide: (text: string) => text,
-      claims: new TaskOwners(),
-      keepTask() {},
-      away: () => undefined,
+      taskOwners: new TaskOwners(),
+      rememberTask() {},
+      disconnectedId: () => undefined,
       mark: createMarker(() => key),
       maxInFlight: 1000,
       target: () => ({ spec, connection, peer: { era, protocolVersion: "x", capabilities } }),
-    }) as unknown as Face
+    }) as unknown as Gateway
   return { start, seen }
 }
 
@@ -86,21 +86,21 @@ const clientOf = (era: Era, who: string, scope: Scope = AGGREGATE): Client => ({
   session: {},
 })
 
-async function ask(face: Face, client: Client, method: string, params: Params): Promise<Answer> {
+async function ask(gateway: Gateway, client: Client, method: string, params: Params): Promise<Answer> {
   const exchange: Exchange = {
     oncancel: undefined,
     notify() {},
     ask: () => Promise.reject(new Error("nobody is asked")),
   }
-  const frame = await dispatch({ jsonrpc: "2.0", id: 1, method, params }, { face, client, exchange }, (bug) => {
+  const frame = await dispatch({ jsonrpc: "2.0", id: 1, method, params }, { gateway, client, exchange }, (bug) => {
     throw bug
   })
   return JSON.parse(textOf(frame))
 }
 
-async function make(face: Face, client: Client): Promise<string> {
+async function make(gateway: Gateway, client: Client): Promise<string> {
   const name = client.scope.kind === "server" ? "work" : "s_svc_work"
-  const { result } = await ask(face, client, "tools/call", { name, task: {} })
+  const { result } = await ask(gateway, client, "tools/call", { name, task: {} })
   return String(result?.taskId ?? result?.task?.taskId)
 }
 
@@ -117,8 +117,8 @@ test.each(ERAS)(
     let last = ""
     for (let count = 0; count < 10_001; count++) last = await make(first, mallory)
     const mark = last.slice(last.lastIndexOf("."))
-    for (const face of [first, start()]) {
-      expect((await ask(face, alice, "tasks/get", { taskId: task })).result).toMatchObject({ taskId: task })
+    for (const gateway of [first, start()]) {
+      expect((await ask(gateway, alice, "tasks/get", { taskId: task })).result).toMatchObject({ taskId: task })
       for (const id of [
         task,
         "s_svc_t1",
@@ -130,7 +130,7 @@ test.each(ERAS)(
         7,
       ])
         for (const method of ["tasks/get", "tasks/cancel", "tasks/update", "tasks/result"])
-          expect([id, (await ask(face, mallory, method, { taskId: id })).error?.code]).toEqual([
+          expect([id, (await ask(gateway, mallory, method, { taskId: id })).error?.code]).toEqual([
             id,
             era === "modern" && method === "tasks/result" ? -32601 : -32602,
           ])
@@ -145,32 +145,32 @@ test.each(ERAS)(
 test("a list holds what svc remembers of its session: who makes many takes no room from others [protocol:task:list]", async () => {
   const { start } = setUp("legacy")
   const [alice, mallory] = [clientOf("legacy", "alice"), clientOf("legacy", "mallory")]
-  const face = start()
-  const task = await make(face, alice)
-  for (let count = 0; count < 10_001; count++) await make(face, mallory)
-  expect((await ask(face, alice, "tasks/list", {})).result?.tasks).toMatchObject([{ taskId: task }])
-  expect(face.claims.of(mallory.session, "task")).toHaveLength(9_999)
+  const gateway = start()
+  const task = await make(gateway, alice)
+  for (let count = 0; count < 10_001; count++) await make(gateway, mallory)
+  expect((await ask(gateway, alice, "tasks/list", {})).result?.tasks).toMatchObject([{ taskId: task }])
+  expect(gateway.taskOwners.of(mallory.session, "task")).toHaveLength(9_999)
 }, 60_000)
 
 test.each(ERAS)("ids of %p are marked under the server's own address too, where nothing gets past", async (era) => {
   const { start, seen } = setUp(era)
   const [alice, mallory] = [clientOf(era, "alice", OWN), clientOf(era, "mallory", OWN)]
-  const face = start()
-  const task = await make(face, alice)
+  const gateway = start()
+  const task = await make(gateway, alice)
   expect(task).toMatch(/^t1\.[\w-]{22}$/)
-  expect((await ask(face, alice, "tasks/get", { taskId: task })).result?.taskId).toBe(task)
+  expect((await ask(gateway, alice, "tasks/get", { taskId: task })).result?.taskId).toBe(task)
   const asked = seen.length
   for (const id of [task, "t1"])
-    expect((await ask(face, mallory, "tasks/get", { taskId: id })).error?.code).toBe(-32602)
+    expect((await ask(gateway, mallory, "tasks/get", { taskId: id })).error?.code).toBe(-32602)
   // Neither a server without tasks for this era nor a method that svc does not know is asked about another's.
   const odd = clientOf(era === "legacy" ? "modern" : "legacy", "mallory", OWN)
   for (const method of ["tasks/get", "tasks/list", "tasks/other"])
-    expect((await ask(face, odd, method, { taskId: "t1" })).error?.code).toBe(-32601)
+    expect((await ask(gateway, odd, method, { taskId: "t1" })).error?.code).toBe(-32601)
   const related = { "io.modelcontextprotocol/related-task": { taskId: "t1" } }
-  expect((await ask(face, mallory, "tools/call", { name: "work", _meta: related })).error?.code).toBe(-32602)
+  expect((await ask(gateway, mallory, "tools/call", { name: "work", _meta: related })).error?.code).toBe(-32602)
   expect(seen).toHaveLength(asked)
   const shown = { "io.modelcontextprotocol/related-task": { taskId: task } }
-  await ask(face, alice, "tools/call", { name: "work", _meta: shown })
+  await ask(gateway, alice, "tools/call", { name: "work", _meta: shown })
   expect(seen.at(-1)?._meta).toMatchObject(related)
 })
 
@@ -179,7 +179,7 @@ test("an id that the server has given to another client since is that client's",
   const again = setUp("modern")
   const [alice, bob] = [clientOf("modern", "alice"), clientOf("modern", "bob")]
   const task = await make(start(), alice)
-  const face = again.start()
-  expect(await make(face, bob)).toStartWith("s_svc_t1.")
-  expect((await ask(face, alice, "tasks/get", { taskId: task })).error?.code).toBe(-32602)
+  const gateway = again.start()
+  expect(await make(gateway, bob)).toStartWith("s_svc_t1.")
+  expect((await ask(gateway, alice, "tasks/get", { taskId: task })).error?.code).toBe(-32602)
 })
