@@ -8,7 +8,7 @@ import type { World } from "../config/plan.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
-import { askControl } from "../serve/control-socket.ts"
+import { callControl } from "../serve/control-socket.ts"
 import { type DocumentTexts, readTexts } from "../store/documents.ts"
 import { type Paths, pathsOf } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
@@ -58,7 +58,7 @@ export function placeOf(args: Readonly<Record<string, unknown>>): Place {
     surroundings,
     document: () => parseDocument(readTexts(paths).config ?? "", paths.file),
     world: () => ({ ...surroundings, dotenv: parseDotenv(readTexts(paths).dotenv ?? "", paths.dotenv) }),
-    ask: (method, params = {}, timeout) => askControl(paths, method, params, timeout),
+    ask: (method, params = {}, timeout) => callControl(paths, method, params, timeout),
   }
 }
 

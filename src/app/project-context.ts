@@ -6,7 +6,7 @@ import type { ServerQuery } from "../catalog/selection.ts"
 import { systemClock } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
 import { ConfigError, formatIssue } from "../lib/errors.ts"
-import type { Surroundings } from "../serve/trusted-client.ts"
+import type { ProjectContext } from "../serve/trusted-client.ts"
 import { watchFiles } from "../store/watch.ts"
 import { findProject, type Project, projectFiles } from "../template/project.ts"
 import { parseSvcrc, type Svcrc } from "../template/svcrc.ts"
@@ -23,7 +23,7 @@ export function findSurroundings(
   directory: string,
   asked: readonly ServerQuery[],
   note: (text: string) => void,
-): Surroundings {
+): ProjectContext {
   return find(directory, asked, note, {}).surroundings
 }
 
@@ -32,7 +32,7 @@ export function followSurroundings(
   directory: string,
   asked: readonly ServerQuery[],
   note: (text: string) => void,
-  onchange: (surroundings: Surroundings) => void,
+  onchange: (surroundings: ProjectContext) => void,
 ): { close(): void } {
   let last = find(directory, asked, () => undefined, {})
   return watchFiles(projectFiles(directory), systemClock, DEBOUNCE_MS, () => {
@@ -54,7 +54,7 @@ function isDirectory(path: string): boolean {
   }
 }
 
-type Found = { readonly surroundings: Surroundings; readonly svcrc: Svcrc }
+type Found = { readonly surroundings: ProjectContext; readonly svcrc: Svcrc }
 
 /** `before` holds where there is a `.svcrc` that cannot be understood: a client must not lose its servers to a comma. */
 function find(directory: string, asked: readonly ServerQuery[], note: (text: string) => void, before: Svcrc): Found {

@@ -10,8 +10,8 @@ import { unknownNameError } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
 import { HEALTH_LEVELS } from "../report/health.ts"
 import { statusOf } from "../report/status.ts"
-import { type Answer, openControl } from "../serve/control-socket.ts"
-import { reportOf } from "../serve/health.ts"
+import { type ControlDispatch, openControlSocket } from "../serve/control-socket.ts"
+import { reportAt } from "../serve/health.ts"
 import { createMissing, documentFiles, readTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
 import { recover } from "../store/transaction.ts"
@@ -82,12 +82,12 @@ export async function followFiles(
   const control =
     url === undefined
       ? undefined
-      : await openControl(
+      : await openControlSocket(
           paths,
           noted(runtime, async (method, params, gone) =>
             method === "tool" ? (await tools()).run(params, gone) : answer(runtime, url, reload, method, params),
           ),
-          { mcp: runtime.mcp, member: runtime.member, maxResult: settings.maxResult },
+          { mcp: runtime.mcp, trustedClient: runtime.trustedClient, maxResult: settings.maxResult },
         )
   for (const said of await recover(paths, systemClock)) log.warn(said)
   const { applied, issues } = reload()
@@ -120,7 +120,7 @@ function answer(runtime: Runtime, url: string, reload: () => ReloadResult, metho
       return { ...statusOf(agent.snapshot(), redactor().maskCredentials), pid: process.pid, version, url }
     case "health": {
       const level = HEALTH_LEVELS.find((one) => one === params.level) ?? "full"
-      const found = reportOf(String(params.path))?.({ facts: runtime.facts, level, ...redactor() }, agent.snapshot())
+      const found = reportAt(String(params.path))?.({ facts: runtime.facts, level, ...redactor() }, agent.snapshot())
       if (found === undefined) throw new RequestError("invalid_params", `There is no report at ${params.path}`)
       return { ok: found.status < 400, body: found.body }
     }
@@ -169,7 +169,7 @@ const authorizeDeps = (runtime: Runtime): AuthorizeDeps => ({
 })
 
 /** What commands change is written down as what clients call is. */
-function noted({ audit }: Runtime, answer: Answer): Answer {
+function noted({ audit }: Runtime, answer: ControlDispatch): ControlDispatch {
   if (audit === undefined) return answer
   return async (method, params, gone) => {
     if (QUESTIONS.has(method)) return answer(method, params, gone)

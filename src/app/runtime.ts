@@ -18,12 +18,12 @@ import { version } from "../lib/version.ts"
 import type { OAuth } from "../oauth/oauth.ts"
 import type { ProcessFacts } from "../report/health.ts"
 import { Metrics } from "../report/metrics.ts"
-import { createContexts } from "../serve/client-context.ts"
-import type { Stream } from "../serve/http-exchange.ts"
+import { createClientContexts } from "../serve/client-context.ts"
+import type { OpenStream } from "../serve/http-exchange.ts"
 import type { McpDeps } from "../serve/mcp.ts"
 import { CALLBACK_PATH, CLIENT_PATH } from "../serve/oauth-callback.ts"
 import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
-import type { MemberDeps } from "../serve/trusted-client.ts"
+import type { TrustedClientDeps } from "../serve/trusted-client.ts"
 import { createAudit } from "../session/audit.ts"
 import { createCallRateLimit } from "../session/call-rate-limit.ts"
 import type { Audit } from "../session/client.ts"
@@ -48,7 +48,7 @@ export type Runtime = {
   reachedAt(url: string): void
   readonly sessions: Sessions
   readonly suspendedCalls: SuspendedCalls
-  readonly streams: Set<Stream>
+  readonly streams: Set<OpenStream>
   readonly mcp: McpDeps
   readonly audit: Audit | undefined
   /** Writes down what is left. */
@@ -56,7 +56,7 @@ export type Runtime = {
   readonly scopeOf: ScopeOf
   readonly instances: Instances
   /** For clients whose context is trusted. */
-  readonly member: MemberDeps
+  readonly trustedClient: TrustedClientDeps
   readonly metrics: Metrics | undefined
   readonly serverLogs: ServerLogs
   readonly log: Log
@@ -149,7 +149,7 @@ export async function createRuntime(
     linger: settings.templateLinger,
     selects: (tags) => matchesFilter(settings.filter, tags),
   })
-  const member: MemberDeps = { agent, instances, clock, version, wait: settings.startupWait }
+  const trustedClient: TrustedClientDeps = { agent, instances, clock, version, wait: settings.startupWait }
   const metrics = settings.metrics ? new Metrics() : undefined
   const meter =
     metrics === undefined
@@ -167,10 +167,10 @@ export async function createRuntime(
     paths !== undefined && settings.persist && settings.transport === "http"
       ? remember(paths, log, startedAt - settings.sessionTtl)
       : undefined
-  const contexts = settings.trustContext ? createContexts(member, random) : undefined
+  const contexts = settings.trustContext ? createClientContexts(trustedClient, random) : undefined
   const onend = (session: Session) => {
     agent.forget(session)
-    contexts?.leave(session.scope)
+    contexts?.detach(session.scope)
   }
   const sessions = new Sessions(
     clock,
@@ -212,7 +212,7 @@ export async function createRuntime(
     callRate,
     audit,
   })
-  const streams = new Set<Stream>()
+  const streams = new Set<OpenStream>()
   const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))
   const suspendedCalls = new SuspendedCalls({ clock, sealer, newId: random, onbug })
   return {
@@ -229,7 +229,7 @@ export async function createRuntime(
     closeAudit: async () => journal?.close(),
     scopeOf: createScopes(() => agent.presets),
     instances,
-    member,
+    trustedClient,
     metrics,
     serverLogs,
     log,

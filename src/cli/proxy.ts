@@ -12,9 +12,9 @@ import { findSurroundings, followSurroundings, projectDirectory } from "../app/p
 import { readQuery } from "../catalog/selection.ts"
 import { systemClock, waitWhile } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
-import { localDoor } from "../serve/control-socket.ts"
+import { proxyEndpoint } from "../serve/control-socket.ts"
 import { type ProxyDeps, ProxySession } from "../serve/proxy-client.ts"
-import { createOutbox } from "../serve/proxy-server.ts"
+import { createSendQueue } from "../serve/proxy-server.ts"
 import { makePrivateFolder } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { decode } from "../wire/frame.ts"
@@ -84,10 +84,10 @@ async function connect(
   paths: Paths,
   { line, lost }: Parameters<ProxyDeps["connect"]>[0],
 ): ReturnType<ProxyDeps["connect"]> {
-  const door = localDoor(paths)
+  const door = proxyEndpoint(paths)
   if (door === undefined || door.lost) return undefined
   let socket: Socket<undefined> | undefined
-  const outbox = createOutbox(
+  const outbox = createSendQueue(
     () => socket as Socket<unknown> | undefined,
     MAX_WAITING,
     () => socket?.terminate(),
@@ -115,7 +115,7 @@ function starting(wanted: boolean, paths: Paths, note: (text: string) => void): 
   return async (events) => {
     const found = await connect(paths, events).catch(() => undefined)
     if (found !== undefined) may = wanted
-    else if (may && (first || localDoor(paths) !== undefined)) {
+    else if (may && (first || proxyEndpoint(paths) !== undefined)) {
       may = false
       note(`no svc is running for this configuration; starting it, see ${startInBackground(paths)}`)
     }

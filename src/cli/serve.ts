@@ -13,15 +13,15 @@ import { readSettings, SERVE_ARGS, type Settings } from "../app/settings.ts"
 import { systemClock, waitWhile } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { exposition } from "../report/metrics.ts"
-import { clientAddress, createLimiter, HEALTH_LIMIT } from "../serve/address-rate-limit.ts"
+import { clientAddress, createAddressLimiter, HEALTH_LIMIT } from "../serve/address-rate-limit.ts"
 import { createCors } from "../serve/cors.ts"
 import { createHealth } from "../serve/health.ts"
-import { createGuard } from "../serve/host-check.ts"
+import { createHostCheck } from "../serve/host-check.ts"
 import { createCallback } from "../serve/oauth-callback.ts"
 import { WAITING_RESULTS } from "../serve/proxy-server.ts"
-import { type AddressOf, type Listening, listen, type Wrapper } from "../serve/server.ts"
+import { type AddressOf, type Listening, listenHttp, type Wrapper } from "../serve/server.ts"
 import { serveStdio } from "../serve/stdio.ts"
-import { createMember } from "../serve/trusted-client.ts"
+import { createTrustedClient } from "../serve/trusted-client.ts"
 import type { Paths } from "../store/paths.ts"
 import { demoPlan } from "./demo-server.ts"
 
@@ -94,7 +94,7 @@ async function startHttp(
 ): Promise<Listening & Followed & { greet(): void }> {
   const { agent, mcp, metrics, log, redactor, facts } = runtime
   const { address, loopback, trustProxy, tls } = settings
-  const limiter = settings.healthRateLimit ? createLimiter(systemClock, HEALTH_LIMIT) : undefined
+  const limiter = settings.healthRateLimit ? createAddressLimiter(systemClock, HEALTH_LIMIT) : undefined
   const count =
     limiter === undefined
       ? undefined
@@ -132,7 +132,7 @@ async function startHttp(
   if (unix !== undefined) await clearSocket(unix)
   let listening: Listening
   try {
-    listening = listen(
+    listening = listenHttp(
       { address, tls: tls === undefined ? undefined : readTls(tls), receiveTimeout: settings.receiveTimeout },
       {
         agent,
@@ -140,7 +140,7 @@ async function startHttp(
         mcp,
         pipes: new Map(),
         scopeOf: runtime.scopeOf,
-        guard: createGuard(settings),
+        hostCheck: createHostCheck(settings),
         admit: auth?.admit,
         cors: createCors(settings.allowedOrigins),
         wrappers: [...(auth === undefined ? [] : [auth.describe]), callback, serveMetrics, health],
@@ -193,28 +193,28 @@ function localUrl(url: URL): string {
 }
 
 /** Serves the client that started svc, where it was started, until it is gone. */
-async function serveClient({ mcp, member: deps, log }: Runtime, settings: Settings): Promise<string> {
+async function serveClient({ mcp, trustedClient: deps, log }: Runtime, settings: Settings): Promise<string> {
   const { maxBody, maxResult, shutdownGrace } = settings
   const { promise: ended, resolve: end } = Promise.withResolvers<string>()
   const streams = { input: Bun.stdin.stream(), write: clientOutput(WAITING_RESULTS * maxResult, end) }
   const directory = process.cwd()
   const note = (text: string) => log.warn(text)
   const id = mcp.newId()
-  const member = createMember(findSurroundings(directory, [], note), id, "stdio", deps)
+  const member = createTrustedClient(findSurroundings(directory, [], note), id, "stdio", deps)
   const following = followSurroundings(directory, [], note, (found) => {
     try {
-      member.move(found)
+      member.updateContext(found)
     } catch (error) {
       log.warn(messageOf(error))
     }
   })
-  const { scope, introduce } = member
-  const served = serveStdio(streams, { ...mcp, id, scope, principal: "stdio", onclient: introduce }, maxBody, (busy) =>
+  const { scope, initialize } = member
+  const served = serveStdio(streams, { ...mcp, id, scope, principal: "stdio", onclient: initialize }, maxBody, (busy) =>
     waitWhile(systemClock, busy, shutdownGrace),
   )
   const reason = await Promise.race([served.then(() => "the client is gone"), ended])
   following.close()
-  member.leave()
+  member.detach()
   return reason
 }
 

@@ -6,15 +6,21 @@ import { isAddress, isLoopback, networkOf, parseRange, plainHost } from "../lib/
 import { dropOldest } from "../lib/bounded.ts"
 import type { Clock } from "../lib/clock.ts"
 
-export type Limit = { readonly requests: number; readonly windowMs: number }
+export type RateLimit = { readonly requests: number; readonly windowMs: number }
 
-export const HEALTH_LIMIT: Limit = { requests: 200, windowMs: 5 * 60_000 }
+export const HEALTH_LIMIT: RateLimit = { requests: 200, windowMs: 5 * 60_000 }
 
 /** What counting a request says: headers for its response, and how long to wait where it is one too many. */
-export type Verdict = { readonly headers: Readonly<Record<string, string>>; readonly retryAfter: number | undefined }
+export type RateVerdict = {
+  readonly headers: Readonly<Record<string, string>>
+  readonly retryAfter: number | undefined
+}
 
 /** Counts requests by address. */
-export function createLimiter(clock: Clock, { requests, windowMs }: Limit): (address: string) => Verdict {
+export function createAddressLimiter(
+  clock: Clock,
+  { requests, windowMs }: RateLimit,
+): (address: string) => RateVerdict {
   const windows = new Map<string, { ends: number; count: number }>()
   const seconds = Math.ceil(windowMs / 1000)
   return (address) => {
@@ -56,13 +62,13 @@ export function parseTrustProxy(text: string): TrustProxy | undefined {
 
 /** The client's address: the last one in X-Forwarded-For that no trusted proxy stands at, or the socket's. */
 export function clientAddress(socket: string, forwarded: string | null, trusted: TrustProxy): string {
-  if (forwarded === null || !trusted(plain(socket))) return plain(socket)
+  if (forwarded === null || !trusted(normalizeAddress(socket))) return normalizeAddress(socket)
   const hops = forwarded
     .slice(-MAX_FORWARDED)
     .split(",")
-    .map((hop) => plain(hop.trim()))
+    .map((hop) => normalizeAddress(hop.trim()))
   for (const hop of hops.reverse()) if (isAddress(hop) && !trusted(hop)) return hop
-  return plain(socket)
+  return normalizeAddress(socket)
 }
 
 // ---
@@ -71,5 +77,5 @@ const MAX_ADDRESSES = 10_000
 const MAX_FORWARDED = 1024
 
 /** An address in one spelling; a port is no part of it. */
-const plain = (address: string): string =>
+const normalizeAddress = (address: string): string =>
   plainHost(address.replace(/^(\[[^\]]*\]):\d+$/, "$1").replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, "$1"))

@@ -7,7 +7,7 @@ import { messageOf } from "../lib/errors.ts"
 import { type ClientToken, findToken } from "../store/client-tokens.ts"
 import { errorText } from "../wire/message.ts"
 import { JSON_HEADERS } from "./http-exchange.ts"
-import type { Claims, Issuer } from "./token-issuer.ts"
+import type { Issuer, TokenClaims } from "./token-issuer.ts"
 
 /** Who a request is from. */
 export type Principal = {
@@ -30,7 +30,7 @@ export type Admission = Principal | Response
 export type Admit = (request: Request, path: string) => Admission | Promise<Admission>
 
 /** Everybody, where nobody is asked. */
-export const ANYBODY: Principal = {
+export const ANONYMOUS: Principal = {
   name: "anonymous",
   tags: undefined,
   untagged: true,
@@ -90,7 +90,7 @@ export function createAuth({ tokens, issuer, byScope, now, base, detailed, onbug
     return principal
   }
   return (request, path) => {
-    if (!needsAuth(path, detailed)) return ANYBODY
+    if (!needsAuth(path, detailed)) return ANONYMOUS
     if (request.url.includes("?") && TOKEN_IN_QUERY.test(request.url))
       return refuse(
         400,
@@ -125,11 +125,11 @@ export function createAuth({ tokens, issuer, byScope, now, base, detailed, onbug
 }
 
 /** What a principal sees of a scope. Who does not see all servers is no admin, whatever its token says. */
-export function scopeFor(scope: Scope, principal: Principal): Scope {
+export function scopeOfPrincipal(scope: Scope, principal: Principal): Scope {
   const { tags, untagged, admin } = principal
   if (tags === undefined && admin) return scope
-  const of = NARROWED.get(principal) ?? new WeakMap<Scope, Scope>()
-  NARROWED.set(principal, of)
+  const of = SCOPE_BY_PRINCIPAL.get(principal) ?? new WeakMap<Scope, Scope>()
+  SCOPE_BY_PRINCIPAL.set(principal, of)
   const known = of.get(scope)
   if (known !== undefined) return known
   const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), untagged])
@@ -192,7 +192,7 @@ const ADMIN_SCOPE = "svc:admin"
 
 const METADATA_PATH = "/.well-known/oauth-protected-resource"
 /** A principal asks again and again for the same. */
-const NARROWED = new WeakMap<Principal, WeakMap<Scope, Scope>>()
+const SCOPE_BY_PRINCIPAL = new WeakMap<Principal, WeakMap<Scope, Scope>>()
 const MAX_GOOD = 1000
 const TOKEN_IN_QUERY = /[?&](?:access_token|token|bearer|authorization)=/i
 
@@ -210,7 +210,7 @@ const identityOf = ({ name, tags, untagged, admin }: Principal): string =>
 const suffixOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")
 
 /** More scopes never show less: a client chooses itself which it asks for. */
-function principalOf({ holder, scopes, until }: Claims, issuer: string, byScope: boolean): Principal {
+function principalOf({ holder, scopes, until }: TokenClaims, issuer: string, byScope: boolean): Principal {
   const admin = scopes.includes(ADMIN_SCOPE)
   const tags = scopes.flatMap((scope) => (scope.startsWith(TAG_SCOPE) ? [scope.slice(TAG_SCOPE.length)] : []))
   return {

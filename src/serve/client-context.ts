@@ -10,29 +10,32 @@ import { RequestError } from "../lib/errors.ts"
 import { withDoubles } from "../lib/json.ts"
 import { contextSchema, customSchema, type TemplateContext } from "../template/context.ts"
 import { metaOf, type Params } from "../wire/message.ts"
-import type { MemberDeps } from "./trusted-client.ts"
+import type { TrustedClientDeps } from "./trusted-client.ts"
 
 const META_CONTEXT = "svc/context"
 
 /** What the client of these params sees, and when its instances are there. Throws a RequestError for what is no context. */
 type InContext = (scope: Scope, params: Params, info: unknown) => { scope: Scope; ready: Promise<void> }
 
-export type Contexts = {
+export type ClientContexts = {
   /** For `initialize`, and for a session that is taken up again. */
   readonly session: InContext
   /** For a modern request. */
   readonly request: InContext
   /** The session with this scope is over. */
-  leave(scope: Scope): void
+  detach(scope: Scope): void
 }
 
 /**
  * `initialize` opens a member for each session, which `leave` ends. modern requests with the same context share one; it
  * ends when none has come for a while.
  */
-export function createContexts({ agent, instances, clock, version, wait }: MemberDeps, newId: () => string): Contexts {
+export function createClientContexts(
+  { agent, instances, clock, version, wait }: TrustedClientDeps,
+  newId: () => string,
+): ClientContexts {
   const shared = new Map<string, { readonly scope: Scope; rest: () => void }>()
-  const enter = (scope: Scope, context: TemplateContext) => {
+  const attach = (scope: Scope, context: TemplateContext) => {
     const own: Scope = withInstances(scope, () => instances.of(own))
     instances.attach(own, context)
     return own
@@ -45,19 +48,19 @@ export function createContexts({ agent, instances, clock, version, wait }: Membe
   return {
     session(scope, params, info) {
       const context = scope.kind === "server" ? undefined : read(params, info, newId())
-      if (context === undefined) return { scope, ready: NOW }
-      const own = enter(scope, context)
+      if (context === undefined) return { scope, ready: RESOLVED }
+      const own = attach(scope, context)
       return { scope: own, ready: ready(own) }
     },
     request(scope, params, info) {
       const context = scope.kind === "server" ? undefined : read(params, info, "")
-      if (context === undefined) return { scope, ready: NOW }
+      if (context === undefined) return { scope, ready: RESOLVED }
       const { timestamp: _, ...rest } = context.context
       const key = digest(JSON.stringify([scope.kind === "server" ? "" : scope.name, { ...context, context: rest }]), 32)
       let found = shared.get(key)
       if (found === undefined) {
         if (shared.size >= MAX_SHARED) throw new RequestError("too_many", "Too many contexts are in use")
-        found = { scope: enter(scope, context), rest: () => undefined }
+        found = { scope: attach(scope, context), rest: () => undefined }
         shared.set(key, found)
       }
       found.rest()
@@ -68,13 +71,13 @@ export function createContexts({ agent, instances, clock, version, wait }: Membe
       })
       return { scope: own, ready: ready(own) }
     },
-    leave: (scope) => instances.detach(scope),
+    detach: (scope) => instances.detach(scope),
   }
 }
 
 // ---
 
-const NOW = Promise.resolve()
+const RESOLVED = Promise.resolve()
 const MAX_SHARED = 1000
 /** Nobody says that a modern client is gone. */
 const REST_MS = 300_000

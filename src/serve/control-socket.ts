@@ -12,13 +12,13 @@ import { isAlive, makePrivateFolder, replaceState } from "../store/files.ts"
 import { type Release, tryAcquire } from "../store/lock.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
-import { type LocalAddress, type LocalDeps, listenLocal, privately } from "./proxy-server.ts"
+import { listenForProxies, type ProxyAddress, type ProxyServerDeps, withPrivateUmask } from "./proxy-server.ts"
 
 /** What a command may ask: a name and its parameters, to a JSON answer. Throws what the caller is to be told. */
-export type Answer = (method: string, params: Params, gone: AbortSignal) => unknown | Promise<unknown>
+export type ControlDispatch = (method: string, params: Params, gone: AbortSignal) => unknown | Promise<unknown>
 
 /** How to reach an instance, as its file in the configuration directory says. */
-type Door = {
+type ControlEndpoint = {
   readonly pid: number
   readonly socket?: string
   readonly port?: number
@@ -31,14 +31,18 @@ type Door = {
  * Opens the door, and holds the lock of the configuration until it is closed. Throws an UnavailableError that names the
  * process which holds it already.
  */
-export async function openControl(paths: Paths, answer: Answer, local: LocalDeps): Promise<{ close(): void }> {
+export async function openControlSocket(
+  paths: Paths,
+  answer: ControlDispatch,
+  local: ProxyServerDeps,
+): Promise<{ close(): void }> {
   makePrivateFolder(paths.directory)
-  const release = await becomeOnly(paths, local.member.clock)
+  const release = await becomeOnly(paths, local.trustedClient.clock)
   try {
-    const door = open(paths, answer, local)
+    const endpoint = open(paths, answer, local)
     return {
       close() {
-        door.close()
+        endpoint.close()
         release()
       },
     }
@@ -52,12 +56,17 @@ export async function openControl(paths: Paths, answer: Answer, local: LocalDeps
  * Asks the instance of a configuration. Undefined where none runs. Throws a RequestError with what it answered
  * where it refuses.
  */
-export async function askControl(paths: Paths, method: string, params: Params, timeout = TIMEOUT_MS): Promise<unknown> {
-  const door = readDoor(doorFile(paths))
-  if (door === undefined || isLost(door)) return undefined
+export async function callControl(
+  paths: Paths,
+  method: string,
+  params: Params,
+  timeout = TIMEOUT_MS,
+): Promise<unknown> {
+  const endpoint = readEndpoint(endpointFile(paths))
+  if (endpoint === undefined || isLost(endpoint)) return undefined
   const init = {
     method: "POST",
-    headers: { authorization: `Bearer ${door.token}` },
+    headers: { authorization: `Bearer ${endpoint.token}` },
     body: JSON.stringify({ method, params }),
     signal: AbortSignal.timeout(timeout),
     // Bun's own is shorter than an installation may take.
@@ -66,12 +75,12 @@ export async function askControl(paths: Paths, method: string, params: Params, t
   let response: Response
   try {
     response =
-      door.socket === undefined
-        ? await fetch(`http://127.0.0.1:${door.port}/`, init)
-        : await fetch("http://localhost/", { ...init, unix: door.socket })
+      endpoint.socket === undefined
+        ? await fetch(`http://127.0.0.1:${endpoint.port}/`, init)
+        : await fetch("http://localhost/", { ...init, unix: endpoint.socket })
   } catch (cause) {
     if (cause instanceof Error && cause.name === "TimeoutError")
-      throw new UnavailableError(`process ${door.pid} did not answer within ${timeout / 1000} s`, { cause })
+      throw new UnavailableError(`process ${endpoint.pid} did not answer within ${timeout / 1000} s`, { cause })
     return undefined
   }
   if (response.status === 401) return undefined
@@ -86,26 +95,26 @@ export async function askControl(paths: Paths, method: string, params: Params, t
 }
 
 /** Where `svc proxy` finds the running instance; undefined where none has said so. Where it is lost, it was killed. */
-export function localDoor(
+export function proxyEndpoint(
   paths: Paths,
-): { readonly address: LocalAddress; readonly token: string; readonly lost: boolean } | undefined {
-  const door = readDoor(doorFile(paths))
-  const { socket, port } = door?.lines ?? {}
-  if (door === undefined) return undefined
+): { readonly address: ProxyAddress; readonly token: string; readonly lost: boolean } | undefined {
+  const endpoint = readEndpoint(endpointFile(paths))
+  const { socket, port } = endpoint?.lines ?? {}
+  if (endpoint === undefined) return undefined
   const address = socket !== undefined ? { unix: socket } : port !== undefined ? localPort(port) : undefined
-  return address === undefined ? undefined : { address, token: door.token, lost: isLost(door) }
+  return address === undefined ? undefined : { address, token: endpoint.token, lost: isLost(endpoint) }
 }
 
 // ---
 
 /** Takes the lock that an instance holds as long as it serves. One that is just ending is waited for. */
 async function becomeOnly(paths: Paths, clock: Clock): Promise<Release> {
-  const lock = doorFile(paths).replace(/\.json$/, ".lock")
+  const lock = endpointFile(paths).replace(/\.json$/, ".lock")
   const until = clock.now() + LOCK_MS
   for (;;) {
     const release = await tryAcquire(lock)
     if (release !== undefined) return release
-    const other = await askControl(paths, "hello", {}, HELLO_MS).catch(() => undefined)
+    const other = await callControl(paths, "hello", {}, HELLO_MS).catch(() => undefined)
     const pid = isObject(other) ? other.pid : undefined
     if (pid !== undefined || clock.now() >= until) {
       const who = pid === undefined ? `another svc, which holds ${lock} and does not answer,` : `process ${pid}`
@@ -115,14 +124,14 @@ async function becomeOnly(paths: Paths, clock: Clock): Promise<Release> {
   }
 }
 
-function open(paths: Paths, answer: Answer, local: LocalDeps): { close(): void } {
-  const file = doorFile(paths)
+function open(paths: Paths, answer: ControlDispatch, local: ProxyServerDeps): { close(): void } {
+  const file = endpointFile(paths)
   const windows = process.platform === "win32"
   const token = randomBytes(24).toString("base64url")
   const socket = windows ? undefined : socketPath(file, ".sock")
   const linesSocket = windows ? undefined : socketPath(file, "-lines.sock")
   const sockets = [socket, linesSocket].filter((path) => path !== undefined)
-  const left = readDoor(file)
+  const left = readEndpoint(file)
   for (const path of [...sockets, left?.socket, left?.lines?.socket])
     if (path !== undefined && lstatSync(path, { throwIfNoEntry: false })?.isSocket()) unlinkSync(path)
   const serve = async (request: Request): Promise<Response> => {
@@ -146,17 +155,21 @@ function open(paths: Paths, answer: Answer, local: LocalDeps): { close(): void }
   const server =
     socket === undefined
       ? Bun.serve({ hostname: "127.0.0.1", port: 0, idleTimeout: 0, fetch: serve })
-      : privately(() => Bun.serve(options))
-  const lines = privately(() =>
-    listenLocal(linesSocket === undefined ? { hostname: "127.0.0.1", port: 0 } : { unix: linesSocket }, token, local),
+      : withPrivateUmask(() => Bun.serve(options))
+  const lines = withPrivateUmask(() =>
+    listenForProxies(
+      linesSocket === undefined ? { hostname: "127.0.0.1", port: 0 } : { unix: linesSocket },
+      token,
+      local,
+    ),
   )
-  const door: Door = {
+  const endpoint: ControlEndpoint = {
     pid: process.pid,
     token,
     ...(socket === undefined ? { port: (server as { port?: number }).port ?? 0 } : { socket }),
     lines: linesSocket === undefined ? { port: lines.port ?? 0 } : { socket: linesSocket },
   }
-  replaceState(file, `${JSON.stringify(door)}\n`)
+  replaceState(file, `${JSON.stringify(endpoint)}\n`)
   return {
     close() {
       void server.stop(true)
@@ -175,26 +188,26 @@ const HELLO_MS = 1000
 const MAX_SOCKET_PATH = 100
 
 /** One instance for each configuration file; a file of another place has a door of its own. */
-function doorFile(paths: Paths): string {
+function endpointFile(paths: Paths): string {
   return join(paths.directory, `${ownName("control", paths)}.json`)
 }
 
-function socketPath(door: string, ending: string): string {
-  const path = door.replace(/\.json$/, ending)
+function socketPath(endpoint: string, ending: string): string {
+  const path = endpoint.replace(/\.json$/, ending)
   if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return path
   // Where all users' files are, nobody must know beforehand what to put in its place.
   return join(tmpdir(), `svc-${randomBytes(8).toString("hex")}${ending}`)
 }
 
-const localPort = (port: number): LocalAddress => ({ hostname: "127.0.0.1", port })
+const localPort = (port: number): ProxyAddress => ({ hostname: "127.0.0.1", port })
 
 /** The port of an svc that was killed may be anybody's: who listens there is not told the token, nor waited for. */
-const isLost = ({ port, pid }: Door): boolean => port !== undefined && !isAlive(pid)
+const isLost = ({ port, pid }: ControlEndpoint): boolean => port !== undefined && !isAlive(pid)
 
-function readDoor(file: string): Door | undefined {
+function readEndpoint(file: string): ControlEndpoint | undefined {
   try {
     const value: unknown = JSON.parse(readFileSync(file, "utf8"))
-    return isObject(value) && typeof value.token === "string" ? (value as Door) : undefined
+    return isObject(value) && typeof value.token === "string" ? (value as ControlEndpoint) : undefined
   } catch {
     return undefined
   }

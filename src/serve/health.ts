@@ -11,7 +11,7 @@ import {
   readinessReport,
 } from "../report/health.ts"
 import { loadingReport, serverReport } from "../report/loading.ts"
-import type { Verdict } from "./address-rate-limit.ts"
+import type { RateVerdict } from "./address-rate-limit.ts"
 import { maySee, type Principal } from "./auth.ts"
 
 export type HealthDeps = {
@@ -22,20 +22,23 @@ export type HealthDeps = {
   readonly level: HealthLevel
   redactAll(text: string): string
   /** Counts a request of this client; undefined where there is no limit. */
-  count: ((request: Request, address: () => string) => Verdict) | undefined
+  count: ((request: Request, address: () => string) => RateVerdict) | undefined
 }
 
 /** Gives the function that answers requests under `/health`, and undefined for any other path. */
 export function createHealth(
   deps: HealthDeps,
 ): (request: Request, path: string, address: () => string, principal: Principal) => Response | undefined {
-  const cached = new Map<string, { readonly snapshot: Snapshot; readonly until: number; readonly answer: Answer }>()
-  const make = (find: Find, snapshot: Snapshot): Answer => {
+  const cached = new Map<
+    string,
+    { readonly snapshot: Snapshot; readonly until: number; readonly answer: HealthAnswer }
+  >()
+  const make = (find: Find, snapshot: Snapshot): HealthAnswer => {
     const { status, body, headers } = find(deps, snapshot)
     return { status, body: JSON.stringify(body), headers: { ...HEADERS, ...headers } }
   }
   /** A report is made once for each snapshot and moment: pollers in numbers cost what one does. */
-  const answerOf = (path: string, find: Find, principal: Principal): Answer => {
+  const answerOf = (path: string, find: Find, principal: Principal): HealthAnswer => {
     const snapshot = deps.snapshot()
     if (principal.tags !== undefined) return make(find, seenBy(principal, snapshot))
     const known = cached.get(path)
@@ -54,7 +57,7 @@ export function createHealth(
       return json(429, { error: "Too many requests", retryAfter }, { ...limits, "retry-after": String(retryAfter) })
     }
     const live = path === "/health/live"
-    const find = live ? undefined : reportOf(path)
+    const find = live ? undefined : reportAt(path)
     if (!live && find === undefined) return json(404, { error: "Not found" }, limits)
     if (request.method !== "GET" && request.method !== "HEAD")
       return json(405, { error: "Method not allowed" }, { ...limits, allow: "GET, HEAD" })
@@ -74,7 +77,7 @@ export function createHealth(
 }
 
 /** How to make the report that a path stands for; undefined where it is none. */
-export function reportOf(path: string): Find | undefined {
+export function reportAt(path: string): Find | undefined {
   if (Object.hasOwn(REPORTS, path)) return REPORTS[path]
   const name = /^\/health\/mcp\/([^/]+)$/.exec(path)?.[1]
   if (name === undefined) return undefined
@@ -90,7 +93,7 @@ export function reportOf(path: string): Find | undefined {
 // ---
 
 type Find = (deps: Pick<HealthDeps, "facts" | "level" | "redactAll">, snapshot: Snapshot) => Report
-type Answer = { readonly status: number; readonly body: string; readonly headers: Record<string, string> }
+type HealthAnswer = { readonly status: number; readonly body: string; readonly headers: Record<string, string> }
 
 const FRESH_MS = 500
 const HEADERS = { "content-type": "application/json", "cache-control": "no-cache, no-store, must-revalidate" }

@@ -6,7 +6,7 @@ import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { errorText } from "../wire/message.ts"
 import { JSON_HEADERS } from "./http-exchange.ts"
 
-export type GuardOptions = {
+export type HostCheckOptions = {
   /** Names svc is reached under besides the loopback ones, without port. */
   readonly allowedHosts: readonly string[]
   /** Origins of pages that may call it. */
@@ -16,11 +16,11 @@ export type GuardOptions = {
 }
 
 /** A refusal, or undefined where the request may pass. */
-export function createGuard({
+export function createHostCheck({
   allowedHosts,
   allowedOrigins,
   loopback,
-}: GuardOptions): (request: Request) => Response | undefined {
+}: HostCheckOptions): (request: Request) => Response | undefined {
   const names = new Set(allowedHosts.map(plainHost))
   const isOwn = (host: string) => names.has(nameOf(host)) || isLoopback(nameOf(host))
   const origins = new Set(allowedOrigins.map((origin) => origin.toLowerCase().replace(/\/$/, "")))

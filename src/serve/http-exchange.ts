@@ -19,7 +19,7 @@ export const SSE_HEADERS = {
 const ANSWER: ResponseInit = { headers: new Headers(JSON_HEADERS) }
 
 /** An open stream to a client, as the server keeps it. */
-export type Stream = {
+export type OpenStream = {
   /** A comment that keeps an idle connection open. */
   keepAlive(): void
   /** svc is shutting down. */
@@ -27,9 +27,9 @@ export type Stream = {
 }
 
 /** Where open streams are kept. */
-export type Streams = Pick<Set<Stream>, "add" | "delete">
+export type OpenStreams = Pick<Set<OpenStream>, "add" | "delete">
 
-export type Asker = (
+export type AskClient = (
   method: string,
   params: Params | undefined,
   signal: AbortSignal,
@@ -40,7 +40,7 @@ export type Asker = (
 /** A legacy session, as its exchanges need it: its streams can be taken up again. */
 export type Resumable = { readonly events: EventLog; readonly sendsPrimingEvent: boolean }
 
-export class HttpExchange implements Exchange, Stream, EventSink {
+export class HttpExchange implements Exchange, OpenStream, EventSink {
   oncancel: ((reason: string) => void) | undefined
   /** Ends a stream that would go on for ever. */
   onshutdown: (() => void) | undefined
@@ -55,8 +55,8 @@ export class HttpExchange implements Exchange, Stream, EventSink {
   private logged: number | undefined
 
   constructor(
-    private readonly asker: Asker,
-    private readonly streams: Streams,
+    private readonly asker: AskClient,
+    private readonly streams: OpenStreams,
     /** Where the client may come back for the rest; undefined where its leaving means that it gave up. */
     private readonly resumable?: Resumable,
     /** The request that it answers. */
@@ -122,7 +122,11 @@ export class HttpExchange implements Exchange, Stream, EventSink {
   /** Somebody must answer a question. A client that does not come back for it has given up in the end. */
   giveUpIfStale(now: number, others: boolean): void {
     this.disconnectedSince = this.isConnected() ? undefined : (this.disconnectedSince ?? now)
-    if (this.disconnectedSince === undefined || now - this.disconnectedSince < (others ? YIELD_MS : GIVE_UP_MS)) return
+    if (
+      this.disconnectedSince === undefined ||
+      now - this.disconnectedSince < (others ? BLOCKING_GIVE_UP_MS : GIVE_UP_MS)
+    )
+      return
     this.oncancel?.("the client is gone")
   }
 
@@ -131,7 +135,7 @@ export class HttpExchange implements Exchange, Stream, EventSink {
   }
 
   keepAlive(): void {
-    if (!this.disconnected) this.stream?.enqueue(COMMENT)
+    if (!this.disconnected) this.stream?.enqueue(SSE_COMMENT)
   }
 
   /** From now on it counts whether the client is still there. */
@@ -184,7 +188,7 @@ export class HttpExchange implements Exchange, Stream, EventSink {
       },
       cancel: () => this.abort(),
     }
-    const body = new ReadableStream(source, BYTES)
+    const body = new ReadableStream(source, BYTE_STRATEGY)
     this.streams.add(this)
     this.resolve(new Response(body, { headers: SSE_HEADERS }))
     const opened = controller as unknown as ReadableStreamDefaultController<Uint8Array>
@@ -197,10 +201,10 @@ export class HttpExchange implements Exchange, Stream, EventSink {
 }
 
 /** Says nothing, and that the stream is there. From: HTML, SSE. */
-export const COMMENT = new TextEncoder().encode(":\n\n")
+export const SSE_COMMENT = new TextEncoder().encode(":\n\n")
 
 /** How a stream to a client counts what waits in it: Bun takes no more out of it than the client reads. */
-export const BYTES = new ByteLengthQueuingStrategy({ highWaterMark: 0 })
+export const BYTE_STRATEGY = new ByteLengthQueuingStrategy({ highWaterMark: 0 })
 
 /** Whether so much waits for a client that it is let go: one that does not read must not make svc hold without bound. */
 export const isUnread = ({ desiredSize }: ReadableStreamDefaultController<Uint8Array>): boolean =>
@@ -228,7 +232,7 @@ function bodyOf(frame: Uint8Array | string): ReadableStream | Uint8Array<ArrayBu
 /** From how many bytes on a copy costs more than a stream. */
 const LARGE = 64 * 1024
 const RETRY_MS = 1000
-const YIELD_MS = 60_000
+const BLOCKING_GIVE_UP_MS = 60_000
 const GIVE_UP_MS = 10 * 60_000
 /** The message that passes this mark is still taken, whatever its size. */
 const MAX_UNREAD_BYTES = 8 * 1024 * 1024

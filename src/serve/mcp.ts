@@ -29,11 +29,11 @@ import {
   type Request as RpcRequest,
   resultText,
 } from "../wire/message.ts"
-import type { Contexts } from "./client-context.ts"
-import { type Asker, HttpExchange, JSON_HEADERS, type Streams } from "./http-exchange.ts"
+import type { ClientContexts } from "./client-context.ts"
+import { type AskClient, HttpExchange, JSON_HEADERS, type OpenStreams } from "./http-exchange.ts"
 import { readJson } from "./request-body.ts"
-import { openStream } from "./session-stream.ts"
-import { plainCall, servePlain } from "./simple-call.ts"
+import { openSessionStream } from "./session-stream.ts"
+import { parseSimpleCall, serveSimpleCall } from "./simple-call.ts"
 
 export type McpDeps = {
   readonly gateway: Gateway
@@ -47,11 +47,11 @@ export type McpDeps = {
   /** Calls of modern clients. */
   readonly suspendedCalls: SuspendedCalls
   /** Set where HTTP clients may say where they are. */
-  readonly contexts?: Contexts | undefined
+  readonly contexts?: ClientContexts | undefined
   /** The request has come whole: from now on it is svc that may take its time. */
   onbody?(request: Request): void
   /** All open streams. */
-  readonly streams: Streams
+  readonly streams: OpenStreams
 }
 
 /** One HTTP request on an MCP path, for `principal` and `scope`. Never rejects. */
@@ -96,9 +96,9 @@ function post(
   deps: McpDeps,
 ): Response | Promise<Response> {
   if (Array.isArray(value)) return batch(request, value, scope, principal, deps)
-  const plain = plainCall(value)
+  const plain = parseSimpleCall(value)
   if (plain !== undefined)
-    return servePlain(plain, { scope, principal, signal: request.signal }, deps.gateway, deps.onbug)
+    return serveSimpleCall(plain, { scope, principal, signal: request.signal }, deps.gateway, deps.onbug)
   const message = asMessage(value)
   if (!isRequest(message)) {
     // 2026-07-28 gives clients nothing to say over HTTP that svc must act on.
@@ -117,7 +117,7 @@ function post(
   if (header !== null && !(LEGACY_VERSIONS as readonly string[]).includes(header))
     return errorResponse(400, message.id, -32600, `Unsupported protocol version: ${header.slice(0, 40)}`)
   const session = sessionOf(request, scope, principal, deps)
-  const asker: Asker = (...question) => session.ask(...question)
+  const asker: AskClient = (...question) => session.ask(...question)
   const exchange = new HttpExchange(asker, deps.streams, session, message.id, () => request.signal)
   void runLegacy(message, session, exchange, deps, (frame) => {
     if (frame === undefined) exchange.finishUnanswered()
@@ -155,7 +155,7 @@ async function initialize(message: RpcRequest, scope: Scope, principal: string, 
       headers: { ...JSON_HEADERS, "mcp-session-id": session.id },
     })
   } catch (error) {
-    deps.contexts?.leave(session.scope)
+    deps.contexts?.detach(session.scope)
     const { http, rpc } = codesOf(error)
     if (http === 500) deps.onbug(error)
     return errorResponse(
@@ -179,7 +179,7 @@ async function batch(
     throw new RequestError("invalid_request", `A batch must hold 1 to ${MAX_BATCH} messages`)
   const session = sessionOf(request, scope, principal, deps)
   const messages = values.map(asMessage)
-  const asker: Asker = (...question) => session.ask(...question)
+  const asker: AskClient = (...question) => session.ask(...question)
   const whole = new HttpExchange(asker, deps.streams, session, undefined, () => request.signal)
   const parts: Exchange[] = []
   whole.oncancel = (reason) => {
@@ -319,7 +319,7 @@ function listenTo(request: Request, scope: Scope, principal: string, deps: McpDe
       allow: "POST",
     })
   const session = sessionOf(request, scope, principal, deps)
-  return openStream(session, request.headers.get("last-event-id"), deps.streams)
+  return openSessionStream(session, request.headers.get("last-event-id"), deps.streams)
 }
 
 /** Throws a RequestError: 400 without a session id, 404 for one that is not this principal's. */

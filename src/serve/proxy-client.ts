@@ -24,41 +24,44 @@ import {
   notificationText,
   type Params,
 } from "../wire/message.ts"
-import { isNote, type LocalNote, noteIn, noteLine } from "./proxy-server.ts"
-import type { Surroundings } from "./trusted-client.ts"
+import { formatProxyMessage, isProxyMessage, type ProxyMessage, parseProxyMessage } from "./proxy-server.ts"
+import type { ProjectContext } from "./trusted-client.ts"
 
 /** An open connection to the instance. */
-export type Link = { send(line: Uint8Array | string): void; close(): void }
+export type ProxyLink = { send(line: Uint8Array | string): void; close(): void }
 
 export type ProxyDeps = {
   readonly clock: Clock
   /** A line for the client. */
   send(line: Uint8Array | string): void
   /** Connects to the instance; undefined where none runs. `lost` is called once, after the connection was there. */
-  connect(events: { line(bytes: Uint8Array): void; lost(): void }): Promise<{ link: Link; token: string } | undefined>
+  connect(events: {
+    line(bytes: Uint8Array): void
+    lost(): void
+  }): Promise<{ link: ProxyLink; token: string } | undefined>
   /** Something the person behind the client may want to know. */
   note(text: string): void
 }
 
 export class ProxySession {
-  private link: Link | undefined
+  private link: ProxyLink | undefined
   /** The instance has taken this client; before that nothing but the greeting is sent. */
-  private welcome = false
+  private isWelcome = false
   /** Why it has not, or why it does not follow the client to where it is now. */
   private refusal: string | undefined
   /** Where the instance was told that the client is. */
-  private told: Surroundings | undefined
+  private sentContext: ProjectContext | undefined
   private initialize: { readonly key: string; readonly line: string; answered: boolean } | undefined
   private initialized: string | undefined
   /** Requests without an answer, by the keys of their ids. */
-  private readonly open = new Map<string, Asked>()
+  private readonly open = new Map<string, ProxiedRequest>()
   /** Questions of the instance without an answer, by the keys of their ids. */
   private readonly questions = new Map<string, Id>()
   /** What a new instance must be told, by what it is about. */
   private readonly replays = new Map<string, string>()
   /** Answers that are not the client's, by the keys of their ids. */
-  private readonly own = new Map<string, () => void>()
-  private held: string[] = []
+  private readonly ownRequests = new Map<string, () => void>()
+  private heldLines: string[] = []
   private cancelHold: (() => void) | undefined
   private cancelRetry: (() => void) | undefined
   private pause = FIRST_PAUSE_MS
@@ -67,10 +70,10 @@ export class ProxySession {
   private count = 0
   private closed = false
   /** There was an instance before this one. */
-  private again = false
+  private isReconnect = false
 
   constructor(
-    private surroundings: Surroundings,
+    private context: ProjectContext,
     private readonly deps: ProxyDeps,
   ) {}
 
@@ -80,9 +83,9 @@ export class ProxySession {
   }
 
   /** The client is somewhere else now, or wants something else. */
-  moved(surroundings: Surroundings): void {
-    this.surroundings = surroundings
-    if (this.welcome) this.move()
+  moved(surroundings: ProjectContext): void {
+    this.context = surroundings
+    if (this.isWelcome) this.move()
     else if (this.link === undefined) this.retry(0)
   }
 
@@ -118,7 +121,7 @@ export class ProxySession {
       }
     }
     if (!wanted) return
-    if (this.refusal === undefined && this.welcome && this.own.size === 0) this.link?.send(line)
+    if (this.refusal === undefined && this.isWelcome && this.ownRequests.size === 0) this.link?.send(line)
     else this.hold(line)
   }
 
@@ -145,21 +148,21 @@ export class ProxySession {
   }
 
   private hold(line: string): void {
-    if (this.held.length >= MAX_HELD) this.fail("svc is not running, and too much waits for it")
-    this.held.push(line)
+    if (this.heldLines.length >= MAX_HELD) this.fail("svc is not running, and too much waits for it")
+    this.heldLines.push(line)
     if (this.refusal !== undefined) {
       this.fail(this.refusal)
       return
     }
     this.cancelHold ??= this.deps.clock.after(HOLD_MS, () => {
       this.cancelHold = undefined
-      if (!this.welcome) this.fail("svc is not running for this configuration; start it with `svc serve`")
+      if (!this.isWelcome) this.fail("svc is not running for this configuration; start it with `svc serve`")
     })
   }
 
   /** Every request that waits fails; those that were passed on have their answer still to come. */
   private fail(reason: string): void {
-    const held = new Set(this.held.splice(0))
+    const held = new Set(this.heldLines.splice(0))
     for (const [key, { id, line }] of [...this.open]) {
       if (!held.has(line)) continue
       this.open.delete(key)
@@ -180,13 +183,13 @@ export class ProxySession {
       return this.retry(this.pause)
     }
     this.link = found.link
-    this.told = this.surroundings
-    this.tell({ svc: "hello", token: found.token, surroundings: this.surroundings })
+    this.sentContext = this.context
+    this.tell({ svc: "hello", token: found.token, surroundings: this.context })
   }
 
   private move(): void {
-    this.told = this.surroundings
-    this.tell({ svc: "moved", surroundings: this.surroundings })
+    this.sentContext = this.context
+    this.tell({ svc: "moved", surroundings: this.context })
   }
 
   private retry(ms: number): void {
@@ -205,15 +208,15 @@ export class ProxySession {
     })
   }
 
-  private tell(note: LocalNote): void {
-    this.link?.send(noteLine(note))
+  private tell(note: ProxyMessage): void {
+    this.link?.send(formatProxyMessage(note))
   }
 
   /** One line of the instance. */
   private line(bytes: Uint8Array): void {
     const head = decode(bytes.subarray(0, HEAD_BYTES))
-    if (isNote(head)) {
-      this.noteOf(noteIn(decode(bytes)) as LocalNote)
+    if (isProxyMessage(head)) {
+      this.noteOf(parseProxyMessage(decode(bytes)) as ProxyMessage)
       return
     }
     const key = answered(head, bytes)
@@ -221,9 +224,9 @@ export class ProxySession {
       const asked = question(head, bytes)
       if (asked !== undefined) this.questions.set(keyOfId(asked), asked)
     } else {
-      const own = this.own.get(key)
+      const own = this.ownRequests.get(key)
       if (own !== undefined) {
-        this.own.delete(key)
+        this.ownRequests.delete(key)
         own()
         return
       }
@@ -233,19 +236,19 @@ export class ProxySession {
     this.deps.send(bytes)
   }
 
-  private noteOf(note: LocalNote): void {
+  private noteOf(note: ProxyMessage): void {
     if (note.svc === "refused") {
       if (note.message !== this.refusal) this.deps.note(note.message)
       this.refusal = note.message
       this.fail(note.message)
       // A preset may be made by somebody else.
-      if (this.welcome) this.after(REFUSED_PAUSE_MS, () => this.move())
+      if (this.isWelcome) this.after(REFUSED_PAUSE_MS, () => this.move())
     }
     if (note.svc === "note") this.deps.note(note.message)
     if (note.svc !== "welcome") return
     const refused = this.refusal !== undefined
     this.refusal = undefined
-    if (this.welcome) {
+    if (this.isWelcome) {
       this.cancelRetry?.()
       if (refused) this.announce()
       return
@@ -253,16 +256,16 @@ export class ProxySession {
     if (this.noted) this.deps.note("connected to svc")
     this.noted = false
     this.pause = FIRST_PAUSE_MS
-    this.welcome = true
-    if (this.told !== this.surroundings) this.move()
+    this.isWelcome = true
+    if (this.sentContext !== this.context) this.move()
     const { initialize } = this
     if (initialize?.answered !== true) {
-      if (this.again) this.resume()
+      if (this.isReconnect) this.resume()
       this.flush()
       return
     }
     // The new instance must know the client before it is asked anything.
-    this.own.set(initialize.key, () => {
+    this.ownRequests.set(initialize.key, () => {
       if (this.initialized !== undefined) this.link?.send(this.initialized)
       for (const line of this.replays.values()) this.replay(line)
       this.resume()
@@ -274,8 +277,8 @@ export class ProxySession {
   /** Asks on svc's own account. */
   private replay(line: string): void {
     const id = `svc-proxy-${++this.count}`
-    this.own.set(keyOfId(id), () => {
-      if (this.own.size === 0) this.flush()
+    this.ownRequests.set(keyOfId(id), () => {
+      if (this.ownRequests.size === 0) this.flush()
     })
     this.link?.send(JSON.stringify({ ...(parseExact(line) as Params), id }))
   }
@@ -283,7 +286,7 @@ export class ProxySession {
   /** Streams go on with the new instance. */
   private resume(): void {
     for (const { method, line } of this.open.values())
-      if (method === "subscriptions/listen" && !this.held.includes(line)) this.link?.send(line)
+      if (method === "subscriptions/listen" && !this.heldLines.includes(line)) this.link?.send(line)
     this.announce()
   }
 
@@ -299,27 +302,27 @@ export class ProxySession {
   }
 
   private flush(): void {
-    if (this.own.size > 0) return
+    if (this.ownRequests.size > 0) return
     this.cancelHold?.()
     this.cancelHold = undefined
-    for (const line of this.held.splice(0)) this.link?.send(line)
+    for (const line of this.heldLines.splice(0)) this.link?.send(line)
   }
 
   private lost(): void {
-    const known = this.welcome
+    const known = this.isWelcome
     this.link = undefined
-    this.welcome = false
-    this.own.clear()
+    this.isWelcome = false
+    this.ownRequests.clear()
     if (this.closed) return
     if (known) {
-      this.again = true
+      this.isReconnect = true
       this.noted = true
       this.deps.note("svc is gone; waiting for it")
     }
     for (const id of this.questions.values())
       this.deps.send(notificationText("notifications/cancelled", { requestId: id, reason: "svc is gone" }))
     this.questions.clear()
-    const held = new Set(this.held)
+    const held = new Set(this.heldLines)
     for (const [key, { id, method, line }] of [...this.open]) {
       if (method === "subscriptions/listen" || held.has(line)) continue
       if (method === "initialize") {
@@ -335,7 +338,7 @@ export class ProxySession {
 
 // ---
 
-type Asked = {
+type ProxiedRequest = {
   readonly id: Id
   readonly method: string
   readonly line: string

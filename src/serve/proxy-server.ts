@@ -12,24 +12,29 @@ import { decode, encode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
 import { isObject } from "../wire/message.ts"
 import type { McpDeps } from "./mcp.ts"
-import { createMember, type Member, type MemberDeps, type Surroundings } from "./trusted-client.ts"
+import {
+  createTrustedClient,
+  type ProjectContext,
+  type TrustedClient,
+  type TrustedClientDeps,
+} from "./trusted-client.ts"
 
 /** Where the lines are: a path, or a port of this machine. */
-export type LocalAddress = { readonly unix: string } | { readonly hostname: "127.0.0.1"; readonly port: number }
+export type ProxyAddress = { readonly unix: string } | { readonly hostname: "127.0.0.1"; readonly port: number }
 
 /** What svc and its proxy say to each other beside MCP. */
-export type LocalNote =
-  | { readonly svc: "hello"; readonly token: string; readonly surroundings: Surroundings }
-  | { readonly svc: "moved"; readonly surroundings: Surroundings }
+export type ProxyMessage =
+  | { readonly svc: "hello"; readonly token: string; readonly surroundings: ProjectContext }
+  | { readonly svc: "moved"; readonly surroundings: ProjectContext }
   | { readonly svc: "welcome"; readonly version: string }
   | { readonly svc: "refused" | "note"; readonly message: string }
 
 /** Begins a line that holds a note. No JSON begins so: nobody whose messages pass through can say such a thing. */
 const MARK = "svc "
-export const noteLine = (note: LocalNote): string => MARK + JSON.stringify(note)
-export const isNote = (line: string): boolean => line.startsWith(MARK)
+export const formatProxyMessage = (note: ProxyMessage): string => MARK + JSON.stringify(note)
+export const isProxyMessage = (line: string): boolean => line.startsWith(MARK)
 /** What a note says; undefined for what is no JSON. */
-export function noteIn(line: string): unknown {
+export function parseProxyMessage(line: string): unknown {
   try {
     return JSON.parse(line.slice(MARK.length))
   } catch {
@@ -38,10 +43,14 @@ export function noteIn(line: string): unknown {
 }
 
 /** Text of JSON lines, written as the other side takes them; at most `limit` bytes wait. */
-export type Outbox = { write(line: Uint8Array | string): void; drain(): void }
+export type SendQueue = { write(line: Uint8Array | string): void; drain(): void }
 
 /** What is written to a socket that takes only a part at a time. `overflow` is called when too much waits. */
-export function createOutbox(socket: () => Socket<unknown> | undefined, limit: number, overflow: () => void): Outbox {
+export function createSendQueue(
+  socket: () => Socket<unknown> | undefined,
+  limit: number,
+  overflow: () => void,
+): SendQueue {
   const waiting: Uint8Array[] = []
   let size = 0
   const push = (bytes: Uint8Array) => {
@@ -71,7 +80,7 @@ export function createOutbox(socket: () => Socket<unknown> | undefined, limit: n
 }
 
 /** Opens a socket that only this user may use, from its first moment. */
-export function privately<T>(open: () => T): T {
+export function withPrivateUmask<T>(open: () => T): T {
   const before = process.umask(0o177)
   try {
     return open()
@@ -80,21 +89,25 @@ export function privately<T>(open: () => T): T {
   }
 }
 
-export type LocalDeps = { readonly mcp: McpDeps; readonly member: MemberDeps; readonly maxResult: number }
+export type ProxyServerDeps = {
+  readonly mcp: McpDeps
+  readonly trustedClient: TrustedClientDeps
+  readonly maxResult: number
+}
 
 /** Listens at `address`. `token` is what a client must know. */
-export function listenLocal(
+export function listenForProxies(
   address: { readonly unix: string } | { readonly hostname: string; readonly port: number },
   token: string,
-  deps: LocalDeps,
+  deps: ProxyServerDeps,
 ): { readonly port: number | undefined; stop(): void } {
-  const connections = new Set<Socket<Connection>>()
-  const listener = Bun.listen<Connection>({
+  const connections = new Set<Socket<ProxyConnection>>()
+  const listener = Bun.listen<ProxyConnection>({
     ...(address as { unix: string }),
     socket: {
       open(socket) {
         connections.add(socket)
-        socket.data = createConnection(socket, token, deps)
+        socket.data = createProxyConnection(socket, token, deps)
       },
       data(socket, bytes) {
         socket.data.feed(bytes)
@@ -125,32 +138,34 @@ export const WAITING_RESULTS = 2
 
 // ---
 
-type Connection = { feed(bytes: Uint8Array): void; drain(): void; close(): void }
+type ProxyConnection = { feed(bytes: Uint8Array): void; drain(): void; close(): void }
 
-function createConnection(
-  socket: Socket<Connection>,
+function createProxyConnection(
+  socket: Socket<ProxyConnection>,
   token: string,
-  { mcp, member: deps, maxResult }: LocalDeps,
-): Connection {
-  const outbox = createOutbox(
+  { mcp, trustedClient: deps, maxResult }: ProxyServerDeps,
+): ProxyConnection {
+  const outbox = createSendQueue(
     () => socket as Socket<unknown>,
     WAITING_RESULTS * maxResult,
     () => socket.terminate(),
   )
-  const say = (note: LocalNote) => outbox.write(noteLine(note))
-  let client: { readonly pipe: Pipe; readonly member: Member } | undefined
+  const say = (note: ProxyMessage) => outbox.write(formatProxyMessage(note))
+  let client: { readonly pipe: Pipe; readonly member: TrustedClient } | undefined
   const refuse = (error: unknown) => {
     if (codesOf(error).http === 500) mcp.onbug(error)
     say({ svc: "refused", message: mcp.gateway.hide(publicMessage(error)) })
   }
   const greet = (line: string) => {
-    const hello = isNote(line) ? noteIn(line) : undefined
+    const hello = isProxyMessage(line) ? parseProxyMessage(line) : undefined
     if (!isObject(hello) || !same(String(hello.token), token)) return void socket.end()
     const id = mcp.newId()
     try {
-      const member = createMember(surroundingsOf(hello), id, "stdio", deps, (message) => say({ svc: "note", message }))
+      const member = createTrustedClient(surroundingsOf(hello), id, "stdio", deps, (message) =>
+        say({ svc: "note", message }),
+      )
       const { scope } = member
-      const pipe = new Pipe({ ...mcp, id, scope, principal: "local", send: outbox.write, onclient: member.introduce })
+      const pipe = new Pipe({ ...mcp, id, scope, principal: "local", send: outbox.write, onclient: member.initialize })
       client = { pipe, member }
       say({ svc: "welcome", version: deps.version })
     } catch (error) {
@@ -158,14 +173,14 @@ function createConnection(
       socket.end()
     }
   }
-  const limit = Math.max(mcp.maxBody, MAX_NOTE)
+  const limit = Math.max(mcp.maxBody, MAX_PROXY_MESSAGE)
   const feed = createSplitter(
     (bytes) => {
       const line = decode(bytes)
       if (client === undefined) return greet(line)
-      if (!isNote(line)) return client.pipe.receive(line)
+      if (!isProxyMessage(line)) return client.pipe.receive(line)
       try {
-        client.member.move(surroundingsOf(noteIn(line)))
+        client.member.updateContext(surroundingsOf(parseProxyMessage(line)))
         say({ svc: "welcome", version: deps.version })
       } catch (error) {
         refuse(error)
@@ -179,12 +194,12 @@ function createConnection(
     drain: () => outbox.drain(),
     close() {
       client?.pipe.close("the client is gone")
-      client?.member.leave()
+      client?.member.detach()
     },
   }
 }
 
-const MAX_NOTE = 256 * 1024
+const MAX_PROXY_MESSAGE = 256 * 1024
 
 const surroundings = z.object({
   project: z.object({
@@ -214,12 +229,12 @@ const surroundings = z.object({
     )
     .max(10),
 })
-const noteSchema = z.object({ svc: z.enum(["hello", "moved"]), surroundings })
+const proxyMessageSchema = z.object({ svc: z.enum(["hello", "moved"]), surroundings })
 
 /** Throws a RequestError that says what is wrong with them. */
-function surroundingsOf(note: unknown): Surroundings {
-  const { success, data, error } = noteSchema.safeParse(note)
-  if (success) return data.surroundings as Surroundings
+function surroundingsOf(note: unknown): ProjectContext {
+  const { success, data, error } = proxyMessageSchema.safeParse(note)
+  if (success) return data.surroundings as ProjectContext
   const [problem] = error.issues
   throw new RequestError("invalid_params", `svc proxy said ${problem?.path.join(".")}: ${problem?.message}`)
 }

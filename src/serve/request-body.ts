@@ -3,7 +3,7 @@ import { RequestError } from "../lib/errors.ts"
 import { parseJson } from "../wire/message.ts"
 
 /** The body as text. Rejects with a RequestError past the limit (413), also for a body that does not say its length. */
-export async function readText(request: Request, limit: number): Promise<string> {
+export async function readBodyText(request: Request, limit: number): Promise<string> {
   try {
     if (isBounded(request, limit)) return await request.text()
     const parts: Uint8Array[] = []
@@ -22,7 +22,7 @@ export async function readText(request: Request, limit: number): Promise<string>
 
 /** The body as a JSON value. Rejects with a RequestError past the limit and for what is no JSON. */
 export async function readJson(request: Request, limit: number): Promise<unknown> {
-  return parseJson(await readText(request, limit))
+  return parseJson(await readBodyText(request, limit))
 }
 
 // ---

@@ -11,11 +11,20 @@ import type { Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import { errorText } from "../wire/message.ts"
-import { type Admit, ANYBODY, insufficient, isScope, maySee, type Principal, scopeFor, TAG_SCOPE } from "./auth.ts"
+import {
+  type Admit,
+  ANONYMOUS,
+  insufficient,
+  isScope,
+  maySee,
+  type Principal,
+  scopeOfPrincipal,
+  TAG_SCOPE,
+} from "./auth.ts"
 import type { Cors } from "./cors.ts"
-import { JSON_HEADERS, SSE_HEADERS, type Stream, type Streams } from "./http-exchange.ts"
+import { JSON_HEADERS, type OpenStream, type OpenStreams, SSE_HEADERS } from "./http-exchange.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
-import { privately } from "./proxy-server.ts"
+import { withPrivateUmask } from "./proxy-server.ts"
 import type { ScopeOf } from "./query-scope.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
 
@@ -49,7 +58,7 @@ export type ServerDeps = {
   /** What pages of named origins may read; undefined where no page may. */
   readonly cors: Cors | undefined
   /** Asked first, of every request: a refusal, or undefined. */
-  readonly guard: (request: Request) => Response | undefined
+  readonly hostCheck: (request: Request) => Response | undefined
   /** Who a request is from, where somebody asks. */
   readonly admit: Admit | undefined
   /** Asked then, in order: the callback, metrics, health. */
@@ -65,7 +74,7 @@ export type ServerDeps = {
 export type Listening = { readonly url: URL; stop(now: boolean): Promise<void>; secure(tls: Tls): void }
 
 /** Starts to listen. Throws what `Bun.serve` throws where the address is taken or the certificate is none. */
-export function listen({ address, tls, receiveTimeout }: ServerOptions, deps: ServerDeps): Listening {
+export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps: ServerDeps): Listening {
   const idleTimeout = Math.ceil(receiveTimeout / 1000)
   const open = (at: ServerOptions["address"], secured: Tls | undefined) => {
     const server = Bun.serve({
@@ -95,7 +104,7 @@ export function listen({ address, tls, receiveTimeout }: ServerOptions, deps: Se
     const own: ServerDeps = { ...deps, mcp: { ...deps.mcp, onbody: (request) => server.timeout(request, 0) } }
     return server
   }
-  let server = privately(() => open(address, tls))
+  let server = withPrivateUmask(() => open(address, tls))
   let current = tls
   const { url } = server
   const old: Promise<void>[] = []
@@ -109,10 +118,10 @@ export function listen({ address, tls, receiveTimeout }: ServerOptions, deps: Se
       old.push(server.stop(false))
       const at = "unix" in address ? address : { ...address, port: Number(url.port) }
       try {
-        server = privately(() => open(at, next))
+        server = withPrivateUmask(() => open(at, next))
         current = next
       } catch (error) {
-        server = privately(() => open(at, current))
+        server = withPrivateUmask(() => open(at, current))
         throw error
       }
     },
@@ -129,9 +138,9 @@ export function route(request: Request, address: AddressOf, deps: ServerDeps): R
 
 function admit(request: Request, address: AddressOf, deps: ServerDeps): Response | Promise<Response> {
   const path = pathOf(request.url)
-  const refusal = deps.guard(request)
+  const refusal = deps.hostCheck(request)
   if (refusal !== undefined) return refusal
-  if (deps.admit === undefined) return serve(request, path, address, ANYBODY, deps)
+  if (deps.admit === undefined) return serve(request, path, address, ANONYMOUS, deps)
   const admission = deps.admit(request, path)
   if (admission instanceof Promise)
     return admission.then((admitted) =>
@@ -177,8 +186,8 @@ function serve(
 }
 
 /** Streams that end with the token they were opened with. */
-function ending(streams: Streams, until: number, clock: Clock): Streams {
-  const timers = new Map<Stream, () => void>()
+function ending(streams: OpenStreams, until: number, clock: Clock): OpenStreams {
+  const timers = new Map<OpenStream, () => void>()
   return {
     add(stream) {
       const end = clock.after(Math.max(0, until - clock.now()), () => stream.close())
@@ -207,7 +216,7 @@ function scoped(
     const { http, rpc } = codesOf(error)
     return new Response(errorText(undefined, rpc, publicMessage(error)), { status: http, headers: JSON_HEADERS })
   }
-  return serve(scopeFor(scope, principal))
+  return serve(scopeOfPrincipal(scope, principal))
 }
 
 const STREAM = SSE_HEADERS["content-type"]

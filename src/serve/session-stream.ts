@@ -6,10 +6,18 @@ import { type EventSink, requestOf } from "../session/event-log.ts"
 import type { Session } from "../session/session.ts"
 import { errorText } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
-import { BYTES, COMMENT, isUnread, primingEvent, SSE_HEADERS, type Stream, type Streams } from "./http-exchange.ts"
+import {
+  BYTE_STRATEGY,
+  isUnread,
+  type OpenStream,
+  type OpenStreams,
+  primingEvent,
+  SSE_COMMENT,
+  SSE_HEADERS,
+} from "./http-exchange.ts"
 
 /** Opens it, after the event that the client saw last where it says one. */
-export function openStream(session: Session, last: string | null, streams: Streams): Response {
+export function openSessionStream(session: Session, last: string | null, streams: OpenStreams): Response {
   const about = { "mcp-session-id": session.id }
   // Clients come back for more after an answer that is an error; this tells them that there is none. From: HTML, SSE.
   if (last !== null && (last === TOLD || session.events.isOver(last)))
@@ -29,7 +37,7 @@ export function openStream(session: Session, last: string | null, streams: Strea
         },
         end: () => stop(),
       }
-      const stream: Stream = { keepAlive: () => controller.enqueue(COMMENT), close: () => stop() }
+      const stream: OpenStream = { keepAlive: () => controller.enqueue(SSE_COMMENT), close: () => stop() }
       let number: number | undefined
       const outlet = (text: string) => {
         if (open && number !== undefined) session.events.send(number, text)
@@ -48,7 +56,7 @@ export function openStream(session: Session, last: string | null, streams: Strea
         }
       }
       streams.add(stream)
-      controller.enqueue(COMMENT)
+      controller.enqueue(SSE_COMMENT)
       // A stream that cannot be taken up starts anew: a 404 would tell the client that its session is gone.
       number = last === null ? undefined : session.events.resume(last, sink)
       const lost = number === undefined && last !== null ? requestOf(last) : undefined
@@ -64,7 +72,7 @@ export function openStream(session: Session, last: string | null, streams: Strea
     },
     cancel: () => stop(),
   }
-  const body = new ReadableStream(source, BYTES)
+  const body = new ReadableStream(source, BYTE_STRATEGY)
   return new Response(body, { headers: { ...SSE_HEADERS, ...about } })
 }
 

@@ -15,17 +15,17 @@ import { textOf } from "../wire/frame.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { JSON_HEADERS } from "./http-exchange.ts"
 
-export type PlainCall = { readonly tool: string; readonly arguments: unknown }
+export type SimpleCall = { readonly tool: string; readonly arguments: unknown }
 
 /** The call that a body is, if it is one. */
-export function plainCall(body: unknown): PlainCall | undefined {
+export function parseSimpleCall(body: unknown): SimpleCall | undefined {
   if (!isObject(body) || typeof body.tool !== "string" || "jsonrpc" in body) return undefined
   return { tool: body.tool, arguments: body.arguments ?? {} }
 }
 
 /** Answers `{result}`, or `{error: {code, message}}` with 400, 404, 429, 502 or 503. */
-export async function servePlain(
-  { tool, arguments: args }: PlainCall,
+export async function serveSimpleCall(
+  { tool, arguments: args }: SimpleCall,
   { scope, principal, signal }: { scope: Scope; principal: string; signal: AbortSignal },
   gateway: Gateway,
   onbug: (error: unknown) => void,

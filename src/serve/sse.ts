@@ -4,9 +4,9 @@ import { codesOf, publicMessage } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
 import { formatEvent } from "../wire/sse.ts"
 import { isSame, type Principal } from "./auth.ts"
-import { BYTES, COMMENT, isUnread, JSON_HEADERS, SSE_HEADERS } from "./http-exchange.ts"
+import { BYTE_STRATEGY, isUnread, JSON_HEADERS, SSE_COMMENT, SSE_HEADERS } from "./http-exchange.ts"
 import type { McpDeps } from "./mcp.ts"
-import { readText } from "./request-body.ts"
+import { readBodyText } from "./request-body.ts"
 
 /** The open streams by session id, each with the principal that opened it. */
 export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Principal }>
@@ -24,7 +24,7 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
           stop()
         } else if (pipes.has(id)) controller.enqueue(formatEvent(frame, undefined, "message"))
       }
-      const stream = { keepAlive: () => controller.enqueue(COMMENT), close: () => stop() }
+      const stream = { keepAlive: () => controller.enqueue(SSE_COMMENT), close: () => stop() }
       stop = () => {
         if (!pipes.delete(id)) return
         deps.streams.delete(stream)
@@ -41,7 +41,7 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
     },
     cancel: () => stop(),
   }
-  const body = new ReadableStream(source, BYTES)
+  const body = new ReadableStream(source, BYTE_STRATEGY)
   return new Response(body, { headers: SSE_HEADERS })
 }
 
@@ -60,7 +60,7 @@ export async function postSseMessage(
       headers: JSON_HEADERS,
     })
   try {
-    found.pipe.receive(await readText(request, deps.maxBody))
+    found.pipe.receive(await readBodyText(request, deps.maxBody))
     return new Response("Accepted", { status: 202 })
   } catch (error) {
     return new Response(JSON.stringify({ error: publicMessage(error) }), {

@@ -3,14 +3,14 @@ import { Pipe, type PipeDeps } from "../session/pipe.ts"
 import { decode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
 
-export type Streams = {
+export type StdioStreams = {
   readonly input: AsyncIterable<Uint8Array>
   write(bytes: Uint8Array): void
 }
 
 /** Serves until the input ends and `quiet` has waited for what was asked by then. */
 export async function serveStdio(
-  streams: Streams,
+  streams: StdioStreams,
   deps: Omit<PipeDeps, "send">,
   limit: number,
   quiet: (busy: () => boolean) => Promise<void>,

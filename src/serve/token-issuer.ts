@@ -10,7 +10,7 @@ import { messageOf } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 
 /** What a valid token says. */
-export type Claims = {
+export type TokenClaims = {
   /** The kind of name and the name: a user and a client that are spelled alike are two. */
   readonly holder: { readonly kind: "subject" | "client"; readonly id: string }
   readonly scopes: readonly string[]
@@ -18,8 +18,8 @@ export type Claims = {
   readonly until: number
 }
 
-export type Verdict =
-  | { readonly kind: "valid"; readonly claims: Claims }
+export type TokenVerdict =
+  | { readonly kind: "valid"; readonly claims: TokenClaims }
   | { readonly kind: "invalid"; readonly reason: string }
   /** The keys cannot be had at the moment. */
   | { readonly kind: "unavailable" }
@@ -29,7 +29,7 @@ export type Issuer = {
   /** The scopes it says it knows; none before it was first asked. */
   readonly scopes: readonly string[]
   /** Whether a token is good for a path below svc's address, or for all of svc. */
-  verify(token: string, base: string, path: string): Promise<Verdict>
+  verify(token: string, base: string, path: string): Promise<TokenVerdict>
   /** Fetches the keys, also again; called now and then. Never rejects. */
   refresh(): Promise<void>
 }
@@ -47,7 +47,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
   let scopes: readonly string[] = []
   let said = false
   let keys: Promise<ReturnType<typeof createRemoteJWKSet>> | undefined
-  const verdicts = new Map<string, { readonly verdict: Verdict; readonly until: number }>()
+  const verdicts = new Map<string, { readonly verdict: TokenVerdict; readonly until: number }>()
   const load = async () => {
     const found = await discover(url, fetch)
     scopes = found.scopes
@@ -65,7 +65,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
     })
     return keys
   }
-  const check = async (token: string, resources: readonly string[]): Promise<Verdict> => {
+  const check = async (token: string, resources: readonly string[]): Promise<TokenVerdict> => {
     let set: Awaited<ReturnType<typeof known>>
     try {
       set = await known()
@@ -79,14 +79,14 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       const { payload } = await jwtVerify(token, set, {
         issuer: [url, url.replace(/\/$/, ""), `${url.replace(/\/$/, "")}/`],
         algorithms: ALGORITHMS,
-        clockTolerance: TOLERANCE_S,
+        clockTolerance: CLOCK_SKEW_S,
         requiredClaims: ["exp", "iss"],
         currentDate: new Date(now()),
       })
       if (!isFor(payload, resources)) return invalid("The token is not for this server (aud)")
       const holder = holderOf(payload)
       if (holder === undefined) return invalid("The token says nobody (sub)")
-      const until = ((payload.exp ?? 0) + TOLERANCE_S) * 1000
+      const until = ((payload.exp ?? 0) + CLOCK_SKEW_S) * 1000
       return { kind: "valid", claims: { holder, scopes: scopesOf(payload), until } }
     } catch (error) {
       if (error instanceof errors.JWKSTimeout || !(error instanceof errors.JOSEError)) return { kind: "unavailable" }
@@ -124,14 +124,14 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
 
 /** Asymmetric ones alone: with a shared secret, who can check a token can make one. */
 const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
-const TOLERANCE_S = 30
+const CLOCK_SKEW_S = 30
 const COOLDOWN_MS = 10_000
 const TIMEOUT_MS = 5000
 const REMEMBER_MS = 60_000
 const MAX_VERDICTS = 10_000
 const MAX_METADATA = 256 * 1024
 
-const invalid = (reason: string): Verdict => ({ kind: "invalid", reason })
+const invalid = (reason: string): TokenVerdict => ({ kind: "invalid", reason })
 
 /** Where the keys are. Throws an Error that says what was wrong. */
 async function discover(
@@ -180,7 +180,7 @@ function scopesOf({ scope, scp }: JWTPayload): readonly string[] {
       : []
 }
 
-function holderOf({ sub, client_id, azp }: JWTPayload): Claims["holder"] | undefined {
+function holderOf({ sub, client_id, azp }: JWTPayload): TokenClaims["holder"] | undefined {
   const [subject, client] = [text(sub), text(client_id) ?? text(azp)]
   if (subject !== undefined) return { kind: "subject", id: subject }
   return client === undefined ? undefined : { kind: "client", id: client }

@@ -11,13 +11,13 @@ import { buildContext, type ContextFacts, type TemplateContext } from "../templa
 import type { Params } from "../wire/message.ts"
 
 /** What was found out where the client runs. */
-export type Surroundings = {
+export type ProjectContext = {
   readonly project: Omit<ContextFacts, "transport" | "sessionId" | "now" | "version">
   /** What its `.svcrc` and its options select. */
   readonly queries: readonly ServerQuery[]
 }
 
-export type MemberDeps = {
+export type TrustedClientDeps = {
   readonly agent: Agent
   readonly instances: Instances
   readonly clock: Clock
@@ -26,31 +26,31 @@ export type MemberDeps = {
   readonly wait: number
 }
 
-export type Member = {
+export type TrustedClient = {
   readonly scope: Scope
   /** The client said who it is: its instances are started. Resolves when they are there, or after `wait`. */
-  introduce(info: Params): Promise<void>
+  initialize(info: Params): Promise<void>
   /** It is somewhere else now. Throws a RequestError, with nothing changed, where its queries cannot be followed. */
-  move(surroundings: Surroundings): void
-  leave(): void
+  updateContext(surroundings: ProjectContext): void
+  detach(): void
 }
 
 /**
  * A client in its surroundings. `note` is told of the servers that it does not get, and why. Throws a RequestError where its
  * queries cannot be followed.
  */
-export function createMember(
-  first: Surroundings,
+export function createTrustedClient(
+  first: ProjectContext,
   sessionId: string,
   type: TemplateContext["transport"]["type"],
-  deps: MemberDeps,
+  deps: TrustedClientDeps,
   note: (text: string) => void = () => undefined,
-): Member {
+): TrustedClient {
   const { agent, instances, clock, version, wait } = deps
   const key = {}
   let now = first
   let client: TemplateContext["transport"]["client"] | undefined
-  const enter = () => {
+  const attach = () => {
     const transport = { type, client: client ?? {} }
     const context = buildContext({ ...now.project, transport, sessionId, now: clock.now(), version })
     for (const problem of instances.attach(key, context)) note(problem)
@@ -63,23 +63,23 @@ export function createMember(
       ),
       () => instances.of(key),
     ),
-    introduce({ name, version: its }) {
+    initialize({ name, version: its }) {
       client = {
         ...(typeof name === "string" ? { name: name.slice(0, MAX_TEXT) } : {}),
         ...(typeof its === "string" ? { version: its.slice(0, MAX_TEXT) } : {}),
       }
-      enter()
+      attach()
       return agent.whenLoaded(instances.of(key), wait)
     },
-    move(surroundings) {
+    updateContext(surroundings) {
       createScope(
         () => surroundings.queries,
         () => agent.presets,
       )
       now = surroundings
-      if (client !== undefined) enter()
+      if (client !== undefined) attach()
     },
-    leave: () => instances.detach(key),
+    detach: () => instances.detach(key),
   }
 }
 

@@ -12,7 +12,7 @@ import {
   readinessReport,
 } from "../../src/report/health.ts"
 import { loadingReport, serverReport } from "../../src/report/loading.ts"
-import { ANYBODY } from "../../src/serve/auth.ts"
+import { ANONYMOUS } from "../../src/serve/auth.ts"
 import { createHealth } from "../../src/serve/health.ts"
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
@@ -269,7 +269,7 @@ describe("/health", () => {
       [[backend("failed")], [503, "unhealthy"]],
     ] as const) {
       const deps = { ...at("minimal"), snapshot: () => snapshot(backends), facts: () => facts }
-      const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "", ANYBODY)
+      const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "", ANONYMOUS)
       expect([response?.status, response?.headers.get("x-health-status")] as unknown).toEqual(expected)
       expect(response?.headers.get("content-type")).toBe("application/json")
       expect(response?.headers.get("cache-control")).toBe("no-cache, no-store, must-revalidate")
@@ -325,7 +325,7 @@ describe("/health", () => {
         throw new Error("the heap went away")
       },
     }
-    const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "", ANYBODY)
+    const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "", ANONYMOUS)
     expect(response?.status).toBe(500)
     expect(await response?.json()).toEqual({
       status: "unhealthy",
@@ -337,15 +337,15 @@ describe("/health", () => {
 
   test("a wrong method is 405 with Allow and an unknown path 404, both JSON [health:http:method]", async () => {
     const deps = { ...at("minimal"), snapshot: () => snapshot([]), facts: () => facts }
-    const post = createHealth(deps)(new Request("http://x/health", { method: "POST" }), "/health", () => "", ANYBODY)
+    const post = createHealth(deps)(new Request("http://x/health", { method: "POST" }), "/health", () => "", ANONYMOUS)
     expect([post?.status, post?.headers.get("allow"), typeof (await post?.json())]).toEqual([
       405,
       "GET, HEAD",
       "object",
     ])
-    const lost = createHealth(deps)(new Request("http://x/health/x"), "/health/x", () => "", ANYBODY)
+    const lost = createHealth(deps)(new Request("http://x/health/x"), "/health/x", () => "", ANONYMOUS)
     expect([lost?.status, typeof (await lost?.json())]).toEqual([404, "object"])
-    expect(createHealth(deps)(new Request("http://x/healthy"), "/healthy", () => "", ANYBODY)).toBeUndefined()
+    expect(createHealth(deps)(new Request("http://x/healthy"), "/healthy", () => "", ANONYMOUS)).toBeUndefined()
   })
 })
 

@@ -1,5 +1,10 @@
 import { expect, test } from "bun:test"
-import { clientAddress, createLimiter, HEALTH_LIMIT, parseTrustProxy } from "../../src/serve/address-rate-limit.ts"
+import {
+  clientAddress,
+  createAddressLimiter,
+  HEALTH_LIMIT,
+  parseTrustProxy,
+} from "../../src/serve/address-rate-limit.ts"
 
 function clocked() {
   let now = 1000
@@ -8,7 +13,7 @@ function clocked() {
 
 test("two hundred requests pass in five minutes and the next waits [health:limit:rate] [health:limit:headers]", () => {
   const { clock, pass } = clocked()
-  const count = createLimiter(clock, HEALTH_LIMIT)
+  const count = createAddressLimiter(clock, HEALTH_LIMIT)
   for (let index = 1; index <= 200; index++) expect(count("1.2.3.4").retryAfter).toBeUndefined()
   pass(60_000)
   expect(count("1.2.3.4")).toEqual({
@@ -27,14 +32,14 @@ test("two hundred requests pass in five minutes and the next waits [health:limit
 })
 
 test("an IPv6 client is its /64", () => {
-  const count = createLimiter(clocked().clock, { requests: 1, windowMs: 1000 })
+  const count = createAddressLimiter(clocked().clock, { requests: 1, windowMs: 1000 })
   expect(count("2001:db8:1:2::1").retryAfter).toBeUndefined()
   expect(count("2001:db8:1:2:3:4:5:6").retryAfter).toBe(1)
   expect(count("2001:db8:1:3::1").retryAfter).toBeUndefined()
 })
 
 test("a flood of addresses does not make the table grow without bound", () => {
-  const count = createLimiter(clocked().clock, { requests: 1, windowMs: 1000 })
+  const count = createAddressLimiter(clocked().clock, { requests: 1, windowMs: 1000 })
   for (let index = 0; index < 20_000; index++) count(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`)
   expect(count("10.0.78.31").retryAfter).toBe(1)
   expect(count("10.0.0.0").retryAfter).toBeUndefined()

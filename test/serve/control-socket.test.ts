@@ -2,8 +2,8 @@ import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { askControl, localDoor, openControl } from "../../src/serve/control-socket.ts"
-import type { LocalDeps } from "../../src/serve/proxy-server.ts"
+import { callControl, openControlSocket, proxyEndpoint } from "../../src/serve/control-socket.ts"
+import type { ProxyServerDeps } from "../../src/serve/proxy-server.ts"
 import { tryAcquire } from "../../src/store/lock.ts"
 import { manualClock } from "../clock.ts"
 
@@ -34,15 +34,15 @@ test("the port of an svc that is gone is not told its token", async () => {
   const gone = Bun.spawn({ cmd: [process.execPath, "--version"], stdout: "ignore" })
   await gone.exited
   const heard = await withStranger(gone.pid, async () => {
-    expect(await askControl(paths, "hello", {})).toBeUndefined()
-    expect(localDoor(paths)?.lost).toBe(true)
+    expect(await callControl(paths, "hello", {})).toBeUndefined()
+    expect(proxyEndpoint(paths)?.lost).toBe(true)
   })
   expect(heard).toEqual([])
 })
 
 test("who answers like no svc is none", async () => {
   await withStranger(process.pid, async () => {
-    expect(await askControl(paths, "hello", {})).toBeUndefined()
+    expect(await callControl(paths, "hello", {})).toBeUndefined()
   })
 })
 
@@ -51,8 +51,10 @@ test("a second svc of one configuration is refused, and told which process serve
   const instance = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => Response.json({ result: { pid: 4711 } }) })
   const door = { pid: process.pid, port: instance.port, token: "secret" }
   writeFileSync(join(directory, "control.json"), JSON.stringify(door))
-  const local = { member: { clock: manualClock() } } as unknown as LocalDeps
-  await expect(openControl(paths, () => null, local)).rejects.toThrow(`process 4711 serves ${file} already; stop it`)
+  const local = { trustedClient: { clock: manualClock() } } as unknown as ProxyServerDeps
+  await expect(openControlSocket(paths, () => null, local)).rejects.toThrow(
+    `process 4711 serves ${file} already; stop it`,
+  )
   await instance.stop(true)
   release?.()
 })
@@ -61,7 +63,7 @@ test("a second svc is refused where the first holds the configuration and does n
   const release = await tryAcquire(join(directory, "control.lock"))
   rmSync(join(directory, "control.json"), { force: true })
   const clock = manualClock()
-  const opening = openControl(paths, () => null, { member: { clock } } as unknown as LocalDeps)
+  const opening = openControlSocket(paths, () => null, { trustedClient: { clock } } as unknown as ProxyServerDeps)
   let over = false
   void opening
     .catch(() => undefined)

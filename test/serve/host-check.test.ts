@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
-import { createGuard } from "../../src/serve/host-check.ts"
+import { createHostCheck } from "../../src/serve/host-check.ts"
 
-const passes = (options: Partial<Parameters<typeof createGuard>[0]>, headers: Record<string, string>): boolean =>
-  createGuard({ allowedHosts: [], allowedOrigins: [], loopback: true, ...options })(
+const passes = (options: Partial<Parameters<typeof createHostCheck>[0]>, headers: Record<string, string>): boolean =>
+  createHostCheck({ allowedHosts: [], allowedOrigins: [], loopback: true, ...options })(
     new Request("http://x/mcp", { headers }),
   ) === undefined
 

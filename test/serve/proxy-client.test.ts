@@ -1,12 +1,17 @@
 import { describe, expect, test } from "bun:test"
 import { type ProxyDeps, ProxySession } from "../../src/serve/proxy-client.ts"
-import { isNote, type LocalNote, noteIn, noteLine } from "../../src/serve/proxy-server.ts"
-import type { Surroundings } from "../../src/serve/trusted-client.ts"
+import {
+  formatProxyMessage,
+  isProxyMessage,
+  type ProxyMessage,
+  parseProxyMessage,
+} from "../../src/serve/proxy-server.ts"
+import type { ProjectContext } from "../../src/serve/trusted-client.ts"
 import { decode, encode, textOf } from "../../src/wire/frame.ts"
 import { manualClock } from "../clock.ts"
 import { ODD_NUMBERS } from "../numbers.ts"
 
-const HERE: Surroundings = {
+const HERE: ProjectContext = {
   project: { directory: "/p", root: "/p", branch: "main", user: { username: "ada", home: "/h" }, said: {} },
   queries: [],
 }
@@ -30,7 +35,7 @@ function stage() {
       instances.push({ told, events })
       const send = (line: Uint8Array | string) => {
         const text = typeof line === "string" ? line : decode(line)
-        told.push((isNote(text) ? noteIn(text) : JSON.parse(text)) as Line)
+        told.push((isProxyMessage(text) ? parseProxyMessage(text) : JSON.parse(text)) as Line)
       }
       return { link: { send, close: () => undefined }, token: "t" }
     },
@@ -38,7 +43,7 @@ function stage() {
   const say = (line: Line) => session.receive(JSON.stringify({ jsonrpc: "2.0", ...line }))
   const last = () => instances.at(-1) as (typeof instances)[number]
   const answer = (line: Line) => last().events.line(encode(JSON.stringify({ jsonrpc: "2.0", ...line })))
-  const note = (note: LocalNote) => last().events.line(encode(noteLine(note)))
+  const note = (note: ProxyMessage) => last().events.line(encode(formatProxyMessage(note)))
   const welcome = async () => {
     await clock.pass(0)
     note({ svc: "welcome", version: "1" })
@@ -269,7 +274,7 @@ describe("a proxied client", () => {
     await clock.pass(1000)
     for (const open of opened) open()
     await clock.pass(0)
-    expect(told.map((line) => noteIn(line))).toMatchObject([
+    expect(told.map((line) => parseProxyMessage(line))).toMatchObject([
       { svc: "hello", surroundings: { queries: [{ preset: "x" }] } },
     ])
     session.close()
@@ -320,7 +325,7 @@ describe("a proxied client", () => {
     expect(last().told.at(-1)).toMatchObject({ id: 2 })
     // Nor can a client say one.
     const before = last().told.length
-    session.receive(noteLine({ svc: "moved", surroundings: HERE }))
+    session.receive(formatProxyMessage({ svc: "moved", surroundings: HERE }))
     expect(last().told).toHaveLength(before)
     expect(toClient.at(-1)).toMatchObject({ error: { code: -32700 } })
   })
@@ -356,7 +361,7 @@ describe("an id in another language's numbers", () => {
     const line = (text: string) => events?.line(encode(text))
     const welcome = async () => {
       await clock.pass(2000)
-      line(noteLine({ svc: "welcome", version: "1" }))
+      line(formatProxyMessage({ svc: "welcome", version: "1" }))
     }
     session.start()
     await welcome()
