@@ -25,22 +25,22 @@ export const CONFIG_ARGS = {
 } as const satisfies ArgsDef
 
 /** The flags of every command that has a place and prints something. */
-export const PLACE_ARGS = {
+export const CONTEXT_ARGS = {
   ...CONFIG_ARGS,
   json: { type: "boolean", description: "Print JSON" },
 } as const satisfies ArgsDef
 
-export type Place = {
+export type CommandContext = {
   readonly paths: Paths
   /** What the documents are planned with; `.env` is read when it is asked for. */
-  readonly surroundings: Omit<World, "dotenv">
+  readonly baseWorld: Omit<World, "dotenv">
   world(): World
   document(): Document
   /** Asks the running instance; undefined where none runs. */
   ask(method: string, params?: Params, timeout?: number): Promise<unknown>
 }
 
-export function placeOf(args: Readonly<Record<string, unknown>>): Place {
+export function openContext(args: Readonly<Record<string, unknown>>): CommandContext {
   const { env, platform } = process
   const option = readOptions(args, env)
   const home = homeDirectory()
@@ -52,12 +52,12 @@ export function placeOf(args: Readonly<Record<string, unknown>>): Place {
     appData: env.APPDATA,
     cwd: process.cwd(),
   })
-  const surroundings = { parent: env, platform, home, folder: dirname(paths.file) }
+  const baseWorld = { parent: env, platform, home, folder: dirname(paths.file) }
   return {
     paths,
-    surroundings,
+    baseWorld,
     document: () => parseDocument(readTexts(paths).config ?? "", paths.file),
-    world: () => ({ ...surroundings, dotenv: parseDotenv(readTexts(paths).dotenv ?? "", paths.dotenv) }),
+    world: () => ({ ...baseWorld, dotenv: parseDotenv(readTexts(paths).dotenv ?? "", paths.dotenv) }),
     ask: (method, params = {}, timeout) => callControl(paths, method, params, timeout),
   }
 }
@@ -67,14 +67,14 @@ export const notRunning = ({ file }: Paths): UnavailableError =>
   new UnavailableError(`svc is not running for ${file}; start it with \`svc serve\``)
 
 /** All that a start or a reload would find wrong with these texts: it is one that changes nothing. */
-export function findIssues({ paths, surroundings }: Place, read: () => DocumentTexts): readonly Issue[] {
+export function findIssues({ paths, baseWorld }: CommandContext, read: () => DocumentTexts): readonly Issue[] {
   const reload = createReload({
     agent: { setPresets() {}, refuse() {} },
     instances: { update: () => ({ added: [], removed: [], replaced: [], retuned: [] }) },
     log: silentLog,
     paths,
     read,
-    world: surroundings,
+    world: baseWorld,
   })
   return reload().issues
 }

@@ -17,21 +17,21 @@ import type { Settings } from "./settings.ts"
 export const tokensFile = ({ directory }: Paths): string => join(directory, "tokens.json")
 
 /** Something that is followed until it is closed. */
-export type Followed = { close(): void }
+export type Watched = { close(): void }
 
 /** Asks clients who they are; undefined where svc does not. `base` is the address svc is reached under. */
-export async function openAuth(
+export async function openInboundAuth(
   { agent, log, mcp, streams }: Runtime,
   { auth, authIssuer, authAudience, authByScope, healthLevel }: Settings,
   paths: Paths | undefined,
   base: () => string,
-): Promise<({ readonly admit: Admit; readonly describe: Wrapper } & Followed) | undefined> {
+): Promise<({ readonly admit: Admit; readonly describe: Wrapper } & Watched) | undefined> {
   if (!auth) return undefined
   // Whose stream is whose is not looked up: all come back, but those that may not.
   const onrevoked = () => {
     for (const stream of [...streams]) stream.close()
   }
-  const tokens = followTokens(paths, log, authIssuer === undefined, onrevoked)
+  const tokens = watchTokens(paths, log, authIssuer === undefined, onrevoked)
   // Who has no issuer does not pay for the cryptography.
   const issuer =
     authIssuer === undefined
@@ -86,7 +86,7 @@ export function readTls({ cert, key }: Tls): Tls {
 }
 
 /** Serves with another certificate when its files are others. */
-export function followTls(files: Tls, listening: Listening, log: Log): Followed {
+export function watchTls(files: Tls, listening: Listening, log: Log): Watched {
   return watchFiles([files.cert, files.key], systemClock, DEBOUNCE_MS, () => {
     try {
       listening.secure(readTls(files))
@@ -115,12 +115,12 @@ const DEBOUNCE_MS = 300
 const REFRESH_MS = 600_000
 
 /** A file that cannot be trusted lets nobody in, and says so. */
-function followTokens(
+function watchTokens(
   paths: Paths | undefined,
   log: Log,
   needed: boolean,
   onrevoked: () => void,
-): { current(): ReadonlyMap<string, ClientToken> } & Followed {
+): { current(): ReadonlyMap<string, ClientToken> } & Watched {
   let tokens: ReadonlyMap<string, ClientToken> = new Map()
   if (paths === undefined) return { current: () => tokens, close: () => undefined }
   const file = tokensFile(paths)

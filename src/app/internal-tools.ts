@@ -17,7 +17,7 @@ import { isObject, type Params } from "../wire/message.ts"
 import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
 
-export type OwnTools = {
+export type InternalTools = {
   /** Runs a tool for a command: its user has agreed to what it does, and waits until `gone`. */
   run(params: Params, gone: AbortSignal, progress?: ToolCaller["progress"]): Promise<ToolResult>
   /** Resolves when no change waits for a server any more. */
@@ -25,7 +25,7 @@ export type OwnTools = {
 }
 
 /** Offers the tools that are switched on. */
-export function openTools(
+export function openInternalTools(
   { agent, mcp, serverLogs, redactor }: Runtime,
   {
     internalTools,
@@ -36,7 +36,7 @@ export function openTools(
   world: Omit<World, "dotenv">,
   reload: () => ReloadResult,
   bundles: Bundles = createBundles({ clock: systemClock, fetch }),
-): OwnTools {
+): InternalTools {
   const editor = createConfigEditor({ paths, clock: systemClock, world, reload })
   const registries = createRegistries(
     () => {

@@ -2,7 +2,7 @@
 import type { Clock } from "../lib/clock.ts"
 
 /** Looks every ten seconds, until it is closed. */
-export function keepTidy(clock: Clock, isBusy: () => boolean): { close(): void } {
+export function trimWhenIdle(clock: Clock, isBusy: () => boolean): { close(): void } {
   let used = process.cpuUsage()
   /** What was left of memory the last time, in bytes. */
   let least = 0

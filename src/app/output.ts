@@ -38,7 +38,7 @@ export const say = (text: string): void => void process.stderr.write(`${printabl
 const printableLines = (text: string): string => text.split("\n").map(printable).join("\n")
 
 /** Writes to the client at the other end of stdout. `onend` is told why it takes no more: `limit` is what may wait for it. */
-export function clientOutput(limit: number, onend: (reason: string) => void): (bytes: Uint8Array) => void {
+export function createStdoutWriter(limit: number, onend: (reason: string) => void): (bytes: Uint8Array) => void {
   let waiting = 0
   process.stdout.on("error", () => onend("the client is gone"))
   return (bytes) => {
@@ -51,7 +51,7 @@ export function clientOutput(limit: number, onend: (reason: string) => void): (b
 }
 
 /** Writes to stderr. Many that start svc do not read it: what comes while more than `limit` bytes wait is lost. */
-export function logOutput(limit: number): (line: string) => void {
+export function createStderrWriter(limit: number): (line: string) => void {
   let waiting = 0
   return (line) => {
     if (waiting > limit) return

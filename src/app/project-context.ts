@@ -19,26 +19,26 @@ export function projectDirectory(asked: string | undefined): string {
 }
 
 /** What is found at `directory`; `asked` are queries beside those of `.svcrc`. What is wrong is told to `note`. */
-export function findSurroundings(
+export function findProjectContext(
   directory: string,
   asked: readonly ServerQuery[],
   note: (text: string) => void,
 ): ProjectContext {
-  return find(directory, asked, note, {}).surroundings
+  return find(directory, asked, note, {}).context
 }
 
 /** Calls `onchange` with what is found anew whenever it is something else. What a `.svcrc` said last holds while it is wrong. */
-export function followSurroundings(
+export function watchProjectContext(
   directory: string,
   asked: readonly ServerQuery[],
   note: (text: string) => void,
-  onchange: (surroundings: ProjectContext) => void,
+  onchange: (context: ProjectContext) => void,
 ): { close(): void } {
   let last = find(directory, asked, () => undefined, {})
   return watchFiles(projectFiles(directory), systemClock, DEBOUNCE_MS, () => {
-    const before = JSON.stringify(last.surroundings)
+    const before = JSON.stringify(last.context)
     last = find(directory, asked, note, last.svcrc)
-    if (JSON.stringify(last.surroundings) !== before) onchange(last.surroundings)
+    if (JSON.stringify(last.context) !== before) onchange(last.context)
   })
 }
 
@@ -54,16 +54,21 @@ function isDirectory(path: string): boolean {
   }
 }
 
-type Found = { readonly surroundings: ProjectContext; readonly svcrc: Svcrc }
+type FoundProject = { readonly context: ProjectContext; readonly svcrc: Svcrc }
 
 /** `before` holds where there is a `.svcrc` that cannot be understood: a client must not lose its servers to a comma. */
-function find(directory: string, asked: readonly ServerQuery[], note: (text: string) => void, before: Svcrc): Found {
+function find(
+  directory: string,
+  asked: readonly ServerQuery[],
+  note: (text: string) => void,
+  before: Svcrc,
+): FoundProject {
   const { directory: here, root, branch, user, svcrc: file } = findProject(directory)
   const svcrc = file === undefined ? {} : readSvcrc(file, note, before)
   const { preset, tags, context = {} } = svcrc
   const own: ServerQuery = { ...(preset === undefined ? {} : { preset }), ...(tags === undefined ? {} : { tags }) }
   const queries = [...asked, ...(Object.keys(own).length === 0 ? [] : [own])]
-  return { surroundings: { project: { directory: here, root, branch, user, said: context }, queries }, svcrc }
+  return { context: { project: { directory: here, root, branch, user, said: context }, queries }, svcrc }
 }
 
 function readSvcrc({ file, text }: NonNullable<Project["svcrc"]>, note: (text: string) => void, before: Svcrc): Svcrc {

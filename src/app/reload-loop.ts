@@ -18,21 +18,21 @@ import { recover } from "../store/transaction.ts"
 import { type Watch, watchFiles } from "../store/watch.ts"
 import { homeDirectory } from "../template/project.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { OwnTools } from "./internal-tools.ts"
+import type { InternalTools } from "./internal-tools.ts"
 import type { Runtime } from "./runtime.ts"
 import type { Settings } from "./settings.ts"
-import { type AuthorizeDeps, answerAuth } from "./upstream-oauth.ts"
+import { answerOAuthControl, type OAuthControlDeps } from "./upstream-oauth.ts"
 
 /** `close` follows no more; `idle` resolves when no change of a tool waits for its end. */
-export type Following = { close(): void; idle(): Promise<void> }
+export type ReloadLoop = { close(): void; idle(): Promise<void> }
 
 /** Reads the files, and again whenever they change or SIGHUP comes, until it is closed. */
-export async function followFiles(
+export async function startReloadLoop(
   runtime: Runtime,
   settings: Settings,
   paths: Paths,
   url: string | undefined,
-): Promise<Following> {
+): Promise<ReloadLoop> {
   const { agent, audit, instances, log, metrics } = runtime
   if (await createMissing(paths, systemClock))
     log.info(`made an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit it`)
@@ -67,11 +67,11 @@ export async function followFiles(
   }
   // Clients that start svc over stdio may be several on one directory; only an instance that listens has its door.
   let watcher: Watch | undefined
-  let own: Promise<OwnTools> | undefined
+  let own: Promise<InternalTools> | undefined
   // A start does not pay for tools that nobody calls.
-  const tools = (): Promise<OwnTools> => {
-    own ??= import("./internal-tools.ts").then(({ openTools }) =>
-      openTools(runtime, settings, paths, world, () => {
+  const tools = (): Promise<InternalTools> => {
+    own ??= import("./internal-tools.ts").then(({ openInternalTools }) =>
+      openInternalTools(runtime, settings, paths, world, () => {
         watcher?.acknowledge()
         return again()
       }),
@@ -84,8 +84,8 @@ export async function followFiles(
       ? undefined
       : await openControlSocket(
           paths,
-          noted(runtime, async (method, params, gone) =>
-            method === "tool" ? (await tools()).run(params, gone) : answer(runtime, url, reload, method, params),
+          audited(runtime, async (method, params, gone) =>
+            method === "tool" ? (await tools()).run(params, gone) : answerControl(runtime, url, reload, method, params),
           ),
           { mcp: runtime.mcp, trustedClient: runtime.trustedClient, maxResult: settings.maxResult },
         )
@@ -112,7 +112,13 @@ export async function followFiles(
 
 const DEBOUNCE_MS = 300
 
-function answer(runtime: Runtime, url: string, reload: () => ReloadResult, method: string, params: Params): unknown {
+function answerControl(
+  runtime: Runtime,
+  url: string,
+  reload: () => ReloadResult,
+  method: string,
+  params: Params,
+): unknown {
   const { agent, redactor } = runtime
   switch (method) {
     case "status":
@@ -154,12 +160,12 @@ function answer(runtime: Runtime, url: string, reload: () => ReloadResult, metho
     case "flush":
       return runtime.serverLogs.flush()
     default:
-      if (method.startsWith("auth.")) return answerAuth(authorizeDeps(runtime), method, params)
+      if (method.startsWith("auth.")) return answerOAuthControl(oauthControlDeps(runtime), method, params)
       throw new RequestError("unknown_method", `This svc does not know ${method}; it is version ${version}`)
   }
 }
 
-const authorizeDeps = (runtime: Runtime): AuthorizeDeps => ({
+const oauthControlDeps = (runtime: Runtime): OAuthControlDeps => ({
   oauth: runtime.oauth,
   find: (name) => find(runtime, name)[0].spec,
   all: () => runtime.agent.all().map(({ spec }) => spec),
@@ -169,10 +175,10 @@ const authorizeDeps = (runtime: Runtime): AuthorizeDeps => ({
 })
 
 /** What commands change is written down as what clients call is. */
-function noted({ audit }: Runtime, answer: ControlDispatch): ControlDispatch {
+function audited({ audit }: Runtime, answer: ControlDispatch): ControlDispatch {
   if (audit === undefined) return answer
   return async (method, params, gone) => {
-    if (QUESTIONS.has(method)) return answer(method, params, gone)
+    if (READ_ONLY_METHODS.has(method)) return answer(method, params, gone)
     const end = audit.action(method, params)
     try {
       const result = await answer(method, params, gone)
@@ -186,7 +192,14 @@ function noted({ audit }: Runtime, answer: ControlDispatch): ControlDispatch {
 }
 
 /** They change nothing. */
-const QUESTIONS: ReadonlySet<string> = new Set(["status", "health", "tools", "flush", "auth.status", "auth.wait"])
+const READ_ONLY_METHODS: ReadonlySet<string> = new Set([
+  "status",
+  "health",
+  "tools",
+  "flush",
+  "auth.status",
+  "auth.wait",
+])
 
 function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]] {
   const [first, ...others] = agent.find(name)

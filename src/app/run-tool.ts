@@ -14,8 +14,8 @@ import { createMissing, readTexts } from "../store/documents.ts"
 import { recover } from "../store/transaction.ts"
 import { TOOLS } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Place } from "./command-context.ts"
-import { openTools } from "./internal-tools.ts"
+import type { CommandContext } from "./command-context.ts"
+import { openInternalTools } from "./internal-tools.ts"
 import { say } from "./output.ts"
 import { createRuntime } from "./runtime.ts"
 import { readSettings } from "./settings.ts"
@@ -24,9 +24,10 @@ import { readSettings } from "./settings.ts"
  * What the tool answers; `bundles` remembers from one call to the next. Throws what it failed with: a RequestError for the
  * caller's part, else an UnavailableError.
  */
-export async function runTool(place: Place, tool: string, args: Params, bundles?: Bundles): Promise<Params> {
+export async function runTool(context: CommandContext, tool: string, args: Params, bundles?: Bundles): Promise<Params> {
   const result =
-    (await place.ask("tool", { tool, arguments: args }, LONG_MS)) ?? (await alone(place, tool, args, bundles))
+    (await context.ask("tool", { tool, arguments: args }, LONG_MS)) ??
+    (await runWithoutInstance(context, tool, args, bundles))
   const data = isObject(result) && isObject(result.structuredContent) ? result.structuredContent : {}
   if (!isObject(data.error)) return data
   // What a server said is often the only reason that there is.
@@ -53,8 +54,13 @@ const LOG_LINES = 10
 /** Longer than any server may take to connect. */
 const LONG_MS = 30 * 60_000
 
-async function alone(place: Place, tool: string, args: Params, bundles: Bundles | undefined): Promise<unknown> {
-  const { paths } = place
+async function runWithoutInstance(
+  context: CommandContext,
+  tool: string,
+  args: Params,
+  bundles: Bundles | undefined,
+): Promise<unknown> {
+  const { paths } = context
   // Who only asks makes no files.
   const writes = TOOLS.some(({ name, annotations }) => name === tool && !annotations.readOnlyHint)
   if (writes) {
@@ -63,9 +69,9 @@ async function alone(place: Place, tool: string, args: Params, bundles: Bundles 
   }
   const settings = readSettings({ transport: "stdio", "log-level": "error" }, {}, "")
   const runtime = await createRuntime(settings, paths)
-  const world = place.surroundings
+  const world = context.baseWorld
   const before = new Map<string, Launch>(
-    plan(place.document(), place.world()).specs.map(({ id, launch }) => [id, launch]),
+    plan(context.document(), context.world()).specs.map(({ id, launch }) => [id, launch]),
   )
   const onlyNew = (planned: Plan): Plan => ({
     ...planned,
@@ -82,7 +88,11 @@ async function alone(place: Place, tool: string, args: Params, bundles: Bundles 
   // What has nothing to take back ends at once.
   const gone = writes && args.dryRun !== true ? interruptSignal() : new AbortController().signal
   try {
-    return await openTools(runtime, settings, paths, world, reload, bundles).run({ tool, arguments: args }, gone, say)
+    return await openInternalTools(runtime, settings, paths, world, reload, bundles).run(
+      { tool, arguments: args },
+      gone,
+      say,
+    )
   } finally {
     await runtime.agent.close()
     runtime.serverLogs.flush()

@@ -37,9 +37,9 @@ import { createServerLogs, type ServerLogs, withServerLogs } from "../store/serv
 import { keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
 import { createToolPins } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
-import { logOutput } from "./output.ts"
+import { createStderrWriter } from "./output.ts"
 import type { Settings } from "./settings.ts"
-import { openOAuth } from "./upstream-oauth.ts"
+import { openUpstreamOAuth } from "./upstream-oauth.ts"
 
 export type Runtime = {
   readonly agent: Agent
@@ -85,7 +85,7 @@ export async function createRuntime(
     format: settings.logFormat,
     clock,
     mask,
-    write: logOutput(MAX_UNREAD_LOG),
+    write: createStderrWriter(MAX_UNREAD_LOG),
   })
   const serverLogs = createServerLogs({
     directory: paths === undefined ? undefined : join(paths.directory, "logs"),
@@ -100,7 +100,7 @@ export async function createRuntime(
   await endChildren?.(outlived)
   process.on("exit", () => reaper.close())
   let callback: string | undefined
-  const oauth: OAuth = openOAuth(paths, {
+  const oauth: OAuth = openUpstreamOAuth(paths, {
     log,
     callback: () => callback,
     metadataUrl: settings.externalUrl?.startsWith("https:") ? `${settings.externalUrl}${CLIENT_PATH}` : undefined,

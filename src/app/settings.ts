@@ -183,7 +183,7 @@ export function readSettings(
     auditLog: option.text("audit-log"),
     auditArguments: option.flag("audit-arguments"),
     pageSize: option.integer("pagination", 0, 0, 1_000_000) || Number.POSITIVE_INFINITY,
-    filter: filter === undefined ? EVERYTHING : readFilter(filter),
+    filter: filter === undefined ? MATCH_ALL : readFilter(filter),
     templateLinger: option.duration("template-linger", 30_000),
     trustContext: option.choice("template-context", ["none", "trusted"], "none") === "trusted",
     persist: option.flag("persist", true),
@@ -219,7 +219,7 @@ function readAddress(text: string | undefined, platform: string): ServerOptions[
   return { hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port) }
 }
 
-const EVERYTHING: TagFilter = { kind: "and", of: [] }
+const MATCH_ALL: TagFilter = { kind: "and", of: [] }
 
 function readFilter(text: string): TagFilter {
   const parsed = parseFilter(text)

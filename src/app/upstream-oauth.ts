@@ -9,7 +9,7 @@ import { openSecretStore, type SecretStore, systemKeychain } from "../store/secr
 import type { Params } from "../wire/message.ts"
 
 /** `paths` undefined: nothing is kept on disk. */
-export function openOAuth(
+export function openUpstreamOAuth(
   paths: Paths | undefined,
   deps: Omit<OAuthDeps, "secrets" | "clock" | "fetch" | "newState">,
 ): OAuth {
@@ -32,7 +32,7 @@ export function openOAuth(
   })
 }
 
-export type AuthorizeDeps = {
+export type OAuthControlDeps = {
   readonly oauth: OAuth
   /** Throws a RequestError where there is none. */
   find(name: string): ServerSpec
@@ -41,7 +41,7 @@ export type AuthorizeDeps = {
 }
 
 /** What `svc auth` asks of a running svc. */
-export async function answerAuth(deps: AuthorizeDeps, method: string, params: Params): Promise<unknown> {
+export async function answerOAuthControl(deps: OAuthControlDeps, method: string, params: Params): Promise<unknown> {
   const { oauth } = deps
   const spec = () => deps.find(String(params.name))
   switch (method) {

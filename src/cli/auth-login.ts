@@ -1,8 +1,8 @@
 /** `svc auth login`, `status` and `logout`: svc's authorization at remote servers, with a running svc or without one. */
 import type { CommandDef } from "citty"
-import { PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
-import { answerAuth, openOAuth } from "../app/upstream-oauth.ts"
+import { answerOAuthControl, openUpstreamOAuth } from "../app/upstream-oauth.ts"
 import { plan } from "../config/plan.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
@@ -19,7 +19,7 @@ export const login: CommandDef = {
   meta: { name: "login", description: "Authorize svc at a remote server, in the browser" },
   args: {
     name: NAME,
-    ...PLACE_ARGS,
+    ...CONTEXT_ARGS,
     browser: {
       type: "boolean",
       default: true,
@@ -28,10 +28,10 @@ export const login: CommandDef = {
     timeout: { type: "string", description: "How long to wait for the browser (default 5m)" },
   },
   async run({ args }) {
-    const place = placeOf(args)
+    const context = openContext(args)
     const name = String(args.name)
-    const ask = await connect(place)
-    const wanted = specsOf(place).find((spec) => spec.name === name)
+    const ask = await connect(context)
+    const wanted = specsOf(context).find((spec) => spec.name === name)
     const configured =
       wanted !== undefined && wanted.launch.transport !== "stdio" ? wanted.launch.oauth?.redirectUrl : undefined
     // The browser comes back to a running svc that listens, unless it was told of another place on this machine.
@@ -67,9 +67,9 @@ export const login: CommandDef = {
 
 export const status: CommandDef = {
   meta: { name: "status", description: "Show at which servers svc is authorized, and for how long" },
-  args: PLACE_ARGS,
+  args: CONTEXT_ARGS,
   async run({ args }) {
-    const ask = await connect(placeOf(args))
+    const ask = await connect(openContext(args))
     const answer = await ask("auth.status", {})
     const servers = (isObject(answer) && Array.isArray(answer.servers) ? answer.servers : []) as readonly AuthStatus[]
     print(args.json === true, servers, () =>
@@ -93,10 +93,10 @@ export const status: CommandDef = {
 
 export const logout: CommandDef = {
   meta: { name: "logout", description: "Revoke svc's tokens of a server and delete them" },
-  args: { name: NAME, ...PLACE_ARGS },
+  args: { name: NAME, ...CONTEXT_ARGS },
   async run({ args }) {
     const name = String(args.name)
-    const ask = await connect(placeOf(args))
+    const ask = await connect(openContext(args))
     const answer = await ask("auth.logout", { name })
     const note = isObject(answer) && typeof answer.note === "string" ? answer.note : undefined
     print(
@@ -117,26 +117,26 @@ const DEFAULT_TIMEOUT_MS = 5 * 60_000
 const PROGRESS_MS = 15_000
 const OPENED_MS = 2000
 
-type Ask = (method: string, params: Params) => Promise<unknown>
+type AskOAuth = (method: string, params: Params) => Promise<unknown>
 
-const specsOf = (place: Place): readonly ServerSpec[] => plan(place.document(), place.world()).specs
+const specsOf = (context: CommandContext): readonly ServerSpec[] => plan(context.document(), context.world()).specs
 
 /** The running svc, or this process in its place. */
-async function connect(place: Place): Promise<Ask> {
-  if ((await place.ask("hello")) !== undefined) return place.ask
-  const oauth: OAuth = openOAuth(place.paths, {
+async function connect(context: CommandContext): Promise<AskOAuth> {
+  if ((await context.ask("hello")) !== undefined) return context.ask
+  const oauth: OAuth = openUpstreamOAuth(context.paths, {
     log: { debug() {}, info() {}, warn: (message) => say(`warning: ${message}`), error: say },
     callback: () => undefined,
     metadataUrl: undefined,
     onchange: () => undefined,
   })
-  const all = () => specsOf(place)
+  const all = () => specsOf(context)
   const find = (name: string): ServerSpec => {
     const found = all().find((spec) => spec.name === name)
     if (found === undefined) throw new RequestError("not_found", `No server is named ${name}`)
     return found
   }
-  return (method, params) => answerAuth({ oauth, find, all, restart: () => undefined }, method, params)
+  return (method, params) => answerOAuthControl({ oauth, find, all, restart: () => undefined }, method, params)
 }
 
 /** Waits on this machine for the browser: one answer, at a free port unless the configuration says which. */
@@ -171,7 +171,7 @@ function listen(
 }
 
 /** Takes the address at which a browser on another machine has ended: what it says is all that svc needs. */
-async function takePasted(ask: Ask): Promise<void> {
+async function takePasted(ask: AskOAuth): Promise<void> {
   for await (const line of console) {
     const url = line.trim()
     if (!URL.canParse(url)) continue
@@ -180,7 +180,7 @@ async function takePasted(ask: Ask): Promise<void> {
 }
 
 /** Waits for the browser, and says so. Throws where the authorization failed or nobody came. */
-async function wait(ask: Ask, state: string, timeout: number): Promise<void> {
+async function wait(ask: AskOAuth, state: string, timeout: number): Promise<void> {
   const started = systemClock.now()
   const until = started + timeout
   let said = started

@@ -1,6 +1,6 @@
 /** `svc auth token`: who may come in. The tokens stand, hashed, in tokens.json; a running svc follows the file. */
 import type { CommandDef } from "citty"
-import { PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
 import { tokensFile } from "../app/inbound-auth.ts"
 import { print, say, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -14,13 +14,13 @@ export const token: CommandDef = {
     create: {
       meta: { name: "create", description: "Make a token; it is shown once" },
       args: {
-        ...PLACE_ARGS,
+        ...CONTEXT_ARGS,
         name: { type: "string", description: "What it is for" },
         tags: { type: "string", description: "Only servers with one of these tags, with commas (default all servers)" },
         expires: { type: "string", description: "How long it is good, such as 30d (default for ever)" },
       },
       async run({ args }) {
-        const place = placeOf(args)
+        const context = openContext(args)
         const option = readOptions(args, {})
         const now = systemClock.now()
         const tags = option
@@ -31,7 +31,7 @@ export const token: CommandDef = {
         if (tags?.length === 0) throw usageError("--tags names no tag")
         const expires = option.text("expires") === undefined ? undefined : now + option.duration("expires", 0)
         const { token: made, text } = createToken(option.text("name") ?? "", { tags, expires, now })
-        await change(place, (tokens) => new Map([...tokens, [made.id, made]]))
+        await change(context, (tokens) => new Map([...tokens, [made.id, made]]))
         const { hash: _, ...shown } = made
         print(args.json === true, { ...shown, token: text }, () => text)
         if (args.json !== true) say(`token ${made.id}: keep it now, it is not shown again`)
@@ -40,9 +40,9 @@ export const token: CommandDef = {
     },
     list: {
       meta: { name: "list", description: "List the tokens; none is shown" },
-      args: PLACE_ARGS,
+      args: CONTEXT_ARGS,
       run({ args }) {
-        const rows = [...tokensOf(placeOf(args)).values()].map(({ hash: _, ...rest }) => rest)
+        const rows = [...tokensOf(openContext(args)).values()].map(({ hash: _, ...rest }) => rest)
         const now = systemClock.now()
         const until = (expires: string | undefined) =>
           expires === undefined ? "never" : Date.parse(expires) <= now ? `${expires} (expired)` : expires
@@ -65,11 +65,11 @@ export const token: CommandDef = {
     },
     revoke: {
       meta: { name: "revoke", description: "Make a token worthless" },
-      args: { token: { type: "positional", required: true, description: "Its id or name" }, ...PLACE_ARGS },
+      args: { token: { type: "positional", required: true, description: "Its id or name" }, ...CONTEXT_ARGS },
       async run({ args }) {
-        const place = placeOf(args)
-        const wanted = pickToken(tokensOf(place), String(args.token))
-        await change(place, (tokens) => new Map([...tokens].filter(([id]) => id !== wanted.id)))
+        const context = openContext(args)
+        const wanted = pickToken(tokensOf(context), String(args.token))
+        await change(context, (tokens) => new Map([...tokens].filter(([id]) => id !== wanted.id)))
         print(args.json === true, { revoked: wanted.id }, () => `revoked ${wanted.id} ${wanted.name}`.trim())
         return 0
       },
@@ -79,11 +79,11 @@ export const token: CommandDef = {
 
 // ---
 
-const tokensOf = ({ paths }: Place) => readTokens(tokensFile(paths), process.platform)
+const tokensOf = ({ paths }: CommandContext) => readTokens(tokensFile(paths), process.platform)
 
 /** Changes the tokens under a lock. Others must never be able to read the file. */
 async function change(
-  { paths }: Place,
+  { paths }: CommandContext,
   edit: (tokens: ReadonlyMap<string, ClientToken>) => ReadonlyMap<string, ClientToken>,
 ): Promise<void> {
   const file = tokensFile(paths)

@@ -5,7 +5,7 @@
 import { existsSync, readFileSync } from "node:fs"
 import { resolve } from "node:path"
 import type { CommandDef } from "citty"
-import { PLACE_ARGS, placeOf } from "../app/command-context.ts"
+import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { addServer, type Edit, writtenServers } from "../config/edit.ts"
 import {
@@ -32,13 +32,13 @@ export const importServers: CommandDef = {
   meta: { name: "import", description: `Take over servers from ${APPLICATIONS.join(", ")} or a file` },
   args: {
     from: { type: "positional", required: false, description: "An application or a file (default all applications)" },
-    ...PLACE_ARGS,
+    ...CONTEXT_ARGS,
     project: { type: "boolean", description: "Read the working directory's files too (.mcp.json, .vscode/mcp.json …)" },
     yes: { type: "boolean", alias: "y", description: "Do not ask" },
     "dry-run": { type: "boolean", description: "Only show what would be added" },
   },
   async run({ args }) {
-    const { paths, ask } = placeOf(args)
+    const { paths, ask } = openContext(args)
     const status = await ask("status").catch(() => undefined)
     const address = isObject(status) && typeof status.url === "string" ? status.url : "http://127.0.0.1:3050/"
     const files = sources(args.from, args.project === true)

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs"
 import { basename } from "node:path"
 import type { CommandDef } from "citty"
-import { findIssues, PLACE_ARGS, placeOf } from "../app/command-context.ts"
+import { CONTEXT_ARGS, findIssues, openContext } from "../app/command-context.ts"
 import { print } from "../app/output.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -15,19 +15,19 @@ export const config: CommandDef = {
   subCommands: {
     path: {
       meta: { name: "path", description: "Print where the configuration is" },
-      args: PLACE_ARGS,
+      args: CONTEXT_ARGS,
       run({ args }) {
-        const { paths } = placeOf(args)
+        const { paths } = openContext(args)
         print(args.json === true, paths, () => paths.file)
         return 0
       },
     },
     check: {
       meta: { name: "check", description: "Check the configuration; exit code 78 where something is wrong" },
-      args: PLACE_ARGS,
+      args: CONTEXT_ARGS,
       run({ args }) {
-        const place = placeOf(args)
-        const issues = findIssues(place, () => readTexts(place.paths))
+        const context = openContext(args)
+        const issues = findIssues(context, () => readTexts(context.paths))
         const wrong = issues.some(({ severity }) => severity === "error")
         print(args.json === true, issues, () =>
           issues.length === 0
@@ -47,9 +47,9 @@ export const config: CommandDef = {
     },
     backups: {
       meta: { name: "backups", description: "List the backups, newest first" },
-      args: PLACE_ARGS,
+      args: CONTEXT_ARGS,
       run({ args }) {
-        const names = listBackups(placeOf(args).paths).map((path) => basename(path))
+        const names = listBackups(openContext(args).paths).map((path) => basename(path))
         print(args.json === true, names, () => names.join("\n"))
         return 0
       },
@@ -62,10 +62,10 @@ export const config: CommandDef = {
           required: false,
           description: "A name from `svc config backups` (default the newest)",
         },
-        ...PLACE_ARGS,
+        ...CONTEXT_ARGS,
       },
       async run({ args }) {
-        const { paths } = placeOf(args)
+        const { paths } = openContext(args)
         const all = listBackups(paths)
         const found = typeof args.backup === "string" ? all.find((path) => basename(path) === args.backup) : all[0]
         if (found === undefined)

@@ -1,6 +1,6 @@
 /** `svc health`: asks an instance how it is, and for pipelines waits until it is ready. */
 import type { CommandDef } from "citty"
-import { notRunning, PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { reasonOf } from "../backend/http.ts"
 import { delay, systemClock } from "../lib/clock.ts"
@@ -12,7 +12,7 @@ import { isObject } from "../wire/message.ts"
 export const health: CommandDef = {
   meta: { name: "health", description: "Show the health of a running svc; --wait waits until it is ready" },
   args: {
-    ...PLACE_ARGS,
+    ...CONTEXT_ARGS,
     url: {
       type: "string",
       description: "Where svc listens, or unix:/path (default the svc of this configuration, or http://127.0.0.1:3050)",
@@ -32,10 +32,12 @@ export const health: CommandDef = {
     const port = option.integer("port", 3050, 1, 65_535)
     const given = option.text("url")
     const url = (given ?? `http://127.0.0.1:${port}`).replace(/\/+$/, "")
-    const place = placeOf(args)
-    const within = askWithin(place, option.choice("level", HEALTH_LEVELS, "full"))
-    const either: Ask = async (path) => ((await runsAt(place, option.text("port"))) ? within(path) : askAt(url, path))
-    const ask = args.level !== undefined ? within : given !== undefined ? (path: Path) => askAt(url, path) : either
+    const context = openContext(args)
+    const within = askWithin(context, option.choice("level", HEALTH_LEVELS, "full"))
+    const either: AskHealth = async (path) =>
+      (await runsAt(context, option.text("port"))) ? within(path) : askAt(url, path)
+    const ask =
+      args.level !== undefined ? within : given !== undefined ? (path: HealthPath) => askAt(url, path) : either
     const wait = typeof args.wait === "string" ? option.duration("wait", 0) : undefined
     if (wait !== undefined) await waitUntilReady(ask, wait)
     const { body } = await ask("/health")
@@ -52,12 +54,12 @@ const FIRST_PAUSE_MS = 50
 const LAST_PAUSE_MS = 4000
 const SPEAK_AFTER_MS = 1000
 
-type Path = "/health" | "/health/ready" | "/health/mcp"
-type Answer = { readonly ok: boolean; readonly body: Record<string, unknown> }
-type Ask = (path: Path) => Promise<Answer>
+type HealthPath = "/health" | "/health/ready" | "/health/mcp"
+type HealthReply = { readonly ok: boolean; readonly body: Record<string, unknown> }
+type AskHealth = (path: HealthPath) => Promise<HealthReply>
 
 /** Asks as a load balancer does. */
-async function askAt(url: string, path: Path): Promise<Answer> {
+async function askAt(url: string, path: HealthPath): Promise<HealthReply> {
   let response: Response
   let body: unknown
   try {
@@ -83,14 +85,14 @@ async function askAt(url: string, path: Path): Promise<Answer> {
 }
 
 /** Whether the svc of this configuration runs, and where a port was named at that one. */
-async function runsAt({ ask }: Place, port: string | undefined): Promise<boolean> {
+async function runsAt({ ask }: CommandContext, port: string | undefined): Promise<boolean> {
   const status = await ask("status").catch(() => undefined)
   if (!isObject(status) || typeof status.url !== "string") return false
   return port === undefined || new URL(status.url).port === port
 }
 
 /** Asks as svc's own commands do, whatever others are told. */
-function askWithin({ ask, paths }: Place, level: HealthLevel): Ask {
+function askWithin({ ask, paths }: CommandContext, level: HealthLevel): AskHealth {
   return async (path) => {
     const answer = await ask("health", { path, level })
     if (!isObject(answer) || !isObject(answer.body)) throw notRunning(paths)
@@ -99,7 +101,7 @@ function askWithin({ ask, paths }: Place, level: HealthLevel): Ask {
 }
 
 /** Ready, and all servers through their first start; else an UnavailableError that says what is not. */
-async function waitUntilReady(ask: Ask, ms: number): Promise<void> {
+async function waitUntilReady(ask: AskHealth, ms: number): Promise<void> {
   const started = systemClock.now()
   let said = false
   for (let step = FIRST_PAUSE_MS; ; step = Math.min(step * 2, LAST_PAUSE_MS)) {
@@ -115,7 +117,7 @@ async function waitUntilReady(ask: Ask, ms: number): Promise<void> {
   }
 }
 
-async function reasonNotReady(ask: Ask): Promise<string | undefined> {
+async function reasonNotReady(ask: AskHealth): Promise<string | undefined> {
   try {
     const ready = await ask("/health/ready")
     if (!ready.ok) {

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
-import { PLACE_ARGS, placeOf } from "../app/command-context.ts"
+import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { slugOf } from "../config/plan.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
@@ -15,17 +15,17 @@ export const logs: CommandDef = {
   meta: { name: "logs", description: "Show what the servers have said: svc logs [NAME] [--follow] [--since 10m]" },
   args: {
     name: { type: "positional", required: false, description: "One server" },
-    ...PLACE_ARGS,
+    ...CONTEXT_ARGS,
     follow: { type: "boolean", alias: "f", description: "Go on as they speak" },
     since: { type: "string", description: "Only what is not older, for example 10m" },
   },
   async run({ args }) {
-    const place = placeOf(args)
-    const folder = join(place.paths.directory, "logs")
+    const context = openContext(args)
+    const folder = join(context.paths.directory, "logs")
     const known = () =>
       existsSync(folder) ? readdirSync(folder).flatMap((name) => /^(.+)\.log$/.exec(name)?.[1] ?? []) : []
     const wanted = typeof args.name === "string" ? slugOf(args.name) : undefined
-    await place.ask("flush")
+    await context.ask("flush")
     if (wanted !== undefined && !known().includes(wanted)) {
       throw new RequestError("not_found", `There is no log of ${args.name}${didYouMean(wanted, known())}`)
     }
@@ -42,7 +42,7 @@ export const logs: CommandDef = {
       for (const line of fresh.filter(({ at }) => at >= since).sort((a, b) => a.at - b.at)) show(line)
       if (args.follow !== true) break
       await delay(systemClock, FOLLOW_MS)
-      await place.ask("flush")
+      await context.ask("flush")
     }
     return 0
   },

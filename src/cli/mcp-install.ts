@@ -1,6 +1,6 @@
 /** `svc mcp install`, `update` and `uninstall`: what the tools of the same names do, for a person at a terminal. */
 import type { CommandDef } from "citty"
-import { PLACE_ARGS, placeOf, repeated } from "../app/command-context.ts"
+import { CONTEXT_ARGS, openContext, repeated } from "../app/command-context.ts"
 import { print, say } from "../app/output.ts"
 import { runTool } from "../app/run-tool.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -21,7 +21,7 @@ export const install: CommandDef = {
   },
   args: {
     name: { type: "positional", required: true, description: "Its name in the registry, or the name it is to have" },
-    ...PLACE_ARGS,
+    ...CONTEXT_ARGS,
     version: { type: "string", description: "A version (default latest)" },
     "registry-id": { type: "string", description: "Its name in the registry, where NAME is to be another" },
     package: { type: "string", description: "An npm package, pypi:NAME or oci:IMAGE" },
@@ -58,7 +58,7 @@ export const update: CommandDef = {
   meta: { name: "update", description: "Update a server that came from a registry, and show what changes" },
   args: {
     name: { type: "positional", required: true, description: "The server's name" },
-    ...PLACE_ARGS,
+    ...CONTEXT_ARGS,
     version: { type: "string", description: "A version (default latest)" },
     env: ENV,
     "dry-run": DRY_RUN,
@@ -84,13 +84,13 @@ export const update: CommandDef = {
 
 export const uninstall: CommandDef = {
   meta: { name: "uninstall", description: "Stop a server and take it out of the file; a backup is kept" },
-  args: { name: { type: "positional", required: true, description: "The server's name" }, ...PLACE_ARGS, yes: YES },
+  args: { name: { type: "positional", required: true, description: "The server's name" }, ...CONTEXT_ARGS, yes: YES },
   async run({ args }) {
     if (args.yes !== true) {
       if (!isInteractive()) throw usageError("add --yes to uninstall without being asked")
       if (!(await promptYesNo(`uninstall ${args.name}?`))) return 0
     }
-    const done = await runTool(placeOf(args), "mcp_uninstall", { serverName: args.name })
+    const done = await runTool(openContext(args), "mcp_uninstall", { serverName: args.name })
     warn(done)
     print(args.json === true, done, () => `uninstalled ${done.serverName}; the file before: ${done.backup}`)
     return 0
@@ -99,7 +99,7 @@ export const uninstall: CommandDef = {
 
 // ---
 
-type Sayings = {
+type InstallTexts = {
   ask(plan: Params): string
   would(plan: Params): string
   done(data: Params): string
@@ -113,9 +113,9 @@ async function carryOut(
   rawArgs: readonly string[],
   tool: string,
   wanted: Params,
-  sayings: Sayings,
+  sayings: InstallTexts,
 ): Promise<number> {
-  const place = placeOf(args)
+  const context = openContext(args)
   const env: Record<string, string> = {}
   for (const text of repeated(rawArgs, "env")) {
     const [, name, value] = /^([^=]+)=([\s\S]*)$/.exec(text) ?? []
@@ -123,7 +123,7 @@ async function carryOut(
     env[name] = value
   }
   const bundles = createBundles({ clock: systemClock, fetch })
-  const run = (more: Params) => runTool(place, tool, { ...wanted, env, ...more }, bundles)
+  const run = (more: Params) => runTool(context, tool, { ...wanted, env, ...more }, bundles)
   let plan = await run({ dryRun: true })
   const missing = missingOf(plan)
   const needed = missing.map(sayMissing).join(", ")

@@ -1,8 +1,8 @@
 /** `svc mcp render`: what a template comes to for a project, as svc would start it. */
 import type { CommandDef } from "citty"
-import { PLACE_ARGS, placeOf } from "../app/command-context.ts"
+import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { effectiveTable, print, say } from "../app/output.ts"
-import { findSurroundings, projectDirectory } from "../app/project-context.ts"
+import { findProjectContext, projectDirectory } from "../app/project-context.ts"
 import { issueAt } from "../config/document.ts"
 import { effectiveServer } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"
@@ -19,14 +19,14 @@ export const render: CommandDef = {
   meta: { name: "render", description: "Show what a template comes to for a project" },
   args: {
     name: { type: "positional", required: true, description: "The template's name" },
-    ...PLACE_ARGS,
+    ...CONTEXT_ARGS,
     project: { type: "string", description: "The project's directory (default the working directory)" },
     client: { type: "string", description: "Name of the client application" },
     "show-secrets": { type: "boolean", description: "Show secret values" },
   },
   run({ args }) {
-    const place = placeOf(args)
-    const document = place.document()
+    const command = openContext(args)
+    const document = command.document()
     const { templates, defaults } = readSections(document)
     const name = String(args.name)
     const template = templates.find((one) => one.name === name)
@@ -38,7 +38,7 @@ export const render: CommandDef = {
       )
     }
     if (template.config === undefined) throw new ConfigError(readSections(document).issues)
-    const { project } = findSurroundings(projectDirectory(readOptions(args, process.env).text("project")), [], say)
+    const { project } = findProjectContext(projectDirectory(readOptions(args, process.env).text("project")), [], say)
     const client = typeof args.client === "string" ? { name: args.client } : {}
     const context = buildContext({
       ...project,
@@ -52,7 +52,7 @@ export const render: CommandDef = {
       throw new ConfigError(
         rendered.problems.map((message) => issueAt(document, "error", "template", template.path, message)),
       )
-    const effective = effectiveServer(rendered.server, defaults, place.world(), args["show-secrets"] === true) ?? []
+    const effective = effectiveServer(rendered.server, defaults, command.world(), args["show-secrets"] === true) ?? []
     const disabled = isDisabled(rendered.server)
     print(
       args.json === true,

@@ -1,6 +1,6 @@
 /** `svc mcp list` and `svc mcp status`: what the file says of the servers, and what a running svc knows of them. */
 import type { CommandDef } from "citty"
-import { findIssues, PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, findIssues, openContext } from "../app/command-context.ts"
 import { ago, effectiveTable, print, say, table } from "../app/output.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
@@ -13,11 +13,11 @@ import { isObject, type Params } from "../wire/message.ts"
 
 export const list: CommandDef = {
   meta: { name: "list", description: "List the servers" },
-  args: PLACE_ARGS,
+  args: CONTEXT_ARGS,
   async run({ args }) {
-    const place = placeOf(args)
-    const status = await statusOf(place)
-    const read = whileGood(status, () => writtenServers(readTexts(place.paths).config ?? ""))
+    const context = openContext(args)
+    const status = await statusOf(context)
+    const read = whileGood(status, () => writtenServers(readTexts(context.paths).config ?? ""))
     if (read === undefined) say("the file is broken: this is what runs; see `svc config check`")
     const written = read ?? running(status)
     const rows = [...written].map(([name, { section, server }]) => {
@@ -59,16 +59,16 @@ export const status: CommandDef = {
   meta: { name: "status", description: "Show how the servers are, and with --verbose what each is started with" },
   args: {
     name: { type: "positional", required: false, description: "One server" },
-    ...PLACE_ARGS,
+    ...CONTEXT_ARGS,
     verbose: { type: "boolean", description: "Show the effective configuration and where each value came from" },
     "show-secrets": { type: "boolean", description: "Show secret values" },
   },
   async run({ args }) {
-    const place = placeOf(args)
-    const live = await statusOf(place)
+    const context = openContext(args)
+    const live = await statusOf(context)
     const good = whileGood(live, () => {
-      const { config = "" } = readTexts(place.paths)
-      return { document: place.document(), world: place.world(), known: writtenServers(config) }
+      const { config = "" } = readTexts(context.paths)
+      return { document: context.document(), world: context.world(), known: writtenServers(config) }
     })
     const known = [...(good?.known ?? running(live)).keys()]
     const wanted = typeof args.name === "string" ? writtenName(args.name, known) : undefined
@@ -81,7 +81,7 @@ export const status: CommandDef = {
           : undefined
       return { name, instances, ...(effective === undefined ? {} : { effective }) }
     })
-    const issues = live?.issues ?? findIssues(place, () => readTexts(place.paths)).map(formatIssue)
+    const issues = live?.issues ?? findIssues(context, () => readTexts(context.paths)).map(formatIssue)
     print(args.json === true, { running: live !== undefined, servers, issues }, () => {
       const parts: string[] = []
       if (live === undefined) parts.push("svc is not running for this configuration; start it with `svc serve`")
@@ -115,8 +115,8 @@ export const status: CommandDef = {
 
 // ---
 
-async function statusOf(place: Place): Promise<Status | undefined> {
-  const answer = await place.ask("status")
+async function statusOf(context: CommandContext): Promise<Status | undefined> {
+  const answer = await context.ask("status")
   return isObject(answer) ? (answer as Status) : undefined
 }
 

@@ -1,6 +1,13 @@
 /** `svc mcp`: the servers of mcp.json. What changes edits the file; a running instance follows it. */
 import type { CommandDef } from "citty"
-import { findIssues, notRunning, PLACE_ARGS, type Place, placeOf, repeated } from "../app/command-context.ts"
+import {
+  CONTEXT_ARGS,
+  type CommandContext,
+  findIssues,
+  notRunning,
+  openContext,
+  repeated,
+} from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { parseDocument } from "../config/document.ts"
 import {
@@ -32,7 +39,7 @@ const add: CommandDef = {
   meta: { name: "add", description: "Add a server: `svc mcp add NAME -- COMMAND ARGS…`, or with --url" },
   args: {
     name: NAME,
-    ...PLACE_ARGS,
+    ...CONTEXT_ARGS,
     url: { type: "string", description: "Address of a remote server" },
     type: { type: "string", description: "stdio, http, sse or streamableHttp" },
     env: { type: "string", description: "NAME=value, for the server's environment; may be repeated" },
@@ -73,7 +80,7 @@ const edit: CommandDef = {
   args: {
     name: NAME,
     patch: { type: "positional", required: false, description: 'For example \'{"timeout": 5000, "cwd": null}\'' },
-    ...PLACE_ARGS,
+    ...CONTEXT_ARGS,
     rename: { type: "string", description: "A new name" },
   },
   run({ args }) {
@@ -91,17 +98,17 @@ const edit: CommandDef = {
 
 const simple = (name: string, description: string, edit: (server: string) => Edit, done: string): CommandDef => ({
   meta: { name, description },
-  args: { name: NAME, ...PLACE_ARGS },
+  args: { name: NAME, ...CONTEXT_ARGS },
   run: ({ args }) => change(args, edit(String(args.name)), `${done} ${args.name}`),
 })
 
 const restart: CommandDef = {
   meta: { name: "restart", description: "Restart a server at once, or all of them" },
-  args: { name: { type: "positional", required: false, description: "One server" }, ...PLACE_ARGS },
+  args: { name: { type: "positional", required: false, description: "One server" }, ...CONTEXT_ARGS },
   async run({ args }) {
-    const place = placeOf(args)
-    const answer = await place.ask("restart", typeof args.name === "string" ? { name: args.name } : {})
-    if (answer === undefined) throw notRunning(place.paths)
+    const context = openContext(args)
+    const answer = await context.ask("restart", typeof args.name === "string" ? { name: args.name } : {})
+    if (answer === undefined) throw notRunning(context.paths)
     const restarted = isObject(answer) && Array.isArray(answer.restarted) ? answer.restarted.map(String) : []
     print(args.json === true, { restarted }, () =>
       restarted.length === 0 ? "there is nothing to restart" : `restarted ${restarted.join(", ")}`,
@@ -113,7 +120,7 @@ const restart: CommandDef = {
 const TOOL_ARGS = {
   server: NAME,
   tool: { type: "positional", required: true, description: "The tool's own name" },
-  ...PLACE_ARGS,
+  ...CONTEXT_ARGS,
 } as const
 
 const tools: CommandDef = {
@@ -121,14 +128,14 @@ const tools: CommandDef = {
   subCommands: {
     list: {
       meta: { name: "list", description: "List the tools of a server" },
-      args: { server: NAME, ...PLACE_ARGS, disabled: { type: "boolean", description: "Only those that are hidden" } },
+      args: { server: NAME, ...CONTEXT_ARGS, disabled: { type: "boolean", description: "Only those that are hidden" } },
       async run({ args }) {
-        const place = placeOf(args)
+        const context = openContext(args)
         const name = String(args.server)
         // What is hidden stands in the file; the rest only a running server knows.
         const answer =
-          (await place.ask("tools", { name })) ?? (args.disabled === true ? hiddenInFile(place, name) : undefined)
-        if (answer === undefined) throw notRunning(place.paths)
+          (await context.ask("tools", { name })) ?? (args.disabled === true ? hiddenInFile(context, name) : undefined)
+        if (answer === undefined) throw notRunning(context.paths)
         const all = isObject(answer) && Array.isArray(answer.tools) ? answer.tools.filter(isObject) : []
         const shown = all.filter((tool) => args.disabled !== true || tool.disabled === true)
         print(args.json === true, shown, () =>
@@ -162,13 +169,13 @@ const tools: CommandDef = {
       args: {
         server: NAME,
         tool: { type: "positional", required: false, description: "One tool (default all that have changed)" },
-        ...PLACE_ARGS,
+        ...CONTEXT_ARGS,
       },
       async run({ args }) {
-        const place = placeOf(args)
+        const context = openContext(args)
         const tool = typeof args.tool === "string" ? args.tool : undefined
-        const answer = await place.ask("approve", { name: args.server, ...(tool === undefined ? {} : { tool }) })
-        if (!isObject(answer) || !Array.isArray(answer.approved)) throw notRunning(place.paths)
+        const answer = await context.ask("approve", { name: args.server, ...(tool === undefined ? {} : { tool }) })
+        if (!isObject(answer) || !Array.isArray(answer.approved)) throw notRunning(context.paths)
         const { approved } = answer
         print(args.json === true, answer, () =>
           approved.length === 0 ? "no tool has changed" : `approved ${approved.join(", ")}`,
@@ -207,12 +214,12 @@ export const mcp: CommandDef = {
 
 /** Edits the file and says so. What has a wrong form is refused; what else the edit leaves wrong is said. */
 async function change(args: Readonly<Record<string, unknown>>, edit: Edit, done: string): Promise<number> {
-  const place = placeOf(args)
-  await createMissing(place.paths, systemClock)
+  const context = openContext(args)
+  await createMissing(context.paths, systemClock)
   let fresh: readonly Issue[] = []
   const judged: Edit = (text) => {
-    const texts = readTexts(place.paths)
-    const issuesOf = (config: string) => findIssues(place, () => ({ ...texts, config }))
+    const texts = readTexts(context.paths)
+    const issuesOf = (config: string) => findIssues(context, () => ({ ...texts, config }))
     const changed = edit(text)
     const known = new Set(issuesOf(text).map(({ message }) => message))
     // Where they stand is said of a text that is not there yet.
@@ -223,16 +230,16 @@ async function change(args: Readonly<Record<string, unknown>>, edit: Edit, done:
     if (wrong.length > 0) throw new ConfigError(wrong)
     return changed
   }
-  const changed = await editConfig(place.paths, judged, systemClock)
+  const changed = await editConfig(context.paths, judged, systemClock)
   for (const { message } of fresh) say(`warning: ${message}`)
-  print(args.json === true, { changed, file: place.paths.file }, () =>
-    changed ? `${done} (${place.paths.file})` : "nothing to change",
+  print(args.json === true, { changed, file: context.paths.file }, () =>
+    changed ? `${done} (${context.paths.file})` : "nothing to change",
   )
   return 0
 }
 
-function hiddenInFile(place: Place, given: string): Params {
-  const servers = writtenServers(readTexts(place.paths).config ?? "")
+function hiddenInFile(context: CommandContext, given: string): Params {
+  const servers = writtenServers(readTexts(context.paths).config ?? "")
   const { disabledTools } = servers.get(writtenName(given, servers.keys()))?.server ?? {}
   return { tools: Array.isArray(disabledTools) ? disabledTools.map((name) => ({ name, disabled: true })) : [] }
 }
@@ -240,7 +247,7 @@ function hiddenInFile(place: Place, given: string): Params {
 async function switchTool(args: Readonly<Record<string, unknown>>, disabled: boolean): Promise<number> {
   const name = String(args.server)
   const tool = String(args.tool)
-  const answer = await placeOf(args)
+  const answer = await openContext(args)
     .ask("tools", { name })
     .catch(() => undefined)
   const tools = isObject(answer) && Array.isArray(answer.tools) ? answer.tools.filter(isObject) : undefined

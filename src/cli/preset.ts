@@ -1,6 +1,6 @@
 /** `svc preset`: named selections of servers, kept in presets.json. A running instance follows the file. */
 import type { CommandDef } from "citty"
-import { PLACE_ARGS, type Place, placeOf } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { selectServers } from "../catalog/selection.ts"
 import { parseDocument } from "../config/document.ts"
@@ -30,11 +30,11 @@ const change = (
   done: string,
 ): CommandDef => ({
   meta: { name, description: about },
-  args: { name: NAME, ...args, ...PLACE_ARGS },
+  args: { name: NAME, ...args, ...CONTEXT_ARGS },
   async run({ args }) {
-    const place = placeOf(args)
+    const context = openContext(args)
     const preset = String(args.name)
-    const changed = await editPresets(place.paths, edit(preset, args), systemClock)
+    const changed = await editPresets(context.paths, edit(preset, args), systemClock)
     print(args.json === true, { preset, changed }, () => `${done} ${preset}`)
     return 0
   },
@@ -72,11 +72,11 @@ export const preset: CommandDef = {
     delete: change("delete", "Take a preset out", {}, (name) => deletePreset(name), "deleted"),
     list: {
       meta: { name: "list", description: "List the presets" },
-      args: PLACE_ARGS,
+      args: CONTEXT_ARGS,
       run({ args }) {
-        const place = placeOf(args)
-        const servers = serversOf(place)
-        const rows = [...presetsOf(place).presets].map(([name, { text: filter, description }]) => ({
+        const context = openContext(args)
+        const servers = serversOf(context)
+        const rows = [...presetsOf(context).presets].map(([name, { text: filter, description }]) => ({
           name,
           filter,
           ...(description === undefined ? {} : { description }),
@@ -95,11 +95,11 @@ export const preset: CommandDef = {
     },
     show: {
       meta: { name: "show", description: "Show a preset and the servers it selects" },
-      args: { name: NAME, ...PLACE_ARGS },
+      args: { name: NAME, ...CONTEXT_ARGS },
       run({ args }) {
-        const place = placeOf(args)
-        const { text: filter, description } = find(place, String(args.name))
-        const servers = matching(serversOf(place), filter)
+        const context = openContext(args)
+        const { text: filter, description } = find(context, String(args.name))
+        const servers = matching(serversOf(context), filter)
         print(args.json === true, { name: args.name, filter, description, servers }, () =>
           [
             `filter       ${filter}`,
@@ -112,9 +112,9 @@ export const preset: CommandDef = {
     },
     test: {
       meta: { name: "test", description: "Say which servers an expression selects" },
-      args: { filter: { type: "positional", required: true, description: FILTER.description }, ...PLACE_ARGS },
+      args: { filter: { type: "positional", required: true, description: FILTER.description }, ...CONTEXT_ARGS },
       run({ args }) {
-        const all = serversOf(placeOf(args))
+        const all = serversOf(openContext(args))
         const filter = String(args.filter)
         const names = matching(all, filter)
         const tags = new Set(all.flatMap((server) => server.tags))
@@ -128,12 +128,12 @@ export const preset: CommandDef = {
     },
     url: {
       meta: { name: "url", description: "Print the address under which a client sees a preset" },
-      args: { name: NAME, ...PLACE_ARGS },
+      args: { name: NAME, ...CONTEXT_ARGS },
       async run({ args }) {
-        const place = placeOf(args)
+        const context = openContext(args)
         const name = String(args.name)
-        find(place, name)
-        const status = (await place.ask("status")) as (Status & { readonly url?: string }) | undefined
+        find(context, name)
+        const status = (await context.ask("status")) as (Status & { readonly url?: string }) | undefined
         const url = new URL("mcp", status?.url ?? "http://127.0.0.1:3050/")
         url.searchParams.set("preset", name)
         if (status === undefined) say("svc is not running for this configuration; this is its usual address")
@@ -149,8 +149,8 @@ export const preset: CommandDef = {
 type Tagged = { readonly name: string; readonly tags: readonly string[] }
 
 /** Servers and templates that are understood, with their tags. */
-function serversOf(place: Place): readonly Tagged[] {
-  const { servers, templates } = readSections(place.document())
+function serversOf(context: CommandContext): readonly Tagged[] {
+  const { servers, templates } = readSections(context.document())
   const names = new Set(templates.map(({ name }) => name))
   return [...servers.filter(({ name }) => !names.has(name)), ...templates].map(({ name, config }) => ({
     name,
@@ -163,14 +163,14 @@ function matching(servers: readonly Tagged[], filter: string): readonly string[]
   return servers.filter(({ tags }) => includes(tags)).map(({ name }) => name)
 }
 
-function presetsOf({ paths }: Place): Presets {
+function presetsOf({ paths }: CommandContext): Presets {
   const presets = readPresets(parseDocument(readTexts(paths).presets ?? "{}", paths.presets))
   for (const issue of presets.issues) say(formatIssue(issue))
   return presets
 }
 
-function find(place: Place, name: string) {
-  const { presets } = presetsOf(place)
+function find(context: CommandContext, name: string) {
+  const { presets } = presetsOf(context)
   const found = presets.get(name)
   if (found !== undefined) return found
   throw unknownNameError("preset", name, presets.keys())

@@ -6,9 +6,9 @@ import { closeSync, constants, openSync } from "node:fs"
 import { join } from "node:path"
 import type { Socket } from "bun"
 import type { CommandDef } from "citty"
-import { CONFIG_ARGS, placeOf } from "../app/command-context.ts"
-import { clientOutput, say } from "../app/output.ts"
-import { findSurroundings, followSurroundings, projectDirectory } from "../app/project-context.ts"
+import { CONFIG_ARGS, openContext } from "../app/command-context.ts"
+import { createStdoutWriter, say } from "../app/output.ts"
+import { findProjectContext, projectDirectory, watchProjectContext } from "../app/project-context.ts"
 import { readQuery } from "../catalog/selection.ts"
 import { systemClock, waitWhile } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
@@ -31,7 +31,7 @@ export const proxy: CommandDef = {
     start: { type: "boolean", description: "Start svc in the background where none is running" },
   },
   async run({ args }) {
-    const { paths } = placeOf(args)
+    const { paths } = openContext(args)
     const option = readOptions(args, process.env)
     const parameters = new URLSearchParams()
     for (const name of ["tags", "tag-filter", "preset"]) {
@@ -44,18 +44,18 @@ export const proxy: CommandDef = {
     const note = (text: string) => say(`svc proxy: ${text}`)
     const { promise: stop, resolve: end } = Promise.withResolvers<void>()
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => end())
-    const write = clientOutput(MAX_WAITING, (reason) => {
+    const write = createStdoutWriter(MAX_WAITING, (reason) => {
       note(reason)
       end()
     })
-    const session = new ProxySession(findSurroundings(directory, asked, note), {
+    const session = new ProxySession(findProjectContext(directory, asked, note), {
       clock: systemClock,
       send: (line) => write(lineOf(line)),
       connect: starting(args.start === true, paths, note),
       note,
     })
     session.start()
-    const following = followSurroundings(directory, asked, note, (found) => session.moved(found))
+    const following = watchProjectContext(directory, asked, note, (found) => session.moved(found))
     const feed = createSplitter(
       (line) => session.receive(decode(line)),
       MAX_LINE,

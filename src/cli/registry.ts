@@ -1,6 +1,6 @@
 /** `svc registry` and `svc mcp search`: what the registries know. */
 import type { CommandDef } from "citty"
-import { PLACE_ARGS, placeOf } from "../app/command-context.ts"
+import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { runTool } from "../app/run-tool.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -12,7 +12,7 @@ export const search: CommandDef = {
   meta: { name: "search", description: "Search the registries for servers" },
   args: {
     query: { type: "positional", required: false, description: "Words, for example 'weather forecast'" },
-    ...PLACE_ARGS,
+    ...CONTEXT_ARGS,
     registry: { type: "string", description: "One registry" },
     type: { type: "string", description: "npm, pypi, oci, nuget, mcpb or remote" },
     transport: { type: "string", description: "stdio, streamable-http or sse" },
@@ -45,7 +45,7 @@ export const search: CommandDef = {
 
 const info: CommandDef = {
   meta: { name: "info", description: "Show a server in detail: what it would run, and which values it needs" },
-  args: { name: SERVER, ...PLACE_ARGS, version: VERSION },
+  args: { name: SERVER, ...CONTEXT_ARGS, version: VERSION },
   async run({ args }) {
     const data = await ask(args, "mcp_info", { serverName: args.name, version: args.version })
     const entry = isObject(data.entry) ? data.entry : {}
@@ -84,7 +84,7 @@ const info: CommandDef = {
 
 const versions: CommandDef = {
   meta: { name: "versions", description: "List the versions of a server" },
-  args: { name: SERVER, ...PLACE_ARGS },
+  args: { name: SERVER, ...CONTEXT_ARGS },
   async run({ args }) {
     const { versions: all } = await ask(args, "mcp_info", { serverName: args.name })
     const list = Array.isArray(all) ? all.map(String) : []
@@ -95,7 +95,7 @@ const versions: CommandDef = {
 
 const list: CommandDef = {
   meta: { name: "list", description: "List the registries" },
-  args: PLACE_ARGS,
+  args: CONTEXT_ARGS,
   async run({ args }) {
     const { registries } = await ask(args, "mcp_registry_list", {})
     print(args.json === true, registries, () =>
@@ -110,7 +110,7 @@ const list: CommandDef = {
 
 const status: CommandDef = {
   meta: { name: "status", description: "Ask the registries whether they answer; exit code 69 where one does not" },
-  args: { name: { type: "positional", required: false, description: "One registry" }, ...PLACE_ARGS },
+  args: { name: { type: "positional", required: false, description: "One registry" }, ...CONTEXT_ARGS },
   async run({ args }) {
     const { registries } = await ask(args, "mcp_registry_status", { registry: args.name })
     const all = listOf(registries)
@@ -137,7 +137,7 @@ export const registry: CommandDef = {
 
 /** Runs a tool with what was given, and says what it warns of. */
 async function ask(args: Readonly<Record<string, unknown>>, tool: string, given: Params): Promise<Params> {
-  const data = await runTool(placeOf(args), tool, given)
+  const data = await runTool(openContext(args), tool, given)
   for (const warning of Array.isArray(data.warnings) ? data.warnings : []) say(`warning: ${warning}`)
   return data
 }

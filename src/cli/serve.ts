@@ -2,12 +2,12 @@
 import { lookup } from "node:dns/promises"
 import { existsSync, unlinkSync } from "node:fs"
 import type { CommandDef } from "citty"
-import { placeOf } from "../app/command-context.ts"
-import { clearSocket, type Followed, followTls, openAuth, readTls } from "../app/inbound-auth.ts"
-import { keepTidy } from "../app/memory-trim.ts"
-import { clientOutput } from "../app/output.ts"
-import { findSurroundings, followSurroundings } from "../app/project-context.ts"
-import { followFiles } from "../app/reload-loop.ts"
+import { openContext } from "../app/command-context.ts"
+import { clearSocket, openInboundAuth, readTls, type Watched, watchTls } from "../app/inbound-auth.ts"
+import { trimWhenIdle } from "../app/memory-trim.ts"
+import { createStdoutWriter } from "../app/output.ts"
+import { findProjectContext, watchProjectContext } from "../app/project-context.ts"
+import { startReloadLoop } from "../app/reload-loop.ts"
 import { createRuntime, type Runtime } from "../app/runtime.ts"
 import { readSettings, SERVE_ARGS, type Settings } from "../app/settings.ts"
 import { systemClock, waitWhile } from "../lib/clock.ts"
@@ -40,7 +40,7 @@ const WINDOWS_ENDS = ["SIGINT", "SIGBREAK", "SIGHUP"] as const
 
 async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const settings = readSettings(args, process.env, process.platform)
-  const paths = settings.demo ? undefined : placeOf(args).paths
+  const paths = settings.demo ? undefined : openContext(args).paths
   const runtime = await createRuntime(settings, paths)
   const { agent, sessions, suspendedCalls, streams, mcp, serverLogs, log } = runtime
   process.on("unhandledRejection", mcp.onbug)
@@ -50,10 +50,10 @@ async function run(args: Readonly<Record<string, unknown>>): Promise<number> {
   const ended = signalled()
   const listening = settings.transport === "http" ? await startHttp(runtime, settings, paths) : undefined
   agent.awaitInitialLoad(settings.startupWait)
-  const files = paths === undefined ? undefined : await followFiles(runtime, settings, paths, listening?.url.href)
+  const files = paths === undefined ? undefined : await startReloadLoop(runtime, settings, paths, listening?.url.href)
   // Said when the configuration is this svc's: who waits for it may rely on that.
   listening?.greet()
-  const tidy = keepTidy(systemClock, () => agent.inFlight > 0)
+  const tidy = trimWhenIdle(systemClock, () => agent.inFlight > 0)
   if (settings.demo) runtime.instances.update(demoPlan(process.env))
   let cancelKeepAlive: () => void
   const keepAlive = () => {
@@ -91,7 +91,7 @@ async function startHttp(
   runtime: Runtime,
   settings: Settings,
   paths: Paths | undefined,
-): Promise<Listening & Followed & { greet(): void }> {
+): Promise<Listening & Watched & { greet(): void }> {
   const { agent, mcp, metrics, log, redactor, facts } = runtime
   const { address, loopback, trustProxy, tls } = settings
   const limiter = settings.healthRateLimit ? createAddressLimiter(systemClock, HEALTH_LIMIT) : undefined
@@ -127,7 +127,7 @@ async function startHttp(
     client: () => runtime.oauth.description(),
   })
   const base = () => (settings.externalUrl ?? local).replace(/\/$/, "")
-  const auth = await openAuth(runtime, settings, paths, base)
+  const auth = await openInboundAuth(runtime, settings, paths, base)
   const unix = "unix" in address ? address.unix : undefined
   if (unix !== undefined) await clearSocket(unix)
   let listening: Listening
@@ -156,11 +156,11 @@ async function startHttp(
       throw new UnavailableError(`port ${address.port} on ${address.hostname} is in use; choose another with --port`, {
         cause,
       })
-    const place = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
-    throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
+    const context = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
+    throw new UnavailableError(`cannot listen on ${context}: ${messageOf(cause)}`, { cause })
   }
   const local = unix === undefined ? localUrl(listening.url) : "http://localhost/"
-  const certificate = tls === undefined ? undefined : followTls(tls, listening, log)
+  const certificate = tls === undefined ? undefined : watchTls(tls, listening, log)
   // No browser comes back to a socket.
   const reached = settings.externalUrl ?? (unix === undefined ? local : undefined)
   if (reached !== undefined) runtime.reachedAt(reached)
@@ -196,12 +196,12 @@ function localUrl(url: URL): string {
 async function serveClient({ mcp, trustedClient: deps, log }: Runtime, settings: Settings): Promise<string> {
   const { maxBody, maxResult, shutdownGrace } = settings
   const { promise: ended, resolve: end } = Promise.withResolvers<string>()
-  const streams = { input: Bun.stdin.stream(), write: clientOutput(WAITING_RESULTS * maxResult, end) }
+  const streams = { input: Bun.stdin.stream(), write: createStdoutWriter(WAITING_RESULTS * maxResult, end) }
   const directory = process.cwd()
   const note = (text: string) => log.warn(text)
   const id = mcp.newId()
-  const member = createTrustedClient(findSurroundings(directory, [], note), id, "stdio", deps)
-  const following = followSurroundings(directory, [], note, (found) => {
+  const member = createTrustedClient(findProjectContext(directory, [], note), id, "stdio", deps)
+  const following = watchProjectContext(directory, [], note, (found) => {
     try {
       member.updateContext(found)
     } catch (error) {
