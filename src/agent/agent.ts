@@ -579,12 +579,12 @@ export class Agent {
   private rebuild(): void {
     if (!this.rebuilding) return
     this.rebuilding = false
-    const sources = (this.plan?.specs ?? []).flatMap(({ id }) => {
+    const sources = (this.plan?.specs ?? []).flatMap(({ id }): CatalogSource[] => {
       const backend = this.backends.get(id)
       if (backend?.published === undefined) return []
       const { spec, published } = backend
       const { quarantined } = this.toolPinning.inspect(spec, published.listing)
-      return [{ spec, listing: published.listing, held: quarantined }]
+      return [{ spec, listing: published.listing, quarantined }]
     })
     this.catalog = buildCatalog(sources, this.catalog)
     this.current = undefined
