@@ -56,6 +56,9 @@ export type RequestFault =
   | "too_many"
   | "unauthorized"
   | "forbidden"
+  | "wrong_method"
+  | "not_acceptable"
+  | "unsupported_media_type"
 
 /** The caller asked for something that cannot be given; it is told so plainly. */
 export class RequestError extends Error {
@@ -93,7 +96,13 @@ const REQUEST_CODES: Record<RequestFault, Codes> = {
   too_many: { exit: 64, http: 429, rpc: -32600 },
   unauthorized: { exit: 64, http: 401, rpc: -32600 },
   forbidden: { exit: 64, http: 403, rpc: -32600 },
+  wrong_method: { exit: 64, http: 405, rpc: -32600 },
+  not_acceptable: { exit: 64, http: 406, rpc: -32600 },
+  unsupported_media_type: { exit: 64, http: 415, rpc: -32600 },
 }
+
+/** The HTTP status for a backend that failed a simple call. JSON-RPC answers say so in their body. RFC 9110, 15.6.3. */
+export const BAD_GATEWAY = 502
 
 /** The codes an error has at the three borders of the process: shell, HTTP and JSON-RPC. Total: anything has codes. */
 export function codesOf(error: unknown): Codes {
@@ -106,13 +115,11 @@ export function codesOf(error: unknown): Codes {
 
 /** What may be told to somebody outside: the message of our own errors, and nothing of anybody else's. */
 export function publicMessage(error: unknown): string {
-  const ours =
-    error instanceof RequestError ||
-    error instanceof ConfigError ||
-    error instanceof BackendError ||
-    error instanceof UnavailableError
-  return ours ? error.message : "internal error"
+  return isTyped(error) ? error.message : "internal error"
 }
+
+/** Whether an error is a bug of svc: anything thrown that is not one of the typed errors here. */
+export const isBug = (error: unknown): boolean => !isTyped(error)
 
 /** The message of anything thrown, for the log and for `lastError`. Not redacted: the exits do that. */
 export function messageOf(error: unknown): string {
@@ -124,3 +131,11 @@ export function formatIssue(issue: Issue): string {
   const place = [issue.file, issue.line, issue.column].filter((part) => part !== undefined).join(":")
   return place === "" ? issue.message : `${place}: ${issue.message}`
 }
+
+// ---
+
+const isTyped = (error: unknown): error is RequestError | ConfigError | BackendError | UnavailableError =>
+  error instanceof RequestError ||
+  error instanceof ConfigError ||
+  error instanceof BackendError ||
+  error instanceof UnavailableError

@@ -6,7 +6,7 @@ import { narrow, type Scope } from "../catalog/scope.ts"
 import { messageOf } from "../lib/errors.ts"
 import { type ClientToken, findToken } from "../store/client-tokens.ts"
 import { errorText } from "../wire/message.ts"
-import { JSON_HEADERS } from "./http-exchange.ts"
+import { JSON_HEADERS } from "./respond.ts"
 import type { Issuer, TokenClaims } from "./token-issuer.ts"
 
 /** Who a request is from. */

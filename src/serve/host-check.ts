@@ -4,7 +4,7 @@
  */
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { errorText } from "../wire/message.ts"
-import { JSON_HEADERS } from "./http-exchange.ts"
+import { JSON_HEADERS } from "./respond.ts"
 
 export type HostCheckOptions = {
   /** Names svc is reached under besides the loopback ones, without port. */

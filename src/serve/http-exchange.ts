@@ -7,8 +7,8 @@ import type { Exchange } from "../session/client.ts"
 import type { EventLog, EventSink } from "../session/event-log.ts"
 import type { Id, Params } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
+import { JSON_HEADERS } from "./respond.ts"
 
-export const JSON_HEADERS = { "content-type": "application/json" }
 export const SSE_HEADERS = {
   "content-type": "text/event-stream",
   "cache-control": "no-cache, no-transform",

@@ -30,8 +30,9 @@ import {
   resultText,
 } from "../wire/message.ts"
 import type { ClientContexts } from "./client-context.ts"
-import { type AskClient, HttpExchange, JSON_HEADERS, type OpenStreams } from "./http-exchange.ts"
+import { type AskClient, HttpExchange, type OpenStreams } from "./http-exchange.ts"
 import { readJson } from "./request-body.ts"
+import { JSON_HEADERS } from "./respond.ts"
 import { openSessionStream } from "./session-stream.ts"
 import { parseSimpleCall, serveSimpleCall } from "./simple-call.ts"
 

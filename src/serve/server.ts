@@ -22,10 +22,11 @@ import {
   TAG_SCOPE,
 } from "./auth.ts"
 import type { Cors } from "./cors.ts"
-import { JSON_HEADERS, type OpenStream, type OpenStreams, SSE_HEADERS } from "./http-exchange.ts"
+import { type OpenStream, type OpenStreams, SSE_HEADERS } from "./http-exchange.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
 import { withPrivateUmask } from "./proxy-server.ts"
 import type { ScopeOf } from "./query-scope.ts"
+import { JSON_HEADERS } from "./respond.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
 
 export type ServerOptions = {

@@ -13,7 +13,7 @@ import { toolboxFor } from "../session/internal-call.ts"
 import { LEGACY_VERSIONS } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { JSON_HEADERS } from "./http-exchange.ts"
+import { JSON_HEADERS } from "./respond.ts"
 
 export type SimpleCall = { readonly tool: string; readonly arguments: unknown }
 

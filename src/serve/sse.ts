@@ -4,9 +4,10 @@ import { codesOf, publicMessage } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
 import { formatEvent } from "../wire/sse.ts"
 import { isSame, type Principal } from "./auth.ts"
-import { BYTE_STRATEGY, isUnread, JSON_HEADERS, SSE_COMMENT, SSE_HEADERS } from "./http-exchange.ts"
+import { BYTE_STRATEGY, isUnread, SSE_COMMENT, SSE_HEADERS } from "./http-exchange.ts"
 import type { McpDeps } from "./mcp.ts"
 import { readBodyText } from "./request-body.ts"
+import { JSON_HEADERS } from "./respond.ts"
 
 /** The open streams by session id, each with the principal that opened it. */
 export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Principal }>

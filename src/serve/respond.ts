@@ -1,0 +1,90 @@
+/**
+ * Renders the responses of inbound HTTP that are not results. Every status, JSON-RPC code and `Retry-After` header of an
+ * error comes from here, by the one table in lib/errors.ts.
+ *
+ * 1. The path decides the shape of the body, whichever middleware refuses (`shapeOf`): MCP paths get a JSON-RPC error, all
+ *    other paths `{"error": "…"}`.
+ * 2. A request body with `{tool, arguments}` is not JSON-RPC: its errors are `{"error": {"code", "message"}}`.
+ * 3. The error decides the status and the JSON-RPC code. Only a code that the protocol defines may replace the table's.
+ * 4. Errors that are not svc's own are reported as bugs and rendered as "internal error".
+ */
+import { codesOf, isBug, publicMessage, RequestError } from "../lib/errors.ts"
+import { errorText, type Id, isObject } from "../wire/message.ts"
+
+export const JSON_HEADERS = { "content-type": "application/json" }
+
+/** The shape of an error's body: a JSON-RPC error, `{error: message}`, or `{error: {code, message}}`. */
+export type ErrorShape = "jsonrpc" | "json" | "simple-call"
+
+/** How to render an error. */
+export type ErrorRendering = {
+  readonly shape: ErrorShape
+  /** The id of the JSON-RPC request that failed; left out if it is unknown. */
+  readonly id?: Id | undefined
+  /** A JSON-RPC code that the protocol defines (wire/era.ts), in place of the table's. */
+  readonly code?: number | undefined
+  /** Seconds after which the client may try again. Defaults to `retryAfter` in the error's data. */
+  readonly retryAfter?: number | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Masks configured secrets in the message. */
+  readonly hide?: ((text: string) => string) | undefined
+  /** Takes errors that are not svc's own. */
+  readonly onbug?: ((error: unknown) => void) | undefined
+}
+
+/** Returns the shape of error bodies on a path. */
+export const shapeOf = (path: string): ErrorShape => (MCP_PATH.test(path) ? "jsonrpc" : "json")
+
+/** Renders an error as a response, with `Retry-After` if the client is to wait. */
+export function errorResponse(error: unknown, rendering: ErrorRendering): Response {
+  const { shape, id, hide, headers, onbug } = rendering
+  if (isBug(error)) onbug?.(error)
+  const { http: status, rpc } = codesOf(error)
+  const { code = rpc } = rendering
+  const message = hide === undefined ? publicMessage(error) : hide(publicMessage(error))
+  const data = error instanceof RequestError ? error.data : undefined
+  const retryAfter = rendering.retryAfter ?? (isObject(data) ? secondsOf(data.retryAfter) : undefined)
+  const body = bodyOf(shape, { id, code, message, data, retryAfter })
+  return new Response(body, { status, headers: { ...JSON_HEADERS, ...retryHeaders(retryAfter), ...headers } })
+}
+
+/** Renders a JSON value as a response. `status` is a success, or comes from the error table. */
+export const jsonResponse = (body: unknown, status = 200, headers?: Readonly<Record<string, string>>): Response =>
+  new Response(JSON.stringify(body), { status, headers: { ...JSON_HEADERS, ...headers } })
+
+/** Accepts a message that has no answer. basic: Streamable HTTP, Sending Messages to the Server. */
+export const accepted = (): Response => new Response(null, { status: 202 })
+
+/** Answers that there is nothing to send. */
+export const noContent = (headers?: Readonly<Record<string, string>>): Response =>
+  new Response(null, headers === undefined ? { status: 204 } : { status: 204, headers })
+
+/** Returns the header that asks the client to wait; none if it need not. RFC 9110, 10.2.3. */
+export const retryHeaders = (seconds: number | undefined): Readonly<Record<string, string>> =>
+  seconds === undefined ? NO_HEADERS : { "retry-after": String(seconds) }
+
+// ---
+
+const MCP_PATH = /^\/(?:mcp|sse|messages|servers\/[^/]+\/mcp)$/
+const NO_HEADERS: Readonly<Record<string, string>> = {}
+
+type ErrorFacts = {
+  readonly id: Id | undefined
+  readonly code: number
+  readonly message: string
+  readonly data: unknown
+  readonly retryAfter: number | undefined
+}
+
+function bodyOf(shape: ErrorShape, { id, code, message, data, retryAfter }: ErrorFacts): string {
+  switch (shape) {
+    case "jsonrpc":
+      return errorText(id, code, message, data)
+    case "json":
+      return JSON.stringify(retryAfter === undefined ? { error: message } : { error: message, retryAfter })
+    case "simple-call":
+      return JSON.stringify({ error: { code, message } })
+  }
+}
+
+const secondsOf = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined)
