@@ -153,6 +153,19 @@ describe("layers", () => {
     expect(circles).toEqual([])
   })
 
+  test("an exported type name is declared once in src", () => {
+    const declared = new Map<string, string[]>()
+    const exported = new Set<string>()
+    for (const file of files)
+      for (const [, exports, name = ""] of code(source.get(file) ?? "").matchAll(
+        /^(export )?(?:abstract )?(?:type|interface|class|enum) (\w+)\b/gm,
+      )) {
+        declared.set(name, [...(declared.get(name) ?? []), file])
+        if (exports !== undefined) exported.add(name)
+      }
+    expect([...declared].filter(([name, places]) => exported.has(name) && places.length > 1)).toEqual([])
+  })
+
   test("only the files named here touch the world, and each of them does", () => {
     const touching = files.filter((file) => TOUCHES.some((pattern) => pattern.test(code(source.get(file) ?? ""))))
     expect(touching).toEqual(WORLD)

@@ -41,7 +41,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   },
   "health:report:configuration": {
     says: "configuration holds loaded, the three counts, authEnabled and transport",
-    from: "Configuration summary",
+    from: "Health report",
   },
   "health:level:default": { says: "the level is minimal when nothing is said", from: "Detail levels" },
   "health:level:option": {
@@ -307,7 +307,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "as .gitignore does",
   },
-  "env:child:declared": { says: "no filter applies to declared variables", from: "Environment inheritance" },
+  "env:child:declared": { says: "no filter applies to declared variables", from: "Server object" },
   "env:child:array": {
     says: "NAME alone in an env array takes the value from the parent or .env",
     from: "choice",
@@ -459,12 +459,18 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   },
 
   // Reload
-  "reload:file": { says: "changes of the file apply without a restart of svc", from: "Hot reload" },
+  "reload:file": {
+    says: "changes of the file apply without a restart of svc",
+    from: "Command-line and configuration interfaces",
+  },
   "reload:dotenv": {
     says: "a change of .env restarts exactly the servers whose resolved values moved",
-    from: "Hot reload",
+    from: "Command-line and configuration interfaces",
   },
-  "reload:untouched": { says: "servers whose launch did not change are not restarted", from: "Hot reload" },
+  "reload:untouched": {
+    says: "servers whose launch did not change are not restarted",
+    from: "Command-line and configuration interfaces",
+  },
   "reload:metadata": {
     says: "tags, hidden tools and descriptions restart nothing and reach clients as list_changed",
     from: "Events",
@@ -636,10 +642,10 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server that turns bad after it was trusted is seen before it is used",
   },
-  "template:precedence": { says: "a template wins over a server of the same name", from: "templateSettings" },
+  "template:precedence": { says: "a template wins over a server of the same name", from: "Templates" },
   "template:failure": {
     says: "strict refuses the reload, graceful leaves the template out",
-    from: "templateSettings",
+    from: "Templates",
   },
   "template:project": {
     says: "text of a context begins no option, is no program text (sh -c, node -e …), stands in no variable of options or code, and chooses neither program nor host, unless the template says {{raw …}}",

@@ -79,6 +79,15 @@ export class UnavailableError extends Error {
   override readonly name = "UnavailableError"
 }
 
+/** The exit codes of commands, with the meanings of sysexits.h. */
+export const EXIT_CODES: readonly { readonly code: number; readonly meaning: string }[] = [
+  { code: 0, meaning: "success" },
+  { code: 64, meaning: "usage error: an unknown command, flag, server or value" },
+  { code: 69, meaning: "unavailable: no running svc, a port in use, an unhealthy or unreachable server" },
+  { code: 70, meaning: "internal error: a fault of svc" },
+  { code: 78, meaning: "configuration error: `svc config check` shows where" },
+]
+
 export type Codes = { readonly exit: number; readonly http: number; readonly rpc: number }
 
 /** What Bun's fetch advises the programmer. */

@@ -3,10 +3,12 @@ import {
   BackendError,
   ConfigError,
   codesOf,
+  EXIT_CODES,
   formatIssue,
   messageOf,
   publicMessage,
   RequestError,
+  UnavailableError,
 } from "../../src/lib/errors.ts"
 
 test("an error of ours has the codes of its owner", () => {
@@ -32,4 +34,17 @@ test("what Bun advises the programmer is no part of a message", () => {
   expect(messageOf(new Error(`The socket connection was closed unexpectedly. ${advice}`))).toBe(
     "The socket connection was closed unexpectedly.",
   )
+})
+
+test("every exit code of an error is documented", () => {
+  const faults = ["usage", "parse", "not_found", "conflict", "too_many", "forbidden"] as const
+  const errors = [
+    ...faults.map((fault) => new RequestError(fault, "")),
+    new ConfigError([]),
+    new BackendError("a", ""),
+    new UnavailableError(""),
+    new Error(""),
+  ]
+  const documented = EXIT_CODES.map(({ code }) => code)
+  for (const error of errors) expect(documented).toContain(codesOf(error).exit)
 })

@@ -1,0 +1,88 @@
+/** Writes the reference tables of docs/ from the schemas: `bun docs.ts`. test/docs.test.ts fails when they are stale. */
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { toJSONSchema, type ZodType } from "zod"
+import { SERVE_ARGS } from "./src/app/settings.ts"
+import { oauthSchema, REMOTE_ONLY, STDIO_ONLY, serverSchema } from "./src/config/schema.ts"
+import { EXIT_CODES } from "./src/lib/errors.ts"
+import { exposition, Metrics } from "./src/report/metrics.ts"
+import { isObject, type Params } from "./src/wire/message.ts"
+
+/** The pages with generated parts. */
+export const PAGES = ["configuration.md", "operations.md"] as const
+
+/** Returns `page` with every generated part replaced. Throws an Error for a part without a generator. */
+export function regenerate(page: string): string {
+  return page.replace(
+    /(<!-- generated: ([a-z-]+) -->\n)[\s\S]*?(<!-- \/generated -->)/g,
+    (_whole, start: string, name: string, end: string) => {
+      const generate = GENERATORS[name]
+      if (generate === undefined) throw new Error(`no generator is named ${name}`)
+      return `${start}${generate()}\n${end}`
+    },
+  )
+}
+
+// ---
+
+const GENERATORS: Readonly<Record<string, () => string>> = {
+  "server-keys": () => keys(serverSchema, (key) => transportsOf(key)),
+  "oauth-keys": () => keys(oauthSchema),
+  "serve-options": () =>
+    table(
+      ["option", "meaning"],
+      Object.entries(SERVE_ARGS).map(([name, { description }]) => [`\`--${name}\``, description]),
+    ),
+  "exit-codes": () =>
+    table(
+      ["code", "meaning"],
+      EXIT_CODES.map(({ code, meaning }) => [String(code), meaning]),
+    ),
+  metrics: () => metrics(),
+}
+
+function keys(schema: ZodType, scope?: (key: string) => string): string {
+  const { properties } = toJSONSchema(schema, { io: "input" })
+  const rows = Object.entries(isObject(properties) ? properties : {}).map(([key, property]) => {
+    const about = isObject(property) ? property : {}
+    return [`\`${key}\``, typeOf(about), ...(scope === undefined ? [] : [scope(key)]), String(about.description ?? "")]
+  })
+  return table(["key", "type", ...(scope === undefined ? [] : ["for"]), "meaning"], rows)
+}
+
+function transportsOf(key: string): string {
+  if ((STDIO_ONLY as readonly string[]).includes(key)) return "stdio"
+  return (REMOTE_ONLY as readonly string[]).includes(key) ? "remote" : "all"
+}
+
+function typeOf(schema: Params): string {
+  const choices = Array.isArray(schema.enum) ? schema.enum : undefined
+  if (choices !== undefined) return choices.map((choice) => `\`${JSON.stringify(choice)}\``).join(", ")
+  const anyOf = Array.isArray(schema.anyOf) ? schema.anyOf.filter(isObject) : undefined
+  if (anyOf !== undefined) return anyOf.map(typeOf).join(" or ")
+  if (schema.type === "array") return `array of ${isObject(schema.items) ? typeOf(schema.items) : "values"}`
+  return Array.isArray(schema.type) ? schema.type.join(" or ") : String(schema.type)
+}
+
+/** The families as /metrics announces them. */
+function metrics(): string {
+  const nothing = { backends: [] } as unknown as Parameters<typeof exposition>[1]
+  const lines = exposition(new Metrics(), nothing, { inFlight: 0, sessions: 0, uptimeSeconds: 0, version: "" })
+  const rows = [...lines.matchAll(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)$/gm)].map(([, name, help, type]) => [
+    `\`${name}\``,
+    type ?? "",
+    help ?? "",
+  ])
+  return table(["metric", "type", "meaning"], rows)
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`
+  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n")
+}
+
+if (import.meta.main)
+  for (const name of PAGES) {
+    const file = join(import.meta.dir, "docs", name)
+    writeFileSync(file, regenerate(readFileSync(file, "utf8")))
+  }
