@@ -110,8 +110,16 @@ const REQUEST_CODES: Record<RequestFault, Codes> = {
   unsupported_media_type: { exit: 64, http: 415, rpc: -32600 },
 }
 
-/** The HTTP status for a backend that failed a simple call. JSON-RPC answers say so in their body. RFC 9110, 15.6.3. */
-export const BAD_GATEWAY = 502
+/** HTTP statuses of answers that are no thrown error: successes, and reports that something is missing or down. */
+export const HTTP_STATUS = {
+  ok: 200,
+  accepted: 202,
+  noContent: 204,
+  notFound: 404,
+  /** A backend failed a call that has no JSON-RPC body to say so. */
+  badGateway: 502,
+  unavailable: 503,
+} as const
 
 /** The codes an error has at the three borders of the process: shell, HTTP and JSON-RPC. Total: anything has codes. */
 export function codesOf(error: unknown): Codes {

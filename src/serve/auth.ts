@@ -2,42 +2,16 @@
  * Who may come in. Static tokens and, as an OAuth 2.1 resource server, the access tokens of an issuer; each client sees the
  * servers whose tags its token names. choice: Inbound, `--auth`.
  */
-import { narrow, type Scope } from "../catalog/scope.ts"
 import { messageOf } from "../lib/errors.ts"
 import { type ClientToken, findToken } from "../store/client-tokens.ts"
 import { errorText } from "../wire/message.ts"
+import { ANONYMOUS, type Principal } from "./principal.ts"
 import { JSON_HEADERS } from "./respond.ts"
 import type { Issuer, TokenClaims } from "./token-issuer.ts"
-
-/** Who a request is from. */
-export type Principal = {
-  /** The same for every request of the same holder; a session belongs to it. */
-  readonly name: string
-  /** It sees servers with one of these tags; undefined for all. */
-  readonly tags: readonly string[] | undefined
-  /** And those that have no tag. */
-  readonly untagged: boolean
-  /** It may use svc's own tools. */
-  readonly admin: boolean
-  /** Scopes can be asked for: a refusal says which. */
-  readonly scoped: boolean
-  /** When its token ends, milliseconds since the epoch; undefined for never. */
-  readonly until: number | undefined
-}
 
 /** A principal, or the refusal. */
 export type Admission = Principal | Response
 export type Admit = (request: Request, path: string) => Admission | Promise<Admission>
-
-/** Everybody, where nobody is asked. */
-export const ANONYMOUS: Principal = {
-  name: "anonymous",
-  tags: undefined,
-  untagged: true,
-  admin: true,
-  scoped: false,
-  until: undefined,
-}
 
 export type AuthOptions = {
   /** Static tokens as they are at this moment. */
@@ -124,27 +98,6 @@ export function createAuth({ tokens, issuer, byScope, now, base, detailed, onbug
   }
 }
 
-/** What a principal sees of a scope. Who does not see all servers is no admin, whatever its token says. */
-export function scopeOfPrincipal(scope: Scope, principal: Principal): Scope {
-  const { tags, untagged, admin } = principal
-  if (tags === undefined && admin) return scope
-  const of = SCOPE_BY_PRINCIPAL.get(principal) ?? new WeakMap<Scope, Scope>()
-  SCOPE_BY_PRINCIPAL.set(principal, of)
-  const known = of.get(scope)
-  if (known !== undefined) return known
-  const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), untagged])
-  const narrowed = narrow(scope, key, (seen) => maySee(principal, seen))
-  of.set(scope, narrowed)
-  return narrowed
-}
-
-/** Compares whole identities: the holder, and what its token opens. A stream takes no messages under another token's rights. */
-export const isSame = (one: Principal, other: Principal): boolean => identityOf(one) === identityOf(other)
-
-/** Whether a principal may see a server with these tags. */
-export const maySee = ({ tags: wanted, untagged }: Principal, tags: readonly string[]): boolean =>
-  wanted === undefined || (untagged && tags.length === 0) || tags.some((tag) => wanted.includes(tag))
-
 /** The refusal for a token that would need more scopes. RFC 6750, 3.1. */
 export function insufficient(scopes: readonly string[], path: string, base: string): Response {
   const message = `The token needs the scope ${scopes.join(" ")}`
@@ -191,8 +144,6 @@ const ADMIN_SCOPE = "svc:admin"
 // ---
 
 const METADATA_PATH = "/.well-known/oauth-protected-resource"
-/** A principal asks again and again for the same. */
-const SCOPE_BY_PRINCIPAL = new WeakMap<Principal, WeakMap<Scope, Scope>>()
 const MAX_GOOD = 1000
 const TOKEN_IN_QUERY = /[?&](?:access_token|token|bearer|authorization)=/i
 
@@ -202,9 +153,6 @@ function needsAuth(path: string, detailed: boolean): boolean {
   if (path.startsWith("/health/mcp")) return detailed
   return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/")
 }
-
-const identityOf = ({ name, tags, untagged, admin }: Principal): string =>
-  JSON.stringify([name, tags === undefined ? "all" : [...tags].sort(), untagged, admin])
 
 /** Which resource of ours a path belongs to. */
 const suffixOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")

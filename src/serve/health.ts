@@ -12,7 +12,7 @@ import {
 } from "../report/health.ts"
 import { loadingReport, serverReport } from "../report/loading.ts"
 import type { RateVerdict } from "./address-rate-limit.ts"
-import { maySee, type Principal } from "./auth.ts"
+import { maySee, type Principal } from "./principal.ts"
 
 export type HealthDeps = {
   snapshot(): Snapshot

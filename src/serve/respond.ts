@@ -8,7 +8,7 @@
  * 3. The error decides the status and the JSON-RPC code. Only a code that the protocol defines may replace the table's.
  * 4. Errors that are not svc's own are reported as bugs and rendered as "internal error".
  */
-import { codesOf, isBug, publicMessage, RequestError } from "../lib/errors.ts"
+import { codesOf, HTTP_STATUS, isBug, publicMessage, RequestError } from "../lib/errors.ts"
 import { errorText, type Id, isObject } from "../wire/message.ts"
 
 export const JSON_HEADERS = { "content-type": "application/json" }
@@ -49,15 +49,18 @@ export function errorResponse(error: unknown, rendering: ErrorRendering): Respon
 }
 
 /** Renders a JSON value as a response. `status` is a success, or comes from the error table. */
-export const jsonResponse = (body: unknown, status = 200, headers?: Readonly<Record<string, string>>): Response =>
-  new Response(JSON.stringify(body), { status, headers: { ...JSON_HEADERS, ...headers } })
+export const jsonResponse = (
+  body: unknown,
+  status: number = HTTP_STATUS.ok,
+  headers?: Readonly<Record<string, string>>,
+): Response => new Response(JSON.stringify(body), { status, headers: { ...JSON_HEADERS, ...headers } })
 
 /** Accepts a message that has no answer. basic: Streamable HTTP, Sending Messages to the Server. */
-export const accepted = (): Response => new Response(null, { status: 202 })
+export const accepted = (): Response => new Response(null, { status: HTTP_STATUS.accepted })
 
 /** Answers that there is nothing to send. */
 export const noContent = (headers?: Readonly<Record<string, string>>): Response =>
-  new Response(null, headers === undefined ? { status: 204 } : { status: 204, headers })
+  new Response(null, { status: HTTP_STATUS.noContent, headers: headers ?? NO_HEADERS })
 
 /** Returns the header that asks the client to wait; none if it need not. RFC 9110, 10.2.3. */
 export const retryHeaders = (seconds: number | undefined): Readonly<Record<string, string>> =>

@@ -11,19 +11,11 @@ import type { Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import { errorText } from "../wire/message.ts"
-import {
-  type Admit,
-  ANONYMOUS,
-  insufficient,
-  isScope,
-  maySee,
-  type Principal,
-  scopeOfPrincipal,
-  TAG_SCOPE,
-} from "./auth.ts"
+import { type Admit, insufficient, isScope, TAG_SCOPE } from "./auth.ts"
 import type { Cors } from "./cors.ts"
 import { type OpenStream, type OpenStreams, SSE_HEADERS } from "./http-exchange.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
+import { ANONYMOUS, maySee, type Principal, scopeOfPrincipal } from "./principal.ts"
 import { withPrivateUmask } from "./proxy-server.ts"
 import type { ScopeOf } from "./query-scope.ts"
 import { JSON_HEADERS } from "./respond.ts"

@@ -12,8 +12,8 @@ import {
   readinessReport,
 } from "../../src/report/health.ts"
 import { loadingReport, serverReport } from "../../src/report/loading.ts"
-import { ANONYMOUS } from "../../src/serve/auth.ts"
 import { createHealth } from "../../src/serve/health.ts"
+import { ANONYMOUS } from "../../src/serve/principal.ts"
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
 const facts: ProcessFacts = {

@@ -1,0 +1,51 @@
+/**
+ * One HTTP request on its way through the middleware, and the one shape that all middleware has.
+ *
+ * An Inbound is made once, at the listener, and is immutable: a middleware that learns more about the request hands a copy
+ * to `next`. A middleware answers itself, or returns what `next` returns, marked or as it is. It makes no promise of its
+ * own unless it awaits something, because it runs for every call.
+ */
+import { ANONYMOUS, type Principal } from "./principal.ts"
+
+export type Inbound = {
+  readonly request: Request
+  /** The path of the URL, percent-encoded as it came, without the query. */
+  readonly path: string
+  /** The query of the URL with its question mark, or "". */
+  readonly search: string
+  /** Returns the address of the client's socket. Costs a system call: only middleware that needs the address asks. */
+  readonly address: () => string
+  /** ANONYMOUS until the authentication has run. */
+  readonly principal: Principal
+}
+
+/** Answers a request. */
+export type Respond = (inbound: Inbound) => Response | Promise<Response>
+
+/** Answers a request, or hands it on to `next`. */
+export type Middleware = (inbound: Inbound, next: Respond) => Response | Promise<Response>
+
+/** Reads what middleware asks of each request. The URL is not parsed whole, because this runs for every call. */
+export function createInbound(request: Request, address: () => string): Inbound {
+  const { url } = request
+  // Bun gives the bare path if the request has no Host.
+  const start = url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("://") + 3)
+  const query = url.indexOf("?", Math.max(start, 0))
+  const end = query < 0 ? url.length : query
+  const path = start < 0 ? "/" : url.slice(start, end)
+  return { request, path, search: query < 0 ? "" : url.slice(query), address, principal: ANONYMOUS }
+}
+
+/** Joins middleware to one function: the first of the list runs first, `last` answers what none of them answered. */
+export const compose = (list: readonly Middleware[], last: Respond): Respond =>
+  list.reduceRight<Respond>((next, middleware) => (inbound) => middleware(inbound, next), last)
+
+/** Adds headers to the response that `next` gives. */
+export function withHeaders(
+  served: Response | Promise<Response>,
+  headers: Readonly<Record<string, string>>,
+): Response | Promise<Response> {
+  if (served instanceof Promise) return served.then((response) => withHeaders(response, headers))
+  for (const [name, value] of Object.entries(headers)) served.headers.set(name, value)
+  return served
+}

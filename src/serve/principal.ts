@@ -1,0 +1,57 @@
+/** The principal of a request: who is authenticated, and which servers its token opens. */
+import { narrow, type Scope } from "../catalog/scope.ts"
+
+/** Who a request is from. */
+export type Principal = {
+  /** The same for every request of the same token holder. Sessions belong to this name. */
+  readonly name: string
+  /** The principal sees servers with one of these tags; undefined for all servers. */
+  readonly tags: readonly string[] | undefined
+  /** Whether it also sees servers without tags. */
+  readonly untagged: boolean
+  /** Whether it may use svc's internal tools. */
+  readonly admin: boolean
+  /** Whether its token has OAuth scopes: a refusal then names the scope that is missing. */
+  readonly scoped: boolean
+  /** When its token expires, milliseconds since the epoch; undefined for never. */
+  readonly until: number | undefined
+}
+
+/** The principal of every request while authentication is off, and on paths that need none. */
+export const ANONYMOUS: Principal = {
+  name: "anonymous",
+  tags: undefined,
+  untagged: true,
+  admin: true,
+  scoped: false,
+  until: undefined,
+}
+
+/** Narrows a scope to what a principal may see. A principal that does not see all servers is no admin. */
+export function scopeOfPrincipal(scope: Scope, principal: Principal): Scope {
+  const { tags, untagged, admin } = principal
+  if (tags === undefined && admin) return scope
+  const narrowedScopes = NARROWED_BY_PRINCIPAL.get(principal) ?? new WeakMap<Scope, Scope>()
+  NARROWED_BY_PRINCIPAL.set(principal, narrowedScopes)
+  const known = narrowedScopes.get(scope)
+  if (known !== undefined) return known
+  const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), untagged])
+  const narrowed = narrow(scope, key, (seen) => maySee(principal, seen))
+  narrowedScopes.set(scope, narrowed)
+  return narrowed
+}
+
+/** Whether two requests come from the same holder with the same rights. */
+export const isSame = (one: Principal, other: Principal): boolean => identityOf(one) === identityOf(other)
+
+/** Whether a principal may see a server with these tags. */
+export const maySee = ({ tags: visible, untagged }: Principal, tags: readonly string[]): boolean =>
+  visible === undefined || (untagged && tags.length === 0) || tags.some((tag) => visible.includes(tag))
+
+// ---
+
+/** A client asks for the same scope with every request. */
+const NARROWED_BY_PRINCIPAL = new WeakMap<Principal, WeakMap<Scope, Scope>>()
+
+const identityOf = ({ name, tags, untagged, admin }: Principal): string =>
+  JSON.stringify([name, tags === undefined ? "all" : [...tags].sort(), untagged, admin])
