@@ -12,7 +12,7 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { PeerError } from "./connection.ts"
-import { InsufficientScopeError, LostError, UnauthorizedError } from "./link.ts"
+import { InsufficientScopeError, LostError, reasonWithoutName, UnauthorizedError } from "./link.ts"
 import type { OpenConnection, OpenHooks } from "./open-connection.ts"
 import {
   type BackendEffect,
@@ -259,9 +259,7 @@ export class Backend {
     const { clock } = this.deps
     const refused = error instanceof UnauthorizedError
     this.facts.loadingEndedAt ??= clock.now()
-    const message = messageOf(error)
-    const own = `${this.spec.name}: `
-    const reason = message.startsWith(own) ? message.slice(own.length) : message
+    const reason = reasonWithoutName(this.spec.name, error)
     const loss = error instanceof LostError ? error.loss : undefined
     this.facts.lastError = withExitReason(reason, loss?.exitReason)
     if (refused) this.facts.authorizationUrl = error.authorizationUrl

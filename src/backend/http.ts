@@ -1,35 +1,35 @@
 /**
- * What links to remote backends share: requests with credentials, and what is read of their answers.
+ * What links to remote backends share: requests with credentials, and reading of responses.
  *
- *  1. A network failure before any answer means that the peer is gone: the link is lost.
+ *  1. A network failure before any response means that the server is gone: the link is lost.
  *  2. Redirects are followed within the origin only: headers may be secrets.
  */
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { decode, type RequestIds } from "../wire/frame.ts"
-import { createDecoder, type ServerSentEvent } from "../wire/sse.ts"
-import { type LinkEvents, type oversize, UnauthorizedError } from "./link.ts"
+import { type ServerSentEvent, SseDecoder } from "../wire/sse.ts"
+import { type LinkEvents, type OversizeWatch, UnauthorizedError } from "./link.ts"
 import { HttpStatusError } from "./negotiate.ts"
 
 /** Credentials for a remote backend, from its OAuth settings. */
 export type Credentials = {
-  /** The `Authorization` header to send, if there is one. */
+  /** Returns the `Authorization` header to send, if there is one. */
   authorization(): Promise<string | undefined>
-  /** The one that `authorization` gave last. */
+  /** The header that `authorization` returned last. */
   readonly last: string | undefined
-  /** The server has taken a header. */
+  /** Notes that the server accepted a header. */
   accepted(sent: string): void
   /**
-   * A 401 or 403 with a challenge to what was sent: true where a retry may succeed. Throws an UnauthorizedError where a
-   * person is needed.
+   * Answers a 401, or a 403 with a challenge. `sent` is the header of the request. Resolves to true if a retry may succeed.
+   * Rejects with an UnauthorizedError if a person must authorize svc.
    */
   challenged(response: Response, sent: string | undefined): Promise<boolean>
 }
 
 export type RemoteEvents = LinkEvents & {
-  /** The peer's session was opened anew: what it offers may have changed. */
+  /** The server's session was opened anew: its lists may have changed. */
   onrenewed?(): void
-  /** Its own stream was refused for want of authorization. */
+  /** The server refused the stream for its own messages with a 401. */
   onrefused?(error: UnauthorizedError): void
 }
 
@@ -40,26 +40,27 @@ export type RemoteDeps = {
   readonly ids: RequestIds
   /** Bytes of one message at most. */
   readonly limit: number
-  /** Takes credentials out of a text: a server that refuses a request may repeat its headers. */
+  /** Masks credentials in a text: a server that refuses a request may repeat its headers. */
   mask(text: string): string
 }
 
-/** What a client of either transport takes for an answer. */
+/** The `Accept` header of a POST. basic: Transports, Sending Messages to the Server. */
 export const ACCEPT_JSON_OR_SSE = "application/json, text/event-stream"
-/** Bytes of an error's body that are looked at. */
+/** Bytes read of the body of an error response. */
 export const MAX_ERROR_BODY = 64 * 1024
 
-/** No answer came at all. */
+/** No response came at all. */
 export class NetworkError extends Error {}
 
 /** A message past the limit. */
 export class TooLargeError extends Error {
-  override readonly message = "sends too much"
+  override readonly message = "sent a message past the size limit"
 }
 
 /**
- * One request with the credentials of its server, asked for again where they are refused. Throws a NetworkError, an
- * UnauthorizedError where a person is needed, or an HttpStatusError for a redirect that is not followed.
+ * Sends one request with the server's credentials, and again with new ones if the server refuses them. Rejects with a
+ * NetworkError, with an UnauthorizedError if a person must authorize svc, or with an HttpStatusError for a redirect that
+ * is not followed.
  */
 export async function fetchWithCredentials(
   url: string,
@@ -69,7 +70,7 @@ export async function fetchWithCredentials(
   for (let challenges = 0; ; challenges++) {
     const authorization = await deps.credentials?.authorization()
     const headers = authorization === undefined ? init.headers : { ...init.headers, authorization }
-    const response = await follow(url, { ...init, headers }, deps)
+    const response = await fetchInOrigin(url, { ...init, headers }, deps)
     if (response.status !== 401 && !(response.status === 403 && response.headers.has("www-authenticate"))) {
       if (authorization !== undefined && response.status < 500) deps.credentials?.accepted(authorization)
       return response
@@ -81,7 +82,7 @@ export async function fetchWithCredentials(
     }
     if (response.status === 403) return response
     await response.body?.cancel()
-    throw new UnauthorizedError("answered 401: it wants authorization")
+    throw new UnauthorizedError("answered 401: authorization required")
   }
 }
 
@@ -89,15 +90,15 @@ export const mediaType = (response: Response): string =>
   response.headers.get("content-type")?.split(";")[0]?.trim() ?? "no content type"
 export const isEventStream = (response: Response): boolean => response.ok && mediaType(response) === "text/event-stream"
 
-/** An error status, with the start of what was said about it. */
+/** Returns the error of an error status, with the start of the response's body. */
 export async function statusError(response: Response, deps: RemoteDeps): Promise<HttpStatusError> {
   const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
-  return refusalOf(response, body, deps)
+  return statusErrorWith(response, body, deps)
 }
 
-/** The same with a body that has been read. */
-export function refusalOf({ status }: Response, body: Uint8Array, { mask }: RemoteDeps): HttpStatusError {
-  // Masked before it is cut: half a secret would not be known again.
+/** Returns the error of an error status whose body has been read. */
+export function statusErrorWith({ status }: Response, body: Uint8Array, { mask }: RemoteDeps): HttpStatusError {
+  // Masked before it is cut: the redactor would not recognize half a secret.
   const text = mask(decode(body.subarray(0, MASKED_BYTES)))
     .replace(/\s+/g, " ")
     .trim()
@@ -105,31 +106,34 @@ export function refusalOf({ status }: Response, body: Uint8Array, { mask }: Remo
   return new HttpStatusError(status, `answered ${status}${text === "" ? "" : `: ${text}`}`)
 }
 
-/** Reads a stream to its end. One that belongs to a single request ends with an event past the limit. */
+/**
+ * Reads an event stream to its end. Without `watch`, an event past the limit rejects with a TooLargeError: the stream
+ * belongs to a single request.
+ */
 export async function readEvents(
   response: Response,
   limit: number,
-  emit: (event: ServerSentEvent) => void,
-  long: ReturnType<typeof oversize> = REFUSED,
+  onevent: (event: ServerSentEvent) => void,
+  watch: OversizeWatch = REJECT_OVERSIZE,
 ): Promise<void> {
-  const feed = createDecoder(emit, limit, long.ondropped, long.onlong)
-  for await (const chunk of response.body ?? []) feed(chunk)
+  const decoder = new SseDecoder({ onevent, limit, ondropped: watch.ondropped, onlong: watch.onlong })
+  for await (const chunk of response.body ?? []) decoder.push(chunk)
 }
 
-/** Bun's code (`ConnectionRefused`) says more than its sentence, which names the URL. */
+/** Returns Bun's error code (`ConnectionRefused`) if there is one: it says more than the message, which names the URL. */
 export function reasonOf(cause: unknown): string {
   if (cause instanceof Error && "code" in cause && typeof cause.code === "string") return cause.code
   return messageOf(cause)
 }
 
-/** The whole of a body. Throws where it is larger than `limit` bytes. */
+/** Reads a whole body. Rejects with a TooLargeError past `limit` bytes. */
 export async function readBody(response: Response, limit: number): Promise<Uint8Array> {
   const declared = Number(response.headers.get("content-length") ?? 0)
   if (declared > limit) {
     await response.body?.cancel()
     throw new TooLargeError()
   }
-  // What is compressed has another size than it says.
+  // The declared length of a compressed body is not its size.
   if (declared > 0 && !response.headers.has("content-encoding")) return response.bytes()
   const parts: Uint8Array[] = []
   let size = 0
@@ -146,15 +150,15 @@ export async function readBody(response: Response, limit: number): Promise<Uint8
 const MAX_REDIRECTS = 3
 const MASKED_BYTES = 8 * 1024
 const SNIPPET_LENGTH = 200
-/** A token that has expired, one that others have renewed meanwhile, and a new one that is refused too. */
+/** One for an expired token, one for a token that another request has renewed meanwhile, one for a refused new token. */
 const MAX_CHALLENGES = 3
 
-const refuse = () => {
+const rejectOversize = () => {
   throw new TooLargeError()
 }
-const REFUSED = { onlong: refuse, ondropped: refuse }
+const REJECT_OVERSIZE: OversizeWatch = { onlong: rejectOversize, ondropped: rejectOversize }
 
-async function follow(url: string, init: RequestInit, deps: RemoteDeps): Promise<Response> {
+async function fetchInOrigin(url: string, init: RequestInit, deps: RemoteDeps): Promise<Response> {
   let target = url
   for (let hops = 0; ; hops++) {
     let response: Response
@@ -175,7 +179,7 @@ async function follow(url: string, init: RequestInit, deps: RemoteDeps): Promise
     if (hops >= MAX_REDIRECTS)
       throw new HttpStatusError(
         response.status,
-        `redirects more than ${MAX_REDIRECTS} times: put the URL where it ends into the configuration`,
+        `redirects more than ${MAX_REDIRECTS} times: put the final URL into the configuration`,
       )
     target = next.href
   }

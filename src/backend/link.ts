@@ -1,45 +1,57 @@
 /**
- * A link carries frames to one backend and back: a child's pipes, or a remote URL. It knows nothing of MCP but what its
- * transport needs (method and name for headers, the id to say which request failed).
+ * A link carries frames to one backend and back, over a child's pipes or HTTP. It knows of MCP only what its transport
+ * needs: method and name for headers, and the id to say which request failed.
  */
 import type { Clock } from "../lib/clock.ts"
-import { BackendError } from "../lib/errors.ts"
+import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import type { ProcessExit } from "./supervision.ts"
 
 /**
- * Why a link ended without being asked to. `exit` is present where a process ended, `words` where it said why: those are
- * for who runs svc, not for its clients.
+ * Why a link ended without being closed by svc. `exit`: the process ended. `exitReason`: the line of its stderr that
+ * explains the exit. Both are for the operator, not for clients.
  */
 export type Loss = { readonly reason: string; readonly exit?: ProcessExit; readonly exitReason?: string }
 
 export type LinkEvents = {
   /**
    * One JSON-RPC message, without the line break. The bytes stay valid and unchanged afterwards. `related` is the number
-   * of our request on whose stream it came, where the transport can tell.
+   * of svc's request on whose stream the message came, if the transport has a stream for each request.
    */
   onframe(frame: Uint8Array, related?: number): void
-  /** A message past the limit, of which only the edges are left: its first and its last bytes. */
+  /** A message past the size limit was dropped. `edges` are its first and last bytes. */
   ondropped(edges: Uint8Array, related?: number): void
-  /** Exactly once, when the link is lost; not after `close()` was called. */
+  /** The link is lost. Called once at most, and not after `close()`. */
   onclose(loss: Loss): void
-  /** Whether the request still waits for its answer: only then is a stream that ended taken up again. */
+  /** Whether the request still waits for its response: only then is a stream that ended resumed. */
   isPending?(number: number): boolean
-  /** A request that will not be answered: it could not be sent, or its stream ended early. */
+  /** The request will get no response: it could not be sent, or its stream ended early. */
   onfail?(number: number, error: Error): void
 }
 
+/** How a reader reports messages past the size limit. */
+export type OversizeWatch = {
+  /** A message passed the limit and has not ended. */
+  onlong(): void
+  /** The message ended. `edges` are its first and last bytes. */
+  ondropped(edges: Uint8Array): void
+}
+
 /**
- * What a reader tells of a message past the limit. One that ends costs its request alone; one that does not end soon has
- * spoilt its line for all that would follow, and `onendless` is told.
+ * Reports a message past the limit that ends: it costs only its own request. Calls `onendless` for one that does not end
+ * within a second: no later message of its line can be read.
  */
-export function oversize(clock: Clock, ondropped: (edges: Uint8Array) => void, onendless: () => void) {
+export function watchOversize(
+  clock: Clock,
+  ondropped: (edges: Uint8Array) => void,
+  onendless: () => void,
+): OversizeWatch {
   let cancel: () => void = () => undefined
   return {
     onlong() {
       cancel = clock.after(ENDLESS_MS, onendless)
     },
-    ondropped(edges: Uint8Array) {
+    ondropped(edges) {
       cancel()
       ondropped(edges)
     },
@@ -50,33 +62,33 @@ const ENDLESS_MS = 1000
 
 /** What a transport with headers must know of a frame it sends. */
 export type Outgoing = {
-  /** The number of our request; undefined for notifications and responses. */
+  /** The number of svc's request; undefined for notifications and responses. */
   readonly number: number | undefined
   readonly method: string | undefined
-  /** Headers mirrored from the body (`Mcp-Name`, `Mcp-Param-*`), for modern peers. */
+  /** Headers mirrored from the body (`Mcp-Name`, `Mcp-Param-*`), for modern servers. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
 export type Link = {
   readonly pid: number | undefined
-  /** Sends one frame, without a line break. Never throws; a failure becomes `onfail` or `onclose`. */
+  /** Sends one frame, without a line break. Never throws: a failure becomes `onfail` or `onclose`. */
   send(frame: Uint8Array | string, about: Outgoing): void
-  /** Bytes accepted and not yet taken by the other side. */
+  /** Bytes accepted and not yet read by the backend. */
   readonly buffered: number
-  /** Gives up on a request: where the transport has a stream for each, it is closed. */
+  /** Abandons a request and closes its stream. Present only if the transport has a stream for each request. */
   abandon?(number: number): void
-  /** Tells the transport the negotiated revision; remote links put it into headers and open their streams. */
+  /** Tells the transport the negotiated revision: remote links put it into headers and open their streams. */
   settle?(era: Era, protocolVersion: string): void
-  /** Ends it; resolves when the process is observed dead or the connections are closed. */
+  /** Ends the link. Resolves when the process is observed dead or the connections are closed. */
   close(): Promise<void>
 }
 
-/** The peer wants authorization (401). It says nothing about the peer's era or health. */
+/** The server requires authorization (401). It says nothing about the server's era or health. */
 export class UnauthorizedError extends Error {
   override readonly name = "UnauthorizedError"
   constructor(
     message: string,
-    /** Where a person must go, when known. */
+    /** The address at which a person authorizes svc, if it is known. */
     readonly authorizationUrl?: string,
     options?: ErrorOptions,
   ) {
@@ -84,18 +96,18 @@ export class UnauthorizedError extends Error {
   }
 }
 
-/** What it says where no browser can come back to this process. */
-export const loginHint = (name: string): string => `wants authorization; run \`svc auth login ${name}\``
+/** Returns the message for a server that requires authorization, if no browser can return to this process. */
+export const loginHint = (name: string): string => `requires authorization; run \`svc auth login ${name}\``
 
 /**
- * Nobody answered, or only that it cannot answer now: the next attempt may succeed. It is a TypeError, as the SDK expects
- * a network failure to be.
+ * The server did not answer, or cannot answer now: the next attempt may succeed. A TypeError, because the SDK expects one
+ * for a network failure.
  */
 export class TransientError extends TypeError {
   override readonly name = "TransientError"
 }
 
-/** The token is good, but does not reach for one request (403, insufficient_scope). Others go on. */
+/** The token is valid but lacks a scope for one request (403, insufficient_scope). Other requests go on. */
 export class InsufficientScopeError extends UnauthorizedError {}
 
 /** The link was lost before the connection was ready. */
@@ -107,4 +119,11 @@ export class LostError extends BackendError {
   ) {
     super(server, loss.reason, options)
   }
+}
+
+/** Returns the message of an error without the server's name in front, for texts that name the server already. */
+export function reasonWithoutName(server: string, error: unknown): string {
+  const message = messageOf(error)
+  const prefix = `${server}: `
+  return message.startsWith(prefix) ? message.slice(prefix.length) : message
 }

@@ -1,48 +1,52 @@
 /**
- * What svc itself does on an open connection: it lists what the backend offers and follows its changes, subscribes to
- * resources for its clients, and pings.
+ * What svc itself does on an open connection: it lists what the backend offers, follows `list_changed`, subscribes to
+ * resources on behalf of clients, and pings.
  *
- *  1. Each list stands alone: one that fails is asked for again with backoff, keeps what it held, and costs no other list.
- *  2. A list that fails is no loss of the connection. A connection that ends while it lists, or refuses svc, is.
+ *  1. Lists are independent: a list that fails keeps its last entries, is requested again with backoff, and affects no
+ *     other list.
+ *  2. A failed list does not lose the connection. A connection that ends during a list, or refuses svc, is lost.
  */
 import { LIST_KEYS } from "../catalog/catalog.ts"
-import type { Listing, ListingEntry, ListMethod } from "../catalog/listing.ts"
+import type { CacheHint, Listing, ListingEntry, ListMethod } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
+import { Backoff } from "../lib/backoff.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import type { Log } from "../lib/log.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Connection, PeerError, subscriptionOf } from "./connection.ts"
-import { InsufficientScopeError, UnauthorizedError } from "./link.ts"
+import { InsufficientScopeError, reasonWithoutName, UnauthorizedError } from "./link.ts"
 import { ownMeta, type Peer } from "./negotiate.ts"
 
-/** What a lister needs of the hooks and the deps of its connection. */
+/** The hooks of a connection that its lister uses. */
 export type ListerHooks = {
-  /** The backend offers something else than before. */
+  /** The listing changed. */
   onlisting(listing: Listing): void
-  /** The resource URIs (the backend's own) that clients are subscribed to at this moment. */
+  /** Returns the resource URIs (the backend's own) that clients are subscribed to now. */
   subscriptions(): readonly string[]
-  /** The log level that clients want at this moment, if they want one. */
+  /** Returns the log level that clients have set, if any. */
   logLevel(): string | undefined
-  /** What the one client can do that the connection is for; undefined where it is for all. */
+  /** The capabilities of the only client of a dedicated connection; undefined for a shared connection. */
   readonly capabilities?: Params | undefined
 }
 export type ListerDeps = { readonly clock: Clock; readonly log: Log; readonly version: string }
 
 export class Lister {
-  /** Requests of svc's own that run: they make no server busy, and hold up neither its pings nor its end. */
+  /** svc's own lists and streams in flight: they do not make a server busy, and delay neither pings nor a stop. */
   running = 0
   private ended = false
-  /** What the backend offers, as far as it has said. */
+  /** What the backend has listed so far. */
   listing: Listing
-  /** Lists that are to be asked for. */
+  /** Lists to request. */
   private readonly stale = new Set<ListMethod>()
-  /** Lists that are being asked for. */
-  private readonly asking = new Set<ListMethod>()
+  /** Lists being requested. */
+  private readonly loading = new Set<ListMethod>()
   private readonly failures = new Map<ListMethod, Failure>()
-  private relisting = false
+  private relistScheduled = false
+  /** The number of the open `subscriptions/listen`. */
   private listening: number | undefined
+  private readonly relistenBackoff = new Backoff({ first: RELISTEN_MS, max: RELISTEN_MAX_MS })
   private subscribed = new Set<string>()
 
   constructor(
@@ -56,28 +60,29 @@ export class Lister {
   }
 
   /**
-   * Asks for all lists that the backend declares, and waits for them at most `ms` milliseconds; one that comes later counts
-   * when it comes. Rejects where the connection was lost or refused svc meanwhile.
+   * Requests all lists that the backend declares and waits for them at most `ms` milliseconds; a later answer is taken when
+   * it comes. Rejects if the connection is lost or refuses svc meanwhile.
    */
   async list(ms: number): Promise<void> {
     const methods = METHODS.filter((method) => this.declares(method))
     for (const method of methods) this.stale.add(method)
     await withTimeout(this.deps.clock, ms, Promise.all(methods.map((method) => this.refresh(method))))
-    for (const method of this.asking) if (!this.failures.has(method)) this.fail(method, "has not answered yet")
+    for (const method of this.loading) if (!this.failures.has(method)) this.fail(method, "has not answered yet")
   }
 
-  /** Opens what keeps the listing true. */
+  /** Subscribes to changes and sets the log level. */
   begin(): void {
     this.resubscribe()
     this.updateLogLevel()
   }
 
+  /** Stops: schedules nothing more and publishes nothing more. */
   end(): void {
     this.ended = true
     for (const { cancel } of this.failures.values()) cancel()
   }
 
-  /** Notifications that are svc's business. */
+  /** Handles a notification that is for svc itself. Returns false for one that is for clients. */
   handles(method: string, params: Params): boolean {
     switch (method) {
       case "notifications/tools/list_changed":
@@ -97,6 +102,7 @@ export class Lister {
     }
   }
 
+  /** Restores subscriptions, log level and lists in a session that was opened anew. */
   resetSession(): void {
     this.subscribed.clear()
     this.resubscribe()
@@ -104,15 +110,18 @@ export class Lister {
     for (const method of METHODS) if (this.declares(method)) this.relist(method)
   }
 
+  /** Resolves with any answer; rejects with a PeerError for an error answer, or after `timeout` milliseconds. */
   async ping(timeout: number): Promise<void> {
     if (this.peer.era === "modern") await this.connection.ask("server/discover", this.params(), timeout)
     else await this.connection.ask("ping", {}, timeout)
   }
 
+  /** Subscribes to what `subscriptions()` returns now. */
   resubscribe(): void {
     if (this.ended) return
     if (this.peer.era === "modern") {
-      this.listen(RELISTEN_MS)
+      this.relistenBackoff.reset()
+      this.listen()
       return
     }
     if (!hasMember(this.peer.capabilities.resources, "subscribe")) return
@@ -127,7 +136,7 @@ export class Lister {
     this.subscribed = wanted
   }
 
-  /** Asks for the log level that clients want. modern servers are told with each request. */
+  /** Sends the log level that clients have set. Modern servers receive it with each request. */
   updateLogLevel(): void {
     const level = this.hooks.logLevel()
     const { era, capabilities } = this.peer
@@ -148,18 +157,18 @@ export class Lister {
     return this.peer.era === "modern" ? { _meta: ownMeta(this.deps.version, this.hooks.capabilities) } : {}
   }
 
-  /** One list, all pages. A server that has the capability but not the method offers nothing of the kind. */
-  private async entriesOf(method: ListMethod) {
+  /** Requests all pages of a list. A server with the capability but without the method has an empty list. */
+  private async requestList(method: ListMethod) {
     const entries: ListingEntry[] = []
-    let hint: { ttlMs: number; cacheScope: "public" | "private" } | undefined
+    let hint: CacheHint | undefined
     let cursor: string | undefined
     for (let page = 0; page < MAX_PAGES; page++) {
       let result: Params
       try {
         const params = cursor === undefined ? this.params() : { ...this.params(), cursor }
         this.running++
-        const asked = this.connection.ask(method, params, this.spec.tuning.requestTimeout)
-        result = await asked.finally(() => this.running--)
+        const answer = this.connection.ask(method, params, this.spec.tuning.requestTimeout)
+        result = await answer.finally(() => this.running--)
       } catch (error) {
         if (error instanceof PeerError && (error.code === -32601 || !this.declares(method))) break
         throw error
@@ -168,15 +177,7 @@ export class Lister {
       // Some servers write an empty list as null.
       if (list !== null && !Array.isArray(list)) throw new Error(`answered without a list of ${LIST_KEYS[method]}`)
       entries.push(...(list ?? []).filter(isObject))
-      const said = numberOf(result.ttlMs)
-      if (said !== undefined) {
-        const ttlMs = Math.min(Math.max(0, Math.floor(said)), Number.MAX_SAFE_INTEGER)
-        const cacheScope = result.cacheScope === "public" ? "public" : "private"
-        hint = {
-          ttlMs: Math.min(ttlMs, hint?.ttlMs ?? ttlMs),
-          cacheScope: hint?.cacheScope === "private" ? "private" : cacheScope,
-        }
-      }
+      hint = mergeHints(hint, result)
       if (typeof result.nextCursor !== "string" || result.nextCursor === cursor) break
       cursor = result.nextCursor
     }
@@ -185,11 +186,11 @@ export class Lister {
 
   private relist(method: ListMethod): void {
     this.stale.add(method)
-    if (this.relisting) return
-    this.relisting = true
-    // A server that changes many things at once says so many times.
+    if (this.relistScheduled) return
+    this.relistScheduled = true
+    // A server that changes many things at once notifies many times.
     this.deps.clock.after(RELIST_MS, () => {
-      this.relisting = false
+      this.relistScheduled = false
       for (const one of this.stale)
         this.refresh(one).catch((error: unknown) => {
           if (!this.ended) this.deps.log.warn(`${one}: ${messageOf(error)}`, { server: this.spec.name })
@@ -197,20 +198,20 @@ export class Lister {
     })
   }
 
-  /** Asks for a list until it is as the backend said last. Rejects where the connection is of no more use. */
+  /** Requests a list until no later change is known. Rejects if the connection is of no more use. */
   private async refresh(method: ListMethod): Promise<void> {
-    if (this.asking.has(method)) return
-    this.asking.add(method)
+    if (this.loading.has(method)) return
+    this.loading.add(method)
     try {
       while (!this.ended && this.stale.delete(method)) await this.load(method)
     } finally {
-      this.asking.delete(method)
+      this.loading.delete(method)
     }
   }
 
   private async load(method: ListMethod): Promise<void> {
     try {
-      const { entries, hint } = await this.entriesOf(method)
+      const { entries, hint } = await this.requestList(method)
       this.succeed(method, {
         ...partOf(method, entries),
         ...(hint && { hints: { ...this.listing.hints, [method]: hint } }),
@@ -218,48 +219,47 @@ export class Lister {
     } catch (error) {
       const refused = error instanceof UnauthorizedError && !(error instanceof InsufficientScopeError)
       if (this.ended || refused) throw error
-      const own = `${this.spec.name}: `
-      const message = messageOf(error)
-      this.fail(method, message.startsWith(own) ? message.slice(own.length) : message)
+      this.fail(method, reasonWithoutName(this.spec.name, error))
     }
   }
 
-  /** Keeps what a list held and says why it is not told anew. */
+  /** Keeps the last entries of a list, records why it could not be requested, and schedules the next attempt. */
   private fail(method: ListMethod, reason: string): void {
     const known = this.failures.get(method)
     known?.cancel()
-    const attempts = (known?.attempts ?? 0) + 1
-    const ms = Math.min(RETRY_MS * 2 ** (attempts - 1), RETRY_MAX_MS)
-    const cancel = this.deps.clock.after(ms, () => {
-      // One that has not answered yet still may.
-      if (!this.asking.has(method)) this.relist(method)
+    const backoff = known?.backoff ?? new Backoff({ first: RETRY_MS, max: RETRY_MAX_MS })
+    const cancel = this.deps.clock.after(backoff.next(), () => {
+      // A request in flight may still be answered.
+      if (!this.loading.has(method)) this.relist(method)
     })
-    this.failures.set(method, { attempts, cancel })
+    this.failures.set(method, { backoff, cancel })
     if (known === undefined)
-      this.deps.log.warn(`${method} failed: ${reason}; svc asks again until it is answered`, { server: this.spec.name })
+      this.deps.log.warn(`${method} failed: ${reason}; svc retries until it succeeds`, { server: this.spec.name })
     const shown = reason.slice(0, MAX_REASON)
-    if (this.listing.failing?.[method] !== shown) this.offer({ failing: { ...this.listing.failing, [method]: shown } })
+    if (this.listing.failing?.[method] !== shown)
+      this.publish({ failing: { ...this.listing.failing, [method]: shown } })
   }
 
   private succeed(method: ListMethod, part: Partial<Listing>): void {
     this.failures.get(method)?.cancel()
-    if (this.failures.delete(method)) this.deps.log.info(`${method} is answered again`, { server: this.spec.name })
+    if (this.failures.delete(method)) this.deps.log.info(`${method} succeeded again`, { server: this.spec.name })
     const { [method]: _reason, ...failing } = this.listing.failing ?? {}
-    this.offer({ ...part, failing })
+    this.publish({ ...part, failing })
   }
 
-  private offer(part: Partial<Listing>): void {
+  private publish(part: Partial<Listing>): void {
     this.listing = { ...this.listing, ...part }
     if (!this.ended) this.hooks.onlisting(this.listing)
   }
-  /** modern: one stream for all that changes; opened anew when the wishes change or it ends. */
-  private listen(wait: number): void {
+
+  /** Opens the one stream of a modern server for all changes. Opens it again when the subscriptions change or it ends. */
+  private listen(): void {
     const { connection, peer, deps } = this
     const filter = filterOf(peer.capabilities, this.hooks.subscriptions())
     if (this.listening !== undefined) {
       const before = this.listening
       this.listening = undefined
-      connection.cancel(before, new Error("listening to something else now"))
+      connection.cancel(before, new Error("replaced by a new subscription"))
     }
     if (filter === undefined) return
     const { number, outcome } = connection.request({
@@ -270,29 +270,29 @@ export class Lister {
     })
     this.listening = number
     this.running++
-    const again = (answered: boolean) => {
+    const onend = (refused: boolean) => {
       this.running--
       if (this.ended || this.listening !== number) return
       this.listening = undefined
-      if (answered) return
-      deps.clock.after(wait, () => {
-        if (!this.ended && this.listening === undefined) this.listen(Math.min(wait * 2, RELISTEN_MAX_MS))
+      if (refused) return
+      deps.clock.after(this.relistenBackoff.next(), () => {
+        if (!this.ended && this.listening === undefined) this.listen()
       })
     }
     outcome.then(
-      // An error answer is the server's last word; an end without one, or a graceful one, means: listen again.
-      (answer) => again(answer.kind === "message" && answer.message.error !== undefined),
-      () => again(false),
+      // The server refuses with an error answer. After any other end svc listens again.
+      (answer) => onend(answer.kind === "message" && answer.message.error !== undefined),
+      () => onend(false),
     )
   }
 }
 
 // ---
 
-/** A list that could not be had: how often in a row, and what ends the wait for the next attempt. */
-type Failure = { readonly attempts: number; cancel(): void }
+/** A list that failed. `cancel` cancels the next attempt. */
+type Failure = { readonly backoff: Backoff; cancel(): void }
 
-/** What a backend declares when it has a list. */
+/** The capability that declares each list. */
 const CAPABILITIES = {
   "tools/list": "tools",
   "prompts/list": "prompts",
@@ -303,12 +303,13 @@ const METHODS = Object.keys(CAPABILITIES) as ListMethod[]
 const MAX_PAGES = 1000
 const RETRY_MS = 1000
 const RETRY_MAX_MS = 60_000
-/** A server chooses the text. */
+/** Characters shown of a reason: the server chooses the text. */
 const MAX_REASON = 500
 const RELIST_MS = 20
 const RELISTEN_MS = 1000
 const RELISTEN_MAX_MS = 30_000
 
+/** Returns the filter of a `subscriptions/listen`; undefined if there is nothing to listen to. */
 function filterOf(capabilities: Params, uris: readonly string[]): Params | undefined {
   const filter = {
     ...(hasMember(capabilities.tools, "listChanged") && { toolsListChanged: true }),
@@ -323,7 +324,7 @@ const hasMember = (value: unknown, member: string): boolean => isObject(value) &
 
 const named = (entries: readonly ListingEntry[]) => withText(entries, "name")
 
-/** Entries that lack the member svc must have are left out. */
+/** Leaves out entries without the member that svc needs. */
 function withText<K extends string>(
   entries: readonly ListingEntry[],
   key: K,
@@ -331,6 +332,15 @@ function withText<K extends string>(
   return entries.filter(
     (entry): entry is ListingEntry & { readonly [P in K]: string } => typeof entry[key] === "string",
   )
+}
+
+/** Returns the shortest time and the most private scope of the pages of a list. server: Caching. */
+function mergeHints(before: CacheHint | undefined, page: Params): CacheHint | undefined {
+  const ttl = numberOf(page.ttlMs)
+  if (ttl === undefined) return before
+  const ttlMs = Math.min(Math.max(0, Math.floor(ttl)), Number.MAX_SAFE_INTEGER)
+  const cacheScope = page.cacheScope === "public" && before?.cacheScope !== "private" ? "public" : "private"
+  return { ttlMs: Math.min(ttlMs, before?.ttlMs ?? ttlMs), cacheScope }
 }
 
 function partOf(method: ListMethod, entries: readonly ListingEntry[]): Partial<Listing> {

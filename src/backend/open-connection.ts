@@ -19,9 +19,9 @@ import type { Credentials, RemoteDeps, RemoteEvents } from "./http.ts"
 import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } from "./link.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
-import { openSse } from "./sse.ts"
+import { SseLink } from "./sse.ts"
 import { createLineCapture, lineWriter } from "./stderr.ts"
-import { openStreamable } from "./streamable-http.ts"
+import { StreamableLink } from "./streamable-http.ts"
 
 /** What the connection tells while it lives. */
 export type OpenHooks = ListerHooks & {
@@ -244,5 +244,5 @@ async function openLink(
     return createRedactor([...spec.secrets, ...tokens]).maskCredentials(text)
   }
   const remote: RemoteDeps = { fetch, clock, ids, limit, credentials, mask }
-  return transport === "sse" ? openSse(launch, events, remote) : openStreamable(launch, events, remote)
+  return transport === "sse" ? SseLink.open(launch, events, remote) : new StreamableLink(launch, events, remote)
 }

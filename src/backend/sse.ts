@@ -1,4 +1,4 @@
-/** Links over the old HTTP+SSE transport. basic 2024-11-05: Transports, HTTP with SSE. */
+/** Links over the deprecated HTTP+SSE transport. basic 2024-11-05: Transports, HTTP with SSE. */
 import type { RemoteLaunch } from "../config/server-spec.ts"
 import { messageOf } from "../lib/errors.ts"
 import { decode } from "../wire/frame.ts"
@@ -13,67 +13,96 @@ import {
   readEvents,
   statusError,
 } from "./http.ts"
-import { type Link, oversize } from "./link.ts"
+import { type Link, type Outgoing, watchOversize } from "./link.ts"
 
-/**
- * A link over HTTP+SSE: one stream in, posts to the endpoint that its first event names. Resolves when it has named it, and
- * rejects with what the transport failed with.
- */
-export async function openSse(launch: RemoteLaunch, events: RemoteEvents, deps: RemoteDeps): Promise<Link> {
-  const whole = new AbortController()
-  let closed = false
-  const lose = (reason: string) => {
-    if (closed) return
-    closed = true
-    whole.abort()
-    events.onclose({ reason })
+/** Receives messages on one event stream and posts to the endpoint that the stream's first event names. */
+export class SseLink implements Link {
+  readonly pid = undefined
+  readonly buffered = 0
+  private readonly stopped = new AbortController()
+  private readonly endpoint = Promise.withResolvers<string>()
+  private postUrl = ""
+
+  private constructor(
+    private readonly launch: RemoteLaunch,
+    private readonly events: RemoteEvents,
+    private readonly deps: RemoteDeps,
+  ) {}
+
+  /** Opens the stream and waits for its endpoint. Rejects with the transport's failure. */
+  static async open(launch: RemoteLaunch, events: RemoteEvents, deps: RemoteDeps): Promise<SseLink> {
+    const link = new SseLink(launch, events, deps)
+    await link.connect()
+    return link
   }
-  const headers = { ...launch.headers, accept: "text/event-stream" }
-  const response = await fetchWithCredentials(launch.url, { method: "GET", headers, signal: whole.signal }, deps)
-  if (!response.ok || !isEventStream(response)) throw await statusError(response, deps)
-  const endpoint = await new Promise<string>((resolve, reject) => {
-    const take = (event: ServerSentEvent) => {
-      if (event.event === "endpoint")
-        resolve(new URL(event.data === undefined ? "" : decode(event.data), launch.url).href)
-      else if (event.data !== undefined && event.data.length > 0) events.onframe(event.data)
+
+  send(frame: Uint8Array | string, { number }: Outgoing): void {
+    if (this.isClosed) return
+    this.post(frame).catch((error: unknown) => {
+      if (this.isClosed) return
+      if (number !== undefined) this.events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
+      if (error instanceof NetworkError) this.lose(error.message)
+    })
+  }
+
+  async close(): Promise<void> {
+    this.stopped.abort()
+  }
+
+  // ---
+
+  private get isClosed(): boolean {
+    return this.stopped.signal.aborted
+  }
+
+  private async connect(): Promise<void> {
+    const { launch, deps } = this
+    const headers = { ...launch.headers, accept: "text/event-stream" }
+    const { signal } = this.stopped
+    const response = await fetchWithCredentials(launch.url, { method: "GET", headers, signal }, deps)
+    if (!response.ok || !isEventStream(response)) throw await statusError(response, deps)
+    void this.read(response)
+    const endpoint = await this.endpoint.promise
+    if (new URL(endpoint).origin !== new URL(launch.url).origin) {
+      this.stopped.abort()
+      throw new Error("named an endpoint of another origin")
     }
-    const long = oversize(deps.clock, events.ondropped, () => lose(`sent an event of more than ${deps.limit} bytes`))
-    readEvents(response, deps.limit, take, long).then(
-      () => {
-        reject(new Error("closed its event stream"))
-        lose("closed its event stream")
-      },
-      (error: unknown) => {
-        reject(error)
-        lose(`its event stream broke: ${messageOf(error)}`)
-      },
-    )
-  })
-  if (new URL(endpoint).origin !== new URL(launch.url).origin) {
-    closed = true
-    whole.abort()
-    throw new Error("named an endpoint of another origin")
+    this.postUrl = endpoint
   }
-  return {
-    pid: undefined,
-    buffered: 0,
-    send(frame, { number }) {
-      if (closed) return
-      const sent = { ...launch.headers, "content-type": "application/json", accept: ACCEPT_JSON_OR_SSE }
-      fetchWithCredentials(endpoint, { method: "POST", headers: sent, body: frame, signal: whole.signal }, deps)
-        .then(async (answer) => {
-          if (!answer.ok) throw await statusError(answer, deps)
-          await answer.body?.cancel()
-        })
-        .catch((error: unknown) => {
-          if (closed) return
-          if (number !== undefined) events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
-          if (error instanceof NetworkError) lose(error.message)
-        })
-    },
-    async close() {
-      closed = true
-      whole.abort()
-    },
+
+  /** Reads the stream until it ends, which loses the link. */
+  private async read(response: Response): Promise<void> {
+    const { limit, clock } = this.deps
+    const watch = watchOversize(clock, this.events.ondropped, () =>
+      this.lose(`sent an event of more than ${limit} bytes`),
+    )
+    try {
+      await readEvents(response, limit, (event) => this.take(event), watch)
+      this.endpoint.reject(new Error("closed its event stream"))
+      this.lose("closed its event stream")
+    } catch (error) {
+      this.endpoint.reject(error)
+      this.lose(`event stream broken: ${messageOf(error)}`)
+    }
+  }
+
+  private take({ event, data }: ServerSentEvent): void {
+    if (event === "endpoint")
+      this.endpoint.resolve(new URL(data === undefined ? "" : decode(data), this.launch.url).href)
+    else if (data !== undefined && data.length > 0) this.events.onframe(data)
+  }
+
+  private async post(frame: Uint8Array | string): Promise<void> {
+    const headers = { ...this.launch.headers, "content-type": "application/json", accept: ACCEPT_JSON_OR_SSE }
+    const init = { method: "POST", headers, body: frame, signal: this.stopped.signal }
+    const response = await fetchWithCredentials(this.postUrl, init, this.deps)
+    if (!response.ok) throw await statusError(response, this.deps)
+    await response.body?.cancel()
+  }
+
+  private lose(reason: string): void {
+    if (this.isClosed) return
+    this.stopped.abort()
+    this.events.onclose({ reason })
   }
 }

@@ -12,7 +12,7 @@ import type { StdioLaunch } from "../config/server-spec.ts"
 import { type Clock, delay, waitWhile, withTimeout } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { createSplitter } from "../wire/lines.ts"
-import { type Link, type LinkEvents, oversize } from "./link.ts"
+import { type Link, type LinkEvents, watchOversize } from "./link.ts"
 import type { Reaper } from "./reaper.ts"
 import { resolveCommand } from "./resolve-command.ts"
 
@@ -54,7 +54,7 @@ export function openChild(launch: StdioLaunch, events: LinkEvents, deps: ChildDe
     })
   }
 
-  const long = oversize(
+  const long = watchOversize(
     deps.clock,
     (edges) => over || events.ondropped(edges),
     () => lose(`wrote a line of more than ${deps.limit} bytes`),

@@ -1,11 +1,13 @@
 /**
- * Links over Streamable HTTP, to legacy sessions and with modern requests. basic: Transports, Streamable HTTP.
+ * Links over Streamable HTTP, with a session for legacy servers and without one for modern servers. basic: Transports,
+ * Streamable HTTP.
  *
  *  1. A stream that breaks in the middle costs only its request.
- *  2. A session the peer has forgotten (404; many say 400) is opened again, once for all who find it so, and the request
- *     sent once more, for it was never executed. Nothing else is ever sent twice.
+ *  2. A session that the server has forgotten (404; many answer 400) is opened again, once for all requests that find it
+ *     forgotten, and each request is sent once more, because it was never executed. Nothing else is ever sent twice.
  */
 import type { RemoteLaunch } from "../config/server-spec.ts"
+import { Backoff } from "../lib/backoff.ts"
 import { delay } from "../lib/clock.ts"
 import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
@@ -22,238 +24,291 @@ import {
   type RemoteEvents,
   readBody,
   readEvents,
-  refusalOf,
   statusError,
+  statusErrorWith,
   TooLargeError,
 } from "./http.ts"
 import { type Link, type Outgoing, UnauthorizedError } from "./link.ts"
 import { HttpStatusError } from "./negotiate.ts"
 
-/** A link over Streamable HTTP. `events` hear of its failures: it is there at once. */
-export function openStreamable(launch: RemoteLaunch, events: RemoteEvents, deps: RemoteDeps): Link {
-  const requests = new Map<number, AbortController>()
-  const whole = new AbortController()
-  let session: string | undefined
-  let settled: { era: Era; protocolVersion: string } | undefined
-  let opening: Uint8Array | string | undefined
-  let renewing: Promise<void> | undefined
-  let closed = false
+/** Is usable at once: connects with the first frame, and reports failures through `events`. */
+export class StreamableLink implements Link {
+  readonly pid = undefined
+  readonly buffered = 0
+  /** What aborts each request in flight. */
+  private readonly requests = new Map<number, AbortController>()
+  private readonly stopped = new AbortController()
+  /** The `Mcp-Session-Id` that the server assigned. */
+  private session: string | undefined
+  private negotiated: { readonly era: Era; readonly protocolVersion: string } | undefined
+  /** The `initialize` request, to open the session again. */
+  private initializeFrame: Uint8Array | string | undefined
+  private renewal: Promise<void> | undefined
+  private closed = false
 
-  const lose = (reason: string) => {
-    if (closed) return
-    closed = true
-    whole.abort()
-    events.onclose({ reason })
+  constructor(
+    private readonly launch: RemoteLaunch,
+    private readonly events: RemoteEvents,
+    private readonly deps: RemoteDeps,
+  ) {}
+
+  send(frame: Uint8Array | string, about: Outgoing): void {
+    if (!this.closed) void this.deliver(frame, about)
   }
 
-  const headersFor = (about: Outgoing | undefined, accept: string): Record<string, string> => {
-    const headers: Record<string, string> = { ...launch.headers, accept }
-    const modern = settled === undefined ? about?.method === "server/discover" : settled.era === "modern"
+  abandon(number: number): void {
+    const controller = this.requests.get(number)
+    this.requests.delete(number)
+    // Closing the stream cancels a modern request; a legacy server needs to be told.
+    if (this.negotiated?.era !== "modern" && controller !== undefined) {
+      const id = JSON.stringify(this.deps.ids.text(number))
+      const cancelled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${id}}}`
+      void this.deliver(cancelled, { number: undefined, method: "notifications/cancelled" })
+    }
+    controller?.abort()
+  }
+
+  settle(era: Era, protocolVersion: string): void {
+    this.negotiated = { era, protocolVersion }
+  }
+
+  /** Deletes the server's session, if there is one, and closes all streams. */
+  async close(): Promise<void> {
+    if (this.closed) return
+    this.closed = true
+    if (this.session !== undefined) await this.deleteSession()
+    this.stopped.abort()
+  }
+
+  // ---
+
+  private lose(reason: string): void {
+    if (this.closed) return
+    this.closed = true
+    this.stopped.abort()
+    this.events.onclose({ reason })
+  }
+
+  private headersFor(about: Outgoing | undefined, accept: string): Record<string, string> {
+    const { negotiated, session } = this
+    const headers: Record<string, string> = { ...this.launch.headers, accept }
+    const modern = negotiated === undefined ? about?.method === "server/discover" : negotiated.era === "modern"
     if (modern) {
-      headers["mcp-protocol-version"] = settled?.protocolVersion ?? MODERN_VERSION
+      headers["mcp-protocol-version"] = negotiated?.protocolVersion ?? MODERN_VERSION
       if (about?.method !== undefined) headers["mcp-method"] = about.method
       Object.assign(headers, about?.headers)
-    } else if (settled !== undefined && settled.protocolVersion >= "2025-06-18") {
-      headers["mcp-protocol-version"] = settled.protocolVersion
+    } else if (negotiated !== undefined && negotiated.protocolVersion >= "2025-06-18") {
+      headers["mcp-protocol-version"] = negotiated.protocolVersion
     }
     if (session !== undefined && !modern && about?.method !== "initialize") headers["mcp-session-id"] = session
     return headers
   }
 
-  const post = async (frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Response> => {
-    const headers = { ...headersFor(about, ACCEPT_JSON_OR_SSE), "content-type": "application/json" }
-    return fetchWithCredentials(launch.url, { method: "POST", headers, body: frame, signal }, deps)
+  private post(frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Response> {
+    const headers = { ...this.headersFor(about, ACCEPT_JSON_OR_SSE), "content-type": "application/json" }
+    return fetchWithCredentials(this.launch.url, { method: "POST", headers, body: frame, signal }, this.deps)
   }
 
-  /** Opens the session again with the frames it was opened with first, unless another request has done so already. */
-  const renew = async (lost: string): Promise<void> => {
-    if (session !== lost) return renewing
-    renewing ??= (async () => {
-      const about = { number: undefined, method: "initialize" }
-      const response = await post(opening ?? "", about, whole.signal)
-      if (!response.ok) throw await statusError(response, deps)
-      session = response.headers.get("mcp-session-id") ?? undefined
-      await response.body?.cancel()
-      const initialized = '{"jsonrpc":"2.0","method":"notifications/initialized"}'
-      await (
-        await post(initialized, { number: undefined, method: "notifications/initialized" }, whole.signal)
-      ).body?.cancel()
-      events.onrenewed?.()
-    })().finally(() => {
-      renewing = undefined
+  /** Opens an event stream, from the event after `lastEventId` on. */
+  private get(lastEventId: string | undefined, signal: AbortSignal): Promise<Response> {
+    const headers = this.headersFor(undefined, "text/event-stream")
+    if (lastEventId !== undefined) headers["last-event-id"] = lastEventId
+    return fetchWithCredentials(this.launch.url, { method: "GET", headers, signal }, this.deps)
+  }
+
+  private async deleteSession(): Promise<void> {
+    const authorization = this.deps.credentials?.last
+    const headers = this.headersFor(undefined, ACCEPT_JSON_OR_SSE)
+    if (authorization !== undefined) headers.authorization = authorization
+    const signal = AbortSignal.timeout(DELETE_TIMEOUT_MS)
+    await this.deps
+      .fetch(this.launch.url, { method: "DELETE", headers, signal })
+      .then((response) => response.body?.cancel())
+      .catch(() => undefined)
+  }
+
+  /** Opens the session again, unless another request has done so since `lost` was the session. */
+  private async renew(lost: string): Promise<void> {
+    if (this.session !== lost) return this.renewal
+    this.renewal ??= this.reinitialize().finally(() => {
+      this.renewal = undefined
     })
-    return renewing
+    return this.renewal
   }
 
-  /** Reads one request's stream to its end and, where the peer can resume it, its continuation. */
-  const readStream = async (first: Response, number: number | undefined, signal: AbortSignal): Promise<void> => {
+  private async reinitialize(): Promise<void> {
+    const { signal } = this.stopped
+    const response = await this.post(this.initializeFrame ?? "", { number: undefined, method: "initialize" }, signal)
+    if (!response.ok) throw await statusError(response, this.deps)
+    this.session = response.headers.get("mcp-session-id") ?? undefined
+    await response.body?.cancel()
+    const method = "notifications/initialized"
+    const noted = await this.post(`{"jsonrpc":"2.0","method":"${method}"}`, { number: undefined, method }, signal)
+    await noted.body?.cancel()
+    this.events.onrenewed?.()
+  }
+
+  /** Sends one frame and passes on what comes of it. Never rejects. */
+  private async deliver(frame: Uint8Array | string, about: Outgoing): Promise<void> {
+    const { number } = about
+    const { signal: stopped } = this.stopped
+    const controller = new AbortController()
+    const abort = () => controller.abort()
+    stopped.addEventListener("abort", abort)
+    if (number !== undefined) this.requests.set(number, controller)
+    try {
+      const response = await this.exchange(frame, about, controller.signal)
+      if (number === undefined) await response.body?.cancel()
+      else await this.receive(response, number, controller.signal)
+    } catch (error) {
+      if (!controller.signal.aborted) this.failed(number, error)
+    } finally {
+      stopped.removeEventListener("abort", abort)
+      if (number !== undefined) this.requests.delete(number)
+    }
+  }
+
+  private failed(number: number | undefined, error: unknown): void {
+    // A response that is too large says nothing of the server's health.
+    if (error instanceof TooLargeError) {
+      this.events.ondropped(new Uint8Array(), number)
+      return
+    }
+    if (number !== undefined) this.events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
+    if (error instanceof NetworkError) this.lose(error.message)
+  }
+
+  /** Posts one frame, in a new session if the server has forgotten the old one, and returns the response. */
+  private async exchange(frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Response> {
+    if (about.method === "initialize") {
+      this.initializeFrame = frame
+      const response = await this.post(frame, about, signal)
+      this.session = response.headers.get("mcp-session-id") ?? undefined
+      return response
+    }
+    await this.renewal
+    const used = this.session
+    let response = await this.post(frame, about, signal)
+    if (used !== undefined && (await isForgotten(response))) {
+      await response.body?.cancel()
+      await this.renew(used)
+      response = await this.post(frame, about, signal)
+    }
+    if (about.method === "notifications/initialized" && response.ok) void this.listen()
+    return response
+  }
+
+  /** Reads the response to a request. Rejects if it is not the answer. */
+  private async receive(response: Response, number: number, signal: AbortSignal): Promise<void> {
+    if (!response.ok) return this.refused(response, number)
+    const streams = isEventStream(response)
+    if (streams) await this.readStream(response, number, signal)
+    else if (mediaType(response) === "application/json")
+      this.events.onframe(await readBody(response, this.deps.limit), number)
+    else {
+      await response.body?.cancel()
+      throw new HttpStatusError(response.status, `answered ${response.status} with ${mediaType(response)}`)
+    }
+    // A request that has been answered has not failed, and does not count against the server's health.
+    if (this.events.isPending?.(number) !== false)
+      throw new Error(streams ? "closed the stream without an answer" : "sent a body without an answer")
+  }
+
+  /** Reads one request's stream to its end and, if the server can resume it, its continuation. */
+  private async readStream(first: Response, number: number, signal: AbortSignal): Promise<void> {
+    const { deps, events } = this
     let response = first
-    for (let attempt = 0; ; attempt++) {
-      const tail = { id: undefined as string | undefined, retry: DEFAULT_RETRY_MS }
-      const take = (event: ServerSentEvent) => {
-        if (event.id !== undefined) tail.id = event.id
-        if (event.retry !== undefined) tail.retry = Math.max(event.retry, MIN_RETRY_MS)
-        if (event.data !== undefined && event.data.length > 0) events.onframe(event.data, number)
+    for (let resumes = 0; ; resumes++) {
+      const tail = { id: undefined as string | undefined, retry: FIRST_RETRY_MS }
+      const take = ({ id, retry, data }: ServerSentEvent) => {
+        if (id !== undefined) tail.id = id
+        if (retry !== undefined) tail.retry = Math.max(retry, MIN_RETRY_MS)
+        if (data !== undefined && data.length > 0) events.onframe(data, number)
       }
       await readEvents(response, deps.limit, take).catch((error: unknown) => {
         if (tail.id === undefined || error instanceof TooLargeError) throw error
       })
-      const waiting = number !== undefined && requests.has(number) && events.isPending?.(number) === true
-      if (!waiting || tail.id === undefined || settled?.era === "modern" || attempt >= MAX_RESUMES) return
+      const waiting = this.requests.has(number) && events.isPending?.(number) === true
+      if (!waiting || tail.id === undefined || this.negotiated?.era === "modern" || resumes >= MAX_RESUMES) return
       await delay(deps.clock, tail.retry, signal)
-      const headers = { ...headersFor(undefined, "text/event-stream"), "last-event-id": tail.id }
-      response = await fetchWithCredentials(launch.url, { method: "GET", headers, signal }, deps)
-      if (!isEventStream(response)) return void response.body?.cancel()
+      response = await this.get(tail.id, signal)
+      if (!isEventStream(response)) {
+        await response.body?.cancel()
+        return
+      }
     }
   }
 
-  const deliver = async (frame: Uint8Array | string, about: Outgoing): Promise<void> => {
-    const { number } = about
-    const controller = new AbortController()
-    const abort = () => controller.abort()
-    whole.signal.addEventListener("abort", abort)
-    if (number !== undefined) requests.set(number, controller)
-    try {
-      if (about.method === "initialize") opening = frame
-      else await renewing
-      const used = session
-      let response = await post(frame, about, controller.signal)
-      if (used !== undefined && about.method !== "initialize" && (await isForgotten(response))) {
-        await response.body?.cancel()
-        await renew(used)
-        response = await post(frame, about, controller.signal)
-      }
-      if (about.method === "initialize") session = response.headers.get("mcp-session-id") ?? undefined
-      if (about.method === "notifications/initialized" && response.ok) void listen()
-      if (number === undefined) return void (await response.body?.cancel())
-      if (!response.ok) return void (await refuse(response, number))
-      const streams = isEventStream(response)
-      if (streams) await readStream(response, number, controller.signal)
-      else if (isJson(response)) events.onframe(await readBody(response, deps.limit), number)
-      else {
-        await response.body?.cancel()
-        throw new HttpStatusError(response.status, `answered ${response.status} with ${mediaType(response)}`)
-      }
-      // A request that has its answer has not failed, and counts against nobody's health.
-      if (events.isPending?.(number) !== false)
-        events.onfail?.(
-          number,
-          new Error(streams ? "closed the stream without an answer" : "sent a body without an answer"),
-        )
-    } catch (error) {
-      if (controller.signal.aborted) return
-      // It says nothing of the server's health.
-      if (error instanceof TooLargeError) return events.ondropped(new Uint8Array(), number)
-      if (number !== undefined) events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
-      if (error instanceof NetworkError) lose(error.message)
-    } finally {
-      whole.signal.removeEventListener("abort", abort)
-      if (number !== undefined) requests.delete(number)
-    }
-  }
-
-  /** An error status: a JSON-RPC error in its body counts, but not where it could be mistaken for a sign of an era. */
-  const refuse = async (response: Response, number: number): Promise<void> => {
+  /**
+   * Takes the JSON-RPC error out of an error status. Rejects with the status if there is none, or if it could be mistaken
+   * for evidence of an era.
+   */
+  private async refused(response: Response, number: number): Promise<void> {
+    const { negotiated, events, deps } = this
     const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
-    const evidence = settled !== undefined || (response.status !== 403 && response.status < 500)
+    const isEvidence = negotiated !== undefined || (response.status !== 403 && response.status < 500)
     const error = errorIn(body)
-    // What it says of its session with svc, a client would take for its own session.
-    const ofSession = settled !== undefined && error?.id == null && /session/i.test(asText(error?.message))
-    if (evidence && error !== undefined && !ofSession) events.onframe(body, number)
+    // A client would mistake an error about svc's session for one about its own.
+    const concernsSession = negotiated !== undefined && error?.id == null && /session/i.test(asText(error?.message))
+    if (isEvidence && error !== undefined && !concernsSession) events.onframe(body, number)
     // An error under another id answers nothing.
     if (events.isPending?.(number) === false) return
-    throw refusalOf(response, body, deps)
+    throw statusErrorWith(response, body, deps)
   }
 
-  /** The stream for what the server says of its own accord. Only legacy peers have it, and not all of them. */
-  const listen = async (): Promise<void> => {
-    let wait = DEFAULT_RETRY_MS
+  /**
+   * Keeps the stream open on which a legacy server sends messages of its own. Returns if the server has no such stream.
+   * basic: Transports, Listening for Messages from the Server.
+   */
+  private async listen(): Promise<void> {
+    const { deps, events } = this
+    const { signal } = this.stopped
+    const backoff = new Backoff({ first: FIRST_RETRY_MS, max: MAX_RETRY_MS })
     let lastId: string | undefined
-    while (!closed) {
+    const take = ({ id, retry, data }: ServerSentEvent) => {
+      if (id !== undefined) lastId = id
+      if (retry !== undefined) backoff.reset(Math.max(retry, MIN_RETRY_MS))
+      if (data !== undefined && data.length > 0) events.onframe(data)
+    }
+    while (!this.closed) {
       try {
-        await renewing
-        const used = session
-        const headers = headersFor(undefined, "text/event-stream")
-        if (lastId !== undefined) headers["last-event-id"] = lastId
-        const response = await fetchWithCredentials(launch.url, { method: "GET", headers, signal: whole.signal }, deps)
+        await this.renewal
+        const used = this.session
+        const response = await this.get(lastId, signal)
         if (used !== undefined && (await isForgotten(response))) {
           await response.body?.cancel()
-          await renew(used)
+          await this.renew(used)
           lastId = undefined
-        } else if (!isEventStream(response)) {
+        } else if (isEventStream(response)) {
+          backoff.reset()
+          await readEvents(response, deps.limit, take)
+        } else {
           await response.body?.cancel()
           if (response.status < 500) return
-        } else {
-          wait = DEFAULT_RETRY_MS
-          const take = (event: ServerSentEvent) => {
-            if (event.id !== undefined) lastId = event.id
-            if (event.retry !== undefined) wait = Math.max(event.retry, MIN_RETRY_MS)
-            if (event.data !== undefined && event.data.length > 0) events.onframe(event.data)
-          }
-          await readEvents(response, deps.limit, take)
         }
       } catch (error) {
-        if (closed || whole.signal.aborted) return
-        if (error instanceof NetworkError) return lose(error.message)
+        if (this.closed || signal.aborted) return
+        if (error instanceof NetworkError) return this.lose(error.message)
         if (error instanceof UnauthorizedError) return events.onrefused?.(error)
       }
-      await delay(deps.clock, wait, whole.signal)
-      wait = Math.min(wait * 2, MAX_RETRY_MS)
+      await delay(deps.clock, backoff.next(), signal)
     }
-  }
-
-  return {
-    pid: undefined,
-    buffered: 0,
-    send(frame, about) {
-      if (!closed) void deliver(frame, about)
-    },
-    abandon(number) {
-      const controller = requests.get(number)
-      requests.delete(number)
-      if (settled?.era !== "modern" && controller !== undefined) {
-        const cancelled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${JSON.stringify(deps.ids.text(number))}}}`
-        void deliver(cancelled, { number: undefined, method: "notifications/cancelled" })
-      }
-      controller?.abort()
-    },
-    settle(era, protocolVersion) {
-      settled = { era, protocolVersion }
-    },
-    async close() {
-      if (closed) return
-      closed = true
-      const goodbye = session
-      if (goodbye !== undefined) {
-        const authorization = deps.credentials?.last
-        const headers = {
-          ...headersFor(undefined, ACCEPT_JSON_OR_SSE),
-          ...(authorization === undefined ? {} : { authorization }),
-        }
-        const signal = AbortSignal.timeout(GOODBYE_MS)
-        await deps
-          .fetch(launch.url, { method: "DELETE", headers, signal })
-          .then((response) => response.body?.cancel())
-          .catch(() => undefined)
-      }
-      whole.abort()
-    },
   }
 }
 
 // ---
 
-const DEFAULT_RETRY_MS = 1000
+const FIRST_RETRY_MS = 1000
 const MAX_RETRY_MS = 30_000
-/** A server may say that svc is to come back at once, and say so for ever. */
+/** The shortest `retry` that svc follows: a server may ask it to reconnect at once, for ever. */
 const MIN_RETRY_MS = 100
 const MAX_RESUMES = 100
-const GOODBYE_MS = 1000
+const DELETE_TIMEOUT_MS = 1000
 
-/** What a 400 says where it means the session of the protocol; a tool may have sessions of its own. */
+/** Matches the body of a 400 that means the protocol's session; a tool may have sessions of its own. */
 const NO_SESSION = /session[ _-]?id|(invalid|unknown|expired) session/i
 
-/** Whether what was sent in a session was refused because the peer does not know it. The body can still be read. */
+/** Whether the server refused a request because it does not know the session. Leaves the body readable. */
 async function isForgotten(response: Response): Promise<boolean> {
   if (response.status !== 400) return response.status === 404
   const copy = new Response(response.clone().body)
@@ -261,9 +316,7 @@ async function isForgotten(response: Response): Promise<boolean> {
   return NO_SESSION.test(decode(body))
 }
 
-const isJson = (response: Response): boolean => mediaType(response) === "application/json"
-
-/** The JSON-RPC error that a body is, if it is one. */
+/** Returns the JSON-RPC error that a body is, if it is one. */
 function errorIn(body: Uint8Array): { readonly id: unknown; readonly message: unknown } | undefined {
   try {
     const value: unknown = JSON.parse(decode(body))

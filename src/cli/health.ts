@@ -3,6 +3,7 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { reasonOf } from "../backend/http.ts"
+import { Backoff } from "../lib/backoff.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
@@ -103,8 +104,9 @@ function askWithin({ ask, paths }: CommandContext, level: HealthLevel): AskHealt
 /** Ready, and all servers through their first start; else an UnavailableError that says what is not. */
 async function waitUntilReady(ask: AskHealth, ms: number): Promise<void> {
   const started = systemClock.now()
+  const backoff = new Backoff({ first: FIRST_PAUSE_MS, max: LAST_PAUSE_MS })
   let said = false
-  for (let step = FIRST_PAUSE_MS; ; step = Math.min(step * 2, LAST_PAUSE_MS)) {
+  for (;;) {
     const why = await reasonNotReady(ask)
     if (why === undefined) return
     const passed = systemClock.now() - started
@@ -113,7 +115,7 @@ async function waitUntilReady(ask: AskHealth, ms: number): Promise<void> {
       said = true
       say(`waiting: ${why}`)
     }
-    await delay(systemClock, Math.min(step, ms - passed))
+    await delay(systemClock, Math.min(backoff.next(), ms - passed))
   }
 }
 

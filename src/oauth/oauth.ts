@@ -284,5 +284,5 @@ function remote(spec: ServerSpec): Remote {
 /** Where a person must go, once svc knows; else the trouble. What says nothing is thrown as it is. */
 function refusal(error: unknown): UnauthorizedError {
   if (error instanceof TransientError) throw error
-  return new UnauthorizedError(`wants authorization, but ${messageOf(error)}`, undefined, { cause: error })
+  return new UnauthorizedError(`requires authorization, but ${messageOf(error)}`, undefined, { cause: error })
 }

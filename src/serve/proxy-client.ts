@@ -7,6 +7,7 @@
  *  3. A new instance is told what the old one was: `initialize`, the log level, subscriptions; and the client that its
  *     lists may be others.
  */
+import { Backoff } from "../lib/backoff.ts"
 import type { Clock } from "../lib/clock.ts"
 import { parseExact } from "../lib/json.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
@@ -64,7 +65,7 @@ export class ProxySession {
   private heldLines: string[] = []
   private cancelHold: (() => void) | undefined
   private cancelRetry: (() => void) | undefined
-  private pause = FIRST_PAUSE_MS
+  private readonly backoff = new Backoff({ first: FIRST_PAUSE_MS, max: MAX_PAUSE_MS })
   private connecting = false
   private noted = false
   private count = 0
@@ -180,7 +181,7 @@ export class ProxySession {
     if (found === undefined) {
       if (!this.noted) this.deps.note("no svc is running for this configuration; waiting for it")
       this.noted = true
-      return this.retry(this.pause)
+      return this.retry(this.backoff.next())
     }
     this.link = found.link
     this.sentContext = this.context
@@ -193,7 +194,6 @@ export class ProxySession {
   }
 
   private retry(ms: number): void {
-    this.pause = Math.min(this.pause * 2, MAX_PAUSE_MS)
     this.after(ms, () => {
       if (!this.closed && !this.connecting && this.link === undefined) void this.connect()
     })
@@ -255,7 +255,7 @@ export class ProxySession {
     }
     if (this.noted) this.deps.note("connected to svc")
     this.noted = false
-    this.pause = FIRST_PAUSE_MS
+    this.backoff.reset()
     this.isWelcome = true
     if (this.sentContext !== this.context) this.move()
     const { initialize } = this
@@ -332,7 +332,7 @@ export class ProxySession {
       this.open.delete(key)
       this.deps.send(errorText(id, -32603, "svc went away while this request ran; it was not asked again"))
     }
-    this.retry(this.refusal === undefined ? this.pause : REFUSED_PAUSE_MS)
+    this.retry(this.refusal === undefined ? this.backoff.next() : REFUSED_PAUSE_MS)
   }
 }
 

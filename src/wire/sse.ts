@@ -1,6 +1,6 @@
 /**
- * Server-sent events, both ways, on bytes: a megabyte in one event is neither decoded nor copied more than once.
- * From: HTML standard, "Server-sent events".
+ * Writes and reads server-sent events as bytes, so that a megabyte in one event is neither decoded nor copied more than
+ * once. HTML standard: Server-sent events.
  */
 import { decode, encode } from "./frame.ts"
 import { Edges } from "./lines.ts"
@@ -8,7 +8,7 @@ import { Edges } from "./lines.ts"
 export type ServerSentEvent = {
   readonly event: string | undefined
   readonly id: string | undefined
-  /** Milliseconds the client should wait before it reconnects. */
+  /** Milliseconds to wait before reconnecting. */
   readonly retry: number | undefined
   /** Undefined for an event without a data field; empty for `data:` alone. */
   readonly data: Uint8Array | undefined
@@ -20,8 +20,8 @@ const COLON = 0x3a
 const SPACE = 0x20
 
 /**
- * One event as bytes. `data` must hold no line break unless it is JSON, where raw CR and LF are white space and become
- * spaces (a raw CR would end the field and let a frame forge an event).
+ * Returns one event as bytes. `data` must hold no line break unless it is JSON: raw CR and LF are white space there and
+ * become spaces, because a raw CR would end the field and let a frame forge an event.
  */
 export function formatEvent(data: Uint8Array | string, id?: string, event?: string): Uint8Array {
   const bytes = typeof data === "string" ? encode(data) : data
@@ -37,75 +37,128 @@ export function formatEvent(data: Uint8Array | string, id?: string, event?: stri
   return out
 }
 
+export type SseDecoderOptions = {
+  /** Receives each whole event. */
+  onevent(event: ServerSentEvent): void
+  /** Bytes of one event at most. */
+  readonly limit: number
+  /** Receives the edges of the data of an event past the limit, at the event's end. */
+  ondropped(edges: Uint8Array): void
+  /** Runs when an event passes the limit; may throw. */
+  onlong?(): void
+}
+
 /**
- * A decoder: feed it chunks as they come; each whole event is given to `emit`. One of more than `limit` bytes is not kept,
- * so that a peer cannot make svc hold without bound: `onlong` is told when it has passed the limit (and may throw), and at
- * its end `ondropped` is given the edges of its data.
+ * Decodes a stream of server-sent events, fed in chunks. Drops an event of more than `limit` bytes, so that a peer cannot
+ * make svc buffer without bound.
  */
-export function createDecoder(
-  emit: (event: ServerSentEvent) => void,
-  limit: number,
-  ondropped: (edges: Uint8Array) => void,
-  onlong: () => void = () => undefined,
-): (chunk: Uint8Array) => void {
-  let held: Uint8Array[] = []
-  let heldBytes = 0
-  let dropped: Edges | undefined
-  /** Inside of a line that is not kept. */
-  let passing = false
-  let afterCr = false
-  let started = false
-  let data: Uint8Array[] = []
-  let dataBytes = 0
-  let event: string | undefined
-  let id: string | undefined
-  let retry: number | undefined
+export class SseDecoder {
+  /** The parts of a line that has not ended. */
+  private held: Uint8Array[] = []
+  private heldBytes = 0
+  /** The edges of an event past the limit. */
+  private dropped: Edges | undefined
+  /** Whether the decoder is inside a line that it drops. */
+  private skipsLine = false
+  private endedWithCr = false
+  private started = false
+  private data: Uint8Array[] = []
+  private dataBytes = 0
+  private event: string | undefined
+  private id: string | undefined
+  private retry: number | undefined
 
-  const drop = (parts: readonly Uint8Array[]) => {
-    const begins = dropped === undefined
-    dropped ??= new Edges()
-    for (const part of parts) dropped.push(part)
-    data = []
-    dataBytes = 0
-    if (begins) onlong()
-  }
+  constructor(private readonly options: SseDecoderOptions) {}
 
-  const dispatch = () => {
-    if (dropped !== undefined) {
-      ondropped(dropped.bytes())
-      dropped = undefined
-    } else if (data.length > 0 || id !== undefined || retry !== undefined || event !== undefined) {
-      emit({ event, id, retry, data: data.length === 0 ? undefined : join(data, dataBytes, LF) })
+  /** Decodes the next chunk. Copies what it holds over, because a chunk may be a view of a reused buffer. */
+  push(input: Uint8Array): void {
+    let chunk = input
+    if (!this.started && chunk.length > 0) {
+      this.started = true
+      if (chunk[0] === 0xef && chunk[1] === 0xbb && chunk[2] === 0xbf) chunk = chunk.subarray(3)
     }
-    data = []
-    dataBytes = 0
-    event = undefined
-    id = undefined
-    retry = undefined
+    let from = 0
+    if (this.endedWithCr && chunk.length > 0) {
+      if (chunk[0] === LF) from = 1
+      this.endedWithCr = false
+    }
+    let lf = chunk.indexOf(LF, from)
+    let cr = chunk.indexOf(CR, from)
+    while (lf >= 0 || cr >= 0) {
+      const at = cr >= 0 && (lf < 0 || cr < lf) ? cr : lf
+      this.endLine(chunk.subarray(from, at))
+      from = at + 1
+      if (at === cr) {
+        if (from === chunk.length) this.endedWithCr = true
+        else if (chunk[from] === LF) from++
+        cr = chunk.indexOf(CR, from)
+      }
+      if (lf >= 0 && lf < from) lf = chunk.indexOf(LF, from)
+    }
+    if (from < chunk.length) this.hold(chunk.subarray(from))
   }
 
-  const line = (bytes: Uint8Array) => {
-    if (bytes.length === 0) return dispatch()
-    const colon = bytes.indexOf(COLON)
+  // ---
+
+  /** Holds the start of a line until its end comes. */
+  private hold(part: Uint8Array): void {
+    if (this.skipsLine) {
+      this.drop([part])
+      return
+    }
+    this.held.push(part.slice())
+    this.heldBytes += part.length
+    if (this.heldBytes <= this.options.limit) return
+    this.drop(this.held)
+    this.held = []
+    this.heldBytes = 0
+    this.skipsLine = true
+  }
+
+  private endLine(tail: Uint8Array): void {
+    if (this.skipsLine) {
+      this.skipsLine = false
+      this.drop([tail])
+    } else if (this.held.length === 0) this.takeLine(tail)
+    else {
+      this.held.push(tail)
+      const line = join(this.held, this.heldBytes + tail.length, undefined)
+      this.held = []
+      this.heldBytes = 0
+      this.takeLine(line)
+    }
+  }
+
+  private takeLine(line: Uint8Array): void {
+    if (line.length === 0) {
+      this.dispatch()
+      return
+    }
+    const colon = line.indexOf(COLON)
+    // A comment.
     if (colon === 0) return
-    const field = decode(colon < 0 ? bytes : bytes.subarray(0, colon))
-    let value = colon < 0 ? bytes.subarray(bytes.length) : bytes.subarray(colon + 1)
+    const field = decode(colon < 0 ? line : line.subarray(0, colon))
+    let value = colon < 0 ? line.subarray(line.length) : line.subarray(colon + 1)
     if (value[0] === SPACE) value = value.subarray(1)
+    this.takeField(field, value)
+  }
+
+  private takeField(field: string, value: Uint8Array): void {
     switch (field) {
       case "data":
-        dataBytes += value.length + 1
-        data.push(value)
-        if (dropped !== undefined || dataBytes > limit) drop(data)
+        this.dataBytes += value.length + 1
+        this.data.push(value)
+        if (this.dropped !== undefined || this.dataBytes > this.options.limit) this.drop(this.data)
         return
       case "event":
-        event = decode(value)
+        this.event = decode(value)
         return
       case "id":
-        if (!value.includes(0)) id = decode(value)
+        if (!value.includes(0)) this.id = decode(value)
         return
       case "retry": {
         const text = decode(value)
-        if (/^[0-9]{1,9}$/.test(text)) retry = Number(text)
+        if (/^[0-9]{1,9}$/.test(text)) this.retry = Number(text)
         return
       }
       default:
@@ -113,59 +166,33 @@ export function createDecoder(
     }
   }
 
-  const end = (chunk: Uint8Array, from: number, to: number) => {
-    if (passing) {
-      passing = false
-      return drop([chunk.subarray(from, to)])
-    }
-    if (held.length === 0) return line(chunk.subarray(from, to))
-    held.push(chunk.subarray(from, to))
-    const whole = join(held, heldBytes + to - from, undefined)
-    held = []
-    heldBytes = 0
-    line(whole)
+  /** Drops parts of an event past the limit, all but its edges. */
+  private drop(parts: readonly Uint8Array[]): void {
+    const isFirst = this.dropped === undefined
+    this.dropped ??= new Edges()
+    for (const part of parts) this.dropped.push(part)
+    this.data = []
+    this.dataBytes = 0
+    if (isFirst) this.options.onlong?.()
   }
 
-  return (input) => {
-    let chunk = input
-    if (!started && chunk.length > 0) {
-      started = true
-      if (chunk[0] === 0xef && chunk[1] === 0xbb && chunk[2] === 0xbf) chunk = chunk.subarray(3)
-    }
-    let from = 0
-    if (afterCr && chunk.length > 0) {
-      if (chunk[0] === LF) from = 1
-      afterCr = false
-    }
-    let lf = chunk.indexOf(LF, from)
-    let cr = chunk.indexOf(CR, from)
-    while (lf >= 0 || cr >= 0) {
-      const at = cr >= 0 && (lf < 0 || cr < lf) ? cr : lf
-      end(chunk, from, at)
-      from = at + 1
-      if (at === cr) {
-        if (from === chunk.length) afterCr = true
-        else if (chunk[from] === LF) from++
-        cr = chunk.indexOf(CR, from)
-      }
-      if (lf >= 0 && lf < from) lf = chunk.indexOf(LF, from)
-    }
-    if (from === chunk.length) return
-    if (passing) return drop([chunk.subarray(from)])
-    // A chunk may be a view of a reused buffer, so what is held over is copied.
-    held.push(chunk.slice(from))
-    heldBytes += chunk.length - from
-    if (heldBytes > limit) {
-      drop(held)
-      held = []
-      heldBytes = 0
-      passing = true
-    }
+  private dispatch(): void {
+    const { dropped, event, id, retry, data, dataBytes } = this
+    this.dropped = undefined
+    this.data = []
+    this.dataBytes = 0
+    this.event = undefined
+    this.id = undefined
+    this.retry = undefined
+    if (dropped !== undefined) this.options.ondropped(dropped.bytes())
+    else if (data.length > 0 || id !== undefined || retry !== undefined || event !== undefined)
+      this.options.onevent({ event, id, retry, data: data.length === 0 ? undefined : join(data, dataBytes, LF) })
   }
 }
 
 // ---
 
+/** Joins parts of `bytes` bytes in all; with a separator, `bytes` counts one for each part. */
 function join(parts: readonly Uint8Array[], bytes: number, separator: number | undefined): Uint8Array {
   const [first] = parts
   if (parts.length === 1 && first !== undefined) return first

@@ -245,8 +245,8 @@ test("a connection that is lost, or refuses svc, while it lists is no list that 
   const refused = server({ ...good(), "tools/list": undefined })
   const refusal = refused.lister.list(1000)
   await settle()
-  refused.connection.fail(refused.pending[0]?.number ?? 0, new UnauthorizedError("wants authorization"))
-  expect(refusal).rejects.toThrow("wants authorization")
+  refused.connection.fail(refused.pending[0]?.number ?? 0, new UnauthorizedError("requires authorization"))
+  expect(refusal).rejects.toThrow("requires authorization")
   refused.lister.end()
 })
 

@@ -1,13 +1,13 @@
 /** A link over Streamable HTTP to a server that forgets its sessions. */
 import { describe, expect, test } from "bun:test"
-import { openStreamable } from "../../src/backend/streamable-http.ts"
+import { StreamableLink } from "../../src/backend/streamable-http.ts"
 import { systemClock as clock } from "../../src/lib/clock.ts"
 import { createRequestIds, decode } from "../../src/wire/frame.ts"
 
 type Message = { readonly id?: string; readonly method?: string }
 const ids = createRequestIds("test")
 
-/** A server of one session at a time; `refusal` is what it says to those it does not know. */
+/** A server of one session at a time, which answers a request with an unknown session with `refusal`. */
 function forgetful(refusal: () => Response) {
   let current: string | undefined
   let opened = 0
@@ -35,14 +35,14 @@ function forgetful(refusal: () => Response) {
   }
 }
 
-/** The link, opened; `ask` resolves with what came for a request. */
+/** Opens a link. Returns a function that sends a request and resolves with what the link reported for it. */
 async function open(
   server: Pick<ReturnType<typeof forgetful>, "fetch">,
   onframe = (frame: Uint8Array, settle: (said: string) => void) => settle(decode(frame)),
 ) {
   const waiting = new Map<number, (said: string) => void>()
   const settle = (number: number | undefined, said: string) => waiting.get(number ?? -1)?.(said)
-  const link = openStreamable(
+  const link = new StreamableLink(
     { transport: "http", url: "http://server/mcp", headers: {}, oauth: undefined, mode: "legacy" } as never,
     {
       onframe: (frame, number) => onframe(frame, (said) => settle(number, said)),
@@ -69,7 +69,7 @@ describe("a session that the server has forgotten", () => {
     ["400", () => Response.json({ error: { message: "Bad Request: No valid session ID provided" } }, { status: 400 })],
   ]
   for (const [name, refusal] of refusals)
-    test(`is opened again once for all, and none of their requests fails (${name})`, async () => {
+    test(`is opened again once for all concurrent requests, and none of them fails (${name})`, async () => {
       const server = forgetful(refusal)
       const ask = await open(server)
       for (const round of [2, 3]) {
@@ -80,7 +80,7 @@ describe("a session that the server has forgotten", () => {
       }
     })
 
-  test("is asked for again by the next request where it could not be opened", async () => {
+  test("is opened by the next request if opening it failed", async () => {
     const server = forgetful(() => new Response(null, { status: 404 }))
     const refused = { now: false }
     const ask = await open({
@@ -98,7 +98,7 @@ describe("a session that the server has forgotten", () => {
   })
 })
 
-test("what is refused for another reason is not sent again", async () => {
+test("a request refused for another reason is not sent again", async () => {
   for (const message of ["no such thing", "the browser session has no window"]) {
     const server = forgetful(() => Response.json({ error: { message } }, { status: 400 }))
     const ask = await open(server)
@@ -108,7 +108,7 @@ test("what is refused for another reason is not sent again", async () => {
   }
 })
 
-test("an error status whose body answers nothing fails its request", async () => {
+test("an error status with an error under another id fails its request", async () => {
   const server = forgetful(() =>
     Response.json({ jsonrpc: "2.0", id: "server-error", error: { code: -32600, message: "not so" } }, { status: 400 }),
   )
@@ -117,7 +117,7 @@ test("an error status whose body answers nothing fails its request", async () =>
   expect(await ask("tools/call")).toContain("answered 400")
 })
 
-test("what a server says of its session with svc does not pass for its answer", async () => {
+test("an error about the session between svc and the server is not relayed as the answer", async () => {
   const message = "Session not found"
   let lost = false
   const server = forgetful(() => new Response(null, { status: 404 }))
@@ -137,7 +137,7 @@ test.each([
   ["/mcp", "redirects more than 3 times"],
   ["", "redirects more than 3 times"],
   ["http://elsewhere/mcp", "redirects to another origin (http://elsewhere)"],
-])("a redirect to %p is refused with what is wrong", async (location, reason) => {
+])("a redirect to %p fails the request and says why", async (location, reason) => {
   const server = forgetful(() => new Response(null, { status: 404 }))
   const redirects = { now: false }
   const ask = await open({

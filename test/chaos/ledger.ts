@@ -14,7 +14,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js"
 import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js"
-import { createDecoder } from "../../src/wire/sse.ts"
+import { SseDecoder } from "../../src/wire/sse.ts"
 import { eventually, fixture, freePort, freshEnv, freshFolder, processes, SVC, startSvc } from "../e2e/harness.ts"
 import type { Entry } from "../fixtures/journal.ts"
 import { randomFrom } from "../fixtures/mutations.ts"
@@ -555,13 +555,13 @@ function openHttp(session: Session, url: string): Line {
       if (id !== null) own = { "mcp-session-id": id }
       const take = (bytes: Uint8Array | undefined) =>
         call !== undefined && bytes?.length && session.take(JSON.parse(new TextDecoder().decode(bytes)), call)
-      const decode = createDecoder(
-        ({ data }) => void take(data),
-        1 << 20,
-        () => undefined,
-      )
+      const decoder = new SseDecoder({
+        onevent: ({ data }) => void take(data),
+        limit: 1 << 20,
+        ondropped: () => undefined,
+      })
       if (!response.headers.get("content-type")?.startsWith("text/event-stream")) take(await response.bytes())
-      else for await (const chunk of response.body ?? []) decode(chunk)
+      else for await (const chunk of response.body ?? []) decoder.push(chunk)
       return "whole"
     },
     close: () => fetchOnce(url, { method: "DELETE", headers: own }),

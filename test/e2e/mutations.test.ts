@@ -3,7 +3,7 @@
  * to what it asked, and nothing else. SVC_E2E_MUTATIONS makes it more calls, SVC_SEED others.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { createDecoder } from "../../src/wire/sse.ts"
+import { SseDecoder } from "../../src/wire/sse.ts"
 import { serveMutant } from "../fixtures/mutant.ts"
 import { faultOf } from "../fixtures/mutations.ts"
 import { eventually, fixture, freshEnv, type Instance, modern, SVC, startSvc } from "./harness.ts"
@@ -87,11 +87,11 @@ async function messagesOf(response: Response): Promise<readonly Uint8Array[]> {
   const bytes = await response.bytes()
   if (response.headers.get("content-type")?.startsWith("application/json")) return [bytes]
   const messages: Uint8Array[] = []
-  createDecoder(
-    ({ data }) => void (data !== undefined && data.length > 0 && messages.push(data)),
-    1 << 24,
-    () => undefined,
-  )(bytes)
+  new SseDecoder({
+    onevent: ({ data }) => void (data !== undefined && data.length > 0 && messages.push(data)),
+    limit: 1 << 24,
+    ondropped: () => undefined,
+  }).push(bytes)
   return messages
 }
 
@@ -240,16 +240,16 @@ test(
     const stream = await fetch(`${svc.url}/sse`, { signal: stopped.signal })
     const endpoint = Promise.withResolvers<string>()
     const client = channel((text) => void endpoint.promise.then((path) => post(JSON.parse(text), {}, path)))
-    const decode = createDecoder(
-      ({ event, data }) => {
+    const decoder = new SseDecoder({
+      onevent({ event, data }) {
         if (event === "endpoint") endpoint.resolve(new TextDecoder().decode(data))
         else if (data !== undefined && data.length > 0) client.take(data)
       },
-      1 << 24,
-      () => undefined,
-    )
+      limit: 1 << 24,
+      ondropped: () => undefined,
+    })
     const reading = (async () => {
-      for await (const chunk of stream.body ?? []) decode(chunk)
+      for await (const chunk of stream.body ?? []) decoder.push(chunk)
     })().catch(() => undefined)
     await beside(client)
     stopped.abort()

@@ -90,7 +90,7 @@ test(
     // A start later needs nobody.
     await using again = await startSvc({ config, flags: FULL, env, folder })
     await stateIs(again, "ready")
-    expect(again.stderr()).not.toContain("wants authorization")
+    expect(again.stderr()).not.toContain("requires authorization")
   },
   LIMIT_MS,
 )
@@ -114,13 +114,13 @@ test(
     expect(JSON.stringify(failure)).toContain("cannot be reached")
     await authority.start()
     await eventually(async () => (await call(svc)).result?.isError === undefined)
-    expect(svc.stderr().match(/wants authorization/g)).toHaveLength(1)
+    expect(svc.stderr().match(/requires authorization/g)).toHaveLength(1)
 
     // New keys: what was signed with the old ones is refused, and renewed without a word.
     await authority.stop()
     await authority.start("new")
     await eventually(async () => (await call(svc)).result?.isError === undefined)
-    expect(svc.stderr().match(/wants authorization/g)).toHaveLength(1)
+    expect(svc.stderr().match(/requires authorization/g)).toHaveLength(1)
   },
   LIMIT_MS,
 )
@@ -319,7 +319,7 @@ test("with an external address, browsers come back to it, and svc describes itse
   })
   // A browser has no token of svc's: what comes back is known by its state.
   const redirect = "https://svc.example.com/oauth/callback"
-  const address = await eventually(() => /wants authorization[^\n]*: (http\S+)/.exec(svc.stderr())?.[1])
+  const address = await eventually(() => /requires authorization[^\n]*: (http\S+)/.exec(svc.stderr())?.[1])
   expect(new URL(address).searchParams.get("redirect_uri")).toBe(redirect)
   const client = await fetch(`${svc.url}/oauth/client.json`, { headers: { host: "svc.example.com" } })
   expect(await client.json()).toMatchObject({
@@ -354,7 +354,7 @@ test.skipIf(process.platform === "win32")(
     const reading = (async () => {
       for await (const chunk of svc.stderr) said += new TextDecoder().decode(chunk)
     })()
-    await eventually(() => said.includes("wants authorization; run `svc auth login web`"))
+    await eventually(() => said.includes("requires authorization; run `svc auth login web`"))
     expect(await login(folder)).toMatchObject({ code: 0, page: { status: 200 } })
     await eventually(() => said.includes("web: connected"))
     svc.kill("SIGTERM")
@@ -400,7 +400,7 @@ test("a server that wants a token and offers no OAuth is told apart, and what to
 })
 
 test(
-  "a server that wants authorization is installed, and where a person must go stands in the text",
+  "a server that requires authorization is installed, and where a person must go stands in the text",
   async () => {
     await using authority = await startAuthority()
     using resource = startResource(authority)

@@ -10,7 +10,7 @@ import { relay } from "../../src/session/relay.ts"
 import { createRequestIds } from "../../src/wire/frame.ts"
 import { lineOf } from "../../src/wire/lines.ts"
 import { errorText } from "../../src/wire/message.ts"
-import { createDecoder, formatEvent } from "../../src/wire/sse.ts"
+import { formatEvent, SseDecoder } from "../../src/wire/sse.ts"
 import { manualClock } from "../clock.ts"
 import { createMutator, faultOf, randomFrom } from "../fixtures/mutations.ts"
 
@@ -38,11 +38,11 @@ const ERAS = ["legacy", "modern"] as const
 /** The one message of an event stream with this frame in it. */
 function throughEvents(frame: Uint8Array | string): Uint8Array {
   const seen: Uint8Array[] = []
-  createDecoder(
-    ({ data }) => void seen.push(data ?? new Uint8Array()),
-    1 << 24,
-    () => undefined,
-  )(formatEvent(frame))
+  new SseDecoder({
+    onevent: ({ data }) => void seen.push(data ?? new Uint8Array()),
+    limit: 1 << 24,
+    ondropped: () => undefined,
+  }).push(formatEvent(frame))
   expect(seen).toHaveLength(1)
   return seen[0] as Uint8Array
 }

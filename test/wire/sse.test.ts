@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { createDecoder, formatEvent, type ServerSentEvent } from "../../src/wire/sse.ts"
+import { formatEvent, SseDecoder } from "../../src/wire/sse.ts"
 
 function decodeAll(chunks: readonly Uint8Array[], limit = 100_000, dropped?: string[]) {
   const events: {
@@ -9,14 +9,14 @@ function decodeAll(chunks: readonly Uint8Array[], limit = 100_000, dropped?: str
     retry: number | undefined
     data: string | undefined
   }[] = []
-  const feed = createDecoder(
-    (event: ServerSentEvent) => {
+  const decoder = new SseDecoder({
+    onevent(event) {
       events.push({ ...event, data: event.data === undefined ? undefined : new TextDecoder().decode(event.data) })
     },
     limit,
-    (edges) => dropped?.push(new TextDecoder().decode(edges)),
-  )
-  for (const chunk of chunks) feed(chunk)
+    ondropped: (edges) => dropped?.push(new TextDecoder().decode(edges)),
+  })
+  for (const chunk of chunks) decoder.push(chunk)
   return events
 }
 
@@ -29,7 +29,7 @@ const event = (data: string | undefined, more = {}) => ({
   ...more,
 })
 
-test("events are read whatever ends their lines and however they are cut", () => {
+test("decodes events with any line ending, cut into chunks at any byte", () => {
   const text = ":hi\nid: 1\nevent: message\nretry: 50\ndata: a\ndata:b\n\ndata\n\nnothing: x\n\n"
   for (const end of ["\n", "\r\n", "\r"]) {
     const whole = bytes(text.replaceAll("\n", end))
@@ -42,7 +42,7 @@ test("events are read whatever ends their lines and however they are cut", () =>
   }
 })
 
-test("what is written is read back", () => {
+test("decodes what formatEvent wrote", () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.nat(), (value, places) => {
       const written = formatEvent(JSON.stringify(value), "7")
@@ -59,7 +59,7 @@ test("a frame with raw line breaks between its tokens cannot forge an event", ()
   expect(JSON.parse(read?.data ?? "")).toEqual(JSON.parse(frame))
 })
 
-test("an event past the limit is left out, its ends are told, and those around it are whole", () => {
+test("drops an event past the limit, reports its edges, and keeps the events around it", () => {
   const long = `data: <${"x".repeat(5000)}>\n\n`
   const many = `data: <\n${"data: xxxxxxxx\n".repeat(400)}data: >\n\n`
   for (const large of [long, many])
