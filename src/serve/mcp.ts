@@ -6,8 +6,9 @@
 import { viewOf } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
+import type { Answer } from "../session/answer.ts"
 import type { Exchange, Gateway } from "../session/client.ts"
-import { dispatch, enforceSessionRate, retryAfterOf } from "../session/dispatch.ts"
+import { dispatch, enforceSessionRate } from "../session/dispatch.ts"
 import { type Refusal, requestClient } from "../session/request-client.ts"
 import { initializeResult } from "../session/server-capabilities.ts"
 import { Session } from "../session/session.ts"
@@ -15,7 +16,14 @@ import type { Sessions } from "../session/sessions.ts"
 import { openSubscription } from "../session/subscriptions-listen.ts"
 import type { SuspendedCalls } from "../session/suspended-calls.ts"
 import { refuseListen } from "../session/task-watch.ts"
-import { HEADER_MISMATCH, LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS, modernVersionOf } from "../wire/era.ts"
+import {
+  HEADER_MISMATCH,
+  LEGACY_VERSIONS,
+  META_VERSION,
+  MISSING_CLIENT_CAPABILITY,
+  MODERN_VERSIONS,
+  modernVersionOf,
+} from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { decodeHeader, paramMismatch } from "../wire/headers.ts"
 import {
@@ -32,7 +40,7 @@ import {
 import type { ClientContexts } from "./client-context.ts"
 import { type AskClient, HttpExchange, type OpenStreams } from "./http-exchange.ts"
 import { readJson } from "./request-body.ts"
-import { JSON_HEADERS } from "./respond.ts"
+import { JSON_HEADERS, retryHeaders } from "./respond.ts"
 import { openSessionStream } from "./session-stream.ts"
 import { parseSimpleCall, serveSimpleCall } from "./simple-call.ts"
 
@@ -120,9 +128,9 @@ function post(
   const session = sessionOf(request, scope, principal, deps)
   const asker: AskClient = (...question) => session.ask(...question)
   const exchange = new HttpExchange(asker, deps.streams, session, message.id, () => request.signal)
-  void runLegacy(message, session, exchange, deps, (frame) => {
-    if (frame === undefined) exchange.finishUnanswered()
-    else finish(exchange, frame)
+  void runLegacy(message, session, exchange, deps, (answer) => {
+    if (answer === undefined) exchange.finishUnanswered()
+    else finish(exchange, answer)
   })
   return exchange.response
 }
@@ -133,11 +141,11 @@ function runLegacy<T>(
   session: Session,
   exchange: Exchange,
   deps: McpDeps,
-  to: (frame: Uint8Array | string | undefined) => T,
+  to: (answer: Answer | undefined) => T,
 ): Promise<T> {
   const end = session.run(message.id, exchange)
-  return dispatch(message, { gateway: deps.gateway, client: session, exchange }, deps.onbug).then((frame) =>
-    to(end() ? frame : undefined),
+  return dispatch(message, { gateway: deps.gateway, client: session, exchange }, deps.onbug).then((answer) =>
+    to(end() ? answer : undefined),
   )
 }
 
@@ -200,7 +208,9 @@ async function batch(
         giveUpIfStale: (...when) => whole.giveUpIfStale(...when),
       }
       parts.push(part)
-      answers.push(runLegacy(message, session, part, deps, (frame) => (frame === undefined ? [] : [textOf(frame)])))
+      answers.push(
+        runLegacy(message, session, part, deps, (answer) => (answer === undefined ? [] : [textOf(answer.frame)])),
+      )
     }
   }
   if (answers.length === 0) return new Response(null, { status: 202 })
@@ -255,7 +265,7 @@ async function serveModern(
   else
     void deps.suspendedCalls
       .serve(message, client, deps.gateway, exchange)
-      .then((frame) => finish(exchange, frame, statusOf(frame)))
+      .then((answer) => finish(exchange, answer, statusOf(answer)))
   // It may have gone while svc waited.
   if (request.signal.aborted) exchange.abort()
   return exchange.response
@@ -268,20 +278,23 @@ const refuse = (id: Id, { code, message, data }: Refusal): Response =>
   errorResponse(400, id, code, message, undefined, data)
 
 /** Answers; a call that was one too many is told so to whatever stands in between, too. */
-function finish(exchange: HttpExchange, frame: Uint8Array | string, status = 200): void {
-  const wait = retryAfterOf(frame)
-  if (wait !== undefined) exchange.finish(frame, { status: 429, headers: { ...JSON_HEADERS, "retry-after": wait } })
+function finish(exchange: HttpExchange, { frame, retryAfter }: Answer, status = 200): void {
+  if (retryAfter !== undefined)
+    exchange.finish(frame, { status: 429, headers: { ...JSON_HEADERS, ...retryHeaders(retryAfter) } })
   else if (status === 200) exchange.finish(frame)
   else exchange.finish(frame, { status, headers: JSON_HEADERS })
 }
 
 /** modern: an unknown method is HTTP 404, other errors of the envelope 400. */
-function statusOf(frame: Uint8Array | string): number {
-  if (typeof frame !== "string") return 200
-  const code = /^\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+),"error":\{"code":(-?[0-9]+)/.exec(
-    frame,
-  )?.[1]
-  return code === "-32601" ? 404 : code === "-32021" ? 400 : 200
+function statusOf({ code }: Answer): number {
+  switch (code) {
+    case -32601:
+      return 404
+    case MISSING_CLIENT_CAPABILITY:
+      return 400
+    default:
+      return 200
+  }
 }
 
 /** What is wrong with the standard headers, or undefined. Where they differ from the body, the body is not believed. */

@@ -6,14 +6,14 @@ import { viewOf } from "../catalog/catalog.ts"
 import { splitName } from "../catalog/name.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
-import { numberOf, parseExact } from "../lib/json.ts"
+import { parseExact } from "../lib/json.ts"
 import type { Client, Exchange, Gateway } from "../session/client.ts"
-import { dispatch, retryAfterOf } from "../session/dispatch.ts"
+import { dispatch } from "../session/dispatch.ts"
 import { toolboxFor } from "../session/internal-call.ts"
 import { LEGACY_VERSIONS } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { JSON_HEADERS } from "./respond.ts"
+import { JSON_HEADERS, retryHeaders } from "./respond.ts"
 
 export type SimpleCall = { readonly tool: string; readonly arguments: unknown }
 
@@ -55,17 +55,14 @@ export async function serveSimpleCall(
   signal.addEventListener("abort", abort)
   try {
     const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } } as const
-    const frame = await dispatch(request, { gateway, client, exchange }, onbug)
+    const { frame, code, retryAfter } = await dispatch(request, { gateway, client, exchange }, onbug)
     const message: unknown = parseExact(textOf(frame))
     if (isObject(message) && "result" in message) return answer(200, { result: message.result })
     const error = isObject(message) && isObject(message.error) ? message.error : {}
     // The tools of servers that are being stopped are not unknown.
     if (gateway.stopping) return answer(503, { error: { code: error.code, message: error.message } })
-    const wait = retryAfterOf(frame)
-    const code = numberOf(error.code)
-    const status = wait !== undefined ? 429 : !known ? 404 : code === -32602 || code === -32600 ? 400 : 502
-    const later = wait === undefined ? {} : { "retry-after": wait }
-    return answer(status, { error: { code: error.code, message: error.message } }, later)
+    const status = retryAfter !== undefined ? 429 : !known ? 404 : code === -32602 || code === -32600 ? 400 : 502
+    return answer(status, { error: { code: error.code, message: error.message } }, retryHeaders(retryAfter))
   } catch (error) {
     onbug(error)
     return answer(codesOf(error).http, {

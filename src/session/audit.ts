@@ -8,7 +8,6 @@ import { escaped } from "../lib/log.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import type { Audit, Client, Gateway } from "./client.ts"
 import { toolboxFor } from "./internal-call.ts"
-import { outcomeOf } from "./outcome.ts"
 
 export type AuditOptions = {
   readonly clock: Clock
@@ -31,9 +30,8 @@ export function createAudit({ clock, ticks, write, mask, withArguments }: AuditO
     call(request, client, gateway) {
       const time = clock.now()
       const started = ticks()
-      return (frame) => {
+      return ({ frame, outcome }) => {
         const ms = took(started)
-        const outcome = outcomeOf(frame)
         const target = targetOf(request, client, gateway)
         const sent = Buffer.byteLength(frame)
         put(() => {

@@ -8,9 +8,11 @@ import type { Scope } from "../catalog/scope.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Marker } from "../lib/seal.ts"
+import type { CallOutcome } from "../report/metrics.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
+import type { Answer } from "./answer.ts"
 import type { CallRateLimit } from "./call-rate-limit.ts"
 
 /** What a client said of itself: at `initialize`, or in the `_meta` of a modern request. */
@@ -117,7 +119,7 @@ export type Listener = {
 export type Meter = {
   now(): number
   /** One finished call of a tool; `seconds` is how long it took. */
-  record(server: string, tool: string, outcome: "ok" | "tool_error" | "error", seconds: number): void
+  record(server: string, tool: string, outcome: CallOutcome, seconds: number): void
   /** A request that went to a server, or an answer that went to a client. */
   passed(direction: "in" | "out", bytes: number): void
 }
@@ -125,7 +127,7 @@ export type Meter = {
 /** Writes down who did what. */
 export type Audit = {
   /** A call begins; the returned function ends it with its answer. */
-  call(request: Request, client: Client, gateway: Gateway): (frame: Uint8Array | string) => void
+  call(request: Request, client: Client, gateway: Gateway): (answer: Answer) => void
   /** Something begins that an operator asked for; the returned function ends it. */
   action(action: string, about: Params): (outcome: "ok" | "error") => void
 }

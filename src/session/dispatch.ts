@@ -8,30 +8,27 @@ import { listResult, type Route, type View, viewOf } from "../catalog/catalog.ts
 import type { ListMethod } from "../catalog/listing.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
-import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
+import { RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
 import { isLogLevel } from "../wire/log-level.ts"
-import { asText, errorText, isObject, type Params, type Request, resultText } from "../wire/message.ts"
+import { asText, isObject, type Params, type Request } from "../wire/message.ts"
+import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
 import { CALLS, type Gateway, type RequestContext, refuseStopping, unlessCancelled } from "./client.ts"
 import { callInternalTool, toolboxFor } from "./internal-call.ts"
-import { type Answer, relay, unknownMethod, unknownName } from "./relay.ts"
+import { type Answering, relay, unknownMethod, unknownName } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listTasks, relayTask } from "./tasks.ts"
 
-/** The answer to a request as one frame. Never rejects: whatever goes wrong is a JSON-RPC error. */
-export function dispatch(
-  request: Request,
-  context: RequestContext,
-  onbug: (error: unknown) => void,
-): Promise<Uint8Array | string> {
+/** Answers a request. Never rejects: whatever goes wrong is a JSON-RPC error. */
+export function dispatch(request: Request, context: RequestContext, onbug: (error: unknown) => void): Promise<Answer> {
   const { gateway, client } = context
   if (gateway.audit === undefined || !CALLS.has(request.method)) return answer(request, context, onbug)
   const end = gateway.audit.call(request, client, gateway)
-  return answer(request, context, onbug).then((frame) => {
-    end(frame)
-    return frame
+  return answer(request, context, onbug).then((answered) => {
+    end(answered)
+    return answered
   })
 }
 
@@ -46,15 +43,7 @@ export function enforceSessionRate(gateway: Gateway, key: object | string): void
     throw new RequestError("too_many", `Too many calls; try again in ${wait} s`, { retryAfter: wait })
 }
 
-/** The seconds, as digits, after which a call that `count` refused may come again; undefined for any other answer. */
-export const retryAfterOf = (frame: Uint8Array | string): string | undefined =>
-  typeof frame === "string" ? TOO_MANY.exec(frame)?.[1] : undefined
-
 // ---
-
-/** What `count` says, as it ends a frame: no server's own word about waiting is taken for it. */
-const TOO_MANY =
-  /"error":\{"code":-32600,"message":"Too many calls; try again in \d{1,6} s","data":\{"retryAfter":(\d{1,6})\}\}\}$/
 
 /** Methods of one era that the other does not have. */
 const LEGACY_ONLY: ReadonlySet<string> = new Set([
@@ -67,31 +56,20 @@ const LEGACY_ONLY: ReadonlySet<string> = new Set([
   "tasks/result",
 ])
 
-async function answer(
-  request: Request,
-  context: RequestContext,
-  onbug: (error: unknown) => void,
-): Promise<Uint8Array | string> {
+async function answer(request: Request, context: RequestContext, onbug: (error: unknown) => void): Promise<Answer> {
   try {
     return await route(request, context)
   } catch (error) {
-    if (error instanceof PeerError) return errorText(request.id, error.written, error.message, error.data)
-    const { rpc, http } = codesOf(error)
-    if (http === 500) onbug(error)
-    return errorText(
-      request.id,
-      rpc,
-      context.gateway.hide(publicMessage(error)),
-      error instanceof RequestError ? error.data : undefined,
-    )
+    if (error instanceof PeerError) return errorAnswer(request.id, error.written, error.message, error.data)
+    return failureAnswer(request.id, error, { hide: context.gateway.hide, onbug })
   }
 }
 
-function route(request: Request, context: RequestContext): Answer {
+function route(request: Request, context: RequestContext): Answering {
   const { gateway, client } = context
   const { method, id } = request
   if (client.era === "modern" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
-  if (method === "ping") return resultText(id, "{}")
+  if (method === "ping") return resultAnswer(id, "{}")
   refuseStopping(gateway)
   if (CALLS.has(method))
     enforceSessionRate(gateway, client.owner === undefined ? `principal ${client.principal}` : client.session)
@@ -99,7 +77,7 @@ function route(request: Request, context: RequestContext): Answer {
   return unlessCancelled(context, gateway.initialLoad).then(() => routeNow(request, context))
 }
 
-function routeNow(request: Request, context: RequestContext): Answer {
+function routeNow(request: Request, context: RequestContext): Answering {
   const { gateway, client } = context
   const { method, id } = request
   const params = request.params ?? {}
@@ -123,14 +101,14 @@ function routeNow(request: Request, context: RequestContext): Answer {
       const target = resourceOf(view, params.uri, context)
       if (method === "resources/subscribe") gateway.subscribe(target.id, target.name, client.session)
       else gateway.unsubscribe(target.id, target.name, client.session)
-      return resultText(id, "{}")
+      return resultAnswer(id, "{}")
     }
     case "completion/complete":
       return complete(request, params, view, context)
     case "logging/setLevel":
       if (!isLogLevel(params.level)) throw unknownLevel(params.level)
       gateway.setLogLevel(client.session, params.level)
-      return resultText(id, "{}")
+      return resultAnswer(id, "{}")
     case "tasks/get":
     case "tasks/result":
     case "tasks/update":
@@ -139,13 +117,13 @@ function routeNow(request: Request, context: RequestContext): Answer {
     case "tasks/list":
       return listTasks(request, params, view, context)
     case "server/discover":
-      return resultText(id, JSON.stringify(discoverResult(gateway, client)))
+      return resultAnswer(id, JSON.stringify(discoverResult(gateway, client)))
     default:
       return other(request, params, context)
   }
 }
 
-function list(request: Request, method: ListMethod, view: View, { gateway, client }: RequestContext): string {
+function list(request: Request, method: ListMethod, view: View, { gateway, client }: RequestContext): Answer {
   if (client.scope.kind === "server") {
     const target = gateway.target(client.scope.id)
     if (typeof target === "string") throw new RequestError("not_found", target)
@@ -153,10 +131,10 @@ function list(request: Request, method: ListMethod, view: View, { gateway, clien
   const own = method === "tools/list" ? toolboxFor(client.scope, gateway) : undefined
   const cursor = request.params?.cursor
   if (cursor === undefined && gateway.pageSize === Number.POSITIVE_INFINITY)
-    return resultText(request.id, own === undefined ? view.list(method, client.era) : listWith(own, view, client.era))
+    return resultAnswer(request.id, own === undefined ? view.list(method, client.era) : listWith(own, view, client.era))
   const all = own === undefined ? view.entries(method) : [...own.entries, ...view.entries(method)]
   const { entries, nextCursor } = pageOf(all, method, gateway.pageSize, cursor)
-  return resultText(request.id, listResult(method, entries, client.era, view.hint(method), nextCursor))
+  return resultAnswer(request.id, listResult(method, entries, client.era, view.hint(method), nextCursor))
 }
 
 /** The list of tools with svc's own first. The view keeps the text, as it keeps that of its own. */
@@ -174,7 +152,7 @@ function listWith(toolbox: Toolbox, view: View, era: Era): string {
 
 const WITH_OWN = new WeakMap<View, { [era in Era]?: string }>()
 
-function callTool(request: Request, params: Params, view: View, context: RequestContext): Answer {
+function callTool(request: Request, params: Params, view: View, context: RequestContext): Answering {
   const toolbox = toolboxFor(context.client.scope, context.gateway)
   if (toolbox === undefined) return named(request, params, "tool", view, [], context)
   const own = callInternalTool(request, params, toolbox, context)
@@ -190,7 +168,7 @@ function named(
   others: readonly string[],
   context: RequestContext,
   patient = true,
-): Answer {
+): Answering {
   const { name } = params
   const routes = view[`${what}s`]
   const found = typeof name === "string" ? routes.get(name) : undefined
@@ -211,8 +189,8 @@ function whenBack(
   request: Request,
   params: Params,
   context: RequestContext,
-  again: ((view: View) => Answer) | undefined,
-): Answer | undefined {
+  again: ((view: View) => Answering) | undefined,
+): Answering | undefined {
   const { gateway, client } = context
   const away = awayOf(typeof name === "string" ? splitName(name)?.slug : undefined, "", context)
   if (away === undefined) return undefined
@@ -235,7 +213,7 @@ function resourceOf(view: View, uri: unknown, context: RequestContext): Route {
   return found
 }
 
-function complete(request: Request, params: Params, view: View, context: RequestContext, patient = true): Answer {
+function complete(request: Request, params: Params, view: View, context: RequestContext, patient = true): Answering {
   const ref = params.ref
   if (!isObject(ref)) throw new RequestError("invalid_params", "ref must be an object")
   if (ref.type === "ref/prompt") {
@@ -251,7 +229,7 @@ function complete(request: Request, params: Params, view: View, context: Request
 }
 
 /** A method svc does not know is the backend's business where there is only one. */
-function other(request: Request, params: Params, context: RequestContext): Answer {
+function other(request: Request, params: Params, context: RequestContext): Answering {
   const { scope } = context.client
   // A method of tasks that svc does not know could name another client's.
   if (scope.kind === "aggregate" || request.method.startsWith("tasks/")) throw unknownMethod(request.method)

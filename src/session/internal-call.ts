@@ -5,16 +5,8 @@ import type { Scope } from "../catalog/scope.ts"
 import { withDoubles } from "../lib/json.ts"
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
-import {
-  asText,
-  isId,
-  isObject,
-  metaOf,
-  notificationText,
-  type Params,
-  type Request,
-  resultText,
-} from "../wire/message.ts"
+import { asText, isId, isObject, metaOf, notificationText, type Params, type Request } from "../wire/message.ts"
+import { type Answer, resultAnswer } from "./answer.ts"
 import { type Client, type Exchange, type Gateway, missingCapability, type RequestContext } from "./client.ts"
 import { foreignState } from "./relay.ts"
 
@@ -22,13 +14,13 @@ import { foreignState } from "./relay.ts"
 export const toolboxFor = (scope: Scope, { toolbox }: Pick<Gateway, "toolbox">): Toolbox | undefined =>
   scope.kind === "aggregate" && !scope.restricted ? toolbox : undefined
 
-/** The answer as a frame, or undefined where svc has no tool of this name. */
+/** Runs the tool; returns undefined if svc has no tool of this name. */
 export function callInternalTool(
   request: Request,
   params: Params,
   toolbox: Toolbox,
   { client, exchange }: RequestContext,
-): Promise<string> | undefined {
+): Promise<Answer> | undefined {
   const name = asText(params.name)
   if (!toolbox.names.includes(name)) return undefined
   // What svc has sealed does not come this far.
@@ -52,7 +44,8 @@ export function callInternalTool(
   return running.then((result) => {
     exchange.oncancel = undefined
     const whole = client.era === "modern" ? { resultType: "complete", ...result } : result
-    return resultText(request.id, JSON.stringify(whole))
+    const answer = resultAnswer(request.id, JSON.stringify(whole))
+    return result.isError === true ? { ...answer, outcome: "tool_error" } : answer
   })
 }
 

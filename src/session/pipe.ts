@@ -168,7 +168,7 @@ export class Pipe {
       const end = session.run(id, exchange)
       const key = keyOfId(id)
       this.running.set(key, exchange)
-      const frame = await dispatch(request, { gateway: deps.gateway, client: session, exchange }, deps.onbug)
+      const { frame } = await dispatch(request, { gateway: deps.gateway, client: session, exchange }, deps.onbug)
       end()
       // A cancelled request gets no answer.
       if (this.running.delete(key)) deps.send(frame)
@@ -212,6 +212,6 @@ export class Pipe {
       this.streams.set(key, openSubscription(request, client, deps.gateway, exchange))
       return
     }
-    finish(await deps.suspendedCalls.serve(request, client, deps.gateway, exchange))
+    finish((await deps.suspendedCalls.serve(request, client, deps.gateway, exchange)).frame)
   }
 }

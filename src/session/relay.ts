@@ -12,14 +12,13 @@ import { type Route, viewOf } from "../catalog/catalog.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
-import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
+import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import { asBuffer, contains, encode, hasEscapedLetters, withResponseId } from "../wire/frame.ts"
 import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
 import { severityOf } from "../wire/log-level.ts"
 import {
   asText,
-  errorText,
   isId,
   isObject,
   metaOf,
@@ -28,20 +27,26 @@ import {
   type Request,
   type Response,
 } from "../wire/message.ts"
+import { type Answer, errorAnswer, RelayedResult } from "./answer.ts"
 import { CALLS, type Client, type Meter, ownerOf, type RequestContext, type Target, unlessCancelled } from "./client.ts"
 import { adaptCode, adaptParams } from "./era-params.ts"
 import { fulfilInputRequired } from "./input-required.ts"
-import { outcomeOf } from "./outcome.ts"
 import { namesFor, openTaskId } from "./task-id.ts"
 
-/** An answer as a frame; a promise is made only where something is waited for. */
-export type Answer = Uint8Array | string | Promise<Uint8Array | string>
+/** An answer; a promise is made only if something is waited for. */
+export type Answering = Answer | Promise<Answer>
 
 /**
  * Passes `request` on under `params` (names already the backend's own) and gives the answer. Where the backend is about
  * to be there, the patient wait for it. Throws a RequestError, at once or later, for what the client may not do.
  */
-export function relay(request: Request, params: Params, route: Route, context: RequestContext, mayWait = true): Answer {
+export function relay(
+  request: Request,
+  params: Params,
+  route: Route,
+  context: RequestContext,
+  mayWait = true,
+): Answering {
   const { meter } = context.gateway
   const done = meter === undefined ? uncounted : counted(meter, request, route)
   return relayWhenReady(request, params, route, context, mayWait, done)
@@ -49,17 +54,18 @@ export function relay(request: Request, params: Params, route: Route, context: R
 
 // ---
 
-/** Told each answer as it goes out; gives it on. */
-type OnAnswer = (frame: Uint8Array | string) => Uint8Array | string
+/** Takes each answer as it goes out and returns it. */
+type OnAnswer = (answer: Answer) => Answer
 
-const uncounted: OnAnswer = (frame) => frame
+const uncounted: OnAnswer = (answer) => answer
 
 function counted(meter: Meter, { method }: Request, route: Route): OnAnswer {
   const started = meter.now()
-  return (frame) => {
+  return (answer) => {
+    const { frame } = answer
     meter.passed("out", typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
-    if (method === "tools/call") meter.record(route.id, route.name, outcomeOf(frame), (meter.now() - started) / 1000)
-    return frame
+    if (method === "tools/call") meter.record(route.id, route.name, answer.outcome, (meter.now() - started) / 1000)
+    return answer
   }
 }
 
@@ -70,7 +76,7 @@ function relayWhenReady(
   context: RequestContext,
   mayWait: boolean,
   done: OnAnswer,
-): Answer {
+): Answering {
   const { gateway, client } = context
   const shared = gateway.target(route.id)
   const back = typeof shared === "string" && mayWait ? gateway.whenBack(route.id) : undefined
@@ -109,7 +115,7 @@ function relayTo(
   route: Route,
   context: RequestContext,
   done: OnAnswer,
-): Answer {
+): Answering {
   const { gateway, client } = context
   const fail = (reason: string) => done(failed(request, new BackendError(route.slug, reason), context))
   if (typeof target === "string") return fail(target)
@@ -137,7 +143,7 @@ async function call(
   mirrored: readonly MirroredHeader[],
   context: RequestContext,
   done: OnAnswer,
-): Promise<Uint8Array | string> {
+): Promise<Answer> {
   const { client, exchange } = context
   const { meter } = context.gateway
   const { connection, peer, spec } = target
@@ -165,17 +171,17 @@ async function call(
       exchange.oncancel = (reason) => connection.cancel(flight.number, new BackendError(spec.name, reason))
       const outcome = await flight.outcome
       exchange.oncancel = undefined
-      const answer = finish(request, outcome, target, context)
-      if (answer.kind === "task") {
-        const owner = recordOwnership("task", answer.task, target, context)
+      const finished = finish(request, outcome, target, context)
+      if (finished.kind === "task") {
+        const owner = recordOwnership("task", finished.task, target, context)
         // A process of svc's own ends with svc, and its tasks with it.
-        if (spec.launch.transport !== "stdio") context.gateway.rememberTask(spec.id, answer.task, client.session)
+        if (spec.launch.transport !== "stdio") context.gateway.rememberTask(spec.id, finished.task, client.session)
         if (owner !== undefined && progressToken !== undefined)
           connection.keepProgress(flight.number, owner, progressToken)
       }
-      if (answer.kind !== "input") return done(answer.frame)
+      if (finished.kind !== "input") return done(finished.answer)
       // A modern backend asks a legacy client: svc puts the questions and tries again with the answers.
-      sent = await fulfilInputRequired(sent, answer.result, context, connection.clock)
+      sent = await fulfilInputRequired(sent, finished.result, context, connection.clock)
     }
   } catch (error) {
     if (error instanceof BackendError) return done(failed(request, error, context))
@@ -184,8 +190,8 @@ async function call(
 }
 
 type Finish =
-  | { readonly kind: "done"; readonly frame: Uint8Array | string }
-  | { readonly kind: "task"; readonly frame: string; readonly task: string }
+  | { readonly kind: "done"; readonly answer: Answer }
+  | { readonly kind: "task"; readonly answer: Answer; readonly task: string }
   | { readonly kind: "input"; readonly result: Params }
 
 /** How often a backend may answer that it needs input first: one that always does would keep svc busy for ever. */
@@ -202,6 +208,7 @@ function finish(request: Request, outcome: RequestOutcome, target: Target, conte
   const { peer, spec } = target
   const qualified = client.scope.kind === "aggregate"
   const cacheable = request.method === "resources/read"
+  const isToolCall = request.method === "tools/call"
   const bytes = outcome.kind === "frame" ? asBuffer(outcome.frame) : undefined
   // Some modern servers forget what each of their results must have. In bytes, a name that stands deeper passes for it.
   const completes =
@@ -216,7 +223,8 @@ function finish(request: Request, outcome: RequestOutcome, target: Target, conte
       hasEscapedLetters(bytes)
     if (!slow) {
       const members = completes ? (cacheable ? COMPLETE_UNCACHED : COMPLETE) : undefined
-      return { kind: "done", frame: withResponseId(frame, answer, encode(JSON.stringify(request.id)), members) }
+      const relayed = withResponseId(frame, answer, encode(JSON.stringify(request.id)), members)
+      return { kind: "done", answer: isToolCall ? new RelayedResult(relayed) : { frame: relayed, outcome: "ok" } }
     }
   }
   const message = parsed(outcome, spec.name)
@@ -226,10 +234,7 @@ function finish(request: Request, outcome: RequestOutcome, target: Target, conte
     const adapted = adaptCode(request.method, code, data, client.era)
     for (const id of elicitationsOf(data)) recordOwnership("elicitation", id, target, context)
     const shown = rewriteErrorData(data, names)
-    return {
-      kind: "done",
-      frame: errorText(request.id, adapted === code ? written : adapted, text, shown),
-    }
+    return { kind: "done", answer: errorAnswer(request.id, adapted === code ? written : adapted, text, shown) }
   }
   const result = isObject(message.result) ? message.result : {}
   if (peer.era === "modern" && client.era === "legacy" && result.resultType === "input_required")
@@ -239,9 +244,12 @@ function finish(request: Request, outcome: RequestOutcome, target: Target, conte
     client.era === "modern" && (peer.era === "legacy" || result.resultType === undefined)
       ? { resultType: "complete", ...(cacheable ? { ttlMs: 0, cacheScope: "private" } : {}), ...named }
       : named
-  const frame = JSON.stringify({ ...message, id: request.id, result: whole })
-  const task = request.method === "tools/call" ? createdTask(result) : undefined
-  return task === undefined ? { kind: "done", frame } : { kind: "task", frame, task }
+  const answer: Answer = {
+    frame: JSON.stringify({ ...message, id: request.id, result: whole }),
+    outcome: isToolCall && result.isError === true ? "tool_error" : "ok",
+  }
+  const task = isToolCall ? createdTask(result) : undefined
+  return task === undefined ? { kind: "done", answer } : { kind: "task", answer, task }
 }
 
 /** Throws a BackendError where the backend's frame cannot be parsed. */
@@ -345,15 +353,15 @@ export function wantsLog(
 }
 
 /** A backend's failure: a tool says so to the model, other methods to the client. */
-function failed(request: Request, { message }: BackendError, { gateway, client }: RequestContext): string {
-  const said = gateway.hide(message)
-  if (request.method !== "tools/call") return errorText(request.id, -32603, said)
+function failed(request: Request, error: BackendError, { gateway, client }: RequestContext): Answer {
+  const said = gateway.hide(error.message)
+  if (request.method !== "tools/call") return errorAnswer(request.id, codesOf(error).rpc, said)
   const result = {
     ...(client.era === "modern" ? { resultType: "complete" } : {}),
     content: [{ type: "text", text: said }],
     isError: true,
   }
-  return JSON.stringify({ jsonrpc: "2.0", id: request.id, result })
+  return { frame: JSON.stringify({ jsonrpc: "2.0", id: request.id, result }), outcome: "tool_error" }
 }
 
 /** For a state that nobody who could be meant has made. */

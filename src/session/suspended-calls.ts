@@ -19,7 +19,8 @@ import { parseExact } from "../lib/json.ts"
 import type { Sealer } from "../lib/seal.ts"
 import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
-import { errorText, type Id, isObject, metaOf, type Params, type Request } from "../wire/message.ts"
+import { type Id, isObject, metaOf, type Params, type Request } from "../wire/message.ts"
+import { type Answer, errorAnswer, failureAnswer, refusalAnswer, resultAnswer } from "./answer.ts"
 import { type Client, type Exchange, type Gateway, missingCapability } from "./client.ts"
 import { dispatch } from "./dispatch.ts"
 
@@ -48,11 +49,11 @@ type SuspendedCall = {
   readonly client: Client
   readonly questions: Map<string, SuspendedQuestion>
   /** The request that waits at the moment, if one does. */
-  current: { readonly request: Request; readonly turn: Turn; resolve(frame: Uint8Array | string): void } | undefined
+  current: { readonly request: Request; readonly turn: Turn; resolve(answer: Answer): void } | undefined
   /** Ends the backend's call. */
   cancel: ((reason: string) => void) | undefined
   /** The answer, once it is there and nobody was waiting for it. */
-  frame: Uint8Array | string | undefined
+  answer: Answer | undefined
   forget: () => void
   /** Since when the client has been asked and is away, milliseconds since the epoch. */
   awaySince: number
@@ -66,7 +67,7 @@ export class SuspendedCalls {
   constructor(private readonly deps: SuspendedCallsDeps) {}
 
   /** Answers one modern request, new or taken up again. Never rejects. */
-  serve(request: Request, client: Client, gateway: Gateway, turn: Turn): Promise<Uint8Array | string> {
+  serve(request: Request, client: Client, gateway: Gateway, turn: Turn): Promise<Answer> {
     const state = request.params?.requestState
     const opened =
       typeof state === "string" && state.startsWith(PREFIX)
@@ -74,14 +75,14 @@ export class SuspendedCalls {
         : undefined
     // What svc did not seal may be the backend's own: another svc's looks the same.
     if (opened !== undefined) return this.resume(request, client, turn, opened)
-    const { promise, resolve } = Promise.withResolvers<Uint8Array | string>()
+    const { promise, resolve } = Promise.withResolvers<Answer>()
     const call: SuspendedCall = {
       id: undefined,
       client,
       questions: new Map(),
       current: { request, turn, resolve },
       cancel: undefined,
-      frame: undefined,
+      answer: undefined,
       forget: () => undefined,
       awaySince: 0,
       asking: false,
@@ -103,7 +104,7 @@ export class SuspendedCalls {
       },
     }
     turn.oncancel = (reason) => this.drop(call, reason)
-    void dispatch(request, { gateway, client, exchange }, this.deps.onbug).then((frame) => this.finish(call, frame))
+    void dispatch(request, { gateway, client, exchange }, this.deps.onbug).then((answer) => this.finish(call, answer))
     return promise
   }
 
@@ -122,7 +123,7 @@ export class SuspendedCalls {
       const { current } = call
       call.current = undefined
       current?.resolve(
-        errorText(
+        errorAnswer(
           current.request.id,
           MISSING_CLIENT_CAPABILITY,
           `The server needs a capability of the client: ${method}`,
@@ -180,11 +181,11 @@ export class SuspendedCalls {
       ]),
     )
     const result = { resultType: "input_required", inputRequests, requestState }
-    current.resolve(JSON.stringify({ jsonrpc: "2.0", id: current.request.id, result }))
+    current.resolve(resultAnswer(current.request.id, JSON.stringify(result)))
   }
 
-  private async resume(request: Request, client: Client, turn: Turn, opened: string): Promise<Uint8Array | string> {
-    const refuse = (message: string) => errorText(request.id, -32602, message)
+  private async resume(request: Request, client: Client, turn: Turn, opened: string): Promise<Answer> {
+    const refuse = (message: string) => refusalAnswer(request.id, "invalid_params", message)
     const [id, principal, scope, digest, expires] = JSON.parse(opened) as [string, string, string, string, number]
     if (principal !== client.principal || scope !== identityOf(client.scope) || digest !== digestOf(request))
       return refuse("requestState belongs to another request")
@@ -195,11 +196,11 @@ export class SuspendedCalls {
     if (answers !== undefined && (!isObject(answers) || Object.values(answers).some((answer) => !isObject(answer))))
       return refuse("inputResponses must be an object of results")
     if (call.current !== undefined) return refuse("this call is being answered already")
-    const { promise, resolve } = Promise.withResolvers<Uint8Array | string>()
+    const { promise, resolve } = Promise.withResolvers<Answer>()
     call.current = { request, turn, resolve }
     turn.oncancel = (reason) => this.drop(call, reason)
-    if (call.frame !== undefined) {
-      this.finish(call, call.frame)
+    if (call.answer !== undefined) {
+      this.finish(call, call.answer)
       return promise
     }
     for (const [key, answer] of Object.entries(isObject(answers) ? answers : {})) {
@@ -212,26 +213,26 @@ export class SuspendedCalls {
     return promise
   }
 
-  private finish(call: SuspendedCall, frame: Uint8Array | string): void {
+  private finish(call: SuspendedCall, answer: Answer): void {
     const { current } = call
     if (current === undefined) {
-      if (this.waits(call)) call.frame = frame
+      if (this.waits(call)) call.answer = answer
       return
     }
     this.leave(call)
     call.forget()
     call.current = undefined
     call.cancel = undefined
-    current.resolve(call.count === 0 ? frame : this.readdressed(frame, current.request.id))
+    current.resolve(call.count === 0 ? answer : this.readdressed(answer, current.request.id))
   }
 
   /** The answer to the first request, as the answer to the one that waits now. Never throws: the client waits for it. */
-  private readdressed(frame: Uint8Array | string, id: Id): string {
+  private readdressed(answer: Answer, id: Id): Answer {
     try {
-      return JSON.stringify({ ...(parseExact(textOf(frame)) as Params), id })
+      const frame = JSON.stringify({ ...(parseExact(textOf(answer.frame)) as Params), id })
+      return { ...answer, outcome: answer.outcome, frame }
     } catch (error) {
-      this.deps.onbug(error)
-      return errorText(id, -32603, "internal error")
+      return failureAnswer(id, error, { hide: (text) => text, onbug: this.deps.onbug })
     }
   }
 

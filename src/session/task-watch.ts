@@ -73,18 +73,19 @@ function watch(route: Route, { gateway, client, params, clock, say }: WatchedTas
   const request: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
   const nobody = () => Promise.reject(new Error("nobody is asked"))
   const exchange: Exchange = { oncancel: undefined, notify() {}, ask: nobody }
-  const ask = async (): Promise<Params> => {
+  const ask = async (): Promise<{ readonly result?: unknown; readonly code?: number | undefined }> => {
     const about = { taskId: route.name, _meta: metaOf(params) }
-    const frame = await relay(request, about, route, { gateway, client, exchange })
-    return parseExact(textOf(frame)) as Params
+    const { frame, code } = await relay(request, about, route, { gateway, client, exchange })
+    const { result } = parseExact(textOf(frame)) as Params
+    return { result, code }
   }
   let ended = false
   let cancel: () => void = () => undefined
   let said = ""
   const look = async () => {
     // A server that is away or busy is asked again.
-    const { result, error } = await ask().catch((): Params => ({}))
-    if (ended || (isObject(error) && numberOf(error.code) === INVALID_PARAMS)) return
+    const { result, code } = await ask().catch(() => ({ result: undefined, code: undefined }))
+    if (ended || code === INVALID_PARAMS) return
     const { resultType: _type, ...task } = isObject(result) ? result : {}
     const text = JSON.stringify(task)
     if (isObject(result) && text !== said) say(task)

@@ -11,12 +11,13 @@ import type { Route, View } from "../catalog/catalog.ts"
 import type { Listing } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { RequestError } from "../lib/errors.ts"
-import { numberOf, parseExact } from "../lib/json.ts"
+import { parseExact } from "../lib/json.ts"
 import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
-import { isObject, type Params, type Request, resultText } from "../wire/message.ts"
+import { isObject, type Params, type Request } from "../wire/message.ts"
+import { type Answer, resultAnswer } from "./answer.ts"
 import { ownerOf, type RequestContext } from "./client.ts"
-import { type Answer, relay, unknownMethod, unknownName } from "./relay.ts"
+import { type Answering, relay, unknownMethod, unknownName } from "./relay.ts"
 import { openTaskId } from "./task-id.ts"
 
 /** Whether a backend makes tasks for clients of an era. */
@@ -28,7 +29,7 @@ export function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
 }
 
 /** `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. */
-export function relayTask(request: Request, params: Params, view: View, context: RequestContext): Answer {
+export function relayTask(request: Request, params: Params, view: View, context: RequestContext): Answering {
   const { taskId } = params
   const route = routeOfTask(taskId, view, context)
   if (route === undefined) {
@@ -63,7 +64,7 @@ export async function listTasks(
   params: Params,
   view: View,
   context: RequestContext,
-): Promise<string> {
+): Promise<Answer> {
   const { gateway, client } = context
   const { cursor } = params
   if (!view.parts.some(({ listing }) => hasTasks(listing, client.era))) throw unknownMethod(request.method)
@@ -77,20 +78,21 @@ export async function listTasks(
     const slug = view.parts.find(({ spec }) => spec.id === claim.backend)?.spec.slug ?? claim.backend
     const route = { id: claim.backend, slug, name: "", mirrored: [] }
     const get: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
-    const frame = await relay(get, { taskId: claim.id }, route, context)
-    const answer: unknown = parseExact(textOf(frame))
-    if (!isObject(answer)) continue
-    if (isObject(answer.result)) tasks.push(answer.result)
-    else if (isObject(answer.error) && numberOf(answer.error.code) === -32602) gateway.taskOwners.drop(claim)
+    const { frame, outcome, code } = await relay(get, { taskId: claim.id }, route, context)
+    if (code === INVALID_PARAMS) gateway.taskOwners.drop(claim)
+    if (outcome !== "ok") continue
+    const message: unknown = parseExact(textOf(frame))
+    if (isObject(message) && isObject(message.result)) tasks.push(message.result)
   }
   const last = page.at(-1)
   const more = last !== undefined && start + PAGE < owned.length ? { nextCursor: cursorOf(last) } : {}
-  return resultText(request.id, JSON.stringify({ tasks, ...more }))
+  return resultAnswer(request.id, JSON.stringify({ tasks, ...more }))
 }
 
 // ---
 
 const PAGE = 50
+const INVALID_PARAMS = -32602
 
 const cursorOf = ({ backend, id }: Ownership): string =>
   Buffer.from(JSON.stringify([backend, id])).toString("base64url")

@@ -19,7 +19,7 @@ test("a request that is cancelled while it waits for servers to start never reac
   const answer = dispatch(request, { gateway, client, exchange }, (bug) => bugs.push(bug))
   exchange.oncancel?.("was cancelled by the client")
   loaded()
-  expect(String(await answer)).toContain("was cancelled by the client")
+  expect(String((await answer).frame)).toContain("was cancelled by the client")
   expect(bugs).toEqual([])
 })
 
@@ -55,7 +55,7 @@ test("a request that waits when svc stops, or comes later, is told that svc is s
       stopping = true
       resolve()
       const error = { code: -32603, message: "svc is shutting down" }
-      expect([waitsFor, about.method, JSON.parse(String(await answer)).error, bugs]).toEqual([
+      expect([waitsFor, about.method, JSON.parse(String((await answer).frame)).error, bugs]).toEqual([
         waitsFor,
         about.method,
         error,

@@ -123,7 +123,7 @@ test(
         const params = { name: "t", uri: "u" }
         const route = { id: "s", slug: "s", name: "t", mirrored: [] }
         try {
-          const frame = await relay({ jsonrpc: "2.0", id, method, params }, params, route, {
+          const { frame } = await relay({ jsonrpc: "2.0", id, method, params }, params, route, {
             gateway: gateway as unknown as Gateway,
             client,
             exchange,

@@ -82,9 +82,8 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
   const route = { id: "s", slug: "s", name: "t", mirrored: [] }
   const request = { jsonrpc: "2.0" as const, id, method, params: { name: "t", uri: "u" } }
   const context: RequestContext = { gateway, client: who, exchange }
-  const frame = await Promise.resolve(relay(request, { name: "t", uri: "u" }, route, context)).catch((error: unknown) =>
-    JSON.stringify({ thrown: String(error) }),
-  )
+  const relaying = Promise.resolve(relay(request, { name: "t", uri: "u" }, route, context))
+  const { frame } = await relaying.catch((error: unknown) => ({ frame: JSON.stringify({ thrown: String(error) }) }))
   return JSON.parse(typeof frame === "string" ? frame : decode(frame))
 }
 

@@ -140,7 +140,7 @@ const serve = async (asked: Request, who: Client = client): Promise<Answer> => {
   const answer = calls.serve(asked, who, face, turn)
   // Questions are gathered for a moment.
   await clock.pass(30)
-  const frame = await answer
+  const { frame } = await answer
   return JSON.parse(typeof frame === "string" ? frame : new TextDecoder().decode(frame))
 }
 
@@ -230,7 +230,9 @@ test("a server that looks for the roots of a client that has none finds none, an
   server.connection.receive(encode('{"jsonrpc":"2.0","id":"r1","method":"roots/list"}'))
   await clock.pass(30)
   expect(server.sent.find(({ id }) => id === "r1")?.result).toEqual({ roots: [] })
-  expect(JSON.parse(String(await first)).result.inputRequests).toMatchObject({ q1: { method: "elicitation/create" } })
+  expect(JSON.parse(String((await first).frame)).result.inputRequests).toMatchObject({
+    q1: { method: "elicitation/create" },
+  })
 })
 
 test("a client that gives up ends the call in the backend", async () => {

@@ -92,7 +92,7 @@ async function ask(gateway: Gateway, client: Client, method: string, params: Par
     notify() {},
     ask: () => Promise.reject(new Error("nobody is asked")),
   }
-  const frame = await dispatch({ jsonrpc: "2.0", id: 1, method, params }, { gateway, client, exchange }, (bug) => {
+  const { frame } = await dispatch({ jsonrpc: "2.0", id: 1, method, params }, { gateway, client, exchange }, (bug) => {
     throw bug
   })
   return JSON.parse(textOf(frame))

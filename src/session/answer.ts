@@ -1,0 +1,70 @@
+/**
+ * An answer to a request: the frame, and how the request ended. The outcome is stated where it is known; no reader derives
+ * it from the bytes.
+ */
+import { codesOf, isBug, publicMessage, RequestError, type RequestFault } from "../lib/errors.ts"
+import type { CallOutcome } from "../report/metrics.ts"
+import { asBuffer, encode } from "../wire/frame.ts"
+import { type ErrorObject, errorText, type Id, isObject, resultText } from "../wire/message.ts"
+
+export type Answer = {
+  readonly frame: Uint8Array | string
+  /** "tool_error" is a result whose `isError` is true. */
+  readonly outcome: CallOutcome
+  /** The code of a JSON-RPC error. */
+  readonly code?: number
+  /** Seconds after which a call that a rate limit refused may be sent again. */
+  readonly retryAfter?: number | undefined
+}
+
+/** Returns a success answer of svc's own; `result` is JSON text. */
+export const resultAnswer = (id: Id, result: string): Answer => ({ frame: resultText(id, result), outcome: "ok" })
+
+/** Returns a JSON-RPC error; `code` is written as the backend wrote it. */
+export const errorAnswer = (
+  id: Id,
+  code: ErrorObject["code"],
+  message: string,
+  data?: unknown,
+  retryAfter?: number,
+): Answer => ({ frame: errorText(id, code, message, data), outcome: "error", code: Number(code), retryAfter })
+
+/** Returns the error for what a client did wrong. */
+export const refusalAnswer = (id: Id, fault: RequestFault, message: string): Answer =>
+  errorAnswer(id, codesOf(new RequestError(fault, message)).rpc, message)
+
+/** Returns the answer to a request that failed with one of svc's errors. `hide` masks secrets, `onbug` takes bugs of svc. */
+export function failureAnswer(
+  id: Id,
+  error: unknown,
+  { hide, onbug }: { hide(text: string): string; onbug(error: unknown): void },
+): Answer {
+  if (isBug(error)) onbug(error)
+  const data = error instanceof RequestError ? error.data : undefined
+  const retryAfter = isObject(data) && typeof data.retryAfter === "number" ? data.retryAfter : undefined
+  return errorAnswer(id, codesOf(error).rpc, hide(publicMessage(error)), data, retryAfter)
+}
+
+/** The result of a tool call that passes unparsed. Its bytes are searched for `isError` once, and only if audit or metrics read the outcome. */
+export class RelayedResult implements Answer {
+  private known: CallOutcome | undefined
+  constructor(readonly frame: Uint8Array) {}
+
+  get outcome(): CallOutcome {
+    this.known ??= statesError(asBuffer(this.frame)) ? "tool_error" : "ok"
+    return this.known
+  }
+}
+
+// ---
+
+const NAME = encode('"isError"')
+
+/** Accepts the spellings that servers use, with or without spaces. A name that stands deeper in the result counts too. */
+function statesError(frame: Buffer): boolean {
+  for (let at = frame.indexOf(NAME); at >= 0; at = frame.indexOf(NAME, at)) {
+    at += NAME.length
+    if (/^\s{0,4}:\s{0,4}true/.test(frame.toString("latin1", at, at + 16))) return true
+  }
+  return false
+}
