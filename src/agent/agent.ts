@@ -1,20 +1,13 @@
 /**
- * The one mutable thing: which backends run, what they offer together, and who listens. It handles one change at a time;
- * everybody else reads its catalog and its snapshot.
+ * Owns the mutable state of a running svc: which backends run, what they offer together, and which sessions follow them. It
+ * handles one change at a time; all other code reads its catalog and its snapshot.
  */
 import { isDeepStrictEqual } from "node:util"
 import type { Caller } from "../backend/attribution.ts"
 import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, openConnection } from "../backend/open-connection.ts"
-import {
-  buildCatalog,
-  type Catalog,
-  type CatalogSource,
-  EMPTY_CATALOG,
-  LIST_KEYS,
-  withOwn,
-} from "../catalog/catalog.ts"
-import { failuresOf, filledFrom, type Listing } from "../catalog/listing.ts"
+import type { Catalog } from "../catalog/catalog.ts"
+import { failuresOf } from "../catalog/listing.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Plan, ServerSpec } from "../config/server-spec.ts"
 import { type Clock, waitWhile } from "../lib/clock.ts"
@@ -22,7 +15,7 @@ import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { ToolPins } from "../store/tool-pins.ts"
 import { asText, type Params } from "../wire/message.ts"
-import { FirstAttempts } from "./first-attempts.ts"
+import { CatalogBuilder } from "./catalog-builder.ts"
 import { Readiness } from "./readiness.ts"
 import { SessionBackends } from "./session-backends.ts"
 import { describeBackend, type Snapshot } from "./snapshot.ts"
@@ -30,11 +23,11 @@ import { Subscriptions } from "./subscriptions.ts"
 import { type Ownership, TaskOwners } from "./task-owners.ts"
 import { type PinningFindings, ToolPinning } from "./tool-pinning.ts"
 
-/** Who is told of changes. */
+/** Follows changes of the agent. */
 export type Observer = {
-  /** The catalog is another one, or what is selected from it: for one session alone, or for all. */
+  /** The catalog, or what is selected from it, changed: for one session, or for all. */
   oncatalog(session?: object): void
-  /** A notification of a backend that is for whoever wants such. */
+  /** A backend sent a notification that is for every client that wants it. */
   onnotification(spec: ServerSpec, method: string, params: Params): void
 }
 
@@ -45,62 +38,113 @@ export type AgentDeps = OpenDeps & {
   readonly pins: ToolPins
 }
 
-/** What applying a plan did, by backend id. */
+/** What applying a plan changed, by backend id. */
 export type Applied = {
   readonly added: readonly string[]
   readonly removed: readonly string[]
+  /** Stopped and started again, because their launch changed. */
   readonly replaced: readonly string[]
+  /** Changed without a restart. */
   readonly retuned: readonly string[]
 }
 
-/** What a session's own processes list, by backend, and the catalog that comes of it and of the shared one. */
-type Own = { readonly listings: Map<string, Listing>; shared: Catalog | undefined; catalog: Catalog }
-
 export class Agent {
-  catalog: Catalog = EMPTY_CATALOG
-  /** Named selections of what is offered. */
-  presets: ReadonlyMap<string, Preset> = new Map()
-  /** What backends speak of by an id alone. */
+  /** The owners of tasks and elicitations that backends name by an id alone. */
   readonly taskOwners = new TaskOwners()
   readonly readiness: Readiness
-  /** False until a plan was applied. */
-  loaded = false
+  readonly subscriptions: Subscriptions
+  /** The processes that serve one session each. */
+  readonly dedicated: SessionBackends
   private plan: Plan | undefined
-  private problems: readonly Issue[] = []
+  private issues: readonly Issue[] = []
   private secretValues: readonly string[] = []
+  private currentPresets: ReadonlyMap<string, Preset> = new Map()
   private readonly backends = new Map<string, Backend>()
   private readonly observers: Observer[] = []
-  private readonly subscriptions = new Subscriptions()
-  /** The log level that backends were told last. */
-  private sentLevel: string | undefined
-  /** The ends of what was stopped, by the id that others may have by now. */
-  private readonly ending = new Map<string, Promise<void>>()
-  private readonly pendingStops = new Set<Promise<void>>()
-  private current: Snapshot | undefined
-  private rebuilding = false
-  private readonly sessionBackends: SessionBackends
-  private readonly owned = new Map<object, Own>()
-  private initialLoad: Promise<void> | undefined
-  private readonly firstAttempts: FirstAttempts
+  private readonly catalogs: CatalogBuilder
   private readonly toolPinning: ToolPinning
-  private closed = false
+  /** The pending ends of removed backends, by an id that may have a new backend meanwhile. */
+  private readonly ending = new Map<string, Promise<void>>()
+  /** The pending ends that only `close` waits for. */
+  private readonly pendingStops = new Set<Promise<void>>()
+  private currentSnapshot: Snapshot | undefined
+  private initialLoad: Promise<void> | undefined
+  private isClosed = false
 
   constructor(private readonly deps: AgentDeps) {
-    this.firstAttempts = new FirstAttempts(deps.clock)
     this.toolPinning = new ToolPinning(deps.pins, deps.log)
     this.readiness = new Readiness(deps.clock)
-    this.sessionBackends = new SessionBackends({
+    this.catalogs = new CatalogBuilder({
+      connected: () =>
+        (this.plan?.specs ?? []).flatMap(({ id }) => {
+          const { spec, published } = this.backends.get(id) ?? {}
+          return spec === undefined || published === undefined ? [] : [{ spec, listing: published.listing }]
+        }),
+      quarantined: (spec, listing) => this.toolPinning.inspect(spec, listing).quarantined,
+      onbuilt: () => {
+        this.currentSnapshot = undefined
+        this.selectionChanged()
+      },
+    })
+    this.subscriptions = new Subscriptions({
+      onsubscriptions: (id, session, isShared) => {
+        if (isShared) this.backends.get(id)?.published?.open.resubscribe()
+        this.dedicated.find(id, session)?.published?.open.resubscribe()
+      },
+      onlevel: (session) => updateLogLevel(this.dedicated.of(session).values()),
+      onsharedlevel: () => updateLogLevel(this.backends.values()),
+    })
+    this.dedicated = new SessionBackends({
       clock: deps.clock,
+      create: (id, owner, capabilities) => this.createDedicated(id, owner, capabilities),
+      whenSettled: (backend) => this.readiness.whenSettled(backend),
       tuningOf: (id) => this.backends.get(id)?.spec.tuning,
       isListening: (id, session) => this.subscriptions.uris(id, session).length > 0,
       tasksOf: (id, session) =>
         this.taskOwners.of(session, "task").flatMap((claim) => (claim.backend === id ? [claim.id] : [])),
       onend: (end) => this.trackStop(end),
-      onunused: ({ name }, why) => deps.log.info(`the process of a session ${why}`, { server: name }),
+      onunused: ({ name }, reason) => deps.log.info(`the process of a session ${reason}`, { server: name }),
     })
   }
 
-  /** Makes what runs equal to `plan`: what has not changed is not touched. */
+  /** What sessions without processes of their own are offered. */
+  get catalog(): Catalog {
+    return this.catalogs.catalog
+  }
+
+  /** Named selections of the catalog. */
+  get presets(): ReadonlyMap<string, Preset> {
+    return this.currentPresets
+  }
+
+  /** False until a plan was applied. */
+  get loaded(): boolean {
+    return this.plan !== undefined
+  }
+
+  /** Resolves when the initial load is over; undefined unless it runs. */
+  get loading(): Promise<void> | undefined {
+    return this.initialLoad
+  }
+
+  /** Whether the backends are being stopped for good. */
+  get stopping(): boolean {
+    return this.isClosed
+  }
+
+  /** Every value that must not be shown; the same array for the same plan. */
+  get secrets(): readonly string[] {
+    return this.secretValues
+  }
+
+  /** The number of requests in flight to all backends. */
+  get inFlight(): number {
+    let count = 0
+    for (const { published } of this.running()) count += published?.open.inFlight ?? 0
+    return count
+  }
+
+  /** Makes what runs equal to `plan`. A backend whose spec is the same is not touched. */
   apply(plan: Plan): Applied {
     const applied = {
       added: [] as string[],
@@ -108,66 +152,47 @@ export class Agent {
       replaced: [] as string[],
       retuned: [] as string[],
     }
-    if (this.closed) return applied
-    const order = this.plan?.specs.map(({ id }) => id)
+    if (this.isClosed) return applied
+    const oldOrder = this.plan?.specs.map(({ id }) => id)
     this.plan = plan
-    this.loaded = true
-    this.problems = plan.issues
+    this.issues = plan.issues
     this.secretValues = [...new Set(plan.specs.flatMap(({ secrets }) => secrets))]
-    const wanted = new Map(plan.specs.map((spec) => [spec.id, spec]))
+    const order = plan.specs.map(({ id }) => id)
+    const wanted = new Set(order)
     for (const [id, backend] of this.backends) {
       if (wanted.has(id)) continue
       applied.removed.push(id)
       this.remove(id, backend)
     }
     for (const spec of plan.specs) {
-      const backend = this.backends.get(spec.id)
-      if (backend === undefined) {
-        applied.added.push(spec.id)
-        this.add(spec)
-      } else if (!isDeepStrictEqual(backend.spec.launch, spec.launch)) {
-        applied.replaced.push(spec.id)
-        if (backend.spec.launch.transport === "stdio") this.remove(spec.id, backend)
-        else this.retire(spec.id, backend)
-        this.add(spec)
-      } else if (!isDeepStrictEqual(backend.spec, spec)) {
-        applied.retuned.push(spec.id)
-        backend.retune(spec)
-        this.sessionBackends.retune(spec.id)
-      }
+      const change = this.applySpec(spec)
+      if (change !== undefined) applied[change].push(spec.id)
     }
-    this.current = undefined
-    const quiet = Object.values(applied).every((ids) => ids.length === 0)
-    if (
-      !quiet ||
-      !isDeepStrictEqual(
-        order,
-        plan.specs.map(({ id }) => id),
-      )
-    )
-      this.changed()
+    this.currentSnapshot = undefined
+    const isSame = Object.values(applied).every((ids) => ids.length === 0) && isDeepStrictEqual(oldOrder, order)
+    if (!isSame) this.changed()
     this.checkFirstAttempts()
     return applied
   }
 
-  /** Keeps what runs and remembers what is wrong with the documents. */
+  /** Keeps what runs, and records the issues of documents that were refused. */
   refuse(issues: readonly Issue[]): void {
-    this.problems = [...issues, ...(this.plan?.issues ?? [])]
-    this.current = undefined
+    this.issues = [...issues, ...(this.plan?.issues ?? [])]
+    this.currentSnapshot = undefined
   }
 
-  /** Other presets, from now on. */
+  /** Replaces the presets. */
   setPresets(presets: ReadonlyMap<string, Preset>): void {
-    this.presets = presets
+    this.currentPresets = presets
     this.selectionChanged()
   }
 
-  /** What clients see of the catalog may be something else from now on. */
+  /** Tells the observers that sessions may see another part of the catalog than before. */
   selectionChanged(): void {
     for (const observer of this.observers) observer.oncatalog()
   }
 
-  /** The backends of this id, name or slug: several where it is a template's. */
+  /** Returns the backends with this id, name or slug: several if they are instances of one template. */
   find(name: string): readonly Backend[] {
     const exact = this.backends.get(name)
     if (exact !== undefined) return [exact]
@@ -178,38 +203,41 @@ export class Agent {
     return this.backends.get(id)
   }
 
-  /** Whether a call runs on it. */
+  /** Returns all shared backends, in the order in which they were added. */
+  all(): readonly Backend[] {
+    return [...this.backends.values()]
+  }
+
+  /** Whether a call runs on a backend, or on a session's own process of it. */
   isBusy(id: string): boolean {
     return this.running().some((backend) => backend.spec.id === id && isBusy(backend))
   }
 
-  /** Resolves when nothing is left of what was stopped under this id. */
+  /** Resolves when every process that was stopped under this id is dead. */
   async whenStopped(id: string): Promise<void> {
     await this.ending.get(id)
   }
 
-  /** A server's authorization has come, changed or gone. */
+  /** Reconnects a server's backends after its authorization was given, changed or removed. */
   authorized(name: string): void {
     for (const backend of this.running()) if (backend.spec.name === name) backend.authorized()
   }
 
-  /** An operator's restart, of the processes that sessions have of their own too: their next call starts them. */
+  /** Restarts a backend for an operator. Sessions' own processes of it are stopped; their next calls start them. */
   restart(backend: Backend): void {
     this.stopDedicated({ id: backend.spec.id })
     backend.restart()
   }
 
-  /** All backends, in the order they were added. */
-  all(): readonly Backend[] {
-    return [...this.backends.values()]
-  }
-
-  /** Whether a tool is kept from clients because it is not what it was. */
+  /** Whether a tool is kept from clients because it has changed. */
   isQuarantined(backend: Backend, tool: string): boolean {
     return this.findings(backend)?.quarantined.has(tool) === true
   }
 
-  /** Takes the tools of a server, or its one tool, for what they should be. Gives those that had changed. */
+  /**
+   * Approves the current definition of one tool, or of all tools of a server. Returns the names of the tools whose definition
+   * had changed.
+   */
   approve(name: string, tool: string | undefined): readonly string[] {
     const approved = this.toolPinning.approve(
       this.find(name).map(({ spec }) => spec.id),
@@ -220,25 +248,15 @@ export class Agent {
   }
 
   snapshot(): Snapshot {
-    this.current ??= this.takeSnapshot()
-    return this.current
+    this.currentSnapshot ??= this.takeSnapshot()
+    return this.currentSnapshot
   }
 
   observe(observer: Observer): void {
     this.observers.push(observer)
   }
 
-  /** Resolves when the first round of loading is over. Set while it runs. */
-  get loading(): Promise<void> | undefined {
-    return this.initialLoad
-  }
-
-  /** Whether the backends are being ended, or have been. */
-  get stopping(): boolean {
-    return this.closed
-  }
-
-  /** Starts the wait for the first round of loading: of everything, at most `ms` milliseconds. */
+  /** Starts the initial load: the wait for the first attempts of all backends, `ms` milliseconds at most. */
   awaitInitialLoad(ms: number): void {
     this.initialLoad = this.whenLoaded(undefined, ms).then(() => {
       this.initialLoad = undefined
@@ -246,227 +264,132 @@ export class Agent {
   }
 
   /**
-   * Resolves when each of these backends (of all where none are named) was connected, failed or refused once and the
-   * catalog has what came of it, or after `ms` milliseconds.
+   * Resolves when each of these backends (undefined: all) was connected, failed or refused once and the catalog has what it
+   * lists, or after `ms` milliseconds.
    */
   whenLoaded(ids: ReadonlySet<string> | undefined, ms: number): Promise<void> {
-    const over = this.firstAttempts.wait(ids, ms)
+    const attempted = this.readiness.whenAttempted(ids, ms)
     this.checkFirstAttempts()
-    return over
+    return attempted
   }
 
   /**
-   * For a backend that is away and may be back within `ms` milliseconds, itself or the one that replaces it meanwhile:
-   * resolves when it is, when it will not be, or when they are over. Undefined where there is nothing to wait for.
+   * Resolves when a lost backend, or the one that replaces it meanwhile, is connected again, when it will not be within `ms`
+   * milliseconds, or after them. Undefined if there is nothing to wait for.
    */
-  returning(id: string, ms: number): Promise<void> | undefined {
+  whenBack(id: string, ms: number): Promise<void> | undefined {
     const backend = this.backends.get(id)
     if (backend === undefined || backend.published !== undefined || ms <= 0) return undefined
     const until = this.deps.clock.now() + ms
     return this.readiness
       .whenBack(backend, ms)
-      ?.then(() => (this.backends.get(id) === backend ? undefined : this.returning(id, until - this.deps.clock.now())))
+      ?.then(() => (this.backends.get(id) === backend ? undefined : this.whenBack(id, until - this.deps.clock.now())))
   }
 
-  subscribe(id: string, uri: string, session: object): void {
-    if (this.subscriptions.subscribe(id, uri, session)) this.backends.get(id)?.published?.open.resubscribe()
-    this.dedicatedOf(session).get(id)?.published?.open.resubscribe()
-  }
-
-  unsubscribe(id: string, uri: string, session: object): void {
-    if (this.subscriptions.unsubscribe(id, uri, session)) this.backends.get(id)?.published?.open.resubscribe()
-    this.dedicatedOf(session).get(id)?.published?.open.resubscribe()
-  }
-
-  /**
-   * A session's own process of a server with `isolation: "session"`, connected: started at its first call and ended with
-   * the session, with the server, or when the session has not used it for long. Tells `caller` if what an earlier process
-   * held is lost. Not connected where it could not be started, and a text that says why where there is no room for it.
-   */
-  async dedicated(
-    id: string,
-    owner: Caller,
-    caller: Caller,
-    capabilities: Params,
-  ): Promise<Backend | string | undefined> {
-    const { session } = owner
-    const full = () => this.sessionBackends.find(id, session) === undefined && this.sessionBackends.isFull(id)
-    while (full()) if (!(await this.sessionBackends.makeRoom(id))) return this.sessionBackends.refusal(id)
-    const shared = this.backends.get(id)
-    if (shared === undefined || this.closed) return undefined
-    let backend = this.sessionBackends.find(id, session)
-    if (backend === undefined) {
-      backend = this.create(shared.spec, { caller: owner, capabilities }, undefined, (changed) =>
-        this.relisted(id, session, changed),
-      )
-      const lost = this.sessionBackends.add(id, owner, backend)
-      if (lost !== undefined) {
-        const data = `${shared.spec.name}: the process of this session ${lost}; a new one is started, and what the old one held is lost`
-        caller.notify("notifications/message", { level: "warning", logger: "svc", data })
-      }
-      backend.start()
-    }
-    // What a call starts, the next one starts again.
-    else if (backend.state.kind === "failed") backend.restart()
-    this.sessionBackends.use(backend)
-    await this.readiness.whenSettled(backend)
-    this.sessionBackends.use(backend)
-    return backend
-  }
-
-  /** What a session is offered: of a server of which it has its own process, what that lists. */
+  /** Returns what a session is offered: of a server of which it has its own process, what that process lists. */
   catalogOf(session: object): Catalog {
-    const own = this.owned.get(session)
-    if (own === undefined) return this.catalog
-    if (own.shared !== this.catalog) {
-      const sources = this.catalog.parts.flatMap(({ spec, listing: shared }): [string, CatalogSource][] => {
-        const listed = own.listings.get(spec.id)
-        if (listed === undefined) return []
-        const listing = filledFrom(shared, listed)
-        return [[spec.id, { spec, listing, quarantined: this.toolPinning.inspect(spec, listing).quarantined }]]
-      })
-      own.catalog = withOwn(this.catalog, new Map(sources), own.catalog)
-      own.shared = this.catalog
-    }
-    return own.catalog
+    return this.catalogs.catalogOf(session)
   }
 
-  /** A session's own processes, by the id of their server. */
-  dedicatedOf(session: object): ReadonlyMap<string, Backend> {
-    return this.sessionBackends.of(session)
-  }
-
-  /** Ends the processes that sessions have of their own, of one server or of one session. */
-  private stopDedicated(wanted: { readonly id?: string; readonly session?: object }): void {
-    this.sessionBackends.end(wanted)
-    if (wanted.session !== undefined) this.owned.delete(wanted.session)
-    for (const session of this.owned.keys()) if (wanted.id !== undefined) this.disown(session, wanted.id)
-  }
-
-  /** The sessions that are subscribed to a backend's resource, or to one that it is a part of. */
-  subscribersOf(id: string, uri: string): ReadonlySet<object> {
-    return this.subscriptions.subscribersOf(id, uri)
-  }
-
-  /** A session is gone: its subscriptions and its log level go with it. */
+  /** Removes all that belongs to a session that has ended. */
   forget(session: object): void {
     this.stopDedicated({ session })
-    for (const [id, uri] of this.subscriptions.of(session)) this.unsubscribe(id, uri, session)
-    this.subscriptions.dropLevel(session)
-    this.updateLogLevels()
+    this.subscriptions.forget(session)
     this.taskOwners.forget(session)
   }
 
-  /**
-   * legacy backends have one log level for all: svc asks for the least severe that any client wants and filters. A
-   * session's own processes are asked for its own.
-   */
-  setLogLevel(session: object, level: string | undefined): void {
-    this.subscriptions.setLevel(session, level)
-    for (const { published } of this.dedicatedOf(session).values()) published?.open.updateLogLevel()
-    this.updateLogLevels()
-  }
-
-  /** It hears no more. Backends are not told before somebody else wants another level: it may want the same again soon. */
-  dropLogLevel(session: object): void {
-    this.subscriptions.dropLevel(session)
-  }
-
-  /** Ends every backend; resolves when no process is left. */
+  /** Stops every backend. Resolves when no process is left. */
   async close(): Promise<void> {
-    this.closed = true
-    for (const wait of this.firstAttempts.over([])) wait.end()
+    this.isClosed = true
+    this.readiness.endFirstAttempts([], () => undefined)
     for (const [id, backend] of [...this.backends].reverse()) this.remove(id, backend)
     await Promise.all([...this.ending.values(), ...this.pendingStops])
   }
 
-  /** Every value that must not be shown; the same array for the same plan. */
-  get secrets(): readonly string[] {
-    return this.secretValues
-  }
-
-  /** Requests in flight to all backends. */
-  get inFlight(): number {
-    let count = 0
-    for (const { published } of this.running()) count += published?.open.inFlight ?? 0
-    return count
-  }
-
   // ---
 
-  /** All backends, also those that sessions have of their own. */
+  /** Adds, replaces or retunes one backend. Returns which of them, or undefined if its spec is the same. */
+  private applySpec(spec: ServerSpec): "added" | "replaced" | "retuned" | undefined {
+    const backend = this.backends.get(spec.id)
+    if (backend === undefined) {
+      this.add(spec)
+      return "added"
+    }
+    if (!isDeepStrictEqual(backend.spec.launch, spec.launch)) {
+      if (backend.spec.launch.transport === "stdio") this.remove(spec.id, backend)
+      else this.retire(spec.id, backend)
+      this.add(spec)
+      return "replaced"
+    }
+    if (isDeepStrictEqual(backend.spec, spec)) return undefined
+    backend.retune(spec)
+    this.dedicated.retune(spec.id)
+    return "retuned"
+  }
+
+  /** Returns all backends, those of single sessions included. */
   private running(): readonly Backend[] {
-    return [...this.backends.values(), ...this.sessionBackends.all()]
+    return [...this.backends.values(), ...this.dedicated.all()]
   }
 
   private add(spec: ServerSpec): void {
-    const old = this.ending.get(spec.id)
-    let offered: unknown
-    const backend = this.create(spec, {}, old, (changed) => {
-      this.current = undefined
-      const offer = changed.published?.listing
-      if (changed.published !== undefined && offered === undefined) this.logConnected(changed)
-      const known = offered
-      offered = offer
-      if (known !== offer || this.catalog.parts.some(({ spec: old }) => old.id === spec.id && old !== changed.spec))
-        this.changed()
+    let listing: unknown
+    const backend = this.create(spec, undefined, this.ending.get(spec.id), (changed) => {
+      this.currentSnapshot = undefined
+      const next = changed.published?.listing
+      if (changed.published !== undefined && listing === undefined) this.logConnected(changed)
+      const before = listing
+      listing = next
+      const isRetuned = this.catalog.parts.some(({ spec: old }) => old.id === spec.id && old !== changed.spec)
+      if (before !== next || isRetuned) this.changed()
       this.checkFirstAttempts()
     })
     this.backends.set(spec.id, backend)
     backend.start()
   }
 
+  /** Creates a session's own process of a server, not started yet. */
+  private createDedicated(id: string, owner: Caller, capabilities: Params): Backend | undefined {
+    const shared = this.backends.get(id)
+    if (shared === undefined || this.isClosed) return undefined
+    const { session } = owner
+    return this.create(shared.spec, { caller: owner, capabilities }, undefined, (backend) => {
+      if (backend.published === undefined) {
+        this.catalogs.dropOwnIfSame(session, id, this.backends.get(id)?.published?.listing)
+        return
+      }
+      if (this.dedicated.find(id, session) !== backend) return
+      if (!this.catalogs.setOwn(session, id, backend.published.listing)) return
+      for (const observer of this.observers) observer.oncatalog(session)
+    })
+  }
+
   /**
-   * A session's own process is not what it was. What it listed stands after its end, until the next one lists: the session
-   * has its server as before.
+   * Creates a backend that is not started yet. `owner`: the session that it serves alone, if it is a session's own.
+   * `after`: resolves when the previous process is dead; it opens only then.
    */
-  private relisted(id: string, session: object, backend: Backend): void {
-    if (backend.published === undefined) {
-      const listed = this.owned.get(session)?.listings.get(id)
-      const shared = this.backends.get(id)?.published?.listing
-      // What all have is not kept for one.
-      if (listed !== undefined && shared !== undefined && isSameOffer(listed, shared)) this.disown(session, id)
-      return
-    }
-    const { listing } = backend.published
-    if (this.sessionBackends.find(id, session) !== backend) return
-    const own = this.owned.get(session) ?? { listings: new Map(), shared: undefined, catalog: EMPTY_CATALOG }
-    if (own.listings.get(id) === listing) return
-    this.owned.set(session, own)
-    own.listings.set(id, listing)
-    own.shared = undefined
-    for (const observer of this.observers) observer.oncatalog(session)
-  }
-
-  /** Forgets what a session's own process listed. */
-  private disown(session: object, id: string): void {
-    const own = this.owned.get(session)
-    if (own?.listings.delete(id) !== true) return
-    own.shared = undefined
-    if (own.listings.size === 0) this.owned.delete(session)
-  }
-
-  /** A backend that is not started yet. `after` is its process of before, to be observed dead before it opens. */
   private create(
     spec: ServerSpec,
-    { caller: owner, capabilities }: { readonly caller?: Caller; readonly capabilities?: Params },
+    owner: { readonly caller: Caller; readonly capabilities: Params } | undefined,
     after: Promise<void> | undefined,
     onchange: BackendDeps["onchange"],
   ): Backend {
     const { deps } = this
-    const own: BackendDeps = {
+    const backendDeps: BackendDeps = {
       clock: deps.clock,
       open: (planned, hooks, signal) =>
         openConnection(
           planned,
           {
-            owner,
-            capabilities,
+            owner: owner?.caller,
+            capabilities: owner?.capabilities,
             callerOfTask: (taskId) => this.taskOwners.find("task", spec.id, taskId)?.caller,
             ...hooks,
-            subscriptions: () => this.subscriptions.uris(spec.id, owner?.session),
-            logLevel: () => (owner === undefined ? this.sentLevel : this.subscriptions.levelOf(owner.session)),
-            onnotification: (method, params, caller) => this.routeNotification(spec.id, method, params, caller, owner),
+            subscriptions: () => this.subscriptions.uris(spec.id, owner?.caller.session),
+            logLevel: () =>
+              owner === undefined ? this.subscriptions.sharedLevel : this.subscriptions.levelOf(owner.caller.session),
+            onnotification: (method, params, caller) =>
+              this.routeNotification(spec.id, method, params, caller, owner?.caller),
           },
           deps,
           signal,
@@ -477,20 +400,22 @@ export class Agent {
       },
       onnote: (level, message) => deps.log[level](message, { server: spec.name }),
     }
-    return new Backend(spec, own, after)
+    return new Backend(spec, backendDeps, after)
   }
 
   private logConnected(backend: Backend): void {
     const { listing } = backend.published ?? {}
     if (listing === undefined) return
-    const counts = `${listing.tools.length} tools, ${listing.prompts.length} prompts, ${listing.resources.length} resources`
-    const empty =
-      listing.tools.length + listing.prompts.length + listing.resources.length + listing.resourceTemplates.length === 0
+    const { tools, prompts, resources, resourceTemplates, protocolVersion } = listing
     const server = backend.spec.name
-    // Of a list that fails, the log has heard already.
-    if (empty && failuresOf(listing).length === 0)
-      this.deps.log.warn(`connected, but offers nothing at all`, { server })
-    else this.deps.log.info(`connected: ${counts} (MCP ${listing.protocolVersion})`, { server })
+    // A list that fails is logged by the lister.
+    const isEmpty = tools.length + prompts.length + resources.length + resourceTemplates.length === 0
+    if (isEmpty && failuresOf(listing).length === 0) {
+      this.deps.log.warn("connected, but offers no tools, prompts or resources", { server })
+      return
+    }
+    const counts = `${tools.length} tools, ${prompts.length} prompts, ${resources.length} resources`
+    this.deps.log.info(`connected: ${counts} (MCP ${protocolVersion})`, { server })
   }
 
   private remove(id: string, backend: Backend): void {
@@ -503,25 +428,31 @@ export class Agent {
     this.ending.set(id, ended)
   }
 
-  /** A replaced remote backend: its running calls finish on the old connection while the new one is opened. */
+  /** Stops a replaced remote backend after its running calls, while the new connection is opened. */
   private retire(id: string, backend: Backend): void {
     this.backends.delete(id)
     this.stopDedicated({ id })
     const drained = waitWhile(
       this.deps.clock,
-      () => isBusy(backend) && !this.closed,
+      () => isBusy(backend) && !this.isClosed,
       backend.spec.tuning.requestTimeout,
     )
     this.trackStop(drained.then(() => backend.stop()))
   }
 
-  /** Remembers the end of what nothing waits for but the end of svc. */
+  /** Stops sessions' own processes, of one server or of one session, and drops what they listed. */
+  private stopDedicated(wanted: { readonly id: string } | { readonly session: object }): void {
+    this.dedicated.end(wanted)
+    if ("session" in wanted) this.catalogs.dropSession(wanted.session)
+    else this.catalogs.dropServer(wanted.id)
+  }
+
   private trackStop(end: Promise<void>): void {
     const ended = end.then(() => void this.pendingStops.delete(ended))
     this.pendingStops.add(ended)
   }
 
-  /** `owner`: whose process it is that says so, where it is one session's own. */
+  /** `owner`: the only session of the process that sent it, if it is a session's own. */
   private routeNotification(
     id: string,
     method: string,
@@ -533,11 +464,10 @@ export class Agent {
     if (spec === undefined) return
     const kind = OWNED_NOTIFICATIONS[method]
     if (kind !== undefined) {
-      const named = kind === "task" ? params.taskId : params.elicitationId
-      const owningCaller = owner ?? this.taskOwners.find(kind, id, named)?.caller
-      // Its own call is the better way to it, while it runs.
-      if (owningCaller !== undefined)
-        (caller?.session === owningCaller.session ? caller : owningCaller).notify(method, params)
+      const subject = kind === "task" ? params.taskId : params.elicitationId
+      const owning = owner ?? this.taskOwners.find(kind, id, subject)?.caller
+      // The stream of the owner's running call is preferred to the way outside of any call.
+      if (owning !== undefined) (caller?.session === owning.session ? caller : owning).notify(method, params)
       return
     }
     if (caller !== undefined && method !== "notifications/resources/updated") {
@@ -545,50 +475,23 @@ export class Agent {
       return
     }
     if (owner !== undefined) {
-      if (this.subscribersOf(id, asText(params.uri)).has(owner.session)) owner.notify(method, params)
+      if (this.subscriptions.subscribersOf(id, asText(params.uri)).has(owner.session)) owner.notify(method, params)
       return
     }
     for (const observer of this.observers) observer.onnotification(spec, method, params)
   }
 
-  private updateLogLevels(): void {
-    const least = this.subscriptions.leastLevel
-    if (least === undefined || least === this.sentLevel) return
-    this.sentLevel = least
-    for (const { published } of this.backends.values()) published?.open.updateLogLevel()
-  }
-
   private checkFirstAttempts(): void {
     if (!this.loaded) return
     const untried = this.all().flatMap(({ spec, facts }) => (facts.loadingEndedAt === undefined ? [spec.id] : []))
-    for (const wait of this.firstAttempts.over(untried)) {
-      // The catalog of what has just been connected must be there first.
-      this.rebuild()
-      wait.end()
-    }
+    // A wait ends with the catalog of what has just been connected.
+    this.readiness.endFirstAttempts(untried, () => this.catalogs.flush())
   }
 
-  /** What is offered may have changed: the catalog is built once for a burst of changes. */
+  /** Schedules a build of the catalog, because what is offered may have changed. */
   private changed(): void {
-    this.current = undefined
-    if (this.rebuilding) return
-    this.rebuilding = true
-    queueMicrotask(() => this.rebuild())
-  }
-
-  private rebuild(): void {
-    if (!this.rebuilding) return
-    this.rebuilding = false
-    const sources = (this.plan?.specs ?? []).flatMap(({ id }): CatalogSource[] => {
-      const backend = this.backends.get(id)
-      if (backend?.published === undefined) return []
-      const { spec, published } = backend
-      const { quarantined } = this.toolPinning.inspect(spec, published.listing)
-      return [{ spec, listing: published.listing, quarantined }]
-    })
-    this.catalog = buildCatalog(sources, this.catalog)
-    this.current = undefined
-    for (const observer of this.observers) observer.oncatalog()
+    this.currentSnapshot = undefined
+    this.catalogs.invalidate()
   }
 
   private findings({ spec, published }: Backend): PinningFindings | undefined {
@@ -599,10 +502,10 @@ export class Agent {
     return {
       startedAt: this.deps.startedAt,
       loaded: this.loaded,
-      backends: [...this.backends.values()].map((backend) => describeBackend(backend, this.findings(backend))),
+      backends: this.all().map((backend) => describeBackend(backend, this.findings(backend))),
       templates: this.plan?.templates ?? [],
       disabled: this.plan?.disabled ?? [],
-      issues: this.problems,
+      issues: this.issues,
       generation: this.catalog.generation,
     }
   }
@@ -612,14 +515,14 @@ export class Agent {
 
 const isBusy = ({ published }: Backend): boolean => published?.open.idleSince() === Number.POSITIVE_INFINITY
 
-/** Whether two processes of one server list the same. */
-const isSameOffer = (one: Listing, other: Listing): boolean =>
-  Object.values(LIST_KEYS).every((key) => isDeepStrictEqual(one[key], other[key]))
+function updateLogLevel(backends: Iterable<Backend>): void {
+  for (const { published } of backends) published?.open.updateLogLevel()
+}
 
-/** Notifications that say by an id alone whose they are. */
+/** Notifications that name their owner only by an id, and what the id is of. */
 const OWNED_NOTIFICATIONS: Readonly<Record<string, Ownership["kind"]>> = {
   "notifications/tasks/status": "task",
-  // Of the extension: svc asks for those that a client listens to.
+  // Of the tasks extension: svc asks for the tasks that a client listens to.
   "notifications/tasks": "task",
   "notifications/elicitation/complete": "elicitation",
 }

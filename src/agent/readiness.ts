@@ -1,37 +1,67 @@
-/** Who waits for a backend, and for what of it. Each wait ends by itself; only so many wait for one backend's return. */
+/** Waits for backends: for the end of a start, for the return of a lost one, for the first attempt of several. */
 import type { Backend } from "../backend/backend.ts"
 import type { Clock } from "../lib/clock.ts"
 
 export class Readiness {
   private readonly checks = new Map<Backend, Set<() => void>>()
+  private readonly firstAttempts = new Set<FirstAttemptWait>()
 
   constructor(private readonly clock: Clock) {}
 
-  /** Resolves when a backend is not about to be connected any more: it is, or it failed, waits, or was stopped. */
+  /** Resolves when a backend is not being opened any more: it is connected, failed, waits for a retry, or was stopped. */
   whenSettled(backend: Backend): Promise<void> {
     return isOpening(backend) ? this.until(backend, () => !isOpening(backend)) : Promise.resolve()
   }
 
   /**
-   * For a backend that is away and may be back within `ms` milliseconds: resolves when it is, when it will not be, or when
-   * they are over. Undefined where there is nothing to wait for, or too many wait already.
+   * Resolves when a lost backend is connected again, when it will not be within `ms` milliseconds, or after them. Undefined
+   * if it is not about to return, or if too many calls wait for it already.
    */
   whenBack(backend: Backend, ms: number): Promise<void> | undefined {
     const deadline = this.clock.now() + ms
-    const comes = () => isOpening(backend) || (backend.state.kind === "waiting" && backend.state.retryAt < deadline)
-    if (!comes() || (this.checks.get(backend)?.size ?? 0) >= MAX_WAITING) return undefined
-    return this.until(backend, () => !comes(), ms)
+    const isReturning = () =>
+      isOpening(backend) || (backend.state.kind === "waiting" && backend.state.retryAt < deadline)
+    if (!isReturning() || (this.checks.get(backend)?.size ?? 0) >= MAX_WAITING) return undefined
+    return this.until(backend, () => !isReturning(), ms)
   }
 
-  /** A backend is not what it was. */
+  /**
+   * Resolves when each of these backends (undefined: all) was connected, failed or refused once, or after `ms`
+   * milliseconds. The caller reports progress with `endFirstAttempts`.
+   */
+  whenAttempted(ids: ReadonlySet<string> | undefined, ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wait: FirstAttemptWait = {
+        ids,
+        end: () => {
+          cancel()
+          this.firstAttempts.delete(wait)
+          resolve()
+        },
+      }
+      const cancel = this.clock.after(ms, wait.end)
+      this.firstAttempts.add(wait)
+    })
+  }
+
+  /** Ends each wait for first attempts that needs none of the `untried` backends; calls `before` ahead of each end. */
+  endFirstAttempts(untried: readonly string[], before: () => void): void {
+    for (const wait of [...this.firstAttempts]) {
+      if (untried.some((id) => wait.ids?.has(id) ?? true)) continue
+      before()
+      wait.end()
+    }
+  }
+
+  /** Checks the waits for a backend again after its state has changed. */
   changed(backend: Backend): void {
     for (const check of [...(this.checks.get(backend) ?? [])]) check()
   }
 
   // ---
 
-  /** Resolves when something holds of a backend's state, or after `ms` milliseconds. */
-  private until(backend: Backend, holds: () => boolean, ms?: number): Promise<void> {
+  /** Resolves when `isOver` holds after a change of the backend, or after `ms` milliseconds. */
+  private until(backend: Backend, isOver: () => boolean, ms?: number): Promise<void> {
     return new Promise((resolve) => {
       const checks = this.checks.get(backend) ?? new Set()
       this.checks.set(backend, checks)
@@ -42,7 +72,7 @@ export class Readiness {
         resolve()
       }
       const check = () => {
-        if (holds()) end()
+        if (isOver()) end()
       }
       const cancel = ms === undefined ? undefined : this.clock.after(ms, end)
       checks.add(check)
@@ -52,6 +82,10 @@ export class Readiness {
 
 // ---
 
+/** A wait for the first attempts of backends, by id; undefined for all. */
+type FirstAttemptWait = { readonly ids: ReadonlySet<string> | undefined; end(): void }
+
+/** Calls that may wait for one backend's return at once. */
 const MAX_WAITING = 1000
 
 const isOpening = ({ state }: Backend): boolean => state.kind === "starting" || state.kind === "recovering"

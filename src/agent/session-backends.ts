@@ -1,11 +1,14 @@
 /**
- * Processes that sessions have of their own, of servers with `isolation: "session"`. Most clients never end their sessions:
+ * Owns the processes that serve one session each, of servers with `isolation: "session"`. Most clients never end their
+ * sessions, hence the rules:
  *
- *  1. A process that its session has not used for the server's `idleTimeout` ends. The session's next call starts another.
- *  2. A server has `maxProcesses` at most. For one more, the one that has been unused for longest ends; one in use never.
- *  3. In use is a process while it starts, while a call runs on it, while its client can hear it and is subscribed to
- *     something or being asked, and while it works on a task.
- *  4. A process that is being ended counts until it is dead.
+ *  1. A process that its session has not used for the server's `idleTimeout` is stopped. The session's next call starts
+ *     another one.
+ *  2. A server has `maxProcesses` at most. To start one more, the process that has been unused for longest is stopped; a
+ *     process in use never is.
+ *  3. A process is in use while it starts, while a call runs on it, while its client is connected and is subscribed to a
+ *     resource or is being asked, and while it works on a task.
+ *  4. A process that is being stopped counts until it is dead.
  */
 
 import type { Caller } from "../backend/attribution.ts"
@@ -13,32 +16,65 @@ import type { Backend } from "../backend/backend.ts"
 import { PeerError } from "../backend/connection.ts"
 import type { ServerSpec, Tuning } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
-import { isTerminal } from "../wire/message.ts"
+import { isTerminal, type Params } from "../wire/message.ts"
 
 export type SessionBackendsDeps = {
   readonly clock: Clock
-  /** A server's tuning as it is now. */
+  /** Creates a session's process of a server, not started yet; undefined if the server is gone or svc is stopping. */
+  create(id: string, owner: Caller, capabilities: Params): Backend | undefined
+  /** Resolves when a backend is not being opened any more. */
+  whenSettled(backend: Backend): Promise<void>
+  /** Returns a server's current tuning. */
   tuningOf(id: string): Pick<Tuning, "idleTimeout" | "maxProcesses"> | undefined
   /** Whether a session is subscribed to resources of a server. */
   isListening(id: string, session: object): boolean
-  /** The tasks that a session has on a server. */
+  /** Returns the ids of the tasks that a session has on a server. */
   tasksOf(id: string, session: object): readonly string[]
-  /** A process is being ended; `end` resolves when it is dead. */
+  /** A process is being stopped; `end` resolves when it is dead. */
   onend(end: Promise<void>): void
-  /** A process was ended although its session goes on. */
-  onunused(spec: ServerSpec, why: string): void
+  /** A process was stopped although its session goes on. */
+  onunused(spec: ServerSpec, reason: string): void
 }
 
 export class SessionBackends {
   private readonly bySession = new Map<object, Map<string, SessionBackend>>()
-  /** The ends of processes that still count, by the id of their server. */
+  /** The pending ends of stopped processes, by server id. */
   private readonly stopping = new Map<string, Set<Promise<void>>>()
-  /** Why a session's process was ended before the session was, by the id of its server. */
+  /** Why a session's process was stopped before the session ended, by server id. */
   private readonly lost = new WeakMap<object, Map<string, string>>()
 
   constructor(private readonly deps: SessionBackendsDeps) {}
 
-  /** A session's, by the id of their server. */
+  /**
+   * Returns the session's own process of a server, and starts it at the session's first call and again after it has failed.
+   * It is not connected if the start failed. Undefined if the server is gone; a text if there is no room for the process.
+   * `owner` leads to the client outside of any call; `caller` is told if the session lost what its earlier process held.
+   * The process is told the client's `capabilities`.
+   */
+  async open(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Backend | string | undefined> {
+    const { session } = owner
+    while (this.find(id, session) === undefined && this.isFull(id))
+      if (!(await this.makeRoom(id))) return this.refusal(id)
+    const running = this.find(id, session)
+    const backend = running ?? this.deps.create(id, owner, capabilities)
+    if (backend === undefined) return undefined
+    if (running === undefined) {
+      const lost = this.add(id, owner, backend)
+      if (lost !== undefined) {
+        const data = `${backend.spec.name}: the process of this session ${lost}; a new one is started, and what the old one held is lost`
+        caller.notify("notifications/message", { level: "warning", logger: "svc", data })
+      }
+      backend.start()
+    }
+    // The first call after a failure starts it again.
+    else if (running.state.kind === "failed") running.restart()
+    this.use(backend)
+    await this.deps.whenSettled(backend)
+    this.use(backend)
+    return backend
+  }
+
+  /** Returns a session's processes, by server id. */
   of(session: object): ReadonlyMap<string, Backend> {
     return new Map([...(this.bySession.get(session) ?? [])].map(([id, { backend }]) => [id, backend]))
   }
@@ -51,16 +87,17 @@ export class SessionBackends {
     return this.entries().map(({ backend }) => backend)
   }
 
+  /** Whether a server has as many processes as it may. */
   isFull(id: string): boolean {
     return this.entries(id).length + (this.stopping.get(id)?.size ?? 0) >= this.maxProcesses(id)
   }
 
-  /** Why a session gets no process of a server that is full. */
+  /** Returns why a session gets no process of a server that is full. */
   refusal(id: string): string {
     return `has ${this.maxProcesses(id)} processes for sessions and all are in use; try again later, or raise its "maxProcesses"`
   }
 
-  /** Adds a process; returns why the session has lost the one before, if it has. */
+  /** Adds a process. Returns why the session lost its previous one, if it did. */
   add(id: string, owner: Caller, backend: Backend): string | undefined {
     const { session } = owner
     const own = this.bySession.get(session) ?? new Map<string, SessionBackend>()
@@ -68,39 +105,42 @@ export class SessionBackends {
     const entry: SessionBackend = { id, owner, backend, cancel: () => undefined }
     own.set(id, entry)
     this.watch(entry)
-    const why = this.lost.get(session)?.get(id)
+    const reason = this.lost.get(session)?.get(id)
     this.lost.get(session)?.delete(id)
-    return why
+    return reason
   }
 
-  /** Says that the session's call comes in a moment: until then its process is not the one to make room. */
+  /** Marks a process as used by a call that is about to be sent, so that it is not stopped to make room meanwhile. */
   use({ published }: Backend): void {
     if (published !== undefined) published.open.connection.lastUsed = this.deps.clock.now() + SOON_MS
   }
 
-  /** Ends those of one server, or of one session. */
+  /** Stops the processes of one server, or of one session. */
   end(wanted: { readonly id?: string; readonly session?: object }): void {
     for (const entry of this.entries(wanted.id))
       if (wanted.session === undefined || wanted.session === entry.owner.session) void this.stop(entry)
   }
 
-  /** Ends the process of a server that has been unused for longest, or waits for one that is ending. False if all are in use. */
+  /**
+   * Stops the process of a server that has been unused for longest, or waits for one that is being stopped. Returns false if
+   * all are in use.
+   */
   async makeRoom(id: string): Promise<boolean> {
     const unused = this.entries(id).filter(({ backend }) => usedAt(backend) < Number.POSITIVE_INFINITY)
     for (const entry of unused.sort((one, other) => usedAt(one.backend) - usedAt(other.backend))) {
       if (await this.isInUse(entry)) continue
-      // While svc asked, its session may have ended it, or used it.
+      // During the check its session may have stopped or used it.
       if (!this.has(entry)) return true
       if (usedAt(entry.backend) > this.deps.clock.now()) continue
-      await this.drop(entry, "was ended to make room for another session's")
+      await this.drop(entry, "was stopped to make room for another session's")
       return true
     }
-    const dying = this.stopping.get(id)
-    if (dying !== undefined) await Promise.race(dying)
-    return dying !== undefined
+    const pending = this.stopping.get(id)
+    if (pending !== undefined) await Promise.race(pending)
+    return pending !== undefined
   }
 
-  /** A server's tuning is another. */
+  /** Follows a change of a server's tuning. */
   retune(id: string): void {
     for (const entry of this.entries(id)) this.watch(entry)
   }
@@ -126,29 +166,29 @@ export class SessionBackends {
     own?.delete(id)
     if (own?.size === 0) this.bySession.delete(owner.session)
     entry.cancel()
-    const dying = this.stopping.get(id) ?? new Set()
-    this.stopping.set(id, dying)
+    const pending = this.stopping.get(id) ?? new Set()
+    this.stopping.set(id, pending)
     const end: Promise<void> = backend.stop().then(() => {
-      dying.delete(end)
-      if (dying.size === 0) this.stopping.delete(id)
+      pending.delete(end)
+      if (pending.size === 0) this.stopping.delete(id)
     })
-    dying.add(end)
+    pending.add(end)
     this.deps.onend(end)
     return end
   }
 
-  /** Ends a process that its session may miss: it is told with its next call. */
-  private drop(entry: SessionBackend, why: string): Promise<void> {
+  /** Stops a process whose session goes on; the session is told with its next call. */
+  private drop(entry: SessionBackend, reason: string): Promise<void> {
     const { id, owner, backend } = entry
-    // One that is dead already held nothing more.
+    // A process that is not connected holds nothing that the session could lose.
     if (backend.published !== undefined) {
-      this.lost.set(owner.session, (this.lost.get(owner.session) ?? new Map<string, string>()).set(id, why))
-      this.deps.onunused(backend.spec, why)
+      this.lost.set(owner.session, (this.lost.get(owner.session) ?? new Map<string, string>()).set(id, reason))
+      this.deps.onunused(backend.spec, reason)
     }
     return this.stop(entry)
   }
 
-  /** Looks after `ms` milliseconds whether a process is unused. */
+  /** Checks after `ms` milliseconds, by default the idle time, whether a process is unused. */
   private watch(entry: SessionBackend, ms?: number): void {
     const { idleTimeout } = this.deps.tuningOf(entry.id) ?? entry.backend.spec.tuning
     entry.cancel()
@@ -158,10 +198,11 @@ export class SessionBackends {
 
   private async checkIdle(entry: SessionBackend, idleTimeout: number): Promise<void> {
     const left = () => usedAt(entry.backend) + idleTimeout - this.deps.clock.now()
-    const held = left() <= 0 && (await this.isInUse(entry))
+    const inUse = left() <= 0 && (await this.isInUse(entry))
     if (!this.has(entry)) return
-    if (held || left() > 0) this.watch(entry, held ? idleTimeout : Math.min(left(), idleTimeout))
-    else void this.drop(entry, `was ended after ${idleTimeout / 1000} s without a call`)
+    if (inUse) this.watch(entry, idleTimeout)
+    else if (left() > 0) this.watch(entry, Math.min(left(), idleTimeout))
+    else void this.drop(entry, `was stopped after ${idleTimeout / 1000} s without a call`)
   }
 
   /** Whether a process is in use although no call runs on it. */
@@ -173,7 +214,7 @@ export class SessionBackends {
     for (const taskId of this.deps.tasksOf(id, owner.session)) {
       const open = await connection.ask("tasks/get", { taskId }, TASK_MS).then(
         ({ status }) => !isTerminal(status),
-        // A process that is too busy to answer works on something.
+        // A process that is too busy to answer is working.
         (error: unknown) => !(error instanceof PeerError),
       )
       if (open) return true
@@ -187,21 +228,21 @@ export class SessionBackends {
 type SessionBackend = {
   /** The id of the server. */
   readonly id: string
-  /** The way to the session's client outside of any call. */
+  /** Leads to the session's client outside of any call. */
   readonly owner: Caller
   readonly backend: Backend
-  /** Calls off the next look. */
+  /** Cancels the next idle check. */
   cancel: () => void
 }
 
-/** How long a call may take from `use` to its being sent. */
+/** Milliseconds that a call may take from `use` to its being sent. */
 const SOON_MS = 10
-/** How long a process may take to say how a task goes on. */
+/** Milliseconds that a process has to answer `tasks/get`. */
 const TASK_MS = 5000
 
 /**
- * When its session last used a process, milliseconds since the epoch: Infinity while it starts or a call runs on it,
- * -Infinity for one that is dead.
+ * Returns when its session last used a process, in milliseconds since the epoch: Infinity while it starts or a call runs on
+ * it, -Infinity for a dead one.
  */
 function usedAt({ published, state }: Backend): number {
   if (published !== undefined)

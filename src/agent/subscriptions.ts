@@ -1,20 +1,32 @@
-/** What sessions want to hear of backends: resources they are subscribed to, and how much of the logs. */
+/** What sessions want to hear of backends: updates of resources, and log messages from a level upwards. */
 import { isWithin } from "../catalog/name.ts"
 import { MCP_LOG_LEVELS } from "../wire/log-level.ts"
+
+export type SubscriptionsDeps = {
+  /** A session subscribed or unsubscribed; `isShared` if that changes what all sessions together are subscribed to. */
+  onsubscriptions(id: string, session: object, isShared: boolean): void
+  /** A session set its log level. */
+  onlevel(session: object): void
+  /** The level that shared backends are asked for changed. */
+  onsharedlevel(): void
+}
 
 export class Subscriptions {
   private readonly subscribers = new Map<string, Map<string, Set<object>>>()
   private readonly logLevels = new Map<object, string | undefined>()
-  /** How many have each level. */
+  /** The number of sessions that have each level. */
   private readonly levelCounts = new Map<string | undefined, number>()
+  private announced: string | undefined
 
-  /** The resources of a backend that somebody is subscribed to, or this session. */
+  constructor(private readonly deps: SubscriptionsDeps) {}
+
+  /** Returns the resources of a backend that any session, or this one, is subscribed to. */
   uris(id: string, session?: object): string[] {
     const all = [...(this.subscribers.get(id) ?? [])]
     return all.flatMap(([uri, sessions]) => (session === undefined || sessions.has(session) ? [uri] : []))
   }
 
-  /** The sessions that are subscribed to a resource, or to one that it is a part of. */
+  /** Returns the sessions that are subscribed to a resource, or to one that contains it. */
   subscribersOf(id: string, uri: string): ReadonlySet<object> {
     const found = new Set<object>()
     for (const [known, sessions] of this.subscribers.get(id) ?? [])
@@ -22,40 +34,40 @@ export class Subscriptions {
     return found
   }
 
-  /** True where nobody was subscribed to it before. */
-  subscribe(id: string, uri: string, session: object): boolean {
+  /** Subscribes a session to a resource of a backend, by the backend's own URI. */
+  subscribe(id: string, uri: string, session: object): void {
     const uris = this.subscribers.get(id) ?? new Map<string, Set<object>>()
     this.subscribers.set(id, uris)
     const sessions = uris.get(uri) ?? new Set<object>()
     uris.set(uri, sessions)
     sessions.add(session)
-    return sessions.size === 1
+    this.deps.onsubscriptions(id, session, sessions.size === 1)
   }
 
-  /** True where nobody is subscribed to it any more. */
-  unsubscribe(id: string, uri: string, session: object): boolean {
+  unsubscribe(id: string, uri: string, session: object): void {
     const uris = this.subscribers.get(id)
     const sessions = uris?.get(uri)
-    if (uris === undefined || sessions === undefined || !sessions.delete(session) || sessions.size > 0) return false
-    uris.delete(uri)
-    if (uris.size === 0) this.subscribers.delete(id)
-    return true
+    const isLast = sessions?.delete(session) === true && sessions.size === 0
+    if (isLast) {
+      uris?.delete(uri)
+      if (uris?.size === 0) this.subscribers.delete(id)
+    }
+    this.deps.onsubscriptions(id, session, isLast)
   }
 
-  /** All that a session is subscribed to, by backend and URI. */
-  of(session: object): (readonly [id: string, uri: string])[] {
-    return [...this.subscribers].flatMap(([id, uris]) =>
-      [...uris].flatMap(([uri, sessions]) => (sessions.has(session) ? [[id, uri] as const] : [])),
-    )
-  }
-
-  /** A client hears of logs from now on: of this level and above, or what servers choose to say where it has set none. */
+  /** Sets the log level of a session; undefined lets servers choose. */
   setLevel(session: object, level: string | undefined): void {
     this.dropLevel(session)
     this.logLevels.set(session, level)
     this.levelCounts.set(level, (this.levelCounts.get(level) ?? 0) + 1)
+    this.deps.onlevel(session)
+    this.announceLevel()
   }
 
+  /**
+   * Drops a session's log level. Backends are told only at the next change, because modern clients set and drop it with
+   * each request.
+   */
   dropLevel(session: object): void {
     if (!this.logLevels.has(session)) return
     const level = this.logLevels.get(session)
@@ -70,11 +82,32 @@ export class Subscriptions {
   }
 
   /**
-   * legacy backends have one log level for all: the least severe that anybody wants. Who has set none hears everything,
-   * as long as nobody else has; so it must be while others have.
+   * The level that shared backends are asked for. A legacy backend has one for all clients: the least severe that any
+   * session wants. A session without a level gets every message, so backends are asked for all of them as long as another
+   * session has a level.
    */
-  get leastLevel(): string | undefined {
+  get sharedLevel(): string | undefined {
+    return this.announced
+  }
+
+  /** Removes all that a session has subscribed to, and its log level. */
+  forget(session: object): void {
+    const own = [...this.subscribers].flatMap(([id, uris]) =>
+      [...uris].flatMap(([uri, sessions]) => (sessions.has(session) ? [[id, uri] as const] : [])),
+    )
+    for (const [id, uri] of own) this.unsubscribe(id, uri, session)
+    this.dropLevel(session)
+    this.announceLevel()
+  }
+
+  // ---
+
+  /** Backends keep the last level if no session has one. */
+  private announceLevel(): void {
     const least = MCP_LOG_LEVELS.find((level) => this.levelCounts.has(level))
-    return least !== undefined && this.levelCounts.has(undefined) ? MCP_LOG_LEVELS[0] : least
+    const level = least !== undefined && this.levelCounts.has(undefined) ? MCP_LOG_LEVELS[0] : least
+    if (level === undefined || level === this.announced) return
+    this.announced = level
+    this.deps.onsharedlevel()
   }
 }

@@ -57,9 +57,9 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
         )
       return gone?.spec.id
     },
-    whenBack: (id) => agent.returning(id, startupWaitMs),
+    whenBack: (id) => agent.whenBack(id, startupWaitMs),
     async dedicated(id, owner, caller, capabilities) {
-      const backend = await agent.dedicated(id, owner, caller, capabilities)
+      const backend = await agent.dedicated.open(id, owner, caller, capabilities)
       if (typeof backend === "string") return backend
       if (backend?.published === undefined)
         return `could not be started for this session${cause(backend?.facts.lastError)}; see \`svc logs\``
@@ -77,10 +77,10 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
         session.subscriptions.set(key, [id, uri])
         onchange(session)
       }
-      agent.subscribe(id, uri, session)
+      agent.subscriptions.subscribe(id, uri, session)
     },
     unsubscribe(id, uri, session) {
-      agent.unsubscribe(id, uri, session)
+      agent.subscriptions.unsubscribe(id, uri, session)
       if (session instanceof Session && session.subscriptions.delete(`${id} ${uri}`)) onchange(session)
     },
     rememberTask(id, task, session) {
@@ -90,14 +90,14 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
       onchange(session)
     },
     setLogLevel(session, level) {
-      agent.setLogLevel(session, level)
+      agent.subscriptions.setLevel(session, level)
       if (!(session instanceof Session) || session.logLevel === level) return
       session.logLevel = level
       onchange(session)
     },
-    dropLogLevel: (session) => agent.dropLogLevel(session),
+    dropLogLevel: (session) => agent.subscriptions.dropLevel(session),
     notifyBackend({ scope, session }, method, params) {
-      const own = agent.dedicatedOf(session)
+      const own = agent.dedicated.of(session)
       // What a shared server is told of one client's roots, it would believe of all.
       const roots = method === "notifications/roots/list_changed"
       const only = scope.kind === "server" ? (own.get(scope.id) ?? agent.backend(scope.id)) : undefined
@@ -119,7 +119,7 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
     },
     onnotification(spec, method, params) {
       const updated = method === "notifications/resources/updated"
-      const subscribed = updated ? agent.subscribersOf(spec.id, asText(params.uri)) : undefined
+      const subscribed = updated ? agent.subscriptions.subscribersOf(spec.id, asText(params.uri)) : undefined
       for (const session of sessions()) {
         if (!sees(session.scope, spec)) continue
         if (method === "notifications/message" && !wantsLog(session, params.level)) continue

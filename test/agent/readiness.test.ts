@@ -1,21 +1,18 @@
 import { describe, expect, test } from "bun:test"
-import { FirstAttempts } from "../../src/agent/first-attempts.ts"
 import { Readiness } from "../../src/agent/readiness.ts"
 import type { Backend } from "../../src/backend/backend.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
 
-type Told = { over: boolean }
-
-/** Whether a promise is over, as it is seen from outside. */
-function watch(promise: Promise<void> | undefined): Told {
-  const told = { over: false }
+/** Records whether a promise has resolved. */
+function watch(promise: Promise<void> | undefined): { over: boolean } {
+  const wait = { over: false }
   void promise?.then(() => {
-    told.over = true
+    wait.over = true
   })
-  return told
+  return wait
 }
 
-/** A backend of which only the state is looked at. */
+/** A backend of which only the state is read. */
 const backendIn = (clock: ManualClock, kind: string, inMs = 0) =>
   ({ state: { kind, retryAt: clock.now() + inMs } }) as unknown as Backend
 
@@ -24,21 +21,21 @@ const become = (readiness: Readiness, backend: Backend, kind: string) => {
   readiness.changed(backend)
 }
 
-describe("who waits for a backend's return", () => {
-  test("hears of it as soon as it is back, and not before", async () => {
+describe("a wait for a backend's return", () => {
+  test("ends as soon as the backend is back, and not before", async () => {
     const clock = manualClock()
     const readiness = new Readiness(clock)
     const backend = backendIn(clock, "waiting", 500)
-    const told = watch(readiness.whenBack(backend, 1000))
+    const wait = watch(readiness.whenBack(backend, 1000))
     become(readiness, backend, "recovering")
     await clock.pass(100)
-    expect(told.over).toBe(false)
+    expect(wait.over).toBe(false)
     become(readiness, backend, "connected")
     await clock.pass(0)
-    expect([told.over, clock.timers]).toEqual([true, 0])
+    expect([wait.over, clock.timers]).toEqual([true, 0])
   })
 
-  test("waits no longer than it said, and no more where it will not be back", async () => {
+  test("ends after its time, and as soon as the backend will not be back", async () => {
     const clock = manualClock()
     const readiness = new Readiness(clock)
     const slow = watch(readiness.whenBack(backendIn(clock, "starting"), 1000))
@@ -51,7 +48,7 @@ describe("who waits for a backend's return", () => {
     expect(slow.over).toBe(true)
   })
 
-  test("does not begin to wait where it cannot be back in time, or at all", () => {
+  test("does not begin if the backend cannot be back in time, or at all", () => {
     const clock = manualClock()
     const readiness = new Readiness(clock)
     expect(readiness.whenBack(backendIn(clock, "waiting", 1000), 1000)).toBeUndefined()
@@ -60,7 +57,7 @@ describe("who waits for a backend's return", () => {
       expect(readiness.whenBack(backendIn(clock, kind), 1000)).toBeUndefined()
   })
 
-  test("is one of a thousand for one backend; others have room of their own", async () => {
+  test("is one of at most a thousand for one backend; other backends have their own thousand", async () => {
     const clock = manualClock()
     const readiness = new Readiness(clock)
     const backend = backendIn(clock, "starting")
@@ -72,28 +69,30 @@ describe("who waits for a backend's return", () => {
   })
 })
 
-test("a first try is over when it ended in whatever way, not while it begins again", async () => {
+test("a backend has settled when an attempt ended in any way, not while the next one runs", async () => {
   const clock = manualClock()
   const readiness = new Readiness(clock)
   await readiness.whenSettled(backendIn(clock, "failed"))
   const backend = backendIn(clock, "starting")
-  const told = watch(readiness.whenSettled(backend))
+  const wait = watch(readiness.whenSettled(backend))
   become(readiness, backend, "recovering")
   await clock.pass(60_000)
-  expect(told.over).toBe(false)
+  expect(wait.over).toBe(false)
   become(readiness, backend, "waiting")
   await clock.pass(0)
-  expect(told.over).toBe(true)
+  expect(wait.over).toBe(true)
 })
 
-test("a round is over when none of its backends is still to be tried, or its time is", async () => {
+test("a wait for first attempts ends when none of its backends is untried, or after its time", async () => {
   const clock = manualClock()
-  const rounds = new FirstAttempts(clock)
-  const one = watch(rounds.wait(new Set(["a"]), 1000))
-  const all = watch(rounds.wait(undefined, 1000))
-  for (const round of rounds.over(["b"])) round.end()
+  const readiness = new Readiness(clock)
+  const one = watch(readiness.whenAttempted(new Set(["a"]), 1000))
+  const all = watch(readiness.whenAttempted(undefined, 1000))
+  const built: boolean[] = []
+  readiness.endFirstAttempts(["b"], () => void built.push(one.over))
   await clock.pass(0)
-  expect([one.over, all.over]).toEqual([true, false])
+  expect([one.over, all.over, built]).toEqual([true, false, [false]])
   await clock.pass(1000)
-  expect([all.over, rounds.over([]).length, clock.timers]).toEqual([true, 0, 0])
+  readiness.endFirstAttempts([], () => void built.push(true))
+  expect([all.over, built, clock.timers]).toEqual([true, [false], 0])
 })

@@ -7,23 +7,26 @@ import { manualClock, settle } from "../clock.ts"
 
 const IDLE_MS = 600_000
 
-/** The processes of one server of which three may run, and what was seen of their ends. */
+/** The processes of one server of which three may run, and in `ended` their ends. */
 function setUp(tuning = { idleTimeout: IDLE_MS, maxProcesses: 3 }) {
   const clock = manualClock()
   const ended: string[] = []
   const tasks = new Map<object, readonly string[]>()
   const listening = new Set<object>()
   const dying: (() => void)[] = []
-  const leases = new SessionBackends({
+  const created: Backend[] = []
+  const dedicated = new SessionBackends({
     clock,
+    create: () => created.shift(),
+    whenSettled: () => Promise.resolve(),
     tuningOf: () => tuning,
     isListening: (_id, session) => listening.has(session),
     tasksOf: (_id, session) => tasks.get(session) ?? [],
     onend: () => undefined,
-    onunused: (_spec, why) => void ended.push(why),
+    onunused: (_spec, reason) => void ended.push(reason),
   })
   let started = 0
-  const start = (heard = true) => {
+  const make = () => {
     const name = `p${++started}`
     const connection = { lastUsed: clock.now(), isAsking: false, ask: (): Promise<object> => Promise.resolve({}) }
     const open = { inFlight: 0, connection }
@@ -31,34 +34,39 @@ function setUp(tuning = { idleTimeout: IDLE_MS, maxProcesses: 3 }) {
       ended.push(name)
       return new Promise<void>((resolve) => dying.push(resolve))
     }
-    const backend = { published: { open }, spec: {}, state: { kind: "connected" }, stop } as unknown as Backend
-    const owner = { session: {}, isConnected: () => heard } as unknown as Caller
-    return { name, open, connection, session: owner.session, lost: leases.add("s", owner, backend), owner, backend }
+    const spec = { name: "s" }
+    const backend = { published: { open }, spec, state: { kind: "connected" }, start() {}, stop } as unknown as Backend
+    return { name, open, connection, backend }
   }
-  /** Those that are to be dead are. */
+  const start = (isConnected = true) => {
+    const { name, open, connection, backend } = make()
+    const owner = { session: {}, isConnected: () => isConnected } as unknown as Caller
+    return { name, open, connection, session: owner.session, lost: dedicated.add("s", owner, backend), owner, backend }
+  }
+  /** Lets the processes die that are being stopped. */
   const bury = async () => {
     for (const die of dying.splice(0)) die()
     await settle()
   }
-  return { clock, leases, tasks, listening, ended, start, bury }
+  return { clock, dedicated, created, tasks, listening, ended, make, start, bury }
 }
 
 describe("a session's own process [isolation:idle]", () => {
-  test("ends when its session has not called for the idle time, and not before", async () => {
-    const { clock, leases, ended, start } = setUp()
+  test("is stopped when its session has not called for the idle time, and not before", async () => {
+    const { clock, dedicated, ended, start } = setUp()
     const { connection, owner, backend } = start()
     await clock.pass(IDLE_MS - 1)
     connection.lastUsed = clock.now()
     await clock.pass(IDLE_MS - 1)
     expect(ended).toEqual([])
     await clock.pass(1)
-    expect(ended).toEqual(["was ended after 600 s without a call", "p1"])
-    expect(leases.find("s", owner.session)).toBeUndefined()
-    expect(leases.add("s", owner, backend)).toBe("was ended after 600 s without a call")
-    expect(leases.add("s", owner, backend)).toBeUndefined()
+    expect(ended).toEqual(["was stopped after 600 s without a call", "p1"])
+    expect(dedicated.find("s", owner.session)).toBeUndefined()
+    expect(dedicated.add("s", owner, backend)).toBe("was stopped after 600 s without a call")
+    expect(dedicated.add("s", owner, backend)).toBeUndefined()
   })
 
-  test("goes on while a call runs, and ends the idle time after it", async () => {
+  test("is kept while a call runs, and stopped the idle time after it", async () => {
     const { clock, ended, start } = setUp()
     const { open, connection } = start()
     open.inFlight = 1
@@ -71,7 +79,7 @@ describe("a session's own process [isolation:idle]", () => {
     expect(ended.at(-1)).toBe("p1")
   })
 
-  test("goes on while it works on a task, or is too busy to say", async () => {
+  test("is kept while it works on a task, or is too busy to answer", async () => {
     const { clock, ended, tasks, start } = setUp()
     const { connection, session } = start()
     tasks.set(session, ["t1"])
@@ -85,21 +93,21 @@ describe("a session's own process [isolation:idle]", () => {
     expect(ended.at(-1)).toBe("p1")
   })
 
-  test("goes on while its client can hear it and is asked or subscribed, and not for one that is gone", async () => {
+  test("is kept while its client is connected and is asked or subscribed, not for a client that is gone", async () => {
     const { clock, ended, listening, start } = setUp()
     const [asked, subscribed, gone] = [start(), start(), start(false)]
     asked.connection.isAsking = true
     gone.connection.isAsking = true
     listening.add(subscribed.session).add(gone.session)
     await clock.pass(IDLE_MS)
-    expect(ended).toEqual(["was ended after 600 s without a call", "p3"])
+    expect(ended).toEqual(["was stopped after 600 s without a call", "p3"])
     asked.connection.isAsking = false
     listening.clear()
     await clock.pass(IDLE_MS)
     expect(ended.filter((name) => name.startsWith("p"))).toEqual(["p3", "p1", "p2"])
   })
 
-  test("goes on for good with an idle time of 0", async () => {
+  test("is kept for good with an idle time of 0", async () => {
     const { clock, ended, start } = setUp({ idleTimeout: 0, maxProcesses: 3 })
     start()
     await clock.pass(1e9)
@@ -107,46 +115,46 @@ describe("a session's own process [isolation:idle]", () => {
   })
 })
 
-describe("where a server has as many processes as it may [isolation:bound]", () => {
-  test("the one that has been unused for longest makes room, and counts until it is dead", async () => {
-    const { clock, leases, ended, start, bury } = setUp()
+describe("if a server has as many processes as it may [isolation:bound]", () => {
+  test("the one that has been unused for longest is stopped, and counts until it is dead", async () => {
+    const { clock, dedicated, ended, start, bury } = setUp()
     const all = [start(), start(), start()]
     for (const one of [2, 0, 1]) {
       await clock.pass(10)
       const { connection } = all[one] as (typeof all)[number]
       connection.lastUsed = clock.now()
     }
-    const room = leases.makeRoom("s")
+    const room = dedicated.makeRoom("s")
     await settle()
-    expect([leases.isFull("s"), ended.at(-1)]).toEqual([true, "p3"])
+    expect([dedicated.isFull("s"), ended.at(-1)]).toEqual([true, "p3"])
     await bury()
-    expect([await room, leases.isFull("s")]).toEqual([true, false])
+    expect([await room, dedicated.isFull("s")]).toEqual([true, false])
   })
 
-  test("none that is in use makes room, nor one whose call comes in a moment", async () => {
-    const { clock, leases, ended, tasks, start } = setUp()
+  test("none that is in use is stopped, nor one whose call is about to be sent", async () => {
+    const { clock, dedicated, ended, tasks, start } = setUp()
     const [calling, working, next] = [start(), start(), start()]
     calling.open.inFlight = 1
     tasks.set(working.session, ["t1"])
     working.connection.ask = () => Promise.resolve({ status: "input_required" })
-    leases.use(next.backend)
-    expect([await leases.makeRoom("s"), ended]).toEqual([false, []])
-    expect(leases.refusal("s")).toContain(
+    dedicated.use(next.backend)
+    expect([await dedicated.makeRoom("s"), ended]).toEqual([false, []])
+    expect(dedicated.refusal("s")).toContain(
       'has 3 processes for sessions and all are in use; try again later, or raise its "maxProcesses"',
     )
     await clock.pass(100)
-    void leases.makeRoom("s")
+    void dedicated.makeRoom("s")
     await settle()
     expect(ended.at(-1)).toBe("p3")
   })
 
-  test("many that come at once get no more than there is room for", async () => {
-    const { clock, leases, start, bury } = setUp()
+  test("many sessions at once get no more processes than there is room for", async () => {
+    const { clock, dedicated, start, bury } = setUp()
     for (let count = 0; count < 3; count++) start()
     await clock.pass(1)
     let alive = 3
     const come = async () => {
-      while (leases.isFull("s")) await leases.makeRoom("s")
+      while (dedicated.isFull("s")) await dedicated.makeRoom("s")
       start()
       alive++
     }
@@ -155,6 +163,49 @@ describe("where a server has as many processes as it may [isolation:bound]", () 
     expect(alive).toBe(3)
     await bury()
     await Promise.all(coming)
-    expect([leases.all().length, alive]).toEqual([3, 6])
+    expect([dedicated.all().length, alive]).toEqual([3, 6])
+  })
+})
+
+describe("opening a session's own process", () => {
+  const callerOf = () => {
+    const notes: unknown[] = []
+    const owner = { session: {}, notify: (_: string, { data }: { data: string }) => void notes.push(data) }
+    return { owner: owner as unknown as Caller, notes }
+  }
+
+  test("starts one at the first call, returns the same one later, and restarts it if it failed", async () => {
+    const { dedicated, created, make } = setUp()
+    const { owner } = callerOf()
+    const { backend } = make()
+    let restarts = 0
+    Object.assign(backend, { restart: () => void restarts++ })
+    created.push(backend)
+    expect(await dedicated.open("s", owner, owner, {})).toBe(backend)
+    expect(await dedicated.open("s", owner, owner, {})).toBe(backend)
+    expect(restarts).toBe(0)
+    Object.assign(backend, { state: { kind: "failed" } })
+    expect(await dedicated.open("s", owner, owner, {})).toBe(backend)
+    expect(restarts).toBe(1)
+  })
+
+  test("returns nothing for a server that is gone, and the reason if all its processes are in use", async () => {
+    const { dedicated, start } = setUp()
+    const { owner } = callerOf()
+    expect(await dedicated.open("s", owner, owner, {})).toBeUndefined()
+    for (const { open } of [start(), start(), start()]) open.inFlight = 1
+    expect(await dedicated.open("s", owner, owner, {})).toBe(dedicated.refusal("s"))
+  })
+
+  test("tells the caller that the session lost what its stopped process held", async () => {
+    const { clock, dedicated, created, make } = setUp()
+    const { owner, notes } = callerOf()
+    created.push(make().backend, make().backend)
+    await dedicated.open("s", owner, owner, {})
+    await clock.pass(2 * IDLE_MS)
+    await dedicated.open("s", owner, owner, {})
+    expect(notes).toEqual([
+      "s: the process of this session was stopped after 600 s without a call; a new one is started, and what the old one held is lost",
+    ])
   })
 })

@@ -1,42 +1,84 @@
 import { describe, expect, test } from "bun:test"
 import { Subscriptions } from "../../src/agent/subscriptions.ts"
 
-const [ann, bob] = [{}, {}]
+const [ann, bob] = [{ name: "ann" }, { name: "bob" }]
 
-describe("the level that servers are asked for", () => {
-  test("is none as long as nobody has set one", () => {
-    const interests = new Subscriptions()
-    interests.setLevel(ann, undefined)
-    expect(interests.leastLevel).toBeUndefined()
+/** Subscriptions, and what their observer was told. */
+function setUp() {
+  const told: unknown[] = []
+  const subscriptions = new Subscriptions({
+    onsubscriptions: (id, session, isShared) => void told.push([id, session, isShared]),
+    onlevel: (session) => void told.push(session),
+    onsharedlevel: () => void told.push("shared"),
+  })
+  return { subscriptions, told }
+}
+
+describe("the log level that shared servers are asked for", () => {
+  test("is none as long as no session has set one", () => {
+    const { subscriptions, told } = setUp()
+    subscriptions.setLevel(ann, undefined)
+    expect([subscriptions.sharedLevel, told]).toEqual([undefined, [ann]])
   })
 
-  test("is the least severe, and everything while somebody has set none: a client's level changes no other's", () => {
-    const interests = new Subscriptions()
-    interests.setLevel(ann, undefined)
-    interests.setLevel(bob, "error")
-    expect(interests.leastLevel).toBe("debug")
-    interests.setLevel(ann, "warning")
-    expect(interests.leastLevel).toBe("warning")
-    interests.setLevel(ann, "emergency")
-    expect(interests.leastLevel).toBe("error")
-    interests.dropLevel(bob)
-    interests.dropLevel(bob)
-    expect(interests.leastLevel).toBe("emergency")
-    interests.dropLevel(ann)
-    expect(interests.leastLevel).toBeUndefined()
+  test("is the least severe, and the lowest while a session has set none, so that no client changes another's", () => {
+    const { subscriptions, told } = setUp()
+    const after = (session: object, level: string | undefined) => {
+      subscriptions.setLevel(session, level)
+      return subscriptions.sharedLevel
+    }
+    expect(after(ann, undefined)).toBeUndefined()
+    expect(after(bob, "error")).toBe("debug")
+    expect(after(ann, "warning")).toBe("warning")
+    expect(after(ann, "emergency")).toBe("error")
+    expect(told.filter((one) => one === "shared")).toHaveLength(3)
+  })
+
+  test("changes when a session ends, and at the next change if a level is only dropped", () => {
+    const { subscriptions, told } = setUp()
+    subscriptions.setLevel(ann, "debug")
+    subscriptions.setLevel(bob, "error")
+    subscriptions.dropLevel(ann)
+    subscriptions.dropLevel(ann)
+    expect([subscriptions.sharedLevel, subscriptions.levelOf(ann)]).toEqual(["debug", undefined])
+    subscriptions.setLevel(bob, "error")
+    expect(subscriptions.sharedLevel).toBe("error")
+    told.length = 0
+    subscriptions.setLevel(ann, "info")
+    subscriptions.forget(ann)
+    expect([subscriptions.sharedLevel, told]).toEqual(["error", [ann, "shared", "shared"]])
+    subscriptions.forget(bob)
+    expect(subscriptions.sharedLevel).toBe("error")
   })
 })
 
-test("who is subscribed to a resource hears of its parts, and of nothing beside it", () => {
-  const interests = new Subscriptions()
-  interests.subscribe("s", "file:///a", ann)
-  const heard = (uri: string, id = "s", session = ann) => interests.subscribersOf(id, uri).has(session)
-  for (const uri of ["file:///a", "file:///a/b", "file:///a#b", "file:///a?b"]) expect(heard(uri)).toBe(true)
-  for (const uri of ["file:///ab", "file:///", "", "FILE:///a"]) expect(heard(uri)).toBe(false)
-  expect([heard("file:///a", "t"), heard("file:///a", "s", bob)]).toEqual([false, false])
-  expect([interests.uris("s"), interests.uris("s", ann), interests.uris("s", bob)]).toEqual([
+test("a subscriber to a resource is told of its parts, and of nothing beside it", () => {
+  const { subscriptions } = setUp()
+  subscriptions.subscribe("s", "file:///a", ann)
+  const isTold = (uri: string, id = "s", session = ann) => subscriptions.subscribersOf(id, uri).has(session)
+  for (const uri of ["file:///a", "file:///a/b", "file:///a#b", "file:///a?b"]) expect(isTold(uri)).toBe(true)
+  for (const uri of ["file:///ab", "file:///", "", "FILE:///a"]) expect(isTold(uri)).toBe(false)
+  expect([isTold("file:///a", "t"), isTold("file:///a", "s", bob)]).toEqual([false, false])
+  expect([subscriptions.uris("s"), subscriptions.uris("s", ann), subscriptions.uris("s", bob)]).toEqual([
     ["file:///a"],
     ["file:///a"],
     [],
   ])
+})
+
+test("a shared server is told of the first subscriber and the last, a session's own of each", () => {
+  const { subscriptions, told } = setUp()
+  subscriptions.subscribe("s", "a:b", ann)
+  subscriptions.subscribe("s", "a:b", bob)
+  subscriptions.unsubscribe("s", "a:b", ann)
+  subscriptions.unsubscribe("s", "a:b", ann)
+  subscriptions.forget(bob)
+  expect(told).toEqual([
+    ["s", ann, true],
+    ["s", bob, false],
+    ["s", ann, false],
+    ["s", ann, false],
+    ["s", bob, true],
+  ])
+  expect(subscriptions.uris("s")).toEqual([])
 })

@@ -74,7 +74,7 @@ test("a session that is taken up again still has its tasks, but for those that a
   }
   const start = () => {
     const taskOwners = new TaskOwners()
-    const agent = { taskOwners, setLogLevel() {}, observe() {}, catalogOf: () => EMPTY_CATALOG }
+    const agent = { taskOwners, subscriptions: { setLevel() {} }, observe() {}, catalogOf: () => EMPTY_CATALOG }
     const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
     const save = (session: Session) => sessions.save(session)
     const gateway = gatewayOf(agent, save)
@@ -96,7 +96,7 @@ test("a session that is taken up again still has its tasks, but for those that a
 
 test("a session has only so many subscriptions", () => {
   const told: string[] = []
-  const agent = { subscribe: (_id: string, uri: string) => told.push(uri), observe() {} }
+  const agent = { subscriptions: { subscribe: (_id: string, uri: string) => told.push(uri) }, observe() {} }
   const gateway = gatewayOf(agent)
   const session = sessionOf("p")
   for (let number = 0; number < 1000; number++) gateway.subscribe("a", `x:${number}`, session)
