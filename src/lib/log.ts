@@ -1,4 +1,5 @@
 /** The log: one line an event, to stderr, never to stdout, which belongs to results and to the stdio transport. */
+import { createConsola, LogLevels } from "consola/core"
 import type { Clock } from "./clock.ts"
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const
@@ -26,27 +27,22 @@ export type LogOptions = {
   write(line: string): void
 }
 
-/** Text lines are for people: time, level, server, message. JSON lines are for programs: one object each. */
+/** Opens a log. Text lines are for people: time, level, server, message. JSON lines are for programs: one object each. */
 export function openLog({ level, format, clock, mask, write }: LogOptions): Log {
-  const least = LOG_LEVELS.indexOf(level)
-  const at = (name: LogLevel) => {
-    if (LOG_LEVELS.indexOf(name) < least) return () => undefined
-    return (message: string, fields: LogFields = {}) => {
-      const time = new Date(clock.now()).toISOString()
-      if (format === "json") {
-        // Each text by itself: what is masked in a whole line could take the quotes of its neighbours with it.
-        const clean = (_key: string, value: unknown) => (typeof value === "string" ? mask(value) : value)
-        write(`${escaped(JSON.stringify({ time, level: name, message, ...fields }, clean))}\n`)
-        return
-      }
-      const { server, ...rest } = fields
-      // A server may be called `auth`: its name does not make a secret of what is said of it.
-      const more = Object.entries(rest).flatMap(([key, value]) => (value === undefined ? [] : [` ${key}=${value}`]))
-      const who = server === undefined ? "" : `${server}: `
-      write(`${time} ${name.padEnd(5)} ${printable(`${who}${mask(`${message}${more.join("")}`)}`)}\n`)
-    }
-  }
-  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }
+  const render = format === "json" ? jsonLine : textLine
+  return createConsola({
+    level: LogLevels[level],
+    // consola would hold equal lines back; every line counts here.
+    throttle: Number.NEGATIVE_INFINITY,
+    reporters: [
+      {
+        log({ type, args: [message, fields] }) {
+          const time = new Date(clock.now()).toISOString()
+          write(`${render(time, type, String(message), (fields ?? {}) as LogFields, mask)}\n`)
+        },
+      },
+    ],
+  })
 }
 
 /** Text with its control and direction characters escaped: a server's words must not forge a line or drive a terminal. */
@@ -65,6 +61,21 @@ export const escaped = (json: string): string =>
 export const visible = (text: string): string => escaped(printable(text))
 
 // ---
+
+type RenderLine = (time: string, level: string, message: string, fields: LogFields, mask: LogOptions["mask"]) => string
+
+const jsonLine: RenderLine = (time, level, message, fields, mask) => {
+  // Masks each text by itself: a mask over the whole line could swallow the quotes of a neighbouring value.
+  const clean = (_key: string, value: unknown) => (typeof value === "string" ? mask(value) : value)
+  return escaped(JSON.stringify({ time, level, message, ...fields }, clean))
+}
+
+const textLine: RenderLine = (time, level, message, { server, ...fields }, mask) => {
+  // Masks without the server's name: a server called `auth` does not make a secret of the message after it.
+  const more = Object.entries(fields).flatMap(([key, value]) => (value === undefined ? [] : [` ${key}=${value}`]))
+  const prefix = server === undefined ? "" : `${server}: `
+  return `${time} ${level.padEnd(5)} ${printable(`${prefix}${mask(`${message}${more.join("")}`)}`)}`
+}
 
 /** Of a character beyond the first plane there are two. */
 const code = (char: string): string =>
