@@ -1,11 +1,11 @@
 /** What makes a tool the same tool, and what in its words a person would not see. */
 import { digest } from "../lib/digest.ts"
-import { numberOf } from "../lib/json.ts"
-import { isObject } from "../wire/message.ts"
+import { canonical, withDoubles } from "../lib/json.ts"
 import type { Tool } from "./listing.ts"
 
 /** Stands for all that a model is told of a tool: name, title, description, schemas and annotations, in whatever order. */
-export const fingerprintOf = (tool: Tool): string => digest(canonical(toldOf(tool).map((part) => part ?? null)), 32)
+export const fingerprintOf = (tool: Tool): string =>
+  digest(canonical(withDoubles(toldOf(tool).map((part) => part ?? null))), 32)
 
 /** Whether what a model is told of a tool holds characters that nobody sees. */
 export const isSuspicious = (tool: Tool): boolean => textsOf(toldOf(tool), MAX_DEPTH).some((text) => UNSEEN.test(text))
@@ -31,16 +31,6 @@ const MAX_DEPTH = 512
 const UNSEEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex lint/suspicious/noMisleadingCharacterClass: they are what is looked for
   /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]/u
-
-/** JSON with the members of every object in one order and numbers as doubles, however a server writes them. */
-function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
-  if (!isObject(value)) return JSON.stringify(numberOf(value) ?? value) ?? "null"
-  const members = Object.keys(value)
-    .sort()
-    .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)
-  return `{${members.join()}}`
-}
 
 function textsOf(value: unknown, depth: number): readonly string[] {
   if (typeof value === "string") return [value]

@@ -32,7 +32,37 @@ export function numberOf(value: unknown): number | undefined {
 /** Returns the value with plain doubles for all its numbers, for code that calculates and validates. */
 export const withDoubles = <T>(value: T): T => JSON.parse(JSON.stringify(value))
 
+/** Returns a copy of a JSON value with each string changed. Members that are undefined are left out. */
+export function mapStrings(
+  value: unknown,
+  change: (text: string, path: readonly (string | number)[]) => string,
+  path: readonly (string | number)[] = [],
+): unknown {
+  if (typeof value === "string") return change(value, path)
+  if (Array.isArray(value)) return value.map((item: unknown, index) => mapStrings(item, change, [...path, index]))
+  if (!isPlainObject(value)) return value
+  // `fromEntries` defines members, so that one called `__proto__` stays a member.
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, item]) =>
+      item === undefined ? [] : [[key, mapStrings(item, change, [...path, key])]],
+    ),
+  )
+}
+
+/** Returns JSON text in which the members of each object are sorted by name, so that equal values have equal texts. */
+export function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
+  if (!isPlainObject(value)) return JSON.stringify(value) ?? "null"
+  const members = Object.keys(value)
+    .sort()
+    .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)
+  return `{${members.join()}}`
+}
+
 // ---
+
+const isPlainObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !(value instanceof JsonNumber)
 
 /**
  * Finds a number that a double may write otherwise: one of 16 digits or more, with an exponent, with a trailing zero in its

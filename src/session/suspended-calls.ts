@@ -15,7 +15,7 @@ import { PeerError } from "../backend/connection.ts"
 import { identityOf } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
-import { parseExact } from "../lib/json.ts"
+import { canonical, parseExact } from "../lib/json.ts"
 import type { Sealer } from "../lib/seal.ts"
 import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
@@ -273,19 +273,8 @@ const MAX_QUESTIONS = 100
 function digestOf({ method, params }: Request): string {
   const { _meta, inputResponses, requestState, ...rest } = params ?? {}
   return createHash("sha256")
-    .update(JSON.stringify([method, canonical(rest)]))
+    .update(canonical([method, rest]))
     .digest("base64url")
-}
-
-/** A value with its keys in order. */
-function canonical(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(canonical)
-  if (!isObject(value)) return value
-  return Object.fromEntries(
-    Object.entries(value)
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, inner]) => [key, canonical(inner)]),
-  )
 }
 
 /** A notification of the call under the token of the request that waits now; undefined where that wants no progress. */

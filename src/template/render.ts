@@ -16,6 +16,7 @@ import type { Path } from "../config/document.ts"
 import { programWords } from "../config/interpreter.ts"
 import { OPTION_NAME } from "../config/plan.ts"
 import { digest } from "../lib/digest.ts"
+import { mapStrings } from "../lib/json.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { TemplateContext } from "./context.ts"
 import {
@@ -61,7 +62,7 @@ export function renderTemplate(
 ): Rendered {
   const problems: TemplateProblem[] = []
   const contributed: string[] = []
-  const server = mapStrings(template, [], (text, path) => {
+  const server = mapStrings(template, (text, path) => {
     // Text without an expression is the operator's alone.
     if (!hasExpression(text)) return text
     const expression = expressionOf(text, cache)
@@ -82,7 +83,7 @@ export function renderTemplate(
 /** What is wrong with a template whatever the context. Warnings are names that no context has. */
 export function validateTemplate(name: string, template: Params, cache: ExpressionCache): readonly TemplateProblem[] {
   const problems: TemplateProblem[] = []
-  mapStrings(template, [], (text, path) => {
+  mapStrings(template, (text, path) => {
     if (hasExpression(text))
       problems.push(...flawsOf(expressionOf(text, cache), path).map((flaw) => problem(name, path, flaw)))
     return text
@@ -246,12 +247,4 @@ function problem(name: string, path: Path, { expression, message, severity }: Ex
     .map((key, index) => (typeof key === "number" ? `[${key}]` : index === 0 ? key : `.${key}`))
     .join("")
   return { path, expression, severity, message: `template ${name}: ${where}: ${expression}: ${message}` }
-}
-
-function mapStrings(value: unknown, path: Path, change: (text: string, path: Path) => string): unknown {
-  if (typeof value === "string") return change(value, path)
-  if (Array.isArray(value)) return value.map((item, index) => mapStrings(item, [...path, index], change))
-  if (!isObject(value)) return value
-  // `fromEntries` defines members, so that one called `__proto__` stays a member.
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapStrings(item, [...path, key], change)]))
 }

@@ -5,6 +5,7 @@
 import { HIDDEN } from "../config/effective.ts"
 import { lookUpVariable } from "../config/environment.ts"
 import type { World } from "../config/plan.ts"
+import { mapStrings } from "../lib/json.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
@@ -36,7 +37,7 @@ export const placeholder = (name: string): string => `\0${name}\0`
  * no secret, and shown.
  */
 export const withPlaceholdersShown = (server: Params, { hidden }: Pick<SecretLocations, "hidden">): Params =>
-  mapTexts(server, (text) =>
+  mapStrings(server, (text) =>
     text.replace(PLACEHOLDER, (_, name: string) => (OPTION.test(hidden[name] ?? "") ? (hidden[name] ?? "") : HIDDEN)),
   ) as Params
 
@@ -55,7 +56,7 @@ export function externalizeSecrets(
     references.add(variable)
     return `\${${variable}}`
   }
-  const filled = mapTexts(server, (text) =>
+  const filled = mapStrings(server, (text) =>
     text.replace(PLACEHOLDER, (_, name: string) => move(`${prefix}_${name}`.toUpperCase(), hidden[name] ?? "")),
   ) as Params
   const moved = (section: "env" | "headers" | "oauth") => {
@@ -90,13 +91,6 @@ export const isReference = (text: string): boolean => /^\$\{[A-Za-z_][A-Za-z0-9_
 const OPTION = /^-(?!----)/
 const PLACEHOLDER = /\0([^\0]*)\0/g
 const REFERENCE = /(?<!\$)(?:\$\$)*\$(?:[A-Za-z_]|\{)/
-
-function mapTexts(value: unknown, change: (text: string) => string): unknown {
-  if (typeof value === "string") return change(value)
-  if (Array.isArray(value)) return value.map((item: unknown) => mapTexts(item, change))
-  if (!isObject(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapTexts(item, change)]))
-}
 
 /** A variable that is not set, or set to this very value: another server may have one of the same name. */
 function freeName(

@@ -6,6 +6,7 @@ import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
 import type { Clock } from "../lib/clock.ts"
 import { ConfigError, codesOf, publicMessage, RequestError } from "../lib/errors.ts"
+import { mapStrings } from "../lib/json.ts"
 import { nearest } from "../lib/nearest.ts"
 import type { Bundles } from "../registry/bundle.ts"
 import type { Machine } from "../registry/bundle-manifest.ts"
@@ -226,16 +227,7 @@ function codeOf(error: unknown): ToolFault {
 
 /** Secrets are taken out of every text on its way to the client. */
 function clean(result: ToolResult, { maskCredentials }: ToolContext): ToolResult {
-  return walk(result, maskCredentials) as ToolResult
-}
-
-function walk(value: unknown, change: (text: string) => string): unknown {
-  if (typeof value === "string") return change(value)
-  if (Array.isArray(value)) return value.map((item: unknown) => walk(item, change))
-  if (!isObject(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).flatMap(([key, item]) => (item === undefined ? [] : [[key, walk(item, change)]])),
-  )
+  return mapStrings(result, maskCredentials) as ToolResult
 }
 
 function schemaOf(schema: z.ZodObject): Params {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { JsonNumber, numberOf, parseExact, withDoubles } from "../../src/lib/json.ts"
+import { canonical, JsonNumber, mapStrings, numberOf, parseExact, withDoubles } from "../../src/lib/json.ts"
 import { NUMBER } from "../numbers.ts"
 
 /** All places in which a number can stand in JSON text. */
@@ -66,3 +66,39 @@ describe("JSON", () => {
     },
   )
 })
+
+describe("canonical", () => {
+  test("writes equal values as one text, whatever the order of their members", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 4 }), (value) => {
+        expect(canonical(turned(value))).toBe(canonical(value))
+        expect(JSON.parse(canonical(value))).toEqual(JSON.parse(JSON.stringify(value)))
+      }),
+    )
+    expect(canonical({ b: [1, { d: 2, c: "x" }], a: null })).toBe('{"a":null,"b":[1,{"c":"x","d":2}]}')
+    expect(canonical(parseExact('{"10":1.0,"9":9007199254740993}'))).toBe('{"10":1.0,"9":9007199254740993}')
+  })
+})
+
+test("mapStrings changes each string, tells its path, and keeps all else", () => {
+  const paths: unknown[] = []
+  const value = JSON.parse('{"a":["x",1,{"b":"y"}],"__proto__":"z","c":null}')
+  const mapped = mapStrings({ ...value, gone: undefined }, (text, path) => {
+    paths.push(path)
+    return text.toUpperCase()
+  })
+  expect(JSON.stringify(mapped)).toBe('{"a":["X",1,{"b":"Y"}],"__proto__":"Z","c":null}')
+  expect(paths).toEqual([["a", 0], ["a", 2, "b"], ["__proto__"]])
+  expect(JSON.stringify(mapStrings([new JsonNumber("1.0")], String))).toBe("[1.0]")
+})
+
+/** The same value with the members of its objects in the opposite order. */
+function turned(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(turned)
+  if (typeof value !== "object" || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .reverse()
+      .map(([key, item]) => [key, turned(item)]),
+  )
+}
