@@ -3,6 +3,7 @@
  * into a stream; nothing polls and nothing is held back. basic: Streamable HTTP, Receiving Messages.
  */
 import { RequestError } from "../lib/errors.ts"
+import { Cancellation } from "../session/cancellation.ts"
 import type { Exchange } from "../session/client.ts"
 import type { EventLog, EventSink } from "../session/event-log.ts"
 import type { Id, Params } from "../wire/message.ts"
@@ -41,7 +42,7 @@ export type AskClient = (
 export type Resumable = { readonly events: EventLog; readonly sendsPrimingEvent: boolean }
 
 export class HttpExchange implements Exchange, OpenStream, EventSink {
-  oncancel: ((reason: string) => void) | undefined
+  readonly cancellation = new Cancellation()
   /** Ends a stream that would go on for ever. */
   onshutdown: (() => void) | undefined
   /** Resolves with the HTTP response: at the answer, or at the first thing before it. */
@@ -110,7 +111,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     this.disconnected = true
     this.streams.delete(this)
     if (this.logged !== undefined) this.resumable?.events.detach(this.logged, this)
-    if (this.resumable === undefined) this.oncancel?.("the client closed the connection")
+    if (this.resumable === undefined) this.cancellation.cancel("the client closed the connection")
   }
 
   /** A client that has gone may have come back for the rest. */
@@ -127,7 +128,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
       now - this.disconnectedSince < (others ? BLOCKING_GIVE_UP_MS : GIVE_UP_MS)
     )
       return
-    this.oncancel?.("the client is gone")
+    this.cancellation.cancel("the client is gone")
   }
 
   close(): void {

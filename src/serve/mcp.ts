@@ -7,6 +7,7 @@ import { viewOf } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import type { Answer } from "../session/answer.ts"
+import { Cancellation } from "../session/cancellation.ts"
 import type { Exchange, Gateway } from "../session/client.ts"
 import { dispatch, enforceSessionRate } from "../session/dispatch.ts"
 import { type Refusal, requestClient } from "../session/request-client.ts"
@@ -191,9 +192,9 @@ async function batch(
   const asker: AskClient = (...question) => session.ask(...question)
   const whole = new HttpExchange(asker, deps.streams, session, undefined, () => request.signal)
   const parts: Exchange[] = []
-  whole.oncancel = (reason) => {
-    for (const part of parts) part.oncancel?.(reason)
-  }
+  whole.cancellation.onabort((reason) => {
+    for (const part of parts) part.cancellation.cancel(reason)
+  })
   const answers: Promise<readonly string[]>[] = []
   for (const message of messages) {
     if (isResponse(message)) session.answered(message)
@@ -201,7 +202,7 @@ async function batch(
     else {
       // They have one way back and are cancelled one by one.
       const part: Exchange = {
-        oncancel: undefined,
+        cancellation: new Cancellation(),
         notify: (said) => whole.notify(said),
         ask: (...question) => whole.ask(...question),
         isConnected: () => whole.isConnected(),

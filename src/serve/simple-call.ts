@@ -7,6 +7,7 @@ import { splitName } from "../catalog/name.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
+import { Cancellation } from "../session/cancellation.ts"
 import type { Client, Exchange, Gateway } from "../session/client.ts"
 import { dispatch } from "../session/dispatch.ts"
 import { toolboxFor } from "../session/internal-call.ts"
@@ -47,12 +48,13 @@ export async function serveSimpleCall(
   const { known, slug, id, target } = look()
   if (typeof target === "string") return answer(502, { error: { code: -32603, message: `${slug ?? id}: ${target}` } })
   const exchange: Exchange = {
-    oncancel: undefined,
+    cancellation: new Cancellation(),
     notify: () => undefined,
     ask: () => Promise.reject(new Error("nobody can be asked")),
   }
-  const abort = () => exchange.oncancel?.("the client closed the connection")
+  const abort = () => exchange.cancellation.cancel("the client closed the connection")
   signal.addEventListener("abort", abort)
+  if (signal.aborted) abort()
   try {
     const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } } as const
     const { frame, code, retryAfter } = await dispatch(request, { gateway, client, exchange }, onbug)

@@ -6,7 +6,7 @@ import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
-import { RequestError, UnavailableError } from "../lib/errors.ts"
+import { UnavailableError } from "../lib/errors.ts"
 import type { Marker } from "../lib/seal.ts"
 import type { CallOutcome } from "../report/metrics.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
@@ -14,6 +14,7 @@ import type { Era } from "../wire/era.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import type { Answer } from "./answer.ts"
 import type { CallRateLimit } from "./call-rate-limit.ts"
+import type { Cancellation } from "./cancellation.ts"
 
 /** What a client said of itself: at `initialize`, or in the `_meta` of a modern request. */
 export type Client = {
@@ -75,8 +76,8 @@ export type Exchange = {
   isConnected?: Caller["isConnected"]
   /** The client must answer a question: one that has been away for long gives up, sooner where others wait. */
   giveUpIfStale?: Caller["giveUpIfStale"]
-  /** Called when the client gives up, at most once. One listener. */
-  oncancel: ((reason: string) => void) | undefined
+  /** Whether the client gave the request up. */
+  readonly cancellation: Cancellation
 }
 
 /**
@@ -87,14 +88,8 @@ export async function unlessCancelled<T>(
   { gateway, exchange }: Pick<RequestContext, "gateway" | "exchange">,
   wait: Promise<T>,
 ): Promise<T> {
-  let given: string | undefined
-  exchange.oncancel = (reason) => {
-    given = reason
-  }
-  const value = await wait
-  exchange.oncancel = undefined
+  const value = await exchange.cancellation.race(wait)
   refuseStopping(gateway)
-  if (given !== undefined) throw new RequestError("invalid_request", given)
   return value
 }
 

@@ -17,8 +17,11 @@ export async function fulfilInputRequired(
   const questions = isObject(result.inputRequests) ? Object.entries(result.inputRequests) : []
   if (questions.length > MAX_QUESTIONS)
     throw new RequestError("invalid_request", "The server asks too many questions at once")
+  const { cancellation } = exchange
+  cancellation.throwIfCancelled()
   const controller = new AbortController()
-  exchange.oncancel = () => controller.abort()
+  const withdraw = () => controller.abort()
+  cancellation.onabort(withdraw)
   let cancel: () => void = () => undefined
   const look = () => {
     exchange.giveUpIfStale?.(clock.now(), false)
@@ -34,7 +37,7 @@ export async function fulfilInputRequired(
     }),
   ).finally(() => {
     cancel()
-    exchange.oncancel = undefined
+    cancellation.offabort(withdraw)
     controller.abort()
   })
   const { inputResponses: _answers, requestState: _state, ...rest } = params

@@ -25,13 +25,13 @@ export function callInternalTool(
   if (!toolbox.names.includes(name)) return undefined
   // What svc has sealed does not come this far.
   if (params.requestState !== undefined) throw foreignState()
-  const controller = new AbortController()
+  const { signal } = exchange.cancellation
   const args = isObject(params.arguments) ? withDoubles(params.arguments) : {}
   const token = metaOf(params)?.progressToken
   let progress = 0
   const running = toolbox.call(name, args, {
-    person: personOf(client, exchange, controller.signal),
-    signal: controller.signal,
+    person: personOf(client, exchange, signal),
+    signal,
     progress(message) {
       if (!isId(token)) return
       exchange.notify(
@@ -40,9 +40,7 @@ export function callInternalTool(
     },
   })
   if (running === undefined) return undefined
-  exchange.oncancel = () => controller.abort()
   return running.then((result) => {
-    exchange.oncancel = undefined
     const whole = client.era === "modern" ? { resultType: "complete", ...result } : result
     const answer = resultAnswer(request.id, JSON.stringify(whole))
     return result.isError === true ? { ...answer, outcome: "tool_error" } : answer

@@ -21,6 +21,7 @@ import {
   type Request,
   resultText,
 } from "../wire/message.ts"
+import { Cancellation } from "./cancellation.ts"
 import type { Exchange, Gateway } from "./client.ts"
 import { dispatch } from "./dispatch.ts"
 import { requestClient } from "./request-client.ts"
@@ -87,7 +88,7 @@ export class Pipe {
   /** The client is gone. */
   close(reason: string): void {
     if (this.session !== undefined) this.deps.sessions.remove(this.session.id, reason)
-    for (const exchange of [...this.running.values()]) exchange.oncancel?.(reason)
+    for (const exchange of [...this.running.values()]) exchange.cancellation.cancel(reason)
     this.running.clear()
   }
 
@@ -122,7 +123,7 @@ export class Pipe {
     const exchange = this.running.get(key)
     this.running.delete(key)
     this.streams.delete(key)
-    exchange?.oncancel?.("was cancelled by the client")
+    exchange?.cancellation.cancel("was cancelled by the client")
   }
 
   private async introduce(info: unknown): Promise<void> {
@@ -160,7 +161,7 @@ export class Pipe {
         throw new RequestError("invalid_request", "Send initialize first")
       }
       const exchange: Exchange = {
-        oncancel: undefined,
+        cancellation: new Cancellation(),
         notify: (text) => deps.send(text),
         ask: (asked, about, signal, onprogress) =>
           session.ask(asked, about, signal, (text) => deps.send(text), onprogress),
@@ -197,7 +198,7 @@ export class Pipe {
       if (this.running.delete(key)) deps.send(frame)
     }
     const exchange = {
-      oncancel: undefined,
+      cancellation: new Cancellation(),
       notify: (text: string) => deps.send(text),
       ask: () => Promise.reject(new RequestError("invalid_request", "This client cannot be asked in mid-call")),
       finish,

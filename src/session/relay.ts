@@ -144,7 +144,8 @@ async function call(
   context: RequestContext,
   done: OnAnswer,
 ): Promise<Answer> {
-  const { client, exchange } = context
+  const { client } = context
+  const { cancellation } = context.exchange
   const { meter } = context.gateway
   const { connection, peer, spec } = target
   const caller = new Relayed(target, context)
@@ -156,6 +157,7 @@ async function call(
   try {
     let sent = adaptParams(openTask(params, spec, context), client, peer.era)
     for (let round = 0; ; round++) {
+      if (cancellation.reason !== undefined) throw new BackendError(spec.name, cancellation.reason)
       if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `asked for input ${MAX_ROUNDS} times`)
       const headers = peer.era === "modern" ? mirrorHeaders(method, sent, mirrored) : undefined
       const flight = connection.request({
@@ -168,9 +170,10 @@ async function call(
         headers,
         onsent: meter && ((text) => meter.passed("in", Buffer.byteLength(text))),
       })
-      exchange.oncancel = (reason) => connection.cancel(flight.number, new BackendError(spec.name, reason))
+      const cancel = (reason: string) => connection.cancel(flight.number, new BackendError(spec.name, reason))
+      cancellation.onabort(cancel)
       const outcome = await flight.outcome
-      exchange.oncancel = undefined
+      cancellation.offabort(cancel)
       const finished = finish(request, outcome, target, context)
       if (finished.kind === "task") {
         const owner = recordOwnership("task", finished.task, target, context)

@@ -18,6 +18,7 @@ import {
   type Params,
   type Response,
 } from "../wire/message.ts"
+import { Cancellation } from "./cancellation.ts"
 import { type Client, type Exchange, type Gateway, missingCapability } from "./client.ts"
 import { EventLog } from "./event-log.ts"
 
@@ -71,7 +72,7 @@ export class Session implements Client {
 
   /** The client outside of any request: what is for it goes on the stream it opened for that. */
   readonly owner: Exchange = {
-    oncancel: undefined,
+    cancellation: new Cancellation(),
     notify: (text) => this.notify(text),
     isConnected: () => this.outlet !== undefined,
     ask: (method, params, signal, onprogress) =>
@@ -123,7 +124,7 @@ export class Session implements Client {
         const exchange = this.running.get(keyOfId(id))
         if (exchange === undefined) return
         this.cancelled.add(exchange)
-        exchange.oncancel?.(reason)
+        exchange.cancellation.cancel(reason)
         return
       }
       case "notifications/progress": {
@@ -159,6 +160,7 @@ export class Session implements Client {
   ): Promise<unknown> {
     if (missingCapability(this.capabilities, method, params) !== undefined)
       return Promise.reject(new PeerError(-32601, `The client does not support ${method}`))
+    if (signal.aborted) return Promise.reject(withdrawn())
     if (this.clientRequests.size >= MAX_QUESTIONS)
       return Promise.reject(new RequestError("too_many", "Too many questions are open to this client"))
     const id = `svc-${++this.lastQuestion}`
@@ -167,7 +169,7 @@ export class Session implements Client {
       const abort = () => {
         if (!this.clientRequests.delete(id)) return
         send(notificationText("notifications/cancelled", { requestId: id, reason: "the server withdrew it" }))
-        reject(new RequestError("invalid_request", "The question was withdrawn"))
+        reject(withdrawn())
       }
       signal.addEventListener("abort", abort)
       this.clientRequests.set(id, {
@@ -224,7 +226,7 @@ export class Session implements Client {
     this.outlet = undefined
     if (this.standalone !== undefined) this.log?.drop(this.standalone)
     this.queued.length = 0
-    for (const exchange of this.running.values()) exchange.oncancel?.(reason)
+    for (const exchange of this.running.values()) exchange.cancellation.cancel(reason)
     this.running.clear()
     for (const question of this.clientRequests.values()) question.reject(new RequestError("invalid_request", reason))
     this.clientRequests.clear()
@@ -232,6 +234,8 @@ export class Session implements Client {
 }
 
 // ---
+
+const withdrawn = (): RequestError => new RequestError("invalid_request", "The question was withdrawn")
 
 const MAX_QUESTIONS = 100
 const MAX_HELD = 100

@@ -55,7 +55,7 @@ export function openSubscription(
     tasks.end()
     for (const { route } of routes) gateway.unsubscribe(route.id, route.name, client.session)
   }
-  exchange.oncancel = end
+  exchange.cancellation.onabort(end)
   say("notifications/subscriptions/acknowledged", {
     notifications: {
       ...Object.fromEntries(kinds.map(({ member }) => [member, true])),
@@ -64,6 +64,7 @@ export function openSubscription(
     },
   })
   return () => {
+    exchange.cancellation.offabort(end)
     end()
     exchange.finish(JSON.stringify({ jsonrpc: "2.0", id: request.id, result: { resultType: "complete", _meta: meta } }))
   }

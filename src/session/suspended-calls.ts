@@ -21,11 +21,12 @@ import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { type Id, isObject, metaOf, type Params, type Request } from "../wire/message.ts"
 import { type Answer, errorAnswer, failureAnswer, refusalAnswer, resultAnswer } from "./answer.ts"
+import { Cancellation } from "./cancellation.ts"
 import { type Client, type Exchange, type Gateway, missingCapability } from "./client.ts"
 import { dispatch } from "./dispatch.ts"
 
 /** The way back of one modern request. */
-export type Turn = { notify(text: string): void; oncancel: ((reason: string) => void) | undefined }
+export type Turn = Pick<Exchange, "notify" | "cancellation">
 
 export type SuspendedCallsDeps = {
   readonly clock: Clock
@@ -42,6 +43,15 @@ type SuspendedQuestion = {
   reject(error: Error): void
 }
 
+/** The request that a call answers next. */
+type CurrentTurn = {
+  readonly request: Request
+  readonly turn: Turn
+  resolve(answer: Answer): void
+  /** Listens for the cancellation of the request. */
+  readonly drop: (reason: string) => void
+}
+
 /** One call that may take several requests. */
 type SuspendedCall = {
   /** Under which it is found again, once it waits for its client. */
@@ -49,9 +59,9 @@ type SuspendedCall = {
   readonly client: Client
   readonly questions: Map<string, SuspendedQuestion>
   /** The request that waits at the moment, if one does. */
-  current: { readonly request: Request; readonly turn: Turn; resolve(answer: Answer): void } | undefined
+  current: CurrentTurn | undefined
   /** Ends the backend's call. */
-  cancel: ((reason: string) => void) | undefined
+  readonly cancellation: Cancellation
   /** The answer, once it is there and nobody was waiting for it. */
   answer: Answer | undefined
   forget: () => void
@@ -75,13 +85,12 @@ export class SuspendedCalls {
         : undefined
     // What svc did not seal may be the backend's own: another svc's looks the same.
     if (opened !== undefined) return this.resume(request, client, turn, opened)
-    const { promise, resolve } = Promise.withResolvers<Answer>()
     const call: SuspendedCall = {
       id: undefined,
       client,
       questions: new Map(),
-      current: { request, turn, resolve },
-      cancel: undefined,
+      current: undefined,
+      cancellation: new Cancellation(),
       answer: undefined,
       forget: () => undefined,
       awaySince: 0,
@@ -96,14 +105,9 @@ export class SuspendedCalls {
       },
       ask: (method, params, signal) => this.ask(call, method, params, signal),
       giveUpIfStale: (now, others) => this.giveUpIfStale(call, now, others),
-      get oncancel() {
-        return call.cancel
-      },
-      set oncancel(cancel) {
-        call.cancel = cancel
-      },
+      cancellation: call.cancellation,
     }
-    turn.oncancel = (reason) => this.drop(call, reason)
+    const promise = this.take(call, request, turn)
     void dispatch(request, { gateway, client, exchange }, this.deps.onbug).then((answer) => this.finish(call, answer))
     return promise
   }
@@ -121,7 +125,7 @@ export class SuspendedCalls {
     if (missing !== undefined && method === "roots/list") return Promise.resolve({ roots: [] })
     if (missing !== undefined) {
       const { current } = call
-      call.current = undefined
+      this.release(call)
       current?.resolve(
         errorAnswer(
           current.request.id,
@@ -138,11 +142,12 @@ export class SuspendedCalls {
     }
     if (call.questions.size >= MAX_QUESTIONS)
       return Promise.reject(new RequestError("too_many", "Too many questions are open"))
+    if (signal.aborted) return Promise.reject(withdrawn())
     const key = `q${++call.count}`
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     call.questions.set(key, { method, params, resolve, reject })
     signal.addEventListener("abort", () => {
-      if (call.questions.delete(key)) reject(new RequestError("invalid_request", "The question was withdrawn"))
+      if (call.questions.delete(key)) reject(withdrawn())
     })
     if (!call.asking) {
       call.asking = true
@@ -163,8 +168,7 @@ export class SuspendedCalls {
       this.drop(call, "too many calls wait for their clients")
       return
     }
-    call.current = undefined
-    current.turn.oncancel = undefined
+    this.release(call)
     call.forget()
     call.awaySince = this.deps.clock.now()
     const expires = call.awaySince + WAIT_MS
@@ -196,9 +200,7 @@ export class SuspendedCalls {
     if (answers !== undefined && (!isObject(answers) || Object.values(answers).some((answer) => !isObject(answer))))
       return refuse("inputResponses must be an object of results")
     if (call.current !== undefined) return refuse("this call is being answered already")
-    const { promise, resolve } = Promise.withResolvers<Answer>()
-    call.current = { request, turn, resolve }
-    turn.oncancel = (reason) => this.drop(call, reason)
+    const promise = this.take(call, request, turn)
     if (call.answer !== undefined) {
       this.finish(call, call.answer)
       return promise
@@ -221,8 +223,7 @@ export class SuspendedCalls {
     }
     this.leave(call)
     call.forget()
-    call.current = undefined
-    call.cancel = undefined
+    this.release(call)
     current.resolve(call.count === 0 ? answer : this.readdressed(answer, current.request.id))
   }
 
@@ -248,7 +249,22 @@ export class SuspendedCalls {
     call.forget()
     for (const question of call.questions.values()) question.reject(new RequestError("invalid_request", reason))
     call.questions.clear()
-    call.cancel?.(reason)
+    call.cancellation.cancel(reason)
+  }
+
+  /** Makes a request the one that the call answers next. */
+  private take(call: SuspendedCall, request: Request, turn: Turn): Promise<Answer> {
+    const { promise, resolve } = Promise.withResolvers<Answer>()
+    const drop = (reason: string) => this.drop(call, reason)
+    call.current = { request, turn, resolve, drop }
+    turn.cancellation.onabort(drop)
+    return promise
+  }
+
+  /** Lets go of the request that the call answers: its client may leave now. */
+  private release(call: SuspendedCall): void {
+    call.current?.turn.cancellation.offabort(call.current.drop)
+    call.current = undefined
   }
 
   private waits({ id }: SuspendedCall): boolean {
@@ -261,6 +277,8 @@ export class SuspendedCalls {
 }
 
 // ---
+
+const withdrawn = (): RequestError => new RequestError("invalid_request", "The question was withdrawn")
 
 const PREFIX = "svc."
 const GATHER_MS = 25

@@ -8,6 +8,7 @@ import { numberOf, parseExact } from "../lib/json.ts"
 import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, isTerminal, metaOf, type Params, type Request } from "../wire/message.ts"
+import { Cancellation } from "./cancellation.ts"
 import type { Client, Exchange, RequestContext } from "./client.ts"
 import { relay } from "./relay.ts"
 import type { Refusal } from "./request-client.ts"
@@ -72,7 +73,7 @@ type WatchedTask = Pick<RequestContext, "gateway" | "client"> & {
 function watch(route: Route, { gateway, client, params, clock, say }: WatchedTask): () => void {
   const request: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
   const nobody = () => Promise.reject(new Error("nobody is asked"))
-  const exchange: Exchange = { oncancel: undefined, notify() {}, ask: nobody }
+  const exchange: Exchange = { cancellation: new Cancellation(), notify() {}, ask: nobody }
   const ask = async (): Promise<{ readonly result?: unknown; readonly code?: number | undefined }> => {
     const about = { taskId: route.name, _meta: metaOf(params) }
     const { frame, code } = await relay(request, about, route, { gateway, client, exchange })
@@ -98,6 +99,6 @@ function watch(route: Route, { gateway, client, params, clock, say }: WatchedTas
   return () => {
     ended = true
     cancel()
-    exchange.oncancel?.("nobody listens any more")
+    exchange.cancellation.cancel("nobody listens any more")
   }
 }

@@ -13,13 +13,9 @@ async function asked(resumable: boolean) {
     new Set(),
     resumable ? { events, sendsPrimingEvent: true } : undefined,
   )
-  let cancelled: string | undefined
-  exchange.oncancel = (reason) => {
-    cancelled = reason
-  }
   await exchange.ask("elicitation/create", {}, new AbortController().signal)
   const { body } = await exchange.response
-  return { exchange, events, lose: () => body?.cancel(), cancelled: () => cancelled }
+  return { exchange, events, lose: () => body?.cancel(), cancelled: () => exchange.cancellation.reason }
 }
 
 describe("a client of the 2025 era that is gone", () => {

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { Cancellation } from "../../src/session/cancellation.ts"
 import type { Client, Exchange, Gateway } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 
@@ -13,11 +14,15 @@ test("a request that is cancelled while it waits for servers to start never reac
     },
   } as unknown as Gateway
   const client = { era: "legacy", scope: { kind: "server", id: "s" } } as Client
-  const exchange: Exchange = { oncancel: undefined, notify() {}, ask: () => Promise.reject(new Error("asked")) }
+  const exchange: Exchange = {
+    cancellation: new Cancellation(),
+    notify() {},
+    ask: () => Promise.reject(new Error("asked")),
+  }
   const request = { jsonrpc: "2.0", id: 1, method: "prompts/list" } as const
   const bugs: unknown[] = []
   const answer = dispatch(request, { gateway, client, exchange }, (bug) => bugs.push(bug))
-  exchange.oncancel?.("was cancelled by the client")
+  exchange.cancellation.cancel("was cancelled by the client")
   loaded()
   expect(String((await answer).frame)).toContain("was cancelled by the client")
   expect(bugs).toEqual([])
@@ -48,7 +53,11 @@ test("a request that waits when svc stops, or comes later, is told that svc is s
         callRate: { take: () => undefined },
       } as unknown as Gateway
       const client = { era: "legacy", scope: { kind: "aggregate" } } as Client
-      const exchange: Exchange = { oncancel: undefined, notify() {}, ask: () => Promise.reject(new Error("asked")) }
+      const exchange: Exchange = {
+        cancellation: new Cancellation(),
+        notify() {},
+        ask: () => Promise.reject(new Error("asked")),
+      }
       const bugs: unknown[] = []
       const request = { jsonrpc: "2.0", id: 1, ...about } as const
       const answer = dispatch(request, { gateway, client, exchange }, (bug) => bugs.push(bug))

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { Cancellation } from "../../src/session/cancellation.ts"
 import type { Exchange, RequestContext } from "../../src/session/client.ts"
 import { fulfilInputRequired } from "../../src/session/input-required.ts"
 import { manualClock } from "../clock.ts"
@@ -10,7 +11,7 @@ const RESULT = {
 
 /** A client that answers nothing: a question ends when it is withdrawn. */
 const silent = (): Exchange => ({
-  oncancel: undefined,
+  cancellation: new Cancellation(),
   notify() {},
   ask: (_method, _params, signal) =>
     new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("withdrawn")))),
@@ -27,13 +28,12 @@ test("the answers go back under their keys, with the exact state", async () => {
     inputResponses: { a: { to: "roots/list" }, b: { to: "elicitation/create" } },
     requestState: "s",
   })
-  expect(exchange.oncancel).toBeUndefined()
 })
 
 test("a client that cancels its request is asked no more, and the request is not tried again", async () => {
   const exchange = silent()
   const ended = run(exchange)
-  exchange.oncancel?.("was cancelled by the client")
+  exchange.cancellation.cancel("was cancelled by the client")
   expect(await ended).toBe("withdrawn")
 })
 
@@ -42,7 +42,7 @@ test("a client that has gone and does not come back is given up in the end", asy
   const exchange = silent()
   const began = clock.now()
   exchange.giveUpIfStale = (now) => {
-    if (now - began >= 60_000) exchange.oncancel?.("the client is gone")
+    if (now - began >= 60_000) exchange.cancellation.cancel("the client is gone")
   }
   const ended = run(exchange, clock)
   await clock.pass(61_000)

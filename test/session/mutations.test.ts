@@ -5,6 +5,7 @@ import { Connection } from "../../src/backend/connection.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { BackendError, messageOf } from "../../src/lib/errors.ts"
+import { Cancellation } from "../../src/session/cancellation.ts"
 import type { Client, Exchange, Gateway } from "../../src/session/client.ts"
 import { relay } from "../../src/session/relay.ts"
 import { createRequestIds } from "../../src/wire/frame.ts"
@@ -115,7 +116,7 @@ test(
           logLevel: undefined,
         }
         const exchange: Exchange = {
-          oncancel: undefined,
+          cancellation: new Cancellation(),
           notify: (text) => see(text, id),
           ask: () => Promise.reject(new Error("nobody is asked")),
         }

@@ -7,6 +7,7 @@ import { createScope, type Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createMarker } from "../../src/lib/seal.ts"
+import { Cancellation } from "../../src/session/cancellation.ts"
 import type { Client, Gateway, RequestContext } from "../../src/session/client.ts"
 import { relay } from "../../src/session/relay.ts"
 import { createRequestIds, decode, encode } from "../../src/wire/frame.ts"
@@ -78,7 +79,8 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
     rememberTask() {},
     target: () => ({ spec, connection, peer: { era: peer, protocolVersion: "x", capabilities: {} } }),
   } as unknown as Gateway
-  const exchange = { oncancel: undefined, notify() {}, ask: () => Promise.reject(new Error("nobody is asked")) }
+  const ask = () => Promise.reject(new Error("nobody is asked"))
+  const exchange = { cancellation: new Cancellation(), notify() {}, ask }
   const route = { id: "s", slug: "s", name: "t", mirrored: [] }
   const request = { jsonrpc: "2.0" as const, id, method, params: { name: "t", uri: "u" } }
   const context: RequestContext = { gateway, client: who, exchange }

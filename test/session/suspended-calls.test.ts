@@ -5,6 +5,7 @@ import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope, narrow } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker, createSealer } from "../../src/lib/seal.ts"
+import { Cancellation } from "../../src/session/cancellation.ts"
 import { type Client, type Gateway, missingCapability } from "../../src/session/client.ts"
 import { SuspendedCalls, type Turn } from "../../src/session/suspended-calls.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
@@ -108,7 +109,7 @@ beforeEach(() => {
     newId: () => `c${++id}`,
     onbug: (error) => expect(error).toBeUndefined(),
   })
-  turn = { notify() {}, oncancel: undefined }
+  turn = { notify() {}, cancellation: new Cancellation() }
   const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
   face = {
     catalogOf: () => catalog,
@@ -170,7 +171,7 @@ test("questions in mid-call reach the client as results, and its answers the cal
 
 test("progress has the token of the request that waits, not of the one that began the call", async () => {
   const heard: unknown[] = []
-  turn = { notify: (text) => heard.push(JSON.parse(text).params), oncancel: undefined }
+  turn = { notify: (text) => heard.push(JSON.parse(text).params), cancellation: new Cancellation() }
   const wanting = (progressToken: unknown) => ({ _meta: { progressToken } })
   const first = await serve(request(1, wanting("one")))
   server.progress(1)

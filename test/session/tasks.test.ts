@@ -6,6 +6,7 @@ import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
 import { createScope, type Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker } from "../../src/lib/seal.ts"
+import { Cancellation } from "../../src/session/cancellation.ts"
 import type { Client, Exchange, Gateway } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
@@ -88,7 +89,7 @@ const clientOf = (era: Era, who: string, scope: Scope = AGGREGATE): Client => ({
 
 async function ask(gateway: Gateway, client: Client, method: string, params: Params): Promise<Answer> {
   const exchange: Exchange = {
-    oncancel: undefined,
+    cancellation: new Cancellation(),
     notify() {},
     ask: () => Promise.reject(new Error("nobody is asked")),
   }
