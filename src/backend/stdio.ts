@@ -11,7 +11,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs"
 import type { StdioLaunch } from "../config/server-spec.ts"
 import { type Clock, delay, waitWhile, withTimeout } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
-import { createSplitter } from "../wire/lines.ts"
+import { createSplitter, escapeSeparatorsIn, lineOf } from "../wire/lines.ts"
 import { type Link, type LinkEvents, watchOversize } from "./link.ts"
 import type { Reaper } from "./reaper.ts"
 import { resolveCommand } from "./resolve-command.ts"
@@ -174,12 +174,8 @@ function createStdinQueue(stdin: Bun.FileSink, onbroken: () => void): StdinQueue
   let busy = false
 
   const write = (frames: readonly (Uint8Array | string)[]): number | Promise<number> => {
-    if (frames.every((frame) => typeof frame === "string")) stdin.write(`${frames.join("\n")}\n`)
-    else
-      for (const frame of frames) {
-        stdin.write(frame)
-        stdin.write("\n")
-      }
+    if (frames.every((frame) => typeof frame === "string")) stdin.write(escapeSeparatorsIn(`${frames.join("\n")}\n`))
+    else for (const frame of frames) stdin.write(lineOf(frame))
     return stdin.flush()
   }
   const flush = async () => {

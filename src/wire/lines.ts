@@ -1,19 +1,46 @@
 /** Newline-delimited frames out of a byte stream: whole lines in one chunk are passed on without copying. */
 
-import { encode } from "./frame.ts"
+import { asBuffer, decode, encode } from "./frame.ts"
 
 const LF = 0x0a
 const SPACE = 0x20
 const CR = 0x0d
 
-/** A frame as one line, whatever breaks stand between its tokens. */
+/** Returns a frame, which must be JSON, as one line for every reader of lines, with LF at its end. */
 export function lineOf(frame: Uint8Array | string): Uint8Array {
-  const bytes = typeof frame === "string" ? encode(frame) : frame
+  const bytes = escapeSeparators(frame)
   const line = new Uint8Array(bytes.length + 1)
   line.set(bytes)
-  for (let at = line.indexOf(LF); at >= 0; at = line.indexOf(LF, at + 1)) line[at] = SPACE
+  blankLineBreaks(line, 0)
   line[bytes.length] = LF
   return line
+}
+
+/**
+ * Returns JSON as bytes with U+0085, U+2028 and U+2029 escaped: many readers of lines (Node's readline, Java's Scanner,
+ * Python's splitlines) end a line there. JSON has them in strings alone. The bytes are the frame's own if it has none.
+ */
+export function escapeSeparators(frame: Uint8Array | string): Uint8Array {
+  if (typeof frame === "string") return encode(escapeSeparatorsIn(frame))
+  const buffer = asBuffer(frame)
+  return SEPARATOR_BYTES.some((separator) => buffer.includes(separator))
+    ? encode(escapeSeparatorsIn(decode(frame)))
+    : frame
+}
+
+/** Does the same to text. */
+export const escapeSeparatorsIn = (text: string): string =>
+  SEPARATORS.some((separator) => text.includes(separator))
+    ? text.replace(ANY_SEPARATOR, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`)
+    : text
+
+/**
+ * Replaces each raw CR and LF of JSON from `from` on by a space. Both are white space there, and each would end a line: a
+ * server could write an answer of its own between them.
+ */
+export function blankLineBreaks(bytes: Uint8Array, from: number): void {
+  for (const byte of [CR, LF])
+    for (let at = bytes.indexOf(byte, from); at >= 0; at = bytes.indexOf(byte, at + 1)) bytes[at] = SPACE
 }
 
 /**
@@ -93,3 +120,6 @@ export class Edges {
 // ---
 
 const EDGE = 256
+const SEPARATORS = ["\u0085", "\u2028", "\u2029"]
+const SEPARATOR_BYTES = SEPARATORS.map((separator) => Buffer.from(separator))
+const ANY_SEPARATOR = /[\u0085\u2028\u2029]/g

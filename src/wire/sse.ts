@@ -3,7 +3,7 @@
  * once. HTML standard: Server-sent events.
  */
 import { decode, encode } from "./frame.ts"
-import { Edges } from "./lines.ts"
+import { blankLineBreaks, Edges, escapeSeparators } from "./lines.ts"
 
 export type ServerSentEvent = {
   readonly event: string | undefined
@@ -20,18 +20,16 @@ const COLON = 0x3a
 const SPACE = 0x20
 
 /**
- * Returns one event as bytes. `data` must hold no line break unless it is JSON: raw CR and LF are white space there and
- * become spaces, because a raw CR would end the field and let a frame forge an event.
+ * Returns one event as bytes. `data` must hold no line break unless it is JSON: it becomes one line for every reader of
+ * lines, because a line break would end the field and let a frame forge an event.
  */
 export function formatEvent(data: Uint8Array | string, id?: string, event?: string): Uint8Array {
-  const bytes = typeof data === "string" ? encode(data) : data
+  const bytes = escapeSeparators(data)
   const head = encode(`${event === undefined ? "" : `event: ${event}\n`}${id === undefined ? "" : `id: ${id}\n`}data: `)
   const out = new Uint8Array(head.length + bytes.length + 2)
   out.set(head, 0)
   out.set(bytes, head.length)
-  for (const breaker of [CR, LF]) {
-    for (let at = out.indexOf(breaker, head.length); at >= 0; at = out.indexOf(breaker, at + 1)) out[at] = SPACE
-  }
+  blankLineBreaks(out, head.length)
   out[out.length - 2] = LF
   out[out.length - 1] = LF
   return out

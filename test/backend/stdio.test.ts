@@ -78,6 +78,17 @@ test("frames go out and come back, many in one turn and in order", async () => {
   expect(link.buffered).toBe(0)
 })
 
+test("a frame is one line for a child whose reader ends lines at Unicode's separators too", async () => {
+  const { link, frames } = start(launchOf("cat", []))
+  const frame = '{"a":"\u0085 \u2028 \u2029"}'
+  const escaped = '{"a":"\\u0085 \\u2028 \\u2029"}'
+  link.send(frame, OUT)
+  await until(() => frames.length === 1)
+  link.send(new TextEncoder().encode(frame), OUT)
+  await until(() => frames.length === 2)
+  expect(frames).toEqual([escaped, escaped])
+})
+
 test("a byte-order mark before the first frame is no part of it", async () => {
   const { frames, noise, lost } = shell(String.raw`printf '\357\273\277{"a":1}\n{"b":2}\n'`)
   await lost

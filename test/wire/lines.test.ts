@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { createSplitter } from "../../src/wire/lines.ts"
+import { createSplitter, lineOf } from "../../src/wire/lines.ts"
+import { formatEvent } from "../../src/wire/sse.ts"
 
 function split(chunks: readonly Uint8Array[], limit = 1000): { lines: string[]; dropped: string[] } {
   const lines: string[] = []
@@ -44,4 +45,26 @@ test("a line past the limit is dropped whole, its ends are told, and the next on
     expect(lines).toEqual(["ok", "ok2"])
     expect(dropped).toEqual([`<${"x".repeat(255)}${"x".repeat(255)}>`, `<${"y".repeat(255)}${"y".repeat(254)}>\r`])
   }
+})
+
+/** Every end of a line that some client's reader of lines knows. */
+const ANY_END = /\r\n|[\n\r\u0085\u2028\u2029]/
+const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
+
+test("a frame is one line and one event for every reader of lines, and the same JSON", () => {
+  const space = fc.string({ unit: fc.constantFrom(" ", "\n", "\r", "\t"), maxLength: 4 })
+  const string = fc.string({ unit: fc.constantFrom("\u0085", "\u2028", "\u2029", "\u2027", "é", '"', "\\", "\r", "x") })
+  const forged = '{"jsonrpc":"2.0","id":1,"result":{}}'
+  fc.assert(
+    fc.property(space, string, fc.boolean(), (spaces, value, asBytes) => {
+      const json = `{${spaces}"x":${spaces}${forged}${spaces},"y":${JSON.stringify(value)}${spaces}}`
+      const frame = asBytes ? new TextEncoder().encode(json) : json
+      const line = text(lineOf(frame))
+      expect(line.split(ANY_END)).toEqual([line.slice(0, -1), ""])
+      expect(JSON.parse(line)).toEqual(JSON.parse(json))
+      const event = text(formatEvent(frame))
+      expect(event.split(ANY_END)).toEqual([event.slice(0, -2), "", ""])
+      expect(JSON.parse(event.slice("data: ".length))).toEqual(JSON.parse(json))
+    }),
+  )
 })
