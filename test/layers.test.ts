@@ -40,6 +40,7 @@ const WORLD = [
   "app/runtime.ts",
   "app/upstream-oauth.ts",
   "backend/job-object.ts",
+  "backend/process-tree.ts",
   "backend/reaper.ts",
   "backend/stdio.ts",
   "cli/auth-login.ts",

@@ -3,10 +3,9 @@ import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { Agent } from "../agent/agent.ts"
 import { Instances } from "../agent/instances.ts"
-import { createExitReason } from "../backend/exit-reason.ts"
 import { createReaper } from "../backend/reaper.ts"
-import { createLineCapture, lineWriter } from "../backend/stderr.ts"
-import { openChild } from "../backend/stdio.ts"
+import { ChildOutputLogger } from "../backend/stderr.ts"
+import { StdioLink } from "../backend/stdio.ts"
 import { matchesFilter } from "../config/tag-filter.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -122,21 +121,13 @@ export async function createRuntime(
     // A call may be silent for as long as its own timeout says.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
     openChild(launch, events, { name: server }) {
-      const exitReason = createExitReason(clock)
-      const emit = (line: string) => {
-        exitReason.observe(line)
-        log.info(`stderr: ${line}`, { server })
-      }
-      const onstdoutnoise = (line: string) => log.warn(`stdout, not a message: ${line}`, { server })
-      return openChild(launch, events, {
+      return StdioLink.open(launch, events, {
         server,
         clock,
         limit: settings.maxResult,
         grace: STOP_GRACE_MS,
         reaper,
-        onstderr: createLineCapture({ clock, redact: mask, emit }),
-        exitReason: exitReason.reason,
-        onstdoutnoise: lineWriter(createLineCapture({ clock, redact: mask, emit: onstdoutnoise })),
+        output: new ChildOutputLogger(clock, log, server, mask),
       })
     },
   })

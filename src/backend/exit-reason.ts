@@ -1,45 +1,42 @@
-/** What a child said before it ended, as far as it says why: an exit code alone helps nobody. */
+/** Finds the line of a child's stderr that explains why it exited: an exit code alone explains little. */
 import type { Clock } from "../lib/clock.ts"
 
-/** The last lines of a child's stderr, redacted before they come here. */
-export type ExitReason = {
-  observe(line: string): void
-  /** The line that says why, if there is one of the last seconds. */
-  reason(): string | undefined
-}
+/** Keeps the last lines of a child's stderr. They must be redacted before they come here. */
+export class ExitReason {
+  private lines: { readonly line: string; readonly at: number }[] = []
 
-export function createExitReason(clock: Clock): ExitReason {
-  let heard: { readonly line: string; readonly at: number }[] = []
-  return {
-    observe(line) {
-      heard.push({ line, at: clock.now() })
-      if (heard.length > MAX_LINES) heard = heard.slice(-KEPT_LINES)
-    },
-    reason() {
-      const since = clock.now() - RECENT_MS
-      return pickReason(heard.filter(({ at }) => at >= since).map(({ line }) => line))
-    },
+  constructor(private readonly clock: Clock) {}
+
+  observe(line: string): void {
+    this.lines.push({ line, at: this.clock.now() })
+    if (this.lines.length > MAX_LINES) this.lines = this.lines.slice(-KEPT_LINES)
+  }
+
+  /** Returns the line of the last ten seconds that explains an exit now, if there is one. */
+  reason(): string | undefined {
+    const since = this.clock.now() - RECENT_MS
+    return pickReason(this.lines.filter(({ at }) => at >= since).map(({ line }) => line))
   }
 }
 
 /**
- * Of several lines the first that names an error, before those that only warn of it, else the last; what is indented
- * explains another line. Pure.
+ * Returns the first line that names an error, preferably one that is not a warning; else the last line. Skips indented
+ * lines: they explain another line. Pure.
  */
 export function pickReason(lines: readonly string[]): string | undefined {
-  const said = lines.filter((line) => /^\S/.test(line) && !NOISE.test(line))
-  const found =
-    said.find((line) => ERROR.test(line) && !WARNING.test(line)) ?? said.find((line) => ERROR.test(line)) ?? said.at(-1)
-  return found === undefined || found.length <= MAX_LENGTH ? found : `${found.slice(0, MAX_LENGTH)}…`
+  const candidates = lines.filter((line) => /^\S/.test(line) && !NOISE.test(line))
+  const errors = candidates.filter((line) => ERROR.test(line))
+  const picked = errors.find((line) => !WARNING.test(line)) ?? errors[0] ?? candidates.at(-1)
+  return picked === undefined || picked.length <= MAX_LENGTH ? picked : `${picked.slice(0, MAX_LENGTH)}…`
 }
 
 // ---
 
 const ERROR =
   /error|exception|fatal|panic|fail|cannot|could not|unable|not found|no such|denied|refused|invalid|missing|required/i
-/** It goes on after one. */
+/** A process continues after a warning. */
 const WARNING = /^(?:npm )?warn/i
-/** npm says first what it means only to itself, and last where its log is. */
+/** npm starts with codes of its own and ends with the path of its log; Python and Node.js frame a stack. */
 const NOISE = /^npm (?:error|ERR!)(?:$| (?:code|errno|syscall|path) | A complete log)|^Traceback |^Node\.js v|^\^/
 const RECENT_MS = 10_000
 const KEPT_LINES = 40

@@ -1,10 +1,10 @@
 /**
- * Windows: svc in a job object of its own, in which all that it starts is by itself, and what that starts. When svc ends,
- * however it does, Windows ends whatever is left in the job. Bun's own job holds only what svc itself has started.
+ * Puts svc into a Windows job object of its own, which its descendants inherit. When svc ends, in whatever way, Windows
+ * ends the processes left in the job. Bun's own job holds only the direct children of svc.
  */
 import { dlopen } from "bun:ffi"
 
-/** Throws where Windows does not let svc. Whatever is to end with svc must be started after this. */
+/** Creates the job. Throws if Windows refuses it. A process started earlier does not end with svc. */
 export function createJobObject(library = "kernel32.dll"): void {
   const { symbols: windows } = dlopen(library, {
     CreateJobObjectW: { args: ["u64", "u64"], returns: "u64" },
@@ -12,15 +12,15 @@ export function createJobObject(library = "kernel32.dll"): void {
     GetCurrentProcess: { args: [], returns: "u64" },
     AssignProcessToJobObject: { args: ["u64", "u64"], returns: "i32" },
   })
-  // Its handle is never closed: that it is, with the process, is what ends the rest.
+  // The handle stays open: Windows closes it with the process, which ends the rest of the job.
   const job = windows.CreateJobObjectW(0n, 0n)
-  if (job === 0n) throw new Error("Windows gives no job object")
+  if (job === 0n) throw new Error("Windows did not create a job object")
   const limits = new Uint8Array(LIMITS_BYTES)
   new DataView(limits.buffer).setUint32(FLAGS_AT, KILL_ON_CLOSE | DIE_ON_CRASH | MAY_BREAK_AWAY, true)
   const done =
     windows.SetInformationJobObject(job, EXTENDED_LIMITS, limits, limits.length) !== 0 &&
     windows.AssignProcessToJobObject(job, windows.GetCurrentProcess()) !== 0
-  if (!done) throw new Error("Windows refuses a job object")
+  if (!done) throw new Error("Windows refused the job object")
 }
 
 // ---
@@ -32,7 +32,7 @@ const FLAGS_AT = 16
 const EXTENDED_LIMITS = 9
 /** JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE */
 const KILL_ON_CLOSE = 0x2000
-/** JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION: what crashes ends, and does not wait for somebody to close a window. */
+/** JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION: a process that crashes ends without a dialog. */
 const DIE_ON_CRASH = 0x400
-/** JOB_OBJECT_LIMIT_BREAKAWAY_OK: who asks to be started outside would not be started at all without it. */
+/** JOB_OBJECT_LIMIT_BREAKAWAY_OK: without it, a process started with CREATE_BREAKAWAY_FROM_JOB would fail to start. */
 const MAY_BREAK_AWAY = 0x800

@@ -20,7 +20,7 @@ import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } f
 import { Lister, type ListerHooks } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
 import { SseLink } from "./sse.ts"
-import { createLineCapture, lineWriter } from "./stderr.ts"
+import { LineCapture } from "./stderr.ts"
 import { StreamableLink } from "./streamable-http.ts"
 
 /** What the connection tells while it lives. */
@@ -130,14 +130,14 @@ async function openOnce(
   })
   // Bounded like stderr: a server may write nothing else. The log redacts.
   const warn = (line: string) => log.warn(line, { server: spec.name })
-  let noise: ((line: Uint8Array) => void) | undefined
+  let noise: LineCapture | undefined
   const connection: Connection = new Connection(spec.name, deps.ids, clock, {
     owner: hooks.owner,
     callerOfTask: hooks.callerOfTask,
     ping: (timeoutMs) => live?.ping(timeoutMs) ?? Promise.resolve(),
     onprotocolerror(text) {
-      noise ??= lineWriter(createLineCapture({ clock, redact: (line) => line, emit: warn }))
-      noise(encode(text))
+      noise ??= new LineCapture({ clock, redact: (line) => line, emit: warn })
+      noise.pushLine(encode(text))
     },
     onnotification(method, params, caller) {
       if (live?.handles(method, params) !== true) hooks.onnotification(method, withoutSubscription(params), caller)

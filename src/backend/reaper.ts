@@ -1,115 +1,129 @@
 /**
- * No server's process group outlives svc, not even when svc is killed with SIGKILL and cannot clean up: one small shell,
- * the reaper, holds a pipe to svc and the list of the groups. When the pipe ends and groups are left, it ends them. A
- * process that has made a session of its own is in no group of svc's.
+ * Ends the process groups of servers when svc ends, even if svc is killed with SIGKILL and cannot clean up. One small
+ * shell, the reaper, holds a pipe to svc and the list of the groups. When the pipe ends, the reaper ends the groups that
+ * are left. A process that made a session of its own is in no group of svc.
  *
- *  1. The reaper runs before the first child does, and one that dies is replaced at once by one that knows the living.
- *  2. It hears of a child before the child is there. svc may be killed before it can say which group that is: on Linux the
- *     reaper finds it by the mark, an open file that a child inherits. Elsewhere such a child may be left.
+ *  1. The reaper runs before the first child, and one that dies is replaced at once by one that has the list.
+ *  2. The reaper is told of a child before the child exists, because svc may be killed before it knows the group's number.
+ *     On Linux the reaper then finds the group by the mark, an open file that the child inherits. On other systems such a
+ *     child may be left.
  *
  * Why a shell: it costs 0.1 MB and 0.3 ms once, for any number of children; it works on Linux and macOS; and it reaches
- * what a child has started. The parent-death signal of Linux reaches only the child itself and only through a wrapper
- * for each; a record on disk would leave orphans until svc is started again.
+ * the descendants of a child. The parent-death signal of Linux reaches only the child itself, and only through a wrapper
+ * for each child; a record on disk would leave orphans until svc is started again.
  */
 import { closeSync, openSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { messageOf } from "../lib/errors.ts"
 
-/** Each start and each end of a process group is said here. */
+/** Knows every process group that svc started and that is not observed dead. */
 export type Reaper = {
-  /** Starts a child that leads a group of its own. It is to have `mark` as its file descriptor 3, where there is one. */
+  /** Starts a child that leads a group of its own. The child must get `mark`, if there is one, as file descriptor 3. */
   start<C extends { readonly pid: number }>(spawn: (mark: number | undefined) => C): C
-  /** The group is observed dead: from now on its number may be somebody else's. */
+  /** Removes a group that is observed dead: its number may be reused from now on. */
   remove(group: number): void
-  /** The last moment of the process: kills at once whatever group is still there. */
+  /** Kills all groups that are left. For the exit of the process. */
   close(): void
 }
 
-/** Begins with the first child. `onfail` is told once where there can be no reaper. */
+/** Returns a reaper that begins with the first child. Calls `onfail` once if no reaper process can be started. */
 export function createReaper(onfail: (reason: string) => void): Reaper {
-  // There a job does it, which needs no list: job-object.ts.
+  // A job object ends the children on Windows, without a list: job-object.ts.
   if (process.platform === "win32") return { start: (spawn) => spawn(undefined), remove() {}, close() {} }
-  const groups = new Set<number>()
-  let reaper: ReaperProcess | undefined
-  let mark: number | undefined
-  let failed = false
-  let closed = false
-  /** How often it may be replaced before the next child starts. */
-  let left = 0
-
-  const tell = (line: string) => {
-    try {
-      reaper?.stdin.write(line)
-      void Promise.resolve(reaper?.stdin.flush()).catch(() => undefined)
-    } catch {
-      // It is gone; its exit starts another.
-    }
-  }
-  const begin = () => {
-    try {
-      mark ??= openMark()
-      const own = spawnReaper(mark)
-      reaper = own
-      own.unref()
-      void own.exited.then(() => {
-        if (reaper !== own) return
-        reaper = undefined
-        if (!closed && groups.size > 0 && left-- > 0) begin()
-      })
-      for (const group of groups) tell(`+ ${group}\n`)
-    } catch (error) {
-      if (!failed) onfail(messageOf(error))
-      failed = true
-    }
-  }
-  return {
-    start(spawn) {
-      left = MAX_REPLACED
-      if (reaper === undefined) begin()
-      if (mark !== undefined) tell("?\n")
-      try {
-        const child = spawn(mark)
-        groups.add(child.pid)
-        tell(`+ ${child.pid}\n`)
-        return child
-      } catch (error) {
-        tell("!\n")
-        throw error
-      }
-    },
-    remove(group) {
-      if (groups.delete(group)) tell(`- ${group}\n`)
-    },
-    close() {
-      closed = true
-      for (const group of groups)
-        try {
-          process.kill(-group, "SIGKILL")
-        } catch {
-          // Nothing is left of it.
-        }
-      groups.clear()
-      tell("!\n")
-      const own = reaper
-      reaper = undefined
-      void Promise.resolve(own?.stdin.end()).catch(() => undefined)
-      if (mark !== undefined) closeSync(mark)
-      mark = undefined
-    },
-  }
+  return new PosixReaper(onfail)
 }
 
 // ---
 
+class PosixReaper implements Reaper {
+  private readonly groups = new Set<number>()
+  private shell: ReaperProcess | undefined
+  private mark: number | undefined
+  private failed = false
+  private closed = false
+  /** How many more times the shell may be replaced before the next child starts. */
+  private replacements = 0
+
+  constructor(private readonly onfail: (reason: string) => void) {}
+
+  start<C extends { readonly pid: number }>(spawn: (mark: number | undefined) => C): C {
+    this.replacements = MAX_REPLACED
+    if (this.shell === undefined) this.begin()
+    if (this.mark !== undefined) this.tell("?")
+    try {
+      const child = spawn(this.mark)
+      this.groups.add(child.pid)
+      this.tell(`+ ${child.pid}`)
+      return child
+    } catch (error) {
+      this.tell("!")
+      throw error
+    }
+  }
+
+  remove(group: number): void {
+    if (this.groups.delete(group)) this.tell(`- ${group}`)
+  }
+
+  close(): void {
+    this.closed = true
+    for (const group of this.groups)
+      try {
+        process.kill(-group, "SIGKILL")
+      } catch {
+        // The group is empty.
+      }
+    this.groups.clear()
+    this.tell("!")
+    const { shell, mark } = this
+    this.shell = undefined
+    void Promise.resolve(shell?.stdin.end()).catch(() => undefined)
+    if (mark !== undefined) closeSync(mark)
+    this.mark = undefined
+  }
+
+  // ---
+
+  private begin(): void {
+    try {
+      this.mark ??= openMark()
+      const shell = spawnReaper(this.mark)
+      this.shell = shell
+      shell.unref()
+      void shell.exited.then(() => this.replace(shell))
+      for (const group of this.groups) this.tell(`+ ${group}`)
+    } catch (error) {
+      if (!this.failed) this.onfail(messageOf(error))
+      this.failed = true
+    }
+  }
+
+  private replace(exited: ReaperProcess): void {
+    if (this.shell !== exited) return
+    this.shell = undefined
+    if (!this.closed && this.groups.size > 0 && this.replacements-- > 0) this.begin()
+  }
+
+  private tell(line: string): void {
+    try {
+      this.shell?.stdin.write(`${line}\n`)
+      void Promise.resolve(this.shell?.stdin.flush()).catch(() => undefined)
+    } catch {
+      // The shell has exited, and its exit starts another.
+    }
+  }
+}
+
 type ReaperProcess = ReturnType<typeof spawnReaper>
 
-/** A reaper that cannot live is not begun again and again. */
+/** Bounds replacements: a shell that cannot live is not started again and again. */
 const MAX_REPLACED = 20
 
 /**
- * The groups are the shell's positional parameters. `starting` is set while svc is starting a child: if svc is killed then,
- * the groups of all processes that hold the mark are added. A child that goes by itself when its stdin ends gets a second to.
+ * Keeps the groups as its positional parameters. `starting` is set while svc starts a child: if svc is killed then, the
+ * script adds the groups of all processes that hold the mark. Children get a second to exit by themselves when their
+ * stdin ends.
  */
 const SCRIPT = `
 trap '' HUP INT TERM
@@ -150,12 +164,12 @@ function spawnReaper(mark: number | undefined) {
     env: { PATH: "/usr/bin:/bin" },
     cwd: "/",
     stdio: ["pipe", "ignore", "ignore", ...(mark === undefined ? [] : [mark])],
-    // What ends svc's own group must not end it.
+    // A signal to svc's own group must not end the reaper.
     detached: true,
   })
 }
 
-/** An empty file without a name. Undefined where there is no use for one, or where none can be made. */
+/** Opens an empty file without a name. Returns undefined if the platform has no /proc to search, or the open fails. */
 function openMark(): number | undefined {
   if (process.platform !== "linux") return undefined
   const path = join(tmpdir(), `svc-${crypto.randomUUID()}`)

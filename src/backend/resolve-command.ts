@@ -1,24 +1,24 @@
 /**
- * What to start for a launch: the command as a path, found in the child's own PATH, and on Windows the interpreter of the
- * shims that npx, uvx and their like are there.
+ * Resolves a launch's command: to a path found in the child's own PATH, and on Windows to the interpreter of a shim (npx,
+ * uvx and others are shims there).
  */
 import type { StdioLaunch } from "../config/server-spec.ts"
 import { BackendError } from "../lib/errors.ts"
 
-/** The machine, as far as finding a command goes. */
+/** What resolving a command needs of the machine. */
 export type CommandLookup = {
   readonly windows: boolean
-  /** The path of an executable, or null. */
+  /** Returns the path of an executable, or null. */
   which(command: string, options: { PATH: string; cwd?: string }): string | null
 }
 
 export type ResolvedCommand = {
   readonly cmd: readonly string[]
-  /** Windows: the arguments are quoted already. */
+  /** Whether the arguments are quoted already (Windows). */
   readonly verbatim: boolean
 }
 
-/** Throws with what to do where the command is not there. `server` is whom the error names. */
+/** Throws a BackendError that names `server` and says what to do if the command is not found. */
 export function resolveCommand(
   launch: StdioLaunch,
   server: string,
@@ -29,13 +29,13 @@ export function resolveCommand(
   const found = which(command, { PATH: path, ...(cwd === undefined ? {} : { cwd }) })
   if (found === null) throw new BackendError(server, notFound(command, path))
   if (windows && /\.(cmd|bat)$/i.test(found)) {
-    // cmd would take what follows for a command of its own, or for nothing.
+    // cmd ends the command at a line break.
     if (args.some((argument) => /[\r\n\0]/.test(argument)))
       throw new BackendError(
         server,
-        `an argument with a line break cannot be handed to ${found}: give the program itself`,
+        `an argument with a line break cannot be passed to ${found}: configure the program itself as the command`,
       )
-    // A shim hands its arguments (`%*`) through cmd once more. Between quotes nothing is escaped, and no path has any in it.
+    // A shim passes its arguments (`%*`) through cmd a second time. The path needs no escapes between its quotes.
     const line = [quoted(found), ...args.map((argument) => caret(caret(quoted(argument))))].join(" ")
     return { cmd: [variable("COMSPEC", env) ?? "cmd.exe", "/d", "/s", "/c", `"${line}"`], verbatim: true }
   }
@@ -49,8 +49,8 @@ export function resolveCommand(
 
 // ---
 
-/** What brings a well-known launcher. */
-const BRINGS: Readonly<Record<string, string>> = {
+/** The software that provides a well-known launcher. */
+const PROVIDED_BY: Readonly<Record<string, string>> = {
   npx: "Node.js",
   npm: "Node.js",
   node: "Node.js",
@@ -65,10 +65,10 @@ const BRINGS: Readonly<Record<string, string>> = {
 
 function notFound(command: string, path: string): string {
   if (/^[^\s]*[\\/]/.test(command))
-    return `no program at ${command}: see that it is there and that it may be executed${/\s/.test(command) ? ', and put its arguments into "args"' : ""}`
-  if (/\s/.test(command)) return `command not found: "${command}" (put what follows the command into "args")`
-  const brings = BRINGS[command]
-  const install = brings === undefined ? "" : `install ${brings}, or `
+    return `no program at ${command}: check that it exists and is executable${/\s/.test(command) ? ', and put its arguments into "args"' : ""}`
+  if (/\s/.test(command)) return `command not found: "${command}" (put its arguments into "args")`
+  const provider = PROVIDED_BY[command]
+  const install = provider === undefined ? "" : `install ${provider}, or `
   return `command not found: ${command} (${install}give its full path; the server's PATH is "${path}")`
 }
 
@@ -76,19 +76,19 @@ function pathOf(env: Readonly<Record<string, string>>, windows: boolean): string
   return (windows ? variable("PATH", env) : env.PATH) ?? ""
 }
 
-/** Variables have no case on Windows. */
+/** Returns a variable by its name in upper case: names are case-insensitive on Windows. */
 function variable(wanted: string, env: Readonly<Record<string, string>>): string | undefined {
   return Object.entries(env).find(([name]) => name.toUpperCase() === wanted)?.[1]
 }
 
-/** The server's PATH need not lead to it. */
+/** Returns the path of Windows PowerShell, which need not be in the server's PATH. */
 function powershell(env: Readonly<Record<string, string>>): string {
   const root = variable("SYSTEMROOT", env)
   return root === undefined ? "powershell.exe" : `${root}\\System32\\WindowsPowerShell\\v1.0\\powershell.exe`
 }
 
-/** As the C runtime of Windows reads it back: backslashes count only before a quote. */
+/** Quotes an argument for the C runtime of Windows, where backslashes escape only before a quote. */
 const quoted = (argument: string): string => `"${argument.replace(/(\\*)"/g, '$1$1\\"').replace(/(\\+)$/, "$1$1")}"`
 
-/** Takes their meaning from the characters that cmd gives one to. */
+/** Escapes the characters that are special to cmd. */
 const caret = (text: string): string => text.replace(/[()[\]%!^"`<>&|;, *?]/g, "^$&")

@@ -1,129 +1,202 @@
 /**
- * The capture of what a child writes beside its messages: bytes in, lines out, bounded in memory and in lines at any rate.
+ * Captures what a child writes beside its messages, and decides what is logged of it.
  *
- *  1. A line is cut at 8 KiB, never inside a character, and marked; what follows up to its end is skipped unread.
- *  2. In ten seconds at most twenty different lines pass. One that comes again is counted and summed up every five
- *     seconds; one too many is dropped, counted and said.
- *  3. A line is redacted before it is cut, so that half a secret cannot slip through, and holds no control characters,
- *     so that a child cannot write into the log as somebody else.
+ *  1. A line of stderr is logged at level info as `stderr: …`; a line of stdout that is not a message at level warn.
+ *  2. A line is cut at 8 KiB, never inside a character, and marked; the rest of the line is skipped.
+ *  3. At most twenty distinct lines pass in ten seconds. Repeats are counted and summarized every five seconds; further
+ *     lines are dropped, counted and reported.
+ *  4. A line is redacted before it is cut, so that half a secret cannot pass, and control characters are removed, so that a
+ *     child cannot forge a line of the log.
+ *  5. When the child exits, a recent line of stderr explains why: exit-reason.ts.
  *
  * spec: Limits, Stderr.
  */
 import type { Clock } from "../lib/clock.ts"
+import type { Log } from "../lib/log.ts"
+import { ExitReason } from "./exit-reason.ts"
+
+/** Receives a child's output beside its messages. */
+export type ChildOutput = {
+  /** Takes a chunk of stderr. */
+  onstderr(chunk: Uint8Array): void
+  /** Takes the end of stderr, after which no chunk follows. */
+  onstderrend(): void
+  /** Takes a line of stdout that cannot be a message. */
+  onstdoutnoise(line: Uint8Array): void
+  /** Returns the line of stderr that explains an exit now, if there is one. */
+  exitReason(): string | undefined
+}
+
+/** Logs a child's output under its server's name. */
+export class ChildOutputLogger implements ChildOutput {
+  private readonly stderr: LineCapture
+  private readonly stdout: LineCapture
+  private readonly reason: ExitReason
+
+  constructor(
+    clock: Clock,
+    private readonly log: Log,
+    private readonly server: string,
+    redact: (text: string) => string,
+  ) {
+    this.reason = new ExitReason(clock)
+    this.stderr = new LineCapture({ clock, redact, emit: (line) => this.logStderr(line) })
+    this.stdout = new LineCapture({
+      clock,
+      redact,
+      emit: (line) => log.warn(`stdout, not a message: ${line}`, { server }),
+    })
+  }
+
+  onstderr(chunk: Uint8Array): void {
+    this.stderr.push(chunk)
+  }
+
+  onstderrend(): void {
+    this.stderr.end()
+  }
+
+  onstdoutnoise(line: Uint8Array): void {
+    this.stdout.pushLine(line)
+  }
+
+  exitReason(): string | undefined {
+    return this.reason.reason()
+  }
+
+  private logStderr(line: string): void {
+    this.reason.observe(line)
+    this.log.info(`stderr: ${line}`, { server: this.server })
+  }
+}
 
 export type LineCaptureOptions = {
   readonly clock: Clock
   redact(text: string): string
-  /** One line, clean and redacted. */
+  /** Receives one line, clean and redacted. */
   emit(line: string): void
 }
-
-/** Takes chunks as they come; undefined is the end, after which nothing may follow. */
-export type LineCapture = (chunk: Uint8Array | undefined) => void
 
 export const MAX_LINE_BYTES = 8 * 1024
 export const MAX_DISTINCT_LINES = 20
 
-export function createLineCapture({ clock, redact, emit }: LineCaptureOptions): LineCapture {
-  const held = new Uint8Array(HELD_BYTES)
-  let size = 0
-  let skipping = false
-  let windowEnds = Number.NEGATIVE_INFINITY
-  /** The different lines of this window, the last one at the end. */
-  let seen: Seen[] = []
-  let dropped = 0
-  let timer: (() => void) | undefined
+/** Turns bytes into lines by rules 2 to 4, bounded in memory and in lines at any rate. */
+export class LineCapture {
+  /** The start of a line that has not ended. */
+  private readonly held = new Uint8Array(HELD_BYTES)
+  private size = 0
+  /** Whether the rest of the current line is skipped. */
+  private skipping = false
+  private windowEnds = Number.NEGATIVE_INFINITY
+  /** The distinct lines of this window, the newest at the end. */
+  private distinct: DistinctLine[] = []
+  private dropped = 0
+  private cancelSummary: (() => void) | undefined
 
-  const summarize = () => {
-    timer?.()
-    timer = undefined
-    const last = seen.at(-1)
-    for (const line of seen) {
-      if (line.repeats === 0 || line.text === "") continue
-      const which = line === last ? "last line" : `line "${line.text.slice(0, EXCERPT)}"`
-      emit(`${which} repeated ${times(line.repeats)}`)
-      line.repeats = 0
+  constructor(private readonly options: LineCaptureOptions) {}
+
+  push(chunk: Uint8Array): void {
+    this.openWindow()
+    let from = 0
+    for (let at = chunk.indexOf(LF); at >= 0; at = chunk.indexOf(LF, from)) {
+      this.endLine(chunk.subarray(from, at))
+      from = at + 1
     }
-    if (dropped > 0)
-      emit(
-        `${dropped} more ${dropped === 1 ? "line was" : "lines were"} dropped: at most ${MAX_DISTINCT_LINES} different ones pass in ${WINDOW_MS / 1000} s`,
-      )
-    dropped = 0
+    if (!this.skipping && from < chunk.length) this.hold(chunk.subarray(from))
   }
 
-  const line = (bytes: Uint8Array) => {
-    if (bytes.length === 0) return
-    let before: Seen | undefined
-    for (const other of seen)
-      if (other.bytes.length === bytes.length && other.bytes.equals(bytes)) {
-        before = other
-        break
-      }
-    if (before === undefined && seen.length < MAX_DISTINCT_LINES) {
-      // What was repeated is said before the next line, where its order still tells something.
-      if (seen.at(-1)?.repeats) summarize()
-      const text = render(bytes, redact)
-      seen.push({ bytes: Buffer.from(bytes), text, repeats: 0 })
-      if (text !== "") emit(text)
+  /** Takes one whole line, without its break. */
+  pushLine(line: Uint8Array): void {
+    this.push(line)
+    this.endLine(EMPTY)
+  }
+
+  /** Emits what is left. Nothing may follow. */
+  end(): void {
+    this.takeLine(this.held.subarray(0, this.size))
+    this.size = 0
+    this.summarize()
+  }
+
+  // ---
+
+  /** Reads the clock once for each chunk: under a flood, once for each line would be most of the work. */
+  private openWindow(): void {
+    const now = this.options.clock.now()
+    if (now < this.windowEnds) return
+    this.summarize()
+    this.distinct = []
+    this.windowEnds = now + WINDOW_MS
+  }
+
+  private endLine(part: Uint8Array): void {
+    if (!this.skipping && this.size === 0) {
+      this.takeLine(part.length > HELD_BYTES ? part.subarray(0, HELD_BYTES) : part)
       return
     }
-    if (before === undefined) dropped++
-    else before.repeats++
-    timer ??= clock.after(SUMMARY_MS, () => {
-      timer = undefined
-      summarize()
+    if (!this.skipping) this.hold(part)
+    if (!this.skipping) this.takeLine(this.held.subarray(0, this.size))
+    this.size = 0
+    this.skipping = false
+  }
+
+  private hold(bytes: Uint8Array): void {
+    const part = bytes.subarray(0, HELD_BYTES - this.size)
+    this.held.set(part, this.size)
+    this.size += part.length
+    if (this.size < HELD_BYTES) return
+    this.takeLine(this.held)
+    this.size = 0
+    this.skipping = true
+  }
+
+  private takeLine(bytes: Uint8Array): void {
+    if (bytes.length === 0) return
+    const known = this.findDistinct(bytes)
+    if (known !== undefined) known.repeats++
+    else if (this.distinct.length < MAX_DISTINCT_LINES) {
+      this.takeDistinct(bytes)
+      return
+    } else this.dropped++
+    this.cancelSummary ??= this.options.clock.after(SUMMARY_MS, () => {
+      this.cancelSummary = undefined
+      this.summarize()
     })
   }
 
-  const hold = (bytes: Uint8Array) => {
-    const part = bytes.subarray(0, HELD_BYTES - size)
-    held.set(part, size)
-    size += part.length
-    if (size < HELD_BYTES) return
-    line(held)
-    size = 0
-    skipping = true
+  private findDistinct(bytes: Uint8Array): DistinctLine | undefined {
+    for (const line of this.distinct) if (line.bytes.length === bytes.length && line.bytes.equals(bytes)) return line
+    return undefined
   }
 
-  return (chunk) => {
-    if (chunk === undefined) {
-      line(held.subarray(0, size))
-      size = 0
-      summarize()
-      return
+  private takeDistinct(bytes: Uint8Array): void {
+    // Repeats of the last line are reported before the next line, in the order they came.
+    if (this.distinct.at(-1)?.repeats) this.summarize()
+    const text = render(bytes, this.options.redact)
+    this.distinct.push({ bytes: Buffer.from(bytes), text, repeats: 0 })
+    if (text !== "") this.options.emit(text)
+  }
+
+  private summarize(): void {
+    const { emit } = this.options
+    this.cancelSummary?.()
+    this.cancelSummary = undefined
+    const last = this.distinct.at(-1)
+    for (const line of this.distinct) {
+      if (line.repeats === 0 || line.text === "") continue
+      const name = line === last ? "last line" : `line "${line.text.slice(0, EXCERPT)}"`
+      emit(`${name} repeated ${times(line.repeats)}`)
+      line.repeats = 0
     }
-    // Once for a chunk: under a flood, asking for each line would be most of the work.
-    const now = clock.now()
-    if (now >= windowEnds) {
-      summarize()
-      seen = []
-      windowEnds = now + WINDOW_MS
-    }
-    let from = 0
-    for (let at = chunk.indexOf(LF); at >= 0; at = chunk.indexOf(LF, from)) {
-      const part = chunk.subarray(from, at)
-      from = at + 1
-      if (!skipping && size === 0) line(part.length > HELD_BYTES ? part.subarray(0, HELD_BYTES) : part)
-      else {
-        if (!skipping) hold(part)
-        if (!skipping) line(held.subarray(0, size))
-        size = 0
-        skipping = false
-      }
-    }
-    if (!skipping && from < chunk.length) hold(chunk.subarray(from))
+    if (this.dropped > 0)
+      emit(
+        `dropped ${this.dropped} more ${this.dropped === 1 ? "line" : "lines"}: at most ${MAX_DISTINCT_LINES} distinct lines pass in ${WINDOW_MS / 1000} s`,
+      )
+    this.dropped = 0
   }
 }
 
-/** The capture as a taker of whole lines. */
-export function lineWriter(capture: LineCapture): (line: Uint8Array) => void {
-  return (line) => {
-    capture(line)
-    capture(BREAK)
-  }
-}
-
-/** Text without what would steer a terminal or forge a line: escape sequences, control and direction characters. */
+/** Removes what could control a terminal or forge a line: escape sequences, control and direction characters. */
 export function stripControls(text: string): string {
   return text.replace(ESCAPES, "").replace(/\r+$/, "").replaceAll("\r", " ").replace(CONTROLS, "")
 }
@@ -133,19 +206,19 @@ export function stripControls(text: string): string {
 const WINDOW_MS = 10_000
 const SUMMARY_MS = 5_000
 
-type Seen = { readonly bytes: Buffer; readonly text: string; repeats: number }
+type DistinctLine = { readonly bytes: Buffer; readonly text: string; repeats: number }
 
 const LF = 0x0a
-const BREAK = new Uint8Array([LF])
-/** More than is shown is held, so that a secret at the cut is seen whole and redacted. */
+const EMPTY = new Uint8Array()
+/** More bytes than are shown, so that a secret at the cut is still recognized. */
 const HELD_BYTES = MAX_LINE_BYTES + 1024
 const EXCERPT = 60
 const CUT = " … (cut)"
 
-/** CSI (colours, cursor), OSC and its kin (titles, links) with their text, and the shorter sequences. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+/** CSI (colours, cursor), OSC and similar sequences (titles, links) with their text, and the shorter sequences. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
 const ESCAPES = /\u001b\[[0-?]*[ -/]*[@-~]|\u001b[\]P^_X][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[ -/]*[0-~]/g
-/** Every control character but the tab, line separators, and what turns the direction of text around. */
+/** Control characters except the tab, line separators, and characters that change the direction of text. */
 const CONTROLS = /[^\P{Cc}\t]|[\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu
 
 const decoder = new TextDecoder()
@@ -153,6 +226,7 @@ const encoder = new TextEncoder()
 
 const times = (count: number): string => (count === 1 ? "once" : `${count} times`)
 
+/** Returns a line as it is logged: without controls, redacted, and cut. */
 function render(bytes: Uint8Array, redact: (text: string) => string): string {
   const text = redact(stripControls(decoder.decode(bytes)).trimEnd())
   const whole = encoder.encode(text)

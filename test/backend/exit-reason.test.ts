@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
-import { createExitReason, pickReason } from "../../src/backend/exit-reason.ts"
+import { ExitReason, pickReason } from "../../src/backend/exit-reason.ts"
 import { manualClock } from "../clock.ts"
 
-test("of what a process said before it ended, the line that names the error says why", () => {
+test("picks the line that names the error", () => {
   const npm = ["npm error code E404", "npm error 404 Not Found - GET https://registry.example.com/x", "npm error 404"]
   expect(pickReason(npm)).toBe("npm error 404 Not Found - GET https://registry.example.com/x")
   const node = [
@@ -26,19 +26,19 @@ test("of what a process said before it ended, the line that names the error says
   expect(pickReason(python)).toBe("ModuleNotFoundError: No module named 'x'")
 })
 
-test("where no line names an error the last one is told, and where none was said, none", () => {
+test("picks the last line if none names an error, and nothing if there is none", () => {
   expect(pickReason(["starting", "set API_KEY first", "  like so"])).toBe("set API_KEY first")
   expect(pickReason([])).toBeUndefined()
   expect(pickReason([`Error: ${"x".repeat(1000)}`])?.length).toBeLessThan(400)
 })
 
-test("what was said long before the end is not taken for its reason", async () => {
+test("ignores lines from long before the exit", async () => {
   const clock = manualClock()
-  const words = createExitReason(clock)
-  for (let n = 0; n < 1000; n++) words.observe(`Error: number ${n}`)
-  expect(words.reason()).toMatch(/^Error: number 9[0-9]{2}$/)
+  const exitReason = new ExitReason(clock)
+  for (let n = 0; n < 1000; n++) exitReason.observe(`Error: number ${n}`)
+  expect(exitReason.reason()).toMatch(/^Error: number 9[0-9]{2}$/)
   await clock.pass(60_000)
-  expect(words.reason()).toBeUndefined()
-  words.observe("bye")
-  expect(words.reason()).toBe("bye")
+  expect(exitReason.reason()).toBeUndefined()
+  exitReason.observe("bye")
+  expect(exitReason.reason()).toBe("bye")
 })

@@ -25,7 +25,7 @@ test("no child outlives svc when it is killed, not even one that ignores everyth
   await until(() => !pids.some(isAlive), "the end of the children")
 }, 15_000)
 
-test("when svc ends by itself, what is left of its children is killed at once", async () => {
+test("when svc exits by itself, the reaper kills the remaining children at once", async () => {
   const pids = await abandon("exit", "SIGUSR2")
   await until(() => !pids.some(isAlive), "the end of the children")
 })

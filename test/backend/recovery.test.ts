@@ -5,7 +5,7 @@ import { Backend } from "../../src/backend/backend.ts"
 import { resultOf } from "../../src/backend/connection.ts"
 import { openConnection } from "../../src/backend/open-connection.ts"
 import { createReaper } from "../../src/backend/reaper.ts"
-import { openChild } from "../../src/backend/stdio.ts"
+import { StdioLink } from "../../src/backend/stdio.ts"
 import type { RestartPolicy, ServerSpec, StdioLaunch } from "../../src/config/server-spec.ts"
 import { systemClock as clock } from "../../src/lib/clock.ts"
 import { silentLog } from "../../src/lib/log.ts"
@@ -13,7 +13,7 @@ import { createRequestIds } from "../../src/wire/frame.ts"
 import { isAlive, until } from "../process.ts"
 
 const DYING = join(import.meta.dir, "../fixtures/dying.ts")
-const warden = createReaper(() => undefined)
+const reaper = createReaper(() => undefined)
 const running: Backend[] = []
 
 afterEach(async () => {
@@ -58,15 +58,13 @@ function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, co
         { owner: undefined, subscriptions: () => [], logLevel: () => undefined, onnotification() {}, ...hooks },
         {
           openChild: (childLaunch, events) =>
-            openChild(childLaunch, events, {
+            StdioLink.open(childLaunch, events, {
               server: "dying",
               clock,
               limit: 1 << 20,
               grace: 200,
-              reaper: warden,
-              onstderr() {},
-              exitReason: () => "Error: no such thing",
-              onstdoutnoise() {},
+              reaper,
+              output: { onstderr() {}, onstderrend() {}, onstdoutnoise() {}, exitReason: () => "Error: no such thing" },
             }),
           fetch,
           credentials: () => undefined,

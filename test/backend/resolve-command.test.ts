@@ -32,18 +32,16 @@ test("a command is looked up in the child's own PATH", () => {
   expect(asked).toEqual([["web", { PATH: "/opt/bin", cwd: "/srv" }]])
 })
 
-test("a command line given as the command is recognized", () => {
+test("the error for a command line given as the command says to split it", () => {
   expect(() => resolveCommand(launch("npx -y thing"), "web", finds(null, false))).toThrow(
-    'web: command not found: "npx -y thing" (put what follows the command into "args")',
+    'web: command not found: "npx -y thing" (put its arguments into "args")',
   )
 })
 
-test("a path that leads to no program is not told to be a path", () => {
+test("the error for a path without a program does not ask for a path", () => {
   const told = (command: string) => () => resolveCommand(launch(command), "web", finds(null, false))
-  expect(told("/srv/web.sh")).toThrow(
-    "web: no program at /srv/web.sh: see that it is there and that it may be executed",
-  )
-  expect(told("./my web")).toThrow('executed, and put its arguments into "args"')
+  expect(told("/srv/web.sh")).toThrow("web: no program at /srv/web.sh: check that it exists and is executable")
+  expect(told("./my web")).toThrow('executable, and put its arguments into "args"')
   expect(told("web")).toThrow("give its full path")
 })
 
@@ -52,7 +50,7 @@ test("on Windows, PATH is found in any case", () => {
   expect(resolveCommand(launch("x", [], { Path: "C:\\bin" }), "web", { windows: true, which }).cmd).toEqual(["C:\\bin"])
 })
 
-test("on Windows, a .cmd shim runs through cmd, with its arguments kept from cmd", () => {
+test("on Windows, a .cmd shim runs through cmd, with its arguments escaped for cmd", () => {
   const found = "C:\\Program Files (x86)\\nodejs\\npx.cmd"
   const { cmd, verbatim } = resolveCommand(
     launch("npx", ["-y", 'a "b" & %PATH%', "c:\\d\\"]),
@@ -77,7 +75,7 @@ test("on Windows, a .ps1 shim runs through PowerShell, and an .exe by itself", (
   expect(resolveCommand(launch("x", ["a b"]), "web", finds("C:\\x.exe", true)).cmd).toEqual(["C:\\x.exe", "a b"])
 })
 
-test("on Windows, interpreters are found whatever the server's PATH is, and however a variable is written", () => {
+test("on Windows, interpreters are found without the server's PATH and by variables in any case", () => {
   const env = { comspec: "D:\\cmd.exe", SystemRoot: "D:\\Windows", PATH: "C:\\node" }
   expect(resolveCommand(launch("x", [], env), "web", finds("C:\\x.cmd", true)).cmd[0]).toBe("D:\\cmd.exe")
   expect(resolveCommand(launch("x", [], env), "web", finds("C:\\x.ps1", true)).cmd[0]).toBe(
@@ -85,8 +83,8 @@ test("on Windows, interpreters are found whatever the server's PATH is, and howe
   )
 })
 
-test("on Windows, an argument with a line break is not handed to a shim, where cmd would read on", () => {
+test("on Windows, an argument with a line break is not passed to a shim", () => {
   const run = (path: string) => () => resolveCommand(launch("x", ["a\r\ncalc"]), "web", finds(path, true))
-  expect(run("C:\\x.cmd")).toThrow("web: an argument with a line break cannot be handed to C:\\x.cmd")
+  expect(run("C:\\x.cmd")).toThrow("web: an argument with a line break cannot be passed to C:\\x.cmd")
   expect(run("C:\\x.exe")).not.toThrow()
 })

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { createLineCapture, lineWriter, MAX_LINE_BYTES, stripControls } from "../../src/backend/stderr.ts"
+import { ChildOutputLogger, LineCapture, MAX_LINE_BYTES, stripControls } from "../../src/backend/stderr.ts"
+import { silentLog } from "../../src/lib/log.ts"
 import { manualClock } from "../clock.ts"
 
 const bytes = (text: string) => new TextEncoder().encode(text)
@@ -9,11 +10,11 @@ const sizeOf = (text: string) => bytes(text).length
 function bench(redact: (text: string) => string = (text) => text) {
   const clock = manualClock()
   const out: string[] = []
-  const capture = createLineCapture({ clock, redact, emit: (line) => out.push(line) })
-  return { clock, out, capture, write: (text: string) => capture(bytes(text)) }
+  const capture = new LineCapture({ clock, redact, emit: (line) => out.push(line) })
+  return { clock, out, capture, write: (text: string) => capture.push(bytes(text)) }
 }
 
-test("lines come out one by one, however they were cut into chunks", () => {
+test("lines come out one by one, cut into chunks at any byte", () => {
   fc.assert(
     fc.property(
       fc.uniqueArray(fc.string({ minLength: 1, unit: fc.constantFrom("a", "b", "ż", "💡") }), { maxLength: 20 }),
@@ -23,21 +24,21 @@ test("lines come out one by one, however they were cut into chunks", () => {
         const all = bytes(expected.map((line) => `${line}\r\n`).join(""))
         let from = 0
         for (const cut of cuts) {
-          capture(all.subarray(from, from + cut))
+          capture.push(all.subarray(from, from + cut))
           from += cut
         }
-        capture(all.subarray(from))
+        capture.push(all.subarray(from))
         expect(out).toEqual(expected)
       },
     ),
   )
 })
 
-test("what is left without a line break comes out at the end", () => {
+test("the end emits a last line without a line break", () => {
   const { out, write, capture } = bench()
   write("last words")
   expect(out).toEqual([])
-  capture(undefined)
+  capture.end()
   expect(out).toEqual(["last words"])
 })
 
@@ -58,13 +59,13 @@ test("a line is cut at 8 KiB, not inside a character, and marked; the next one i
     }
 })
 
-test("a line of 8 KiB to the byte is not cut", () => {
+test("a line of exactly 8 KiB is not cut", () => {
   const { out, write } = bench()
   write(`${"x".repeat(MAX_LINE_BYTES)}\n`)
   expect(out).toEqual(["x".repeat(MAX_LINE_BYTES)])
 })
 
-test("a line that comes again is summed up after five seconds [stderr:repeats]", async () => {
+test("repeats of a line are summarized after five seconds [stderr:repeats]", async () => {
   const { out, write, clock } = bench()
   for (let n = 0; n < 413; n++) write("tick\n")
   expect(out).toEqual(["tick"])
@@ -72,52 +73,52 @@ test("a line that comes again is summed up after five seconds [stderr:repeats]",
   expect(out).toEqual(["tick", "last line repeated 412 times"])
 })
 
-test("repeats are said before the next line, and of two lines in turn each has its own sum", async () => {
+test("repeats are reported before the next line, and alternating lines are counted separately", async () => {
   const { out, write, clock } = bench()
   write("a\na\nb\na\nb\n")
   await clock.pass(5000)
   expect(out).toEqual(["a", "last line repeated once", "b", 'line "a" repeated once', "last line repeated once"])
 })
 
-test("twenty different lines pass in ten seconds; the rest is counted and said [stderr:unique]", async () => {
+test("twenty distinct lines pass in ten seconds; further lines are counted and reported [stderr:unique]", async () => {
   const { out, write, clock } = bench()
   for (let n = 0; n < 30; n++) write(`line ${n}\n`)
   expect(out).toHaveLength(20)
   await clock.pass(10_000)
-  expect(out.slice(20)).toEqual(["10 more lines were dropped: at most 20 different ones pass in 10 s"])
+  expect(out.slice(20)).toEqual(["dropped 10 more lines: at most 20 distinct lines pass in 10 s"])
   write("again\n")
   expect(out.at(-1)).toBe("again")
 })
 
-test("nothing is left running when nothing is left to say", async () => {
+test("the end leaves no timer", async () => {
   const { write, clock, capture } = bench()
   write("a\na\n")
-  capture(undefined)
+  capture.end()
   expect(clock.timers).toBe(0)
 })
 
-test("at any rate, at most a handful of lines come out and nothing is kept", async () => {
+test("a flood emits at most twenty lines and their summaries in each window", async () => {
   const { out, clock, capture } = bench()
   const block = bytes(Array.from({ length: 500 }, (_, n) => `line ${n} ${"x".repeat(100)}\n`).join(""))
   for (let second = 0; second < 60; second++) {
-    for (let n = 0; n < 20; n++) capture(block)
+    for (let n = 0; n < 20; n++) capture.push(block)
     await clock.pass(1000)
   }
   const endless = new Uint8Array(65_536).fill(0x78)
-  for (let n = 0; n < 1000; n++) capture(endless)
+  for (let n = 0; n < 1000; n++) capture.push(endless)
   // Six windows of twenty lines, with the sums of each every five seconds.
   expect(out.length).toBeLessThan(6 * 20 + 13 * 21)
   expect(out.join("\n")).toContain("dropped")
 })
 
-test("a secret is redacted also where the line is cut through it", () => {
+test("a secret at the cut of a line is redacted", () => {
   const secret = "hunter2-hunter2-hunter2"
   const { out, write } = bench((text) => text.replaceAll(secret, "***"))
   write(`${"x".repeat(MAX_LINE_BYTES - 5)}${secret}\n`)
   expect(out[0]).not.toContain("hunt")
 })
 
-test("a child cannot steer a terminal or forge a line", () => {
+test("a child cannot control a terminal or forge a line", () => {
   expect(stripControls("\u001b[31mred\u001b[0m \u001b]8;;http://x\u0007link\u001b]8;;\u001b\\ \u001b(Bok")).toBe(
     "red link ok",
   )
@@ -130,10 +131,28 @@ test("a child cannot steer a terminal or forge a line", () => {
   )
 })
 
-test("whole lines can be given as they are", () => {
+test("whole lines are taken without their breaks", () => {
   const { out, capture } = bench()
-  const take = lineWriter(capture)
-  take(bytes("one"))
-  take(bytes("two"))
+  capture.pushLine(bytes("one"))
+  capture.pushLine(bytes("two"))
   expect(out).toEqual(["one", "two"])
+})
+
+test("a line of stderr is logged at info and explains an exit; noise on stdout is logged at warn [stderr:capture]", () => {
+  const logged: unknown[] = []
+  const log = {
+    ...silentLog,
+    info: (...line: unknown[]) => logged.push(["info", ...line]),
+    warn: (...line: unknown[]) => logged.push(["warn", ...line]),
+  }
+  const output = new ChildOutputLogger(manualClock(), log, "web", (text) => text.replaceAll("hunter2", "***"))
+  output.onstderr(bytes("Error: no key hunter2\nbye"))
+  output.onstdoutnoise(bytes("ready: hunter2"))
+  output.onstderrend()
+  expect(logged).toEqual([
+    ["info", "stderr: Error: no key ***", { server: "web" }],
+    ["warn", "stdout, not a message: ready: ***", { server: "web" }],
+    ["info", "stderr: bye", { server: "web" }],
+  ])
+  expect(output.exitReason()).toBe("Error: no key ***")
 })

@@ -3,7 +3,7 @@ import { afterEach, expect, test } from "bun:test"
 import { join } from "node:path"
 import type { Link, Loss } from "../../src/backend/link.ts"
 import { createReaper } from "../../src/backend/reaper.ts"
-import { type ChildDeps, openChild } from "../../src/backend/stdio.ts"
+import { type StdioDeps, StdioLink } from "../../src/backend/stdio.ts"
 import type { StdioLaunch } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { isAlive, until } from "../process.ts"
@@ -11,7 +11,7 @@ import { isAlive, until } from "../process.ts"
 const DYING = join(import.meta.dir, "../fixtures/dying.ts")
 const OUT = { number: undefined, method: undefined }
 const text = (bytes: Uint8Array) => Buffer.from(bytes).toString("utf8")
-const warden = createReaper(() => undefined)
+const reaper = createReaper(() => undefined)
 const opened: Link[] = []
 
 afterEach(async () => {
@@ -23,7 +23,7 @@ function launchOf(command: string, args: readonly string[], more: Partial<StdioL
   return { transport: "stdio", command, args, cwd: undefined, env, stderr: "pipe", mode: "auto", ...more }
 }
 
-function start(launch: StdioLaunch, more: Partial<ChildDeps> = {}) {
+function start(launch: StdioLaunch, more: Partial<StdioDeps> = {}) {
   const frames: string[] = []
   const noise: string[] = []
   const losses: Loss[] = []
@@ -34,7 +34,7 @@ function start(launch: StdioLaunch, more: Partial<ChildDeps> = {}) {
   const lost = new Promise<Loss>((resolve) => {
     lose = resolve
   })
-  const link = openChild(
+  const link = StdioLink.open(
     launch,
     {
       onframe: (frame) => frames.push(text(frame)),
@@ -50,12 +50,15 @@ function start(launch: StdioLaunch, more: Partial<ChildDeps> = {}) {
       clock: systemClock,
       limit: 1 << 20,
       grace: 150,
-      reaper: warden,
-      onstderr(chunk) {
-        if (chunk !== undefined) stderr += text(chunk)
+      reaper,
+      output: {
+        onstderr(chunk) {
+          stderr += text(chunk)
+        },
+        onstderrend() {},
+        onstdoutnoise: (line) => noise.push(text(line)),
+        exitReason: () => undefined,
       },
-      exitReason: () => undefined,
-      onstdoutnoise: (line) => noise.push(text(line)),
       ...more,
     },
   )
@@ -65,10 +68,10 @@ function start(launch: StdioLaunch, more: Partial<ChildDeps> = {}) {
 
 const dying = (...args: string[]) => start(launchOf(process.execPath, [DYING, ...args]))
 const call = (id: number) => `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"echo"}}`
-const shell = (script: string, more?: Partial<ChildDeps>, launch?: Partial<StdioLaunch>) =>
+const shell = (script: string, more?: Partial<StdioDeps>, launch?: Partial<StdioLaunch>) =>
   start(launchOf("sh", ["-c", script], launch), more)
 
-test("frames go out and come back, many in one turn and in order", async () => {
+test("frames sent in one turn arrive in order", async () => {
   const { link, frames } = start(launchOf("cat", []))
   const sent = Array.from({ length: 5000 }, (_, n) => `{"n":${n},"text":"zażółć"}`)
   for (const frame of sent) link.send(frame, OUT)
@@ -89,14 +92,14 @@ test("a frame is one line for a child whose reader ends lines at Unicode's separ
   expect(frames).toEqual([escaped, escaped])
 })
 
-test("a byte-order mark before the first frame is no part of it", async () => {
+test("a byte-order mark before the first frame is dropped", async () => {
   const { frames, noise, lost } = shell(String.raw`printf '\357\273\277{"a":1}\n{"b":2}\n'`)
   await lost
   expect(noise).toEqual([])
   expect(frames).toEqual(['{"a":1}', '{"b":2}'])
 })
 
-test("line breaks of any kind end a frame, and what is no frame is noise", async () => {
+test("any kind of line break ends a frame, and a line that cannot be a frame is noise", async () => {
   const { frames, noise, lost } = shell(String.raw`printf '{"a":1}\r\n\n[1]\nready!\n{"b":2}\n'; exit 5`)
   expect(await lost).toMatchObject({ reason: "exited with code 5", exit: { code: 5, signal: null } })
   expect(frames).toEqual(['{"a":1}', "[1]", '{"b":2}'])
@@ -113,17 +116,17 @@ test("the child's environment is the launch's and nothing else", async () => {
   expect(names.filter((name) => !["PWD", "_", "SHLVL", ""].includes(name ?? "")).sort()).toEqual(["ONLY", "PATH"])
 })
 
-test("a command that is not there is named, with what brings it", () => {
+test("the error for a missing command names it and says what to install", () => {
   expect(() => start(launchOf("npx", ["x"], { env: { PATH: "/nowhere" } }))).toThrow(
     'web: command not found: npx (install Node.js, or give its full path; the server\'s PATH is "/nowhere")',
   )
 })
 
-test("a working directory that is not there is named", () => {
+test("the error for a missing working directory names it", () => {
   expect(() => shell("true", {}, { cwd: "/no/such/place" })).toThrow("working directory does not exist: /no/such/place")
 })
 
-test("a child that dies at once is lost once, with its code and its last words", async () => {
+test("a child that exits at once is reported lost once, with its exit code, and its stderr is captured", async () => {
   const { lost, losses, stderr } = dying("at-start")
   expect((await lost).exit).toMatchObject({ code: 3 })
   await until(() => stderr() === "cannot go on\n")
@@ -137,13 +140,13 @@ test("answers given before an exit arrive before the loss", async () => {
   expect(frames).toHaveLength(2)
 })
 
-test("a child that is killed says by which signal", async () => {
+test("the loss of a killed child names the signal", async () => {
   const { link, lost } = dying("sigkill")
   link.send(call(1), OUT)
-  expect(await lost).toMatchObject({ reason: "was ended by SIGKILL", exit: { code: null, signal: "SIGKILL" } })
+  expect(await lost).toMatchObject({ reason: "was terminated by SIGKILL", exit: { code: null, signal: "SIGKILL" } })
 })
 
-test("a child that closes its stdout and lives on is lost, and ends when it is closed", async () => {
+test("a child that closes its stdout and lives on is lost, and close ends it", async () => {
   const { link, lost } = dying("close-stdout")
   link.send(call(1), OUT)
   expect(await lost).toEqual({ reason: "closed its stdout" })
@@ -168,7 +171,7 @@ test("close ends a child that ignores the end of stdin and SIGTERM", async () =>
   expect(losses).toEqual([])
 })
 
-test("a group is ended whole, also when its leader has gone and a grandchild holds stdout and ignores SIGTERM", async () => {
+test("close ends the whole group, even if its leader has exited and a grandchild holds stdout and ignores SIGTERM", async () => {
   const { link, lost, frames } = shell(
     `sh -c 'trap "" TERM; echo "{\\"pid\\":$$}"; while :; do sleep 1; done' & read line; exit 0`,
   )
@@ -181,7 +184,7 @@ test("a group is ended whole, also when its leader has gone and a grandchild hol
   await until(() => !isAlive(pid))
 })
 
-test("a child that does not read holds its frames, and is told of when too many wait", async () => {
+test("frames for a child that does not read are buffered up to the limit, and then requests fail", async () => {
   const { link, failures } = shell("exec sleep 60", { limit: 200_000 })
   link.send(`{"x":"${"y".repeat(300_000)}"}`, { number: 1, method: "tools/call" })
   expect(link.buffered).toBeGreaterThan(200_000)
@@ -191,7 +194,7 @@ test("a child that does not read holds its frames, and is told of when too many 
   expect(isAlive(link.pid ?? 0)).toBe(false)
 })
 
-test("a line over the limit is left out, and the child lives on", async () => {
+test("a line over the limit is dropped, and the child lives on", async () => {
   const { dropped, frames, losses } = shell(
     `printf '{"id":"1","'; head -c 3000000 /dev/zero; echo; echo '{"ok":1}'; exec sleep 60`,
   )
@@ -201,7 +204,7 @@ test("a line over the limit is left out, and the child lives on", async () => {
   expect(losses).toEqual([])
 })
 
-test("stderr goes where the launch says [stderr:capture]", async () => {
+test("stderr is captured or passed as the launch says [stderr:capture]", async () => {
   const start = (stderr: StdioLaunch["stderr"]) => shell("echo heard >&2", {}, { stderr })
   const [caught, elsewhere] = [["pipe", "overlapped"] as const, ["ignore", "inherit", 2] as const]
   const [own, others] = [caught.map(start), elsewhere.map(start)]
@@ -210,7 +213,7 @@ test("stderr goes where the launch says [stderr:capture]", async () => {
   expect(others.map(({ stderr }) => stderr())).toEqual(["", "", ""])
 })
 
-test("what a child starts and lets go ends with it", async () => {
+test("a descendant that a child leaves behind ends with it", async () => {
   const { link, frames, lost } = dying("fork")
   link.send('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"child"}}', OUT)
   await until(() => frames.length === 1)

@@ -228,7 +228,7 @@ test("a server that does not read its input holds up nobody but its own callers"
     )
   // Two megabytes wait for it at most; who comes later is told at once.
   await eventually(() => refusals.length >= 30)
-  for (const text of refusals) expect(text).toContain("does not read its input")
+  for (const text of refusals) expect(text).toContain("does not read its stdin")
   const say = async () =>
     expect((await call(svc.url, headers, "well_svc_say", { body: '{"content":[]}' })).result).toEqual({ content: [] })
   for (let n = 0; n < 20; n++) await say()

@@ -183,7 +183,10 @@ test("a call to a server that is gone is an error that names it [tool:server-dow
   const call = modern(`${svc.url}/mcp`, "tools/call", { name: "mortal_svc_echo", arguments: {} })
   await callsRun(svc)
   for (const pid of processes(mark)) process.kill(pid, "SIGKILL")
-  expect((await call).body.result).toMatchObject({ isError: true, content: [{ text: "mortal: was ended by SIGKILL" }] })
+  expect((await call).body.result).toMatchObject({
+    isError: true,
+    content: [{ text: "mortal: was terminated by SIGKILL" }],
+  })
 })
 
 test("a server that is away is named as the reason, and no other's tool is proposed [tool:server-down]", async () => {
@@ -215,8 +218,8 @@ test("a call to a server that is about to be back waits for it, and to one that 
   await svc.said("late: connected")
   for (const pid of processes(soon)) process.kill(pid, "SIGKILL")
   for (const pid of processes(late)) process.kill(pid, "SIGKILL")
-  await svc.said("soon: was ended by SIGKILL; attempt 1 of 5 in 0.3 s")
-  await svc.said("late: was ended by SIGKILL; attempt 1 of 5 in 60 s")
+  await svc.said("soon: was terminated by SIGKILL; attempt 1 of 5 in 0.3 s")
+  await svc.said("late: was terminated by SIGKILL; attempt 1 of 5 in 60 s")
   const call = (path: string, name: string) =>
     modern(`${svc.url}${path}`, "tools/call", { name, arguments: { m: "hi" } })
   const answers = await Promise.all([
@@ -234,7 +237,7 @@ test("a call to a server that is about to be back waits for it, and to one that 
   ])
   const { stdout } = await runSvc(["health", "--config-dir", svc.folder], freshEnv(svc.folder))
   expect(stdout).toMatch(/^soon +connected +yes *$/m)
-  expect(stdout).toMatch(/^late +disconnected +no +was ended by SIGKILL/m)
+  expect(stdout).toMatch(/^late +disconnected +no +was terminated by SIGKILL/m)
 }, 20_000)
 
 test("a call waits no longer than --startup-wait for a server that is starting", async () => {
