@@ -68,7 +68,6 @@ const WORLD = [
   "serve/proxy-server.ts",
   "serve/server.ts",
   "serve/token-issuer.ts",
-  "session/suspended-calls.ts",
   "store/bundles.ts",
   "store/client-tokens.ts",
   "store/documents.ts",

@@ -8,14 +8,7 @@
  *  4. Quarantined tools are left out of both.
  */
 import { isDeepStrictEqual } from "node:util"
-import {
-  buildCatalog,
-  type Catalog,
-  type CatalogSource,
-  EMPTY_CATALOG,
-  LIST_KEYS,
-  withOwn,
-} from "../catalog/catalog.ts"
+import { buildCatalog, type Catalog, type CatalogSource, emptyCatalog, LIST_KEYS, withOwn } from "../catalog/catalog.ts"
 import { filledFrom, type Listing } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 
@@ -29,7 +22,7 @@ export type CatalogBuilderDeps = {
 }
 
 export class CatalogBuilder {
-  private shared: Catalog = EMPTY_CATALOG
+  private shared: Catalog = emptyCatalog()
   private isDue = false
   private readonly bySession = new Map<object, SessionCatalog>()
 
@@ -73,7 +66,7 @@ export class CatalogBuilder {
 
   /** Records what a session's own process of a server lists. Returns whether that is new. */
   setOwn(session: object, id: string, listing: Listing): boolean {
-    const own = this.bySession.get(session) ?? { listings: new Map(), base: undefined, catalog: EMPTY_CATALOG }
+    const own = this.bySession.get(session) ?? { listings: new Map(), base: undefined, catalog: emptyCatalog() }
     if (own.listings.get(id) === listing) return false
     this.bySession.set(session, own)
     own.listings.set(id, listing)

@@ -1,6 +1,6 @@
 /** What sessions want to hear of backends: updates of resources, and log messages from a level upwards. */
 import { isWithin } from "../catalog/name.ts"
-import { MCP_LOG_LEVELS } from "../wire/log-level.ts"
+import { MCP_LOG_LEVELS } from "../wire/era.ts"
 
 export type SubscriptionsDeps = {
   /** A session subscribed or unsubscribed; `isShared` if that changes what all sessions together are subscribed to. */

@@ -25,7 +25,7 @@
  *
  * No clock and no I/O: time comes in.
  */
-import { dropOldest } from "../lib/bounded.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Params } from "../wire/message.ts"
 
 /** Who a call is for. */
@@ -100,11 +100,11 @@ type Asked = {
 
 export class Attribution {
   /** Cancelled calls by number: in doubt, and then kept a while to see what they do. */
-  private readonly abandoned = new Map<number, Abandoned>()
+  private readonly abandoned = new BoundedMap<number, Abandoned>(MAX_ABANDONED)
   /** What cancelled calls were seen to do, by kind. */
-  private readonly afterCancel = new Map<string, "stops" | "goes on">()
+  private readonly afterCancel = new BoundedMap<string, "stops" | "goes on">(MAX_KINDS)
   /** How many calls in a row were seen to ask, by kind. */
-  private readonly askers = new Map<string, number>()
+  private readonly askers = new BoundedMap<string, number>(MAX_KINDS)
   private readonly asked = new WeakMap<Flight, Asked>()
 
   /** Gives the client of a message, "unknown" if it is one of several, "none" if no client is meant. */
@@ -148,7 +148,6 @@ export class Attribution {
       read: undefined,
       suspicions: 0,
     })
-    dropOldest(this.abandoned, MAX_ABANDONED)
   }
 
   /** The backend has read the cancellation of a call. */
@@ -192,7 +191,6 @@ export class Attribution {
     if (before >= ASKERS) for (const call of asked.doubts.splice(0)) call.suspicions--
     if (!asked.alone) return
     this.askers.set(kind, before + 1)
-    dropOldest(this.askers, MAX_KINDS)
   }
 
   /** The cancelled calls that the backend may go on with. */
@@ -247,7 +245,6 @@ export class Attribution {
   private note(kind: string, manner: "stops" | "goes on"): void {
     this.afterCancel.delete(kind)
     this.afterCancel.set(kind, manner)
-    dropOldest(this.afterCancel, MAX_KINDS)
   }
 
   /** What a question says of the calls that may have raised it. */

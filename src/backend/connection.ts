@@ -8,7 +8,7 @@
  *     asked and has been away for long makes room for the others.
  */
 import { isUtf8 } from "node:buffer"
-import { dropOldest } from "../lib/bounded.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
@@ -107,7 +107,9 @@ export class Connection {
   /** Pings in flight that mark cancellations. */
   private marks = 0
   /** Callers that are told of progress after their call was answered, for it became a task. */
-  private readonly taskProgress = new Map<number, Pick<PendingRequest, "caller" | "progressToken">>()
+  private readonly taskProgress = new BoundedMap<number, Pick<PendingRequest, "caller" | "progressToken">>(
+    MAX_TASK_PROGRESS,
+  )
   /** When a call came last while another client was being asked and could not be told apart from it. */
   private ambiguousSince = Number.NEGATIVE_INFINITY
   private link: Link | undefined
@@ -183,7 +185,6 @@ export class Connection {
   /** The call went on as a task: its progress is still told. */
   keepProgress(number: number, caller: Caller, progressToken: Id): void {
     this.taskProgress.set(number, { caller, progressToken })
-    dropOldest(this.taskProgress, MAX_TASK_PROGRESS)
   }
 
   notify(method: string, params?: Params): void {

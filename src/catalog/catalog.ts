@@ -4,7 +4,7 @@
  * each view, in a stable order: the plan's, then the backend's own.
  */
 import type { ServerSpec } from "../config/server-spec.ts"
-import { dropOldest } from "../lib/bounded.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
 import type { CacheHint, Listing, ListMethod } from "./listing.ts"
@@ -61,7 +61,8 @@ export type View = {
   readonly instructions: string | undefined
 }
 
-export const EMPTY_CATALOG: Catalog = { generation: 0, parts: [], views: new Map() }
+/** Returns a catalog without servers, generation 0. */
+export const emptyCatalog = (): Catalog => ({ generation: 0, parts: [], views: new BoundedMap(MAX_VIEWS) })
 
 export const LIST_KEYS = {
   "tools/list": "tools",
@@ -74,7 +75,7 @@ export const LIST_KEYS = {
 export function buildCatalog(sources: readonly CatalogSource[], previous: Catalog): Catalog {
   const before = new Map(previous.parts.map((chunk) => [chunk.spec.id, chunk]))
   const parts = sources.map((source) => chunkOf(source, before.get(source.spec.id)))
-  return { generation: previous.generation + 1, parts, views: new Map() }
+  return { generation: previous.generation + 1, parts, views: new BoundedMap(MAX_VIEWS) }
 }
 
 /**
@@ -87,7 +88,7 @@ export function withOwn(shared: Catalog, own: ReadonlyMap<string, CatalogSource>
     const source = own.get(chunk.spec.id)
     return source === undefined ? chunk : chunkOf({ ...source, own: true }, before.get(chunk.spec.id))
   })
-  return { generation: shared.generation, parts, views: new Map() }
+  return { generation: shared.generation, parts, views: new BoundedMap(MAX_VIEWS) }
 }
 
 /** The view of a scope, made once for each catalog. The number kept is bounded. */
@@ -100,7 +101,6 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
     scope.kind === "server" ? "plain" : "qualified",
   )
   catalog.views.set(key, view)
-  dropOldest(catalog.views, MAX_VIEWS)
   return view
 }
 

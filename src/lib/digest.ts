@@ -1,4 +1,7 @@
-/** A short name for a text: the same for the same text, and nobody finds a second text for it. */
+/** Digests of text (SHA-256), which stand for it: the same text has the same digest, and no other text can be found for it. */
 
-/** The first `length` hexadecimal digits of the text's SHA-256. */
-export const digest = (text: string, length = 16): string => Bun.SHA256.hash(text, "hex").slice(0, length)
+/** Returns the first `length` hexadecimal digits of a text's SHA-256, for keys and file names that people see. */
+export const digest = (text: string, length = 16): string => sha256(text, "hex").slice(0, length)
+
+/** Returns a text's SHA-256 whole. */
+export const sha256 = (text: string, encoding: "hex" | "base64url"): string => Bun.SHA256.hash(text, encoding)

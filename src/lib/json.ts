@@ -49,7 +49,11 @@ export function mapStrings(
   )
 }
 
-/** Returns JSON text in which the members of each object are sorted by name, so that equal values have equal texts. */
+/**
+ * Returns JSON text in which the members of each object are sorted by name (UTF-16 code units), so that equal values have
+ * equal texts. From: RFC 8785, JSON Canonicalization Scheme; but numbers stay as written: pass `withDoubles(value)` where
+ * `1` and `1.0` are equal.
+ */
 export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
   if (!isPlainObject(value)) return JSON.stringify(value) ?? "null"

@@ -4,7 +4,7 @@
  */
 
 import { TransientError } from "../backend/link.ts"
-import { dropOldest } from "../lib/bounded.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
 import type { AuthorizationServer, OAuthClient } from "./oauth-client.ts"
 import type { TokenSource, TokenSourceDeps } from "./token-source.ts"
@@ -49,7 +49,7 @@ export function createAuthorizationFlow(deps: AuthorizationFlowDeps): Authorizat
   const pending = new Map<string, PendingAuthorization>()
   const starting = new Map<string, Promise<PendingAuthorization>>()
   /** How the last authorizations ended: who waits for one may ask late. */
-  const outcomes = new Map<string, Promise<void>>()
+  const outcomes = new BoundedMap<string, Promise<void>>(MAX_OUTCOMES)
 
   /** Finds out where, registers if need be, and makes the address. */
   const prepare = async (
@@ -81,7 +81,6 @@ export function createAuthorizationFlow(deps: AuthorizationFlowDeps): Authorizat
     const made = { state, source, authority, client, redirectUrl, verifier, scope: asked, url, settle }
     pending.set(state, made)
     outcomes.set(state, done)
-    dropOldest(outcomes, MAX_OUTCOMES)
     const older = [...pending.values()].filter((one) => one.source === source).slice(0, -MAX_PENDING)
     for (const one of older) {
       pending.delete(one.state)

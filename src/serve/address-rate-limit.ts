@@ -3,7 +3,7 @@
  * limit. Also who the client is, where a proxy stands in front.
  */
 import { isAddress, isLoopback, networkOf, parseRange, plainHost } from "../lib/address.ts"
-import { dropOldest } from "../lib/bounded.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 
 export type RateLimit = { readonly requests: number; readonly windowMs: number }
@@ -21,7 +21,8 @@ export function createAddressLimiter(
   clock: Clock,
   { requests, windowMs }: RateLimit,
 ): (address: string) => RateVerdict {
-  const windows = new Map<string, { ends: number; count: number }>()
+  // A flood of addresses must not make the table grow, nor lift the limit of the client at hand.
+  const windows = new BoundedMap<string, { ends: number; count: number }>(MAX_ADDRESSES)
   const seconds = Math.ceil(windowMs / 1000)
   return (address) => {
     const now = clock.now()
@@ -31,8 +32,6 @@ export function createAddressLimiter(
       windows.delete(key)
       window = { ends: now + windowMs, count: 0 }
       windows.set(key, window)
-      // A flood of addresses must not make the table grow, nor lift the limit of the one at hand.
-      dropOldest(windows, MAX_ADDRESSES)
     }
     window.count++
     const remaining = Math.max(0, requests - window.count)

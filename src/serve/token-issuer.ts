@@ -4,7 +4,7 @@
  * RFC 9068; RFC 8414; RFC 7517.
  */
 import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose"
-import { dropOldest } from "../lib/bounded.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import { digest } from "../lib/digest.ts"
 import { messageOf } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
@@ -47,7 +47,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
   let scopes: readonly string[] = []
   let said = false
   let keys: Promise<ReturnType<typeof createRemoteJWKSet>> | undefined
-  const verdicts = new Map<string, { readonly verdict: TokenVerdict; readonly until: number }>()
+  const verdicts = new BoundedMap<string, { readonly verdict: TokenVerdict; readonly until: number }>(MAX_VERDICTS)
   const load = async () => {
     const found = await discover(url, fetch)
     scopes = found.scopes
@@ -107,7 +107,6 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       const verdict = await check(token, resources)
       if (verdict.kind !== "valid") return verdict
       verdicts.set(key, { verdict, until: Math.min(verdict.claims.until, now() + REMEMBER_MS) })
-      dropOldest(verdicts, MAX_VERDICTS)
       return verdict
     },
     async refresh() {

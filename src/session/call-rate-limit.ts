@@ -1,5 +1,5 @@
 /** Calls per minute: a bucket for each server and each session, filled evenly, in a bounded table. */
-import { dropOldest } from "../lib/bounded.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 
 export type CallRateLimit = {
@@ -8,7 +8,7 @@ export type CallRateLimit = {
 }
 
 export function createCallRateLimit(clock: Pick<Clock, "now">, onrefuse: () => void = () => undefined): CallRateLimit {
-  const named = new Map<string, Bucket>()
+  const named = new BoundedMap<string, Bucket>(MAX_NAMED)
   // A session's goes with the session.
   const held = new WeakMap<object, Bucket>()
   const bucketOf = (key: object | string, perMinute: number): Bucket => {
@@ -16,10 +16,7 @@ export function createCallRateLimit(clock: Pick<Clock, "now">, onrefuse: () => v
     if (known !== undefined) return known
     const bucket = { left: perMinute, at: clock.now() }
     if (typeof key === "object") held.set(key, bucket)
-    else {
-      named.set(key, bucket)
-      dropOldest(named, MAX_NAMED)
-    }
+    else named.set(key, bucket)
     return bucket
   }
   return {

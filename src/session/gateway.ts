@@ -4,7 +4,6 @@ import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { namesOf, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, sees } from "../catalog/scope.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
-import { dropOldest } from "../lib/bounded.ts"
 import { RequestError } from "../lib/errors.ts"
 import { asText, notificationText, type Params } from "../wire/message.ts"
 import type { Gateway, Listener, Target } from "./client.ts"
@@ -86,7 +85,6 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
     rememberTask(id, task, session) {
       if (!(session instanceof Session)) return
       session.tasks.set(`${id} ${task}`, [id, task])
-      dropOldest(session.tasks, MAX_TASKS)
       onchange(session)
     },
     setLogLevel(session, level) {
@@ -139,8 +137,6 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
 
 // ---
 
-/** The oldest are forgotten first. */
-const MAX_TASKS = 100
 const MAX_CAUSE = 300
 /** Each is told to the backend, and all are written down with the session. */
 const MAX_SUBSCRIPTIONS = 1000

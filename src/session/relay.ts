@@ -14,9 +14,9 @@ import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewrite
 import type { ServerSpec } from "../config/server-spec.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
+import { severityOf } from "../wire/era.ts"
 import { asBuffer, contains, encode, hasEscapedLetters, withResponseId } from "../wire/frame.ts"
 import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
-import { severityOf } from "../wire/log-level.ts"
 import {
   asText,
   isId,

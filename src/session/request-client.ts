@@ -1,6 +1,7 @@
 /** The client of a modern request: everything it says of itself stands in the request. basic: `_meta`. */
 import type { Scope } from "../catalog/scope.ts"
 import {
+  isLogLevel,
   LEGACY_VERSIONS,
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
@@ -8,7 +9,6 @@ import {
   MODERN_VERSIONS,
   UNSUPPORTED_VERSION,
 } from "../wire/era.ts"
-import { isLogLevel } from "../wire/log-level.ts"
 import { isObject, metaOf, type Params } from "../wire/message.ts"
 import type { Client } from "./client.ts"
 

@@ -6,6 +6,7 @@ import { PeerError, peerError } from "../backend/connection.ts"
 import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import { RequestError } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
 import {
@@ -43,7 +44,7 @@ export class Session implements Client {
   /** Backend id and URI of each resource it is subscribed to, by both. */
   readonly subscriptions = new Map<string, readonly [id: string, uri: string]>()
   /** Backend id and task of each task it has made that may outlive svc, by both. */
-  readonly tasks = new Map<string, readonly [id: string, task: string]>()
+  readonly tasks = new BoundedMap<string, readonly [id: string, task: string]>(MAX_TASKS)
   /** What was sent on its streams; made when there is a first one. */
   private log: EventLog | undefined
   /** The stream that the client opened for what belongs to no request. */
@@ -238,6 +239,8 @@ export class Session implements Client {
 const withdrawn = (): RequestError => new RequestError("invalid_request", "The question was withdrawn")
 
 const MAX_QUESTIONS = 100
+/** Remembered tasks of a session: the oldest are forgotten first. */
+const MAX_TASKS = 100
 const MAX_HELD = 100
 const MAX_HELD_CHARS = 1024 * 1024
 

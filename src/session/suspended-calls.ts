@@ -10,10 +10,10 @@
  *  3. A client is never asked what it did not say it can answer: the request fails with -32021 and the call ends. A client
  *     without roots has none.
  */
-import { createHash } from "node:crypto"
 import { PeerError } from "../backend/connection.ts"
 import { identityOf } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
+import { sha256 } from "../lib/digest.ts"
 import { RequestError } from "../lib/errors.ts"
 import { canonical, parseExact } from "../lib/json.ts"
 import type { Sealer } from "../lib/seal.ts"
@@ -290,9 +290,7 @@ const MAX_QUESTIONS = 100
 /** What a retry must have in common with its request: method and parameters, but for what a retry adds. */
 function digestOf({ method, params }: Request): string {
   const { _meta, inputResponses, requestState, ...rest } = params ?? {}
-  return createHash("sha256")
-    .update(canonical([method, rest]))
-    .digest("base64url")
+  return sha256(canonical([method, rest]), "base64url")
 }
 
 /** A notification of the call under the token of the request that waits now; undefined where that wants no progress. */

@@ -2,9 +2,10 @@
  * Static bearer tokens: kept hashed in `tokens.json` of the configuration directory, readable by its user alone. A token is
  * `svc_<id>_<secret>`: the id finds the entry, the secret has 256 random bits, so that a plain hash of it is enough.
  */
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
+import { randomBytes, timingSafeEqual } from "node:crypto"
 import { lstatSync, readFileSync } from "node:fs"
 import * as z from "zod"
+import { sha256 } from "../lib/digest.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 
 export type ClientToken = {
@@ -110,7 +111,7 @@ const fileSchema = z.object({
   ),
 })
 
-const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex")
+const hashOf = (text: string): string => sha256(text, "hex")
 
 /** A file of this user's alone; undefined where there is none. */
 function readOwn(file: string, platform: string): string | undefined {

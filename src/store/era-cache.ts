@@ -2,11 +2,11 @@
  * Which era each launch was found to speak, remembered for a day in the configuration directory: a start needs no
  * question then. A broken or missing file is an empty memory.
  */
-import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import type { Launch } from "../config/server-spec.ts"
-import { dropOldest } from "../lib/bounded.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
+import { sha256 } from "../lib/digest.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
@@ -20,7 +20,7 @@ export type EraCache = {
 
 /** `file` undefined keeps to memory. */
 export function createEraCache(file: string | undefined, clock: Clock): EraCache {
-  const known = new Map<string, { readonly era: Era; readonly at: number }>(read(file))
+  const known = new BoundedMap<string, { readonly era: Era; readonly at: number }>(MAX_LAUNCHES, read(file))
   let saving = false
   const save = () => {
     if (file === undefined || saving) return
@@ -28,7 +28,6 @@ export function createEraCache(file: string | undefined, clock: Clock): EraCache
     // A start learns of many launches at once: they are written together.
     clock.after(SAVE_MS, () => {
       saving = false
-      dropOldest(known, MAX_LAUNCHES)
       try {
         replaceState(file, `${JSON.stringify(Object.fromEntries(known))}\n`)
       } catch {
@@ -69,7 +68,7 @@ const SAVE_MS = 500
 const MAX_LAUNCHES = 1000
 
 /** A launch without its secrets: only its hash is written. */
-const keyOf = (launch: Launch): string => createHash("sha256").update(JSON.stringify(launch)).digest("base64url")
+const keyOf = (launch: Launch): string => sha256(JSON.stringify(launch), "base64url")
 
 function read(file: string | undefined): [string, { era: Era; at: number }][] {
   if (file === undefined) return []

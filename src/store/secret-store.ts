@@ -7,10 +7,11 @@
  *  2. What others could read, or have put there, is refused: modes, owners and symbolic links are checked before reading.
  *  3. Processes share it: a change is made to what is there at that moment, under a lock, and appears whole or not at all.
  */
-import { createHash, randomBytes, scrypt } from "node:crypto"
+import { randomBytes, scrypt } from "node:crypto"
 import { lstatSync, mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
+import { sha256 } from "../lib/digest.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { createSealer, type Sealer } from "../lib/seal.ts"
 import { isObject } from "../wire/message.ts"
@@ -140,7 +141,7 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
         return task()
       }
       // A name may hold a secret, such as a URL's.
-      const own = createHash("sha256").update(name).digest("base64url")
+      const own = sha256(name, "base64url")
       return withLock(join(folder, `${own}.lock`), clock, task, ALONE_MS)
     },
   }

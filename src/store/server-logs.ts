@@ -9,7 +9,7 @@
 import { appendFileSync, closeSync, fstatSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { slugOf } from "../config/plan.ts"
-import { dropOldest } from "../lib/bounded.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { LOG_LEVELS, type Log, type LogFields, type LogLevel, printable } from "../lib/log.ts"
@@ -44,7 +44,7 @@ export type ServerLogs = {
 
 export function createServerLogs(options: ServerLogsOptions): ServerLogs {
   const { directory, clock, maxFileBytes = MAX_FILE_BYTES, maxFiles = MAX_FILES, maxLines = MAX_LOG_LINES } = options
-  const rings = new Map<string, LogLine[]>()
+  const rings = new BoundedMap<string, LogLine[]>(MAX_SERVERS)
   const pending = new Map<string, string>()
   let timer: (() => void) | undefined
   let failing = false
@@ -68,7 +68,6 @@ export function createServerLogs(options: ServerLogsOptions): ServerLogs {
       const line: LogLine = { at: clock.now(), level, slug, text: printable(text.slice(0, MAX_TEXT)) }
       const ring = rings.get(slug) ?? []
       rings.set(slug, ring)
-      dropOldest(rings, MAX_SERVERS)
       ring.push(line)
       // Cut in blocks: moving the whole ring for each line would cost more than the line.
       if (ring.length >= maxLines * 2) ring.splice(0, ring.length - maxLines)

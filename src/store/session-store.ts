@@ -3,8 +3,9 @@
  * use a session.
  */
 import { Database } from "bun:sqlite"
-import { createHash, randomBytes } from "node:crypto"
+import { randomBytes } from "node:crypto"
 import { chmodSync, lstatSync } from "node:fs"
+import { sha256 } from "../lib/digest.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
 import type { Params } from "../wire/message.ts"
@@ -94,4 +95,4 @@ function openDatabase(file: string): Database {
   return database
 }
 
-const hashOf = (id: string): string => createHash("sha256").update(id).digest("base64url")
+const hashOf = (id: string): string => sha256(id, "base64url")

@@ -3,7 +3,7 @@
  * that becomes another one between two starts does not go unnoticed. A broken or missing file is an empty memory.
  */
 import { readFileSync } from "node:fs"
-import { dropOldest } from "../lib/bounded.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
@@ -20,10 +20,9 @@ export type ToolPins = {
 
 /** `file` undefined keeps to memory. */
 export function createToolPins(file: string | undefined, clock: Clock): ToolPins {
-  const known = new Map<string, Map<string, Pin>>(read(file))
+  const known = new BoundedMap<string, Map<string, Pin>>(MAX_SERVERS, read(file))
   let saving = false
   const save = () => {
-    dropOldest(known, MAX_SERVERS)
     if (file === undefined || saving) return
     saving = true
     // A start sees many servers at once: they are written together.

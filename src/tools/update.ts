@@ -226,7 +226,7 @@ function variablesOf(url: unknown, entry: RegistryEntry): Record<string, string>
   const names = [...template.matchAll(/\{([\w.-]+)\}/g)].map(([, name = ""]) => name)
   // A registry's text must not make a slow expression.
   if (names.length === 0 || names.length > MAX_VARIABLES) return {}
-  const parts = template.split(/\{[\w.-]+\}/).map((part) => part.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"))
+  const parts = template.split(/\{[\w.-]+\}/).map((part) => RegExp.escape(part))
   const values = new RegExp(`^${parts.join("([^/?&#]+)")}$`).exec(url)?.slice(1) ?? []
   return Object.fromEntries(values.map((value, index) => [names[index] ?? "", value]))
 }

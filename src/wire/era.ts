@@ -25,6 +25,9 @@ export const TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 export const UI_EXTENSION = "io.modelcontextprotocol/ui"
 export const META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
+/** The levels of log messages, least severe first. server: Logging. */
+export const MCP_LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"] as const
+
 /** Error codes of 2026-07-28. basic: Error Codes. */
 export const HEADER_MISMATCH = -32020
 export const MISSING_CLIENT_CAPABILITY = -32021
@@ -40,3 +43,9 @@ export function modernVersionOf(params: Params | undefined): string | undefined 
 export function negotiateLegacy(requested: unknown): string {
   return LEGACY_VERSIONS.find((version) => version === requested) ?? LEGACY_VERSIONS[0]
 }
+
+/** Whether a value is one of MCP's log levels. */
+export const isLogLevel = (value: unknown): value is (typeof MCP_LOG_LEVELS)[number] => severityOf(value) >= 0
+
+/** Returns how severe a log level is, from 0; -1 unless it is one of MCP's. */
+export const severityOf = (level: unknown): number => (MCP_LOG_LEVELS as readonly unknown[]).indexOf(level)

@@ -4,7 +4,7 @@ import { Connection } from "../../src/backend/connection.ts"
 import { UnauthorizedError } from "../../src/backend/link.ts"
 import { Lister } from "../../src/backend/lister.ts"
 import type { Peer } from "../../src/backend/negotiate.ts"
-import { buildCatalog, EMPTY_CATALOG, viewOf } from "../../src/catalog/catalog.ts"
+import { buildCatalog, emptyCatalog, viewOf } from "../../src/catalog/catalog.ts"
 import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
@@ -90,7 +90,7 @@ test("what a server lists is offered with its numbers as written, and fresh no l
   await lister.list(1000)
   const { listing } = lister
   const offered = { ...spec, id: "s", slug: "s", tuning: { disabledTools: [], toolDescriptionOverrides: {} } }
-  const catalog = buildCatalog([{ spec: offered as unknown as ServerSpec, listing }], EMPTY_CATALOG)
+  const catalog = buildCatalog([{ spec: offered as unknown as ServerSpec, listing }], emptyCatalog())
   for (const [scope, name] of [
     [{ kind: "server", id: "s" }, "t"],
     [

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { emptyCatalog } from "../../src/catalog/catalog.ts"
 import { Cancellation } from "../../src/session/cancellation.ts"
 import type { Client, Exchange, Gateway } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
@@ -28,6 +28,8 @@ test("a request that is cancelled while it waits for servers to start never reac
   expect(bugs).toEqual([])
 })
 
+const catalog = emptyCatalog()
+
 test("a request that waits when svc stops, or comes later, is told that svc is shutting down [protocol:stopping]", async () => {
   const requests = [
     { method: "tools/call", params: { name: "s_svc_x" } },
@@ -45,7 +47,7 @@ test("a request that waits when svc stops, or comes later, is told that svc is s
           return stopping
         },
         initialLoad: waitsFor === "loading" ? promise : undefined,
-        catalogOf: () => EMPTY_CATALOG,
+        catalogOf: () => catalog,
         target: () => "is away",
         disconnectedId: () => (stopping ? undefined : "s"),
         whenBack: () => promise,

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
-import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createSealer } from "../../src/lib/seal.ts"
@@ -59,7 +59,7 @@ function stage(client: Era, peer: Era) {
     resources: [],
     resourceTemplates: [],
   }
-  const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
+  const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
   const gateway = {
     catalogOf: () => catalog,
     initialLoad: undefined,

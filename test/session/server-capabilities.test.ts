@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import type { Client, Gateway } from "../../src/session/client.ts"
@@ -28,7 +28,7 @@ function advertised(backend: Era, client: Era, kind: "aggregate" | "server") {
     resources: [],
     resourceTemplates: [],
   }
-  const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
+  const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
   const gateway = {
     version: "1",
     catalogOf: () => catalog,

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { TaskOwners } from "../../src/agent/task-owners.ts"
-import { EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { emptyCatalog } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { Gateway } from "../../src/session/client.ts"
 import { createGateway, type GatewayDeps } from "../../src/session/gateway.ts"
@@ -19,7 +19,8 @@ const scope = createScope(
   () => NO_QUERIES,
   () => NO_PRESETS,
 )
-const face = { catalogOf: () => EMPTY_CATALOG, setLogLevel() {} } as unknown as Gateway
+const catalog = emptyCatalog()
+const face = { catalogOf: () => catalog, setLogLevel() {} } as unknown as Gateway
 let count = 0
 const sessionOf = (principal: string) => new Session(`s${++count}`, principal, scope, {})
 
@@ -74,7 +75,7 @@ test("a session that is taken up again still has its tasks, but for those that a
   }
   const start = () => {
     const taskOwners = new TaskOwners()
-    const agent = { taskOwners, subscriptions: { setLevel() {} }, observe() {}, catalogOf: () => EMPTY_CATALOG }
+    const agent = { taskOwners, subscriptions: { setLevel() {} }, observe() {}, catalogOf: () => catalog }
     const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
     const save = (session: Session) => sessions.save(session)
     const gateway = gatewayOf(agent, save)

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from "bun:test"
 import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
-import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { createScope, narrow } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker, createSealer } from "../../src/lib/seal.ts"
@@ -110,7 +110,7 @@ beforeEach(() => {
     onbug: (error) => expect(error).toBeUndefined(),
   })
   turn = { notify() {}, cancellation: new Cancellation() }
-  const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
+  const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
   face = {
     catalogOf: () => catalog,
     initialLoad: undefined,

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
-import { buildCatalog, EMPTY_CATALOG } from "../../src/catalog/catalog.ts"
+import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { createScope, type Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker } from "../../src/lib/seal.ts"
@@ -64,7 +64,7 @@ function setUp(era: Era) {
     ...{ era, protocolVersion: "x", serverInfo: {}, capabilities, instructions: undefined },
     ...{ tools: [{ name: "work", inputSchema: {} }], prompts: [], resources: [], resourceTemplates: [] },
   }
-  const catalog = buildCatalog([{ spec, listing }], EMPTY_CATALOG)
+  const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
   /** svc as it is after a start: it remembers nothing but its key. */
   const start = (key = KEY): Gateway =>
     ({
