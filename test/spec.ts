@@ -487,6 +487,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a page must not reach a local instance",
   },
+  "inbound:order": {
+    says: "CORS, Host and Origin, authentication and limits are checked in this order, before anything answers",
+    from: "choice",
+    why: "a refused request learns nothing, costs nothing and is answered the same whatever it asked for",
+  },
+  "inbound:errors": {
+    says: "errors are JSON-RPC errors on MCP paths and {error} on all others, whichever check refuses",
+    from: "choice",
+    why: "a probe of /health does not speak JSON-RPC, and an MCP client speaks nothing else",
+  },
   "inbound:rest": {
     says: "POST /mcp with {tool, arguments} runs the tool",
     from: "Internal tool invocation",

@@ -6,8 +6,9 @@ import { isDeepStrictEqual } from "node:util"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { type Admit, createAuth, describeResource } from "../serve/auth.ts"
-import type { Listening, Tls, Wrapper } from "../serve/server.ts"
+import { createAuthentication, createResourceMetadata } from "../serve/auth.ts"
+import type { Middleware } from "../serve/inbound.ts"
+import type { Listening, Tls } from "../serve/server.ts"
 import { type ClientToken, readTokens } from "../store/client-tokens.ts"
 import type { Paths } from "../store/paths.ts"
 import { watchFiles } from "../store/watch.ts"
@@ -19,13 +20,20 @@ export const tokensFile = ({ directory }: Paths): string => join(directory, "tok
 /** Something that is followed until it is closed. */
 export type Watched = { close(): void }
 
+/** The middleware of authentication. */
+export type InboundAuth = Watched & {
+  readonly authenticate: Middleware
+  /** Undefined without an issuer. */
+  readonly resourceMetadata: Middleware | undefined
+}
+
 /** Asks clients who they are; undefined where svc does not. `base` is the address svc is reached under. */
 export async function openInboundAuth(
   { agent, log, mcp, streams }: Runtime,
   { auth, authIssuer, authAudience, authByScope, healthLevel }: Settings,
   paths: Paths | undefined,
   base: () => string,
-): Promise<({ readonly admit: Admit; readonly describe: Wrapper } & Watched) | undefined> {
+): Promise<InboundAuth | undefined> {
   if (!auth) return undefined
   // Whose stream is whose is not looked up: all come back, but those that may not.
   const onrevoked = () => {
@@ -50,7 +58,7 @@ export async function openInboundAuth(
   if (issuer !== undefined) void issuer.refresh().then(refresh)
   const tags = () => [...new Set(agent.snapshot().backends.flatMap(({ spec }) => spec.tuning.tags))].sort()
   return {
-    admit: createAuth({
+    authenticate: createAuthentication({
       tokens: tokens.current,
       issuer,
       byScope: authByScope,
@@ -59,7 +67,7 @@ export async function openInboundAuth(
       detailed: healthLevel !== "minimal",
       onbug: mcp.onbug,
     }),
-    describe: (_request, path) => (issuer === undefined ? undefined : describeResource(path, base(), issuer, tags())),
+    resourceMetadata: issuer === undefined ? undefined : createResourceMetadata(issuer, base, tags),
     close() {
       cancelRefresh()
       tokens.close()

@@ -8,7 +8,7 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
-import { publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
+import { publicMessage, RequestError, statusOfFault, UnavailableError } from "../lib/errors.ts"
 import type { AuthStatus, OAuth, StartedAuthorization } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/oauth-callback.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -153,7 +153,8 @@ function listen(
       port: wanted === undefined ? 0 : Number(wanted.port === "" ? 80 : wanted.port),
       fetch(request) {
         const url = new URL(request.url)
-        if (request.method !== "GET" || url.pathname !== path) return new Response(null, { status: 404 })
+        if (request.method !== "GET" || url.pathname !== path)
+          return new Response(null, { status: statusOfFault("not_found") })
         return takeAnswer(url.searchParams, async (answer) => {
           const finished = await finish(answer)
           return isObject(finished) ? String(finished.name) : ""

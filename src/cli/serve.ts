@@ -13,13 +13,14 @@ import { readSettings, SERVE_ARGS, type Settings } from "../app/settings.ts"
 import { systemClock, waitWhile } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { exposition } from "../report/metrics.ts"
-import { clientAddress, createAddressLimiter, HEALTH_LIMIT } from "../serve/address-rate-limit.ts"
+import { createAddressLimiter, createHealthLimit, HEALTH_LIMIT } from "../serve/address-rate-limit.ts"
 import { createCors } from "../serve/cors.ts"
 import { createHealth } from "../serve/health.ts"
 import { createHostCheck } from "../serve/host-check.ts"
+import { createMetricsEndpoint } from "../serve/metrics.ts"
 import { createCallback } from "../serve/oauth-callback.ts"
 import { WAITING_RESULTS } from "../serve/proxy-server.ts"
-import { type AddressOf, type Listening, listenHttp, type Wrapper } from "../serve/server.ts"
+import { type Listening, listenHttp } from "../serve/server.ts"
 import { serveStdio } from "../serve/stdio.ts"
 import { createTrustedClient } from "../serve/trusted-client.ts"
 import type { Paths } from "../store/paths.ts"
@@ -94,34 +95,31 @@ async function startHttp(
 ): Promise<Listening & Watched & { greet(): void }> {
   const { agent, mcp, metrics, log, redactor, facts } = runtime
   const { address, loopback, trustProxy, tls } = settings
-  const limiter = settings.healthRateLimit ? createAddressLimiter(systemClock, HEALTH_LIMIT) : undefined
-  const count =
-    limiter === undefined
-      ? undefined
-      : (request: Request, from: AddressOf) => {
-          const verdict = limiter(clientAddress(from(), request.headers.get("x-forwarded-for"), trustProxy))
-          if (metrics !== undefined && verdict.retryAfter !== undefined) metrics.rateLimited++
-          return verdict
-        }
+  const healthLimit = settings.healthRateLimit
+    ? createHealthLimit({
+        limiter: createAddressLimiter(systemClock, HEALTH_LIMIT),
+        trustProxy,
+        onlimited: () => {
+          if (metrics !== undefined) metrics.rateLimited++
+        },
+      })
+    : undefined
   const health = createHealth({
     snapshot: () => agent.snapshot(),
     now: () => systemClock.now(),
     facts,
     level: settings.healthLevel,
     redactAll: (text: string) => redactor().redactAll(text),
-    count,
   })
-  const serveMetrics: Wrapper = (_request, path, _address, { tags }) => {
-    if (metrics === undefined || path !== "/metrics") return undefined
-    if (tags !== undefined)
-      return Response.json({ error: "These are the figures of all servers: the token is not" }, { status: 403 })
-    const { uptimeSeconds, version } = facts()
-    const gauges = { inFlight: agent.inFlight, sessions: runtime.sessions.size, uptimeSeconds, version }
-    return new Response(exposition(metrics, agent.snapshot(), gauges), {
-      headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" },
-    })
-  }
-  const callback = createCallback({
+  const metricsEndpoint =
+    metrics === undefined
+      ? undefined
+      : createMetricsEndpoint(() => {
+          const { uptimeSeconds, version } = facts()
+          const gauges = { inFlight: agent.inFlight, sessions: runtime.sessions.size, uptimeSeconds, version }
+          return exposition(metrics, agent.snapshot(), gauges)
+        })
+  const oauthCallback = createCallback({
     finish: (answer) => runtime.oauth.finish(answer),
     hide: (text) => redactor().maskKnown(text),
     client: () => runtime.oauth.description(),
@@ -140,10 +138,16 @@ async function startHttp(
         mcp,
         pipes: new Map(),
         scopeOf: runtime.scopeOf,
-        hostCheck: createHostCheck(settings),
-        admit: auth?.admit,
-        cors: createCors(settings.allowedOrigins),
-        wrappers: [...(auth === undefined ? [] : [auth.describe]), callback, serveMetrics, health],
+        middleware: {
+          cors: createCors(settings.allowedOrigins),
+          hostCheck: createHostCheck(settings),
+          authenticate: auth?.authenticate,
+          healthLimit,
+          resourceMetadata: auth?.resourceMetadata,
+          oauthCallback,
+          metrics: metricsEndpoint,
+          health,
+        },
         base,
       },
     )

@@ -110,12 +110,14 @@ const REQUEST_CODES: Record<RequestFault, Codes> = {
   unsupported_media_type: { exit: 64, http: 415, rpc: -32600 },
 }
 
-/** HTTP statuses of answers that are no thrown error: successes, and reports that something is missing or down. */
+/** The HTTP status of a request error, for answers that are rendered without one being thrown. */
+export const statusOfFault = (fault: RequestFault): number => REQUEST_CODES[fault].http
+
+/** HTTP statuses of answers that are no request error: successes, and reports that something is down. */
 export const HTTP_STATUS = {
   ok: 200,
   accepted: 202,
   noContent: 204,
-  notFound: 404,
   /** A backend failed a call that has no JSON-RPC body to say so. */
   badGateway: 502,
   unavailable: 503,

@@ -1,6 +1,6 @@
 /**
- * What health endpoints say: projections of one snapshot. Each level is a list of fields that are picked, never of fields
- * that are left out. spec: Health report, Detail levels; choice: Health.
+ * The health reports: projections of one snapshot, each with a verdict and a body. Each detail level is a list of fields
+ * that are picked, never of fields that are left out. spec: Health report, Detail levels; choice: Health.
  */
 
 import { type BackendSnapshot, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
@@ -10,7 +10,7 @@ import { formatIssue, type Issue } from "../lib/errors.ts"
 export const HEALTH_LEVELS = ["full", "basic", "minimal"] as const
 export type HealthLevel = (typeof HEALTH_LEVELS)[number]
 
-/** Facts of the process at the moment of the report. */
+/** Facts of svc's process at the moment of the report. */
 export type ProcessFacts = {
   /** Milliseconds since the epoch. */
   readonly now: number
@@ -26,26 +26,37 @@ export type ProcessFacts = {
   readonly authEnabled: boolean
 }
 
-export type Report = {
-  readonly status: number
+/** A projection of the snapshot: what it comes to, and the fields that its readers may see. */
+export type Report<Verdict extends string> = {
+  readonly verdict: Verdict
   readonly body: Readonly<Record<string, unknown>>
-  readonly headers: Readonly<Record<string, string>>
 }
 
-export type ReportOptions = { readonly level: HealthLevel; redactAll(text: string): string }
+export type HealthVerdict = "healthy" | "degraded" | "unhealthy"
+export type ReadinessVerdict = "ready" | "not_ready"
 
-/** `GET /health`. */
-export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, redactAll }: ReportOptions): Report {
+export type ReportOptions = {
+  readonly level: HealthLevel
+  /** Masks secrets, paths, URLs and addresses in the text of an error. */
+  redactAll(text: string): string
+}
+
+/** Makes the report of `/health`. */
+export function healthReport(
+  snapshot: Snapshot,
+  facts: ProcessFacts,
+  { level, redactAll }: ReportOptions,
+): Report<HealthVerdict> {
   const servers = snapshot.backends
-  const out = rejectedServers(snapshot)
-  const total = servers.length + out.size
+  const rejected = rejectedServers(snapshot)
+  const total = servers.length + rejected.size
   const healthy = servers.filter((server) => isHealthy(server, facts.now)).length
-  const status = overallHealth(snapshot.loaded, total, healthy)
-  // Bun counts what lies outside of the heap's blocks as used, but not as there.
+  const verdict = overallHealth(snapshot.loaded, total, healthy)
+  // Bun counts memory outside of the heap's blocks as used, but not in the heap's total.
   const heapTotal = Math.max(facts.heapTotal, facts.heapUsed)
   const percentage = heapTotal === 0 ? 0 : Math.round((facts.heapUsed / heapTotal) * 1000) / 10
   const body = {
-    status,
+    status: verdict,
     timestamp: iso(facts.now),
     version: facts.version,
     system: {
@@ -74,7 +85,7 @@ export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, r
         : {
             details: [
               ...servers.map((server) => detail(server, facts.now, level, redactAll)),
-              ...[...out].map(([name, reason]) => ({
+              ...[...rejected].map(([name, reason]) => ({
                 name,
                 status: "error",
                 healthy: false,
@@ -85,52 +96,45 @@ export function healthReport(snapshot: Snapshot, facts: ProcessFacts, { level, r
           }),
     },
     configuration: summary(snapshot, facts),
-    // A broken document that keeps the last good plan must be seen somewhere.
+    // svc goes on with the last valid plan if the document is broken; the issues show it.
     ...(level === "full" && snapshot.issues.length > 0
       ? { issues: snapshot.issues.map((issue) => redactAll(formatIssue(withoutFolder(issue)))) }
       : {}),
   }
-  return {
-    status: status === "unhealthy" ? 503 : 200,
-    body,
-    headers: {
-      "x-health-status": status,
-      "x-service-version": facts.version,
-      "x-uptime-seconds": String(facts.uptimeSeconds),
-    },
-  }
+  return { verdict, body }
 }
 
-/** `GET /health/live`. */
-export const livenessReport = (facts: Pick<ProcessFacts, "now">): Report => ({
-  status: 200,
-  body: { status: "alive", timestamp: iso(facts.now) },
-  headers: {},
-})
+/** Makes the body of `/health/live`. svc is alive whenever it can make it. */
+export const livenessReport = (facts: Pick<ProcessFacts, "now">) =>
+  ({ status: "alive", timestamp: iso(facts.now) }) as const
 
-/** `GET /health/ready`. */
-export function readinessReport(snapshot: Snapshot, facts: ProcessFacts, options: ReportOptions): Report {
+/** Makes the report of `/health/ready`. */
+export function readinessReport(
+  snapshot: Snapshot,
+  facts: ProcessFacts,
+  options: ReportOptions,
+): Report<ReadinessVerdict> {
   const ready = snapshot.loaded && !supervised(snapshot).some(({ state }) => STATUS_BY_STATE[state.kind].holdsReady)
+  const verdict = ready ? "ready" : "not_ready"
   return {
-    status: ready ? 200 : 503,
+    verdict,
     body: {
-      status: ready ? "ready" : "not_ready",
+      status: verdict,
       timestamp: iso(facts.now),
       configuration: summary(snapshot, facts),
       backendSupervision: supervision(snapshot, options),
     },
-    headers: {},
   }
 }
 
-/** choice: a server counts as healthy when it is connected, answers pings, and its transport did not fail of late. */
+/** choice: a server counts as healthy if it is connected, answers pings, and its transport did not fail in the last minute. */
 export function isHealthy({ state, responsive, lastTransportFailure }: BackendSnapshot, now: number): boolean {
   const failedLately = lastTransportFailure !== undefined && now - lastTransportFailure < RECENT_MS
   return STATUS_BY_STATE[state.kind].status === "connected" && responsive && !failedLately
 }
 
-/** choice: exactly half is unhealthy. */
-export function overallHealth(loaded: boolean, total: number, healthy: number): "healthy" | "degraded" | "unhealthy" {
+/** Judges the servers together. choice: exactly half is unhealthy. */
+export function overallHealth(loaded: boolean, total: number, healthy: number): HealthVerdict {
   if (!loaded) return "unhealthy"
   if (total === 0) return "degraded"
   if (healthy === total) return "healthy"
@@ -141,7 +145,7 @@ export function overallHealth(loaded: boolean, total: number, healthy: number): 
 
 const RECENT_MS = 60_000
 
-/** The place in a file that is found again without its path. */
+/** Cuts the folder off the issue's file: the name is enough to find the place. */
 const withoutFolder = ({ file, ...issue }: Issue): Issue =>
   file === undefined ? issue : { ...issue, file: file.replace(/^.*[\\/]/s, "") }
 
@@ -150,7 +154,7 @@ const megabytes = (bytes: number): number => Math.round((bytes / 1024 / 1024) * 
 
 function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
   const { loaded, backends, templates, disabled } = snapshot
-  // As the document has them: a template counts once, whatever its instances.
+  // Counts the entries of the document: a template is one, however many instances it has.
   const enabled =
     backends.filter(({ template }) => template === undefined).length + templates.length + rejectedServers(snapshot).size
   return {
@@ -190,7 +194,7 @@ function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact
   }
 }
 
-/** The backends that readiness and supervision are about. */
+/** Returns the backends that svc restarts. Readiness and the supervision summary cover these alone. */
 export const supervised = (snapshot: Snapshot): readonly BackendSnapshot[] =>
   snapshot.backends.filter(({ spec }) => spec.tuning.restart.kind === "supervised")
 
@@ -201,7 +205,7 @@ const STATE_NAMES = {
   stopped: "stopped",
 } as const
 
-/** spec: Supervision summary. */
+/** Makes the supervision summary: counts at `minimal`, else one entry for each backend. spec: Supervision summary. */
 export function supervision(snapshot: Snapshot, { level, redactAll }: ReportOptions): unknown {
   const backends = supervised(snapshot)
   if (level === "minimal") {

@@ -1,6 +1,5 @@
 /**
- * How loading goes and how each server is: the projections behind `/health/mcp` and `/health/mcp/:serverName`.
- * spec: GET /health/mcp; choice: Health.
+ * The loading reports: the progress of loading, and the state of one server. spec: GET /health/mcp; choice: Health.
  */
 
 import { type BackendSnapshot, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
@@ -15,20 +14,29 @@ import {
   supervision,
 } from "./health.ts"
 
-/** `GET /health/mcp`. 404 where no configuration was ever loaded. */
-export function loadingReport(snapshot: Snapshot, facts: ProcessFacts, options: ReportOptions): Report {
-  if (!snapshot.loaded) return neverLoaded(facts)
+/** `not_loaded`: no configuration was ever loaded. */
+export type LoadingVerdict = "complete" | "loading" | "not_loaded"
+/** `idle`: a template without instances. `unknown`: no server has the name. */
+export type ServerVerdict = LoadingState | "idle" | "unknown" | "not_loaded"
+
+/** Makes the report of `/health/mcp`. `successRate` is the share of ready servers, in per cent. */
+export function loadingReport(
+  snapshot: Snapshot,
+  facts: ProcessFacts,
+  options: ReportOptions,
+): Report<LoadingVerdict> & { readonly successRate: number } {
+  if (!snapshot.loaded) return { ...neverLoaded(facts), successRate: 0 }
   const { backends } = snapshot
-  const out = rejectedServers(snapshot)
-  const total = backends.length + out.size
+  const rejected = rejectedServers(snapshot)
+  const total = backends.length + rejected.size
   const states = backends.map((backend) => [backend, loadingState(backend)] as const)
-  const count = (...wanted: LoadingState[]) => states.filter(([, state]) => wanted.includes(state)).length
+  const count = (...counted: LoadingState[]) => states.filter(([, state]) => counted.includes(state)).length
   const summary = {
     total,
     pending: count("pending"),
     loading: count("loading", "restarting"),
     ready: count("ready"),
-    failed: count("failed", "crash-loop") + out.size,
+    failed: count("failed", "crash-loop") + rejected.size,
     awaitingOAuth: count("awaiting_oauth"),
     cancelled: count("stopped"),
   }
@@ -40,8 +48,8 @@ export function loadingReport(snapshot: Snapshot, facts: ProcessFacts, options: 
   const averageLoadTime = times.length === 0 ? 0 : Math.round(times.reduce((sum, time) => sum + time, 0) / times.length)
   const healthy = backends.filter((backend) => isHealthy(backend, facts.now)).length
   return {
-    status: isComplete ? 200 : 202,
-    headers: { "x-loading-complete": String(isComplete), "x-success-rate": String(successRate) },
+    verdict: isComplete ? "complete" : "loading",
+    successRate,
     body: {
       loading: { isComplete, startTime: iso(snapshot.startedAt), successRate, averageLoadTime },
       summary,
@@ -51,11 +59,11 @@ export function loadingReport(snapshot: Snapshot, facts: ProcessFacts, options: 
             servers: {
               byState: groupBy([
                 ...states.map(([{ spec }, state]) => [spec.id, state] as const),
-                ...[...out.keys()].map((name) => [name, "failed"] as const),
+                ...[...rejected.keys()].map((name) => [name, "failed"] as const),
               ]),
               details: Object.fromEntries([
                 ...states.map(([backend, state]) => [backend.spec.id, details(backend, state, facts, options)]),
-                ...[...out].map(([name, reason]) => [name, neverStarted(reason, options)]),
+                ...[...rejected].map(([name, reason]) => [name, neverStarted(reason, options)]),
               ]),
             },
           }),
@@ -66,34 +74,33 @@ export function loadingReport(snapshot: Snapshot, facts: ProcessFacts, options: 
   }
 }
 
-/** `GET /health/mcp/:serverName`. For a template with instances the worst one decides. */
-export function serverReport(name: string, snapshot: Snapshot, facts: ProcessFacts, options: ReportOptions): Report {
+/** Makes the report of `/health/mcp/:serverName`. The worst instance of a template decides. */
+export function serverReport(
+  name: string,
+  snapshot: Snapshot,
+  facts: ProcessFacts,
+  options: ReportOptions,
+): Report<ServerVerdict> {
   if (!snapshot.loaded) return neverLoaded(facts)
   const found = snapshot.backends.filter(({ spec }) => spec.name === name || spec.id === name || spec.slug === name)
   const [first] = found
   if (first === undefined) {
-    const without = (status: number, state: string, more?: object): Report => ({
-      status,
-      headers: { "x-server-state": state },
+    const without = (state: "failed" | "stopped" | "idle", more?: object): Report<ServerVerdict> => ({
+      verdict: state,
       body: { name, state, ...more, timestamp: iso(facts.now) },
     })
     const reason = rejectedServers(snapshot).get(name)
-    if (reason !== undefined)
-      return without(STATUS.failed, "failed", options.level === "minimal" ? {} : neverStarted(reason, options))
-    if (snapshot.disabled.includes(name)) return without(503, "stopped")
-    // A template that nobody needs at the moment is as it should be.
-    if (snapshot.templates.includes(name)) return without(200, "idle")
-    return { status: 404, headers: {}, body: { error: "No server has this name", timestamp: iso(facts.now) } }
+    if (reason !== undefined) return without("failed", options.level === "minimal" ? {} : neverStarted(reason, options))
+    if (snapshot.disabled.includes(name)) return without("stopped")
+    // A template has no instances while no client needs it.
+    if (snapshot.templates.includes(name)) return without("idle")
+    return { verdict: "unknown", body: { error: "No server has this name", timestamp: iso(facts.now) } }
   }
-  const worst = found.reduce(
-    (least, one) => (BADNESS.indexOf(loadingState(one)) > BADNESS.indexOf(loadingState(least)) ? one : least),
-    first,
-  )
+  const worst = found.reduce((least, one) => (badnessOf(one) > badnessOf(least) ? one : least), first)
   const state = loadingState(worst)
   const instances = found.filter(({ template }) => template !== undefined)
   return {
-    status: STATUS[state],
-    headers: { "x-server-state": state },
+    verdict: state,
     body: {
       name: worst.spec.name,
       ...(options.level === "minimal" ? { state } : details(worst, state, facts, options)),
@@ -118,6 +125,7 @@ export function serverReport(name: string, snapshot: Snapshot, facts: ProcessFac
 
 // ---
 
+/** From best to worst. */
 const LOADING_STATES = [
   "ready",
   "awaiting_oauth",
@@ -130,19 +138,7 @@ const LOADING_STATES = [
 ] as const
 type LoadingState = (typeof LOADING_STATES)[number]
 
-/** The last is the worst. */
-const BADNESS: readonly LoadingState[] = LOADING_STATES
-
-const STATUS: Readonly<Record<LoadingState, number>> = {
-  ready: 200,
-  awaiting_oauth: 200,
-  pending: 202,
-  loading: 202,
-  stopped: 503,
-  restarting: 503,
-  "crash-loop": 503,
-  failed: 503,
-}
+const badnessOf = (backend: BackendSnapshot): number => LOADING_STATES.indexOf(loadingState(backend))
 
 const iso = (time: number): string => new Date(time).toISOString()
 
@@ -202,8 +198,7 @@ function details(
   }
 }
 
-const neverLoaded = ({ now }: ProcessFacts): Report => ({
-  status: 404,
-  headers: {},
+const neverLoaded = ({ now }: ProcessFacts): Report<"not_loaded"> => ({
+  verdict: "not_loaded",
   body: { error: "No configuration has been loaded", timestamp: iso(now) },
 })

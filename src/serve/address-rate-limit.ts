@@ -1,22 +1,48 @@
 /**
- * The rate limit of the health endpoints: fixed windows by client address, in a bounded table. spec: Limits; choice: Rate
- * limit. Also who the client is, where a proxy stands in front.
+ * The rate limit of the health endpoints: fixed windows by client address, in a bounded table. Also finds the client's
+ * address behind a trusted proxy. spec: Limits; choice: Rate limit.
  */
 import { isAddress, isLoopback, networkOf, parseRange, plainHost } from "../lib/address.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
+import { RequestError } from "../lib/errors.ts"
+import { isHealthPath, UNCACHED } from "./health.ts"
+import { type Middleware, withHeaders } from "./inbound.ts"
+import { errorResponse, shapeOf } from "./respond.ts"
 
 export type RateLimit = { readonly requests: number; readonly windowMs: number }
 
 export const HEALTH_LIMIT: RateLimit = { requests: 200, windowMs: 5 * 60_000 }
 
-/** What counting a request says: headers for its response, and how long to wait where it is one too many. */
+/** The result of counting a request: headers for its response, and the seconds to wait if it is over the limit. */
 export type RateVerdict = {
   readonly headers: Readonly<Record<string, string>>
   readonly retryAfter: number | undefined
 }
 
-/** Counts requests by address. */
+export type HealthLimitOptions = {
+  /** Counts a request of this address. */
+  readonly limiter: (address: string) => RateVerdict
+  readonly trustProxy: TrustProxy
+  /** Called for each request over the limit. */
+  onlimited(): void
+}
+
+/** Returns middleware that counts requests under `/health` before any report is made, and answers 429 over the limit. */
+export const createHealthLimit =
+  ({ limiter, trustProxy, onlimited }: HealthLimitOptions): Middleware =>
+  (inbound, next) => {
+    const { request, path, address } = inbound
+    if (!isHealthPath(path)) return next(inbound)
+    const forwarded = request.headers.get("x-forwarded-for")
+    const { headers, retryAfter } = limiter(clientAddress(address(), forwarded, trustProxy))
+    if (retryAfter === undefined) return withHeaders(next(inbound), headers)
+    onlimited()
+    const error = new RequestError("too_many", "Too many requests", { retryAfter })
+    return errorResponse(error, { shape: shapeOf(path), headers: { ...headers, ...UNCACHED } })
+  }
+
+/** Returns a function that counts requests by address; the addresses of one IPv6 /64 count as one. */
 export function createAddressLimiter(
   clock: Clock,
   { requests, windowMs }: RateLimit,
@@ -47,10 +73,10 @@ export function createAddressLimiter(
   }
 }
 
-/** Whose word counts about the client's address: nobody's, or that of proxies at these addresses. */
+/** Whether the peer at an address is a proxy whose X-Forwarded-For header is trusted. */
 export type TrustProxy = (address: string) => boolean
 
-/** Reads `--trust-proxy`: `off`, `loopback`, addresses and CIDRs with commas. Undefined where it is none of them. */
+/** Reads `--trust-proxy`: `off`, `loopback`, addresses and CIDRs with commas. Undefined if it is none of them. */
 export function parseTrustProxy(text: string): TrustProxy | undefined {
   if (text === "" || text === "off") return () => false
   const parts = text.split(",").map((part) => part.trim())
@@ -59,7 +85,7 @@ export function parseTrustProxy(text: string): TrustProxy | undefined {
   return (address) => ranges.some((range) => range?.(address) === true)
 }
 
-/** The client's address: the last one in X-Forwarded-For that no trusted proxy stands at, or the socket's. */
+/** Returns the client's address: the last one in X-Forwarded-For that is no trusted proxy's, else the socket's. */
 export function clientAddress(socket: string, forwarded: string | null, trusted: TrustProxy): string {
   if (forwarded === null || !trusted(normalizeAddress(socket))) return normalizeAddress(socket)
   const hops = forwarded
@@ -75,6 +101,6 @@ export function clientAddress(socket: string, forwarded: string | null, trusted:
 const MAX_ADDRESSES = 10_000
 const MAX_FORWARDED = 1024
 
-/** An address in one spelling; a port is no part of it. */
+/** Returns an address in one spelling, without a port. */
 const normalizeAddress = (address: string): string =>
   plainHost(address.replace(/^(\[[^\]]*\]):\d+$/, "$1").replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, "$1"))

@@ -1,164 +1,205 @@
 /**
- * Who may come in. Static tokens and, as an OAuth 2.1 resource server, the access tokens of an issuer; each client sees the
- * servers whose tags its token names. choice: Inbound, `--auth`.
+ * Authenticates clients: static bearer tokens and, as an OAuth 2.1 resource server, the access tokens of one issuer.
+ * choice: Inbound, `--auth`. authorization: Access Token Usage; RFC 6750; RFC 9728.
+ *
+ *  1. Every path needs a token unless `needsToken` names it as open: health without details, the OAuth callback, and the
+ *     metadata by which clients find the issuer. A path that does not exist needs one too.
+ *  2. The token comes in the Authorization header of each request; a session id is no proof of identity. A token in the
+ *     query is refused even beside a good header, because URLs end up in logs and histories.
+ *  3. Static tokens are looked up by hash, compared in constant time. A token that was accepted is remembered until it
+ *     expires or any token changes. A text that starts with `svc_` is never sent on to the issuer's check.
+ *  4. An issuer's token must be signed by its keys, unexpired, and for this svc (token-issuer.ts). If the keys cannot be
+ *     fetched, the answer is 503 and not 401, so that clients keep a token that may be good.
+ *  5. The principal sees servers by tags (principal.ts). A static token with tags, and an issuer's token without the admin
+ *     scope, is no admin. More scopes never show less.
+ *  6. A refusal names the resource metadata (RFC 9728) if there is an issuer, and the scope that is missing if the token has
+ *     scopes; to other tokens a server they may not see does not exist.
+ *  7. No refusal repeats the token.
  */
-import { messageOf } from "../lib/errors.ts"
+import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { type ClientToken, findToken } from "../store/client-tokens.ts"
-import { errorText } from "../wire/message.ts"
-import { ANONYMOUS, type Principal } from "./principal.ts"
-import { JSON_HEADERS } from "./respond.ts"
+import type { Inbound, Middleware } from "./inbound.ts"
+import type { Principal } from "./principal.ts"
+import { errorResponse, jsonResponse, shapeOf } from "./respond.ts"
 import type { Issuer, TokenClaims } from "./token-issuer.ts"
 
-/** A principal, or the refusal. */
-export type Admission = Principal | Response
-export type Admit = (request: Request, path: string) => Admission | Promise<Admission>
-
 export type AuthOptions = {
-  /** Static tokens as they are at this moment. */
+  /** Returns the static tokens as they are at this moment. */
   tokens(): ReadonlyMap<string, ClientToken>
   readonly issuer: Issuer | undefined
-  /** A server with tags needs the scope of one; else any of the issuer's tokens opens all. */
+  /** Whether a server with tags needs the scope of one of them. If not, any of the issuer's tokens opens all servers. */
   readonly byScope: boolean
+  /** Milliseconds since the epoch. */
   now(): number
   /** The address svc is reached under, without a slash at its end. */
   base(): string
-  /** `/health/mcp` and `/metrics` tell more than counts. */
+  /** Whether `/health/mcp` names servers. Then it needs a token. */
   readonly detailed: boolean
   onbug(error: unknown): void
 }
 
-export function createAuth({ tokens, issuer, byScope, now, base, detailed, onbug }: AuthOptions): Admit {
-  const refuse = (status: 400 | 401 | 503, path: string, code: string | undefined, message: string): Response => {
-    const challenge = [
-      'realm="svc"',
-      ...(code === undefined ? [] : [`error="${code}"`, `error_description="${message}"`]),
-      ...(issuer === undefined ? [] : [`resource_metadata="${base()}${METADATA_PATH}${suffixOf(path)}"`]),
-    ]
-    const headers: Record<string, string> = { ...JSON_HEADERS, "cache-control": "no-store" }
-    if (status !== 503) headers["www-authenticate"] = `Bearer ${challenge.join(", ")}`
-    else headers["retry-after"] = "5"
-    return new Response(errorText(undefined, -32600, message), { status, headers })
-  }
-  // Hashes are compared in constant time once; a token that was good is good until the tokens are others.
-  const good = new Map<string, Principal>()
-  let among = tokens()
-  const known = (text: string): Principal | undefined => {
+/** Returns middleware that refuses a request without a valid token, and hands on the others with their principal. */
+export function createAuthentication(options: AuthOptions): Middleware {
+  const { tokens, issuer, byScope, now, base, detailed, onbug } = options
+  const refuse = (error: RequestError | UnavailableError, path: string, code?: ChallengeCode): Response =>
+    errorResponse(error, {
+      shape: shapeOf(path),
+      ...(error instanceof UnavailableError ? { retryAfter: ISSUER_RETRY_S } : {}),
+      headers: {
+        "cache-control": "no-store",
+        ...(error instanceof UnavailableError
+          ? {}
+          : { "www-authenticate": challenge({ code, message: error.message }, path, issuer && base()) }),
+      },
+    })
+  const unauthorized = (path: string, message: string): Response =>
+    refuse(new RequestError("unauthorized", message), path, "invalid_token")
+  // Rule 3: the constant-time comparison is made once for each token that is accepted.
+  const accepted = new Map<string, Principal>()
+  let acceptedAmong = tokens()
+  const staticPrincipal = (text: string): Principal | undefined => {
     const current = tokens()
-    if (current !== among) good.clear()
-    among = current
-    const found = good.get(text)
+    if (current !== acceptedAmong) accepted.clear()
+    acceptedAmong = current
+    const found = accepted.get(text)
     if (found !== undefined && (found.until === undefined || now() < found.until)) return found
     const token = findToken(text, current, now())
     if (token === undefined) return undefined
-    const { id, tags, expires } = token
-    const principal: Principal = {
-      name: `token ${id}`,
-      tags,
-      untagged: false,
-      admin: tags === undefined,
-      scoped: false,
-      until: expires === undefined ? undefined : Date.parse(expires),
-    }
-    if (good.size >= MAX_GOOD) good.clear()
-    good.set(text, principal)
+    const principal = principalOfToken(token)
+    if (accepted.size >= MAX_ACCEPTED) accepted.clear()
+    accepted.set(text, principal)
     return principal
   }
-  return (request, path) => {
-    if (!needsAuth(path, detailed)) return ANONYMOUS
-    if (request.url.includes("?") && TOKEN_IN_QUERY.test(request.url))
-      return refuse(
-        400,
-        path,
-        "invalid_request",
-        "A token in the address is refused: it would be in logs and histories",
-      )
+  const authenticate = ({ request, path, search }: Inbound): Admission | Promise<Admission> => {
+    if (search !== "" && TOKEN_IN_QUERY.test(search))
+      return refuse(new RequestError("invalid_request", IN_QUERY), path, "invalid_request")
     const header = request.headers.get("authorization")
-    const text = header === null ? undefined : /^Bearer +([\w.~+/=-]{1,8192})$/i.exec(header)?.[1]
-    if (text === undefined) {
-      return header === null
-        ? refuse(401, path, undefined, "A bearer token is needed")
-        : refuse(401, path, "invalid_token", "Authorization must be Bearer and a token")
-    }
-    const principal = known(text)
+    if (header === null) return refuse(new RequestError("unauthorized", "A bearer token is needed"), path)
+    const text = BEARER.exec(header)?.[1]
+    if (text === undefined) return unauthorized(path, "Authorization must be Bearer and a token")
+    const principal = staticPrincipal(text)
     if (principal !== undefined) return principal
     if (issuer === undefined || text.startsWith("svc_"))
-      return refuse(401, path, "invalid_token", "The token is unknown, expired or revoked")
+      return unauthorized(path, "The token is unknown, expired or revoked")
     return issuer.verify(text, base(), path).then(
       (verdict) => {
-        if (verdict.kind === "valid") return principalOf(verdict.claims, issuer.url, byScope)
-        return verdict.kind === "invalid"
-          ? refuse(401, path, "invalid_token", verdict.reason)
-          : refuse(503, path, undefined, "The issuer of tokens cannot be reached; try again later")
+        switch (verdict.kind) {
+          case "valid":
+            return principalOfClaims(verdict.claims, issuer.url, byScope)
+          case "invalid":
+            return unauthorized(path, verdict.reason)
+          case "unavailable":
+            return refuse(new UnavailableError("The keys of the token issuer cannot be fetched; try again later"), path)
+        }
       },
       (error: unknown) => {
         onbug(error)
-        return refuse(401, path, "invalid_token", `The token cannot be read: ${messageOf(error).slice(0, 100)}`)
+        return unauthorized(path, `The token cannot be read: ${messageOf(error).slice(0, 100)}`)
       },
     )
   }
+  return (inbound, next) => {
+    if (!needsToken(inbound.path, detailed)) return next(inbound)
+    const admit = (admission: Admission) =>
+      admission instanceof Response ? admission : next({ ...inbound, principal: admission })
+    const admission = authenticate(inbound)
+    return admission instanceof Promise ? admission.then(admit) : admit(admission)
+  }
 }
 
-/** The refusal for a token that would need more scopes. RFC 6750, 3.1. */
-export function insufficient(scopes: readonly string[], path: string, base: string): Response {
-  const message = `The token needs the scope ${scopes.join(" ")}`
-  return new Response(errorText(undefined, -32600, message), {
-    status: 403,
-    headers: {
-      ...JSON_HEADERS,
-      "www-authenticate": `Bearer realm="svc", error="insufficient_scope", scope="${scopes.join(" ")}", resource_metadata="${base}${METADATA_PATH}${suffixOf(path)}"`,
-    },
+/** Refuses a token that lacks scopes, and names them. RFC 6750, 3.1. */
+export function insufficientScope(scopes: readonly string[], path: string, base: string): Response {
+  const scope = scopes.join(" ")
+  return errorResponse(new RequestError("forbidden", `The token needs the scope ${scope}`), {
+    shape: shapeOf(path),
+    headers: { "www-authenticate": challenge({ code: "insufficient_scope", scope }, path, base) },
   })
 }
 
 /**
- * RFC 9728: what a client must know to get a token. Undefined for other paths. Clients ask for all scopes that are named
- * here: those that the issuer does not know would make it refuse.
+ * Returns middleware that serves the protected resource metadata: which issuer's tokens a client needs, and the scopes
+ * among `tags()` that the issuer knows. Clients request every scope named there, and an issuer refuses unknown ones.
+ * RFC 9728.
  */
-export function describeResource(
-  path: string,
-  base: string,
-  { url: issuer, scopes: offered }: Pick<Issuer, "url" | "scopes">,
-  tags: readonly string[],
-): Response | undefined {
-  if (path !== METADATA_PATH && !path.startsWith(`${METADATA_PATH}/`)) return undefined
-  const suffix = path.slice(METADATA_PATH.length)
-  const scopes = tags.map((tag) => `${TAG_SCOPE}${tag}`).filter((scope) => offered.includes(scope))
-  return Response.json(
-    {
-      resource: `${base}${suffix}`,
-      authorization_servers: [issuer],
+export const createResourceMetadata =
+  (issuer: Pick<Issuer, "url" | "scopes">, base: () => string, tags: () => readonly string[]): Middleware =>
+  (inbound, next) => {
+    const { path } = inbound
+    if (path !== METADATA_PATH && !path.startsWith(`${METADATA_PATH}/`)) return next(inbound)
+    const scopes = tags()
+      .map((tag) => `${TAG_SCOPE}${tag}`)
+      .filter((scope) => issuer.scopes.includes(scope))
+    const metadata = {
+      resource: `${base()}${path.slice(METADATA_PATH.length)}`,
+      authorization_servers: [issuer.url],
       ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
       bearer_methods_supported: ["header"],
       resource_name: "svc",
-    },
-    { headers: { "access-control-allow-origin": "*", "cache-control": "max-age=300" } },
-  )
-}
+    }
+    return jsonResponse(metadata, undefined, { "access-control-allow-origin": "*", "cache-control": "max-age=300" })
+  }
 
-/** Whether a text can be a scope at all. RFC 6749, 3.3. */
+/** Whether a text can be a scope. RFC 6749, 3.3. */
 export const isScope = (text: string): boolean => /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(text)
 
+/** The scope that opens the servers with a tag is this and the tag. */
 export const TAG_SCOPE = "tag:"
-const ADMIN_SCOPE = "svc:admin"
 
 // ---
 
-const METADATA_PATH = "/.well-known/oauth-protected-resource"
-const MAX_GOOD = 1000
-const TOKEN_IN_QUERY = /[?&](?:access_token|token|bearer|authorization)=/i
+/** A principal, or the response that refuses the request. */
+type Admission = Principal | Response
 
-/** choice: /health, /health/live and /health/ready never need it; /health/mcp and /metrics where they tell more. */
-function needsAuth(path: string, detailed: boolean): boolean {
+/** RFC 6750, 3.1. */
+type ChallengeCode = "invalid_request" | "invalid_token" | "insufficient_scope"
+
+const ADMIN_SCOPE = "svc:admin"
+const METADATA_PATH = "/.well-known/oauth-protected-resource"
+const MAX_ACCEPTED = 1000
+const ISSUER_RETRY_S = 5
+const BEARER = /^Bearer +([\w.~+/=-]{1,8192})$/i
+const TOKEN_IN_QUERY = /[?&](?:access_token|token|bearer|authorization)=/i
+const IN_QUERY = "A token in the query is refused, because URLs end up in logs; send it in the Authorization header"
+
+/** choice: /health, /health/live and /health/ready never need a token; /health/mcp does if it names servers. */
+function needsToken(path: string, detailed: boolean): boolean {
   if (path === "/health" || path === "/health/live" || path === "/health/ready") return false
   if (path.startsWith("/health/mcp")) return detailed
   return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/")
 }
 
-/** Which resource of ours a path belongs to. */
-const suffixOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")
+/** Writes a challenge; `base` names the metadata, undefined if there is none. RFC 6750, 3; RFC 9728, 5.1. */
+function challenge(
+  problem: { readonly code: ChallengeCode | undefined; readonly message?: string; readonly scope?: string },
+  path: string,
+  base: string | undefined,
+): string {
+  const { code, message, scope } = problem
+  const parts = ['realm="svc"']
+  if (code !== undefined) parts.push(`error="${code}"`)
+  if (code !== undefined && message !== undefined) parts.push(`error_description="${quotable(message)}"`)
+  if (scope !== undefined) parts.push(`scope="${scope}"`)
+  if (base !== undefined) parts.push(`resource_metadata="${base}${METADATA_PATH}${resourceOf(path)}"`)
+  return `Bearer ${parts.join(", ")}`
+}
 
-/** More scopes never show less: a client chooses itself which it asks for. */
-function principalOf({ holder, scopes, until }: TokenClaims, issuer: string, byScope: boolean): Principal {
+/** Replaces characters that an error_description must not hold. RFC 6750, 3. */
+const quotable = (text: string): string => text.replace(/[^\x20\x21\x23-\x5b\x5d-\x7e]/g, "'")
+
+/** Returns the path of the resource that a path belongs to; "" for svc as a whole. */
+const resourceOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")
+
+const principalOfToken = ({ id, tags, expires }: ClientToken): Principal => ({
+  name: `token ${id}`,
+  tags,
+  untagged: false,
+  admin: tags === undefined,
+  scoped: false,
+  until: expires === undefined ? undefined : Date.parse(expires),
+})
+
+/** More scopes never show less: a client chooses itself which it requests. */
+function principalOfClaims({ holder, scopes, until }: TokenClaims, issuer: string, byScope: boolean): Principal {
   const admin = scopes.includes(ADMIN_SCOPE)
   const tags = scopes.flatMap((scope) => (scope.startsWith(TAG_SCOPE) ? [scope.slice(TAG_SCOPE.length)] : []))
   return {

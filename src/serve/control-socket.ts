@@ -7,7 +7,7 @@ import { existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Clock, delay } from "../lib/clock.ts"
-import { codesOf, publicMessage, RequestError, UnavailableError } from "../lib/errors.ts"
+import { codesOf, publicMessage, RequestError, statusOfFault, UnavailableError } from "../lib/errors.ts"
 import { isAlive, makePrivateFolder, replaceState } from "../store/files.ts"
 import { type Release, tryAcquire } from "../store/lock.ts"
 import { ownName, type Paths } from "../store/paths.ts"
@@ -135,7 +135,8 @@ function open(paths: Paths, answer: ControlDispatch, local: ProxyServerDeps): { 
   for (const path of [...sockets, left?.socket, left?.lines?.socket])
     if (path !== undefined && lstatSync(path, { throwIfNoEntry: false })?.isSocket()) unlinkSync(path)
   const serve = async (request: Request): Promise<Response> => {
-    if (request.headers.get("authorization") !== `Bearer ${token}`) return new Response(null, { status: 401 })
+    if (request.headers.get("authorization") !== `Bearer ${token}`)
+      return new Response(null, { status: statusOfFault("unauthorized") })
     try {
       const body = parseJson(await request.text())
       if (!isObject(body) || typeof body.method !== "string")

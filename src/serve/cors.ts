@@ -1,23 +1,21 @@
-/** What pages of the origins that are named may ask and read. Without `--allowed-origin` no page may. Fetch: CORS protocol. */
+/** CORS: which browser pages may call svc and read its responses. Without `--allowed-origin` none may. Fetch: CORS protocol. */
+import { type Middleware, withHeaders } from "./inbound.ts"
+import { noContent } from "./respond.ts"
 
-/** Answers a preflight itself, and marks what the page may read. */
-export type Cors = (request: Request, serve: () => Response | Promise<Response>) => Response | Promise<Response>
-
-/** `origins` as pages name themselves; undefined where there is none. */
-export function createCors(origins: readonly string[]): Cors | undefined {
+/**
+ * Returns middleware that answers preflights itself and marks responses as readable for the allowed origins. `origins` are
+ * spelled as in the Origin header; undefined if there are none.
+ */
+export function createCors(origins: readonly string[]): Middleware | undefined {
   if (origins.length === 0) return undefined
   const known = new Set(origins.map((origin) => origin.toLowerCase().replace(/\/$/, "")))
-  return (request, serve) => {
-    const origin = request.headers.get("origin") ?? ""
-    if (!known.has(origin.toLowerCase())) return serve()
+  return (inbound, next) => {
+    const { request } = inbound
+    const origin = request.headers.get("origin")
+    if (origin === null || !known.has(origin.toLowerCase())) return next(inbound)
     if (request.method === "OPTIONS" && request.headers.has("access-control-request-method"))
       return preflight(request, origin)
-    const mark = (response: Response): Response => {
-      for (const [name, value] of Object.entries(allow(origin))) response.headers.set(name, value)
-      return response
-    }
-    const served = serve()
-    return served instanceof Promise ? served.then(mark) : mark(served)
+    return withHeaders(next(inbound), allow(origin))
   }
 }
 
@@ -30,17 +28,14 @@ const allow = (origin: string) => ({
 })
 
 function preflight(request: Request, origin: string): Response {
-  // What a tool's parameters are repeated in cannot be listed beforehand.
-  const asked = (request.headers.get("access-control-request-headers") ?? "").split(",").map((name) => name.trim())
-  const own = asked.filter((name) => /^mcp-param-[\w-]{1,100}$/i.test(name)).slice(0, 50)
-  return new Response(null, {
-    status: 204,
-    headers: {
-      ...allow(origin),
-      "access-control-allow-methods": "GET, POST, DELETE",
-      "access-control-allow-headers": [...HEADERS, ...own].join(", "),
-      "access-control-max-age": "600",
-    },
+  // Headers that repeat a tool's parameters cannot be listed beforehand: their names are the tool's.
+  const requested = (request.headers.get("access-control-request-headers") ?? "").split(",").map((name) => name.trim())
+  const params = requested.filter((name) => /^mcp-param-[\w-]{1,100}$/i.test(name)).slice(0, 50)
+  return noContent({
+    ...allow(origin),
+    "access-control-allow-methods": "GET, POST, DELETE",
+    "access-control-allow-headers": [...HEADERS, ...params].join(", "),
+    "access-control-max-age": "600",
   })
 }
 

@@ -1,83 +1,87 @@
-/** The health endpoints over HTTP. They read the snapshot and never wait for a backend. spec: Endpoints. */
-
+/**
+ * The health endpoints over HTTP: maps the verdict of a report to a status and headers. They read the snapshot and never
+ * wait for a backend. spec: Endpoints.
+ */
 import type { Snapshot } from "../agent/snapshot.ts"
-import { messageOf } from "../lib/errors.ts"
+import { codesOf, HTTP_STATUS, messageOf, RequestError, statusOfFault } from "../lib/errors.ts"
 import {
-  type HealthLevel,
+  type HealthVerdict,
   healthReport,
   livenessReport,
   type ProcessFacts,
+  type ReadinessVerdict,
   type Report,
+  type ReportOptions,
   readinessReport,
 } from "../report/health.ts"
-import { loadingReport, serverReport } from "../report/loading.ts"
-import type { RateVerdict } from "./address-rate-limit.ts"
+import { type LoadingVerdict, loadingReport, type ServerVerdict, serverReport } from "../report/loading.ts"
+import type { Middleware } from "./inbound.ts"
 import { maySee, type Principal } from "./principal.ts"
+import { errorResponse, jsonResponse, shapeOf } from "./respond.ts"
 
-export type HealthDeps = {
+export type HealthDeps = ReportOptions & {
   snapshot(): Snapshot
   /** Milliseconds since the epoch. */
   now(): number
   facts(): ProcessFacts
-  readonly level: HealthLevel
-  redactAll(text: string): string
-  /** Counts a request of this client; undefined where there is no limit. */
-  count: ((request: Request, address: () => string) => RateVerdict) | undefined
 }
 
-/** Gives the function that answers requests under `/health`, and undefined for any other path. */
-export function createHealth(
-  deps: HealthDeps,
-): (request: Request, path: string, address: () => string, principal: Principal) => Response | undefined {
-  const cached = new Map<
-    string,
-    { readonly snapshot: Snapshot; readonly until: number; readonly answer: HealthAnswer }
-  >()
-  const make = (find: Find, snapshot: Snapshot): HealthAnswer => {
+/** A report as HTTP shows it. */
+export type HealthResponse = {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Report<string>["body"]
+}
+
+/** Returns middleware that answers everything under `/health`. */
+export function createHealth(deps: HealthDeps): Middleware {
+  const cached = new Map<string, CachedReport>()
+  const render = (find: FindReport, snapshot: Snapshot): RenderedReport => {
     const { status, body, headers } = find(deps, snapshot)
     return { status, body: JSON.stringify(body), headers: { ...HEADERS, ...headers } }
   }
-  /** A report is made once for each snapshot and moment: pollers in numbers cost what one does. */
-  const answerOf = (path: string, find: Find, principal: Principal): HealthAnswer => {
+  /** A report is rendered once for each snapshot and moment: many pollers cost what one does. */
+  const renderOnce = (path: string, find: FindReport, principal: Principal): RenderedReport => {
     const snapshot = deps.snapshot()
-    if (principal.tags !== undefined) return make(find, seenBy(principal, snapshot))
+    if (principal.tags !== undefined) return render(find, visibleTo(principal, snapshot))
     const known = cached.get(path)
-    if (known !== undefined && known.snapshot === snapshot && deps.now() < known.until) return known.answer
-    const answer = make(find, snapshot)
-    // Only the fixed paths are kept: names of servers are the caller's choice.
-    if (Object.hasOwn(REPORTS, path)) cached.set(path, { snapshot, until: deps.now() + FRESH_MS, answer })
-    return answer
+    if (known !== undefined && known.snapshot === snapshot && deps.now() < known.until) return known.response
+    const response = render(find, snapshot)
+    // Only the fixed paths are kept: the client chooses the names of servers, so they have no bound.
+    if (Object.hasOwn(REPORTS, path)) cached.set(path, { snapshot, until: deps.now() + FRESH_MS, response })
+    return response
   }
-  return (request, path, address, principal) => {
-    if (path !== "/health" && !path.startsWith("/health/")) return undefined
-    const verdict = deps.count?.(request, address)
-    const limits = verdict?.headers
-    if (verdict?.retryAfter !== undefined) {
-      const { retryAfter } = verdict
-      return json(429, { error: "Too many requests", retryAfter }, { ...limits, "retry-after": String(retryAfter) })
-    }
+  return (inbound, next) => {
+    const { request, path, principal } = inbound
+    if (!isHealthPath(path)) return next(inbound)
     const live = path === "/health/live"
     const find = live ? undefined : reportAt(path)
-    if (!live && find === undefined) return json(404, { error: "Not found" }, limits)
+    const refuse = (error: RequestError, headers = {}) =>
+      errorResponse(error, { shape: shapeOf(path), headers: { ...UNCACHED, ...headers } })
+    if (!live && find === undefined) return refuse(new RequestError("not_found", "Not found"))
     if (request.method !== "GET" && request.method !== "HEAD")
-      return json(405, { error: "Method not allowed" }, { ...limits, allow: "GET, HEAD" })
+      return refuse(new RequestError("wrong_method", "Method not allowed"), { allow: "GET, HEAD" })
     try {
-      if (find === undefined) {
-        const { status, body } = livenessReport({ now: deps.now() })
-        return json(status, body, limits)
-      }
-      const { status, body, headers } = answerOf(path, find, principal)
-      return new Response(body, { status, headers: limits === undefined ? headers : { ...headers, ...limits } })
+      // Liveness must not depend on the snapshot.
+      if (find === undefined) return jsonResponse(livenessReport({ now: deps.now() }), undefined, UNCACHED)
+      const { status, body, headers } = renderOnce(path, find, principal)
+      return new Response(body, { status, headers })
     } catch (error) {
       const message = deps.redactAll(messageOf(error))
       const timestamp = new Date(deps.now()).toISOString()
-      return json(500, { status: "unhealthy", timestamp, error: "Health check failed", message }, limits)
+      const body = { status: "unhealthy", timestamp, error: "Health check failed", message }
+      return jsonResponse(body, codesOf(error).http, UNCACHED)
     }
   }
 }
 
-/** How to make the report that a path stands for; undefined where it is none. */
-export function reportAt(path: string): Find | undefined {
+export const isHealthPath = (path: string): boolean => path === "/health" || path.startsWith("/health/")
+
+/** The header that keeps caches from answering for svc. */
+export const UNCACHED = { "cache-control": "no-cache, no-store, must-revalidate" }
+
+/** Returns the function that makes the report at a path; undefined if there is none. */
+export function reportAt(path: string): FindReport | undefined {
   if (Object.hasOwn(REPORTS, path)) return REPORTS[path]
   const name = /^\/health\/mcp\/([^/]+)$/.exec(path)?.[1]
   if (name === undefined) return undefined
@@ -85,37 +89,73 @@ export function reportAt(path: string): Find | undefined {
   try {
     decoded = decodeURIComponent(name)
   } catch {
-    // A name that is not percent-encoding is taken as it is.
+    // A name that is not percent-encoded is taken as it is.
   }
-  return (deps, snapshot) => serverReport(decoded, snapshot, deps.facts(), deps)
+  return (deps, snapshot) => showServer(decoded, snapshot, deps.facts(), deps)
 }
 
 // ---
 
-type Find = (deps: Pick<HealthDeps, "facts" | "level" | "redactAll">, snapshot: Snapshot) => Report
-type HealthAnswer = { readonly status: number; readonly body: string; readonly headers: Record<string, string> }
+type FindReport = (deps: Pick<HealthDeps, "facts" | "level" | "redactAll">, snapshot: Snapshot) => HealthResponse
+type RenderedReport = { readonly status: number; readonly body: string; readonly headers: Record<string, string> }
+type CachedReport = { readonly snapshot: Snapshot; readonly until: number; readonly response: RenderedReport }
 
 const FRESH_MS = 500
-const HEADERS = { "content-type": "application/json", "cache-control": "no-cache, no-store, must-revalidate" }
+const HEADERS = { "content-type": "application/json", ...UNCACHED }
 
-const REPORTS: Readonly<Record<string, Find>> = {
-  "/health": (deps, snapshot) => healthReport(snapshot, deps.facts(), deps),
-  "/health/ready": (deps, snapshot) => readinessReport(snapshot, deps.facts(), deps),
-  "/health/mcp": (deps, snapshot) => loadingReport(snapshot, deps.facts(), deps),
+/** spec: GET /health, GET /health/ready; choice: `/health/mcp`, `/health/mcp/:serverName`. */
+const STATUS_BY_VERDICT: Readonly<Record<HealthVerdict | ReadinessVerdict | LoadingVerdict | ServerVerdict, number>> = {
+  healthy: HTTP_STATUS.ok,
+  degraded: HTTP_STATUS.ok,
+  unhealthy: HTTP_STATUS.unavailable,
+  ready: HTTP_STATUS.ok,
+  not_ready: HTTP_STATUS.unavailable,
+  complete: HTTP_STATUS.ok,
+  not_loaded: statusOfFault("not_found"),
+  unknown: statusOfFault("not_found"),
+  idle: HTTP_STATUS.ok,
+  awaiting_oauth: HTTP_STATUS.ok,
+  pending: HTTP_STATUS.accepted,
+  loading: HTTP_STATUS.accepted,
+  stopped: HTTP_STATUS.unavailable,
+  restarting: HTTP_STATUS.unavailable,
+  "crash-loop": HTTP_STATUS.unavailable,
+  failed: HTTP_STATUS.unavailable,
 }
 
-/** The servers that a principal may know of, and no names of others. */
-const seenBy = (principal: Principal, snapshot: Snapshot): Snapshot => ({
+const REPORTS: Readonly<Record<string, FindReport>> = {
+  "/health": (deps, snapshot) => {
+    const facts = deps.facts()
+    const { verdict, body } = healthReport(snapshot, facts, deps)
+    const headers = {
+      "x-health-status": verdict,
+      "x-service-version": facts.version,
+      "x-uptime-seconds": String(facts.uptimeSeconds),
+    }
+    return { status: STATUS_BY_VERDICT[verdict], headers, body }
+  },
+  "/health/ready": (deps, snapshot) => {
+    const { verdict, body } = readinessReport(snapshot, deps.facts(), deps)
+    return { status: STATUS_BY_VERDICT[verdict], headers: {}, body }
+  },
+  "/health/mcp": (deps, snapshot) => {
+    const { verdict, successRate, body } = loadingReport(snapshot, deps.facts(), deps)
+    const headers = { "x-loading-complete": String(verdict === "complete"), "x-success-rate": String(successRate) }
+    return { status: STATUS_BY_VERDICT[verdict], headers: verdict === "not_loaded" ? {} : headers, body }
+  },
+}
+
+function showServer(...request: Parameters<typeof serverReport>): HealthResponse {
+  const { verdict, body } = serverReport(...request)
+  const headers = verdict === "unknown" || verdict === "not_loaded" ? {} : { "x-server-state": verdict }
+  return { status: STATUS_BY_VERDICT[verdict], headers, body }
+}
+
+/** Returns the snapshot as a principal may see it: only its servers, and no names of others. */
+const visibleTo = (principal: Principal, snapshot: Snapshot): Snapshot => ({
   ...snapshot,
   backends: snapshot.backends.filter(({ spec }) => maySee(principal, spec.tuning.tags)),
   templates: [],
   disabled: [],
   issues: [],
 })
-
-function json(status: number, body: unknown, headers?: Readonly<Record<string, string>>): Response {
-  return new Response(JSON.stringify(body), {
-    status,
-    headers: headers === undefined ? HEADERS : { ...HEADERS, ...headers },
-  })
-}

@@ -30,10 +30,10 @@ export function createInbound(request: Request, address: () => string): Inbound 
   const { url } = request
   // Bun gives the bare path if the request has no Host.
   const start = url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("://") + 3)
-  const query = url.indexOf("?", Math.max(start, 0))
+  const query = url.indexOf("?")
   const end = query < 0 ? url.length : query
-  const path = start < 0 ? "/" : url.slice(start, end)
-  return { request, path, search: query < 0 ? "" : url.slice(query), address, principal: ANONYMOUS }
+  const path = start < 0 || start >= end ? "/" : url.slice(start, end)
+  return { request, path, search: url.slice(end), address, principal: ANONYMOUS }
 }
 
 /** Joins middleware to one function: the first of the list runs first, `last` answers what none of them answered. */

@@ -1,37 +1,42 @@
 /**
- * Where browsers come back to from authorization servers, and what svc says of itself to those that look it up.
+ * The OAuth endpoints of svc as a client of backends' authorization servers.
  *
- *   /oauth/callback       takes one answer for one authorization that svc has begun
- *   /oauth/client.json    svc as a client, where its external address is https
+ *   /oauth/callback       the redirect URI: completes one authorization that svc has begun
+ *   /oauth/client.json    the client ID metadata document, if svc's external address is https
  */
-import { publicMessage } from "../lib/errors.ts"
-import type { Wrapper } from "./server.ts"
+import { HTTP_STATUS, publicMessage, RequestError, statusOfFault } from "../lib/errors.ts"
+import type { Middleware } from "./inbound.ts"
+import { errorResponse, jsonResponse, shapeOf } from "./respond.ts"
 
-/** Their paths below the address that svc is reached under. */
+/** Paths below the address that svc is reached under. */
 export const CALLBACK_PATH = "/oauth/callback"
 export const CLIENT_PATH = "/oauth/client.json"
 
 export type CallbackDeps = {
-  /** Takes the answer; gives the server's name. Throws what the browser is to be told. */
+  /** Completes the authorization with the redirect's query; resolves with the server's name. Rejects with a typed error to show. */
   finish(answer: URLSearchParams): Promise<string>
-  /** Takes the configured secrets out of what the browser is told. */
+  /** Masks configured secrets in a message for the browser. */
   hide(text: string): string
-  /** svc's description of itself; undefined where the world cannot read it. */
+  /** Returns the client ID metadata document; undefined if authorization servers could not fetch it. */
   client(): Promise<object | undefined>
 }
 
-export function createCallback({ finish, hide, client }: CallbackDeps): Wrapper {
-  return (request, path) => {
-    if (path === CALLBACK_PATH) {
-      if (request.method !== "GET") return page(405, "Nothing happens here", "Only a browser's visit is taken.")
-      return takeAnswer(new URL(request.url, "http://localhost").searchParams, finish, hide)
+/** Returns middleware that answers the OAuth paths. */
+export function createCallback({ finish, hide, client }: CallbackDeps): Middleware {
+  return (inbound, next) => {
+    const { request, path, search } = inbound
+    switch (path) {
+      case CALLBACK_PATH:
+        return request.method === "GET" ? takeAnswer(new URLSearchParams(search), finish, hide) : wrongMethod()
+      case CLIENT_PATH:
+        return describe(client)
+      default:
+        return next(inbound)
     }
-    if (path === CLIENT_PATH) return describe(client)
-    return undefined
   }
 }
 
-/** The page for a browser that came back. */
+/** Completes an authorization and returns the page that tells the person in the browser how it ended. */
 export async function takeAnswer(
   answer: URLSearchParams,
   finish: CallbackDeps["finish"],
@@ -39,20 +44,23 @@ export async function takeAnswer(
 ): Promise<Response> {
   try {
     const name = await finish(answer)
-    return page(200, `${name} is authorized`, "This window can be closed.")
+    return page(HTTP_STATUS.ok, `${name} is authorized`, "You can close this window.")
   } catch (error) {
-    return page(400, "Not authorized", hide(publicMessage(error)))
+    return page(statusOfFault("invalid_request"), "Not authorized", hide(publicMessage(error)))
   }
 }
 
 // ---
 
 async function describe(client: CallbackDeps["client"]): Promise<Response> {
-  const found = await client()
-  return found === undefined
-    ? Response.json({ error: "svc has no external address that is https" }, { status: 404 })
-    : Response.json(found)
+  const metadata = await client()
+  if (metadata !== undefined) return jsonResponse(metadata)
+  const error = new RequestError("not_found", "There is no client metadata: svc has no external https address")
+  return errorResponse(error, { shape: shapeOf(CLIENT_PATH) })
 }
+
+const wrongMethod = (): Response =>
+  page(statusOfFault("wrong_method"), "Method not allowed", "Open this address in a browser.")
 
 const HEADERS = {
   "content-type": "text/html; charset=utf-8",

@@ -1,46 +1,57 @@
 /**
- * Inbound HTTP: one listener, a route table, and the wrappers every request goes through.
+ * Inbound HTTP: one listener, the table of middleware that every request passes, and the routes behind it.
  *
  *   /mcp                    the aggregate, or the part of it that the query selects
  *   /servers/<name>/mcp     one backend under its own names
  *   /sse, /messages         the old HTTP+SSE transport
- *   /health …               health.ts
+ *   /health …, /metrics …   middleware: see MIDDLEWARE_ORDER
  */
 import type { Agent } from "../agent/agent.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
-import { codesOf, publicMessage } from "../lib/errors.ts"
-import { errorText } from "../wire/message.ts"
-import { type Admit, insufficient, isScope, TAG_SCOPE } from "./auth.ts"
-import type { Cors } from "./cors.ts"
+import { RequestError } from "../lib/errors.ts"
+import { insufficientScope, isScope, TAG_SCOPE } from "./auth.ts"
 import { type OpenStream, type OpenStreams, SSE_HEADERS } from "./http-exchange.ts"
+import { compose, createInbound, type Inbound, type Middleware, type Respond } from "./inbound.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
-import { ANONYMOUS, maySee, type Principal, scopeOfPrincipal } from "./principal.ts"
+import { maySee, scopeOfPrincipal } from "./principal.ts"
 import { withPrivateUmask } from "./proxy-server.ts"
 import type { ScopeOf } from "./query-scope.ts"
-import { JSON_HEADERS } from "./respond.ts"
+import { errorResponse, shapeOf } from "./respond.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
+
+/**
+ * What every request passes before the routes, in this order:
+ *
+ *  1. `cors` answers preflights, which carry no token, and marks all other responses, refusals too.
+ *  2. `hostCheck` comes before anything that looks at a token or costs work: a page of another site learns nothing.
+ *  3. `authenticate` comes before every part that shows something.
+ *  4. `healthLimit` counts before a report is made.
+ *  5. The rest answers its own paths: `resourceMetadata`, `oauthCallback`, `metrics`, `health`.
+ */
+const MIDDLEWARE_ORDER = [
+  "cors",
+  "hostCheck",
+  "authenticate",
+  "healthLimit",
+  "resourceMetadata",
+  "oauthCallback",
+  "metrics",
+  "health",
+] as const
+
+/** The middleware by name; undefined for what is turned off. */
+export type MiddlewareTable = { readonly [name in (typeof MIDDLEWARE_ORDER)[number]]: Middleware | undefined }
 
 export type ServerOptions = {
   readonly address: { readonly hostname: string; readonly port: number } | { readonly unix: string }
   /** Certificate chain and key, PEM. */
   readonly tls: Tls | undefined
-  /** Milliseconds in which a request must have come whole, and after which a quiet connection is closed. */
+  /** Milliseconds in which a request must arrive whole, and after which an idle connection is closed. */
   readonly receiveTimeout: number
 }
 
 export type Tls = { readonly cert: string; readonly key: string }
-
-/** Gives the client's address: asking for it costs a system call, so only who needs it asks. */
-export type AddressOf = () => string
-
-/** A part of the routes: a response, or undefined for "not mine". */
-export type Wrapper = (
-  request: Request,
-  path: string,
-  address: AddressOf,
-  principal: Principal,
-) => Response | Promise<Response> | undefined
 
 export type ServerDeps = {
   readonly agent: Agent
@@ -48,53 +59,49 @@ export type ServerDeps = {
   readonly mcp: McpDeps
   readonly pipes: SsePipes
   readonly scopeOf: ScopeOf
-  /** What pages of named origins may read; undefined where no page may. */
-  readonly cors: Cors | undefined
-  /** Asked first, of every request: a refusal, or undefined. */
-  readonly hostCheck: (request: Request) => Response | undefined
-  /** Who a request is from, where somebody asks. */
-  readonly admit: Admit | undefined
-  /** Asked then, in order: the callback, metrics, health. */
-  readonly wrappers: readonly Wrapper[]
-  /** The address svc is reached under. */
+  readonly middleware: MiddlewareTable
+  /** The address svc is reached under, without a slash at its end. */
   base(): string
 }
 
 /**
- * `stop` takes no more connections; with `now` it ends the open ones too. `secure` serves new connections with another
- * certificate, and throws where it is none; connections that are open go on with theirs.
+ * A listener. `stop` accepts no more connections; with `now` it also closes the open ones. `secure` serves new connections
+ * with another certificate and throws if that is invalid; open connections keep theirs.
  */
 export type Listening = { readonly url: URL; stop(now: boolean): Promise<void>; secure(tls: Tls): void }
 
-/** Starts to listen. Throws what `Bun.serve` throws where the address is taken or the certificate is none. */
+/** Starts to listen. Throws what `Bun.serve` throws if the address is taken or the certificate is invalid. */
 export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps: ServerDeps): Listening {
   const idleTimeout = Math.ceil(receiveTimeout / 1000)
   const open = (at: ServerOptions["address"], secured: Tls | undefined) => {
     const server = Bun.serve({
       ...(at as { hostname: string; port: number }),
       ...(secured === undefined ? {} : { tls: secured }),
-      // For what a client sends. Calls and streams may be silent for long: each has its own bounds.
+      // Bounds what a client sends. Calls and streams may be silent for long and have bounds of their own.
       idleTimeout,
-      // Bun's own refusal has no body and comes first: it is for what is far past the limit.
+      // Bun refuses without a body and before svc does, so its limit lies well above svc's.
       maxRequestBodySize: 2 * deps.mcp.maxBody,
       fetch(request, self) {
-        const served = route(request, () => self.requestIP(request)?.address ?? "", own)
+        const served = respond(createInbound(request, () => self.requestIP(request)?.address ?? ""))
         if (request.method === "POST") return served
         if (!(served instanceof Promise)) return settle(request, served)
         self.timeout(request, 0)
         return served.then((response) => settle(request, response))
       },
       error(error) {
-        deps.mcp.onbug(error)
-        return new Response(errorText(undefined, -32603, "internal error"), { status: 500, headers: JSON_HEADERS })
+        // Bun does not say which request failed; most are MCP.
+        return errorResponse(error, { shape: "jsonrpc", onbug: deps.mcp.onbug })
       },
     })
-    // A stream lasts. Anybody may ask for the rest, and must not hold a connection for good.
+    // Streams last. Every other response must not hold its connection for good.
     const settle = (request: Request, response: Response): Response => {
       server.timeout(request, response.headers.get("content-type") === STREAM ? 0 : idleTimeout)
       return response
     }
-    const own: ServerDeps = { ...deps, mcp: { ...deps.mcp, onbody: (request) => server.timeout(request, 0) } }
+    const respond = createRoute({
+      ...deps,
+      mcp: { ...deps.mcp, onbody: (request) => server.timeout(request, 0) },
+    })
     return server
   }
   let server = withPrivateUmask(() => open(address, tls))
@@ -107,7 +114,7 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
       await Promise.all([server.stop(now), ...old])
     },
     secure(next) {
-      // The listener gives the port free at once, and is gone when its last connection is.
+      // The old listener frees the port at once, and ends with its last connection.
       old.push(server.stop(false))
       const at = "unix" in address ? address : { ...address, port: Number(url.port) }
       try {
@@ -121,70 +128,64 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
   }
 }
 
-/** One request to one response. Exported to be tested without a port. */
-export function route(request: Request, address: AddressOf, deps: ServerDeps): Response | Promise<Response> {
-  if (deps.cors === undefined || !request.headers.has("origin")) return admit(request, address, deps)
-  return deps.cors(request, () => admit(request, address, deps))
+/** Returns the function that answers requests: the middleware in its order, then the routes. */
+export function createRoute(deps: ServerDeps): Respond {
+  const list = MIDDLEWARE_ORDER.map((name) => deps.middleware[name]).filter((middleware) => middleware !== undefined)
+  return compose(list, (inbound) => serveRoute(inbound, deps))
 }
 
 // ---
 
-function admit(request: Request, address: AddressOf, deps: ServerDeps): Response | Promise<Response> {
-  const path = pathOf(request.url)
-  const refusal = deps.hostCheck(request)
-  if (refusal !== undefined) return refusal
-  if (deps.admit === undefined) return serve(request, path, address, ANONYMOUS, deps)
-  const admission = deps.admit(request, path)
-  if (admission instanceof Promise)
-    return admission.then((admitted) =>
-      admitted instanceof Response ? admitted : serve(request, path, address, admitted, deps),
-    )
-  return admission instanceof Response ? admission : serve(request, path, address, admission, deps)
+/** Answers a path that no middleware answered. Renders what the routes throw. */
+function serveRoute(inbound: Inbound, deps: ServerDeps): Response | Promise<Response> {
+  const { request, path, principal } = inbound
+  const { clock, pipes } = deps
+  const { until } = principal
+  const mcp = until === undefined ? deps.mcp : { ...deps.mcp, streams: closedAt(until, deps.mcp.streams, clock) }
+  try {
+    switch (path) {
+      case "/mcp":
+        return serveMcp(request, scopeOfRequest(inbound, deps), principal.name, mcp)
+      case "/sse":
+        if (request.method !== "GET") return wrongMethod(path, "GET")
+        return openSseStream(scopeOfRequest(inbound, deps), principal, pipes, mcp)
+      case "/messages":
+        if (request.method !== "POST") return wrongMethod(path, "POST")
+        return postSseMessage(request, principal, pipes, mcp)
+    }
+    const name = SERVER_PATH.exec(path)?.[1]
+    if (name !== undefined) return serveBackend(decode(name), inbound, mcp, deps)
+    throw new RequestError("not_found", `Nothing is at ${path.slice(0, 200)}; MCP is at /mcp`)
+  } catch (error) {
+    return errorResponse(error, { shape: shapeOf(path), onbug: deps.mcp.onbug })
+  }
 }
 
-function serve(
-  request: Request,
-  path: string,
-  address: AddressOf,
-  principal: Principal,
-  deps: ServerDeps,
+/** Serves one backend under its own names. Throws a RequestError if there is none that the principal may see. */
+function serveBackend(
+  name: string,
+  { request, path, principal }: Inbound,
+  mcp: McpDeps,
+  { agent, base }: ServerDeps,
 ): Response | Promise<Response> {
-  for (const wrapper of deps.wrappers) {
-    const response = wrapper(request, path, address, principal)
-    if (response !== undefined) return response
-  }
-  const { pipes } = deps
-  const { name: who, until } = principal
-  const mcp = until === undefined ? deps.mcp : { ...deps.mcp, streams: ending(deps.mcp.streams, until, deps.clock) }
-  if (path === "/mcp") return scoped(request, principal, deps, (scope) => serveMcp(request, scope, who, mcp))
-  if (path === "/sse")
-    return request.method === "GET"
-      ? scoped(request, principal, deps, (scope) => openSseStream(scope, principal, pipes, mcp))
-      : wrongMethod("GET")
-  if (path === "/messages")
-    return request.method === "POST" ? postSseMessage(request, principal, pipes, mcp) : wrongMethod("POST")
-  const name = SERVER_PATH.exec(path)?.[1]
-  if (name !== undefined) {
-    // Instances of templates are their members' alone.
-    const backend = deps.agent.find(decode(name)).find(({ spec }) => spec.id === spec.name)
-    if (backend === undefined) return notFound(`No server is named ${decode(name).slice(0, 100)}`)
+  // Instances of templates are offered to their own clients only.
+  const backend = agent.find(name).find(({ spec }) => spec.id === spec.name)
+  if (backend !== undefined) {
     const { id, tuning } = backend.spec
-    if (maySee(principal, tuning.tags)) return serveMcp(request, { kind: "server", id }, who, mcp)
+    if (maySee(principal, tuning.tags)) return serveMcp(request, { kind: "server", id }, principal.name, mcp)
     const tag = tuning.tags.find(isScope)
-    return principal.scoped && tag !== undefined
-      ? insufficient([`${TAG_SCOPE}${tag}`], path, deps.base())
-      : notFound(`No server is named ${decode(name).slice(0, 100)}`)
+    if (principal.scoped && tag !== undefined) return insufficientScope([`${TAG_SCOPE}${tag}`], path, base())
   }
-  return notFound(`Nothing is at ${path.slice(0, 200)}; MCP is at /mcp`)
+  throw new RequestError("not_found", `No server is named ${name.slice(0, 100)}`)
 }
 
-/** Streams that end with the token they were opened with. */
-function ending(streams: OpenStreams, until: number, clock: Clock): OpenStreams {
+/** Keeps open streams in `streams` and closes each of them when the token it was opened with expires. */
+function closedAt(until: number, streams: OpenStreams, clock: Clock): OpenStreams {
   const timers = new Map<OpenStream, () => void>()
   return {
     add(stream) {
-      const end = clock.after(Math.max(0, until - clock.now()), () => stream.close())
-      timers.set(stream, end)
+      const cancel = clock.after(Math.max(0, until - clock.now()), () => stream.close())
+      timers.set(stream, cancel)
       return streams.add(stream)
     },
     delete(stream) {
@@ -194,35 +195,14 @@ function ending(streams: OpenStreams, until: number, clock: Clock): OpenStreams 
   }
 }
 
-/** Serves in the scope that the URL's query selects, as far as the principal sees it. */
-function scoped(
-  request: Request,
-  principal: Principal,
-  { scopeOf }: ServerDeps,
-  serve: (scope: Scope) => Response | Promise<Response>,
-): Response | Promise<Response> {
-  const query = request.url.indexOf("?")
-  let scope: Scope
-  try {
-    scope = scopeOf(query < 0 ? "" : request.url.slice(query))
-  } catch (error) {
-    const { http, rpc } = codesOf(error)
-    return new Response(errorText(undefined, rpc, publicMessage(error)), { status: http, headers: JSON_HEADERS })
-  }
-  return serve(scopeOfPrincipal(scope, principal))
-}
+/** Returns the scope that the query selects, narrowed to what the principal may see. Throws a RequestError for a wrong query. */
+const scopeOfRequest = ({ search, principal }: Inbound, { scopeOf }: ServerDeps): Scope =>
+  scopeOfPrincipal(scopeOf(search), principal)
 
 const STREAM = SSE_HEADERS["content-type"]
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 
-/** The path of a URL, without parsing the whole: this runs for every call. Without a Host it has nothing before the path. */
-function pathOf(url: string): string {
-  const start = url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("://") + 3)
-  if (start < 0) return "/"
-  const query = url.indexOf("?", start)
-  return query < 0 ? url.slice(start) : url.slice(start, query)
-}
-
+/** Decodes a percent-encoded name; one that is not percent-encoded is taken as it is. */
 function decode(name: string): string {
   try {
     return decodeURIComponent(name)
@@ -231,8 +211,5 @@ function decode(name: string): string {
   }
 }
 
-const wrongMethod = (allow: string): Response =>
-  new Response(JSON.stringify({ error: "Method not allowed" }), { status: 405, headers: { ...JSON_HEADERS, allow } })
-
-const notFound = (message: string): Response =>
-  new Response(JSON.stringify({ error: message }), { status: 404, headers: JSON_HEADERS })
+const wrongMethod = (path: string, allow: string): Response =>
+  errorResponse(new RequestError("wrong_method", "Method not allowed"), { shape: shapeOf(path), headers: { allow } })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import type { BackendSnapshot, Snapshot } from "../../src/agent/snapshot.ts"
+import type { BackendSnapshot } from "../../src/agent/snapshot.ts"
 import type { BackendState } from "../../src/backend/supervision.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 import {
@@ -8,104 +8,13 @@ import {
   healthReport,
   livenessReport,
   overallHealth,
-  type ProcessFacts,
   readinessReport,
 } from "../../src/report/health.ts"
 import { loadingReport, serverReport } from "../../src/report/loading.ts"
-import { createHealth } from "../../src/serve/health.ts"
-import { ANONYMOUS } from "../../src/serve/principal.ts"
-
-const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
-const facts: ProcessFacts = {
-  now: NOW,
-  version: "1.2.3",
-  uptimeSeconds: 77,
-  heapUsed: 30 * 1024 * 1024,
-  heapTotal: 90 * 1024 * 1024,
-  pid: 42,
-  runtime: "bun 1.4.5",
-  platform: "linux",
-  arch: "x64",
-  authEnabled: false,
-}
-
-const STATES: Record<BackendState["kind"], BackendState> = {
-  stopped: { kind: "stopped", epoch: 1 },
-  starting: { kind: "starting", epoch: 1, since: NOW },
-  connected: { kind: "connected", epoch: 1, since: NOW - 1000, pid: 7, attempt: 0 },
-  waiting: { kind: "waiting", epoch: 1, attempt: 2, retryAt: NOW + 2000 },
-  recovering: { kind: "recovering", epoch: 1, attempt: 2, since: NOW },
-  crashed: { kind: "crashed", epoch: 1, attempt: 5, at: NOW },
-  failed: { kind: "failed", epoch: 1, at: NOW },
-  unauthorized: { kind: "unauthorized", epoch: 1, at: NOW },
-}
-
-function backend(
-  kind: BackendState["kind"],
-  name = kind as string,
-  restart: "supervised" | "never" | "reconnect" = "supervised",
-): BackendSnapshot {
-  const connected = kind === "connected"
-  return {
-    spec: {
-      id: name,
-      name,
-      slug: name,
-      secrets: [],
-      launch: { transport: "stdio", command: "x", args: [], cwd: undefined, env: {}, stderr: "pipe", mode: "auto" },
-      tuning: {
-        tags: [],
-        disabledTools: [],
-        toolDescriptionOverrides: {},
-        connectionTimeout: 1,
-        requestTimeout: 1,
-        restart: { kind: restart, limit: 5, delay: 1000 },
-        isolation: "shared",
-        idleTimeout: 600_000,
-        maxProcesses: 50,
-        toolPinning: "report",
-      },
-    },
-    state: STATES[kind],
-    template: undefined,
-    lastConnected: connected ? NOW - 1000 : undefined,
-    lastError: connected ? undefined : "went away",
-    lastExit: undefined,
-    loading: { startedAt: undefined, endedAt: undefined },
-    restartCount: 3,
-    lastTransportFailure: undefined,
-    responsive: true,
-    listed: connected
-      ? {
-          era: "legacy",
-          protocolVersion: "2025-11-25",
-          tools: 1,
-          prompts: 2,
-          resources: 3,
-          resourceTemplates: 4,
-          failing: [],
-        }
-      : undefined,
-    authorizationUrl: undefined,
-    changedTools: [],
-    suspiciousTools: [],
-  }
-}
-
-const snapshot = (backends: readonly BackendSnapshot[], loaded = true): Snapshot => ({
-  startedAt: NOW - 77_000,
-  loaded,
-  backends,
-  templates: [],
-  disabled: loaded ? ["off"] : [],
-  issues: [],
-  generation: 1,
-})
+import { backend, facts, NOW, STATES, snapshot } from "./snapshots.ts"
 
 const at = (level: HealthLevel) => ({
   level,
-  count: undefined,
-  now: () => NOW,
   redactAll: (text: string) => text.replace("away", "•"),
 })
 
@@ -141,8 +50,8 @@ describe("/health", () => {
   const mixed = snapshot([backend("connected", "a"), backend("connected", "b"), backend("failed", "c")])
 
   test("minimal tells counts and no error text [health:level:minimal] [health:report:servers] [health:report:configuration]", () => {
-    const { body, status } = healthReport(mixed, facts, at("minimal"))
-    expect(status).toBe(200)
+    const { verdict, body } = healthReport(mixed, facts, at("minimal"))
+    expect(verdict).toBe("degraded")
     expect(body).toEqual({
       status: "degraded",
       timestamp: "2026-01-02T03:04:05.678Z",
@@ -233,8 +142,8 @@ describe("/health", () => {
     ]
     const there = { ...backend("connected"), loading: { startedAt: NOW - 3000, endedAt: NOW - 1000 } }
     const whole = { ...snapshot([there]), issues: [issue, ...known] }
-    const { status, body } = healthReport(whole, facts, at("basic"))
-    expect([status, body.status]).toEqual([503, "unhealthy"])
+    const { verdict, body } = healthReport(whole, facts, at("basic"))
+    expect([verdict, body.status]).toEqual(["unhealthy", "unhealthy"])
     expect(body.servers).toMatchObject({
       total: 2,
       healthy: 1,
@@ -248,13 +157,11 @@ describe("/health", () => {
       servers: { byState: { failed: ["web"] }, details: { web: { state: "failed", error: expect.anything() } } },
       degraded: true,
     })
-    const one = serverReport("web", whole, facts, at("minimal"))
-    expect([one.status, one.headers, one.body]).toEqual([
-      503,
-      { "x-server-state": "failed" },
-      { name: "web", state: "failed", timestamp: expect.any(String) },
-    ])
-    expect(serverReport("other", whole, facts, at("minimal")).status).toBe(404)
+    expect(serverReport("web", whole, facts, at("minimal"))).toEqual({
+      verdict: "failed",
+      body: { name: "web", state: "failed", timestamp: expect.any(String) },
+    })
+    expect(serverReport("other", whole, facts, at("minimal")).verdict).toBe("unknown")
   })
 
   test("memory is never more than all of it", () => {
@@ -262,39 +169,15 @@ describe("/health", () => {
     expect(body.system).toEqual(expect.objectContaining({ memory: { used: 108, total: 108, percentage: 100 } }))
   })
 
-  test("headers repeat the body, and the status follows it [health:http:headers] [health:http:status] [health:report:version] [health:report:uptime] [health:report:timestamp] [health:status:values]", async () => {
-    for (const [backends, expected] of [
-      [[backend("connected")], [200, "healthy"]],
-      [[], [200, "degraded"]],
-      [[backend("failed")], [503, "unhealthy"]],
-    ] as const) {
-      const deps = { ...at("minimal"), snapshot: () => snapshot(backends), facts: () => facts }
-      const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "", ANONYMOUS)
-      expect([response?.status, response?.headers.get("x-health-status")] as unknown).toEqual(expected)
-      expect(response?.headers.get("content-type")).toBe("application/json")
-      expect(response?.headers.get("cache-control")).toBe("no-cache, no-store, must-revalidate")
-      expect([response?.headers.get("x-service-version"), response?.headers.get("x-uptime-seconds")]).toEqual([
-        "1.2.3",
-        "77",
-      ])
-      expect(await response?.json()).toMatchObject({
-        status: expected[1],
-        timestamp: "2026-01-02T03:04:05.678Z",
-        version: "1.2.3",
-        system: { uptime: 77 },
-      })
-    }
-  })
-
-  test("not loaded is 503 with zero counts, ready too [health:http:not-loaded]", () => {
-    const { body, status } = healthReport(snapshot([], false), facts, at("minimal"))
-    expect([status, body.status, body.configuration]).toEqual([
-      503,
+  test("before a configuration is loaded svc is unhealthy with zero counts, and not ready [health:http:not-loaded]", () => {
+    const { verdict, body } = healthReport(snapshot([], false), facts, at("minimal"))
+    expect([verdict, body.status, body.configuration]).toEqual([
+      "unhealthy",
       "unhealthy",
       { loaded: false, serverCount: 0, enabledCount: 0, disabledCount: 0, authEnabled: false, transport: "http" },
     ])
     expect(readinessReport(snapshot([], false), facts, at("minimal"))).toMatchObject({
-      status: 503,
+      verdict: "not_ready",
       body: { status: "not_ready" },
     })
   })
@@ -316,58 +199,23 @@ describe("/health", () => {
         healthy,
       })
   })
-
-  test("a report that throws is 500 with a redacted reason [health:http:failure]", async () => {
-    const deps = {
-      ...at("full"),
-      facts: () => facts,
-      snapshot(): Snapshot {
-        throw new Error("the heap went away")
-      },
-    }
-    const response = createHealth(deps)(new Request("http://x/health"), "/health", () => "", ANONYMOUS)
-    expect(response?.status).toBe(500)
-    expect(await response?.json()).toEqual({
-      status: "unhealthy",
-      timestamp: "2026-01-02T03:04:05.678Z",
-      error: "Health check failed",
-      message: "the heap went •",
-    })
-  })
-
-  test("a wrong method is 405 with Allow and an unknown path 404, both JSON [health:http:method]", async () => {
-    const deps = { ...at("minimal"), snapshot: () => snapshot([]), facts: () => facts }
-    const post = createHealth(deps)(new Request("http://x/health", { method: "POST" }), "/health", () => "", ANONYMOUS)
-    expect([post?.status, post?.headers.get("allow"), typeof (await post?.json())]).toEqual([
-      405,
-      "GET, HEAD",
-      "object",
-    ])
-    const lost = createHealth(deps)(new Request("http://x/health/x"), "/health/x", () => "", ANONYMOUS)
-    expect([lost?.status, typeof (await lost?.json())]).toEqual([404, "object"])
-    expect(createHealth(deps)(new Request("http://x/healthy"), "/healthy", () => "", ANONYMOUS)).toBeUndefined()
-  })
 })
 
 test("/health/live is alive [health:live]", () => {
-  expect(livenessReport(facts)).toEqual({
-    status: 200,
-    body: { status: "alive", timestamp: "2026-01-02T03:04:05.678Z" },
-    headers: {},
-  })
+  expect(livenessReport(facts)).toEqual({ status: "alive", timestamp: "2026-01-02T03:04:05.678Z" })
 })
 
 describe("/health/ready", () => {
   test.each([
-    ["connected", 200],
-    ["stopped", 200],
-    ["starting", 200],
-    ["waiting", 503],
-    ["recovering", 503],
-    ["crashed", 503],
-    ["unauthorized", 200],
-  ] as const)("with a supervised backend %s: %p", (kind, status) => {
-    expect(readinessReport(snapshot([backend(kind)]), facts, at("minimal")).status).toBe(status)
+    ["connected", "ready"],
+    ["stopped", "ready"],
+    ["starting", "ready"],
+    ["waiting", "not_ready"],
+    ["recovering", "not_ready"],
+    ["crashed", "not_ready"],
+    ["unauthorized", "ready"],
+  ] as const)("with a supervised backend %s: %s", (kind, verdict) => {
+    expect(readinessReport(snapshot([backend(kind)]), facts, at("minimal")).verdict).toBe(verdict)
   })
 
   test("only supervised backends hold it back [health:ready:loaded] [health:ready:restarting] [health:ready:crash-loop] [health:ready:no-threshold] [supervise:remote]", () => {
@@ -415,10 +263,7 @@ describe("/health/mcp", () => {
   test("tells how loading goes, with names from basic on [health:mcp:collection]", () => {
     const some = snapshot([loaded("connected", "a"), loaded("failed", "b"), loading])
     const minimal = loadingReport(some, facts, at("minimal"))
-    expect([minimal.status, minimal.headers]).toEqual([
-      202,
-      { "x-loading-complete": "false", "x-success-rate": "33.3" },
-    ])
+    expect([minimal.verdict, minimal.successRate]).toEqual(["loading", 33.3])
     expect(minimal.body).toEqual({
       loading: { isComplete: false, startTime: "2026-01-02T03:02:48.678Z", successRate: 33.3, averageLoadTime: 2000 },
       summary: { total: 3, pending: 0, loading: 1, ready: 1, failed: 1, awaitingOAuth: 0, cancelled: 0 },
@@ -431,26 +276,26 @@ describe("/health/mcp", () => {
       byState: { ready: ["a"], failed: ["b"], loading: ["slow"] },
       details: { b: { error: "went •", duration: 2000 } },
     })
-    expect(loadingReport(snapshot([loaded("connected")]), facts, at("minimal")).status).toBe(200)
-    expect(loadingReport(snapshot([], false), facts, at("minimal")).status).toBe(404)
+    expect(loadingReport(snapshot([loaded("connected")]), facts, at("minimal")).verdict).toBe("complete")
+    expect(loadingReport(snapshot([], false), facts, at("minimal")).verdict).toBe("not_loaded")
   })
 
   test.each([
-    ["connected", 200, "ready"],
-    ["starting", 202, "loading"],
-    ["waiting", 503, "restarting"],
-    ["recovering", 503, "restarting"],
-    ["crashed", 503, "crash-loop"],
-    ["failed", 503, "failed"],
-    ["unauthorized", 200, "awaiting_oauth"],
-    ["stopped", 503, "stopped"],
-  ] as const)("a server %s is %p [health:mcp:server]", (kind, status, state) => {
-    const report = serverReport("it", snapshot([loaded(kind, "it")]), facts, at("minimal"))
-    expect([report.status, report.headers["x-server-state"], report.body.state]).toEqual([status, state, state])
+    ["connected", "ready"],
+    ["starting", "loading"],
+    ["waiting", "restarting"],
+    ["recovering", "restarting"],
+    ["crashed", "crash-loop"],
+    ["failed", "failed"],
+    ["unauthorized", "awaiting_oauth"],
+    ["stopped", "stopped"],
+  ] as const)("the verdict on a server %s is %s", (kind, state) => {
+    const { verdict, body } = serverReport("it", snapshot([loaded(kind, "it")]), facts, at("minimal"))
+    expect([verdict, body.state]).toEqual([state, state])
   })
 
-  test("an unknown name is 404, and the worst instance of a template decides", () => {
-    expect(serverReport("nobody", snapshot([]), facts, at("full")).status).toBe(404)
+  test("an unknown name is unknown, and the worst instance of a template decides", () => {
+    expect(serverReport("missing", snapshot([]), facts, at("full")).verdict).toBe("unknown")
     const instance = (kind: BackendState["kind"], id: string) => ({
       ...loaded(kind, id),
       spec: { ...backend(kind).spec, id, name: "t", slug: "t" },
@@ -462,8 +307,8 @@ describe("/health/mcp", () => {
       facts,
       at("basic"),
     )
-    expect([report.status, report.body.instances]).toEqual([
-      503,
+    expect([report.verdict, report.body.instances]).toEqual([
+      "crash-loop",
       [
         { id: "t#1", state: "ready" },
         { id: "t#2", state: "crash-loop" },

@@ -1,0 +1,18 @@
+/** `GET /metrics`: svc's metrics for Prometheus. */
+import { RequestError } from "../lib/errors.ts"
+import type { Middleware } from "./inbound.ts"
+import { errorResponse, shapeOf } from "./respond.ts"
+
+/** Returns middleware that answers `/metrics` with the text of `exposition`. Metrics name all servers. */
+export const createMetricsEndpoint =
+  (exposition: () => string): Middleware =>
+  (inbound, next) => {
+    const { path, principal } = inbound
+    if (path !== "/metrics") return next(inbound)
+    if (principal.tags !== undefined)
+      return errorResponse(
+        new RequestError("forbidden", "/metrics covers all servers; this token is limited to some tags"),
+        { shape: shapeOf(path) },
+      )
+    return new Response(exposition(), { headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" } })
+  }
