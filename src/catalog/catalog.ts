@@ -1,7 +1,9 @@
 /**
- * What is offered: the listings of all connected backends under their names, hidden tools left out and descriptions
- * replaced. A catalog is immutable; the text of each entry is made once for each listing, and each list answer once for
- * each view, in a stable order: the plan's, then the backend's own.
+ * The catalog: the listings of all connected backends under their names in svc, without hidden tools and with descriptions
+ * overridden. A catalog is immutable, but for the views it keeps. The text of each entry is made once per listing, and each
+ * list result once per view, in a stable order: the plan's, then the backend's.
+ *
+ * A hidden or quarantined tool gets no route, so that it can be neither listed nor called.
  */
 import type { ServerSpec } from "../config/server-spec.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
@@ -12,51 +14,53 @@ import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, sees } from "./scope.ts"
 
-/** A connected backend, what it said it offers, and the tools that are kept from clients for what they have become. */
+/** A connected backend, its listing, and the names of its tools that are kept from clients because they changed. */
 export type CatalogSource = {
   readonly spec: ServerSpec
   readonly listing: Listing
   readonly quarantined?: ReadonlySet<string>
-  /** What it lists is for one session alone, of the session's own process. */
+  /** Set if the listing comes from a session's dedicated process and is for that session alone. */
   readonly own?: true
 }
 
-/** One backend's part of the catalog. */
+/** The part of one backend in the catalog. */
 export type ServerPart = CatalogSource & {
   readonly qualified: EntryTexts
   readonly plain: EntryTexts
 }
 
 export type Catalog = {
+  /** Counts the builds, from 1. */
   readonly generation: number
   readonly parts: readonly ServerPart[]
+  /** The views made so far, by the key of their scope; bounded. */
   readonly views: Map<string, View>
 }
 
-/** Where a name of a view leads. */
+/** The target of a name in a view: the backend's id and slug, and the name (or URI, or task id) that the backend knows. */
 export type Route = {
   readonly id: string
   readonly slug: string
   readonly name: string
-  /** Parameters of a tool that a modern HTTP request repeats in headers. */
+  /** The parameters of a tool that a modern HTTP request mirrors in headers. */
   readonly mirrored: readonly MirroredHeader[]
 }
 
-/** What one kind of client sees of a catalog. */
+/** What clients of one scope see of a catalog. */
 export type View = {
   readonly parts: readonly ServerPart[]
   readonly naming: "qualified" | "plain"
   readonly tools: ReadonlyMap<string, Route>
   readonly prompts: ReadonlyMap<string, Route>
-  /** The backend of a URI and the URI it knows, or undefined where no backend of the view is meant. */
+  /** Returns the route of a resource's URI, or undefined if it names no backend of the view. */
   resource(uri: string): Route | undefined
-  /** The backend of a task's id and the id it knows, or undefined. */
+  /** Returns the route of a task's id, or undefined if it names no backend of the view. */
   task(id: string): Route | undefined
-  /** The JSON texts of the entries of a list, in order. */
+  /** Returns the entries of a list as JSON texts, in order. */
   entries(method: ListMethod): readonly string[]
-  /** The whole result of a list as JSON text: for legacy and for modern clients (`resultType`, cache hints). */
+  /** Returns the whole result of a list as JSON text. Modern results carry `resultType` and cache hints. */
   list(method: ListMethod, era: Era): string
-  /** The least time and the most private scope of the parts. server: Caching. */
+  /** Returns the shortest time to live and the most private scope of the parts. server: Caching. */
   hint(method: ListMethod): CacheHint
   readonly instructions: string | undefined
 }
@@ -71,33 +75,33 @@ export const LIST_KEYS = {
   "resources/templates/list": "resourceTemplates",
 } as const satisfies Readonly<Record<ListMethod, string>>
 
-/** A new catalog of `sources`, in their order. Parts that have not changed since `previous` are taken from it. */
+/** Builds a catalog of `sources`, in their order. Takes parts that have not changed from `previous`. */
 export function buildCatalog(sources: readonly CatalogSource[], previous: Catalog): Catalog {
-  const before = new Map(previous.parts.map((chunk) => [chunk.spec.id, chunk]))
-  const parts = sources.map((source) => chunkOf(source, before.get(source.spec.id)))
+  const before = new Map(previous.parts.map((part) => [part.spec.id, part]))
+  const parts = sources.map((source) => partOf(source, before.get(source.spec.id)))
   return { generation: previous.generation + 1, parts, views: new BoundedMap(MAX_VIEWS) }
 }
 
 /**
- * The catalog of a session: what its own processes list, by backend, stands in the place of what the shared ones do, under
- * the same names and with the same tools left out. Parts that have not changed since `previous` are taken from it.
+ * Builds the catalog of a session with dedicated processes: their listings (by backend id) replace those of the shared
+ * processes, under the same names and with the same tools hidden. Takes parts that have not changed from `previous`.
  */
 export function withOwn(shared: Catalog, own: ReadonlyMap<string, CatalogSource>, previous: Catalog): Catalog {
-  const before = new Map(previous.parts.map((chunk) => [chunk.spec.id, chunk]))
-  const parts = shared.parts.map((chunk) => {
-    const source = own.get(chunk.spec.id)
-    return source === undefined ? chunk : chunkOf({ ...source, own: true }, before.get(chunk.spec.id))
+  const before = new Map(previous.parts.map((part) => [part.spec.id, part]))
+  const parts = shared.parts.map((part) => {
+    const source = own.get(part.spec.id)
+    return source === undefined ? part : partOf({ ...source, own: true }, before.get(part.spec.id))
   })
   return { generation: shared.generation, parts, views: new BoundedMap(MAX_VIEWS) }
 }
 
-/** The view of a scope, made once for each catalog. The number kept is bounded. */
+/** Returns the view of a scope; made once per catalog and kept, at most MAX_VIEWS of them. */
 export function viewOf(catalog: Catalog, scope: Scope): View {
   const key = scope.kind === "server" ? identityOf(scope) : `aggregate ${scope.key}`
   const known = catalog.views.get(key)
   if (known !== undefined) return known
   const view = createView(
-    catalog.parts.filter((chunk) => sees(scope, chunk.spec)),
+    catalog.parts.filter((part) => sees(scope, part.spec)),
     scope.kind === "server" ? "plain" : "qualified",
   )
   catalog.views.set(key, view)
@@ -105,23 +109,23 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
 }
 
 /**
- * Whether a client that saw one view must list again for another: its entries differ, or a backend listed them anew (it
- * says "changed" for reasons that may not show in the list).
+ * Whether a client that saw one view must list again to know another: its entries differ, or a backend listed them again
+ * (a `list_changed` may have a reason that the list does not show).
  */
 export function hasChanged(before: View, after: View, method: ListMethod): boolean {
   if (before === after) return false
   const { parts } = after
-  // Of two processes, neither lists anew what the other has listed.
-  const isAnew = ({ listing, own }: ServerPart, now: ServerPart | undefined) =>
+  // A listing of another process (shared or dedicated) is no new listing of this one.
+  const isRelisted = ({ listing, own }: ServerPart, now: ServerPart | undefined) =>
     listing[LIST_KEYS[method]] !== now?.listing[LIST_KEYS[method]] && own === now?.own
   return (
     before.parts.length !== parts.length ||
-    before.parts.some((chunk, index) => isAnew(chunk, parts[index])) ||
+    before.parts.some((part, index) => isRelisted(part, parts[index])) ||
     before.list(method, "legacy") !== after.list(method, "legacy")
   )
 }
 
-/** Whether a tool is hidden: by its local name or by `<server>_svc_<tool>`. */
+/** Whether `disabledTools` names a tool, by its local name or as `<server>_svc_<tool>`. */
 export function isHidden(spec: ServerSpec, tool: string): boolean {
   const { disabledTools } = spec.tuning
   return (
@@ -135,14 +139,14 @@ export function isHidden(spec: ServerSpec, tool: string): boolean {
 
 const MAX_VIEWS = 256
 
-/** The entries of one backend under one naming: JSON texts by list, and the names that lead to it. */
+/** The entries of one backend under one naming: JSON texts by list, and the routes of its names. */
 type EntryTexts = {
   readonly entries: Readonly<Record<ListMethod, readonly string[]>>
   readonly tools: ReadonlyMap<string, Route>
   readonly prompts: ReadonlyMap<string, Route>
 }
 
-function chunkOf(source: CatalogSource, old: ServerPart | undefined): ServerPart {
+function partOf(source: CatalogSource, old: ServerPart | undefined): ServerPart {
   const same =
     old !== undefined &&
     old.listing === source.listing &&
@@ -165,7 +169,7 @@ function createEntryTexts({ spec, listing, quarantined }: CatalogSource, naming:
     listing.tools.filter((tool) => !isHidden(spec, tool.name) && quarantined?.has(tool.name) !== true),
   ).filter((tool) => {
     const mirrored = mirroredOf(tool.inputSchema)
-    // A client of a modern HTTP server must not offer a tool whose marks are not valid.
+    // A client of a modern HTTP server must not offer a tool with invalid `x-mcp-header` marks.
     if (typeof mirrored === "string" && listing.era === "modern" && spec.launch.transport !== "stdio") return false
     routes.set(name(tool.name), { id, slug, name: tool.name, mirrored: typeof mirrored === "string" ? [] : mirrored })
     return true
@@ -194,7 +198,7 @@ function createEntryTexts({ spec, listing, quarantined }: CatalogSource, naming:
   }
 }
 
-/** A backend that lists a name twice is taken at its first word. */
+/** Drops repeated names: the first entry wins. */
 function unique<T extends { readonly name: string }>(entries: readonly T[]): readonly T[] {
   const seen = new Set<string>()
   return entries.filter((entry) => !seen.has(entry.name) && seen.add(entry.name))
@@ -203,12 +207,12 @@ function unique<T extends { readonly name: string }>(entries: readonly T[]): rea
 function createView(parts: readonly ServerPart[], naming: View["naming"]): View {
   const routes = (kind: "tools" | "prompts") => {
     const map = new Map<string, Route>()
-    for (const chunk of parts) for (const [shown, route] of chunk[naming][kind]) map.set(shown, route)
+    for (const part of parts) for (const [shown, route] of part[naming][kind]) map.set(shown, route)
     return map
   }
-  const bySlug = new Map(parts.map((chunk) => [chunk.spec.slug, chunk]))
+  const bySlug = new Map(parts.map((part) => [part.spec.slug, part]))
   const texts = new Map<string, string>()
-  const entries = (method: ListMethod) => parts.flatMap((chunk) => chunk[naming].entries[method])
+  const entries = (method: ListMethod) => parts.flatMap((part) => part[naming].entries[method])
   const hint = (method: ListMethod) => leastHint(parts.map(({ listing }) => listing.hints?.[method]))
   return {
     parts,
@@ -237,12 +241,10 @@ function createView(parts: readonly ServerPart[], naming: View["naming"]): View 
   }
 }
 
-const routeTo = (chunk: ServerPart | undefined, name: string | undefined): Route | undefined =>
-  chunk === undefined || name === undefined
-    ? undefined
-    : { id: chunk.spec.id, slug: chunk.spec.slug, name, mirrored: [] }
+const routeTo = (part: ServerPart | undefined, name: string | undefined): Route | undefined =>
+  part === undefined || name === undefined ? undefined : { id: part.spec.id, slug: part.spec.slug, name, mirrored: [] }
 
-/** The result of a list method as JSON text. */
+/** Returns the result of a list method as JSON text. `entries` are JSON texts. */
 export function listResult(
   method: ListMethod,
   entries: readonly string[],
@@ -267,9 +269,9 @@ function leastHint(hints: readonly (CacheHint | undefined)[]): CacheHint {
   )
 }
 
-function instructionsOf(chunks: readonly ServerPart[], naming: View["naming"]): string | undefined {
-  const said = chunks.filter(({ listing }) => listing.instructions !== undefined && listing.instructions !== "")
-  if (naming === "plain") return said[0]?.listing.instructions
-  if (said.length === 0) return undefined
-  return said.map(({ spec, listing }) => `# ${spec.name}\n\n${listing.instructions}`).join("\n\n")
+function instructionsOf(parts: readonly ServerPart[], naming: View["naming"]): string | undefined {
+  const instructed = parts.filter(({ listing }) => listing.instructions !== undefined && listing.instructions !== "")
+  if (naming === "plain") return instructed[0]?.listing.instructions
+  if (instructed.length === 0) return undefined
+  return instructed.map(({ spec, listing }) => `# ${spec.name}\n\n${listing.instructions}`).join("\n\n")
 }

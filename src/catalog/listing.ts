@@ -1,7 +1,7 @@
-/** What one backend offers, as it said it: upstream names and URIs, unknown members kept. */
+/** A listing: what one backend offers, under its own names and URIs, with unknown members kept. */
 import type { Era } from "../wire/era.ts"
 
-/** A JSON object whose members svc does not all know. */
+/** A JSON object with members that svc may not know. */
 export type ListingEntry = { readonly [key: string]: unknown }
 
 export type Tool = ListingEntry & { readonly name: string }
@@ -11,9 +11,10 @@ export type ResourceTemplate = ListingEntry & { readonly uriTemplate: string }
 
 export type ListMethod = "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list"
 
-/** How long an answer stays fresh and who may keep it. server: Caching. */
+/** How long a list result stays fresh (milliseconds), and whether shared caches may keep it. server: Caching. */
 export type CacheHint = { readonly ttlMs: number; readonly cacheScope: "public" | "private" }
 
+/** What a backend told in its handshake and in its lists. */
 export type Listing = {
   readonly era: Era
   /** The negotiated revision, such as `2025-11-25`. */
@@ -25,17 +26,17 @@ export type Listing = {
   readonly prompts: readonly Prompt[]
   readonly resources: readonly Resource[]
   readonly resourceTemplates: readonly ResourceTemplate[]
-  /** Lists that failed when they were asked for last, and why; what they held before stands. */
+  /** The reasons of the lists whose last request failed; their earlier entries stay. */
   readonly failing?: Partial<Readonly<Record<ListMethod, string>>>
-  /** Said by modern backends. */
+  /** The cache hints of modern backends. */
   readonly hints?: Partial<Readonly<Record<ListMethod, CacheHint>>>
 }
 
-/** The lists that fail, each with its reason: "prompts/list: db down". */
+/** Returns the failed lists with their reasons: "prompts/list: db down". */
 export const failuresOf = ({ failing }: Listing): readonly string[] =>
   Object.entries(failing ?? {}).map(([method, reason]) => `${method}: ${reason}`)
 
-/** A listing in which the lists that fail and hold nothing are another's of the same server. */
+/** Returns a listing with its failed and empty lists taken from another listing of the same server. */
 export function filledFrom(other: Listing, listing: Listing): Listing {
   const { failing = {}, tools, prompts, resources, resourceTemplates } = listing
   const isMissing = (method: ListMethod, entries: readonly ListingEntry[]) => method in failing && entries.length === 0

@@ -1,30 +1,29 @@
 /**
- * Names: how a backend's tools, prompts and resources are called in the aggregate, and back.
+ * Names of a backend's tools, prompts and resources in the aggregate, both ways.
  *
  *   tools, prompts   <slug>_svc_<name>                also the ids of tasks
  *   resources        svc://<slug>/<original URI>      also templates: a URI template keeps its braces
- *   MCP Apps         ui://<slug>_svc_<rest>           hosts render `ui://` alone, so the scheme stays
+ *   MCP Apps         ui://<slug>_svc_<rest>           hosts render only `ui://`, so the scheme stays
  *
- * Under its own endpoint a backend keeps its own names.
+ * Its own endpoint (`/servers/<server>/mcp`) shows a backend's own names.
  */
-
 import { SEPARATOR } from "../config/server-spec.ts"
 
-/** The name of a tool, prompt or task in the aggregate. */
+/** Returns the name of a tool, prompt or task in the aggregate. */
 export const qualify = (slug: string, name: string): string => `${slug}${SEPARATOR}${name}`
 
-/** A name of the aggregate as the backend's slug and its own name, or undefined where it is none of ours. */
+/** Splits a name of the aggregate into the backend's slug and its own name. Returns undefined for any other name. */
 export function splitName(name: string): { readonly slug: string; readonly name: string } | undefined {
   const at = name.indexOf(SEPARATOR)
   return at <= 0 ? undefined : { slug: name.slice(0, at), name: name.slice(at + SEPARATOR.length) }
 }
 
-/** The URI (or URI template) of a resource in the aggregate. */
+/** Returns the URI (or URI template) of a resource in the aggregate. */
 export function qualifyUri(slug: string, uri: string): string {
   return uri.startsWith(UI) ? `${UI}${slug}${SEPARATOR}${uri.slice(UI.length)}` : `${SCHEME}${slug}/${uri}`
 }
 
-/** A URI of the aggregate as the backend's slug and its own URI, or undefined where it is none of ours. */
+/** Splits a URI of the aggregate into the backend's slug and its own URI. Returns undefined for any other URI. */
 export function splitUri(uri: string): { readonly slug: string; readonly uri: string } | undefined {
   if (uri.startsWith(SCHEME)) {
     const slash = uri.indexOf("/", SCHEME.length)
@@ -39,7 +38,7 @@ export function splitUri(uri: string): { readonly slug: string; readonly uri: st
   return undefined
 }
 
-/** Whether a resource is another or a part of it: who is subscribed to the whole hears of its parts. server: Resources. */
+/** Whether a URI equals another or lies below it: a subscription covers sub-resources too. server: Resources. */
 export const isWithin = (uri: string, whole: string): boolean =>
   uri.startsWith(whole) &&
   (uri.length === whole.length || whole.endsWith("/") || "/?#".includes(uri.charAt(whole.length)))

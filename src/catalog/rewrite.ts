@@ -1,13 +1,13 @@
 /**
- * URIs and ids of tasks inside what a backend says, put under their names in the aggregate. Objects are never changed in
- * place; members that are not known are kept.
+ * Replaces URIs and task ids in a backend's results and notifications by their names in the aggregate. Objects are never
+ * changed in place; unknown members are kept.
  */
 import { META_TASK } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
 import { qualify, qualifyUri } from "./name.ts"
 
-/** A tool's MCP Apps resource (`_meta.ui.resourceUri`, and the older `_meta["ui/resourceUri"]`). From: MCP Apps. */
+/** Returns a tool with its MCP Apps resource qualified (`_meta.ui.resourceUri`, and the older `_meta["ui/resourceUri"]`). From: MCP Apps. */
 export function rewriteTool(tool: Tool, slug: string): Tool {
   const meta = tool._meta
   if (!isObject(meta)) return tool
@@ -18,18 +18,18 @@ export function rewriteTool(tool: Tool, slug: string): Tool {
   return { ...tool, _meta: changed }
 }
 
-/** What a backend's own URIs and tasks are called towards one client. */
+/** Maps a backend's own URIs and task ids to the names that one client sees. */
 export type Names = { uri(uri: string): string; task(id: string): string }
 
-/** Names with the server's in front. `mark` is applied to a task's id before. */
-export const namesOf = (slug: string, mark: (id: string) => string = (id) => id): Names => ({
+/** Returns the mapping to qualified names. `mark` is applied to a task's id first. */
+export const qualifiedNames = (slug: string, mark: (id: string) => string = (id) => id): Names => ({
   uri: (uri) => qualifyUri(slug, uri),
   task: (id) => qualify(slug, mark(id)),
 })
 
 /**
- * A result of `method` with the URIs it names qualified: `contents[].uri` of a resource read, `resource_link` and
- * embedded `resource` blocks of tool results and prompt messages.
+ * Returns a result of `method` with its URIs and task ids renamed: `contents[].uri` of a resource read, `resource_link` and
+ * embedded `resource` blocks of tool results and prompt messages, and tasks.
  */
 export function rewriteResult(method: string, result: Params, names: Names): Params {
   switch (method) {
@@ -57,24 +57,24 @@ export function rewriteResult(method: string, result: Params, names: Names): Par
   }
 }
 
-/** The data of an error with the URI it names qualified. */
+/** Returns the data of an error with its `uri` renamed. */
 export function rewriteErrorData(data: unknown, names: Names): unknown {
   return withUri(data, names)
 }
 
-/** Params of a notification with its URI or its task as the view names it. */
+/** Returns the params of a notification with its URI and its task renamed. */
 export function rewriteNotification(method: string, params: Params, names: Names): Params {
-  const named = method === "notifications/tasks/status" ? withTaskId(params, names) : params
-  return renameTask(withUri(named, names), names.task)
+  const renamed = method === "notifications/tasks/status" ? withTaskId(params, names) : params
+  return renameTask(withUri(renamed, names), names.task)
 }
 
-/** The id of the task that a call has become, if it has. 2025-11-25: `task`; the tasks extension: `resultType`. */
+/** Returns the id of the task that a call became, or undefined. 2025-11-25: `task`; tasks extension: `resultType`. */
 export function createdTask(result: Params): string | undefined {
   const task = result.resultType === "task" ? result : result.task
   return isObject(task) && typeof task.taskId === "string" ? task.taskId : undefined
 }
 
-/** A message's params or a result with the task that it belongs to under another name. */
+/** Returns params or a result with the id of its related task (`_meta`) renamed. */
 export function renameTask(value: Params, rename: (id: string) => string): Params {
   const meta = value._meta
   const task = isObject(meta) ? meta[META_TASK] : undefined

@@ -1,6 +1,6 @@
 /**
- * Which part of the catalog a client sees. A scope lives as long as its client and follows what it was made of: presets
- * that are edited, instances of templates that come and go.
+ * A scope: which part of the catalog a client sees. A scope lives as long as its client and follows its sources: presets
+ * that are edited, template instances that come and go.
  */
 import type { Preset } from "../config/presets.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
@@ -10,33 +10,33 @@ import { type Selection, type ServerQuery, selectServers } from "./selection.ts"
 export type Scope =
   | {
       readonly kind: "aggregate"
-      /** What was asked for. The same for every request of one client, whatever has become of presets since. */
+      /** The queries as requested. Stable for one client, whatever becomes of its presets. */
       readonly name: string
-      /** What comes of it at this moment: views are kept under it, and another one means that the view may differ. */
+      /** Identifies the current selection: views are kept under it, and a new key means that the view may differ. */
       readonly key: string
-      /** Whether servers with these tags are seen. */
+      /** Whether the scope includes servers with these tags. */
       selects(tags: readonly string[]): boolean
-      /** The instances of templates that are this client's, by id; others are never seen. */
+      /** The ids of this client's template instances; those of other clients are never visible. */
       readonly instances: ReadonlySet<string>
-      /** Its client may not use svc's own tools. */
+      /** Whether svc's own tools are withheld from the client. */
       readonly restricted: boolean
     }
   /** One backend under its own names. */
   | { readonly kind: "server"; readonly id: string }
 
-/** What tells one scope from another for as long as a client lives. */
+/** Returns the identity of a scope, which stays the same while its client lives. */
 export const identityOf = (scope: Scope): string =>
   scope.kind === "server" ? `server ${scope.id}` : `aggregate ${scope.name}`
 
-/** Whether a backend is seen. */
+/** Whether a scope includes a backend. */
 export const sees = (scope: Scope, spec: ServerSpec): boolean =>
   scope.kind === "server"
     ? scope.id === spec.id
     : (spec.id === spec.name || scope.instances.has(spec.id)) && scope.selects(spec.tuning.tags)
 
 /**
- * All servers that pass every query. Throws a RequestError for a query that cannot be followed now; where a preset is taken
- * away later, nothing is left.
+ * Returns the scope of all servers that match every query. Throws a RequestError for a query that is invalid now; if a
+ * preset is removed later, the scope includes no server.
  */
 export function createScope(queries: () => readonly ServerQuery[], presets: () => ReadonlyMap<string, Preset>): Scope {
   const first = queries()
@@ -46,7 +46,7 @@ export function createScope(queries: () => readonly ServerQuery[], presets: () =
     const now = { queries: queries(), presets: presets() }
     if (now.queries !== known.queries || now.presets !== known.presets) {
       known = now
-      selection = follow(now.queries, now.presets)
+      selection = selectOrNothing(now.queries, now.presets)
     }
     return selection
   }
@@ -57,12 +57,12 @@ export function createScope(queries: () => readonly ServerQuery[], presets: () =
       return current().key
     },
     selects: (tags) => current().includes(tags),
-    instances: NONE,
+    instances: NO_INSTANCES,
     restricted: false,
   }
 }
 
-/** A scope with a client's own instances of templates. */
+/** Returns a scope that includes a client's own template instances. */
 export function withInstances(scope: Scope, instances: () => ReadonlySet<string>): Scope {
   if (scope.kind === "server") return scope
   return {
@@ -79,7 +79,7 @@ export function withInstances(scope: Scope, instances: () => ReadonlySet<string>
   }
 }
 
-/** The part of a scope whose tags pass `selects` too, without svc's own tools; `key` stands for it. */
+/** Returns the part of a scope with tags that pass `selects` too, without svc's own tools. `key` identifies `selects`. */
 export function narrow(scope: Scope, key: string, selects: (tags: readonly string[]) => boolean): Scope {
   if (scope.kind === "server") return scope
   return {
@@ -98,9 +98,10 @@ export function narrow(scope: Scope, key: string, selects: (tags: readonly strin
 
 // ---
 
-const NONE: ReadonlySet<string> = new Set()
+const NO_INSTANCES: ReadonlySet<string> = new Set()
 
-function follow(queries: readonly ServerQuery[], presets: ReadonlyMap<string, Preset>): Selection {
+/** Selects nothing if the queries have become invalid. */
+function selectOrNothing(queries: readonly ServerQuery[], presets: ReadonlyMap<string, Preset>): Selection {
   try {
     return selectServers(queries, presets)
   } catch (error) {

@@ -1,8 +1,7 @@
 /**
- * Which servers a client sees: what its URL, its `.svcrc` or `serve --filter` ask for, as one filter over tags.
- * choice: Inbound, query on `/mcp`.
+ * Selects the servers that a client sees: combines the queries of its URL, its `.svcrc` and `serve --filter` into one
+ * filter over tags. choice: Inbound, query on `/mcp`.
  */
-
 import type { Preset } from "../config/presets.ts"
 import {
   allOf,
@@ -16,9 +15,9 @@ import {
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 
-/** What was asked for, as it was written. It is kept, and selected from again when a preset changes. */
+/** A query as written. It is kept, and evaluated again when a preset changes. */
 export type ServerQuery = {
-  /** `tags=a,b`, as a list: any of them. */
+  /** `tags=a,b` as a list: servers with any of them. */
   readonly tags?: readonly string[]
   /** `tag-filter=`: an expression. */
   readonly filter?: string
@@ -27,21 +26,21 @@ export type ServerQuery = {
 }
 
 export type Selection = {
-  /** The same for the same selection: what is built for a selection is kept under it. Empty for all. */
+  /** Equal for equal selections, so that views can be kept under it. Empty if all servers are selected. */
   readonly key: string
-  /** Every tag that was named; one that no server has is worth a warning. */
+  /** Every tag that the queries name, to warn about tags that no server has. */
   readonly tags: readonly string[]
   includes(tags: readonly string[]): boolean
 }
 
-/** The query of a URL: `tags`, `tag-filter` and `preset`. Throws a RequestError where one of them is empty. */
+/** Reads the query of a URL: `tags`, `tag-filter` and `preset`. Throws a RequestError if one of them is empty. */
 export function readQuery(parameters: URLSearchParams): ServerQuery {
-  const of = (name: string) => {
+  const parameter = (name: string) => {
     const value = parameters.get(name)?.trim()
     if (value === "") throw new RequestError("invalid_params", `${name}= is empty; leave it out to select everything`)
     return value
   }
-  const [tags, filter, preset] = [of("tags"), of("tag-filter"), of("preset")]
+  const [tags, filter, preset] = [parameter("tags"), parameter("tag-filter"), parameter("preset")]
   return {
     ...(tags !== undefined && { tags: tags.split(",").map((tag) => tag.trim()) }),
     ...(filter !== undefined && { filter }),
@@ -50,8 +49,8 @@ export function readQuery(parameters: URLSearchParams): ServerQuery {
 }
 
 /**
- * What all the queries let through together, each of them with all its parts. Throws a RequestError for an expression
- * that cannot be read and for a preset that is not there.
+ * Returns the selection of the servers that match all parts of all queries. Throws a RequestError for an invalid expression
+ * or an unknown preset.
  */
 export function selectServers(queries: readonly ServerQuery[], presets: ReadonlyMap<string, Preset>): Selection {
   const filter = allOf(queries.flatMap((query) => filtersOf(query, presets)))

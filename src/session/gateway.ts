@@ -1,7 +1,7 @@
 /** What sessions see of the agent, and how the agent's news reach them. */
 import type { Agent } from "../agent/agent.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
-import { namesOf, rewriteNotification } from "../catalog/rewrite.ts"
+import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, sees } from "../catalog/scope.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { RequestError } from "../lib/errors.ts"
@@ -143,7 +143,7 @@ const MAX_SUBSCRIPTIONS = 1000
 const MAX_URI = 4096
 
 const named = (scope: Scope, spec: ServerSpec, method: string, params: Params): Params =>
-  scope.kind === "aggregate" ? rewriteNotification(method, params, namesOf(spec.slug)) : params
+  scope.kind === "aggregate" ? rewriteNotification(method, params, qualifiedNames(spec.slug)) : params
 
 /** Says what a server is doing that is not there; `cause` is what it was lost for. */
 function explain(kind: keyof typeof STATUS_BY_STATE, cause: string): string {

@@ -6,7 +6,7 @@
  *   files_svc_<the server's id>.<mark>    on /mcp and /sse
  *             <the server's id>.<mark>    on /servers/files/mcp
  */
-import { type Names, namesOf } from "../catalog/rewrite.ts"
+import { type Names, qualifiedNames } from "../catalog/rewrite.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { isSameMark } from "../lib/seal.ts"
 import type { Client, RequestContext } from "./client.ts"
@@ -16,7 +16,7 @@ type About = Pick<RequestContext, "gateway" | "client">
 /** A server's URIs and tasks under the names that a client knows. */
 export function namesFor({ id, slug }: ServerSpec, about: About): Names {
   const mark = (task: string) => `${task}.${markOf(task, id, about)}`
-  return about.client.scope.kind === "aggregate" ? namesOf(slug, mark) : { uri: (uri) => uri, task: mark }
+  return about.client.scope.kind === "aggregate" ? qualifiedNames(slug, mark) : { uri: (uri) => uri, task: mark }
 }
 
 /** The id that a server knows, of one without the server's name; undefined for what svc has not given this client. */

@@ -10,7 +10,7 @@ const TOOL: Tool = {
 }
 
 describe("a tool's fingerprint", () => {
-  test("moves with every word a model is told", () => {
+  test("changes with every text that a model reads", () => {
     const others: Tool[] = [
       { ...TOOL, name: "reads" },
       { ...TOOL, title: "Read" },
@@ -23,7 +23,7 @@ describe("a tool's fingerprint", () => {
     expect(new Set(prints).size).toBe(prints.length)
   })
 
-  test("does not move with the order of members or with what is for hosts alone", () => {
+  test("does not change with the order of members or with members that only hosts read", () => {
     const { name, description } = TOOL
     const turned = {
       inputSchema: { properties: { limit: { type: "number" }, path: { type: "string" } }, type: "object" },
@@ -36,7 +36,7 @@ describe("a tool's fingerprint", () => {
   })
 })
 
-test("a tool's fingerprint does not move with how a number is written", () => {
+test("a tool's fingerprint does not depend on the spelling of a number", () => {
   const withLimit = (number: string) =>
     fingerprintOf(parseExact(`{"name":"t","inputSchema":{"minimum":${number}}}`) as Tool)
   for (const [one, other] of [
@@ -51,7 +51,7 @@ test("a tool's fingerprint does not move with how a number is written", () => {
 
 describe("a tool is suspicious", () => {
   test.each(["\u200b", "\u202e", "\u2066", "\u{e0041}", "\u0007", "\u00ad", "\ufeff", "\u{e0100}"])(
-    "for a character that nobody sees: %j",
+    "for an invisible character: %j",
     (unseen) => {
       expect(isSuspicious({ ...TOOL, description: `Reads${unseen} a file` })).toBe(true)
       expect(isSuspicious({ ...TOOL, name: `read${unseen}` })).toBe(true)
@@ -62,7 +62,7 @@ describe("a tool is suspicious", () => {
     },
   )
 
-  test("not for what every language and every emoji needs", () => {
+  test("not for characters that languages and emoji need", () => {
     for (const text of ["Größe\n\tlesen", "读文件", "قراءة ملف", "👩‍💻 ❤️ 🏳️‍🌈", "क्‍ष"])
       expect(isSuspicious({ ...TOOL, description: text })).toBe(false)
   })

@@ -14,7 +14,7 @@ const listing = (name: string, more: Partial<Listing> = {}): Listing => ({
   ...more,
 })
 
-test("of a listing, the lists that fail and hold nothing are taken from another's, and no others", () => {
+test("failed lists without entries are filled from another listing, and no others", () => {
   const shared = listing("shared")
   const whole = listing("own", { prompts: [] })
   expect(filledFrom(shared, whole)).toBe(whole)

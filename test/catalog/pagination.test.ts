@@ -9,7 +9,7 @@ const page = (names: string[], size: number, cursor?: unknown) => {
   return { names: namesOf(entries), nextCursor }
 }
 
-test("the pages together are the list, whatever their size", () => {
+test("the pages of any size make up the list", () => {
   const names = fc.uniqueArray(fc.string(), { maxLength: 20 })
   fc.assert(
     fc.property(names, fc.integer({ min: 1, max: 25 }), (all, size) => {
@@ -26,14 +26,14 @@ test("the pages together are the list, whatever their size", () => {
   )
 })
 
-test("a cursor goes on after its entry when the list has changed [protocol:page]", () => {
+test("a cursor continues after its entry when the list has changed [protocol:page]", () => {
   const { nextCursor } = page(["a", "b", "c", "d"], 2)
   expect(page(["a", "b", "c", "d"], 2, nextCursor).names).toEqual(["c", "d"])
   expect(page(["b", "c", "x", "d"], 2, nextCursor).names).toEqual(["c", "x"])
   expect(page(["new", "a", "b"], 2, nextCursor)).toEqual({ names: [], nextCursor: undefined })
 })
 
-test("a cursor whose entry is gone, of another list, or of nobody is refused", () => {
+test("a cursor of a removed entry or of another list, and any other text, is rejected", () => {
   const { nextCursor } = page(["a", "b", "c"], 1)
   expect(() => page(["b", "c"], 1, nextCursor)).toThrow("list again")
   expect(() => pageOf(tools("a", "b"), "prompts/list", 1, nextCursor)).toThrow("list again")

@@ -17,33 +17,33 @@ const seen = (...queries: ServerQuery[]) => {
 const query = (text: string) => readQuery(new URLSearchParams(text))
 
 describe("a selection", () => {
-  test("is everything when nothing is asked for", () => {
+  test("includes every server if there is no query", () => {
     expect(seen()).toEqual(["web", "db", "both", "bare"])
     expect(seen(query("app=x"))).toEqual(["web", "db", "both", "bare"])
     expect(selectServers([], PRESETS).key).toBe("")
   })
 
-  test("of tags is any of them", () => {
+  test("of tags includes servers with any of them", () => {
     expect(seen(query("tags=db,web"))).toEqual(["web", "db", "both"])
     expect(seen(query("tags=slow"))).toEqual(["db"])
   })
 
-  test("of an expression is what it says", () => {
+  test("of an expression includes the servers that match it", () => {
     expect(seen(query("tag-filter=db+and+not+slow"))).toEqual(["both"])
     expect(seen(query("tag-filter=not%20(web%7Cdb)"))).toEqual(["bare"])
   })
 
-  test("of a preset is its filter, as it is at that moment", () => {
+  test("of a preset follows the preset's current filter", () => {
     expect(seen(query("preset=dev"))).toEqual(["web", "db", "both"])
     expect(selectServers([query("preset=dev")], presetsOf("slow")).includes(["web"])).toBe(false)
   })
 
-  test("of several is what all let through", () => {
+  test("of several queries includes the servers that match all of them", () => {
     expect(seen(query("preset=dev&tags=web&tag-filter=db"))).toEqual(["both"])
     expect(seen({ filter: "web" }, { tags: ["db"] })).toEqual(["both"])
   })
 
-  test("has one key however its tags are written", () => {
+  test("has the same key for every spelling of its tags", () => {
     const key = (text: string) => selectServers([query(text)], PRESETS).key
     expect(key("tags=b,%20a,b")).toBe(key("tags=a,b"))
     expect(key("tags=a,b")).toBe(key("tag-filter=a+or+b"))
