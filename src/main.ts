@@ -3,7 +3,7 @@ import { renderUsage, runCommand } from "citty"
 import { say } from "./app/output.ts"
 import { root } from "./cli/root.ts"
 import { findCommand } from "./lib/command-line.ts"
-import { codesOf, messageOf, publicMessage } from "./lib/errors.ts"
+import { codesOf, Interrupted, messageOf, publicMessage } from "./lib/errors.ts"
 import { bypassProxyForLoopback } from "./lib/no-proxy.ts"
 import { commit, version } from "./lib/version.ts"
 
@@ -44,6 +44,7 @@ async function main(words: readonly string[]): Promise<number> {
     return typeof result === "number" ? result : 0
   } catch (error) {
     const { exit } = codesOf(error)
+    if (error instanceof Interrupted) process.exit(exit)
     if (exit !== 70) say(`svc: ${publicMessage(error)}`)
     else if (isUsageError(error)) {
       process.stderr.write(`svc: ${messageOf(error)}\n`)

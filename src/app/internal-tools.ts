@@ -1,4 +1,4 @@
-/** svc's own tools in a running instance: offered to clients where they are switched on, and to its own commands always. */
+/** svc's own tools: offered to clients if `--internal-tools` names them, and always to svc's own commands. */
 import { join } from "node:path"
 import type { ReloadResult } from "../agent/reload.ts"
 import { parseDocument } from "../config/document.ts"
@@ -12,26 +12,23 @@ import { createRegistries } from "../registry/registries.ts"
 import type { Paths } from "../store/paths.ts"
 import { createConfigEditor } from "../tools/config-editor.ts"
 import type { ToolCaller, ToolContext, ToolResult } from "../tools/tool.ts"
-import { chooseTools, createToolbox, TOOLS } from "../tools/toolbox.ts"
+import type { ToolChoice } from "../tools/tool-category.ts"
+import { chooseTools, createToolbox, TOOLS, type Toolbox } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Runtime } from "./runtime.ts"
-import type { Settings } from "./settings.ts"
+import type { Logging } from "./logging.ts"
+import type { Upstream } from "./upstream.ts"
 
 export type InternalTools = {
-  /** Runs a tool for a command: its user has agreed to what it does, and waits until `gone`. */
-  run(params: Params, gone: AbortSignal, progress?: ToolCaller["progress"]): Promise<ToolResult>
-  /** Resolves when no change waits for a server any more. */
+  /** Returns the tools that `choices` name, for clients. */
+  offer(choices: readonly ToolChoice[], trusted: ToolContext["trusted"]): Toolbox
+  /** Runs a tool for a command, whose user has agreed to it at the terminal. `signal` aborts when the command has ended. */
+  run(params: Params, signal: AbortSignal, progress?: ToolCaller["progress"]): Promise<ToolResult>
+  /** Resolves when no change is waiting for its outcome. */
   idle(): Promise<void>
 }
 
-/** Offers the tools that are switched on. */
 export function openInternalTools(
-  { agent, mcp, serverLogs, redactor }: Runtime,
-  {
-    internalTools,
-    confirmInstalls,
-    confirmEdits,
-  }: Pick<Settings, "internalTools" | "confirmInstalls" | "confirmEdits">,
+  { agent, serverLogs, redactor, onbug }: Pick<Upstream, "agent"> & Logging,
   paths: Paths,
   world: Omit<World, "dotenv">,
   reload: () => ReloadResult,
@@ -64,24 +61,19 @@ export function openInternalTools(
         .slice(-LOG_LINES)
         .map(({ text }) => text),
   }
-  if (internalTools.length > 0)
-    mcp.gateway.toolbox = createToolbox(
-      chooseTools(internalTools),
-      { ...context, trusted: { installs: !confirmInstalls, edits: !confirmEdits } },
-      mcp.onbug,
-    )
-  // Who is asked at a terminal must see the command as it is: what looks like a secret in it may be code.
+  // At a terminal the whole command is shown before it runs: text in it that looks like a secret may be code.
   const own = createToolbox(
     TOOLS,
     { ...context, maskCredentials: (text) => redactor().maskKnown(text), trusted: { installs: true, edits: true } },
-    mcp.onbug,
+    onbug,
   )
   return {
+    offer: (choices, trusted) => createToolbox(chooseTools(choices), { ...context, trusted }, onbug),
     idle: () => editor.exclusive(() => Promise.resolve()),
-    run({ tool, arguments: args }, gone, progress = () => undefined) {
-      const caller: ToolCaller = { person: undefined, signal: gone, progress }
+    run({ tool, arguments: args }, signal, progress = () => undefined) {
+      const caller: ToolCaller = { person: undefined, signal, progress }
       const running = own.call(String(tool), isObject(args) ? args : {}, caller)
-      if (running === undefined) throw new RequestError("unknown_method", `This svc has no tool ${String(tool)}`)
+      if (running === undefined) throw new RequestError("unknown_method", `this svc has no tool ${String(tool)}`)
       return running
     },
   }

@@ -40,13 +40,13 @@ const printableLines = (text: string): string => text.split("\n").map(printable)
 /** Writes to the client at the other end of stdout. `onend` is told why it takes no more: `limit` is what may wait for it. */
 export function createStdoutWriter(limit: number, onend: (reason: string) => void): (bytes: Uint8Array) => void {
   let waiting = 0
-  process.stdout.on("error", () => onend("the client is gone"))
+  process.stdout.on("error", () => onend("client disconnected"))
   return (bytes) => {
     waiting += bytes.length
     process.stdout.write(bytes, () => {
       waiting -= bytes.length
     })
-    if (waiting > limit) onend("the client does not read")
+    if (waiting > limit) onend("client does not read")
   }
 }
 

@@ -1,14 +1,11 @@
-/**
- * Runs one of svc's own tools for a command: in the instance that serves the configuration, or here where none does. Here,
- * only what the tool changes is started, to see that it works, and stopped again.
- */
+/** Runs one of svc's own tools for a command: in the running instance of the configuration, or in this process if none runs. */
 import { isDeepStrictEqual } from "node:util"
 import { createReload } from "../agent/reload.ts"
 import { plan } from "../config/plan.ts"
 import type { Launch, Plan } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
-import { interruptSignal } from "../lib/prompt.ts"
+import { watchInterrupts } from "../lib/interrupt.ts"
 import type { Bundles } from "../registry/bundle.ts"
 import { createMissing, readTexts } from "../store/documents.ts"
 import { recover } from "../store/transaction.ts"
@@ -16,21 +13,21 @@ import { TOOLS } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { CommandContext } from "./command-context.ts"
 import { openInternalTools } from "./internal-tools.ts"
+import { openLogging } from "./logging.ts"
 import { say } from "./output.ts"
-import { createRuntime } from "./runtime.ts"
 import { readSettings } from "./settings.ts"
+import { openUpstream } from "./upstream.ts"
 
 /**
- * What the tool answers; `bundles` remembers from one call to the next. Throws what it failed with: a RequestError for the
- * caller's part, else an UnavailableError.
+ * Returns the structured result of the tool. `bundles` keeps downloads from one call to the next. Throws a RequestError
+ * for an error of the caller, an UnavailableError for any other error of the tool, and Interrupted at a second signal.
  */
 export async function runTool(context: CommandContext, tool: string, args: Params, bundles?: Bundles): Promise<Params> {
   const result =
-    (await context.ask("tool", { tool, arguments: args }, LONG_MS)) ??
-    (await runWithoutInstance(context, tool, args, bundles))
+    (await context.ask("tool", { tool, arguments: args }, TIMEOUT_MS)) ?? (await runHere(context, tool, args, bundles))
   const data = isObject(result) && isObject(result.structuredContent) ? result.structuredContent : {}
   if (!isObject(data.error)) return data
-  // What a server said is often the only reason that there is.
+  // The server's own output is often the only hint at the cause.
   for (const line of Array.isArray(data.log) ? data.log.slice(-LOG_LINES) : []) say(`  ${line}`)
   const message = asCommands(String(data.error.message))
   switch (data.error.code) {
@@ -46,55 +43,59 @@ export async function runTool(context: CommandContext, tool: string, args: Param
 
 // ---
 
-/** svc's own tools, as a person at a terminal calls them. */
+/** Names the commands for a person at a terminal where the error names internal tools. */
 const asCommands = (text: string): string =>
   text.replace(/(?<![\w-])mcp_(list|status|enable|disable|edit|update)(?![\w-])/g, "`svc mcp $1`")
 
 const LOG_LINES = 10
 /** Longer than any server may take to connect. */
-const LONG_MS = 30 * 60_000
+const TIMEOUT_MS = 30 * 60_000
 
-async function runWithoutInstance(
+/** Runs the tool in this process. A tool that changes something and is interrupted takes back what it has written. */
+async function runHere(
   context: CommandContext,
   tool: string,
   args: Params,
   bundles: Bundles | undefined,
 ): Promise<unknown> {
-  const { paths } = context
-  // Who only asks makes no files.
   const writes = TOOLS.some(({ name, annotations }) => name === tool && !annotations.readOnlyHint)
-  if (writes) {
-    await createMissing(paths, systemClock)
-    for (const said of await recover(paths, systemClock)) say(said)
-  }
-  const settings = readSettings({ transport: "stdio", "log-level": "error" }, {}, "")
-  const runtime = await createRuntime(settings, paths)
-  const world = context.baseWorld
-  const before = new Map<string, Launch>(
-    plan(context.document(), context.world()).specs.map(({ id, launch }) => [id, launch]),
-  )
+  // A tool that only reads makes no files, and has nothing to take back.
+  if (!writes) return runOnce(context, tool, args, bundles, new AbortController().signal)
+  await createMissing(context.paths, systemClock)
+  for (const note of await recover(context.paths, systemClock)) say(note)
+  if (args.dryRun === true) return runOnce(context, tool, args, bundles, new AbortController().signal)
+  const { signal, forced } = watchInterrupts()
+  return Promise.race([runOnce(context, tool, args, bundles, signal), forced])
+}
+
+/** Builds the upstream side alone, starts only the servers that the tool adds or changes, and stops them again. */
+async function runOnce(
+  { paths, baseWorld: world, document, world: fullWorld }: CommandContext,
+  tool: string,
+  args: Params,
+  bundles: Bundles | undefined,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const logging = openLogging({ logLevel: "error", logFormat: "text" }, paths)
+  const upstream = await openUpstream(readSettings({}, {}, ""), paths, logging)
+  const before = new Map<string, Launch>(plan(document(), fullWorld()).specs.map(({ id, launch }) => [id, launch]))
   const onlyNew = (planned: Plan): Plan => ({
     ...planned,
     specs: planned.specs.filter(({ id, launch }) => !isDeepStrictEqual(before.get(id), launch)),
   })
   const reload = createReload({
-    agent: runtime.agent,
-    instances: { update: (planned, templates) => runtime.instances.update(onlyNew(planned), templates) },
-    log: runtime.log,
+    agent: upstream.agent,
+    instances: { update: (planned, templates) => upstream.instances.update(onlyNew(planned), templates) },
+    log: logging.log,
     paths,
     read: () => readTexts(paths),
     world,
   })
-  // What has nothing to take back ends at once.
-  const gone = writes && args.dryRun !== true ? interruptSignal() : new AbortController().signal
   try {
-    return await openInternalTools(runtime, settings, paths, world, reload, bundles).run(
-      { tool, arguments: args },
-      gone,
-      say,
-    )
+    const tools = openInternalTools({ ...upstream, ...logging }, paths, world, reload, bundles)
+    return await tools.run({ tool, arguments: args }, signal, say)
   } finally {
-    await runtime.agent.close()
-    runtime.serverLogs.flush()
+    await upstream.agent.close()
+    logging.serverLogs.flush()
   }
 }

@@ -63,7 +63,7 @@ export async function answerOAuthControl(deps: OAuthControlDeps, method: string,
       return note === undefined ? {} : { note }
     }
     default:
-      throw new RequestError("unknown_method", `This svc does not know ${method}`)
+      throw new RequestError("unknown_method", `this svc does not know ${method}`)
   }
 }
 

@@ -44,7 +44,7 @@ export class ChildOutputLogger implements ChildOutput {
     this.stdout = new LineCapture({
       clock,
       redact,
-      emit: (line) => log.warn(`stdout, not a message: ${line}`, { server }),
+      emit: (line) => log.warn(`printed text on stdout that is not MCP (logs belong on stderr): ${line}`, { server }),
     })
   }
 

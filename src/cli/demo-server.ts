@@ -1,6 +1,5 @@
 /** `svc demo-server`: a small MCP server over stdio, so that a first run needs no network and no configuration. */
 import type { CommandDef } from "citty"
-import type { Plan, ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { version } from "../lib/version.ts"
 import { negotiateLegacy } from "../wire/era.ts"
@@ -22,39 +21,6 @@ export const demoServer: CommandDef = {
     for await (const chunk of Bun.stdin.stream()) feed(chunk)
     return 0
   },
-}
-
-/** The plan of `--demo`: this same program as its only server. */
-export function demoPlan(env: Readonly<Record<string, string | undefined>>): Plan {
-  const compiled = import.meta.path.startsWith("/$bunfs/") || import.meta.path.includes("~BUN")
-  const demo: ServerSpec = {
-    id: "demo",
-    name: "demo",
-    slug: "demo",
-    secrets: [],
-    launch: {
-      transport: "stdio",
-      command: process.execPath,
-      args: compiled ? ["demo-server"] : [Bun.main, "demo-server"],
-      cwd: undefined,
-      env: { PATH: env.PATH ?? "" },
-      stderr: "pipe",
-      mode: "legacy",
-    },
-    tuning: {
-      tags: [],
-      disabledTools: [],
-      toolDescriptionOverrides: {},
-      connectionTimeout: 15_000,
-      requestTimeout: 60_000,
-      restart: { kind: "supervised", limit: 5, delay: 1000 },
-      isolation: "shared",
-      idleTimeout: 600_000,
-      maxProcesses: 50,
-      toolPinning: "report",
-    },
-  }
-  return { specs: [demo], templates: [], disabled: [], issues: [] }
 }
 
 // ---

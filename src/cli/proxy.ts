@@ -8,6 +8,7 @@ import type { Socket } from "bun"
 import type { CommandDef } from "citty"
 import { CONFIG_ARGS, openContext } from "../app/command-context.ts"
 import { createStdoutWriter, say } from "../app/output.ts"
+import { ownCommand } from "../app/own-command.ts"
 import { findProjectContext, projectDirectory, watchProjectContext } from "../app/project-context.ts"
 import { readQuery } from "../catalog/selection.ts"
 import { systemClock, waitWhile } from "../lib/clock.ts"
@@ -131,9 +132,8 @@ function startInBackground(paths: Paths): string {
   const file = join(paths.directory, "start.log")
   // Several may start it at once: none writes over the lines of the one that stays.
   const log = openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND, 0o600)
-  const own = import.meta.path.startsWith("/$bunfs/") || import.meta.path.includes("~BUN") ? [] : [Bun.main]
   const child = Bun.spawn({
-    cmd: [process.execPath, ...own, "serve", "--config", paths.file, "--config-dir", paths.directory],
+    cmd: [...ownCommand("serve", "--config", paths.file, "--config-dir", paths.directory)],
     // It runs for months and its file is not rotated; what servers say is kept by `svc logs`.
     env: { SVC_LOG_LEVEL: "error", ...process.env },
     // Not the project's, which is one client's alone.

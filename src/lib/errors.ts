@@ -79,13 +79,23 @@ export class UnavailableError extends Error {
   override readonly name = "UnavailableError"
 }
 
+/** The user ended a command: at a prompt with Ctrl-C, or with a second signal while it was shutting down. Nothing is printed. */
+export class Interrupted extends Error {
+  override readonly name = "Interrupted"
+  constructor(readonly during: "prompt" | "shutdown") {
+    super(`interrupted during ${during}`)
+  }
+}
+
 /** The exit codes of commands, with the meanings of sysexits.h. */
 export const EXIT_CODES: readonly { readonly code: number; readonly meaning: string }[] = [
   { code: 0, meaning: "success" },
+  { code: 1, meaning: "a second signal cut the shutdown short" },
   { code: 64, meaning: "usage error: an unknown command, flag, server or value" },
   { code: 69, meaning: "unavailable: no running svc, a port in use, an unhealthy or unreachable server" },
   { code: 70, meaning: "internal error: a fault of svc" },
   { code: 78, meaning: "configuration error: `svc config check` shows where" },
+  { code: 130, meaning: "Ctrl-C at a prompt" },
 ]
 
 export type Codes = { readonly exit: number; readonly http: number; readonly rpc: number }
@@ -129,6 +139,7 @@ export function codesOf(error: unknown): Codes {
   if (error instanceof ConfigError) return { exit: 78, http: 503, rpc: -32603 }
   if (error instanceof BackendError) return { exit: 69, http: 503, rpc: -32603 }
   if (error instanceof UnavailableError) return { exit: 69, http: 503, rpc: -32603 }
+  if (error instanceof Interrupted) return { exit: error.during === "prompt" ? 130 : 1, http: 500, rpc: -32603 }
   return { exit: 70, http: 500, rpc: -32603 }
 }
 

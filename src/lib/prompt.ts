@@ -1,54 +1,69 @@
-/** The person at the terminal: questions, which go to stderr (stdout belongs to results), and the wish that it ends. */
+/**
+ * Questions to the person at the terminal. They go to stderr: stdout belongs to results. Not consola's prompts, which write
+ * to stdout, cannot hide a secret, and never settle when the input ends.
+ */
+import { Interrupted, RequestError } from "./errors.ts"
 
-/** Whether there is somebody to ask. */
+/** Whether a person can be asked: stdin is a terminal. */
 export const isInteractive = (): boolean => process.stdin.isTTY === true
 
-/** Aborts with the first signal that ends a command, so that what is half done can be taken back; the second ends it. */
-export function interruptSignal(): AbortSignal {
-  const controller = new AbortController()
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-    process.on(signal, () => {
-      if (controller.signal.aborted) process.exit(1)
-      controller.abort()
-    })
-  return controller.signal
-}
-
-/** A yes-or-no question; no is the default. */
+/** Asks a yes-or-no question; anything but yes is no. */
 export async function promptYesNo(question: string): Promise<boolean> {
   return /^y(es)?$/i.test((await promptLine(`${question} [y/N] `, false)).trim())
 }
 
-/** One line; what is typed for a secret is not shown. */
+/**
+ * Asks for one line; the end of the input ends it, too. A secret is not echoed. Throws Interrupted at Ctrl-C, and a
+ * RequestError when the line is longer than MAX_LINE.
+ */
 export function promptLine(question: string, secret: boolean): Promise<string> {
   const { stdin, stderr } = process
-  // Before anything is asked, so that nothing of the answer is shown.
+  // Before the question is shown, so that no key of the answer is echoed.
   if (secret) stdin.setRawMode(true)
   stderr.write(question)
-  return new Promise((resolve) => {
-    let text = ""
-    const end = () => {
+  return new Promise((resolve, reject) => {
+    let line = ""
+    const settle = (end: () => void) => {
       stdin.off("data", onData)
-      stdin.off("end", end)
+      stdin.off("end", onEnd)
       stdin.pause()
       if (secret) {
         stdin.setRawMode(false)
         stderr.write("\n")
       }
-      resolve(text)
+      end()
     }
+    const onEnd = () => settle(() => resolve(line))
     const onData = (chunk: Buffer) => {
       for (const key of chunk.toString("utf8")) {
-        if (key === "\r" || key === "\n" || key === "\u0004") {
-          end()
-          return
+        switch (key) {
+          case "\r":
+          case "\n":
+          case CTRL_D:
+            return onEnd()
+          case CTRL_C:
+            return settle(() => reject(new Interrupted("prompt")))
+          case BACKSPACE:
+          case "\b":
+            line = line.slice(0, -1)
+            break
+          default:
+            line += key
         }
-        if (key === "\u0003") process.exit(130)
-        text = key === "\u007f" || key === "\b" ? text.slice(0, -1) : text + key
       }
+      if (line.length > MAX_LINE)
+        settle(() => reject(new RequestError("usage", `the answer is longer than ${MAX_LINE} characters`)))
     }
     stdin.on("data", onData)
-    stdin.on("end", end)
+    stdin.on("end", onEnd)
     stdin.resume()
   })
 }
+
+// ---
+
+const CTRL_C = "\u0003"
+const CTRL_D = "\u0004"
+const BACKSPACE = "\u007f"
+/** Longer than any key or certificate that a server may need. */
+const MAX_LINE = 64 * 1024

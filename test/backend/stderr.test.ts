@@ -151,7 +151,7 @@ test("a line of stderr is logged at info and explains an exit; noise on stdout i
   output.onstderrend()
   expect(logged).toEqual([
     ["info", "stderr: Error: no key ***", { server: "web" }],
-    ["warn", "stdout, not a message: ready: ***", { server: "web" }],
+    ["warn", "printed text on stdout that is not MCP (logs belong on stderr): ready: ***", { server: "web" }],
     ["info", "stderr: bye", { server: "web" }],
   ])
   expect(output.exitReason()).toBe("Error: no key ***")

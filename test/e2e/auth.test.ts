@@ -29,7 +29,7 @@ const cli =
 
 test("with --auth a token is needed but for what load balancers ask [auth:paths] [auth:open] [auth:enabled]", async () => {
   await using svc = await startSvc({ config, flags: ["--auth", "--health-info-level", "full", "--metrics"] })
-  await svc.said("nobody can come in yet")
+  await svc.said("no client can connect yet")
   const status = async (path: string, init?: RequestInit) => (await fetch(`${svc.url}${path}`, init)).status
   for (const path of [
     "/mcp",
@@ -313,7 +313,7 @@ test("a certificate that is replaced is used without a restart, and a broken one
   make("second")
   await eventually(async () => (await subject()).includes("second"))
   writeFileSync(cert, "nothing")
-  await svc.said("the certificate was not replaced")
+  await svc.said("certificate not replaced")
   expect((await live()).status).toBe(200)
   // A file may be seen before it is written.
   writeFileSync(cert, "")
@@ -366,7 +366,7 @@ test("a Unix socket stays its user's alone with another certificate", async () =
   const flags = ["--listen", `unix:${unix}`, "--tls-cert", cert, "--tls-key", key]
   await using svc = await startSvc({ config, folder, flags, ready: /listening on unix:/ })
   makeCertificate(cert, key, "second")
-  await svc.said("the new certificate")
+  await svc.said("certificate replaced")
   expect(statSync(unix).mode & 0o777).toBe(0o600)
   const live = await fetch("https://localhost/health/live", { unix, tls: { rejectUnauthorized: false } })
   expect(live.status).toBe(200)

@@ -33,7 +33,7 @@ describe("a first run", () => {
 
   test("without a file it makes one, says so, and is degraded [config:file:missing] [health:level:default]", async () => {
     await using svc = await startSvc()
-    await svc.said("made an empty configuration")
+    await svc.said("created an empty configuration")
     expect(JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "")).toMatchObject({ mcpServers: {} })
     const health = await fetch(`${svc.url}/health`)
     expect([health.status, health.headers.get("x-health-status")]).toEqual([200, "degraded"])
@@ -84,7 +84,7 @@ describe("mistakes", () => {
 
   test("a name without an address is not called a port in use", async () => {
     const { code, stderr } = await runSvc(["serve", "--demo", "--host", "no name", "--allow-unauthenticated"])
-    expect([code, stderr.trim()]).toEqual([69, "svc: there is no address of no name to listen on"])
+    expect([code, stderr.trim()]).toEqual([69, "svc: cannot listen on no name: the name has no address"])
   })
 
   test("a port in use is one line that names it and exit 69 [cli:port]", async () => {
@@ -143,7 +143,7 @@ describe("mistakes", () => {
 
   test("a server that prints something else on stdout is told so in the log, and works", async () => {
     await using svc = await startSvc({ config: { mcpServers: { noisy: echo("--noise") } } })
-    await svc.said("noisy: stdout, not a message")
+    await svc.said("noisy: printed text on stdout that is not MCP")
     const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "noisy_svc_echo", arguments: { m: "hi" } })
     expect(body.result).toMatchObject({ content: [{ text: "hi" }] })
   })

@@ -119,7 +119,7 @@ test("a file that is broken hides nothing of what runs still, and a warning stan
   await using client = await connect1(svc)
   const { structuredContent: before } = await client.call("mcp_list")
   svc.write('{ "mcpServers": {')
-  await svc.said("what was good before stays")
+  await svc.said("configuration not reloaded; still using the last good one")
   const { structuredContent: list } = await client.call("mcp_list")
   expect(list.servers).toEqual(expect.arrayContaining(before.servers as object[]))
   expect((await client.call("mcp_status", { serverName: "one" })).structuredContent).toMatchObject({

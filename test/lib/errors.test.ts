@@ -5,6 +5,7 @@ import {
   codesOf,
   EXIT_CODES,
   formatIssue,
+  Interrupted,
   messageOf,
   publicMessage,
   RequestError,
@@ -43,6 +44,8 @@ test("every exit code of an error is documented", () => {
     new ConfigError([]),
     new BackendError("a", ""),
     new UnavailableError(""),
+    new Interrupted("prompt"),
+    new Interrupted("shutdown"),
     new Error(""),
   ]
   const documented = EXIT_CODES.map(({ code }) => code)

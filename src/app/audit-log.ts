@@ -1,0 +1,36 @@
+/** The audit log of a running svc, as `--audit-log` names it. */
+import { systemClock } from "../lib/clock.ts"
+import { openJournal } from "../lib/journal.ts"
+import { createAudit } from "../session/audit.ts"
+import type { Audit } from "../session/client.ts"
+import type { Logging } from "./logging.ts"
+import type { Settings } from "./settings.ts"
+
+export type AuditLog = {
+  /** Undefined without `--audit-log`. */
+  readonly audit: Audit | undefined
+  /** Writes the lines that are left. */
+  closeAudit(): Promise<void>
+}
+
+/** Opens the audit log. Rejects with an UnavailableError if the file cannot be written. */
+export async function openAuditLog(
+  { auditLog, auditArguments }: Pick<Settings, "auditLog" | "auditArguments">,
+  { log, redactor }: Pick<Logging, "log" | "redactor">,
+): Promise<AuditLog> {
+  if (auditLog === undefined) return { audit: undefined, closeAudit: async () => undefined }
+  const journal = await openJournal({
+    path: auditLog,
+    clock: systemClock,
+    onfail: (reason) => log.error(`the audit log has a gap: ${reason}`),
+    lost: (lost) => JSON.stringify({ time: new Date(systemClock.now()).toISOString(), method: "svc/audit", lost }),
+  })
+  const audit = createAudit({
+    clock: systemClock,
+    ticks: () => performance.now(),
+    write: journal.add,
+    mask: (text) => redactor().maskCredentials(text),
+    withArguments: auditArguments,
+  })
+  return { audit, closeAudit: () => journal.close() }
+}

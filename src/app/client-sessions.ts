@@ -1,0 +1,134 @@
+/** The downstream side of a running svc: sessions of clients, calls that wait for their input, and the gateway to the agent. */
+import { mkdirSync } from "node:fs"
+import { join } from "node:path"
+import { systemClock } from "../lib/clock.ts"
+import { messageOf } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
+import { createMarker, createSealer } from "../lib/seal.ts"
+import { version } from "../lib/version.ts"
+import type { Metrics } from "../report/metrics.ts"
+import { createClientContexts } from "../serve/client-context.ts"
+import type { OpenStream } from "../serve/http-exchange.ts"
+import type { McpDeps } from "../serve/mcp.ts"
+import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
+import type { TrustedClientDeps } from "../serve/trusted-client.ts"
+import { createCallRateLimit } from "../session/call-rate-limit.ts"
+import type { Audit } from "../session/client.ts"
+import { createGateway } from "../session/gateway.ts"
+import { Sessions } from "../session/sessions.ts"
+import { SuspendedCalls } from "../session/suspended-calls.ts"
+import { ownName, type Paths } from "../store/paths.ts"
+import { keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
+import type { Logging } from "./logging.ts"
+import type { Settings } from "./settings.ts"
+import type { Upstream } from "./upstream.ts"
+
+export type ClientSessions = {
+  readonly sessions: Sessions
+  readonly suspendedCalls: SuspendedCalls
+  readonly streams: Set<OpenStream>
+  readonly mcp: McpDeps
+  readonly scopeOf: ScopeOf
+  /** For clients whose context templates may use. */
+  readonly trustedClient: TrustedClientDeps
+}
+
+/** What watches calls; each is undefined unless its option is set. */
+export type Observers = { readonly metrics: Metrics | undefined; readonly audit: Audit | undefined }
+
+/** Builds the downstream side. Without `paths`, sessions and the owners of tasks end with svc. */
+export function openClientSessions(
+  settings: Settings,
+  paths: Paths | undefined,
+  { log, redactor, onbug }: Logging,
+  { agent, instances }: Upstream,
+  { metrics, audit }: Observers,
+): ClientSessions {
+  const { maxInFlight, pageSize, sessionRate, sessionTtl, startupWait, persist, transport } = settings
+  const trustedClient: TrustedClientDeps = { agent, instances, clock: systemClock, version, wait: startupWait }
+  const contexts = settings.trustContext ? createClientContexts(trustedClient, newId) : undefined
+  // A client on stdio ends with svc, so its session needs no store.
+  const store =
+    paths !== undefined && persist && transport === "http"
+      ? openStore(paths, log, systemClock.now() - sessionTtl)
+      : undefined
+  const sessions = new Sessions(
+    systemClock,
+    { count: MAX_SESSIONS, ttl: sessionTtl },
+    (session) => {
+      agent.forget(session)
+      contexts?.detach(session.scope)
+    },
+    store,
+    contexts === undefined ? undefined : (scope, params) => contexts.session(scope, params, params.clientInfo).scope,
+  )
+  const gateway = createGateway({
+    agent,
+    sessions: () => sessions.all(),
+    startupWaitMs: startupWait,
+    onchange: (session) => sessions.save(session),
+    mark: createMarker(() => markKey(persist ? paths : undefined, log)),
+    version,
+    hide: (text) => redactor().maskKnown(text),
+    redact: (text) => redactor().redactAll(text),
+    meter: metrics === undefined ? undefined : meterOf(metrics),
+    maxInFlight,
+    pageSize,
+    sessionRate,
+    callRate: createCallRateLimit(systemClock, () => {
+      if (metrics !== undefined) metrics.rateLimited++
+    }),
+    audit,
+  })
+  const streams = new Set<OpenStream>()
+  const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))
+  const suspendedCalls = new SuspendedCalls({ clock: systemClock, sealer, newId, onbug })
+  return {
+    sessions,
+    suspendedCalls,
+    streams,
+    mcp: { gateway, sessions, suspendedCalls, newId, maxBody: settings.maxBody, contexts, onbug, streams },
+    scopeOf: createScopes(() => agent.presets),
+    trustedClient,
+  }
+}
+
+// ---
+
+const MAX_SESSIONS = 10_000
+
+/** Unguessable: it is a session's only credential besides the client's token. */
+const newId = (): string => crypto.randomUUID().replaceAll("-", "")
+
+const meterOf = (metrics: Metrics) => ({
+  now: () => performance.now(),
+  record: (...call: Parameters<Metrics["record"]>) => metrics.record(...call),
+  passed: (direction: "in" | "out", bytes: number) => {
+    metrics.bytes[direction] += bytes
+  },
+})
+
+/** Returns the key that marks the owners of tasks; a fresh one, with a warning, if it cannot be kept. */
+function markKey(paths: Paths | undefined, log: Log): Uint8Array {
+  try {
+    if (paths !== undefined) return keepKey(sessionsFile(paths))
+  } catch (error) {
+    log.warn(`tasks that clients create now will be unknown after a restart of svc: ${messageOf(error)}`)
+  }
+  return crypto.getRandomValues(new Uint8Array(32))
+}
+
+/** Opens the store of sessions; undefined, with a warning, if it cannot be opened. */
+function openStore(paths: Paths, log: Log, before: number): SessionStore | undefined {
+  try {
+    return openSessionStore(sessionsFile(paths), before)
+  } catch (error) {
+    log.warn(`sessions will not survive a restart of svc: ${messageOf(error)}`)
+    return undefined
+  }
+}
+
+function sessionsFile(paths: Paths): string {
+  mkdirSync(paths.directory, { recursive: true, mode: 0o700 })
+  return join(paths.directory, `${ownName("sessions", paths)}.sqlite`)
+}

@@ -1,0 +1,135 @@
+/** What svc's own commands may ask of a running svc over the control socket. */
+import type { ReloadResult } from "../agent/reload.ts"
+import type { Backend } from "../backend/backend.ts"
+import { isHidden } from "../catalog/catalog.ts"
+import { slugOf } from "../config/plan.ts"
+import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
+import { unknownNameError } from "../lib/nearest.ts"
+import { version } from "../lib/version.ts"
+import { HEALTH_LEVELS } from "../report/health.ts"
+import { statusOf } from "../report/status.ts"
+import type { ControlDispatch } from "../serve/control-socket.ts"
+import { reportAt } from "../serve/health.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { InternalTools } from "./internal-tools.ts"
+import type { Runtime } from "./runtime.ts"
+import { answerOAuthControl, type OAuthControlDeps } from "./upstream-oauth.ts"
+
+export type ControlDeps = {
+  readonly runtime: Runtime
+  /** The address that svc listens at. */
+  readonly url: string
+  reload(): ReloadResult
+  tools(): Promise<InternalTools>
+}
+
+/** Returns the dispatch of control methods; methods that change something are audited like calls of clients. */
+export function createControlDispatch({ runtime, url, reload, tools }: ControlDeps): ControlDispatch {
+  return audited(runtime, async (method, params, gone) =>
+    method === "tool" ? (await tools()).run(params, gone) : answerControl(runtime, url, reload, method, params),
+  )
+}
+
+// ---
+
+function answerControl(
+  runtime: Runtime,
+  url: string,
+  reload: () => ReloadResult,
+  method: string,
+  params: Params,
+): unknown {
+  const { agent, redactor } = runtime
+  switch (method) {
+    case "status":
+      // The operator needs paths and addresses: only credentials are masked.
+      return { ...statusOf(agent.snapshot(), redactor().maskCredentials), pid: process.pid, version, url }
+    case "health": {
+      const level = HEALTH_LEVELS.find((one) => one === params.level) ?? "full"
+      const found = reportAt(String(params.path))?.({ facts: runtime.facts, level, ...redactor() }, agent.snapshot())
+      if (found === undefined) throw new RequestError("invalid_params", `no report at ${params.path}`)
+      return { ok: found.status < 400, body: found.body }
+    }
+    case "restart": {
+      const wanted = typeof params.name === "string" ? find(runtime, params.name) : agent.all()
+      for (const backend of wanted) agent.restart(backend)
+      return { restarted: wanted.map(({ spec }) => spec.id) }
+    }
+    case "reload": {
+      const { applied, issues } = reload()
+      return { applied, issues: issues.map(formatIssue) }
+    }
+    case "approve": {
+      const [{ spec }] = find(runtime, String(params.name))
+      const approved = agent.approve(spec.name, typeof params.tool === "string" ? params.tool : undefined)
+      return { server: spec.name, approved }
+    }
+    case "tools": {
+      const [backend] = find(runtime, String(params.name))
+      const { spec, published } = backend
+      if (published === undefined) throw new UnavailableError(`${spec.name} is not connected`)
+      return {
+        tools: published.listing.tools.map(({ name, description }) => ({
+          name,
+          description,
+          disabled: isHidden(spec, name),
+          ...(agent.isQuarantined(backend, name) ? { held: true } : {}),
+        })),
+      }
+    }
+    case "flush":
+      return runtime.serverLogs.flush()
+    default:
+      if (method.startsWith("auth.")) return answerOAuthControl(oauthControlDeps(runtime), method, params)
+      throw new RequestError(
+        "unknown_method",
+        `this svc (version ${version}) does not know ${method}; restart it after an update`,
+      )
+  }
+}
+
+const oauthControlDeps = (runtime: Runtime): OAuthControlDeps => ({
+  oauth: runtime.oauth,
+  find: (name) => find(runtime, name)[0].spec,
+  all: () => runtime.agent.all().map(({ spec }) => spec),
+  restart: (name) => {
+    for (const backend of find(runtime, name)) runtime.agent.restart(backend)
+  },
+})
+
+function audited({ audit }: Runtime, answer: ControlDispatch): ControlDispatch {
+  if (audit === undefined) return answer
+  return async (method, params, gone) => {
+    if (READ_ONLY_METHODS.has(method)) return answer(method, params, gone)
+    const end = audit.action(method, params)
+    try {
+      const result = await answer(method, params, gone)
+      end(isObject(result) && result.isError === true ? "error" : "ok")
+      return result
+    } catch (error) {
+      end("error")
+      throw error
+    }
+  }
+}
+
+const READ_ONLY_METHODS: ReadonlySet<string> = new Set([
+  "status",
+  "health",
+  "tools",
+  "flush",
+  "auth.status",
+  "auth.wait",
+])
+
+function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]] {
+  const [first, ...others] = agent.find(name)
+  if (first !== undefined) return [first, ...others]
+  const { templates, disabled, issues, backends } = agent.snapshot()
+  const is = (one: string | undefined) => one !== undefined && (one === name || slugOf(one) === name)
+  if (disabled.some(is)) throw new UnavailableError(`${name} is disabled; \`svc mcp enable ${name}\` starts it`)
+  if (templates.some(is)) throw new UnavailableError(`${name} is a template that nobody uses at the moment`)
+  if (issues.some(({ server }) => is(server)))
+    throw new UnavailableError(`${name} is left out for what is wrong with it; see \`svc mcp status\``)
+  throw unknownNameError("server", name, [...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
+}

@@ -1,0 +1,143 @@
+/** Serves clients over HTTP: the listener with its routes, authentication, certificate and socket. */
+import { lookup } from "node:dns/promises"
+import { existsSync, lstatSync, unlinkSync } from "node:fs"
+import { systemClock } from "../lib/clock.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { exposition } from "../report/metrics.ts"
+import { createAddressLimiter, createHealthLimit, HEALTH_LIMIT } from "../serve/address-rate-limit.ts"
+import { createCors } from "../serve/cors.ts"
+import { createHealth } from "../serve/health.ts"
+import { createHostCheck } from "../serve/host-check.ts"
+import { createMetricsEndpoint } from "../serve/metrics.ts"
+import { createCallback } from "../serve/oauth-callback.ts"
+import { type Listening, listenHttp } from "../serve/server.ts"
+import type { Paths } from "../store/paths.ts"
+import { openInboundAuth } from "./inbound-auth.ts"
+import type { Runtime } from "./runtime.ts"
+import type { Settings } from "./settings.ts"
+import { readTls, watchTls } from "./tls.ts"
+
+export type HttpService = Listening & {
+  /** Logs the address, once the configuration is loaded: programs that start svc wait for this line. */
+  announce(): void
+  close(): void
+}
+
+/** Listens for clients. Throws an UnavailableError that names the address if it is taken. */
+export async function startHttp(runtime: Runtime, settings: Settings, paths: Paths | undefined): Promise<HttpService> {
+  const { agent, mcp, metrics, log, redactor, facts } = runtime
+  const { address, loopback, trustProxy, tls } = settings
+  const healthLimit = settings.healthRateLimit
+    ? createHealthLimit({
+        limiter: createAddressLimiter(systemClock, HEALTH_LIMIT),
+        trustProxy,
+        onlimited: () => {
+          if (metrics !== undefined) metrics.rateLimited++
+        },
+      })
+    : undefined
+  const health = createHealth({
+    snapshot: () => agent.snapshot(),
+    now: () => systemClock.now(),
+    facts,
+    level: settings.healthLevel,
+    redactAll: (text: string) => redactor().redactAll(text),
+  })
+  const metricsEndpoint =
+    metrics === undefined
+      ? undefined
+      : createMetricsEndpoint(() => {
+          const { uptimeSeconds, version } = facts()
+          const gauges = { inFlight: agent.inFlight, sessions: runtime.sessions.size, uptimeSeconds, version }
+          return exposition(metrics, agent.snapshot(), gauges)
+        })
+  const oauthCallback = createCallback({
+    finish: (answer) => runtime.oauth.finish(answer),
+    hide: (text) => redactor().maskKnown(text),
+    client: () => runtime.oauth.description(),
+  })
+  const base = () => (settings.externalUrl ?? local).replace(/\/$/, "")
+  const auth = await openInboundAuth(runtime, settings, paths, base)
+  const unix = "unix" in address ? address.unix : undefined
+  if (unix !== undefined) await clearSocket(unix)
+  let listening: Listening
+  try {
+    listening = listenHttp(
+      { address, tls: tls === undefined ? undefined : readTls(tls), receiveTimeout: settings.receiveTimeout },
+      {
+        agent,
+        clock: systemClock,
+        mcp,
+        pipes: new Map(),
+        scopeOf: runtime.scopeOf,
+        middleware: {
+          cors: createCors(settings.allowedOrigins),
+          hostCheck: createHostCheck(settings),
+          authenticate: auth?.authenticate,
+          healthLimit,
+          resourceMetadata: auth?.resourceMetadata,
+          oauthCallback,
+          metrics: metricsEndpoint,
+          health,
+        },
+        base,
+      },
+    )
+  } catch (cause) {
+    if (cause instanceof UnavailableError) throw cause
+    // Bun reports a name without an address as a port in use, too.
+    if ("hostname" in address && !(await hasAddress(address.hostname)))
+      throw new UnavailableError(`cannot listen on ${address.hostname}: the name has no address`, { cause })
+    if ("port" in address && cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
+      throw new UnavailableError(`port ${address.port} on ${address.hostname} is in use; choose another with --port`, {
+        cause,
+      })
+    const place = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
+    throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
+  }
+  const local = unix === undefined ? localUrl(listening.url) : "http://localhost/"
+  const certificate = tls === undefined ? undefined : watchTls(tls, listening, log)
+  // A browser cannot be redirected to a Unix socket.
+  const publicUrl = settings.externalUrl ?? (unix === undefined ? local : undefined)
+  if (publicUrl !== undefined) runtime.setPublicUrl(publicUrl)
+  return {
+    ...listening,
+    announce() {
+      log.info(`listening on ${unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`}`)
+      if (!loopback && !settings.auth)
+        log.warn("no authentication: every client that can reach this address can use every server")
+    },
+    close() {
+      auth?.close()
+      certificate?.close()
+      if (unix !== undefined && existsSync(unix)) unlinkSync(unix)
+    },
+  }
+}
+
+// ---
+
+/** Removes a socket that an earlier svc left behind. Throws an UnavailableError if the path is in use or is not a socket. */
+async function clearSocket(path: string): Promise<void> {
+  if (!existsSync(path)) return
+  if (!lstatSync(path).isSocket()) throw new UnavailableError(`${path} exists and is not a socket`)
+  const used = await fetch("http://localhost/health/live", { unix: path, signal: AbortSignal.timeout(1000) }).then(
+    () => true,
+    () => false,
+  )
+  if (used) throw new UnavailableError(`another process is already listening on ${path}`)
+  unlinkSync(path)
+}
+
+const hasAddress = (hostname: string): Promise<boolean> =>
+  lookup(hostname).then(
+    () => true,
+    () => false,
+  )
+
+/** Returns the address of a listener as a browser on this machine reaches it. */
+function localUrl(url: URL): string {
+  const local = new URL(url)
+  if (local.hostname === "0.0.0.0" || local.hostname === "[::]") local.hostname = "127.0.0.1"
+  return local.href
+}

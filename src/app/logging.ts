@@ -1,0 +1,55 @@
+/** The log of a running svc: lines to stderr, the journal of each server, and the redaction of both. */
+import { join } from "node:path"
+import { systemClock } from "../lib/clock.ts"
+import { type Log, openLog } from "../lib/log.ts"
+import { createLiveRedactor, type Redactor } from "../lib/redact.ts"
+import type { Paths } from "../store/paths.ts"
+import { createServerLogs, type ServerLogs, withServerLogs } from "../store/server-logs.ts"
+import { createStderrWriter } from "./output.ts"
+import type { Settings } from "./settings.ts"
+
+export type Logging = {
+  readonly log: Log
+  readonly serverLogs: ServerLogs
+  /** Returns a redactor that knows the secrets of this moment. */
+  redactor(): Redactor
+  /** Logs an error that is a bug of svc, with its stack. */
+  onbug(error: unknown): void
+}
+
+/** Names where secrets come from; until it is called, the redactor knows patterns alone. */
+export type FollowSecrets = (sources: readonly (() => readonly string[])[]) => void
+
+/** Opens the log. Without `paths`, the journals of servers are kept in memory alone. */
+export function openLogging(
+  { logLevel, logFormat }: Pick<Settings, "logLevel" | "logFormat">,
+  paths: Paths | undefined,
+): Logging & { readonly followSecrets: FollowSecrets } {
+  const { cleaner: redactor, follow: followSecrets } = createLiveRedactor()
+  const mask = (text: string) => redactor().maskCredentials(text)
+  const stderr = openLog({
+    level: logLevel,
+    format: logFormat,
+    clock: systemClock,
+    mask,
+    write: createStderrWriter(MAX_UNREAD_BYTES),
+  })
+  const serverLogs = createServerLogs({
+    directory: paths === undefined ? undefined : join(paths.directory, "logs"),
+    clock: systemClock,
+    onfail: (reason) => stderr.warn(reason),
+  })
+  const log = withServerLogs(serverLogs, stderr, mask)
+  return {
+    log,
+    serverLogs,
+    redactor,
+    followSecrets,
+    onbug: (error) => log.error(`internal error: ${error instanceof Error ? error.stack : String(error)}`),
+  }
+}
+
+// ---
+
+/** Log lines that wait for a reader of stderr; more are dropped. */
+const MAX_UNREAD_BYTES = 1024 * 1024

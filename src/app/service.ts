@@ -1,0 +1,77 @@
+/** The life of `svc serve`, from the first line of the log to the end of the last child. */
+import { systemClock, waitWhile } from "../lib/clock.ts"
+import { watchInterrupts } from "../lib/interrupt.ts"
+import type { Paths } from "../store/paths.ts"
+import { demoPlan } from "./demo.ts"
+import { startHttp } from "./http-service.ts"
+import { trimWhenIdle } from "./memory-trim.ts"
+import { startReloadLoop } from "./reload-loop.ts"
+import { createRuntime, type Runtime } from "./runtime.ts"
+import type { Settings } from "./settings.ts"
+import { serveStdioClient } from "./stdio-service.ts"
+
+/** Runs svc until a signal or the end of its client. Without `paths`, it serves the demo. Returns the exit code. */
+export async function runService(settings: Settings, paths: Paths | undefined): Promise<number> {
+  const runtime = await createRuntime(settings, paths)
+  process.on("unhandledRejection", runtime.onbug)
+  process.on("uncaughtException", runtime.onbug)
+  // From here on the first signal stops gracefully, and the second at once.
+  const { signal, forced } = watchInterrupts(process.platform === "win32" ? WINDOWS_STOP_SIGNALS : STOP_SIGNALS)
+  return Promise.race([serveUntil(runtime, settings, paths, signal), forced])
+}
+
+// ---
+
+const KEEP_ALIVE_MS = 25_000
+const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const
+/** SIGBREAK is Ctrl-Break; SIGHUP means that the console window closes, which leaves a few seconds. */
+const WINDOWS_STOP_SIGNALS = ["SIGINT", "SIGBREAK", "SIGHUP"] as const
+
+/** Serves until `signal` aborts or the client on stdio is gone, then stops everything in order. */
+async function serveUntil(
+  runtime: Runtime,
+  settings: Settings,
+  paths: Paths | undefined,
+  signal: AbortSignal,
+): Promise<number> {
+  const { agent, sessions, suspendedCalls, streams, serverLogs, log } = runtime
+  const stopped = new Promise<string>((resolve) =>
+    signal.addEventListener("abort", () => resolve(String(signal.reason)), { once: true }),
+  )
+  const listening = settings.transport === "http" ? await startHttp(runtime, settings, paths) : undefined
+  agent.awaitInitialLoad(settings.startupWait)
+  const loop = paths === undefined ? undefined : await startReloadLoop(runtime, settings, paths, listening?.url.href)
+  listening?.announce()
+  const trim = trimWhenIdle(systemClock, () => agent.inFlight > 0)
+  if (paths === undefined) runtime.instances.update(demoPlan(process.env))
+  let cancelKeepAlive: () => void
+  const keepAlive = () => {
+    for (const stream of streams) stream.keepAlive()
+    cancelKeepAlive = systemClock.after(KEEP_ALIVE_MS, keepAlive)
+  }
+  cancelKeepAlive = systemClock.after(KEEP_ALIVE_MS, keepAlive)
+
+  const reason = await Promise.race([
+    stopped,
+    ...(settings.transport === "stdio" ? [serveStdioClient(runtime, settings)] : []),
+  ])
+  log.info(`stopping: ${reason}`)
+  // In order: no new requests, then the running calls, then sessions, then backends.
+  cancelKeepAlive()
+  trim.close()
+  loop?.close()
+  listening?.close()
+  void listening?.stop(false)
+  await waitWhile(systemClock, () => agent.inFlight > 0, settings.shutdownGrace)
+  for (const stream of [...streams]) stream.close()
+  sessions.close()
+  suspendedCalls.close()
+  runtime.instances.close()
+  await agent.close()
+  // An installation whose server has just been stopped takes its edit back.
+  await loop?.idle()
+  void listening?.stop(true)
+  serverLogs.flush()
+  await runtime.closeAudit()
+  return 0
+}

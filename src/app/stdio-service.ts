@@ -1,0 +1,39 @@
+/** Serves the one client that started svc with `--transport stdio`. */
+import { systemClock, waitWhile } from "../lib/clock.ts"
+import { messageOf } from "../lib/errors.ts"
+import { WAITING_RESULTS } from "../serve/proxy-server.ts"
+import { serveStdio } from "../serve/stdio.ts"
+import { createTrustedClient } from "../serve/trusted-client.ts"
+import { createStdoutWriter } from "./output.ts"
+import { findProjectContext, watchProjectContext } from "./project-context.ts"
+import type { Runtime } from "./runtime.ts"
+import type { Settings } from "./settings.ts"
+
+/** Serves the client on stdin and stdout, with the project of the working directory. Resolves with the reason of the end. */
+export async function serveStdioClient(
+  { mcp, trustedClient: deps, log }: Runtime,
+  settings: Settings,
+): Promise<string> {
+  const { maxBody, maxResult, shutdownGrace } = settings
+  const { promise: ended, resolve: end } = Promise.withResolvers<string>()
+  const streams = { input: Bun.stdin.stream(), write: createStdoutWriter(WAITING_RESULTS * maxResult, end) }
+  const directory = process.cwd()
+  const note = (text: string) => log.warn(text)
+  const id = mcp.newId()
+  const client = createTrustedClient(findProjectContext(directory, [], note), id, "stdio", deps)
+  const watch = watchProjectContext(directory, [], note, (found) => {
+    try {
+      client.updateContext(found)
+    } catch (error) {
+      log.warn(messageOf(error))
+    }
+  })
+  const { scope, initialize } = client
+  const served = serveStdio(streams, { ...mcp, id, scope, principal: "stdio", onclient: initialize }, maxBody, (busy) =>
+    waitWhile(systemClock, busy, shutdownGrace),
+  )
+  const reason = await Promise.race([served.then(() => "client disconnected"), ended])
+  watch.close()
+  client.detach()
+  return reason
+}

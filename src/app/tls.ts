@@ -1,0 +1,44 @@
+/** The certificate of a running svc: read, checked, and replaced when its files change. */
+import { readFileSync } from "node:fs"
+import { createSecureContext } from "node:tls"
+import { systemClock } from "../lib/clock.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
+import type { Listening, Tls } from "../serve/server.ts"
+import { watchFiles } from "../store/watch.ts"
+
+/** Reads the certificate chain and its key from the files that are named. Throws an UnavailableError that names the wrong file. */
+export function readTls({ cert, key }: Tls): Tls {
+  const read = (path: string) => {
+    try {
+      return readFileSync(path, "utf8")
+    } catch (cause) {
+      throw new UnavailableError(`cannot read ${path}: ${messageOf(cause)}`, { cause })
+    }
+  }
+  const tls = { cert: read(cert), key: read(key) }
+  try {
+    createSecureContext(tls)
+  } catch (cause) {
+    throw new UnavailableError(`${cert} and ${key} are not a certificate and its private key: ${messageOf(cause)}`, {
+      cause,
+    })
+  }
+  return tls
+}
+
+/** Serves new connections with the new certificate whenever the files change. */
+export function watchTls(files: Tls, listening: Listening, log: Log): { close(): void } {
+  return watchFiles([files.cert, files.key], systemClock, DEBOUNCE_MS, () => {
+    try {
+      listening.secure(readTls(files))
+      log.info("certificate replaced: new connections use it")
+    } catch (error) {
+      log.error(`certificate not replaced: ${messageOf(error)}`)
+    }
+  })
+}
+
+// ---
+
+const DEBOUNCE_MS = 300

@@ -1,0 +1,110 @@
+/** The upstream side of a running svc: the agent with its backends, their credentials, and the instances of templates. */
+import { join } from "node:path"
+import { Agent } from "../agent/agent.ts"
+import { Instances } from "../agent/instances.ts"
+import { createReaper } from "../backend/reaper.ts"
+import { ChildOutputLogger } from "../backend/stderr.ts"
+import { StdioLink } from "../backend/stdio.ts"
+import { matchesFilter } from "../config/tag-filter.ts"
+import { systemClock } from "../lib/clock.ts"
+import { messageOf } from "../lib/errors.ts"
+import { version } from "../lib/version.ts"
+import type { OAuth } from "../oauth/oauth.ts"
+import { CALLBACK_PATH, CLIENT_PATH } from "../serve/oauth-callback.ts"
+import { createEraCache } from "../store/era-cache.ts"
+import { ownName, type Paths } from "../store/paths.ts"
+import { createToolPins } from "../store/tool-pins.ts"
+import { createRequestIds } from "../wire/frame.ts"
+import type { FollowSecrets, Logging } from "./logging.ts"
+import type { Settings } from "./settings.ts"
+import { openUpstreamOAuth } from "./upstream-oauth.ts"
+
+export type Upstream = {
+  readonly agent: Agent
+  readonly oauth: OAuth
+  readonly instances: Instances
+  /** Sets the address under which browsers reach svc: authorization servers redirect them there. */
+  setPublicUrl(url: string): void
+}
+
+/** Makes the system end the children together with svc. Calls `onfail` with the reason if they may outlive it. */
+export type BindChildren = (onfail: (reason: string) => void) => Promise<void>
+
+/** Builds the upstream side; nothing has started yet. Without `paths`, nothing is kept on disk. */
+export async function openUpstream(
+  settings: Pick<Settings, "externalUrl" | "maxResult" | "templateLinger" | "filter">,
+  paths: Paths | undefined,
+  { log, redactor, followSecrets }: Logging & { readonly followSecrets: FollowSecrets },
+  bindChildren: BindChildren | undefined = process.platform === "win32" ? openJobObject : undefined,
+): Promise<Upstream> {
+  const onunbound = (reason: string) => log.warn(`servers may outlive svc if it is killed: ${reason}`)
+  const reaper = createReaper(onunbound)
+  await bindChildren?.(onunbound)
+  process.on("exit", () => reaper.close())
+
+  // Bound late: the address is known when svc listens, and the agent exists after the credentials that it asks for.
+  let callback: string | undefined
+  let onauthorized: (server: string) => void = () => undefined
+  const oauth = openUpstreamOAuth(paths, {
+    log,
+    callback: () => callback,
+    metadataUrl: settings.externalUrl?.startsWith("https:") ? `${settings.externalUrl}${CLIENT_PATH}` : undefined,
+    onchange: (server) => onauthorized(server),
+  })
+  // Caches belong to one configuration file: another file's servers may share names.
+  const cacheFile = (name: string) =>
+    paths === undefined ? undefined : join(paths.directory, `${ownName(name, paths)}.json`)
+  const agent = new Agent({
+    clock: systemClock,
+    log,
+    startedAt: systemClock.now(),
+    ids: createRequestIds(crypto.randomUUID().replaceAll("-", "").slice(0, 16)),
+    limit: settings.maxResult,
+    version,
+    eras: createEraCache(cacheFile("eras"), systemClock),
+    pins: createToolPins(cacheFile("tools"), systemClock),
+    credentials: (spec, launch) => oauth.credentials(spec, launch),
+    // Each call has a timeout of its own.
+    fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
+    openChild: (launch, events, { name: server }) =>
+      StdioLink.open(launch, events, {
+        server,
+        clock: systemClock,
+        limit: settings.maxResult,
+        grace: STOP_GRACE_MS,
+        reaper,
+        output: new ChildOutputLogger(systemClock, log, server, (text) => redactor().maskCredentials(text)),
+      }),
+  })
+  onauthorized = (server) => agent.authorized(server)
+  followSecrets([() => agent.secrets, () => oauth.secrets])
+  const instances = new Instances({
+    agent,
+    clock: systemClock,
+    log,
+    linger: settings.templateLinger,
+    selects: (tags) => matchesFilter(settings.filter, tags),
+  })
+  return {
+    agent,
+    oauth,
+    instances,
+    setPublicUrl(url) {
+      callback = `${url.replace(/\/$/, "")}${CALLBACK_PATH}`
+    },
+  }
+}
+
+// ---
+
+/** Imported on Windows alone: other systems do not pay for the foreign functions that it needs. */
+async function openJobObject(onfail: (reason: string) => void): Promise<void> {
+  try {
+    const jobObject = await import("../backend/job-object.ts")
+    jobObject.createJobObject()
+  } catch (error) {
+    onfail(messageOf(error))
+  }
+}
+
+const STOP_GRACE_MS = 2000

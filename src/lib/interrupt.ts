@@ -1,0 +1,23 @@
+/** The signals that ask a command to end. */
+import { Interrupted } from "./errors.ts"
+
+export type Interrupt = {
+  /** Aborts at the first signal, with its name as the reason, so that the command can undo what is half done. */
+  readonly signal: AbortSignal
+  /** Rejects with Interrupted at the second signal: the command ends without waiting for anything. */
+  readonly forced: Promise<never>
+}
+
+/** Follows the signals until the process ends. */
+export function watchInterrupts(names: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"]): Interrupt {
+  const controller = new AbortController()
+  const { promise: forced, reject } = Promise.withResolvers<never>()
+  // A command that has returned no longer waits for it.
+  forced.catch(() => undefined)
+  for (const name of names)
+    process.on(name, () => {
+      if (controller.signal.aborted) reject(new Interrupted("shutdown"))
+      else controller.abort(name)
+    })
+  return { signal: controller.signal, forced }
+}

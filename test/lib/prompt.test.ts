@@ -1,0 +1,41 @@
+/** The prompts, typed at in a terminal: each case runs in a process of its own. */
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+
+const PROMPT = join(import.meta.dir, "..", "..", "src", "lib", "prompt.ts")
+
+/** Asks one question in a terminal, types `keys` when it is shown, and returns what was shown and what came of it. */
+async function type(secret: boolean, keys: string): Promise<string> {
+  let shown = ""
+  const decoder = new TextDecoder()
+  await using terminal = new Bun.Terminal({
+    data(terminal, bytes) {
+      const before = shown
+      shown += decoder.decode(bytes, { stream: true })
+      if (!before.includes("key: ") && shown.includes("key: ")) terminal.write(keys)
+    },
+  })
+  const code = `import { promptLine } from ${JSON.stringify(PROMPT)}
+    const print = (outcome) => console.log("outcome " + JSON.stringify(outcome))
+    await promptLine("key: ", ${secret}).then(print, ({ name, during, fault }) => print({ name, during, fault }))`
+  await Bun.spawn([process.execPath, "-e", code], { terminal }).exited
+  return shown.replaceAll("\r\n", "\n")
+}
+
+test("a line ends at Return, and Backspace takes a character back", async () => {
+  expect(await type(false, "ab\u007fc\r")).toEndWith('outcome "ac"\n')
+})
+
+test("a secret is not echoed", async () => {
+  const shown = await type(true, "hunter2x\u007f\r")
+  expect(shown).toEndWith('key: \noutcome "hunter2"\n')
+})
+
+test("Ctrl-C at a secret is an interrupt, Ctrl-D the end of the line", async () => {
+  expect(await type(true, "hun\u0003")).toEndWith('outcome {"name":"Interrupted","during":"prompt"}\n')
+  expect(await type(true, "hun\u0004")).toEndWith('outcome "hun"\n')
+})
+
+test("an answer is bounded", async () => {
+  expect(await type(true, "x".repeat(70_000))).toEndWith('outcome {"name":"RequestError","fault":"usage"}\n')
+})
