@@ -1,4 +1,7 @@
-/** What svc counts, and how it is told to Prometheus. Labels are bounded: servers and tools that are known. */
+/**
+ * Counts calls, and writes the counters for Prometheus. The number of label values is bounded.
+ * https://prometheus.io/docs/instrumenting/exposition_formats/
+ */
 
 import type { Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
@@ -6,23 +9,23 @@ import { STATUS_BY_STATE } from "../backend/supervision.ts"
 const OUTCOMES = ["ok", "tool_error", "error"] as const
 export type CallOutcome = (typeof OUTCOMES)[number]
 
-/** One server's calls: how each tool's ended, and how many took how long (not summed up: by the bound they come under). */
+/** One server's calls: outcomes by tool, and durations by bucket (not cumulative, each call in one bucket). */
 type ServerCounters = {
   readonly tools: Map<string, Record<CallOutcome, number>>
   readonly buckets: number[]
   sum: number
 }
 
-/** Cheap to record, for it is done in every call: two map look-ups and some additions. */
+/** The counters. Recording costs two map look-ups and some additions, because it runs for every call. */
 export class Metrics {
   readonly servers = new Map<string, ServerCounters>()
   private tools = 0
-  /** In: requests to servers; out: answers to clients. */
+  /** `in`: requests to servers; `out`: responses to clients. */
   bytes = { in: 0, out: 0 }
   reloads = { ok: 0, refused: 0 }
   rateLimited = 0
 
-  /** One finished call; `seconds` is how long it took. */
+  /** Counts a finished call that took `seconds`. */
   record(id: string, name: string, outcome: CallOutcome, seconds: number): void {
     const server = this.servers.get(id) ?? this.addServer(id)
     const tool = server.tools.get(name) ?? this.addTool(server, name)
@@ -35,7 +38,7 @@ export class Metrics {
 
   // ---
 
-  /** Instances of templates come and go: what is one too many is counted, but not by its name. */
+  /** Adds a server; past MAX_SERVERS, which instances of templates can reach, its calls count as those of "other". */
   private addServer(id: string): ServerCounters {
     const name = this.servers.size < MAX_SERVERS ? id : OTHER
     const server = this.servers.get(name) ?? { tools: new Map(), buckets: [...BOUNDS, 0].map(() => 0), sum: 0 }
@@ -51,7 +54,7 @@ export class Metrics {
   }
 }
 
-/** Facts of the moment that are not counted but looked at. */
+/** Values that are read at the moment of the exposition. */
 export type Gauges = {
   readonly inFlight: number
   readonly sessions: number
@@ -59,7 +62,7 @@ export type Gauges = {
   readonly version: string
 }
 
-/** The text exposition format, version 0.0.4. */
+/** Writes all metrics in the text exposition format, version 0.0.4. */
 export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges): string {
   const lines: string[] = []
   const family = (name: string, type: "counter" | "gauge" | "histogram", help: string, samples: readonly string[]) => {
@@ -83,7 +86,7 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
   family(
     "svc_call_duration_seconds",
     "histogram",
-    "How long calls took, by server.",
+    "Duration of calls by server.",
     [...metrics.servers].flatMap(([server, { buckets, sum }]) => {
       let count = 0
       const lines = [...BOUNDS, "+Inf"].map((bound, index) => {
@@ -97,7 +100,7 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
       ]
     }),
   )
-  family("svc_calls_in_flight", "gauge", "Requests to servers that are not answered yet.", [
+  family("svc_calls_in_flight", "gauge", "Requests to servers without a response yet.", [
     `svc_calls_in_flight ${gauges.inFlight}`,
   ])
   family("svc_sessions", "gauge", "Sessions of legacy clients.", [`svc_sessions ${gauges.sessions}`])
@@ -112,7 +115,7 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
   family(
     "svc_server_state",
     "gauge",
-    "1 for the status each server has.",
+    "1 for the current status of each server.",
     snapshot.backends.flatMap(({ spec, state }) =>
       STATUSES.map(
         (status) =>
@@ -124,7 +127,7 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
     `svc_reloads_total{result="ok"} ${metrics.reloads.ok}`,
     `svc_reloads_total{result="refused"} ${metrics.reloads.refused}`,
   ])
-  family("svc_relayed_bytes_total", "counter", "Bytes of requests and answers passed on.", [
+  family("svc_relayed_bytes_total", "counter", "Bytes of relayed requests and responses.", [
     `svc_relayed_bytes_total{direction="in"} ${metrics.bytes.in}`,
     `svc_relayed_bytes_total{direction="out"} ${metrics.bytes.out}`,
   ])

@@ -1,20 +1,20 @@
-/** The state of everything, for commands and for assistants: one projection of the snapshot. */
+/** The status report for commands and assistants: one projection of the snapshot. */
 
 import type { BackendSnapshot, Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { formatIssue } from "../lib/errors.ts"
 
-/** One server, as `svc mcp status` and `mcp_status` show it. Times are ISO 8601; texts are cleaned. */
+/** One server, as `svc mcp status` and `mcp_status` show it. Times are ISO 8601; texts are redacted. */
 export type ServerStatus = {
   readonly name: string
   readonly id: string
   readonly type: string
-  /** The machine's word: `connected`, `waiting`, `crashed` …; `degraded` for what is connected and has issues. */
+  /** The state machine's kind: `connected`, `waiting`, `crashed` …; `degraded` for a connected server with issues. */
   readonly state: string
   readonly status: string
   readonly tags: readonly string[]
   readonly pid?: number
-  /** When it was connected, or began to start. */
+  /** When the server connected, or began to start. */
   readonly since?: string
   readonly attempt?: number
   readonly nextRetryAt?: string
@@ -24,13 +24,13 @@ export type ServerStatus = {
   readonly tools?: number
   readonly prompts?: number
   readonly resources?: number
-  /** It is connected and offers nothing at all. */
+  /** Set if the server is connected and offers nothing. */
   readonly empty?: true
-  /** Why it is degraded: lists that fail, pings without an answer. */
+  /** Why the server is degraded: lists that fail, pings without an answer. */
   readonly issues?: readonly string[]
-  /** Tools that are not what they were when they were first seen. */
+  /** Tools whose definition differs from the pinned one. */
   readonly changedTools?: readonly string[]
-  /** Tools whose words hold characters that nobody sees. */
+  /** Tools whose texts hold invisible characters. */
   readonly suspiciousTools?: readonly string[]
   readonly lastError?: string
   readonly authorizationUrl?: string
@@ -45,6 +45,7 @@ export type Status = {
   readonly loaded: boolean
 }
 
+/** Makes the status report; `clean` redacts the text of errors. */
 export function statusOf(snapshot: Snapshot, clean: (text: string) => string): Status {
   const iso = (time: number) => new Date(time).toISOString()
   return {
@@ -92,6 +93,6 @@ export function statusOf(snapshot: Snapshot, clean: (text: string) => string): S
 
 // ---
 
-/** What is wrong with a server that is connected. */
+/** Returns what is wrong with a connected server. */
 const issuesOf = ({ listed, responsive }: BackendSnapshot): readonly string[] =>
   listed === undefined ? [] : [...listed.failing, ...(responsive ? [] : ["pings go unanswered"])]

@@ -1,6 +1,6 @@
 /**
- * What HTTP clients say of where they are, for an operator who trusts them (`--template-context trusted`): a member
- * `svc/context` in the `_meta` of `initialize`, or of each modern request. Of everybody else it is not even read.
+ * The project context that HTTP clients send, if the operator trusts them (`--template-context trusted`): the member
+ * `svc/context` in the `_meta` of `initialize`, or of each modern request. Without that option it is not read.
  */
 import { basename } from "node:path"
 import * as z from "zod"
@@ -14,43 +14,46 @@ import type { TrustedClientDeps } from "./trusted-client.ts"
 
 const META_CONTEXT = "svc/context"
 
-/** What the client of these params sees, and when its instances are there. Throws a RequestError for what is no context. */
+/**
+ * Returns the scope with the instances of the params' context; `ready` resolves when they are connected, or after a bound.
+ * Throws a RequestError for an invalid context.
+ */
 type InContext = (scope: Scope, params: Params, info: unknown) => { scope: Scope; ready: Promise<void> }
 
 export type ClientContexts = {
-  /** For `initialize`, and for a session that is taken up again. */
+  /** For `initialize`, and for a session that is resumed. */
   readonly session: InContext
   /** For a modern request. */
   readonly request: InContext
-  /** The session with this scope is over. */
+  /** Releases the instances of the session with this scope. */
   detach(scope: Scope): void
 }
 
 /**
- * `initialize` opens a member for each session, which `leave` ends. modern requests with the same context share one; it
- * ends when none has come for a while.
+ * Attaches instances to clients by their context: one attachment for each legacy session, until `detach`; one for all
+ * modern requests with the same context, until none has come for a while.
  */
 export function createClientContexts(
   { agent, instances, clock, version, wait }: TrustedClientDeps,
   newId: () => string,
 ): ClientContexts {
-  const shared = new Map<string, { readonly scope: Scope; rest: () => void }>()
+  const shared = new Map<string, { readonly scope: Scope; cancelDetach: () => void }>()
   const attach = (scope: Scope, context: TemplateContext) => {
-    const own: Scope = withInstances(scope, () => instances.of(own))
-    instances.attach(own, context)
-    return own
+    const attached: Scope = withInstances(scope, () => instances.of(attached))
+    instances.attach(attached, context)
+    return attached
   }
   const ready = (scope: Scope) => agent.whenLoaded(instances.of(scope), wait)
   const read = (params: Params, info: unknown, sessionId: string) => {
-    const said = metaOf(params)?.[META_CONTEXT]
-    return said === undefined ? undefined : contextOf(said, info, sessionId, clock.now(), version)
+    const sent = metaOf(params)?.[META_CONTEXT]
+    return sent === undefined ? undefined : contextOf(sent, info, sessionId, clock.now(), version)
   }
   return {
     session(scope, params, info) {
       const context = scope.kind === "server" ? undefined : read(params, info, newId())
       if (context === undefined) return { scope, ready: RESOLVED }
-      const own = attach(scope, context)
-      return { scope: own, ready: ready(own) }
+      const attached = attach(scope, context)
+      return { scope: attached, ready: ready(attached) }
     },
     request(scope, params, info) {
       const context = scope.kind === "server" ? undefined : read(params, info, "")
@@ -59,17 +62,18 @@ export function createClientContexts(
       const key = digest(JSON.stringify([scope.kind === "server" ? "" : scope.name, { ...context, context: rest }]), 32)
       let found = shared.get(key)
       if (found === undefined) {
-        if (shared.size >= MAX_SHARED) throw new RequestError("too_many", "Too many contexts are in use")
-        found = { scope: attach(scope, context), rest: () => undefined }
+        if (shared.size >= MAX_SHARED)
+          throw new RequestError("too_many", "Too many contexts are in use; try again later")
+        found = { scope: attach(scope, context), cancelDetach: () => undefined }
         shared.set(key, found)
       }
-      found.rest()
-      const { scope: own } = found
-      found.rest = clock.after(REST_MS, () => {
+      found.cancelDetach()
+      const { scope: attached } = found
+      found.cancelDetach = clock.after(IDLE_MS, () => {
         shared.delete(key)
-        instances.detach(own)
+        instances.detach(attached)
       })
-      return { scope: own, ready: ready(own) }
+      return { scope: attached, ready: ready(attached) }
     },
     detach: (scope) => instances.detach(scope),
   }
@@ -79,8 +83,8 @@ export function createClientContexts(
 
 const RESOLVED = Promise.resolve()
 const MAX_SHARED = 1000
-/** Nobody says that a modern client is gone. */
-const REST_MS = 300_000
+/** A modern client does not announce that it has gone. */
+const IDLE_MS = 300_000
 
 const schema = z.object({
   project: contextSchema.shape.project
@@ -89,8 +93,8 @@ const schema = z.object({
   user: contextSchema.shape.user.partial().optional(),
 })
 
-function contextOf(said: unknown, info: unknown, sessionId: string, now: number, version: string): TemplateContext {
-  const parsed = schema.safeParse(withDoubles(said))
+function contextOf(sent: unknown, info: unknown, sessionId: string, now: number, version: string): TemplateContext {
+  const parsed = schema.safeParse(withDoubles(sent))
   if (!parsed.success) {
     const [problem] = parsed.error.issues
     throw new RequestError(

@@ -1,5 +1,5 @@
 /**
- * The control door of a running instance, for svc's own commands: a Unix socket in the configuration directory that only
+ * The control socket of a running instance, for svc's own commands: a Unix socket in the configuration directory that only
  * its user can open (on Windows a loopback port with a token in a file that only its user can read).
  */
 import { randomBytes } from "node:crypto"
@@ -14,22 +14,25 @@ import { ownName, type Paths } from "../store/paths.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
 import { listenForProxies, type ProxyAddress, type ProxyServerDeps, withPrivateUmask } from "./proxy-server.ts"
 
-/** What a command may ask: a name and its parameters, to a JSON answer. Throws what the caller is to be told. */
-export type ControlDispatch = (method: string, params: Params, gone: AbortSignal) => unknown | Promise<unknown>
+/**
+ * Answers a control request with a JSON value. Throws a typed error whose message the command shows. `signal` is aborted if
+ * the command disconnects.
+ */
+export type ControlDispatch = (method: string, params: Params, signal: AbortSignal) => unknown | Promise<unknown>
 
-/** How to reach an instance, as its file in the configuration directory says. */
+/** The contents of the endpoint file in the configuration directory: how to reach the instance. */
 type ControlEndpoint = {
   readonly pid: number
   readonly socket?: string
   readonly port?: number
-  /** Where `svc proxy` brings its client. */
+  /** Where `svc proxy` connects its client. */
   readonly lines?: { readonly socket?: string; readonly port?: number }
   readonly token: string
 }
 
 /**
- * Opens the door, and holds the lock of the configuration until it is closed. Throws an UnavailableError that names the
- * process which holds it already.
+ * Opens the control socket, and holds the lock of the configuration until it is closed. Rejects with an UnavailableError
+ * that names the process which holds the lock already.
  */
 export async function openControlSocket(
   paths: Paths,
@@ -37,7 +40,7 @@ export async function openControlSocket(
   local: ProxyServerDeps,
 ): Promise<{ close(): void }> {
   makePrivateFolder(paths.directory)
-  const release = await becomeOnly(paths, local.trustedClient.clock)
+  const release = await acquireInstanceLock(paths, local.trustedClient.clock)
   try {
     const endpoint = open(paths, answer, local)
     return {
@@ -53,8 +56,8 @@ export async function openControlSocket(
 }
 
 /**
- * Asks the instance of a configuration. Undefined where none runs. Throws a RequestError with what it answered
- * where it refuses.
+ * Sends a control request to the instance of a configuration and returns its result; undefined if none runs. Rejects with
+ * a RequestError or UnavailableError that repeats the instance's refusal.
  */
 export async function callControl(
   paths: Paths,
@@ -69,7 +72,7 @@ export async function callControl(
     headers: { authorization: `Bearer ${endpoint.token}` },
     body: JSON.stringify({ method, params }),
     signal: AbortSignal.timeout(timeout),
-    // Bun's own is shorter than an installation may take.
+    // Bun's default timeout is shorter than an installation may take.
     timeout: false,
   }
   let response: Response
@@ -84,7 +87,7 @@ export async function callControl(
     return undefined
   }
   if (response.status === 401) return undefined
-  // It may be somebody else's port by now.
+  // Another program may listen on the port by now.
   const body: unknown = await response.json().catch(() => undefined)
   if (!isObject(body)) return undefined
   if (typeof body.error === "string") {
@@ -94,21 +97,20 @@ export async function callControl(
   return body.result
 }
 
-/** Where `svc proxy` finds the running instance; undefined where none has said so. Where it is lost, it was killed. */
+/** Returns where `svc proxy` finds the instance; undefined if there is no endpoint file. `lost`: the instance was killed. */
 export function proxyEndpoint(
   paths: Paths,
 ): { readonly address: ProxyAddress; readonly token: string; readonly lost: boolean } | undefined {
   const endpoint = readEndpoint(endpointFile(paths))
-  const { socket, port } = endpoint?.lines ?? {}
-  if (endpoint === undefined) return undefined
-  const address = socket !== undefined ? { unix: socket } : port !== undefined ? localPort(port) : undefined
-  return address === undefined ? undefined : { address, token: endpoint.token, lost: isLost(endpoint) }
+  const address = proxyAddress(endpoint?.lines)
+  if (endpoint === undefined || address === undefined) return undefined
+  return { address, token: endpoint.token, lost: isLost(endpoint) }
 }
 
 // ---
 
-/** Takes the lock that an instance holds as long as it serves. One that is just ending is waited for. */
-async function becomeOnly(paths: Paths, clock: Clock): Promise<Release> {
+/** Takes the lock that an instance holds while it serves. Waits for an instance that is just ending. */
+async function acquireInstanceLock(paths: Paths, clock: Clock): Promise<Release> {
   const lock = endpointFile(paths).replace(/\.json$/, ".lock")
   const until = clock.now() + LOCK_MS
   for (;;) {
@@ -117,8 +119,8 @@ async function becomeOnly(paths: Paths, clock: Clock): Promise<Release> {
     const other = await callControl(paths, "hello", {}, HELLO_MS).catch(() => undefined)
     const pid = isObject(other) ? other.pid : undefined
     if (pid !== undefined || clock.now() >= until) {
-      const who = pid === undefined ? `another svc, which holds ${lock} and does not answer,` : `process ${pid}`
-      throw new UnavailableError(`${who} serves ${paths.file} already; stop it, or choose another --config-dir`)
+      const holder = pid === undefined ? `another svc, which holds ${lock} and does not answer,` : `process ${pid}`
+      throw new UnavailableError(`${holder} serves ${paths.file} already; stop it, or choose another --config-dir`)
     }
     await delay(clock, LOCK_PAUSE_MS)
   }
@@ -131,8 +133,8 @@ function open(paths: Paths, answer: ControlDispatch, local: ProxyServerDeps): { 
   const socket = windows ? undefined : socketPath(file, ".sock")
   const linesSocket = windows ? undefined : socketPath(file, "-lines.sock")
   const sockets = [socket, linesSocket].filter((path) => path !== undefined)
-  const left = readEndpoint(file)
-  for (const path of [...sockets, left?.socket, left?.lines?.socket])
+  const leftover = readEndpoint(file)
+  for (const path of [...sockets, leftover?.socket, leftover?.lines?.socket])
     if (path !== undefined && lstatSync(path, { throwIfNoEntry: false })?.isSocket()) unlinkSync(path)
   const serve = async (request: Request): Promise<Response> => {
     if (request.headers.get("authorization") !== `Bearer ${token}`)
@@ -151,7 +153,7 @@ function open(paths: Paths, answer: ControlDispatch, local: ProxyServerDeps): { 
       )
     }
   }
-  // The types do not know it of a socket, but without it Bun ends a request after ten seconds: what is asked may take long.
+  // Bun's types lack idleTimeout for a Unix socket, but without it Bun ends a request after ten seconds.
   const options: { unix: string; fetch: typeof serve } = { unix: socket ?? "", fetch: serve, ...{ idleTimeout: 0 } }
   const server =
     socket === undefined
@@ -181,14 +183,14 @@ function open(paths: Paths, answer: ControlDispatch, local: ProxyServerDeps): { 
 }
 
 const TIMEOUT_MS = 60_000
-/** How long an instance may take to open its door, or to end after it has closed it. */
+/** How long an instance may take to open its control socket, or to end after it has closed it. */
 const LOCK_MS = 3000
 const LOCK_PAUSE_MS = 50
 const HELLO_MS = 1000
-/** What a Unix socket's address holds, with room to spare. */
+/** Bytes of a Unix socket's path, below every system's limit. */
 const MAX_SOCKET_PATH = 100
 
-/** One instance for each configuration file; a file of another place has a door of its own. */
+/** Returns the path of the endpoint file: each configuration file has an instance of its own. */
 function endpointFile(paths: Paths): string {
   return join(paths.directory, `${ownName("control", paths)}.json`)
 }
@@ -196,13 +198,16 @@ function endpointFile(paths: Paths): string {
 function socketPath(endpoint: string, ending: string): string {
   const path = endpoint.replace(/\.json$/, ending)
   if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return path
-  // Where all users' files are, nobody must know beforehand what to put in its place.
+  // Every user can write there, so the name must not be predictable.
   return join(tmpdir(), `svc-${randomBytes(8).toString("hex")}${ending}`)
 }
 
-const localPort = (port: number): ProxyAddress => ({ hostname: "127.0.0.1", port })
+function proxyAddress({ socket, port }: NonNullable<ControlEndpoint["lines"]> = {}): ProxyAddress | undefined {
+  if (socket !== undefined) return { unix: socket }
+  return port === undefined ? undefined : { hostname: "127.0.0.1", port }
+}
 
-/** The port of an svc that was killed may be anybody's: who listens there is not told the token, nor waited for. */
+/** Whether an instance with a port was killed. Another program may have the port by now and must not get the token. */
 const isLost = ({ port, pid }: ControlEndpoint): boolean => port !== undefined && !isAlive(pid)
 
 function readEndpoint(file: string): ControlEndpoint | undefined {

@@ -1,4 +1,6 @@
-/** CORS: which browser pages may call svc and read its responses. Without `--allowed-origin` none may. Fetch: CORS protocol. */
+/**
+ * CORS: which browser pages may call svc and read its responses. Without `--allowed-origin` none may. Fetch: CORS protocol.
+ */
 import { type Middleware, withHeaders } from "./inbound.ts"
 import { noContent } from "./respond.ts"
 

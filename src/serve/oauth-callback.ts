@@ -13,7 +13,7 @@ export const CALLBACK_PATH = "/oauth/callback"
 export const CLIENT_PATH = "/oauth/client.json"
 
 export type CallbackDeps = {
-  /** Completes the authorization with the redirect's query; resolves with the server's name. Rejects with a typed error to show. */
+  /** Completes the authorization with the redirect's query and resolves with the server's name. Rejects with a typed error. */
   finish(answer: URLSearchParams): Promise<string>
   /** Masks configured secrets in a message for the browser. */
   hide(text: string): string

@@ -1,11 +1,11 @@
 /**
- * The client's side of `svc proxy`: MCP lines of a client that started a command, passed on to the running instance, and
- * what keeps them together when the instance is restarted.
+ * The client's side of `svc proxy`: relays the MCP lines of a stdio client to the running instance, and keeps the client's
+ * session alive across restarts of the instance.
  *
- *  1. What was asked when the instance went away fails once, with a clear error; it is not asked again.
- *  2. What is asked while there is none is held for a while.
- *  3. A new instance is told what the old one was: `initialize`, the log level, subscriptions; and the client that its
- *     lists may be others.
+ *  1. Requests that were in flight when the connection was lost fail once, with a clear error; they are not sent again.
+ *  2. Requests that arrive while no instance runs are held for a bounded time.
+ *  3. A new instance gets the session's state: `initialize`, the log level, subscriptions. The client is told that its lists
+ *     may have changed.
  */
 import { Backoff } from "../lib/backoff.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -33,34 +33,34 @@ export type ProxyLink = { send(line: Uint8Array | string): void; close(): void }
 
 export type ProxyDeps = {
   readonly clock: Clock
-  /** A line for the client. */
+  /** Sends a line to the client. */
   send(line: Uint8Array | string): void
-  /** Connects to the instance; undefined where none runs. `lost` is called once, after the connection was there. */
+  /** Connects to the instance; resolves with undefined if none runs. `lost` is called once, when the connection is lost. */
   connect(events: {
     line(bytes: Uint8Array): void
     lost(): void
   }): Promise<{ link: ProxyLink; token: string } | undefined>
-  /** Something the person behind the client may want to know. */
+  /** Shows a message to the person who runs the client. */
   note(text: string): void
 }
 
 export class ProxySession {
   private link: ProxyLink | undefined
-  /** The instance has taken this client; before that nothing but the greeting is sent. */
+  /** Whether the instance has accepted the hello. Before that nothing else is sent. */
   private isWelcome = false
-  /** Why it has not, or why it does not follow the client to where it is now. */
+  /** Why the instance refused the hello, or the last `moved`. */
   private refusal: string | undefined
-  /** Where the instance was told that the client is. */
+  /** The project that the instance has been sent. */
   private sentContext: ProjectContext | undefined
   private initialize: { readonly key: string; readonly line: string; answered: boolean } | undefined
   private initialized: string | undefined
-  /** Requests without an answer, by the keys of their ids. */
+  /** Requests of the client without a response, by the keys of their ids. */
   private readonly open = new Map<string, ProxiedRequest>()
-  /** Questions of the instance without an answer, by the keys of their ids. */
-  private readonly questions = new Map<string, Id>()
-  /** What a new instance must be told, by what it is about. */
+  /** Requests of the instance without a response, by the keys of their ids. */
+  private readonly serverRequests = new Map<string, Id>()
+  /** Requests to replay to a new instance, by what they set. */
   private readonly replays = new Map<string, string>()
-  /** Answers that are not the client's, by the keys of their ids. */
+  /** Handlers for responses to the proxy's own requests, by the keys of their ids. */
   private readonly ownRequests = new Map<string, () => void>()
   private heldLines: string[] = []
   private cancelHold: (() => void) | undefined
@@ -70,7 +70,7 @@ export class ProxySession {
   private noted = false
   private count = 0
   private closed = false
-  /** There was an instance before this one. */
+  /** Whether this connection follows an earlier one. */
   private isReconnect = false
 
   constructor(
@@ -78,24 +78,24 @@ export class ProxySession {
     private readonly deps: ProxyDeps,
   ) {}
 
-  /** Connects, and again whenever the connection is lost, until it is closed. */
+  /** Connects, and reconnects whenever the connection is lost, until `close`. */
   start(): void {
     void this.connect()
   }
 
-  /** The client is somewhere else now, or wants something else. */
-  moved(surroundings: ProjectContext): void {
-    this.context = surroundings
+  /** Sends the instance the client's new project. */
+  moved(project: ProjectContext): void {
+    this.context = project
     if (this.isWelcome) this.move()
     else if (this.link === undefined) this.retry(0)
   }
 
-  /** Whether a request waits for its answer. */
+  /** Whether a request waits for its response. */
   get busy(): boolean {
     return [...this.open.values()].some(({ method }) => method !== "subscriptions/listen")
   }
 
-  /** The client is gone. */
+  /** Ends the session: the client has disconnected. */
   close(): void {
     this.closed = true
     this.cancelRetry?.()
@@ -103,7 +103,7 @@ export class ProxySession {
     this.link?.close()
   }
 
-  /** One line of the client. */
+  /** Takes one line of the client. */
   receive(line: string): void {
     let value: unknown
     try {
@@ -112,25 +112,25 @@ export class ProxySession {
       this.deps.send(errorText(undefined, -32700, "Parse error: not JSON"))
       return
     }
-    let wanted = false
+    let relayed = false
     for (const one of Array.isArray(value) ? value : [value]) {
       try {
-        wanted = this.remember(asMessage(one), line) || wanted
+        relayed = this.remember(asMessage(one), line) || relayed
       } catch {
-        // The instance says what is wrong with it.
-        wanted = true
+        // The instance answers what is wrong with it.
+        relayed = true
       }
     }
-    if (!wanted) return
+    if (!relayed) return
     if (this.refusal === undefined && this.isWelcome && this.ownRequests.size === 0) this.link?.send(line)
     else this.hold(line)
   }
 
   // ---
 
-  /** Takes note of a message; false where it must not go on. */
+  /** Records a message; false if it must not be relayed. */
   private remember(message: ReturnType<typeof asMessage>, line: string): boolean {
-    if (isResponse(message)) return message.id !== null && this.questions.delete(keyOfId(message.id))
+    if (isResponse(message)) return message.id !== null && this.serverRequests.delete(keyOfId(message.id))
     const params = message.params ?? {}
     if (!isRequest(message)) {
       if (message.method === "notifications/initialized") this.initialized = line
@@ -149,7 +149,7 @@ export class ProxySession {
   }
 
   private hold(line: string): void {
-    if (this.heldLines.length >= MAX_HELD) this.fail("svc is not running, and too much waits for it")
+    if (this.heldLines.length >= MAX_HELD) this.fail("svc is not running, and too many requests wait for it")
     this.heldLines.push(line)
     if (this.refusal !== undefined) {
       this.fail(this.refusal)
@@ -161,7 +161,7 @@ export class ProxySession {
     })
   }
 
-  /** Every request that waits fails; those that were passed on have their answer still to come. */
+  /** Fails every held request. Requests that were relayed still get their responses. */
   private fail(reason: string): void {
     const held = new Set(this.heldLines.splice(0))
     for (const [key, { id, line }] of [...this.open]) {
@@ -185,12 +185,12 @@ export class ProxySession {
     }
     this.link = found.link
     this.sentContext = this.context
-    this.tell({ svc: "hello", token: found.token, surroundings: this.context })
+    this.sendMessage({ svc: "hello", token: found.token, surroundings: this.context })
   }
 
   private move(): void {
     this.sentContext = this.context
-    this.tell({ svc: "moved", surroundings: this.context })
+    this.sendMessage({ svc: "moved", surroundings: this.context })
   }
 
   private retry(ms: number): void {
@@ -199,7 +199,7 @@ export class ProxySession {
     })
   }
 
-  /** The one thing to be tried again. */
+  /** Sets the one retry timer. */
   private after(ms: number, again: () => void): void {
     this.cancelRetry?.()
     this.cancelRetry = this.deps.clock.after(ms, () => {
@@ -208,26 +208,26 @@ export class ProxySession {
     })
   }
 
-  private tell(note: ProxyMessage): void {
-    this.link?.send(formatProxyMessage(note))
+  private sendMessage(message: ProxyMessage): void {
+    this.link?.send(formatProxyMessage(message))
   }
 
-  /** One line of the instance. */
+  /** Takes one line of the instance. */
   private line(bytes: Uint8Array): void {
     const head = decode(bytes.subarray(0, HEAD_BYTES))
     if (isProxyMessage(head)) {
-      this.noteOf(parseProxyMessage(decode(bytes)) as ProxyMessage)
+      this.handleMessage(parseProxyMessage(decode(bytes)) as ProxyMessage)
       return
     }
-    const key = answered(head, bytes)
+    const key = responseKey(head, bytes)
     if (key === undefined) {
-      const asked = question(head, bytes)
-      if (asked !== undefined) this.questions.set(keyOfId(asked), asked)
+      const id = serverRequestId(head, bytes)
+      if (id !== undefined) this.serverRequests.set(keyOfId(id), id)
     } else {
-      const own = this.ownRequests.get(key)
-      if (own !== undefined) {
+      const onresponse = this.ownRequests.get(key)
+      if (onresponse !== undefined) {
         this.ownRequests.delete(key)
-        own()
+        onresponse()
         return
       }
       this.open.delete(key)
@@ -236,16 +236,16 @@ export class ProxySession {
     this.deps.send(bytes)
   }
 
-  private noteOf(note: ProxyMessage): void {
-    if (note.svc === "refused") {
-      if (note.message !== this.refusal) this.deps.note(note.message)
-      this.refusal = note.message
-      this.fail(note.message)
-      // A preset may be made by somebody else.
+  private handleMessage(message: ProxyMessage): void {
+    if (message.svc === "refused") {
+      if (message.message !== this.refusal) this.deps.note(message.message)
+      this.refusal = message.message
+      this.fail(message.message)
+      // Try again later: the preset that is missing may be created.
       if (this.isWelcome) this.after(REFUSED_PAUSE_MS, () => this.move())
     }
-    if (note.svc === "note") this.deps.note(note.message)
-    if (note.svc !== "welcome") return
+    if (message.svc === "note") this.deps.note(message.message)
+    if (message.svc !== "welcome") return
     const refused = this.refusal !== undefined
     this.refusal = undefined
     if (this.isWelcome) {
@@ -264,7 +264,7 @@ export class ProxySession {
       this.flush()
       return
     }
-    // The new instance must know the client before it is asked anything.
+    // The new instance needs `initialize` before any other request.
     this.ownRequests.set(initialize.key, () => {
       if (this.initialized !== undefined) this.link?.send(this.initialized)
       for (const line of this.replays.values()) this.replay(line)
@@ -274,7 +274,7 @@ export class ProxySession {
     this.link?.send(initialize.line)
   }
 
-  /** Asks on svc's own account. */
+  /** Sends a recorded request under an id of the proxy's own. */
   private replay(line: string): void {
     const id = `svc-proxy-${++this.count}`
     this.ownRequests.set(keyOfId(id), () => {
@@ -283,14 +283,14 @@ export class ProxySession {
     this.link?.send(JSON.stringify({ ...(parseExact(line) as Params), id }))
   }
 
-  /** Streams go on with the new instance. */
+  /** Opens the client's subscription streams at the new instance. */
   private resume(): void {
     for (const { method, line } of this.open.values())
       if (method === "subscriptions/listen" && !this.heldLines.includes(line)) this.link?.send(line)
     this.announce()
   }
 
-  /** The client's lists may be others. */
+  /** Tells the client that its lists may have changed. */
   private announce(): void {
     for (const { id, method, kinds } of this.open.values())
       if (method === "subscriptions/listen")
@@ -317,11 +317,11 @@ export class ProxySession {
     if (known) {
       this.isReconnect = true
       this.noted = true
-      this.deps.note("svc is gone; waiting for it")
+      this.deps.note("connection to svc lost; waiting for it")
     }
-    for (const id of this.questions.values())
-      this.deps.send(notificationText("notifications/cancelled", { requestId: id, reason: "svc is gone" }))
-    this.questions.clear()
+    for (const id of this.serverRequests.values())
+      this.deps.send(notificationText("notifications/cancelled", { requestId: id, reason: "connection to svc lost" }))
+    this.serverRequests.clear()
     const held = new Set(this.heldLines)
     for (const [key, { id, method, line }] of [...this.open]) {
       if (method === "subscriptions/listen" || held.has(line)) continue
@@ -330,7 +330,9 @@ export class ProxySession {
         continue
       }
       this.open.delete(key)
-      this.deps.send(errorText(id, -32603, "svc went away while this request ran; it was not asked again"))
+      this.deps.send(
+        errorText(id, -32603, "the connection to svc was lost while this request ran; it was not sent again"),
+      )
     }
     this.retry(this.refusal === undefined ? this.backoff.next() : REFUSED_PAUSE_MS)
   }
@@ -359,21 +361,21 @@ const LIST_CHANGES = {
   resourcesListChanged: "notifications/resources/list_changed",
 } as const
 
-/** The key of the id that a line answers. Most are read off the head; the others are parsed. */
-function answered(head: string, bytes: Uint8Array): string | undefined {
+/** Returns the key of the id that a line responds to. Most ids are read off the head; only other lines are parsed. */
+function responseKey(head: string, bytes: Uint8Array): string | undefined {
   const quick = QUICK_ID.exec(head)
   if (quick !== null) return quick[2] === "method" ? undefined : keyOfId(parseExact(quick[1] as string) as Id)
   const message = /^\{"jsonrpc":"2\.0","method":/.test(head) ? undefined : messageIn(bytes)
   return message !== undefined && isResponse(message) && message.id !== null ? keyOfId(message.id) : undefined
 }
 
-/** The id of a question. svc writes those with the id first. */
-function question(head: string, bytes: Uint8Array): Id | undefined {
+/** Returns the id of a server request. svc writes requests with the id first. */
+function serverRequestId(head: string, bytes: Uint8Array): Id | undefined {
   const message = /^\{"jsonrpc":"2\.0","method":/.test(head) ? undefined : messageIn(bytes)
   return message !== undefined && isRequest(message) ? message.id : undefined
 }
 
-/** A line as a message; undefined where it is none, which an instance of another version may send. */
+/** Parses a line as a message; undefined if it is none, as from an instance of another version. */
 function messageIn(bytes: Uint8Array): Message | undefined {
   try {
     return asMessage(parseExact(decode(bytes)))

@@ -1,11 +1,12 @@
 /**
- * Clients that come through `svc proxy`: lines on a socket that only this user can open (on Windows a loopback port, with a
- * token). The first line says where the client is; what follows is MCP as over stdio, and a line that says it has moved.
+ * Serves clients that connect through `svc proxy`: lines on a socket that only this user can open (on Windows a loopback
+ * port with a token). The first line is a `hello` with the client's project; MCP follows as over stdio, with a `moved` line
+ * whenever the project changes.
  */
 import { timingSafeEqual } from "node:crypto"
 import type { Socket } from "bun"
 import * as z from "zod"
-import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
+import { isBug, publicMessage, RequestError } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
 import { boundedText, customSchema } from "../template/context.ts"
 import { decode, encode } from "../wire/frame.ts"
@@ -19,21 +20,21 @@ import {
   type TrustedClientDeps,
 } from "./trusted-client.ts"
 
-/** Where the lines are: a path, or a port of this machine. */
+/** The address of the proxy socket: a path, or a loopback port. */
 export type ProxyAddress = { readonly unix: string } | { readonly hostname: "127.0.0.1"; readonly port: number }
 
-/** What svc and its proxy say to each other beside MCP. */
+/** A message between svc and `svc proxy` that is not MCP. */
 export type ProxyMessage =
   | { readonly svc: "hello"; readonly token: string; readonly surroundings: ProjectContext }
   | { readonly svc: "moved"; readonly surroundings: ProjectContext }
   | { readonly svc: "welcome"; readonly version: string }
   | { readonly svc: "refused" | "note"; readonly message: string }
 
-/** Begins a line that holds a note. No JSON begins so: nobody whose messages pass through can say such a thing. */
+/** Begins a line that holds a proxy message. No JSON begins like this, so no client or server can forge one. */
 const MARK = "svc "
-export const formatProxyMessage = (note: ProxyMessage): string => MARK + JSON.stringify(note)
+export const formatProxyMessage = (message: ProxyMessage): string => MARK + JSON.stringify(message)
 export const isProxyMessage = (line: string): boolean => line.startsWith(MARK)
-/** What a note says; undefined for what is no JSON. */
+/** Returns the JSON value of a proxy message; undefined if it is no JSON. */
 export function parseProxyMessage(line: string): unknown {
   try {
     return JSON.parse(line.slice(MARK.length))
@@ -42,10 +43,10 @@ export function parseProxyMessage(line: string): unknown {
   }
 }
 
-/** Text of JSON lines, written as the other side takes them; at most `limit` bytes wait. */
+/** Lines on their way to a socket. `drain` continues when the socket can take more. */
 export type SendQueue = { write(line: Uint8Array | string): void; drain(): void }
 
-/** What is written to a socket that takes only a part at a time. `overflow` is called when too much waits. */
+/** Queues what the socket does not take at once. Calls `overflow` if more than `limit` bytes wait. */
 export function createSendQueue(
   socket: () => Socket<unknown> | undefined,
   limit: number,
@@ -79,7 +80,7 @@ export function createSendQueue(
   }
 }
 
-/** Opens a socket that only this user may use, from its first moment. */
+/** Runs `open` under a umask by which a new socket belongs to this user alone from its first moment. */
 export function withPrivateUmask<T>(open: () => T): T {
   const before = process.umask(0o177)
   try {
@@ -95,7 +96,7 @@ export type ProxyServerDeps = {
   readonly maxResult: number
 }
 
-/** Listens at `address`. `token` is what a client must know. */
+/** Listens at `address`. Closes connections whose first line does not hold `token`. */
 export function listenForProxies(
   address: { readonly unix: string } | { readonly hostname: string; readonly port: number },
   token: string,
@@ -133,7 +134,7 @@ export function listenForProxies(
   }
 }
 
-/** How many results of the largest size may wait for a client that does not read; one more, and it is let go. */
+/** How many results of the largest size may wait for a client that does not read; past that svc disconnects it. */
 export const WAITING_RESULTS = 2
 
 // ---
@@ -145,29 +146,29 @@ function createProxyConnection(
   token: string,
   { mcp, trustedClient: deps, maxResult }: ProxyServerDeps,
 ): ProxyConnection {
-  const outbox = createSendQueue(
+  const queue = createSendQueue(
     () => socket as Socket<unknown>,
     WAITING_RESULTS * maxResult,
     () => socket.terminate(),
   )
-  const say = (note: ProxyMessage) => outbox.write(formatProxyMessage(note))
+  const send = (message: ProxyMessage) => queue.write(formatProxyMessage(message))
   let client: { readonly pipe: Pipe; readonly member: TrustedClient } | undefined
   const refuse = (error: unknown) => {
-    if (codesOf(error).http === 500) mcp.onbug(error)
-    say({ svc: "refused", message: mcp.gateway.hide(publicMessage(error)) })
+    if (isBug(error)) mcp.onbug(error)
+    send({ svc: "refused", message: mcp.gateway.hide(publicMessage(error)) })
   }
   const greet = (line: string) => {
     const hello = isProxyMessage(line) ? parseProxyMessage(line) : undefined
-    if (!isObject(hello) || !same(String(hello.token), token)) return void socket.end()
+    if (!isObject(hello) || !isEqual(String(hello.token), token)) return void socket.end()
     const id = mcp.newId()
     try {
       const member = createTrustedClient(surroundingsOf(hello), id, "stdio", deps, (message) =>
-        say({ svc: "note", message }),
+        send({ svc: "note", message }),
       )
       const { scope } = member
-      const pipe = new Pipe({ ...mcp, id, scope, principal: "local", send: outbox.write, onclient: member.initialize })
+      const pipe = new Pipe({ ...mcp, id, scope, principal: "local", send: queue.write, onclient: member.initialize })
       client = { pipe, member }
-      say({ svc: "welcome", version: deps.version })
+      send({ svc: "welcome", version: deps.version })
     } catch (error) {
       refuse(error)
       socket.end()
@@ -181,7 +182,7 @@ function createProxyConnection(
       if (!isProxyMessage(line)) return client.pipe.receive(line)
       try {
         client.member.updateContext(surroundingsOf(parseProxyMessage(line)))
-        say({ svc: "welcome", version: deps.version })
+        send({ svc: "welcome", version: deps.version })
       } catch (error) {
         refuse(error)
       }
@@ -191,9 +192,9 @@ function createProxyConnection(
   )
   return {
     feed,
-    drain: () => outbox.drain(),
+    drain: () => queue.drain(),
     close() {
-      client?.pipe.close("the client is gone")
+      client?.pipe.close("client disconnected")
       client?.member.detach()
     },
   }
@@ -231,15 +232,16 @@ const surroundings = z.object({
 })
 const proxyMessageSchema = z.object({ svc: z.enum(["hello", "moved"]), surroundings })
 
-/** Throws a RequestError that says what is wrong with them. */
-function surroundingsOf(note: unknown): ProjectContext {
-  const { success, data, error } = proxyMessageSchema.safeParse(note)
+/** Reads the project of a `hello` or `moved`. Throws a RequestError that says what is wrong with it. */
+function surroundingsOf(message: unknown): ProjectContext {
+  const { success, data, error } = proxyMessageSchema.safeParse(message)
   if (success) return data.surroundings as ProjectContext
   const [problem] = error.issues
-  throw new RequestError("invalid_params", `svc proxy said ${problem?.path.join(".")}: ${problem?.message}`)
+  throw new RequestError("invalid_params", `svc proxy sent an invalid ${problem?.path.join(".")}: ${problem?.message}`)
 }
 
-function same(one: string, other: string): boolean {
+/** Compares in constant time. */
+function isEqual(one: string, other: string): boolean {
   const [a, b] = [encode(one), encode(other)]
   return a.length === b.length && timingSafeEqual(a, b)
 }

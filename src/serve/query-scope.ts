@@ -1,15 +1,15 @@
-/** From the query of a URL to what the client sees. choice: Inbound, query on `/mcp`. */
+/** Turns the query of a URL into a scope: the part of the catalog that the client sees. choice: Inbound, query on `/mcp`. */
 import { createScope, type Scope } from "../catalog/scope.ts"
 import { readQuery, type ServerQuery } from "../catalog/selection.ts"
 import type { Preset } from "../config/presets.ts"
 
-/** Gives the scope of a URL's query, `?` included or empty. Throws a RequestError for one that cannot be followed. */
+/** Returns the scope of a URL's query, which is "" or begins with `?`. Throws a RequestError for an invalid query. */
 export type ScopeOf = (search: string) => Scope
 
 export function createScopes(presets: () => ReadonlyMap<string, Preset>): ScopeOf {
   const none: readonly ServerQuery[] = []
   const everything = createScope(() => none, presets)
-  // Every request of a client names it again.
+  // Every request of a client repeats its query.
   const known = new Map<string, { readonly scope: Scope; readonly presets: unknown }>()
   return (search) => {
     if (search === "" || search === "?") return everything

@@ -1,8 +1,8 @@
-/** The body of a request, within bounds. */
+/** Reads the body of a request within a bound. */
 import { RequestError } from "../lib/errors.ts"
 import { parseJson } from "../wire/message.ts"
 
-/** The body as text. Rejects with a RequestError past the limit (413), also for a body that does not say its length. */
+/** Reads the body as text. Rejects with a RequestError past `limit` bytes, even if the body does not declare its length. */
 export async function readBodyText(request: Request, limit: number): Promise<string> {
   try {
     if (isBounded(request, limit)) return await request.text()
@@ -16,18 +16,20 @@ export async function readBodyText(request: Request, limit: number): Promise<str
     return Buffer.concat(parts).toString("utf8")
   } catch (cause) {
     if (cause instanceof RequestError) throw cause
-    throw new RequestError("invalid_request", "The body did not come whole", undefined, { cause })
+    throw new RequestError("invalid_request", "The connection ended before the whole body arrived", undefined, {
+      cause,
+    })
   }
 }
 
-/** The body as a JSON value. Rejects with a RequestError past the limit and for what is no JSON. */
+/** Reads the body as a JSON value. Rejects with a RequestError past `limit` bytes and for invalid JSON. */
 export async function readJson(request: Request, limit: number): Promise<unknown> {
   return parseJson(await readBodyText(request, limit))
 }
 
 // ---
 
-/** Whether the body says its length. Throws a RequestError where that is past the limit. */
+/** Whether the body declares its length. Throws a RequestError if that is past the limit. */
 function isBounded(request: Request, limit: number): boolean {
   const declared = request.headers.get("content-length")
   if (declared !== null && Number(declared) > limit) throw tooLarge(limit)

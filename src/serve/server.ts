@@ -195,7 +195,7 @@ function closedAt(until: number, streams: OpenStreams, clock: Clock): OpenStream
   }
 }
 
-/** Returns the scope that the query selects, narrowed to what the principal may see. Throws a RequestError for a wrong query. */
+/** Returns the scope that the query selects, as far as the principal sees it. Throws a RequestError for a wrong query. */
 const scopeOfRequest = ({ search, principal }: Inbound, { scopeOf }: ServerDeps): Scope =>
   scopeOfPrincipal(scopeOf(search), principal)
 

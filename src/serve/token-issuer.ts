@@ -1,6 +1,6 @@
 /**
- * The access tokens of an OAuth 2.1 issuer: JWTs, checked against its keys. Keys are fetched when they are first needed,
- * again for a key that is not known, and now and then; an issuer that goes away takes nothing with it that was fetched.
+ * Verifies the access tokens of an OAuth 2.1 issuer: JWTs, checked against its keys. Keys are fetched when they are first
+ * needed, again for an unknown key id, and periodically; fetched keys stay valid while the issuer cannot be reached.
  * RFC 9068; RFC 8414; RFC 7517.
  */
 import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose"
@@ -9,9 +9,9 @@ import { digest } from "../lib/digest.ts"
 import { messageOf } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 
-/** What a valid token says. */
+/** The claims of a valid token that svc uses. */
 export type TokenClaims = {
-  /** The kind of name and the name: a user and a client that are spelled alike are two. */
+  /** The kind tells a user and a client of the same name apart. */
   readonly holder: { readonly kind: "subject" | "client"; readonly id: string }
   readonly scopes: readonly string[]
   /** Milliseconds since the epoch. */
@@ -21,22 +21,22 @@ export type TokenClaims = {
 export type TokenVerdict =
   | { readonly kind: "valid"; readonly claims: TokenClaims }
   | { readonly kind: "invalid"; readonly reason: string }
-  /** The keys cannot be had at the moment. */
+  /** The keys cannot be fetched at the moment. */
   | { readonly kind: "unavailable" }
 
 export type Issuer = {
   readonly url: string
-  /** The scopes it says it knows; none before it was first asked. */
+  /** The scopes in the issuer's metadata; none before that was first fetched. */
   readonly scopes: readonly string[]
-  /** Whether a token is good for a path below svc's address, or for all of svc. */
+  /** Checks whether a token is valid for a path below svc's address, or for all of svc. */
   verify(token: string, base: string, path: string): Promise<TokenVerdict>
-  /** Fetches the keys, also again; called now and then. Never rejects. */
+  /** Fetches the keys anew. Called periodically. Never rejects. */
   refresh(): Promise<void>
 }
 
 export type IssuerOptions = {
   readonly url: string
-  /** What tokens must be for; undefined: the address they are used at. */
+  /** The audience that tokens must have; undefined for the address they are used at. */
   readonly audience: string | undefined
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   now(): number
@@ -45,13 +45,13 @@ export type IssuerOptions = {
 
 export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOptions): Issuer {
   let scopes: readonly string[] = []
-  let said = false
+  let reported = false
   let keys: Promise<ReturnType<typeof createRemoteJWKSet>> | undefined
   const verdicts = new BoundedMap<string, { readonly verdict: TokenVerdict; readonly until: number }>(MAX_VERDICTS)
   const load = async () => {
     const found = await discover(url, fetch)
     scopes = found.scopes
-    said = false
+    reported = false
     return createRemoteJWKSet(new URL(found.keys), {
       cacheMaxAge: Number.POSITIVE_INFINITY,
       cooldownDuration: COOLDOWN_MS,
@@ -70,9 +70,9 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
     try {
       set = await known()
     } catch (error) {
-      // Once: whoever sends tokens must not fill the log.
-      if (!said) onnote(`the issuer ${url} cannot be reached: ${messageOf(error)}`)
-      said = true
+      // Once, because anyone can send tokens and must not fill the log.
+      if (!reported) onnote(`the issuer ${url} cannot be reached: ${messageOf(error)}`)
+      reported = true
       return { kind: "unavailable" }
     }
     try {
@@ -85,7 +85,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       })
       if (!isFor(payload, resources)) return invalid("The token is not for this server (aud)")
       const holder = holderOf(payload)
-      if (holder === undefined) return invalid("The token says nobody (sub)")
+      if (holder === undefined) return invalid("The token has no subject (sub)")
       const until = ((payload.exp ?? 0) + CLOCK_SKEW_S) * 1000
       return { kind: "valid", claims: { holder, scopes: scopesOf(payload), until } }
     } catch (error) {
@@ -102,7 +102,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       const key = digest(`${path} ${token}`, 64)
       const found = verdicts.get(key)
       if (found !== undefined && found.until > now()) return found.verdict
-      // What a token may be for where no audience is configured: the address it is used at, or all of svc.
+      // Without a configured audience a token must be for the address it is used at, or for all of svc.
       const resources = audience === undefined ? [`${base}${path}`, base, `${base}/`, `${base}/mcp`] : [audience]
       const verdict = await check(token, resources)
       if (verdict.kind !== "valid") return verdict
@@ -113,7 +113,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       try {
         await (await known()).reload()
       } catch {
-        // What was fetched before is good until the issuer can be asked again.
+        // The keys fetched before stay valid until the issuer can be reached again.
       }
     },
   }
@@ -121,7 +121,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
 
 // ---
 
-/** Asymmetric ones alone: with a shared secret, who can check a token can make one. */
+/** Asymmetric algorithms only: with a shared secret, every party that can verify a token can also forge one. */
 const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
 const CLOCK_SKEW_S = 30
 const COOLDOWN_MS = 10_000
@@ -132,7 +132,7 @@ const MAX_METADATA = 256 * 1024
 
 const invalid = (reason: string): TokenVerdict => ({ kind: "invalid", reason })
 
-/** Where the keys are. Throws an Error that says what was wrong. */
+/** Fetches the issuer's metadata. Throws an Error that says what is wrong with it. */
 async function discover(
   url: string,
   fetch: IssuerOptions["fetch"],
@@ -144,7 +144,7 @@ async function discover(
     `${issuer.origin}/.well-known/openid-configuration${path}`,
     `${issuer.origin}${path}/.well-known/openid-configuration`,
   ]
-  let problem = "it describes itself nowhere"
+  let problem = "it serves no metadata"
   for (const place of new Set(places)) {
     const response = await fetch(place, {
       signal: AbortSignal.timeout(TIMEOUT_MS),
@@ -155,9 +155,9 @@ async function discover(
     const metadata: unknown = body.length > MAX_METADATA ? undefined : JSON.parse(body)
     if (!isObject(metadata) || typeof metadata.jwks_uri !== "string") problem = `${place} names no jwks_uri`
     else if (String(metadata.issuer).replace(/\/$/, "") !== url.replace(/\/$/, ""))
-      problem = `${place} is of another issuer`
+      problem = `${place} names another issuer`
     else if (new URL(metadata.jwks_uri).protocol !== issuer.protocol)
-      problem = `the keys at ${metadata.jwks_uri} are not as safe`
+      problem = `the keys at ${metadata.jwks_uri} do not have the issuer's URL scheme`
     else
       return {
         keys: metadata.jwks_uri,
@@ -171,12 +171,9 @@ const isFor = ({ aud }: JWTPayload, wanted: readonly string[]): boolean =>
   (Array.isArray(aud) ? aud : [aud]).some((one) => one !== undefined && wanted.includes(one))
 
 function scopesOf({ scope, scp }: JWTPayload): readonly string[] {
-  const said = scope ?? scp
-  return typeof said === "string"
-    ? said.split(" ").filter((one) => one !== "")
-    : Array.isArray(said)
-      ? said.map(String)
-      : []
+  const scopes = scope ?? scp
+  if (typeof scopes === "string") return scopes.split(" ").filter((one) => one !== "")
+  return Array.isArray(scopes) ? scopes.map(String) : []
 }
 
 function holderOf({ sub, client_id, azp }: JWTPayload): TokenClaims["holder"] | undefined {

@@ -1,6 +1,6 @@
 /**
- * A client whose context is trusted: it runs on this machine as this user, or the operator said so. It sees instances of
- * templates, rendered for it. choice: Templates see context only from a trusted source.
+ * A client whose context is trusted, because it runs on this machine as this user. It sees instances of templates, rendered
+ * for its project. choice: Templates see context only from a trusted source.
  */
 import type { Agent } from "../agent/agent.ts"
 import type { Instances } from "../agent/instances.ts"
@@ -10,10 +10,10 @@ import type { Clock } from "../lib/clock.ts"
 import { buildContext, type ContextFacts, type TemplateContext } from "../template/context.ts"
 import type { Params } from "../wire/message.ts"
 
-/** What was found out where the client runs. */
+/** The project that the client runs in. */
 export type ProjectContext = {
   readonly project: Omit<ContextFacts, "transport" | "sessionId" | "now" | "version">
-  /** What its `.svcrc` and its options select. */
+  /** The servers that its `.svcrc` and its options select. */
   readonly queries: readonly ServerQuery[]
 }
 
@@ -22,22 +22,23 @@ export type TrustedClientDeps = {
   readonly instances: Instances
   readonly clock: Clock
   readonly version: string
-  /** Milliseconds that the first request waits for the instances. */
+  /** Milliseconds that the first request waits for the instances at most. */
   readonly wait: number
 }
 
 export type TrustedClient = {
   readonly scope: Scope
-  /** The client said who it is: its instances are started. Resolves when they are there, or after `wait`. */
+  /** Starts the instances for the client's name and version. Resolves when they are connected, or after `wait`. */
   initialize(info: Params): Promise<void>
-  /** It is somewhere else now. Throws a RequestError, with nothing changed, where its queries cannot be followed. */
-  updateContext(surroundings: ProjectContext): void
+  /** Replaces the project. Throws a RequestError, with nothing changed, if its queries are invalid. */
+  updateContext(project: ProjectContext): void
+  /** Releases the instances. */
   detach(): void
 }
 
 /**
- * A client in its surroundings. `note` is told of the servers that it does not get, and why. Throws a RequestError where its
- * queries cannot be followed.
+ * Makes a trusted client. `note` is called with the reason for each server that it does not get. Throws a RequestError if
+ * its queries are invalid.
  */
 export function createTrustedClient(
   first: ProjectContext,
@@ -48,35 +49,36 @@ export function createTrustedClient(
 ): TrustedClient {
   const { agent, instances, clock, version, wait } = deps
   const key = {}
-  let now = first
+  let current = first
   let client: TemplateContext["transport"]["client"] | undefined
   const attach = () => {
     const transport = { type, client: client ?? {} }
-    const context = buildContext({ ...now.project, transport, sessionId, now: clock.now(), version })
+    const context = buildContext({ ...current.project, transport, sessionId, now: clock.now(), version })
     for (const problem of instances.attach(key, context)) note(problem)
   }
   return {
     scope: withInstances(
       createScope(
-        () => now.queries,
+        () => current.queries,
         () => agent.presets,
       ),
       () => instances.of(key),
     ),
-    initialize({ name, version: its }) {
+    initialize({ name, version: clientVersion }) {
       client = {
         ...(typeof name === "string" ? { name: name.slice(0, MAX_TEXT) } : {}),
-        ...(typeof its === "string" ? { version: its.slice(0, MAX_TEXT) } : {}),
+        ...(typeof clientVersion === "string" ? { version: clientVersion.slice(0, MAX_TEXT) } : {}),
       }
       attach()
       return agent.whenLoaded(instances.of(key), wait)
     },
-    updateContext(surroundings) {
+    updateContext(project) {
+      // Validates the queries.
       createScope(
-        () => surroundings.queries,
+        () => project.queries,
         () => agent.presets,
       )
-      now = surroundings
+      current = project
       if (client !== undefined) attach()
     },
     detach: () => instances.detach(key),

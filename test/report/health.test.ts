@@ -49,7 +49,7 @@ describe("overall", () => {
 describe("/health", () => {
   const mixed = snapshot([backend("connected", "a"), backend("connected", "b"), backend("failed", "c")])
 
-  test("minimal tells counts and no error text [health:level:minimal] [health:report:servers] [health:report:configuration]", () => {
+  test("minimal has counts and no error text [health:level:minimal] [health:report:servers] [health:report:configuration]", () => {
     const { verdict, body } = healthReport(mixed, facts, at("minimal"))
     expect(verdict).toBe("degraded")
     expect(body).toEqual({
@@ -114,7 +114,7 @@ describe("/health", () => {
     ])
   })
 
-  test("full tells what is wrong with the document, and where in it, but not where it lies", () => {
+  test("full has the issues of the document with file name and line, without its folder", () => {
     const issue = {
       code: "json",
       severity: "error",
@@ -127,7 +127,7 @@ describe("/health", () => {
     expect(body.issues).toEqual(["mcp.json:3: not JSON"])
   })
 
-  test("a server that is left out of the configuration counts as one that is down", () => {
+  test("a server that the configuration rejects counts as one that is down", () => {
     const issue = {
       code: "server",
       severity: "error",
@@ -164,7 +164,7 @@ describe("/health", () => {
     expect(serverReport("other", whole, facts, at("minimal")).verdict).toBe("unknown")
   })
 
-  test("memory is never more than all of it", () => {
+  test("used memory never exceeds the total", () => {
     const { body } = healthReport(mixed, { ...facts, heapUsed: facts.heapTotal * 1.2 }, at("basic"))
     expect(body.system).toEqual(expect.objectContaining({ memory: { used: 108, total: 108, percentage: 100 } }))
   })
@@ -182,7 +182,7 @@ describe("/health", () => {
     })
   })
 
-  test("a disabled server counts in the configuration alone [health:report:disabled]", () => {
+  test("a disabled server counts only under configuration [health:report:disabled]", () => {
     const { body } = healthReport(snapshot([backend("connected")]), facts, at("minimal"))
     expect([body.servers, body.configuration]).toMatchObject([{ total: 1 }, { serverCount: 2, disabledCount: 1 }])
   })
@@ -260,7 +260,7 @@ describe("/health/mcp", () => {
     loading: { startedAt: NOW - 500, endedAt: undefined },
   }
 
-  test("tells how loading goes, with names from basic on [health:mcp:collection]", () => {
+  test("has the progress of loading, with names from basic on [health:mcp:collection]", () => {
     const some = snapshot([loaded("connected", "a"), loaded("failed", "b"), loading])
     const minimal = loadingReport(some, facts, at("minimal"))
     expect([minimal.verdict, minimal.successRate]).toEqual(["loading", 33.3])
@@ -294,7 +294,7 @@ describe("/health/mcp", () => {
     expect([verdict, body.state]).toEqual([state, state])
   })
 
-  test("an unknown name is unknown, and the worst instance of a template decides", () => {
+  test("a name without a server is unknown, and the worst instance of a template decides", () => {
     expect(serverReport("missing", snapshot([]), facts, at("full")).verdict).toBe("unknown")
     const instance = (kind: BackendState["kind"], id: string) => ({
       ...loaded(kind, id),

@@ -18,7 +18,7 @@ const calls = (metrics: Metrics) =>
     .split("\n")
     .filter((line) => line.startsWith("svc_calls_total{"))
 
-test("a tool that is named like the rest is counted as itself", () => {
+test("a tool named \"other\" is counted as itself", () => {
   const metrics = new Metrics()
   metrics.record("a", "other", "ok", 0.1)
   metrics.record("a", "echo", "ok", 0.1)
@@ -29,7 +29,7 @@ test("a tool that is named like the rest is counted as itself", () => {
   ])
 })
 
-test("names in numbers are counted without their names, and no series stands twice", () => {
+test("past the bound names are counted together, and no series occurs twice", () => {
   const metrics = new Metrics()
   for (let round = 0; round < 2; round++) {
     for (let number = 0; number < 6000; number++) metrics.record("a", `tool${number}`, "ok", 0.1)

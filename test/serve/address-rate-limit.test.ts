@@ -31,7 +31,7 @@ test("two hundred requests pass in five minutes and the next waits [health:limit
   expect(count("1.2.3.4").headers["ratelimit-remaining"]).toBe("199")
 })
 
-test("an IPv6 client is its /64", () => {
+test("the addresses of one IPv6 /64 count as one client", () => {
   const count = createAddressLimiter(clocked().clock, { requests: 1, windowMs: 1000 })
   expect(count("2001:db8:1:2::1").retryAfter).toBeUndefined()
   expect(count("2001:db8:1:2:3:4:5:6").retryAfter).toBe(1)
@@ -45,7 +45,7 @@ test("a flood of addresses does not make the table grow without bound", () => {
   expect(count("10.0.0.0").retryAfter).toBeUndefined()
 })
 
-test("X-Forwarded-For counts only from a trusted proxy, and only its own word", () => {
+test("X-Forwarded-For is read only from trusted proxies, and only the hop that they added", () => {
   const trust = (text: string) => parseTrustProxy(text) ?? (() => expect.unreachable())
   expect(clientAddress("10.0.0.1", "6.6.6.6", trust("off"))).toBe("10.0.0.1")
   expect(clientAddress("127.0.0.1", "6.6.6.6, 7.7.7.7", trust("loopback"))).toBe("7.7.7.7")

@@ -12,11 +12,11 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }))
 const file = join(directory, "mcp.json")
 const paths = { directory, file, dotenv: join(directory, ".env"), presets: join(directory, "presets.json") }
 
-/** A door of a port, as on Windows, at which somebody else listens by now. */
+/** An endpoint with a port, as on Windows, on which another program listens by now. */
 async function withStranger(pid: number, ask: () => Promise<void>): Promise<readonly string[]> {
-  const heard: string[] = []
+  const tokens: string[] = []
   const fetch = ({ headers }: Request) => {
-    heard.push(headers.get("authorization") ?? "")
+    tokens.push(headers.get("authorization") ?? "")
     return new Response("<html>")
   }
   const stranger = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch })
@@ -27,26 +27,26 @@ async function withStranger(pid: number, ask: () => Promise<void>): Promise<read
   } finally {
     await stranger.stop(true)
   }
-  return heard
+  return tokens
 }
 
-test("the port of an svc that is gone is not told its token", async () => {
+test("the token is not sent to the port of an instance that was killed", async () => {
   const gone = Bun.spawn({ cmd: [process.execPath, "--version"], stdout: "ignore" })
   await gone.exited
-  const heard = await withStranger(gone.pid, async () => {
+  const tokens = await withStranger(gone.pid, async () => {
     expect(await callControl(paths, "hello", {})).toBeUndefined()
     expect(proxyEndpoint(paths)?.lost).toBe(true)
   })
-  expect(heard).toEqual([])
+  expect(tokens).toEqual([])
 })
 
-test("who answers like no svc is none", async () => {
+test("a listener that does not answer like svc is not taken for an instance", async () => {
   await withStranger(process.pid, async () => {
     expect(await callControl(paths, "hello", {})).toBeUndefined()
   })
 })
 
-test("a second svc of one configuration is refused, and told which process serves", async () => {
+test("a second instance of one configuration is refused and names the process that serves it", async () => {
   const release = await tryAcquire(join(directory, "control.lock"))
   const instance = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => Response.json({ result: { pid: 4711 } }) })
   const door = { pid: process.pid, port: instance.port, token: "secret" }
@@ -59,7 +59,7 @@ test("a second svc of one configuration is refused, and told which process serve
   release?.()
 })
 
-test("a second svc is refused where the first holds the configuration and does not answer", async () => {
+test("a second instance is refused if the first holds the lock and does not answer", async () => {
   const release = await tryAcquire(join(directory, "control.lock"))
   rmSync(join(directory, "control.json"), { force: true })
   const clock = manualClock()

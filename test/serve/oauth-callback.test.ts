@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { BackendError } from "../../src/lib/errors.ts"
 import { takeAnswer } from "../../src/serve/oauth-callback.ts"
 
-test("what an authorization server repeats of svc's credentials is not shown to the browser [secrets:errors]", async () => {
+test("credentials that an authorization server repeats in an error are masked on the page [secrets:errors]", async () => {
   const page = await takeAnswer(
     new URLSearchParams(),
     () => Promise.reject(new BackendError("web", "invalid_client: the secret s3cret-canary is unknown")),

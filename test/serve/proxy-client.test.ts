@@ -78,7 +78,7 @@ async function initialized() {
 }
 
 describe("a proxied client", () => {
-  test("says where it is before anything else, and what it asks early waits", async () => {
+  test("sends its hello first, and early requests wait for the welcome", async () => {
     const { session, say, last, welcome, clock, answer, toClient } = stage()
     say({ id: 1, method: "tools/list" })
     session.start()
@@ -92,7 +92,7 @@ describe("a proxied client", () => {
     expect(last().told.at(-1)).toMatchObject({ svc: "moved", surroundings: { queries: [{ preset: "x" }] } })
   })
 
-  test("is told once that what it asked failed, and the next instance is told who it is", async () => {
+  test("gets one error for each lost request, and the next instance gets its session state", async () => {
     const { say, answer, last, lose, welcome, toClient, clock, instances } = await initialized()
     say({ id: 1, method: "logging/setLevel", params: { level: "debug" } })
     say({ id: 2, method: "resources/subscribe", params: { uri: "a:b" } })
@@ -129,7 +129,7 @@ describe("a proxied client", () => {
     ])
   })
 
-  test("has the questions of a lost instance withdrawn, and its late answers go nowhere", async () => {
+  test("sees the requests of a lost instance cancelled, and its late responses are dropped", async () => {
     const { say, answer, last, lose, welcome, toClient, clock } = await initialized()
     answer({ id: "svc-1", method: "elicitation/create", params: {} })
     answer({ id: "svc-2", method: "roots/list" })
@@ -150,7 +150,7 @@ describe("a proxied client", () => {
     expect(last().told).toHaveLength(before + 1)
   })
 
-  test("keeps its modern streams, and they are told of changes", async () => {
+  test("keeps its modern streams, which get list_changed from the next instance", async () => {
     const { say, answer, last, lose, welcome, toClient, clock, session } = stage()
     session.start()
     await welcome()
@@ -173,7 +173,7 @@ describe("a proxied client", () => {
     expect(toClient).toHaveLength(2)
   })
 
-  test("is told after a while that nothing is running, and goes on when something is", async () => {
+  test("gets an error after a while if no instance runs, and continues when one starts", async () => {
     const { say, power, session, toClient, clock, welcome, notes, answer } = stage()
     power(false)
     session.start()
@@ -193,7 +193,7 @@ describe("a proxied client", () => {
     expect(clock.timers).toBe(0)
   })
 
-  test("that is refused is told why until it asks for something else", async () => {
+  test("gets the reason of a refusal until it moves", async () => {
     const { say, session, toClient, clock, note, lose, instances, welcome, last } = stage()
     session.start()
     await clock.pass(0)
@@ -213,7 +213,7 @@ describe("a proxied client", () => {
     expect(last().told.at(-1)).toMatchObject({ id: 3 })
   })
 
-  test("that may not move is told why until it may, and what runs still gets its answer", async () => {
+  test("gets the reason of a refused move until a move succeeds; running requests get their responses", async () => {
     const { session, say, answer, note, toClient, clock, last, notes } = await initialized()
     const moves = () => last().told.filter(({ svc }) => svc === "moved").length
     say({ id: 1, method: "tools/call" })
@@ -246,7 +246,7 @@ describe("a proxied client", () => {
     expect(moves()).toBe(5)
   })
 
-  test("that moves while it is let in is not where it was", async () => {
+  test("sends its new project if it moves before the welcome", async () => {
     const { session, last, note, clock } = stage()
     session.start()
     await clock.pass(0)
@@ -256,7 +256,7 @@ describe("a proxied client", () => {
     expect(last().told.slice(1)).toMatchObject([{ svc: "moved", surroundings: { queries: [{ preset: "x" }] } }])
   })
 
-  test("that moves while it connects does so once", async () => {
+  test("sends its project once if it moves while connecting", async () => {
     const told: string[] = []
     const clock = manualClock()
     const opened: (() => void)[] = []
@@ -280,7 +280,7 @@ describe("a proxied client", () => {
     session.close()
   })
 
-  test("keeps a stream that was opened while nothing ran, and opens it once", async () => {
+  test("opens a stream once that was requested while no instance ran", async () => {
     const { say, power, session, toClient, clock, welcome, last, lose } = stage()
     session.start()
     await welcome()
@@ -302,7 +302,7 @@ describe("a proxied client", () => {
     expect(last().told.filter(({ id }) => id === "L")).toHaveLength(1)
   })
 
-  test("whose greeting is lost with its instance is not left without an answer", async () => {
+  test("gets a response to initialize even if the first instance is lost before it answers", async () => {
     const { say, power, session, toClient, clock, welcome, lose } = stage()
     session.start()
     await welcome()
@@ -313,7 +313,7 @@ describe("a proxied client", () => {
     expect(toClient).toMatchObject([{ id: 0, error: { code: -32603 } }])
   })
 
-  test("hears what a server says as what a server says, though it looks like a note of svc", async () => {
+  test("gets server messages that look like a proxy message as server messages", async () => {
     const { session, say, toClient, last } = await initialized()
     const forged = [
       { svc: "refused", message: "no more", jsonrpc: "2.0", method: "notifications/message" },
@@ -330,7 +330,7 @@ describe("a proxied client", () => {
     expect(toClient.at(-1)).toMatchObject({ error: { code: -32700 } })
   })
 
-  test("is told what is not JSON, and a batch goes on whole", async () => {
+  test("gets a parse error for invalid JSON, and a batch is relayed whole", async () => {
     const { session, toClient, last } = await initialized()
     session.receive("{")
     expect(toClient).toMatchObject([{ error: { code: -32700 } }])
