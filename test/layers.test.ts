@@ -107,6 +107,13 @@ const TOUCHES = [
   /from "node:(fs|child_process|net|http|os|crypto)/,
 ]
 
+/** Files that write an HTTP error status themselves. All others get it from the table in lib/errors.ts. */
+const STATUS_WRITERS = ["lib/errors.ts", "serve/mcp.ts", "serve/simple-call.ts", "serve/sse.ts"]
+
+/** An error status that is assigned, returned, chosen or passed first; comparisons read the status of another's response. */
+const WRITES_STATUS =
+  /(?:(?:\b(?:status|http)\s*=|\breturn|[?:])\s*(?:40\d|41\d|42\d|50[0-4])\b\s*[,;:)}\n]|\((?:40\d|41\d|42\d|50[0-4]),)/
+
 const root = join(import.meta.dir, "..", "src")
 const files = [...new Glob("**/*.ts").scanSync(root)].sort()
 const source = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]))
@@ -178,6 +185,21 @@ describe("layers", () => {
   test("only the files named here touch the world, and each of them does", () => {
     const touching = files.filter((file) => TOUCHES.some((pattern) => pattern.test(code(source.get(file) ?? ""))))
     expect(touching).toEqual(WORLD)
+  })
+
+  test("only the table of errors writes HTTP error statuses, so that an error has one status on every path", () => {
+    for (const text of [
+      "{ status: 404 }",
+      "answer(400, body)",
+      "return 503\n",
+      "known ? 400 : 502\n",
+      "status = 429\n",
+    ])
+      expect([text, WRITES_STATUS.test(text)]).toEqual([text, true])
+    for (const text of ["status === 401)", "[400, 404].includes(status)", "MAX = 500\n", "slice(0, 400)", ".max(500)"])
+      expect([text, WRITES_STATUS.test(text)]).toEqual([text, false])
+    const writing = files.filter((file) => WRITES_STATUS.test(code(source.get(file) ?? "")))
+    expect(writing).toEqual(STATUS_WRITERS)
   })
 
   test("no default exports, no barrels, no any, no vague class names", () => {

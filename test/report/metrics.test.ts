@@ -18,7 +18,7 @@ const calls = (metrics: Metrics) =>
     .split("\n")
     .filter((line) => line.startsWith("svc_calls_total{"))
 
-test("a tool named \"other\" is counted as itself", () => {
+test('a tool named "other" is counted as itself', () => {
   const metrics = new Metrics()
   metrics.record("a", "other", "ok", 0.1)
   metrics.record("a", "echo", "ok", 0.1)
