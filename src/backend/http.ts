@@ -1,7 +1,8 @@
 /**
  * What links to remote backends share: requests with credentials, and reading of responses.
  *
- *  1. A network failure before any response means that the server is gone: the link is lost.
+ *  1. A network failure before any response may mean that the server is gone: the link is lost if a ping fails so too.
+ *     Some servers reset the connection of one request and answer the others.
  *  2. Redirects are followed within the origin only: headers may be secrets.
  */
 import type { Clock } from "../lib/clock.ts"
@@ -29,6 +30,8 @@ export type Credentials = {
 export type RemoteEvents = LinkEvents & {
   /** The server's session was opened anew: its lists may have changed. */
   onrenewed?(): void
+  /** A request got no response at all: the server is to be pinged. A ping without a response loses the link. */
+  onsuspect?(): void
   /** The server refused the stream for its own messages with a 401. */
   onrefused?(error: UnauthorizedError): void
 }
@@ -51,6 +54,9 @@ export const MAX_ERROR_BODY = 64 * 1024
 
 /** No response came at all. */
 export class NetworkError extends Error {}
+
+/** The requests of svc's own that show whether a server can be reached. */
+export const PINGS: ReadonlySet<string | undefined> = new Set(["ping", "server/discover"])
 
 /** A message past the limit. */
 export class TooLargeError extends Error {

@@ -44,6 +44,10 @@ export class Lister {
   private readonly loading = new Set<ListMethod>()
   private readonly failures = new Map<ListMethod, Failure>()
   private relistScheduled = false
+  /** When the next new session may be restored at once, milliseconds since the epoch. */
+  private restoreAt = 0
+  private cancelRestore: (() => void) | undefined
+  private readonly restoreBackoff = new Backoff({ first: RESTORE_MS, max: RESTORE_MAX_MS })
   /** The number of the open `subscriptions/listen`. */
   private listening: number | undefined
   private readonly relistenBackoff = new Backoff({ first: RELISTEN_MS, max: RELISTEN_MAX_MS })
@@ -79,6 +83,7 @@ export class Lister {
   /** Stops: schedules nothing more and publishes nothing more. */
   end(): void {
     this.ended = true
+    this.cancelRestore?.()
     for (const { cancel } of this.failures.values()) cancel()
   }
 
@@ -102,12 +107,23 @@ export class Lister {
     }
   }
 
-  /** Restores subscriptions, log level and lists in a session that was opened anew. */
+  /**
+   * Restores subscriptions, log level and lists in a session that was opened anew: at once, and ever later for a server that
+   * forgets its sessions time and again. A list that failed waits for its next attempt.
+   */
   resetSession(): void {
-    this.subscribed.clear()
-    this.resubscribe()
-    this.updateLogLevel()
-    for (const method of METHODS) if (this.declares(method)) this.relist(method)
+    if (this.ended || this.cancelRestore !== undefined) return
+    const { clock } = this.deps
+    const wait = this.restoreAt - clock.now()
+    if (wait <= -RESTORE_MAX_MS) this.restoreBackoff.reset()
+    if (wait <= 0) {
+      this.restore()
+      return
+    }
+    this.cancelRestore = clock.after(wait, () => {
+      this.cancelRestore = undefined
+      this.restore()
+    })
   }
 
   /** Resolves with any answer; rejects with a PeerError for an error answer, or after `timeout` milliseconds. */
@@ -148,6 +164,14 @@ export class Lister {
   }
 
   // ---
+
+  private restore(): void {
+    this.restoreAt = this.deps.clock.now() + this.restoreBackoff.next()
+    this.subscribed.clear()
+    this.resubscribe()
+    this.updateLogLevel()
+    for (const method of METHODS) if (this.declares(method) && !this.failures.has(method)) this.relist(method)
+  }
 
   private declares(method: ListMethod): boolean {
     return this.peer.capabilities[CAPABILITIES[method]] !== undefined
@@ -198,28 +222,33 @@ export class Lister {
     })
   }
 
-  /** Requests a list until no later change is known. Rejects if the connection is of no more use. */
+  /** Requests a list until no later change is known or it fails, which sets the next attempt. Rejects if the connection is of no more use. */
   private async refresh(method: ListMethod): Promise<void> {
     if (this.loading.has(method)) return
     this.loading.add(method)
     try {
-      while (!this.ended && this.stale.delete(method)) await this.load(method)
+      while (!this.ended && this.stale.delete(method)) if (!(await this.load(method))) break
     } finally {
       this.loading.delete(method)
     }
   }
 
-  private async load(method: ListMethod): Promise<void> {
+  /** Requests a list. Returns whether it succeeded. */
+  private async load(method: ListMethod): Promise<boolean> {
     try {
       const { entries, hint } = await this.requestList(method)
       this.succeed(method, {
         ...partOf(method, entries),
         ...(hint && { hints: { ...this.listing.hints, [method]: hint } }),
       })
+      return true
     } catch (error) {
       const refused = error instanceof UnauthorizedError && !(error instanceof InsufficientScopeError)
       if (this.ended || refused) throw error
       this.fail(method, reasonWithoutName(this.spec.name, error))
+      // The next attempt covers what has changed meanwhile.
+      this.stale.delete(method)
+      return false
     }
   }
 
@@ -306,6 +335,8 @@ const RETRY_MAX_MS = 60_000
 /** Characters shown of a reason: the server chooses the text. */
 const MAX_REASON = 500
 const RELIST_MS = 20
+const RESTORE_MS = 1000
+const RESTORE_MAX_MS = 60_000
 const RELISTEN_MS = 1000
 const RELISTEN_MAX_MS = 30_000
 

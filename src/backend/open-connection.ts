@@ -103,6 +103,7 @@ export async function openConnection(
 class ProbeExit extends LostError {}
 
 const PROBE_MS = 5000
+const SUSPECT_PING_MS = 10_000
 /** Of the time to connect: the rest is for what comes after the lists. */
 const LIST_SHARE = 0.9
 /** After which a server is offered without the lists that it has not answered. */
@@ -124,6 +125,8 @@ async function openOnce(
   let live: Lister | undefined
   let lost: Loss | undefined
   let opened = false
+  /** Whether a ping is in flight because a request got no response. */
+  let suspected = false
   let resolveClosed: (loss: Loss) => void = () => undefined
   const closed = new Promise<Loss>((resolve) => {
     resolveClosed = resolve
@@ -163,6 +166,17 @@ async function openOnce(
       resolveClosed(loss)
     },
     onrenewed: () => live?.resetSession(),
+    onsuspect() {
+      if (live === undefined || suspected) return
+      suspected = true
+      // A ping that gets no response loses the link by itself.
+      live
+        .ping(Math.min(tuning.requestTimeout, SUSPECT_PING_MS))
+        .catch(() => undefined)
+        .finally(() => {
+          suspected = false
+        })
+    },
     onrefused: hooks.onfailure,
   }
   const link = await openLink(spec, transport, events, deps)

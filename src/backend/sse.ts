@@ -8,6 +8,7 @@ import {
   fetchWithCredentials,
   isEventStream,
   NetworkError,
+  PINGS,
   type RemoteDeps,
   type RemoteEvents,
   readEvents,
@@ -22,6 +23,7 @@ export class SseLink implements Link {
   private readonly stopped = new AbortController()
   private readonly endpoint = Promise.withResolvers<string>()
   private postUrl = ""
+  private isSettled = false
 
   private constructor(
     private readonly launch: RemoteLaunch,
@@ -36,13 +38,19 @@ export class SseLink implements Link {
     return link
   }
 
-  send(frame: Uint8Array | string, { number }: Outgoing): void {
+  send(frame: Uint8Array | string, { number, method }: Outgoing): void {
     if (this.isClosed) return
     this.post(frame).catch((error: unknown) => {
       if (this.isClosed) return
       if (number !== undefined) this.events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
-      if (error instanceof NetworkError) this.lose(error.message)
+      if (!(error instanceof NetworkError)) return
+      if (this.isSettled && !PINGS.has(method)) this.events.onsuspect?.()
+      else this.lose(error.message)
     })
+  }
+
+  settle(): void {
+    this.isSettled = true
   }
 
   async close(): Promise<void> {

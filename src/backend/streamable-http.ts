@@ -5,9 +5,11 @@
  *  1. A stream that breaks in the middle costs only its request.
  *  2. A session that the server has forgotten (404; many answer 400) is opened again, once for all requests that find it
  *     forgotten, and each request is sent once more, because it was never executed. Nothing else is ever sent twice.
+ *  3. A method that is refused likewise in the new session is refused for another reason: it opens no session for a while.
  */
 import type { RemoteLaunch } from "../config/server-spec.ts"
 import { Backoff } from "../lib/backoff.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import { delay } from "../lib/clock.ts"
 import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
@@ -20,6 +22,7 @@ import {
   MAX_ERROR_BODY,
   mediaType,
   NetworkError,
+  PINGS,
   type RemoteDeps,
   type RemoteEvents,
   readBody,
@@ -44,6 +47,10 @@ export class StreamableLink implements Link {
   /** The `initialize` request, to open the session again. */
   private initializeFrame: Uint8Array | string | undefined
   private renewal: Promise<void> | undefined
+  /** The methods that were refused in a session just opened too, and when they may open one again. */
+  private readonly fruitless = new BoundedMap<string, { readonly until: number; readonly backoff: Backoff }>(
+    MAX_FRUITLESS,
+  )
   private closed = false
 
   constructor(
@@ -136,6 +143,22 @@ export class StreamableLink implements Link {
     return this.renewal
   }
 
+  /** Whether a refusal of this method may mean that the server has forgotten the session that was used. */
+  private mayRenew(used: string, method = ""): boolean {
+    return this.session !== used || this.deps.clock.now() >= (this.fruitless.get(method)?.until ?? 0)
+  }
+
+  /** Notes whether a new session helped a request: some servers answer 404 to what they do not offer. */
+  private noteRenewal(method = "", refused: boolean): void {
+    const { fruitless } = this
+    if (!refused) {
+      fruitless.delete(method)
+      return
+    }
+    const backoff = fruitless.get(method)?.backoff ?? new Backoff({ first: FRUITLESS_MS, max: MAX_FRUITLESS_MS })
+    fruitless.set(method, { until: this.deps.clock.now() + backoff.next(), backoff })
+  }
+
   private async reinitialize(): Promise<void> {
     const { signal } = this.stopped
     const response = await this.post(this.initializeFrame ?? "", { number: undefined, method: "initialize" }, signal)
@@ -161,21 +184,27 @@ export class StreamableLink implements Link {
       if (number === undefined) await response.body?.cancel()
       else await this.receive(response, number, controller.signal)
     } catch (error) {
-      if (!controller.signal.aborted) this.failed(number, error)
+      if (!controller.signal.aborted) this.failed(about, error)
     } finally {
       stopped.removeEventListener("abort", abort)
       if (number !== undefined) this.requests.delete(number)
     }
   }
 
-  private failed(number: number | undefined, error: unknown): void {
+  private failed({ number, method = "" }: Outgoing, error: unknown): void {
     // A response that is too large says nothing of the server's health.
     if (error instanceof TooLargeError) {
       this.events.ondropped(new Uint8Array(), number)
       return
     }
     if (number !== undefined) this.events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
-    if (error instanceof NetworkError) this.lose(error.message)
+    if (error instanceof NetworkError) this.suspect(method, error)
+  }
+
+  /** Handles a request that got no response: loses the link if the server is not known to be there otherwise. */
+  private suspect(method: string, error: NetworkError): void {
+    if (this.negotiated === undefined || PINGS.has(method)) this.lose(error.message)
+    else this.events.onsuspect?.()
   }
 
   /** Posts one frame, in a new session if the server has forgotten the old one, and returns the response. */
@@ -189,10 +218,11 @@ export class StreamableLink implements Link {
     await this.renewal
     const used = this.session
     let response = await this.post(frame, about, signal)
-    if (used !== undefined && (await isForgotten(response))) {
+    if (used !== undefined && this.mayRenew(used, about.method) && (await isForgotten(response))) {
       await response.body?.cancel()
       await this.renew(used)
       response = await this.post(frame, about, signal)
+      this.noteRenewal(about.method, await isForgotten(response))
     }
     if (about.method === "notifications/initialized" && response.ok) void this.listen()
     return response
@@ -265,6 +295,8 @@ export class StreamableLink implements Link {
     const { signal } = this.stopped
     const backoff = new Backoff({ first: FIRST_RETRY_MS, max: MAX_RETRY_MS })
     let lastId: string | undefined
+    /** The session that was opened for this stream, until the stream was there in it. */
+    let renewed: string | undefined
     const take = ({ id, retry, data }: ServerSentEvent) => {
       if (id !== undefined) lastId = id
       if (retry !== undefined) backoff.reset(Math.max(retry, MIN_RETRY_MS))
@@ -275,12 +307,14 @@ export class StreamableLink implements Link {
         await this.renewal
         const used = this.session
         const response = await this.get(lastId, signal)
-        if (used !== undefined && (await isForgotten(response))) {
+        if (used !== undefined && used !== renewed && (await isForgotten(response))) {
           await response.body?.cancel()
           await this.renew(used)
+          renewed = this.session
           lastId = undefined
         } else if (isEventStream(response)) {
           backoff.reset()
+          renewed = undefined
           await readEvents(response, deps.limit, take)
         } else {
           await response.body?.cancel()
@@ -288,7 +322,7 @@ export class StreamableLink implements Link {
         }
       } catch (error) {
         if (this.closed || signal.aborted) return
-        if (error instanceof NetworkError) return this.lose(error.message)
+        if (error instanceof NetworkError) this.suspect("", error)
         if (error instanceof UnauthorizedError) return events.onrefused?.(error)
       }
       await delay(deps.clock, backoff.next(), signal)
@@ -304,6 +338,9 @@ const MAX_RETRY_MS = 30_000
 const MIN_RETRY_MS = 100
 const MAX_RESUMES = 100
 const DELETE_TIMEOUT_MS = 1000
+const FRUITLESS_MS = 1000
+const MAX_FRUITLESS_MS = 5 * 60_000
+const MAX_FRUITLESS = 100
 
 /** Matches the body of a 400 that means the protocol's session; a tool may have sessions of its own. */
 const NO_SESSION = /session[ _-]?id|(invalid|unknown|expired) session/i

@@ -189,6 +189,22 @@ test("the pauses between the attempts double up to a minute, and what comes in t
   lister.end()
 })
 
+test("a server that forgets its sessions time and again is listed ever later, and a list that fails waits", async () => {
+  const { clock, asked, lister } = server({ ...good(), "prompts/list": down })
+  await lister.list(1000)
+  asked.length = 0
+  lister.resetSession()
+  await clock.pass(20)
+  expect(asked.splice(0)).toEqual(["tools/list", "resources/list", "resources/templates/list"])
+  for (let times = 0; times < 1200; times++) {
+    lister.resetSession()
+    await clock.pass(100)
+  }
+  expect(asked.filter((method) => method === "tools/list").length).toBeLessThan(10)
+  lister.end()
+  expect(clock.timers).toBe(0)
+})
+
 test("a list without an answer holds nothing up, and counts when it comes", async () => {
   const { clock, lister, names, pending, connection } = server({ ...good(), "tools/list": undefined })
   const listed = lister.list(700)

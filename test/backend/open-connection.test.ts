@@ -1,0 +1,133 @@
+/** Connections to a remote server whose answers a test chooses, on a clock that it turns. */
+import { expect, test } from "bun:test"
+import { type OpenConnection, openConnection } from "../../src/backend/open-connection.ts"
+import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
+import type { ServerSpec } from "../../src/config/server-spec.ts"
+import { silentLog } from "../../src/lib/log.ts"
+import { createRequestIds } from "../../src/wire/frame.ts"
+import { manualClock, settle } from "../clock.ts"
+
+const url = "http://server/mcp"
+const spec = {
+  name: "s",
+  launch: { transport: "http", url, headers: {}, oauth: undefined, mode: "legacy" },
+  tuning: { connectionTimeout: 40_000, requestTimeout: 60_000 },
+  secrets: [],
+} as unknown as ServerSpec
+
+/** A fault of a method: a status, a connection that is reset, or no answer until the test gives one. */
+type Fault = number | "reset" | "silent"
+/** More requests than any test needs: a storm ends here. */
+const MANY = 2000
+
+/** A legacy server with sessions. `faults` are by method, `GET` among them. */
+function remote(faults: Record<string, Fault>) {
+  const clock = manualClock()
+  const counts: Record<string, number> = {}
+  const listings: Listing[] = []
+  const silent: Record<string, () => void> = {}
+  let total = 0
+  let session = 0
+  const results: Record<string, object> = {
+    initialize: { protocolVersion: "2025-11-25", capabilities: { tools: {}, prompts: {} } },
+    "tools/list": { tools: [{ name: "t" }] },
+    "prompts/list": { prompts: [{ name: "p" }] },
+    ping: {},
+  }
+  const answer = (id: unknown, method: string): Response =>
+    Response.json(
+      { jsonrpc: "2.0", id, result: results[method] ?? {} },
+      method === "initialize" ? { headers: { "mcp-session-id": `s${++session}` } } : {},
+    )
+  const fetch = async (_url: string, init: RequestInit): Promise<Response> => {
+    const { id, method } = init.method === "POST" ? JSON.parse(String(init.body)) : { id: 1, method: init.method }
+    counts[method] = (counts[method] ?? 0) + 1
+    const fault = ++total > MANY ? "silent" : faults[method]
+    if (fault === "reset") throw Object.assign(new Error("reset"), { code: "ECONNRESET" })
+    if (fault === "silent")
+      return new Promise((resolve) => {
+        silent[method] = () => resolve(answer(id, method))
+      })
+    if (fault !== undefined) return new Response("no", { status: fault })
+    if (id === undefined) return new Response(null, { status: 202 })
+    return init.method === "POST" ? answer(id, method) : new Response(null, { status: 405 })
+  }
+  let losses = 0
+  const open = async (before?: Listing): Promise<OpenConnection> => {
+    const hooks = {
+      onnotification() {},
+      owner: undefined,
+      onfailure() {},
+      onlisting: (listing: Listing) => void listings.push(listing),
+      subscriptions: () => [],
+      logLevel: () => undefined,
+      before,
+    }
+    const deps = {
+      openChild: () => Promise.reject(new Error("no child")),
+      fetch,
+      credentials: () => undefined,
+      ids: createRequestIds("x"),
+      clock,
+      log: silentLog,
+      eras: { get: () => undefined, set() {}, forget() {} },
+      limit: 1 << 20,
+      version: "0",
+    }
+    const opened = await openConnection(spec, hooks, deps, new AbortController().signal)
+    void opened.closed.then(() => losses++)
+    return opened
+  }
+  return { clock, counts, faults, listings, silent, open, losses: () => losses }
+}
+
+const offered = ({ tools, prompts }: Listing) => [...tools, ...prompts].map(({ name }) => name)
+
+/** Waits for what an in-process fetch needs: reading a body takes turns of the event loop. */
+const turns = async (clock: ReturnType<typeof manualClock>, ms = 0) => {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+  await clock.pass(ms)
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+  await settle()
+}
+/** Lets minutes pass in steps in which answers arrive. */
+async function minutes(clock: ReturnType<typeof manualClock>, count: number): Promise<void> {
+  for (let second = 0; second < count * 60; second++) await turns(clock, 1000)
+}
+
+test.each([
+  // A retry of the list may open a session again, ever later; nothing else does.
+  ["prompts/list", ["t"], 12],
+  ["GET", ["t", "p"], 2],
+] as const)("a server that answers %s with 404 is not initialized over and over", async (method, names, most) => {
+  const { clock, counts, open, losses } = remote({ [method]: 404 })
+  const opened = await open()
+  await minutes(clock, 10)
+  expect(offered(opened.listing)).toEqual([...names])
+  expect(losses()).toBe(0)
+  expect(counts.initialize).toBeLessThanOrEqual(most)
+  expect(counts["tools/list"]).toBeLessThanOrEqual(most)
+  await opened.close()
+})
+
+test("a server that resets the connection of one list offers the rest, and is lost when a ping is reset too", async () => {
+  const { clock, counts, faults, open, losses } = remote({ "prompts/list": "reset" })
+  const opened = await open()
+  await minutes(clock, 1)
+  expect(offered(opened.listing)).toEqual(["t"])
+  expect(failuresOf(opened.listing)).toEqual(["prompts/list: cannot be reached: ECONNRESET"])
+  expect(losses()).toBe(0)
+  expect(counts.ping).toBe(counts["prompts/list"] as number)
+  faults.ping = "reset"
+  await minutes(clock, 2)
+  expect(losses()).toBe(1)
+  await opened.close()
+})
+
+test("a server that resets the stream for its own messages stays connected", async () => {
+  const { clock, open, losses } = remote({ GET: "reset" })
+  const opened = await open()
+  await minutes(clock, 1)
+  expect([offered(opened.listing), losses()]).toEqual([["t", "p"], 0])
+  await opened.close()
+})
