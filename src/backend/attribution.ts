@@ -1,300 +1,315 @@
 /**
- * Decides which client a backend's message is for. A process that several clients share does not say so over stdio, and a
- * wrong guess shows one client's affairs to another.
+ * Attributes a backend's message to a client. A stdio process that several clients share does not say which client a
+ * message is for, and a wrong guess shows one client's data to another.
  *
  *  1. The stream of a call, the only client of a process, or the task that a message names decides, in this order.
- *  2. Any other message is for the only client with calls in flight. Calls of several clients: "unknown". No call: "none".
- *  3. A cancelled call counts as in flight while the backend may go on with it:
- *       until the backend has read the cancellation, which its answer to a ping sent behind it shows, LONG_MS at most;
- *       then a grace, if calls of this name were seen to stop;
- *       then as long as the call had run, 5 to 30 s, if it is not known what calls of this name do;
- *       LONG_MS in all, if calls of this name were seen to go on.
- *     Its answer ends this at once. Timeouts, and clients that leave or end their session, cancel calls too.
- *  4. Calls of a name are seen to stop when a cancelled one stayed silent through the third of these times, and every
- *     question that came meanwhile was another call's by rule 6. What one tool does says nothing of another.
- *  5. Calls of a name are seen to go on when a cancelled one answers or reports progress after the backend read the
- *     cancellation, or a question comes that no other call can have raised: none is in flight, or the one that was taken
- *     for it is answered while its question is open. This stays.
- *  6. A question was of a call in flight if it was the only one in this call's life, the call was answered right after the
- *     question was refused, and so it was with four calls of its name before, in a row and each alone in flight. One call
- *     that goes on after such a refusal, or gets no question, begins the row anew.
+ *  2. Any other message is for the only client with calls in flight. With calls of several clients: "unknown". With no
+ *     call: "none".
+ *  3. A cancelled call counts as in flight while the backend may continue it:
+ *       until the backend has read the cancellation, as shown by its answer to a ping sent after it, LONG_MS at most;
+ *       then for a grace period, if calls of its kind stop when they are cancelled (rule 4);
+ *       then for as long as it had run, 5 to 30 s, if it is not known whether they stop;
+ *       for LONG_MS in all, if they continue (rule 5).
+ *     The answer to the call ends this at once. A call is also cancelled by a timeout, and by a client that disconnects or
+ *     ends its session. The kind of a call is its method and name: what one tool does says nothing of another.
+ *  4. Calls of a kind stop if a cancelled one stayed silent through the third time of rule 3, and each server request that
+ *     came meanwhile is explained by another call (rule 6).
+ *  5. Calls of a kind continue if a cancelled one is answered or reports progress after the backend has read the
+ *     cancellation, or if a server request comes that no other call can have sent: none is in flight, or the call that it
+ *     was attributed to is answered while the server request is open. This is never unlearned.
+ *  6. A call in flight explains a server request if it was the only one in the call's life, the call was answered right
+ *     after it, and the same was seen with four calls of its kind before, in a row and each alone in flight. A call that
+ *     goes on after its server request was refused, or that sends none, ends the row.
  *
- * What remains: a cancelled call of a name not yet seen to go on is silent for longer than rule 3 waits, and then asks while
- * one other client has calls in flight. Nothing on the wire tells its question from that client's own; `isolation: "session"`
- * does.
+ * What remains: a cancelled call of a kind not known to continue stays silent for longer than rule 3 waits, and then sends
+ * a server request while one other client has calls in flight. Nothing on the wire tells it from that client's own;
+ * `isolation: "session"` does.
  *
- * No clock and no I/O: time comes in.
+ * Deterministic: no clock, no timer, no I/O. Times are parameters, in milliseconds since the epoch.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Params } from "../wire/message.ts"
 
-/** Who a call is for. */
+/** The client of a call, as the connection to a backend sees it. */
 export type Caller = {
   /** The same object for all calls of one client. */
   readonly session: object
-  /** A notification that belongs to the call; URIs and names are the backend's own. */
+  /** Sends the client a notification that belongs to the call. URIs and names are the backend's own. */
   notify(method: string, params: Params): void
-  /** A question of the backend in mid-call. Rejects with a PeerError or RequestError, which the backend is told. */
+  /**
+   * Sends the client a server request. Rejects with a PeerError or RequestError, which the backend gets as the answer.
+   * `onprogress` is present if the backend wants progress.
+   */
   ask(
     method: string,
     params: Params | undefined,
     signal: AbortSignal,
-    /** Given where the backend wants to know how far the client is. */
     onprogress?: (params: Params) => void,
   ): Promise<unknown>
-  /** Whether anybody is there at the moment; where it is missing, somebody is. */
+  /** Whether the client is still connected. Optional; absent means true. */
   isConnected?(): boolean
   /**
-   * Told from time to time while a question to the client is open, so that it may give up where nobody is there to answer;
-   * `others`: others use the connection too and cannot be told apart from this caller.
+   * Called every 250 ms while a server request to the client is open, so that the caller can abandon it. `others`: other
+   * sessions share the connection and are blocked meanwhile.
    */
   giveUpIfStale?(now: number, others: boolean): void
 }
 
-/** A request to the backend that is not answered yet; one of svc's own has no caller. */
-export type Flight = {
+/** A request to the backend that is not answered yet. */
+export type PendingCall = {
   readonly method: string
-  /** The name of the tool or prompt, where it has one. */
+  /** The name of the tool or prompt, if the method has one. */
   readonly name: unknown
+  /** Undefined for a request of svc's own. */
   readonly caller: Caller | undefined
-  /** Milliseconds since the epoch. */
+  /** When it was sent. */
   readonly since: number
 }
 
-/** A message of the backend, and what says whose it is. */
-export type Incoming = {
-  /** The number of the request on whose stream it came. */
+/** What a message of the backend tells about its client. */
+export type MessageOrigin = {
+  /** The number of the request on whose stream the message came. */
   readonly related: number | undefined
   /** The only client of the process. */
   readonly owner: Caller | undefined
-  /** The client of the task that it names. */
+  /** The client of the task that the message names. */
   readonly task: Caller | "unknown" | undefined
-  /** The method of a request; undefined for a notification. */
-  readonly question: string | undefined
-}
-
-type Abandoned = {
-  readonly session: object
-  readonly kind: string
-  readonly since: number
-  /** Milliseconds that it had run. */
-  readonly ran: number
-  /** Whether the answer to a ping will say that the cancellation was read. */
-  readonly marked: boolean
-  read: number | undefined
-  /** Questions that it may have raised and that nothing else explains. */
-  suspicions: number
-}
-
-/** The questions that a call in flight may have raised. */
-type Asked = {
-  readonly count: number
-  /** When the last came, milliseconds since the epoch. */
-  readonly at: number
-  /** Whether no other call was in flight. */
-  readonly alone: boolean
-  readonly refused: boolean
-  /** The cancelled calls that may have raised the last; emptied when it is explained. */
-  readonly doubts: Abandoned[]
+  /** The method of a server request; undefined for a notification. */
+  readonly serverRequest: string | undefined
 }
 
 export class Attribution {
-  /** Cancelled calls by number: in doubt, and then kept a while to see what they do. */
-  private readonly abandoned = new BoundedMap<number, Abandoned>(MAX_ABANDONED)
-  /** What cancelled calls were seen to do, by kind. */
-  private readonly afterCancel = new BoundedMap<string, "stops" | "goes on">(MAX_KINDS)
-  /** How many calls in a row were seen to ask, by kind. */
-  private readonly askers = new BoundedMap<string, number>(MAX_KINDS)
-  private readonly asked = new WeakMap<Flight, Asked>()
+  /** Cancelled calls by number, kept for LONG_MS to see what they do. */
+  private readonly cancelled = new BoundedMap<number, CancelledCall>(MAX_CANCELLED)
+  /** What cancelled calls of a kind were seen to do. */
+  private readonly afterCancel = new BoundedMap<string, "stops" | "continues">(MAX_KINDS)
+  /** How many calls of a kind in a row were seen to send a server request (rule 6). */
+  private readonly rows = new BoundedMap<string, number>(MAX_KINDS)
+  private readonly serverRequests = new WeakMap<PendingCall, SeenServerRequests>()
 
-  /** Gives the client of a message, "unknown" if it is one of several, "none" if no client is meant. */
-  attribute(message: Incoming, inFlight: ReadonlyMap<number, Flight>, now: number): Caller | "unknown" | "none" {
-    const { related, owner, task, question } = message
+  /** Returns the client of a message, "unknown" if it is one of several, "none" if no client is meant. Learns from it. */
+  attribute(
+    origin: MessageOrigin,
+    pending: ReadonlyMap<number, PendingCall>,
+    now: number,
+  ): Caller | "unknown" | "none" {
+    const { related, owner, task, serverRequest } = origin
     if (related !== undefined) {
-      const flight = inFlight.get(related)
-      // What comes on a stream whose call has ended is for nobody else.
-      if (flight === undefined) return "unknown"
-      if (flight.caller !== undefined) return flight.caller
+      const call = pending.get(related)
+      // A late message on the stream of an ended call is for no other client.
+      if (call === undefined) return "unknown"
+      if (call.caller !== undefined) return call.caller
     }
-    if (owner !== undefined) return callerForSession(owner.session, inFlight) ?? owner
+    if (owner !== undefined) return callerForSession(owner.session, pending) ?? owner
     if (task !== undefined) return task
-    const live = [...inFlight.values()].filter(isCall)
-    const doubts = this.doubts(now)
-    const sessions = new Set([...live, ...doubts].map(sessionOf))
+    const inFlight = [...pending.values()].filter(isClientCall)
+    const suspects = this.mayContinue(now)
+    const sessions = new Set([...inFlight, ...suspects].map(sessionOf))
     const refused = sessions.size > 1
-    if (question !== undefined) this.noteQuestion(question, inFlight, { live, doubts, refused, now })
+    if (serverRequest !== undefined && this.cancelled.size > 0) {
+      const isIdle = [...pending.values()].every(({ caller }) => caller === undefined)
+      // Servers request roots without a call.
+      if (isIdle && serverRequest !== "roots/list") this.noteAllContinue(now)
+      noteServerRequest(this.serverRequests, { inFlight, suspects, refused, now })
+    }
     if (refused) return "unknown"
     const [session] = sessions
-    return session === undefined ? "none" : (callerForSession(session, inFlight) ?? "unknown")
+    return session === undefined ? "none" : (callerForSession(session, pending) ?? "unknown")
   }
 
-  /** Whether messages that name nothing may be of several clients. */
-  isCrowded(inFlight: ReadonlyMap<number, Flight>, now: number): boolean {
-    return new Set([...[...inFlight.values()].filter(isCall), ...this.doubts(now)].map(sessionOf)).size > 1
+  /** Whether a message that names nothing could belong to several clients. */
+  isAmbiguous(pending: ReadonlyMap<number, PendingCall>, now: number): boolean {
+    const calls = [...[...pending.values()].filter(isClientCall), ...this.mayContinue(now)]
+    return new Set(calls.map(sessionOf)).size > 1
   }
 
-  /** A client gave up on its call. `marked`: a ping follows the cancellation. */
-  abandon(number: number, flight: Flight, marked: boolean, now: number): void {
-    if (!isCall(flight)) return
-    const { caller, since } = flight
-    this.noteStopped(now)
-    for (const [old, { since: from }] of this.abandoned) if (from + LONG_MS <= now) this.abandoned.delete(old)
-    this.abandoned.set(number, {
+  /** Notes that a client's call was cancelled. `pinged`: a ping follows the cancellation. */
+  noteCancelled(number: number, call: PendingCall, pinged: boolean, now: number): void {
+    if (!isClientCall(call)) return
+    const { caller, since } = call
+    this.learnStops(now)
+    for (const [old, { cancelledAt }] of this.cancelled) if (cancelledAt + LONG_MS <= now) this.cancelled.delete(old)
+    this.cancelled.set(number, {
       session: caller.session,
-      kind: kindOf(flight),
-      since: now,
+      kind: kindOf(call),
+      cancelledAt: now,
       ran: now - since,
-      marked,
-      read: undefined,
-      suspicions: 0,
+      pinged,
+      readAt: undefined,
+      unexplained: 0,
     })
   }
 
-  /** The backend has read the cancellation of a call. */
-  read(number: number, now: number): void {
-    const call = this.abandoned.get(number)
-    if (call !== undefined) call.read = now
+  /** Notes that the backend has read the cancellation of a call. */
+  noteRead(number: number, now: number): void {
+    const call = this.cancelled.get(number)
+    if (call !== undefined) call.readAt = now
   }
 
-  /** A cancelled call was answered after all. */
-  answered(number: number, now: number): void {
-    const call = this.abandoned.get(number)
+  /** Notes the answer to a request that is not pending: a cancelled call may have been answered after all. */
+  noteLateAnswer(number: number, now: number): void {
+    const call = this.cancelled.get(number)
     if (call === undefined) return
-    this.abandoned.delete(number)
-    this.noteGoesOn(call, now)
+    this.cancelled.delete(number)
+    this.learnContinues(call, now)
   }
 
-  /** A cancelled call reported progress. */
-  progressed(number: number, now: number): void {
-    const call = this.abandoned.get(number)
-    if (call !== undefined) this.noteGoesOn(call, now)
+  /** Notes progress of a request that is not pending. */
+  noteLateProgress(number: number, now: number): void {
+    const call = this.cancelled.get(number)
+    if (call !== undefined) this.learnContinues(call, now)
   }
 
-  /** A call that was not cancelled was answered. `asked`: a question to its client is not answered yet. */
-  settled(flight: Flight, inFlight: ReadonlyMap<number, Flight>, asked: boolean, now: number): void {
-    if (this.abandoned.size === 0) return
-    if (asked) this.suspect(flight, inFlight, now)
-    this.weigh(flight, now)
+  /** Notes the answer to a call that was not cancelled. `asking`: a server request to its client is open. */
+  noteAnswer(call: PendingCall, pending: ReadonlyMap<number, PendingCall>, asking: boolean, now: number): void {
+    if (this.cancelled.size === 0) return
+    // The open server request is another call's: a cancelled one's, unless the client has other calls.
+    if (asking && !this.hasCalls(call.caller?.session, pending)) this.noteAllContinue(now)
+    this.learnRow(call, now)
   }
 
   // ---
 
-  /** What the questions in a call's life say of its kind, and of the cancelled calls that may have raised them. */
-  private weigh(flight: Flight, now: number): void {
-    const kind = kindOf(flight)
-    const asked = this.asked.get(flight)
-    const one = asked?.count === 1 && now - asked.at <= REACTION_MS
-    // A call that got no question, or went on as if it had got none, does not ask.
-    if (asked === undefined || (asked.alone && asked.refused && !one)) this.askers.delete(kind)
-    if (asked === undefined || !one) return
-    const before = this.askers.get(kind) ?? 0
-    if (before >= ASKERS) for (const call of asked.doubts.splice(0)) call.suspicions--
-    if (!asked.alone) return
-    this.askers.set(kind, before + 1)
+  private hasCalls(session: object | undefined, pending: ReadonlyMap<number, PendingCall>): boolean {
+    if (session === undefined) return true
+    return [...pending.values(), ...this.cancelled.values()].some((call) => sessionOf(call) === session)
   }
 
-  /** The cancelled calls that the backend may go on with. */
-  private doubts(now: number): Abandoned[] {
-    if (this.abandoned.size === 0) return []
-    this.noteStopped(now)
-    return [...this.abandoned.values()].filter((call) => now < this.until(call))
+  /** Rule 6: learns whether calls of a kind send one server request, and which server requests this call explains. */
+  private learnRow(call: PendingCall, now: number): void {
+    const kind = kindOf(call)
+    const seen = this.serverRequests.get(call)
+    const endedWithIt = seen?.count === 1 && now - seen.at <= REACTION_MS
+    if (seen === undefined || (seen.alone && seen.refused && !endedWithIt)) this.rows.delete(kind)
+    if (seen === undefined || !endedWithIt) return
+    const before = this.rows.get(kind) ?? 0
+    if (before >= ROW) for (const suspect of seen.suspects.splice(0)) suspect.unexplained--
+    if (!seen.alone) return
+    this.rows.set(kind, before + 1)
   }
 
-  private until(call: Abandoned): number {
-    const { read, since, ran, marked, kind } = call
-    if (read === undefined) return since + (marked ? LONG_MS : MAX_DOUBT_MS)
+  /** Rule 3: the cancelled calls that count as in flight. */
+  private mayContinue(now: number): CancelledCall[] {
+    if (this.cancelled.size === 0) return []
+    this.learnStops(now)
+    return [...this.cancelled.values()].filter((call) => now < this.countsUntil(call))
+  }
+
+  private countsUntil(call: CancelledCall): number {
+    const { readAt, cancelledAt, ran, pinged, kind } = call
+    if (readAt === undefined) return cancelledAt + (pinged ? LONG_MS : MAX_WAIT_MS)
     switch (this.afterCancel.get(kind)) {
       case "stops":
-        return read + graceOf(call)
-      case "goes on":
-        return since + LONG_MS
+        return readAt + graceOf(call)
+      case "continues":
+        return cancelledAt + LONG_MS
       case undefined:
-        return read + clamp(ran, MIN_DOUBT_MS, MAX_DOUBT_MS)
+        return readAt + clamp(ran, MIN_WAIT_MS, MAX_WAIT_MS)
     }
   }
 
-  /** Cancelled calls that were silent for long enough show that calls of their kind stop. */
-  private noteStopped(now: number): void {
-    for (const call of this.abandoned.values())
-      if (
-        call.read !== undefined &&
-        call.suspicions === 0 &&
-        !this.afterCancel.has(call.kind) &&
-        now >= this.until(call)
-      )
-        this.note(call.kind, "stops")
+  /** Rule 4. */
+  private learnStops(now: number): void {
+    for (const call of this.cancelled.values()) {
+      const { readAt, unexplained, kind } = call
+      if (readAt === undefined || unexplained > 0 || this.afterCancel.has(kind)) continue
+      if (now >= this.countsUntil(call)) this.learn(kind, "stops")
+    }
   }
 
-  private noteGoesOn(call: Abandoned, now: number): void {
-    if (call.read !== undefined && now > call.read + graceOf(call)) this.note(call.kind, "goes on")
+  /** Rule 5, for a sign of life of a cancelled call. */
+  private learnContinues(call: CancelledCall, now: number): void {
+    if (call.readAt !== undefined && now > call.readAt + graceOf(call)) this.learn(call.kind, "continues")
   }
 
-  /** A call was answered while a question to its client was open: the question is another call's, if not an earlier one's. */
-  private suspect({ caller }: Flight, inFlight: ReadonlyMap<number, Flight>, now: number): void {
-    const session = caller?.session
-    const others = [...inFlight.values(), ...this.abandoned.values()]
-    if (session !== undefined && others.every((other) => sessionOf(other) !== session)) this.betray(now)
+  /** Rule 5, for a server request that only a cancelled call can have sent: it may be any of them. */
+  private noteAllContinue(now: number): void {
+    const calls = [...this.cancelled.values()]
+    if (calls.every(({ readAt }) => readAt !== undefined)) for (const call of calls) this.learnContinues(call, now)
   }
 
-  /** A question came that only a cancelled call can have raised. */
-  private betray(now: number): void {
-    const calls = [...this.abandoned.values()]
-    if (calls.every(({ read }) => read !== undefined)) for (const call of calls) this.noteGoesOn(call, now)
-  }
-
-  private note(kind: string, manner: "stops" | "goes on"): void {
+  private learn(kind: string, behaviour: "stops" | "continues"): void {
     this.afterCancel.delete(kind)
-    this.afterCancel.set(kind, manner)
-  }
-
-  /** What a question says of the calls that may have raised it. */
-  private noteQuestion(
-    question: string,
-    inFlight: ReadonlyMap<number, Flight>,
-    about: { live: readonly Flight[]; doubts: Abandoned[]; refused: boolean; now: number },
-  ): void {
-    const { live, doubts, refused, now } = about
-    if (this.abandoned.size === 0) return
-    const idle = [...inFlight.values()].every(({ caller }) => caller === undefined)
-    // Servers ask for roots of their own accord.
-    if (idle && question !== "roots/list") this.betray(now)
-    for (const call of doubts) call.suspicions++
-    const alone = live.length === 1
-    for (const flight of live)
-      this.asked.set(flight, { count: (this.asked.get(flight)?.count ?? 0) + 1, at: now, alone, refused, doubts })
+    this.afterCancel.set(kind, behaviour)
   }
 }
 
 // ---
 
-/** What is kept of a cancelled call, and what it may take where nothing says that it has ended. */
+/** How long a cancelled call is kept, and how long it counts if nothing shows that it has ended. */
 const LONG_MS = 5 * 60_000
-const MIN_DOUBT_MS = 5000
-const MAX_DOUBT_MS = 30_000
-/** For what was on its way when the backend read the cancellation; a slow backend gets as long again as it took to read. */
+const MIN_WAIT_MS = 5000
+const MAX_WAIT_MS = 30_000
+/** For messages in transit when the backend read the cancellation; a slow backend gets as long as it took to read. */
 const GRACE_MS = 20
+/** A call that is answered this soon after its server request was refused is answered because of the refusal. */
 const REACTION_MS = 100
-const ASKERS = 4
-const MAX_ABANDONED = 1000
+/** How many calls in a row must have sent one server request before a call of their kind explains one. */
+const ROW = 4
+const MAX_CANCELLED = 1000
 const MAX_KINDS = 1000
+
+type CancelledCall = {
+  readonly session: object
+  readonly kind: string
+  readonly cancelledAt: number
+  /** Milliseconds from sending to cancelling it. */
+  readonly ran: number
+  /** Whether the answer to a ping will show that the backend has read the cancellation. */
+  readonly pinged: boolean
+  /** When the backend had read the cancellation. */
+  readAt: number | undefined
+  /** Server requests that this call may have sent and that no call in flight explains. */
+  unexplained: number
+}
+
+/** The server requests that a call in flight may have sent. */
+type SeenServerRequests = {
+  readonly count: number
+  /** When the last one came. */
+  readonly at: number
+  /** Whether the call was the only one in flight then. */
+  readonly alone: boolean
+  /** Whether the last one was refused, because it could be of several clients. */
+  readonly refused: boolean
+  /** The cancelled calls that may have sent the last one; emptied when it is explained. */
+  readonly suspects: CancelledCall[]
+}
+
+function noteServerRequest(
+  seen: WeakMap<PendingCall, SeenServerRequests>,
+  event: {
+    readonly inFlight: readonly PendingCall[]
+    readonly suspects: CancelledCall[]
+    readonly refused: boolean
+    readonly now: number
+  },
+): void {
+  const { inFlight, suspects, refused, now } = event
+  for (const call of suspects) call.unexplained++
+  const alone = inFlight.length === 1
+  for (const call of inFlight)
+    seen.set(call, { count: (seen.get(call)?.count ?? 0) + 1, at: now, alone, refused, suspects })
+}
 
 const clamp = (value: number, least: number, most: number): number => Math.min(Math.max(value, least), most)
 
-const graceOf = ({ since, read }: Abandoned): number => clamp((read ?? since) - since, GRACE_MS, MIN_DOUBT_MS)
+const graceOf = ({ cancelledAt, readAt }: CancelledCall): number =>
+  clamp((readAt ?? cancelledAt) - cancelledAt, GRACE_MS, MIN_WAIT_MS)
 
-const kindOf = ({ method, name }: Flight): string => (typeof name === "string" ? `${method} ${name}` : method)
+const kindOf = ({ method, name }: PendingCall): string => (typeof name === "string" ? `${method} ${name}` : method)
 
 const sessionOf = ({ session, caller }: { readonly session?: object; readonly caller?: Caller | undefined }) =>
   session ?? caller?.session
 
-/** Whether a message that names nothing may belong to a request. What a task says names the task. */
-const isCall = (flight: Flight): flight is Flight & { readonly caller: Caller } =>
-  flight.caller !== undefined && flight.method !== "tasks/result"
+/** Whether a message that names nothing may belong to a call. A message of a task names the task. */
+const isClientCall = (call: PendingCall): call is PendingCall & { readonly caller: Caller } =>
+  call.caller !== undefined && call.method !== "tasks/result"
 
-/** The way back of one of a client's calls: any is as good as another, but for those that the client has left. */
-function callerForSession(session: object, inFlight: ReadonlyMap<number, Flight>): Caller | undefined {
+/** Returns the caller of one of a session's calls, preferably of one whose client is still connected. */
+function callerForSession(session: object, pending: ReadonlyMap<number, PendingCall>): Caller | undefined {
   let found: Caller | undefined
-  for (const { caller } of inFlight.values())
+  for (const { caller } of pending.values())
     if (caller?.session === session && (found === undefined || found.isConnected?.() === false)) found = caller
   return found
 }

@@ -1,15 +1,17 @@
 /**
- * One MCP connection to a backend over a link: our requests and who asked for each, its notifications and its questions.
+ * One MCP connection to a backend over a link: the requests of svc and its clients, and the backend's notifications and
+ * server requests.
  *
- *  1. A success response passes as the bytes it came in, once they are known to be that and nothing else; everything else is
- *     parsed. What is no message fails the request that it names.
- *  2. Every request ends exactly once: with an answer, a failure of its transport, its timeout, or the end of the link.
- *  3. What belongs to a call reaches its caller alone; attribution.ts decides which call it belongs to. A client that was
- *     asked and has been away for long makes room for the others.
+ *  1. A success response is passed on as the bytes it came in, once they are known to be one. Everything else is parsed. An
+ *     invalid message fails the request that it names.
+ *  2. Every request ends exactly once: with an answer, a transport failure, its timeout, its cancellation, or the end of the
+ *     link.
+ *  3. A message that belongs to a call reaches only the call's client; attribution.ts decides which. A client that has been
+ *     disconnected for long while a server request waits for it gives up its call, so that other clients are unblocked.
  */
 import { isUtf8 } from "node:buffer"
 import { BoundedMap } from "../lib/bounded-map.ts"
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, formatDuration } from "../lib/clock.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import { META_SUBSCRIPTION, META_TASK } from "../wire/era.ts"
@@ -33,34 +35,35 @@ import {
   type Response,
   resultText,
 } from "../wire/message.ts"
-import { Attribution, type Caller, type Flight } from "./attribution.ts"
+import { Attribution, type Caller, type PendingCall } from "./attribution.ts"
 import type { Link, Loss } from "./link.ts"
 
 export type OutboundRequest = {
   readonly method: string
-  /** As the backend is to see them, but for the progress token. */
+  /** As the backend gets them, except for the progress token. */
   readonly params: Params
+  /** Undefined for a request of svc's own. */
   readonly caller: Caller | undefined
   /** The caller's own token, if it wants progress. */
   readonly progressToken?: Id | undefined
-  /** Milliseconds; progress starts it anew. Infinity for a stream. */
+  /** Milliseconds; progress resets it. Infinity for a stream. */
   readonly timeout: number
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Told what was sent, where somebody counts it. */
+  /** Receives the text that was sent. */
   readonly onsent?: ((text: string) => void) | undefined
 }
 
-/** How a request ended with an answer: as bytes with our id in them, or parsed. */
+/** The answer to a request: as bytes with svc's id in them, or parsed. */
 export type RequestOutcome =
   | { readonly kind: "frame"; readonly frame: Uint8Array; readonly answer: FramedResponse }
   | { readonly kind: "message"; readonly message: Response; readonly size: number }
 
-/** A JSON-RPC error that the backend answered with. */
+/** A JSON-RPC error answer of the backend. */
 export class PeerError extends Error {
   override readonly name = "PeerError"
   readonly code: number
   constructor(
-    /** The code as the peer writes it. */
+    /** The code as the backend wrote it. */
     readonly written: ErrorObject["code"],
     message: string,
     readonly data?: unknown,
@@ -71,21 +74,22 @@ export class PeerError extends Error {
 }
 
 export type ConnectionHooks = {
-  /** A notification, with its caller where it belongs to one; progress goes to the caller by itself. */
+  /** A notification, with the caller that it belongs to, if any. Progress is sent to its caller and not reported here. */
   onnotification(method: string, params: Params, caller: Caller | undefined): void
-  /** Something on the line that is no message: what is wrong with it, and its start. */
+  /** An invalid message that names no request: what is wrong with it, and how it starts. */
   onprotocolerror(text: string): void
-  /** The only client of this connection, where it has one: its questions outside of calls go there. */
+  /** The only client of a dedicated connection: it gets server requests outside of calls too. */
   readonly owner: Caller | undefined
-  /** Whose a task of the backend is. */
+  /** Returns the client that created a task of the backend. */
   readonly callerOfTask?: ((taskId: string) => Caller | undefined) | undefined
-  /** Asks for a sign of life, at once, and resolves when it is there. */
+  /** Pings the backend at once. Resolves with any result, rejects with a PeerError for an error answer. */
   ping?(timeout: number): Promise<void>
 }
 
-export type InFlight = { readonly number: number; readonly outcome: Promise<RequestOutcome> }
+/** A request that was sent. `number` is its id in `cancel`. */
+export type SentRequest = { readonly number: number; readonly outcome: Promise<RequestOutcome> }
 
-type PendingRequest = Flight & {
+type PendingRequest = PendingCall & {
   readonly progressToken: Id | undefined
   readonly timeout: number
   deadline: number
@@ -98,19 +102,25 @@ export class Connection {
   lastTraffic: number
   /** When a client's request last went out or was answered, milliseconds since the epoch. */
   lastUsed: number
+  /** svc's requests that wait for their answers, by number. */
   private readonly pending = new Map<number, PendingRequest>()
+  /** The backend's requests that wait for a client's answer. */
   private readonly serverRequests = new Map<
     string,
     { readonly controller: AbortController; readonly session: object }
   >()
   private readonly attribution = new Attribution()
-  /** Pings in flight that mark cancellations. */
-  private marks = 0
-  /** Callers that are told of progress after their call was answered, for it became a task. */
+  /** How many of the pending requests are clients'. */
+  private clientRequests = 0
+  /** Resolves when no client's request is pending. */
+  private drain: PromiseWithResolvers<void> | undefined
+  /** Pings in flight that follow a cancellation. */
+  private cancellationPings = 0
+  /** Callers that get progress after the answer, because their call became a task. */
   private readonly taskProgress = new BoundedMap<number, Pick<PendingRequest, "caller" | "progressToken">>(
     MAX_TASK_PROGRESS,
   )
-  /** When a call came last while another client was being asked and could not be told apart from it. */
+  /** When a request was last sent while a server request was open that could have been of another client. */
   private ambiguousSince = Number.NEGATIVE_INFINITY
   private link: Link | undefined
   private lost: Error | undefined
@@ -126,6 +136,7 @@ export class Connection {
     this.lastUsed = this.lastTraffic
   }
 
+  /** Sets the link that requests are sent over. */
   attach(link: Link): void {
     this.link = link
   }
@@ -134,21 +145,23 @@ export class Connection {
     return this.link?.pid
   }
 
+  /** Requests that wait for their answers, except pings that follow a cancellation. */
   get inFlight(): number {
-    return this.pending.size - this.marks
+    return this.pending.size - this.cancellationPings
   }
 
-  /** Whether a request of the backend waits for a client's answer. */
+  /** Whether a server request waits for a client's answer. */
   get isAsking(): boolean {
     return this.serverRequests.size > 0
   }
 
+  /** Bytes that the backend has not read yet. */
   get buffered(): number {
     return this.link?.buffered ?? 0
   }
 
-  /** Sends a request. The promise rejects with a BackendError or, for a 401, with what the link failed with. */
-  request(call: OutboundRequest): InFlight {
+  /** Sends a request. Its outcome rejects with a BackendError or, for a 401, with the link's error. */
+  request(call: OutboundRequest): SentRequest {
     const number = this.ids.next()
     const outcome = new Promise<RequestOutcome>((resolve, reject) => {
       if (this.lost !== undefined || this.link === undefined) {
@@ -162,8 +175,9 @@ export class Connection {
       const { name } = call.params
       const deadline = now + timeout
       this.pending.set(number, { method, name, caller, since: now, progressToken, timeout, deadline, resolve, reject })
+      if (caller !== undefined) this.clientRequests++
       this.armSweep()
-      if (this.serverRequests.size > 0 && !this.hasRequestStreams && this.attribution.isCrowded(this.pending, now))
+      if (this.serverRequests.size > 0 && !this.hasRequestStreams && this.attribution.isAmbiguous(this.pending, now))
         this.ambiguousSince = now
       const text = requestText(this.ids.text(number), call)
       call.onsent?.(text)
@@ -172,7 +186,7 @@ export class Connection {
     return { number, outcome }
   }
 
-  /** A request of svc's own; gives its result. Rejects with a PeerError where the backend answers with an error. */
+  /** Sends a request of svc's own and returns its result. Rejects with a PeerError for an error answer. */
   async ask(
     method: string,
     params: Params,
@@ -182,26 +196,26 @@ export class Connection {
     return resultOf(await this.request({ method, params, caller: undefined, timeout, headers }).outcome)
   }
 
-  /** The call went on as a task: its progress is still told. */
+  /** Sends a caller the progress of its call after the answer, because the call became a task. */
   keepProgress(number: number, caller: Caller, progressToken: Id): void {
     this.taskProgress.set(number, { caller, progressToken })
   }
 
+  /** Sends a notification. */
   notify(method: string, params?: Params): void {
     this.link?.send(notificationText(method, params), { number: undefined, method })
   }
 
-  /** Tells the backend that nobody waits any more; the request's promise rejects with `error`. */
+  /** Cancels a request at the backend. Its outcome rejects with `error`. */
   cancel(number: number, error: Error): void {
-    const pending = this.pending.get(number)
+    const pending = this.remove(number)
     if (pending === undefined) return
-    this.pending.delete(number)
     this.sendCancel(number, error.message)
-    if (pending.caller !== undefined && this.hooks.owner === undefined) this.doubt(number, pending)
+    if (pending.caller !== undefined && this.hooks.owner === undefined) this.noteCancelled(number, pending)
     pending.reject(error)
   }
 
-  /** Ends every request; nothing is sent any more. */
+  /** Ends every request. Nothing is sent any more. */
   end(loss: Loss): void {
     if (this.lost !== undefined) return
     this.lost = new BackendError(this.server, loss.reason)
@@ -209,41 +223,43 @@ export class Connection {
     this.cancelSweep = undefined
     for (const { controller } of this.serverRequests.values()) controller.abort(this.lost)
     this.serverRequests.clear()
-    const pending = [...this.pending.values()]
-    this.pending.clear()
-    for (const { reject } of pending) reject(this.lost)
+    for (const number of [...this.pending.keys()]) this.remove(number)?.reject(this.lost)
   }
 
-  /** Whether a request is not answered yet. */
+  /** Resolves when no client's request is pending, or the connection has ended. */
+  drained(): Promise<void> {
+    if (this.clientRequests === 0) return Promise.resolve()
+    this.drain ??= Promise.withResolvers<void>()
+    return this.drain.promise
+  }
+
+  /** Whether a request waits for its answer. */
   isPending(number: number): boolean {
     return this.pending.has(number)
   }
 
-  /** The transport failed one request. */
+  /** Fails one request, because the transport did. */
   fail(number: number, error: Error): void {
-    const pending = this.pending.get(number)
-    if (pending === undefined) return
-    this.pending.delete(number)
-    pending.reject(error)
+    this.remove(number)?.reject(error)
   }
 
-  /** A message came that was too large to be kept; the request it answers fails, and no other. */
+  /** Fails the request that a message past the size limit answers. `edges` are the message's first and last bytes. */
   receiveOversized(edges: Uint8Array, related?: number): void {
     const number = this.ids.findInEdges(edges) ?? related
-    if (number === undefined) this.hooks.onprotocolerror("more than --max-result allows")
+    if (number === undefined) this.hooks.onprotocolerror("sent more than --max-result allows")
     else this.fail(number, new BackendError(this.server, "answered with more than --max-result allows"))
   }
 
-  /** One frame of the backend. Never throws: what is no message fails the request that it names, and no other. */
+  /** Takes one frame of the backend. Never throws: an invalid message fails only the request that it names. */
   receive(frame: Uint8Array, related?: number): void {
     const answer = this.ids.matchResponse(frame)
-    // Bytes that are no UTF-8 are not passed on: a client may be lost over them.
+    // Bytes that are not UTF-8 are not passed on: they could end a client's connection.
     if (answer !== undefined && isUtf8(frame)) {
       this.settle(answer.number, { kind: "frame", frame, answer })
       return
     }
     try {
-      for (const one of messagesIn(frame)) this.take(one, related)
+      for (const message of messagesIn(frame)) this.takeMessage(message, related)
     } catch (error) {
       this.rejectFrame(frame, messageOf(error))
     }
@@ -251,28 +267,40 @@ export class Connection {
 
   // ---
 
-  /** Whether the transport says which call a message belongs to. */
+  /** Removes a request from the table and returns it. */
+  private remove(number: number): PendingRequest | undefined {
+    const pending = this.pending.get(number)
+    if (pending === undefined) return undefined
+    this.pending.delete(number)
+    if (pending.caller !== undefined && --this.clientRequests === 0) {
+      this.drain?.resolve()
+      this.drain = undefined
+    }
+    return pending
+  }
+
+  /** Whether the transport tells which request a message belongs to. */
   private get hasRequestStreams(): boolean {
     return this.link?.abandon !== undefined
   }
 
-  /** One message, which may have been one of a batch. */
-  private take(frame: Uint8Array, related: number | undefined): void {
+  /** Takes one message of a frame, which may be a batch. */
+  private takeMessage(frame: Uint8Array, related: number | undefined): void {
     let value: unknown
     let message: Message
     try {
       value = parseFrame(frame)
-      if (repeatsMember(frame)) throw new Error("sent a message that has a member twice")
+      if (repeatsMember(frame)) throw new Error("sent a message with a duplicate member")
       message = asMessage(value)
     } catch (error) {
-      const reason = error instanceof RequestError ? "sent something that is no message" : messageOf(error)
+      const reason = error instanceof RequestError ? "sent an invalid message" : messageOf(error)
       this.rejectFrame(frame, reason, isObject(value) ? this.ids.parse(value.id) : undefined)
       return
     }
     this.route(message, frame.length, related)
   }
 
-  /** A frame that is no message. Where one of ours is named in it, its caller need not wait for what does not come. */
+  /** Fails the request that an invalid message names, or reports the message if it names none. */
   private rejectFrame(frame: Uint8Array, reason: string, named?: number): void {
     const number =
       named ??
@@ -284,27 +312,26 @@ export class Connection {
 
   private settle(number: number, outcome: RequestOutcome): void {
     const now = this.clock.now()
-    const pending = this.pending.get(number)
+    const pending = this.remove(number)
     if (pending === undefined) {
-      this.attribution.answered(number, now)
+      this.attribution.noteLateAnswer(number, now)
       return
     }
-    this.pending.delete(number)
     this.lastTraffic = now
     if (pending.caller !== undefined) this.lastUsed = this.lastTraffic
-    this.attribution.settled(pending, this.pending, this.hasServerRequest(pending.caller), now)
+    this.attribution.noteAnswer(pending, this.pending, this.hasServerRequest(pending.caller), now)
     pending.resolve(outcome)
   }
 
   private route(message: Message, size: number, related: number | undefined): void {
     if (isResponse(message)) {
       const { error, id } = message
-      // An error without an id answers something that the peer could not read; where its stream says which, it is that.
+      // An error without an id answers a request that the backend could not read: the one on whose stream it came.
       const number = this.ids.parse(id) ?? (id == null && error !== undefined ? related : undefined)
-      if (number !== undefined) this.settle(number, { kind: "message", message: this.withError(message), size })
+      if (number !== undefined) this.settle(number, { kind: "message", message: this.withValidError(message), size })
       else {
-        const what = JSON.stringify(error?.message ?? id) ?? "without an id"
-        this.hooks.onprotocolerror(`answered what svc did not ask: ${what.slice(0, EXCERPT_BYTES)}`)
+        const excerpt = JSON.stringify(error?.message ?? id) ?? "without an id"
+        this.hooks.onprotocolerror(`answered a request that svc did not send: ${excerpt.slice(0, EXCERPT_BYTES)}`)
       }
       return
     }
@@ -328,15 +355,15 @@ export class Connection {
     }
   }
 
-  /** The response; an error that lacks its code or its words goes on with what it has of them, under the server's name. */
-  private withError(message: Response): Response {
+  /** Returns the response. Completes an error without a code or a message, and names the server in it. */
+  private withValidError(message: Response): Response {
     const { error } = message
     if (error === undefined || (Number.isSafeInteger(numberOf(error.code)) && typeof error.message === "string"))
       return message
-    const words = typeof error.message === "string" ? `: ${error.message}` : ""
+    const reason = typeof error.message === "string" ? `: ${error.message}` : ""
     return {
       ...message,
-      error: { ...error, code: -32603, message: `${this.server}: answered with a malformed error${words}` },
+      error: { ...error, code: -32603, message: `${this.server}: answered with a malformed error${reason}` },
     }
   }
 
@@ -345,53 +372,55 @@ export class Connection {
     if (number === undefined) return
     const pending = this.pending.get(number)
     if (pending !== undefined) pending.deadline = this.clock.now() + pending.timeout
-    else this.attribution.progressed(number, this.clock.now())
+    else this.attribution.noteLateProgress(number, this.clock.now())
     const { caller, progressToken } = pending ?? this.taskProgress.get(number) ?? {}
     if (progressToken !== undefined) caller?.notify("notifications/progress", { ...params, progressToken })
   }
 
-  /** The client of a message; undefined if no client is meant, NOBODY if the message must reach none. */
+  /** Returns the client of a message; undefined if no client is meant, UNKNOWN_CALLER if the message must reach none. */
   private attribute(message: Request | Notification, related: number | undefined): Caller | undefined {
     const { owner, callerOfTask } = this.hooks
-    const named = metaOf(message.params)?.[META_TASK]
-    const id = isObject(named) && typeof named.taskId === "string" ? named.taskId : undefined
+    const meta = metaOf(message.params)?.[META_TASK]
+    const id = isObject(meta) && typeof meta.taskId === "string" ? meta.taskId : undefined
     const task = id === undefined ? undefined : (callerOfTask?.(id) ?? ("unknown" as const))
-    const question = isRequest(message) ? message.method : undefined
-    const incoming = { related, owner, task, question }
-    const caller = this.attribution.attribute(incoming, this.pending, this.clock.now())
+    const serverRequest = isRequest(message) ? message.method : undefined
+    const origin = { related, owner, task, serverRequest }
+    const caller = this.attribution.attribute(origin, this.pending, this.clock.now())
     if (caller === "none") return undefined
     return caller === "unknown" ? UNKNOWN_CALLER : caller
   }
 
-  /** A cancelled call may go on: a ping sent behind the cancellation shows when the backend has read it. */
-  private doubt(number: number, flight: Flight): void {
-    // A transport with a stream for each call keeps no order between them.
-    const ping = this.hasRequestStreams ? undefined : this.hooks.ping?.(PING_MS)
-    this.attribution.abandon(number, flight, ping !== undefined, this.clock.now())
+  /** Notes a cancelled call and sends a ping after the cancellation, whose answer shows that the backend has read it. */
+  private noteCancelled(number: number, call: PendingCall): void {
+    // A transport with a stream for each request keeps no order between them.
+    const ping = this.hasRequestStreams ? undefined : this.hooks.ping?.(CANCELLATION_PING_MS)
+    this.attribution.noteCancelled(number, call, ping !== undefined, this.clock.now())
     if (ping === undefined) return
-    this.marks++
+    this.cancellationPings++
     ping
-      .catch(heard)
-      .then(() => this.attribution.read(number, this.clock.now()))
+      .catch(acceptErrorAnswer)
+      .then(() => this.attribution.noteRead(number, this.clock.now()))
       .catch(() => undefined)
-      .finally(() => this.marks--)
+      .finally(() => this.cancellationPings--)
   }
 
+  /** Answers a server request, by asking the client it belongs to. */
   private async answer(id: Id, method: string, params: Params | undefined, caller: Caller | undefined): Promise<void> {
     const reply = (text: string) => this.link?.send(text, { number: undefined, method: undefined })
     if (method === "ping") return reply(resultText(id, "{}"))
     if (caller === undefined || caller === UNKNOWN_CALLER) {
-      // Servers ask for roots as soon as they are initialized; with no caller there is no client whose roots they are.
+      // Servers request roots as soon as they are initialized; without a caller there is no client that has any.
       if (method === "roots/list") return reply(resultText(id, '{"roots":[]}'))
       return reply(errorText(id, -32603, unattributedMessage(caller)))
     }
     if (this.serverRequests.size >= MAX_SERVER_REQUESTS)
-      return reply(errorText(id, -32603, "Too many open requests to clients"))
+      return reply(errorText(id, -32603, "too many server requests are open"))
     const controller = new AbortController()
     const key = keyOfId(id)
     this.serverRequests.set(key, { controller, session: caller.session })
     const token = metaOf(params)?.progressToken
-    const onprogress = (said: Params) => this.notify("notifications/progress", { ...said, progressToken: token })
+    const onprogress = (progress: Params) =>
+      this.notify("notifications/progress", { ...progress, progressToken: token })
     try {
       const result = await caller.ask(method, params, controller.signal, token === undefined ? undefined : onprogress)
       if (!controller.signal.aborted) reply(resultText(id, JSON.stringify(result ?? {})))
@@ -414,7 +443,7 @@ export class Connection {
     else this.notify("notifications/cancelled", { requestId: this.ids.text(number), reason })
   }
 
-  /** One coarse timer for all requests: a timer for each would cost more than relaying it. */
+  /** Starts one coarse timer for all requests: a timer for each would cost more than relaying it. */
   private armSweep(): void {
     if (this.cancelSweep !== undefined) return
     this.cancelSweep = this.clock.after(SWEEP_MS, () => {
@@ -422,32 +451,29 @@ export class Connection {
       const now = this.clock.now()
       const others = now - this.ambiguousSince < AMBIGUOUS_MS
       for (const [number, pending] of this.pending) {
-        // While the backend waits for a person, its time does not run.
+        // A call does not time out while the backend waits for its client's answer.
         if (this.serverRequests.size > 0 && this.hasServerRequest(pending.caller)) {
           pending.deadline = now + pending.timeout
           pending.caller?.giveUpIfStale?.(now, others)
-        } else if (pending.deadline <= now)
-          this.cancel(
-            number,
-            new BackendError(this.server, `did not answer ${pending.method} within ${pending.timeout} ms`),
-          )
+        } else if (pending.deadline <= now) this.cancel(number, new BackendError(this.server, timeoutMessage(pending)))
       }
       if (this.pending.size > 0) this.armSweep()
     })
   }
 }
 
-/** An answer, parsed. */
+/** Returns an answer, parsed. */
 export const responseOf = (outcome: RequestOutcome): Response =>
   outcome.kind === "message" ? outcome.message : (parseFrame(outcome.frame) as Response)
 
-/** The result object of an answer to svc itself. Throws a PeerError for an error answer. */
+/** Returns the result of an answer. Throws a PeerError for an error answer. */
 export function resultOf(outcome: RequestOutcome): Params {
   const message = responseOf(outcome)
   if (message.error !== undefined) throw peerError(message.error)
   return isObject(message.result) ? message.result : {}
 }
 
+/** Returns an error answer as an Error. The backend may have sent anything as code and message. */
 export const peerError = (error: ErrorObject): PeerError =>
   new PeerError(
     Number.isSafeInteger(numberOf(error.code)) ? error.code : -32603,
@@ -455,10 +481,10 @@ export const peerError = (error: ErrorObject): PeerError =>
     error.data,
   )
 
-/** The subscription that a modern notification belongs to. patterns: Subscriptions. */
+/** Returns the id of the subscription that a modern notification belongs to. patterns: Subscriptions. */
 export const subscriptionOf = (params: Params): unknown => metaOf(params)?.[META_SUBSCRIPTION]
 
-/** The same without the mark of the subscription, which is svc's own. */
+/** Returns the params without the subscription's id: the subscription is svc's own. */
 export function withoutSubscription(params: Params): Params {
   const meta = metaOf(params)
   if (meta?.[META_SUBSCRIPTION] === undefined) return params
@@ -471,32 +497,36 @@ const SWEEP_MS = 250
 const EXCERPT_BYTES = 512
 const MAX_SERVER_REQUESTS = 1000
 const MAX_TASK_PROGRESS = 1000
-/** A backend that is busy reads nothing; the doubt about a call is over by then. */
-const PING_MS = 5 * 60_000
+/** As long as a cancelled call counts at most (attribution.ts): a busy backend reads nothing. */
+const CANCELLATION_PING_MS = 5 * 60_000
+/** How long a caller with an open server request is told that it blocks others, after their last call. */
 const AMBIGUOUS_MS = 60_000
 
 const withHeaders = (headers: OutboundRequest["headers"]) => (headers === undefined ? {} : { headers })
 
 function requestText(id: string, { method, params, progressToken }: OutboundRequest): string {
-  const sent = progressToken === undefined ? params : { ...params, _meta: { ...metaOf(params), progressToken: id } }
-  return `{"jsonrpc":"2.0","id":"${id}","method":${JSON.stringify(method)},"params":${JSON.stringify(sent)}}`
+  const own = progressToken === undefined ? params : { ...params, _meta: { ...metaOf(params), progressToken: id } }
+  return `{"jsonrpc":"2.0","id":"${id}","method":${JSON.stringify(method)},"params":${JSON.stringify(own)}}`
 }
+
+const timeoutMessage = ({ method, timeout }: PendingRequest): string =>
+  `no answer to ${method} within ${formatDuration(timeout)}`
 
 const unattributedMessage = (caller: Caller | undefined): string =>
   caller === undefined
-    ? "No client call is in flight that this request could belong to"
-    : 'Several clients are using this server, so it cannot be told whose request this is; set "isolation": "session" on the server'
+    ? "no client call is in flight that this request could belong to"
+    : 'several clients have calls in flight, so svc cannot tell which client this request is for; set "isolation": "session" on the server'
 
-/** An error is an answer, too. */
-function heard(error: unknown): void {
+/** Swallows a PeerError: an error answer shows that the backend has read the ping, too. */
+function acceptErrorAnswer(error: unknown): void {
   if (!(error instanceof PeerError)) throw error
 }
 
-/** Stands for a caller that is not known, among others that must not hear of it. */
+/** The caller of a message that could be of several clients, and must reach none. */
 const UNKNOWN_CALLER: Caller = {
   session: {},
   notify: () => undefined,
-  ask: () => Promise.reject(new PeerError(-32603, "The call that this belongs to has ended")),
+  ask: () => Promise.reject(new PeerError(-32603, "the call that this request belongs to has ended")),
 }
 
 function errorOf(error: unknown): ErrorObject {

@@ -33,6 +33,12 @@ export async function withTimeout(clock: Clock, ms: number, promise: Promise<unk
   await Promise.race([promise, late.promise]).finally(cancel)
 }
 
+/** Returns milliseconds in the largest unit that fits without a fraction: "5 min", "30 s", "300 ms". */
+export function formatDuration(ms: number): string {
+  if (ms >= 60_000 && ms % 60_000 === 0) return `${ms / 60_000} min`
+  return ms >= 1000 && ms % 1000 === 0 ? `${ms / 1000} s` : `${ms} ms`
+}
+
 /** The clock of the machine. */
 export const systemClock: Clock = {
   now: () => Date.now(),

@@ -1,16 +1,16 @@
-/** Which client a shared backend's message is for, where calls are cancelled: against a server that a clock drives. */
+/** Attribution of a shared backend's messages while calls are cancelled, against a simulated server. */
 import { describe, expect, test } from "bun:test"
-import { Attribution, type Caller, type Flight } from "../../src/backend/attribution.ts"
+import { Attribution, type Caller, type PendingCall } from "../../src/backend/attribution.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
 
-/** What a tool does: when it asks and is done, milliseconds after it was called, and what becomes of a cancelled call. */
+/** What a tool does: `asks` and `done` are milliseconds from the call to its server request and from there to its answer. */
 type Tool = {
   readonly asks?: number
   readonly done?: number
-  /** Without it a call ends where its cancellation is read; "silent" goes on and is not answered. */
-  readonly goesOn?: "silent" | "answered"
+  /** What a cancelled call does. Absent: it ends when its cancellation is read. "silent": it continues and is not answered. */
+  readonly continues?: "silent" | "answered"
 }
 
 type Incoming = {
@@ -20,8 +20,8 @@ type Incoming = {
   readonly error?: unknown
 }
 
-/** A server over stdio with one queue in and one out, and clients that call its tools. */
-function scene(clock: ManualClock, tools: Readonly<Record<string, Tool>>) {
+/** A simulated stdio server with one queue in and one out, and clients that call its tools. */
+function simulate(clock: ManualClock, tools: Readonly<Record<string, Tool>>) {
   const state = { latency: 1, asleepUntil: 0, shown: 0, refused: 0, leaks: [] as string[] }
   const running = new Map<string, { cancelled: boolean }>()
   const questions = new Map<string, () => void>()
@@ -31,13 +31,13 @@ function scene(clock: ManualClock, tools: Readonly<Record<string, Tool>>) {
     arrives = Math.max(arrives, clock.now() + state.latency)
     clock.after(arrives - clock.now(), () => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", ...message }))))
   }
-  const begin = (id: string, by: string, { asks, done, goesOn }: Tool) => {
+  const begin = (id: string, by: string, { asks, done, continues }: Tool) => {
     const call = { cancelled: false }
     running.set(id, call)
-    const stopped = () => call.cancelled && goesOn === undefined
+    const stopped = () => call.cancelled && continues === undefined
     const finish = () => {
       if (!running.delete(id) || stopped()) return
-      if (!call.cancelled || goesOn === "answered") answer({ id, result: {} })
+      if (!call.cancelled || continues === "answered") answer({ id, result: {} })
     }
     if (asks === undefined) {
       if (done !== undefined) clock.after(done, finish)
@@ -108,7 +108,7 @@ function scene(clock: ManualClock, tools: Readonly<Record<string, Tool>>) {
   return { state, call }
 }
 
-/** Numbers from 0 to 1 that look random, the same for the same seed. From: mulberry32. */
+/** Returns a generator of pseudo-random numbers from 0 to 1. From: mulberry32. */
 function random(seed: number): () => number {
   let state = seed
   return () => {
@@ -127,65 +127,65 @@ describe("a cancelled call", () => {
   })
   const ann = callerOf("ann")
   const bob = callerOf("bob")
-  const flight = (caller: Caller, name: string): Flight => ({ method: "tools/call", name, caller, since: 0 })
+  const flight = (caller: Caller, name: string): PendingCall => ({ method: "tools/call", name, caller, since: 0 })
   const theirs = new Map([[9, flight(bob, "work")]])
-  const asks = (attribution: Attribution, now: number, inFlight: ReadonlyMap<number, Flight> = theirs) =>
+  const asks = (attribution: Attribution, now: number, inFlight: ReadonlyMap<number, PendingCall> = theirs) =>
     attribution.attribute(
-      { related: undefined, owner: undefined, task: undefined, question: "elicitation/create" },
+      { related: undefined, owner: undefined, task: undefined, serverRequest: "elicitation/create" },
       inFlight,
       now,
     )
 
-  test("counts until the backend has read the cancellation, and as long again as it had run", () => {
+  test("counts until the backend has read the cancellation, and then for as long as it had run", () => {
     const attribution = new Attribution()
-    attribution.abandon(1, flight(ann, "deploy"), true, 8000)
+    attribution.noteCancelled(1, flight(ann, "deploy"), true, 8000)
     expect(asks(attribution, 200_000)).toBe("unknown")
-    attribution.read(1, 200_000)
+    attribution.noteRead(1, 200_000)
     expect([asks(attribution, 207_999), asks(attribution, 208_000)]).toEqual(["unknown", bob])
   })
 
-  test("counts for a grace where such calls were seen to stop, the longer the slower the backend reads", () => {
+  test("counts for a grace period if calls of its kind stop, longer if the backend reads slowly", () => {
     const attribution = new Attribution()
-    attribution.abandon(1, flight(ann, "deploy"), true, 0)
-    attribution.read(1, 10)
-    attribution.abandon(2, flight(ann, "deploy"), true, 10_000)
-    attribution.read(2, 10_010)
+    attribution.noteCancelled(1, flight(ann, "deploy"), true, 0)
+    attribution.noteRead(1, 10)
+    attribution.noteCancelled(2, flight(ann, "deploy"), true, 10_000)
+    attribution.noteRead(2, 10_010)
     expect([asks(attribution, 10_029), asks(attribution, 10_030)]).toEqual(["unknown", bob])
-    attribution.abandon(3, flight(ann, "deploy"), true, 20_000)
-    attribution.read(3, 20_400)
+    attribution.noteCancelled(3, flight(ann, "deploy"), true, 20_000)
+    attribution.noteRead(3, 20_400)
     expect([asks(attribution, 20_799), asks(attribution, 20_800)]).toEqual(["unknown", bob])
     // What one tool does says nothing of another.
-    attribution.abandon(4, flight(ann, "build"), true, 30_000)
-    attribution.read(4, 30_010)
+    attribution.noteCancelled(4, flight(ann, "build"), true, 30_000)
+    attribution.noteRead(4, 30_010)
     expect(asks(attribution, 35_000)).toBe("unknown")
   })
 
-  test("counts until its answer where such calls were seen to go on", () => {
-    for (const goesOn of [
-      (attribution: Attribution) => attribution.progressed(1, 1000),
-      (attribution: Attribution) => attribution.answered(1, 1000),
+  test("counts until its answer if calls of its kind continue", () => {
+    for (const showContinues of [
+      (attribution: Attribution) => attribution.noteLateProgress(1, 1000),
+      (attribution: Attribution) => attribution.noteLateAnswer(1, 1000),
       (attribution: Attribution) => void asks(attribution, 1000, new Map()),
     ]) {
       const attribution = new Attribution()
-      attribution.abandon(1, flight(ann, "deploy"), true, 0)
-      attribution.read(1, 10)
-      goesOn(attribution)
-      attribution.answered(1, 2000)
-      attribution.abandon(2, flight(ann, "deploy"), true, 10_000)
-      attribution.read(2, 10_010)
+      attribution.noteCancelled(1, flight(ann, "deploy"), true, 0)
+      attribution.noteRead(1, 10)
+      showContinues(attribution)
+      attribution.noteLateAnswer(1, 2000)
+      attribution.noteCancelled(2, flight(ann, "deploy"), true, 10_000)
+      attribution.noteRead(2, 10_010)
       expect(asks(attribution, 200_000)).toBe("unknown")
-      attribution.answered(2, 200_000)
+      attribution.noteLateAnswer(2, 200_000)
       expect(asks(attribution, 200_000)).toBe(bob)
     }
   })
 })
 
 describe("one cancelled call a second", () => {
-  test("costs other clients fewer than one question in twenty [protocol:whose:gone]", async () => {
+  test("costs other clients fewer than one server request in twenty [protocol:whose:gone]", async () => {
     for (const pause of [0, 150, 900]) {
       const clock = manualClock()
       const next = random(pause)
-      const { state, call } = scene(clock, { hang: {}, ask: { asks: 5 } })
+      const { state, call } = simulate(clock, { hang: {}, ask: { asks: 5 } })
       const until = clock.now() + 10 * 60_000
       const asking = async () => {
         if (clock.now() >= until) return
@@ -205,17 +205,17 @@ describe("one cancelled call a second", () => {
     }
   }, 60_000)
 
-  test("is no reason to take its questions for those of a call that ends by chance after them", async () => {
+  test("does not make a call that ends by chance after a server request explain it", async () => {
     // In these orders of events another client's calls keep step with the questions of cancelled ones.
     for (const seed of [130, 216, 230, 267]) {
       const clock = manualClock()
       const next = random(seed)
       const every = 300 + next() * 4000
-      const late: Tool = { asks: 200 + next() * 4500, goesOn: "silent" }
+      const late: Tool = { asks: 200 + next() * 4500, continues: "silent" }
       const work: Tool = { done: 100 + next() * 1500 }
       const gap = next() * 100
       const share = next()
-      const { state, call } = scene(clock, { late, work, ask: { asks: 5, done: next() < 0.5 ? 5 : 200 } })
+      const { state, call } = simulate(clock, { late, work, ask: { asks: 5, done: next() < 0.5 ? 5 : 200 } })
       const working = async (): Promise<void> => {
         await call("bob", next() < share ? "ask" : "work").over
         clock.after(gap, () => void working())
@@ -231,10 +231,14 @@ describe("one cancelled call a second", () => {
     }
   })
 
-  test("shows no question of a server that goes on with them to another client [protocol:whose:gone]", async () => {
-    for (const goesOn of ["silent", "answered"] as const) {
+  test("sends no server request of a call that continues to another client [protocol:whose:gone]", async () => {
+    for (const continues of ["silent", "answered"] as const) {
       const clock = manualClock()
-      const { state, call } = scene(clock, { late: { asks: 2300, goesOn }, ask: { asks: 5 }, work: { done: 700 } })
+      const { state, call } = simulate(clock, {
+        late: { asks: 2300, continues },
+        ask: { asks: 5 },
+        work: { done: 700 },
+      })
       const working = async (name: string): Promise<void> => {
         await call("bob", name).over
         clock.after(50, () => void working(name === "ask" ? "work" : "ask"))
@@ -252,14 +256,107 @@ describe("one cancelled call a second", () => {
   }, 60_000)
 })
 
-test("a question raised by one client's call is shown to this client or refused, in any order of events [protocol:whose:gone]", async () => {
+test("attribution keeps its invariants in any order of events [protocol:whose]", () => {
+  let [unknown, attributed] = [0, 0]
+  for (let seed = 1; seed <= 200; seed++) {
+    const next = random(seed)
+    const pick = <T>(from: readonly T[]): T | undefined => from[Math.floor(next() * from.length)]
+    const clients = ["ann", "bob", "cat"].map(
+      (name): Caller => ({
+        session: { name },
+        notify() {},
+        ask: () => Promise.reject(new Error("not asked here")),
+      }),
+    )
+    const [attribution, twin] = [new Attribution(), new Attribution()]
+    const pending = new Map<number, PendingCall>()
+    /** Cancelled calls whose cancellation the backend has not read. */
+    const unread = new Map<number, PendingCall>()
+    const ended = new Set<number>()
+    let now = 0
+    let lastNumber = 0
+    const both = (act: (one: Attribution) => void) => [attribution, twin].forEach(act)
+    const events: readonly (() => void)[] = [
+      () => {
+        const kind = { method: pick(["tools/call", "prompts/get", "tasks/result"]) ?? "", name: pick(["a", "b"]) }
+        pending.set(++lastNumber, { ...kind, caller: pick([...clients, undefined]), since: now })
+      },
+      () => {
+        const number = pick([...pending.keys()])
+        const call = pending.get(number ?? 0)
+        if (number === undefined || call === undefined) return
+        pending.delete(number)
+        const asking = next() < 0.3
+        ended.add(number)
+        both((one) => one.noteAnswer(call, pending, asking, now))
+      },
+      () => {
+        const number = pick([...pending.keys()])
+        const call = pending.get(number ?? 0)
+        if (number === undefined || call === undefined) return
+        pending.delete(number)
+        if (call.caller !== undefined && call.method !== "tasks/result") unread.set(number, { ...call, since: now })
+        both((one) => one.noteCancelled(number, call, true, now))
+      },
+      () => {
+        const number = pick([...unread.keys()]) ?? 0
+        unread.delete(number)
+        both((one) => one.noteRead(number, now))
+      },
+      () => {
+        const number = 1 + Math.floor(next() * lastNumber)
+        if (pending.has(number)) return
+        unread.delete(number)
+        both((one) => one.noteLateAnswer(number, now))
+      },
+      () => both((one) => one.noteLateProgress(1 + Math.floor(lastNumber / 2), now)),
+      () => {
+        now += next() < 0.1 ? next() * 400_000 : next() * 2000
+      },
+    ]
+    for (let turn = 0; turn < 200; turn++) {
+      pick(events)?.()
+      const origin = {
+        related: next() < 0.2 ? pick([...pending.keys(), ...ended]) : undefined,
+        owner: next() < 0.1 ? pick(clients) : undefined,
+        task: next() < 0.1 ? pick([...clients, "unknown" as const]) : undefined,
+        serverRequest: pick(["elicitation/create", "roots/list", undefined]),
+      }
+      const found = attribution.attribute(origin, pending, now)
+      // The same events give the same result.
+      expect(twin.attribute(origin, pending, now)).toBe(found)
+      const { related, owner, task } = origin
+      if (related !== undefined && !pending.has(related)) expect(found).toBe("unknown")
+      else if (related !== undefined && pending.get(related)?.caller !== undefined)
+        expect(found).toBe(pending.get(related)?.caller as Caller)
+      else if (owner !== undefined) expect(typeof found === "string" ? found : found.session).toBe(owner.session)
+      else if (task !== undefined) expect(found).toBe(task)
+      else {
+        const live = [...pending.values()].filter((call) => call.caller !== undefined && call.method !== "tasks/result")
+        const recent = [...unread.values()].filter(({ since }) => now < since + 5 * 60_000)
+        const sessions = new Set([...live, ...recent].map(({ caller }) => caller?.session))
+        if (sessions.size > 1) expect(found).toBe("unknown")
+        // A message goes to the only client with calls in flight, or to none.
+        if (typeof found === "object") {
+          attributed++
+          expect([...pending.values()].some(({ caller }) => caller?.session === found.session)).toBe(true)
+          for (const session of sessions) expect(session).toBe(found.session)
+        } else if (found === "unknown") unknown++
+        if (found === "none") expect(sessions.size).toBe(0)
+      }
+    }
+  }
+  expect([unknown > 1000, attributed > 1000]).toEqual([true, true])
+})
+
+test("a server request is sent to the client of its call or refused, in any order of events [protocol:whose:gone]", async () => {
   const tools: Readonly<Record<string, Tool>> = {
     hang: {},
     work: { done: 400 },
     ask: { asks: 30, done: 5 },
     stops: { asks: 900, done: 50 },
-    late: { asks: 3500, done: 10, goesOn: "silent" },
-    answers: { asks: 2500, done: 1000, goesOn: "answered" },
+    late: { asks: 3500, done: 10, continues: "silent" },
+    answers: { asks: 2500, done: 1000, continues: "answered" },
   }
   const names = Object.keys(tools)
   let shown = 0
@@ -267,7 +364,7 @@ test("a question raised by one client's call is shown to this client or refused,
   for (let seed = 1; seed <= 60; seed++) {
     const clock = manualClock()
     const next = random(seed)
-    const { state, call } = scene(clock, tools)
+    const { state, call } = simulate(clock, tools)
     const pick = <T>(from: readonly T[]) => from[Math.floor(next() * from.length)] as T
     let cancels: (() => void)[] = []
     for (let turn = 0; turn < 300; turn++) {

@@ -1,4 +1,4 @@
-/** Whose a backend's message is, where the transport cannot say it. */
+/** One connection: attribution of messages, invalid messages, and requests that end. */
 import { beforeEach, describe, expect, test } from "bun:test"
 import type { Caller } from "../../src/backend/attribution.ts"
 import { Connection, peerError } from "../../src/backend/connection.ts"
@@ -69,13 +69,13 @@ const ask = async (params: object = {}, related?: number) => {
   return sent.at(-1)
 }
 
-test("a question is the only caller's, however many calls it has", async () => {
+test("a server request is for the only client with calls in flight", async () => {
   call(ann)
   call(ann)
   expect(await ask()).toMatchObject({ id: "e", result: { by: "ann" } })
 })
 
-test("a question of a client's own process goes the way of its call, where one runs: no other way need be open", async () => {
+test("a server request of a dedicated process goes to a call in flight if there is one, else to the owner", async () => {
   const outside = person("outside")
   open({}, { ...outside.caller, session: ann.caller.session })
   expect(await ask()).toMatchObject({ result: { by: "outside" } })
@@ -85,15 +85,15 @@ test("a question of a client's own process goes the way of its call, where one r
   expect(heard).toEqual([[ann.caller, "notifications/message"]])
 })
 
-test("an answer that is no message fails the request that it names, at once", async () => {
+test("an invalid answer fails the request that it names, at once", async () => {
   for (const broken of [{}, { error: "boom" }, { jsonrpc: "1.0", result: {} }]) {
     const flight = connection.request({ method: "tools/call", params: {}, caller: ann.caller, timeout: 300_000 })
     receive({ id: sent.at(-1)?.id, ...broken })
-    expect(await flight.outcome.catch(String)).toContain("no message")
+    expect(await flight.outcome.catch(String)).toContain("invalid message")
   }
 })
 
-test("what cannot be read fails the request that it names at its head or its end, at once", async () => {
+test("an unreadable frame fails the request that it names at its head or its end, at once", async () => {
   const name = (id: string | undefined) => `"id":"${id}"`
   for (const write of [
     (id?: string) => `{"jsonrpc":"2.0",${name(id)},"result":{ nope }}`,
@@ -107,7 +107,7 @@ test("what cannot be read fails the request that it names at its head or its end
   }
 })
 
-test("one message of a batch that is none costs none of the others theirs", async () => {
+test("an invalid message of a batch does not affect the others", async () => {
   const flights = [ann, bob].map(({ caller }) =>
     connection.request({ method: "tools/call", params: {}, caller, timeout: 300_000 }),
   )
@@ -117,11 +117,11 @@ test("one message of a batch that is none costs none of the others theirs", asyn
       `[7,{"jsonrpc":"2.0","id":"${first}","result":{},"id":1},{"jsonrpc":"2.0","id":"${second}","result":{"a":1}}]`,
     ),
   )
-  expect(await flights[0]?.outcome.catch(String)).toContain("member twice")
+  expect(await flights[0]?.outcome.catch(String)).toContain("duplicate member")
   expect(await flights[1]?.outcome).toMatchObject({ message: { result: { a: 1 } } })
 })
 
-test("answers to nothing are survived, and a result without an id answers nothing", async () => {
+test("answers to no request are ignored, and a result without an id answers nothing", async () => {
   const flight = connection.request({ method: "tools/call", params: {}, caller: ann.caller, timeout: 300_000 })
   for (const noise of [{ result: {} }, { id: null, result: {} }, { id: 1, result: {} }, { id: "svcx.01", result: {} }])
     receive(noise, flight.number)
@@ -131,7 +131,7 @@ test("answers to nothing are survived, and a result without an id answers nothin
   expect(await flight.outcome).toMatchObject({ message: { error: { message: "what?" } } })
 })
 
-test("a question that is an answer too is put to nobody", async () => {
+test("a server request that is also an answer is sent to no client", async () => {
   call(ann)
   receive({ id: "e", method: "elicitation/create", params: {}, result: {} })
   connection.receive(encode('{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{},"params":{"a":1}}'))
@@ -140,7 +140,7 @@ test("a question that is an answer too is put to nobody", async () => {
   expect([ann.asked, heard]).toEqual([[], []])
 })
 
-test("a question does not go the way of a call that its client has left, where there is another", async () => {
+test("a server request prefers a call whose client is still connected", async () => {
   const left = { ...ann.caller, isConnected: () => false, ask: () => Promise.reject(new Error("nobody is there")) }
   const outside = person("outside")
   for (const owner of [undefined, { ...outside.caller, session: ann.caller.session }]) {
@@ -151,14 +151,14 @@ test("a question does not go the way of a call that its client has left, where t
   }
 })
 
-test("a question that may be one of two callers' is shown to neither [protocol:whose]", async () => {
+test("a server request that could be of two clients is sent to neither [protocol:whose]", async () => {
   call(ann)
   call(bob)
-  expect((await ask())?.error?.message).toContain("Several clients")
+  expect((await ask())?.error?.message).toContain("several clients")
   expect([ann.asked, bob.asked]).toEqual([[], []])
 })
 
-test("a log line that may be one of two callers' reaches neither, and one without any call is for all", () => {
+test("a notification that could be of two clients is sent to neither, and one without any call is for all", () => {
   receive({ method: "notifications/message", params: {} })
   call(ann)
   call(bob)
@@ -169,8 +169,32 @@ test("a log line that may be one of two callers' reaches neither, and one withou
   expect([ann.caller, bob.caller]).not.toContain(neither as Caller)
 })
 
-describe("a ping behind a cancellation", () => {
-  test("marks where the backend has read it, whatever it answers, and is no call in flight [protocol:whose:gone]", async () => {
+test("drained resolves when the last client's request ends, however it ends", async () => {
+  const own = connection.ask("ping", {}, 300_000)
+  await connection.drained()
+  const ends: readonly ((number: number) => void)[] = [
+    (number) => receive({ id: createRequestIds("x").text(number), result: {} }),
+    (number) => connection.cancel(number, new Error("cancelled")),
+    (number) => connection.fail(number, new Error("failed")),
+    () => connection.end({ reason: "lost" }),
+  ]
+  for (const end of ends) {
+    const [first, last] = [call(ann), call(bob)]
+    let drained = false
+    const done = connection.drained().then(() => {
+      drained = true
+    })
+    connection.cancel(first, new Error("cancelled"))
+    await settle()
+    expect(drained).toBe(false)
+    end(last)
+    await done
+  }
+  expect(await own.catch(String)).toContain("lost")
+})
+
+describe("a ping after a cancellation", () => {
+  test("shows that the backend has read it, whatever it answers, and does not count as in flight [protocol:whose:gone]", async () => {
     for (const answer of [{ result: {} }, { error: { code: -32601, message: "Method not found" } }]) {
       open()
       sent = []
@@ -180,14 +204,14 @@ describe("a ping behind a cancellation", () => {
       expect(connection.inFlight).toBe(0)
       call(bob)
       await clock.pass(60_000)
-      expect((await ask())?.error?.message).toContain("Several clients")
+      expect((await ask())?.error?.message).toContain("several clients")
       receive({ id: sent[2]?.id, ...answer })
       await clock.pass(5000)
       expect(await ask()).toMatchObject({ result: { by: "bob" } })
     }
   })
 
-  test("shows once that a server goes on: by a question still open when the call is answered that it was shown to", async () => {
+  test("a server request still open when its call is answered shows that cancelled calls continue", async () => {
     const waiting = person("waiting")
     const open = { ...waiting.caller, ask: () => new Promise(() => undefined) }
     const cancel = () => {
@@ -202,10 +226,10 @@ describe("a ping behind a cancellation", () => {
     cancel()
     call(bob)
     await clock.pass(60_000)
-    expect((await ask())?.error?.message).toContain("Several clients")
+    expect((await ask())?.error?.message).toContain("several clients")
   })
 
-  test("is not sent where a message says whose it is", () => {
+  test("is not sent if messages tell their client", () => {
     for (const [link, owner] of [
       [{ abandon: () => undefined }, undefined],
       [{}, ann.caller],
@@ -218,11 +242,11 @@ describe("a ping behind a cancellation", () => {
   })
 })
 
-describe("a caller that gave up", () => {
-  test("still counts, for its call may ask yet: another is not shown its question [protocol:whose:gone]", async () => {
+describe("a client that cancelled its call", () => {
+  test("still counts, because the call may send a server request yet [protocol:whose:gone]", async () => {
     connection.cancel(call(ann), new Error("cancelled"))
     call(bob)
-    expect((await ask())?.error?.message).toContain("Several clients")
+    expect((await ask())?.error?.message).toContain("several clients")
     expect(bob.asked).toEqual([])
   })
 
@@ -232,7 +256,7 @@ describe("a caller that gave up", () => {
     expect(await ask()).toMatchObject({ result: { by: "ann" } })
   })
 
-  test("counts no more once its call is answered after all, or after a while", async () => {
+  test("does not count after a late answer, or after a while", async () => {
     const late = call(ann)
     connection.cancel(late, new Error("cancelled"))
     call(bob)
@@ -244,16 +268,16 @@ describe("a caller that gave up", () => {
     expect(await ask()).toMatchObject({ result: { by: "bob" } })
   })
 
-  test("does not count for what comes on the stream of a call", async () => {
+  test("does not count for messages on the stream of a call", async () => {
     open({ abandon: () => undefined })
     connection.cancel(call(ann), new Error("cancelled"))
     const number = call(bob)
     expect(await ask({}, number)).toMatchObject({ result: { by: "bob" } })
-    expect((await ask())?.error?.message).toContain("Several clients")
+    expect((await ask())?.error?.message).toContain("several clients")
   })
 })
 
-test("what comes late on the stream of an ended call is for nobody else", async () => {
+test("a late message on the stream of an ended call is for no client", async () => {
   open({ abandon: () => undefined })
   const ended = call(ann)
   receive({ id: createRequestIds("x").text(ended), result: {} }, ended)
@@ -263,7 +287,7 @@ test("what comes late on the stream of an ended call is for nobody else", async 
   expect([bob.asked, heard.map(([caller]) => caller === bob.caller)]).toEqual([[], [false]])
 })
 
-describe("a caller that was asked", () => {
+describe("a client with an open server request", () => {
   const waiting = (): { readonly caller: Caller; readonly others: boolean[] } => {
     const others: boolean[] = []
     const caller: Caller = {
@@ -275,7 +299,7 @@ describe("a caller that was asked", () => {
     return { caller, others }
   }
 
-  test("hears while its answer is missing whether others are kept from being asked", async () => {
+  test("is told until it answers whether it blocks other clients", async () => {
     const cat = waiting()
     call(cat)
     await clock.pass(1000)
@@ -283,7 +307,7 @@ describe("a caller that was asked", () => {
     receive({ id: "e1", method: "elicitation/create" })
     await clock.pass(1000)
     expect(new Set(cat.others)).toEqual(new Set([false]))
-    // A call whose question was refused is over at once: that it was there is what counts.
+    // A call whose server request was refused ends at once, and still counts as blocked.
     receive({ id: createRequestIds("x").text(call(bob)), result: {} })
     await clock.pass(1000)
     expect(cat.others.at(-1)).toBe(true)
@@ -291,7 +315,7 @@ describe("a caller that was asked", () => {
     expect(cat.others.at(-1)).toBe(false)
   })
 
-  test("keeps nobody from being asked where each call has a stream of its own", async () => {
+  test("blocks no other client if each call has a stream of its own", async () => {
     open({ abandon: () => undefined })
     const cat = waiting()
     receive({ id: "e1", method: "elicitation/create" }, call(cat))
@@ -304,17 +328,17 @@ describe("a caller that was asked", () => {
 describe("a task", () => {
   const related = (taskId: string) => ({ _meta: { "io.modelcontextprotocol/related-task": { taskId } } })
 
-  test("says whose its question is, among any number of callers", async () => {
+  test("names the client of its server request, among any number of clients", async () => {
     call(ann, "tasks/result")
     call(bob)
     expect(await ask(related("t1"))).toMatchObject({ result: { by: "ann" } })
     expect((await ask(related("t2")))?.error).toBeDefined()
     expect(bob.asked).toEqual([])
-    // Who waits for a task is not who an unnamed question is for.
+    // A client that waits for a task does not get a server request that names none.
     expect(await ask()).toMatchObject({ result: { by: "bob" } })
   })
 
-  test("goes on telling its progress after the call was answered", () => {
+  test("reports its progress after the call was answered", () => {
     const number = call(ann, "tools/call", 7)
     const text = createRequestIds("x").text(number)
     receive({ id: text, result: {} })
@@ -325,7 +349,7 @@ describe("a task", () => {
   })
 })
 
-describe("what no server may send", () => {
+describe("an invalid message", () => {
   const odd = { toString: 1, valueOf: 1 }
   const messages = () => {
     const members = {
@@ -341,14 +365,14 @@ describe("what no server may send", () => {
     return all
   }
 
-  test("a message with whatever members makes svc throw nothing", () => {
+  test("with any members throws nothing", () => {
     for (const message of messages()) {
       const frame = JSON.stringify(message)
       expect(() => connection.receive(encode(frame)), frame).not.toThrow()
     }
   })
 
-  test("an answer without an id is noise, which is bounded like all other", () => {
+  test("that is an answer without an id is reported as a protocol error", () => {
     const noise: string[] = []
     connection = new Connection("s", createRequestIds("x"), clock, {
       owner: undefined,
@@ -357,11 +381,11 @@ describe("what no server may send", () => {
     })
     connection.receive(encode('{"jsonrpc":"2.0","result":{}}'))
     connection.receive(encode('{"jsonrpc":"2.0","error":{"code":1}}'))
-    const said = "answered what svc did not ask: without an id"
-    expect(noise).toEqual([said, said])
+    const text = "answered a request that svc did not send: without an id"
+    expect(noise).toEqual([text, text])
   })
 
-  test("an error's message may be anything", () => {
+  test("may have an error with any message", () => {
     expect(peerError({ code: 1, message: odd as unknown as string })).toMatchObject({
       code: 1,
       message: "error",

@@ -77,7 +77,7 @@ describe("after a call was cancelled", () => {
     await ann.call("s_svc_refuse", {}).cancel()
     expect(await bob.call("s_svc_ask", { by: "bob" }).text()).toContain("accept")
     await ann.call("s_svc_hang", {}).cancel()
-    expect(await bob.call("s_svc_ask", { by: "bob" }).text()).toContain("Several clients")
+    expect(await bob.call("s_svc_ask", { by: "bob" }).text()).toContain("several clients")
     await eventually(async () => (await bob.call("s_svc_ask", { by: "bob" }).text())?.includes("accept"))
     expect([new Set(bob.asked), ann.asked]).toEqual([new Set(["of bob"]), []])
   })

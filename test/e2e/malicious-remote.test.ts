@@ -119,7 +119,7 @@ test.each([
   ["a body that is no JSON", "no-json", /without an answer|no JSON/],
   ["a redirect to another host", "elsewhere", /redirects to another origin/],
   ["a redirect to a file", "file", /redirects to another origin/],
-  ["silence", "silent", /did not answer tools\/call within 2000 ms/],
+  ["silence", "silent", /no answer to tools\/call within 2 s/],
 ])(
   "%s costs its caller the call, with a reason",
   async (_what, how, reason) => {

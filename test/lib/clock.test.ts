@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { systemClock, withTimeout } from "../../src/lib/clock.ts"
+import { formatDuration, systemClock, withTimeout } from "../../src/lib/clock.ts"
 import { manualClock } from "../clock.ts"
 
 test("a time that no timer holds does not pass at once", async () => {
@@ -28,4 +28,15 @@ test("what is waited for at most so long is waited for no longer, and leaves no 
   await withTimeout(clock, 1000, Promise.resolve())
   await expect(withTimeout(clock, 1000, Promise.reject(new Error("no")))).rejects.toThrow("no")
   expect(clock.timers).toBe(0)
+})
+
+test("a duration is written in the largest unit without a fraction", () => {
+  expect([0, 300, 1500, 2000, 90_000, 300_000].map(formatDuration)).toEqual([
+    "0 ms",
+    "300 ms",
+    "1500 ms",
+    "2 s",
+    "90 s",
+    "5 min",
+  ])
 })
