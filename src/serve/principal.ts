@@ -27,18 +27,24 @@ export const ANONYMOUS: Principal = {
   until: undefined,
 }
 
-/** Narrows a scope to what a principal may see. A principal that does not see all servers is no admin. */
-export function scopeOfPrincipal(scope: Scope, principal: Principal): Scope {
-  const { tags, untagged, admin } = principal
-  if (tags === undefined && admin) return scope
-  const narrowedScopes = NARROWED_BY_PRINCIPAL.get(principal) ?? new WeakMap<Scope, Scope>()
-  NARROWED_BY_PRINCIPAL.set(principal, narrowedScopes)
-  const known = narrowedScopes.get(scope)
-  if (known !== undefined) return known
-  const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), untagged])
-  const narrowed = narrow(scope, key, (seen) => maySee(principal, seen))
-  narrowedScopes.set(scope, narrowed)
-  return narrowed
+/** Narrows a scope to what a principal may see. */
+export type NarrowScope = (scope: Scope, principal: Principal) => Scope
+
+/** Returns a function that narrows scopes, and remembers them: clients repeat the same scope with every request. */
+export function createScopeNarrowing(): NarrowScope {
+  const narrowedBy = new WeakMap<Principal, WeakMap<Scope, Scope>>()
+  return (scope, principal) => {
+    const { tags, untagged, admin } = principal
+    if (tags === undefined && admin) return scope
+    const narrowedScopes = narrowedBy.get(principal) ?? new WeakMap<Scope, Scope>()
+    narrowedBy.set(principal, narrowedScopes)
+    const known = narrowedScopes.get(scope)
+    if (known !== undefined) return known
+    const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), untagged])
+    const narrowed = narrow(scope, key, (seen) => maySee(principal, seen))
+    narrowedScopes.set(scope, narrowed)
+    return narrowed
+  }
 }
 
 /** Whether two requests come from the same holder with the same rights. */
@@ -49,9 +55,6 @@ export const maySee = ({ tags: visible, untagged }: Principal, tags: readonly st
   visible === undefined || (untagged && tags.length === 0) || tags.some((tag) => visible.includes(tag))
 
 // ---
-
-/** A client asks for the same scope with every request. */
-const NARROWED_BY_PRINCIPAL = new WeakMap<Principal, WeakMap<Scope, Scope>>()
 
 const identityOf = ({ name, tags, untagged, admin }: Principal): string =>
   JSON.stringify([name, tags === undefined ? "all" : [...tags].sort(), untagged, admin])

@@ -7,14 +7,13 @@
  *   /health …, /metrics …   middleware: see MIDDLEWARE_ORDER
  */
 import type { Agent } from "../agent/agent.ts"
-import type { Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { insufficientScope, isScope, TAG_SCOPE } from "./auth.ts"
 import { type OpenStream, type OpenStreams, SSE_HEADERS } from "./http-exchange.ts"
 import { compose, createInbound, type Inbound, type Middleware, type Respond } from "./inbound.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
-import { maySee, scopeOfPrincipal } from "./principal.ts"
+import { createScopeNarrowing, maySee, type NarrowScope } from "./principal.ts"
 import { withPrivateUmask } from "./proxy-server.ts"
 import type { ScopeOf } from "./query-scope.ts"
 import { errorResponse, shapeOf } from "./respond.ts"
@@ -131,24 +130,27 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
 /** Returns the function that answers requests: the middleware in its order, then the routes. */
 export function createRoute(deps: ServerDeps): Respond {
   const list = MIDDLEWARE_ORDER.map((name) => deps.middleware[name]).filter((middleware) => middleware !== undefined)
-  return compose(list, (inbound) => serveRoute(inbound, deps))
+  const narrowScope = createScopeNarrowing()
+  return compose(list, (inbound) => serveRoute(inbound, deps, narrowScope))
 }
 
 // ---
 
 /** Answers a path that no middleware answered. Renders what the routes throw. */
-function serveRoute(inbound: Inbound, deps: ServerDeps): Response | Promise<Response> {
-  const { request, path, principal } = inbound
+function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope): Response | Promise<Response> {
+  const { request, path, search, principal } = inbound
   const { clock, pipes } = deps
+  // Throws a RequestError for a query that is invalid.
+  const scope = () => narrowScope(deps.scopeOf(search), principal)
   const { until } = principal
   const mcp = until === undefined ? deps.mcp : { ...deps.mcp, streams: closedAt(until, deps.mcp.streams, clock) }
   try {
     switch (path) {
       case "/mcp":
-        return serveMcp(request, scopeOfRequest(inbound, deps), principal.name, mcp)
+        return serveMcp(request, scope(), principal.name, mcp)
       case "/sse":
         if (request.method !== "GET") return wrongMethod(path, "GET")
-        return openSseStream(scopeOfRequest(inbound, deps), principal, pipes, mcp)
+        return openSseStream(scope(), principal, pipes, mcp)
       case "/messages":
         if (request.method !== "POST") return wrongMethod(path, "POST")
         return postSseMessage(request, principal, pipes, mcp)
@@ -194,10 +196,6 @@ function closedAt(until: number, streams: OpenStreams, clock: Clock): OpenStream
     },
   }
 }
-
-/** Returns the scope that the query selects, as far as the principal sees it. Throws a RequestError for a wrong query. */
-const scopeOfRequest = ({ search, principal }: Inbound, { scopeOf }: ServerDeps): Scope =>
-  scopeOfPrincipal(scopeOf(search), principal)
 
 const STREAM = SSE_HEADERS["content-type"]
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
