@@ -1,4 +1,4 @@
-/** Where a command works: the configuration directory, its documents, and the instance that serves it, if one does. */
+/** What a command works with: the configuration directory, its documents, and the instance that serves them, if one runs. */
 import { dirname } from "node:path"
 import type { ArgsDef } from "citty"
 import { createReload } from "../agent/reload.ts"
@@ -14,17 +14,17 @@ import { type Paths, pathsOf } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
 import type { Params } from "../wire/message.ts"
 
-/** The flags that say which configuration is meant. */
+/** The flags that name the configuration. */
 export const CONFIG_ARGS = {
-  config: { type: "string", description: "The configuration file", valueHint: "path" },
+  config: { type: "string", description: "Configuration file", valueHint: "path" },
   "config-dir": {
     type: "string",
-    description: "The configuration directory (default ~/.config/svc)",
+    description: "Configuration directory (default ~/.config/svc)",
     valueHint: "directory",
   },
 } as const satisfies ArgsDef
 
-/** The flags of every command that has a place and prints something. */
+/** The flags of every command that works on a configuration and prints a result. */
 export const CONTEXT_ARGS = {
   ...CONFIG_ARGS,
   json: { type: "boolean", description: "Print JSON" },
@@ -32,14 +32,15 @@ export const CONTEXT_ARGS = {
 
 export type CommandContext = {
   readonly paths: Paths
-  /** What the documents are planned with; `.env` is read when it is asked for. */
+  /** What plans depend on besides the documents; `world` adds `.env`. */
   readonly baseWorld: Omit<World, "dotenv">
   world(): World
   document(): Document
-  /** Asks the running instance; undefined where none runs. */
+  /** Calls a control method of the running instance; undefined if none runs. `timeout` in milliseconds. */
   ask(method: string, params?: Params, timeout?: number): Promise<unknown>
 }
 
+/** Opens the context that the flags and variables name. */
 export function openContext(args: Readonly<Record<string, unknown>>): CommandContext {
   const { env, platform } = process
   const option = readOptions(args, env)
@@ -62,11 +63,11 @@ export function openContext(args: Readonly<Record<string, unknown>>): CommandCon
   }
 }
 
-/** For what only a running instance can do. */
+/** The error of a command that only a running instance can answer. */
 export const notRunning = ({ file }: Paths): UnavailableError =>
   new UnavailableError(`svc is not running for ${file}; start it with \`svc serve\``)
 
-/** All that a start or a reload would find wrong with these texts: it is one that changes nothing. */
+/** Returns the issues that a start or a reload would find in these texts; a dry run of a reload. */
 export function findIssues({ paths, baseWorld }: CommandContext, read: () => DocumentTexts): readonly Issue[] {
   const reload = createReload({
     agent: { setPresets() {}, refuse() {} },
@@ -79,7 +80,7 @@ export function findIssues({ paths, baseWorld }: CommandContext, read: () => Doc
   return reload().issues
 }
 
-/** All values of a flag that may stand several times. */
+/** Returns all values of a flag that may be repeated. */
 export function repeated(rawArgs: readonly string[], flag: string): readonly string[] {
   const end = rawArgs.indexOf("--")
   const own = end < 0 ? rawArgs : rawArgs.slice(0, end)

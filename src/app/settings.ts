@@ -1,4 +1,4 @@
-/** The options of `svc serve`: flags, each also an `SVC_*` variable, read once. */
+/** The options of `svc serve`: flags, each of which is also an `SVC_*` variable, read once. */
 import { resolve } from "node:path"
 import type { ArgsDef } from "citty"
 import { formatFilterProblem, parseFilter, type TagFilter } from "../config/tag-filter.ts"
@@ -14,76 +14,124 @@ import { CONFIG_ARGS } from "./command-context.ts"
 export const SERVE_ARGS = {
   ...CONFIG_ARGS,
   host: { type: "string", description: "Address to listen on (default 127.0.0.1)" },
-  port: { type: "string", description: "Port to listen on (default 3050; 0 takes a free one)" },
-  listen: { type: "string", description: "HOST:PORT or unix:/path, in place of --host and --port" },
-  "tls-cert": { type: "string", description: "Certificate chain (PEM); followed when it changes", valueHint: "path" },
-  "tls-key": { type: "string", description: "Its key (PEM)", valueHint: "path" },
-  auth: { type: "boolean", description: "Ask clients for a token; see `svc auth token`" },
-  "auth-issuer": { type: "string", description: "OAuth issuer whose access tokens are good too (turns --auth on)" },
-  "auth-audience": { type: "string", description: "What they must be for (default the address they are used at)" },
+  port: { type: "string", description: "Port to listen on (default 3050; 0 picks a free one)" },
+  listen: { type: "string", description: "HOST:PORT or unix:/path, instead of --host and --port" },
+  "tls-cert": {
+    type: "string",
+    description: "Certificate chain (PEM); reloaded when the file changes",
+    valueHint: "path",
+  },
+  "tls-key": { type: "string", description: "Private key of the certificate (PEM)", valueHint: "path" },
+  auth: { type: "boolean", description: "Require a token from clients; see `svc auth token`" },
+  "auth-issuer": {
+    type: "string",
+    description: "OAuth issuer whose access tokens are accepted, too (turns --auth on)",
+  },
+  "auth-audience": {
+    type: "string",
+    description: "Audience that access tokens must name (default: the address they are used at)",
+  },
   "auth-scopes": {
     type: "string",
-    description: "on or off (default on): a server with tags needs the scope tag:NAME of one; off: any token opens all",
+    description:
+      "on or off (default on). on: a tagged server requires the scope tag:NAME of one of its tags; off: any valid token opens every server",
   },
   transport: { type: "string", description: "http or stdio (default http)" },
   demo: { type: "boolean", description: "Serve a small built-in server; reads no configuration" },
-  reload: { type: "boolean", description: "Follow changes of the files (default; --no-reload turns it off)" },
-  "startup-wait": { type: "string", description: "How long lists and calls wait for servers that start (default 5s)" },
-  "shutdown-grace": { type: "string", description: "How long running calls may finish at the end (default 10s)" },
+  reload: {
+    type: "boolean",
+    description: "Apply changes of the files while running (default; --no-reload turns it off)",
+  },
+  "startup-wait": {
+    type: "string",
+    description: "How long lists and calls wait for servers that are starting (default 5s)",
+  },
+  "shutdown-grace": {
+    type: "string",
+    description: "How long running calls may take to finish on shutdown (default 10s)",
+  },
   "max-body": { type: "string", description: "Largest request body (default 4MiB)" },
-  "receive-timeout": { type: "string", description: "How long a request may take to come (default 2m; at most 4m)" },
-  "max-result": { type: "string", description: "Largest message of a server (default 64MiB)" },
-  "session-ttl": { type: "string", description: "How long an unused session lives (default 24h)" },
-  "max-in-flight": { type: "string", description: "Requests at once for one server or session (default 1000)" },
-  "session-rate-limit": { type: "string", description: "Calls per minute of one session (default any number)" },
-  "audit-log": { type: "string", description: "Write a line for each call and change to this file", valueHint: "path" },
-  "audit-arguments": { type: "boolean", description: "Write down what tools are called with, too, cleaned" },
-  pagination: { type: "string", description: "Entries of a list in one page (default 0: all in one)" },
-  filter: { type: "string", description: 'Run only servers whose tags pass, such as "web and not slow"' },
-  "template-linger": { type: "string", description: "How long a template's server outlives its last client (30s)" },
-  "template-context": { type: "string", description: "Whose context templates take from HTTP: none or trusted (none)" },
+  "receive-timeout": {
+    type: "string",
+    description: "How long a client may take to send a request (default 2m, at most 4m)",
+  },
+  "max-result": { type: "string", description: "Largest message from a server (default 64MiB)" },
+  "session-ttl": { type: "string", description: "How long an unused session is kept (default 24h)" },
+  "max-in-flight": {
+    type: "string",
+    description: "Maximum concurrent requests per server and per session (default 1000)",
+  },
+  "session-rate-limit": { type: "string", description: "Calls per minute of one session (default: no limit)" },
+  "audit-log": {
+    type: "string",
+    description: "Append a line for each call and change to this file",
+    valueHint: "path",
+  },
+  "audit-arguments": { type: "boolean", description: "Include the arguments of tool calls in the audit log, redacted" },
+  pagination: { type: "string", description: "Entries per page of a list (default 0: all on one page)" },
+  filter: { type: "string", description: 'Run only servers whose tags match, such as "web and not slow"' },
+  "template-linger": {
+    type: "string",
+    description: "How long a template instance runs on without clients (default 30s)",
+  },
+  "template-context": {
+    type: "string",
+    description: "Whether templates use the context that HTTP clients send: none or trusted (default none)",
+  },
   persist: {
     type: "boolean",
-    description: "Keep sessions and whose tasks are over a restart of svc (default; --no-persist does not)",
+    description: "Keep sessions and the owners of tasks across restarts (default; --no-persist turns it off)",
   },
-  "health-info-level": { type: "string", description: "full, basic or minimal (default minimal)" },
-  "health-rate-limit": { type: "string", description: "on or off (default on: 200 requests in 5 minutes)" },
-  "trust-proxy": { type: "string", description: "Whose X-Forwarded-For counts: off, loopback, addresses, CIDRs" },
+  "health-info-level": { type: "string", description: "Detail of /health: full, basic or minimal (default minimal)" },
+  "health-rate-limit": {
+    type: "string",
+    description: "Limit each address to 200 requests to /health in 5 minutes: on or off (default on)",
+  },
+  "trust-proxy": {
+    type: "string",
+    description:
+      "Proxies whose X-Forwarded-For is trusted: off, loopback, or comma-separated addresses and CIDRs (default off)",
+  },
   "internal-tools": {
     type: "string",
-    description: "Tools to manage svc itself: all, or of discovery, installation, management, safe (default off)",
+    description:
+      "Offer tools that manage svc: all, or comma-separated discovery, installation, management, safe (default: none)",
   },
   "confirm-installs": {
     type: "string",
-    description: "on or off (default on): refuse to run new commands where no person can be asked",
+    description: "Ask a person before running a new command: on or off (default on); refused if no person can be asked",
   },
   "confirm-edits": {
     type: "string",
-    description: "on or off (default on): the same for changes of what other clients are offered",
+    description:
+      "Ask a person before changing what clients are offered: on or off (default on); refused if no person can be asked",
   },
-  metrics: { type: "boolean", description: "Offer /metrics for Prometheus" },
+  metrics: { type: "boolean", description: "Serve Prometheus metrics at /metrics" },
   "log-level": { type: "string", description: "debug, info, warn or error (default info)" },
   "log-format": { type: "string", description: "text or json (default text)" },
   "external-url": {
     type: "string",
-    description: "The address browsers reach svc under, where it is not this machine's",
+    description: "Public URL of svc, if it differs from the address it listens on",
   },
-  "allowed-host": { type: "string", description: "Host names svc is reached under, with commas" },
-  "allowed-origin": { type: "string", description: "Origins of pages that may call svc, with commas" },
-  "allow-unauthenticated": { type: "boolean", description: "Listen beyond this machine without authentication" },
+  "allowed-host": { type: "string", description: "Additional host names that svc is reached under, comma-separated" },
+  "allowed-origin": { type: "string", description: "Origins of web pages that may call svc, comma-separated" },
+  "allow-unauthenticated": {
+    type: "boolean",
+    description: "Allow listening beyond this machine without authentication",
+  },
 } as const satisfies ArgsDef
 
 /** Times are milliseconds, sizes bytes. */
 export type Settings = {
   readonly transport: "http" | "stdio"
   readonly address: ServerOptions["address"]
-  /** Only this machine can reach it. */
+  /** The address is reachable from this machine alone. */
   readonly loopback: boolean
   readonly tls: { readonly cert: string; readonly key: string } | undefined
   readonly auth: boolean
   readonly authIssuer: string | undefined
   readonly authAudience: string | undefined
-  /** What the issuer's tokens open is what their scopes say. */
+  /** The scopes of an issuer's token decide which tagged servers it opens. */
   readonly authByScope: boolean
   readonly demo: boolean
   readonly reload: boolean
@@ -91,36 +139,36 @@ export type Settings = {
   readonly startupWait: number
   readonly shutdownGrace: number
   readonly maxBody: number
-  /** For a request to have come whole. */
+  /** For a request to be received completely. */
   readonly receiveTimeout: number
   readonly maxResult: number
   readonly sessionTtl: number
-  /** Requests at once for one server, and for one session. */
+  /** Concurrent requests per server, and per session. */
   readonly maxInFlight: number
   readonly sessionRate: number | undefined
   readonly auditLog: string | undefined
   readonly auditArguments: boolean
-  /** Entries of a list in one answer at most. */
+  /** Maximum entries per page of a list. */
   readonly pageSize: number
-  /** Which servers are run at all, by their tags. */
+  /** Selects the servers that run, by their tags. */
   readonly filter: TagFilter
   readonly templateLinger: number
-  /** Clients that come over HTTP may say where they are. */
+  /** Templates use the context that HTTP clients send. */
   readonly trustContext: boolean
-  /** Sessions and the ids of tasks outlive a restart of svc. */
+  /** Sessions and the owners of tasks survive a restart of svc. */
   readonly persist: boolean
   readonly healthRateLimit: boolean
   readonly trustProxy: TrustProxy
-  /** svc's own tools that clients are offered. */
+  /** The internal tools that clients are offered. */
   readonly internalTools: readonly ToolChoice[]
-  /** New commands are run only when a person agreed. */
+  /** New commands run only if a person agrees. */
   readonly confirmInstalls: boolean
-  /** What other clients' models read (descriptions, hidden tools, names) changes only when a person agreed. */
+  /** Descriptions, hidden tools and names, which other clients' models read, change only if a person agrees. */
   readonly confirmEdits: boolean
   readonly metrics: boolean
   readonly logLevel: LogLevel
   readonly logFormat: "text" | "json"
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly externalUrl: string | undefined
   readonly allowedHosts: readonly string[]
   readonly allowedOrigins: readonly string[]
@@ -143,17 +191,17 @@ export function readSettings(
   if (authIssuer !== undefined && !(URL.canParse(authIssuer) && /^https?:/.test(authIssuer)))
     throw usageError("--auth-issuer must be an http or https address")
   if (authIssuer?.startsWith("http:") && !isLoopback(new URL(authIssuer).hostname))
-    throw usageError("--auth-issuer must be https where it is not on this machine: its keys could be anybody's")
+    throw usageError("--auth-issuer must use https unless it is on this machine: over http its keys could be forged")
   const auth = option.flag("auth") || authIssuer !== undefined
   if (transport === "http" && !loopback && !auth && !option.flag("allow-unauthenticated"))
     throw usageError(
-      `listening on ${"hostname" in address ? address.hostname : ""} lets others in without authentication; add --auth, or --allow-unauthenticated if that is meant`,
+      `listening on ${"hostname" in address ? address.hostname : ""} without authentication lets everyone who can reach it use every server; add --auth, or --allow-unauthenticated if that is intended`,
     )
   const [cert, key] = [option.text("tls-cert"), option.text("tls-key")]
-  if ((cert === undefined) !== (key === undefined)) throw usageError("--tls-cert and --tls-key belong together")
+  if ((cert === undefined) !== (key === undefined)) throw usageError("--tls-cert and --tls-key must be given together")
   const trustProxy = parseTrustProxy(option.text("trust-proxy") ?? "off")
   if (trustProxy === undefined)
-    throw usageError("--trust-proxy must be off, loopback, or addresses and CIDRs with commas")
+    throw usageError("--trust-proxy must be off, loopback, or comma-separated addresses and CIDRs")
   const internalTools = parseToolChoices(option.text("internal-tools") ?? "")
   if (typeof internalTools === "string") throw usageError(`--internal-tools ${internalTools}`)
   const filter = option.text("filter")
@@ -210,7 +258,7 @@ function readAddress(text: string | undefined, platform: string): ServerOptions[
   if (text === undefined) return undefined
   const unix = /^unix:(.+)$/.exec(text)?.[1]
   if (unix !== undefined) {
-    if (platform === "win32") throw usageError("--listen unix:… does not exist on Windows; use HOST:PORT")
+    if (platform === "win32") throw usageError("--listen unix:… is not supported on Windows; use HOST:PORT")
     return { unix: resolve(unix) }
   }
   const [, hostname, port] = /^(\[[0-9a-fA-F:]+\]|[^:\s]+):([0-9]{1,5})$/.exec(text) ?? []

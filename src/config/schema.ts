@@ -8,7 +8,7 @@ const milliseconds = z
   .min(0)
   .max(2 ** 31 - 1)
 
-/** No time at all would fail whatever is asked. */
+/** At least 1: with no time at all every request would fail. */
 const timeout = milliseconds.min(1)
 
 const env = z
@@ -18,14 +18,17 @@ const env = z
   .describe("Environment variables: an object, or an array of NAME=value and NAME (taken from the parent or .env)")
 
 export const oauthSchema = z.strictObject({
-  clientId: z.string().optional().describe("The client that svc is registered as"),
-  clientSecret: z.string().optional().describe("Its secret; better a reference such as ${NAME} than the secret itself"),
-  scopes: z.array(z.string()).optional().describe("What to ask for (default what the server names)"),
+  clientId: z.string().optional().describe("Client ID that svc is registered under"),
+  clientSecret: z
+    .string()
+    .optional()
+    .describe("Client secret; use a reference such as ${NAME} rather than the secret itself"),
+  scopes: z.array(z.string()).optional().describe("Scopes to request (default: those that the server names)"),
   autoRegister: z
     .boolean()
     .optional()
-    .describe("Register with the authorization server where it allows (default true)"),
-  redirectUrl: z.string().optional().describe("Where the authorization server sends the browser back to"),
+    .describe("Register dynamically if the authorization server supports it (default true)"),
+  redirectUrl: z.string().optional().describe("Redirect URI that the browser returns to"),
   grantType: z
     .enum(["authorization_code", "client_credentials"])
     .optional()
@@ -33,41 +36,41 @@ export const oauthSchema = z.strictObject({
   tokenEndpointAuthMethod: z
     .enum(["none", "client_secret_basic", "client_secret_post", "private_key_jwt"])
     .optional()
-    .describe("How the client shows who it is; for private_key_jwt clientSecret is the key in PEM form"),
+    .describe("Client authentication at the token endpoint; for private_key_jwt, clientSecret is the key in PEM form"),
 })
 
 const shared = {
   env: env.optional(),
   timeout: timeout.optional().describe("Deprecated: use connectionTimeout and requestTimeout"),
   connectionTimeout: timeout.optional().describe("Milliseconds to connect, initialize and list"),
-  requestTimeout: timeout.optional().describe("Milliseconds for one request; progress starts it anew"),
+  requestTimeout: timeout.optional().describe("Milliseconds for one request; progress restarts the time"),
   oauth: oauthSchema.optional().describe("OAuth for remote servers"),
   headers: z.record(z.string(), z.string()).optional().describe("HTTP headers for remote servers"),
-  inheritParentEnv: z.boolean().optional().describe("Let the environment of svc in, but for SVC_*"),
+  inheritParentEnv: z.boolean().optional().describe("Inherit the environment of svc, except SVC_*"),
   envFilter: z
     .array(z.string())
     .optional()
-    .describe("NAME, PREFIX_*, !NAME, !PREFIX_* over inherited variables; the last match wins"),
-  restartOnExit: z.boolean().optional().describe("Supervise a stdio server and restart it when it is lost"),
-  maxRestarts: z.number().int().min(0).optional().describe("Most consecutive restarts (default 5; 0 is unlimited)"),
+    .describe("Patterns that select inherited variables: NAME, PREFIX_*, !NAME, !PREFIX_*; the last match wins"),
+  restartOnExit: z.boolean().optional().describe("Supervise a stdio server: restart it when its connection is lost"),
+  maxRestarts: z.number().int().min(0).optional().describe("Maximum consecutive restarts (default 5; 0: unlimited)"),
   restartDelay: milliseconds.optional().describe("Milliseconds before the first restart (default 1000)"),
   toolPinning: z
     .enum(["off", "report", "strict"])
     .optional()
     .describe(
-      "A tool that has changed since it was first seen: report (default), strict hides it until it is approved, off",
+      "When a tool changes after it was first seen: report (default) warns, strict hides it until it is approved, off ignores it",
     ),
   idleTimeout: milliseconds
     .optional()
     .describe(
-      'Milliseconds after which a session\'s own process (isolation "session") ends unused (default 600000; 0: never)',
+      'Milliseconds after which an unused process of a session ends (isolation "session"; default 600000; 0: never)',
     ),
   maxProcesses: z
     .number()
     .int()
     .min(1)
     .optional()
-    .describe('Most processes at once that sessions have of their own (isolation "session"; default 50)'),
+    .describe('Maximum concurrent processes of sessions (isolation "session"; default 50)'),
   rateLimit: z.number().int().min(1).optional().describe("Calls per minute"),
 }
 
@@ -78,29 +81,29 @@ export const serverSchema = z.object({
   type: z
     .enum(["stdio", "http", "sse", "streamableHttp", "streamable-http", "streamable_http", "streamablehttp"])
     .optional()
-    .describe("stdio when there is a command, http when there is a url; the last three mean streamableHttp"),
+    .describe("Default: stdio with a command, http with a url; the last three mean streamableHttp"),
   command: z.string().min(1).optional().describe("Command to run"),
-  args: z.array(z.string()).optional().describe("Its arguments"),
-  cwd: z.string().optional().describe("Working directory; relative to the configuration file"),
+  args: z.array(z.string()).optional().describe("Arguments of the command"),
+  cwd: z.string().optional().describe("Working directory, relative to the configuration file"),
   stderr: z
     .union([z.enum(["pipe", "overlapped", "inherit", "ignore"]), z.number().int().min(0)], {
       error: "must be pipe, overlapped, inherit, ignore or the number of a file descriptor",
     })
     .optional()
-    .describe("pipe (default) and overlapped go to the log; inherit to the terminal; ignore nowhere"),
+    .describe("pipe (default) and overlapped write to the log, inherit to the terminal; ignore discards"),
   url: z.string().min(1).optional().describe("Address of a remote server"),
-  tags: z.array(z.string()).optional().describe("For routing, presets and access"),
+  tags: z.array(z.string()).optional().describe("Tags for routing, presets and access control"),
   protocolVersion: z.enum(["legacy", "2026-07-28", "auto"]).optional().describe("MCP era (default auto)"),
   disabled: z
     .union([z.boolean(), z.string()], { error: "must be true, false or a text" })
     .optional()
-    .describe("true keeps the server from starting; in a template also a text that is rendered"),
-  disabledTools: z.array(z.string()).optional().describe("Tools that are hidden"),
+    .describe("true keeps the server from starting; in a template, also an expression"),
+  disabledTools: z.array(z.string()).optional().describe("Tools to hide"),
   toolDescriptionOverrides: z
     .record(z.string().regex(/\S/, "the name of a tool must not be empty"), z.string().regex(/\S/, "must not be blank"))
     .optional()
-    .describe("Descriptions by the server's own tool name"),
-  isolation: z.enum(["shared", "session"]).optional().describe("One process for all clients, or one for each session"),
+    .describe("Tool descriptions to show instead, by the server's own tool name"),
+  isolation: z.enum(["shared", "session"]).optional().describe("One process for all clients, or one per session"),
   installedFrom: z
     .object({
       registry: z.string(),
@@ -111,16 +114,16 @@ export const serverSchema = z.object({
       values: z.record(z.string(), z.string()).optional(),
     })
     .optional()
-    .describe("The registry's entry that it was installed from; written by svc, for updates"),
+    .describe("Registry entry that the server was installed from; written by svc, for updates"),
 })
 
 export const templateSettingsSchema = z.object({
-  validateOnReload: z.boolean().optional().describe("Check all templates when the configuration is read again"),
+  validateOnReload: z.boolean().optional().describe("Check all templates whenever the configuration is loaded"),
   failureMode: z
     .enum(["strict", "graceful"])
     .optional()
-    .describe("A template that fails: strict refuses the configuration, graceful (default) leaves that one out"),
-  cacheContext: z.boolean().optional().describe("Keep rendered templates by the hash of their context"),
+    .describe("When a template fails: strict rejects the configuration, graceful (default) leaves that template out"),
+  cacheContext: z.boolean().optional().describe("Cache rendered templates by the hash of their context"),
 })
 
 export type ServerConfig = z.infer<typeof serverSchema>
@@ -137,14 +140,14 @@ export function jsonSchema(): Params {
     $schema: z.string().optional(),
     serverDefaults: defaultsSchema.optional().describe("Defaults for all servers"),
     mcpServers: z.record(z.string(), serverSchema).optional().describe("Servers by name"),
-    mcpTemplates: z.record(z.string(), template).optional().describe("Servers rendered for each project and client"),
+    mcpTemplates: z.record(z.string(), template).optional().describe("Servers rendered per project and client"),
     templateSettings: templateSettingsSchema.optional().describe("How templates are processed"),
-    registries: registriesSchema.optional().describe("Where servers are searched and installed from, in this order"),
+    registries: registriesSchema.optional().describe("Registries to search and install from, in this order"),
   })
   return { title: "svc configuration", ...z.toJSONSchema(document, { target: "draft-2020-12", io: "input" }) } as Params
 }
 
-/** What means something to one kind of server alone. spec: serverDefaults, merge rules 5 and 6; Server object. */
+/** Keys that one kind of server alone supports. spec: serverDefaults, merge rules 5 and 6; Server object. */
 export const STDIO_ONLY = [
   "command",
   "args",
@@ -159,7 +162,7 @@ export const STDIO_ONLY = [
 ] as const
 export const REMOTE_ONLY = ["url", "headers", "oauth"] as const
 
-/** The one name of each transport. */
+/** Returns the transport of a server, each under one name; undefined with neither type, command nor url. */
 export function transportOf(config: ServerConfig): "stdio" | "http" | "sse" | "streamableHttp" | undefined {
   switch (config.type) {
     case undefined:
@@ -173,5 +176,5 @@ export function transportOf(config: ServerConfig): "stdio" | "http" | "sse" | "s
   }
 }
 
-/** Keys whose value is one of some words: in a template it may be one only when it is rendered, and is checked then. */
+/** Keys whose values are a fixed set. In a template the value may be an expression, and is checked when it is rendered. */
 export const ENUM_KEYS = ["type", "stderr", "protocolVersion", "isolation", "toolPinning"] as const
