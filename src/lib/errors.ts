@@ -103,21 +103,30 @@ export type Codes = { readonly exit: number; readonly http: number; readonly rpc
 /** What Bun's fetch advises the programmer. */
 const ADVICE = / For more information, pass `verbose: true` in the second argument to fetch\(\)\.?/
 
+/** The error codes of JSON-RPC 2.0, section 5.1. The protocol's own codes are in wire/era.ts. */
+export const RPC_CODE = {
+  parseError: -32700,
+  invalidRequest: -32600,
+  methodNotFound: -32601,
+  invalidParams: -32602,
+  internalError: -32603,
+} as const
+
 const REQUEST_CODES: Record<RequestFault, Codes> = {
-  usage: { exit: 64, http: 400, rpc: -32600 },
-  parse: { exit: 64, http: 400, rpc: -32700 },
-  invalid_request: { exit: 64, http: 400, rpc: -32600 },
-  unknown_method: { exit: 64, http: 404, rpc: -32601 },
-  invalid_params: { exit: 64, http: 400, rpc: -32602 },
-  not_found: { exit: 64, http: 404, rpc: -32602 },
-  conflict: { exit: 64, http: 409, rpc: -32600 },
-  too_large: { exit: 64, http: 413, rpc: -32600 },
-  too_many: { exit: 64, http: 429, rpc: -32600 },
-  unauthorized: { exit: 64, http: 401, rpc: -32600 },
-  forbidden: { exit: 64, http: 403, rpc: -32600 },
-  wrong_method: { exit: 64, http: 405, rpc: -32600 },
-  not_acceptable: { exit: 64, http: 406, rpc: -32600 },
-  unsupported_media_type: { exit: 64, http: 415, rpc: -32600 },
+  usage: { exit: 64, http: 400, rpc: RPC_CODE.invalidRequest },
+  parse: { exit: 64, http: 400, rpc: RPC_CODE.parseError },
+  invalid_request: { exit: 64, http: 400, rpc: RPC_CODE.invalidRequest },
+  unknown_method: { exit: 64, http: 404, rpc: RPC_CODE.methodNotFound },
+  invalid_params: { exit: 64, http: 400, rpc: RPC_CODE.invalidParams },
+  not_found: { exit: 64, http: 404, rpc: RPC_CODE.invalidParams },
+  conflict: { exit: 64, http: 409, rpc: RPC_CODE.invalidRequest },
+  too_large: { exit: 64, http: 413, rpc: RPC_CODE.invalidRequest },
+  too_many: { exit: 64, http: 429, rpc: RPC_CODE.invalidRequest },
+  unauthorized: { exit: 64, http: 401, rpc: RPC_CODE.invalidRequest },
+  forbidden: { exit: 64, http: 403, rpc: RPC_CODE.invalidRequest },
+  wrong_method: { exit: 64, http: 405, rpc: RPC_CODE.invalidRequest },
+  not_acceptable: { exit: 64, http: 406, rpc: RPC_CODE.invalidRequest },
+  unsupported_media_type: { exit: 64, http: 415, rpc: RPC_CODE.invalidRequest },
 }
 
 /** The HTTP status of a request error, for answers that are rendered without one being thrown. */
@@ -136,11 +145,12 @@ export const HTTP_STATUS = {
 /** The codes an error has at the three borders of the process: shell, HTTP and JSON-RPC. Total: anything has codes. */
 export function codesOf(error: unknown): Codes {
   if (error instanceof RequestError) return REQUEST_CODES[error.fault]
-  if (error instanceof ConfigError) return { exit: 78, http: 503, rpc: -32603 }
-  if (error instanceof BackendError) return { exit: 69, http: 503, rpc: -32603 }
-  if (error instanceof UnavailableError) return { exit: 69, http: 503, rpc: -32603 }
-  if (error instanceof Interrupted) return { exit: error.during === "prompt" ? 130 : 1, http: 500, rpc: -32603 }
-  return { exit: 70, http: 500, rpc: -32603 }
+  if (error instanceof ConfigError) return { exit: 78, http: 503, rpc: RPC_CODE.internalError }
+  if (error instanceof BackendError) return { exit: 69, http: 503, rpc: RPC_CODE.internalError }
+  if (error instanceof UnavailableError) return { exit: 69, http: 503, rpc: RPC_CODE.internalError }
+  if (error instanceof Interrupted)
+    return { exit: error.during === "prompt" ? 130 : 1, http: 500, rpc: RPC_CODE.internalError }
+  return { exit: 70, http: 500, rpc: RPC_CODE.internalError }
 }
 
 /** What may be told to somebody outside: the message of our own errors, and nothing of anybody else's. */

@@ -9,6 +9,7 @@
  */
 import { Backoff } from "../lib/backoff.ts"
 import type { Clock } from "../lib/clock.ts"
+import { RPC_CODE } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
@@ -109,7 +110,7 @@ export class ProxySession {
     try {
       value = parseExact(line)
     } catch {
-      this.deps.send(errorText(undefined, -32700, "Parse error: not JSON"))
+      this.deps.send(errorText(undefined, RPC_CODE.parseError, "Parse error: not JSON"))
       return
     }
     let relayed = false
@@ -167,7 +168,7 @@ export class ProxySession {
     for (const [key, { id, line }] of [...this.open]) {
       if (!held.has(line)) continue
       this.open.delete(key)
-      this.deps.send(errorText(id, -32603, reason))
+      this.deps.send(errorText(id, RPC_CODE.internalError, reason))
     }
   }
 
@@ -331,7 +332,11 @@ export class ProxySession {
       }
       this.open.delete(key)
       this.deps.send(
-        errorText(id, -32603, "the connection to svc was lost while this request ran; it was not sent again"),
+        errorText(
+          id,
+          RPC_CODE.internalError,
+          "the connection to svc was lost while this request ran; it was not sent again",
+        ),
       )
     }
     this.retry(this.refusal === undefined ? this.backoff.next() : REFUSED_PAUSE_MS)
