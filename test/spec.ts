@@ -207,7 +207,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "Server object",
   },
   "config:server:name": {
-    says: "two names that fall together in tool names: the later is left out",
+    says: "two names with the same slug: the later server is not loaded",
     from: "choice",
     why: "a tool must lead to one server",
   },

@@ -73,7 +73,7 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
             file: paths.file,
             line: 1,
             column: 1,
-            message: `${texts.config === undefined ? "the file is gone" : "not JSON: the file is empty"}; {} stops all servers`,
+            message: `${texts.config === undefined ? "the file is gone" : "not valid JSON: the file is empty"}; {} stops all servers`,
           },
         ])
       const document = parseDocument(texts.config ?? "", paths.file)

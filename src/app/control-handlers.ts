@@ -130,6 +130,6 @@ function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]
   if (disabled.some(is)) throw new UnavailableError(`${name} is disabled; \`svc mcp enable ${name}\` starts it`)
   if (templates.some(is)) throw new UnavailableError(`${name} is a template that nobody uses at the moment`)
   if (issues.some(({ server }) => is(server)))
-    throw new UnavailableError(`${name} is left out for what is wrong with it; see \`svc mcp status\``)
+    throw new UnavailableError(`${name} is not loaded; \`svc mcp status\` shows why`)
   throw unknownNameError("server", name, [...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
 }

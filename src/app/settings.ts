@@ -271,7 +271,7 @@ const MATCH_ALL: TagFilter = { kind: "and", of: [] }
 
 function readFilter(text: string): TagFilter {
   const parsed = parseFilter(text)
-  if ("misread" in parsed) throw usageError(formatFilterProblem("--filter", parsed.misread))
+  if ("problem" in parsed) throw usageError(formatFilterProblem("--filter", parsed.problem))
   return parsed.filter
 }
 

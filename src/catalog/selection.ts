@@ -69,7 +69,7 @@ function filtersOf({ tags, filter, preset }: ServerQuery, presets: ReadonlyMap<s
   }
   if (filter !== undefined) {
     const parsed = parseFilter(filter)
-    if ("misread" in parsed) throw new RequestError("invalid_params", formatFilterProblem("tag-filter", parsed.misread))
+    if ("problem" in parsed) throw new RequestError("invalid_params", formatFilterProblem("tag-filter", parsed.problem))
     filters.push(parsed.filter)
   }
   if (preset !== undefined) {

@@ -1,9 +1,10 @@
-/** What a server inherits from `serverDefaults`. spec: serverDefaults, merge rules 1 to 6. */
+/** Merges `serverDefaults` into a server. spec: serverDefaults, merge rules 1 to 6. */
 import { type DefaultsConfig, REMOTE_ONLY, type ServerConfig, STDIO_ONLY } from "./schema.ts"
 
+/** The source of an effective value. */
 export type ValueOrigin = "server" | "default" | "built-in"
 
-/** The server's configuration with its defaults. `origins` says where each key came from; a merged one has two. */
+/** Returns a server's configuration with its defaults. `origins` names the sources of each key; a merged key has two. */
 export function applyDefaults(
   server: ServerConfig,
   defaults: DefaultsConfig,
@@ -29,7 +30,7 @@ export function applyDefaults(
   // Rule 1: objects merge, the server's keys win; arrays are replaced.
   if (isRecord(server.env) && isRecord(defaults.env) && transport === "stdio")
     merge("env", { ...defaults.env, ...server.env })
-  // Rule 2: the server's patterns come after the defaults'; each is kept once, where it stands last.
+  // Rule 2: the server's patterns follow the defaults'; of a repeated pattern the last one is kept.
   if (server.envFilter !== undefined && defaults.envFilter !== undefined && transport === "stdio") {
     const all = [...defaults.envFilter, ...server.envFilter]
     merge(

@@ -1,30 +1,32 @@
-/** A JSON document with comments, read by a person and by svc: its value, and where in the text each part of it stands. */
+/** A JSON document with comments: its value, and the line and column of each part, for messages. */
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
+/** The names and indexes that lead to a part of a document. */
 export type Path = readonly (string | number)[]
+/** Counted from 1. */
 export type TextPosition = { readonly line: number; readonly column: number }
 
 export type Document = {
   readonly file: string
   readonly value: Params
-  /** Where a value stands, or the nearest part around it that does. Lines and columns count from 1. */
+  /** Returns the position of a value, or of the nearest existing part around it. */
   locate(path: Path): TextPosition
-  /** Keys that stand twice: the last one counts. */
+  /** Warnings about duplicate keys: the last one wins. */
   readonly issues: readonly Issue[]
 }
 
 /**
- * JSON text (comments, trailing commas and a byte-order mark allowed) as a document. An empty text is an empty document.
- * Throws a ConfigError with line and column where it is not JSON, or not an object.
+ * Parses JSON text; comments, trailing commas and a byte-order mark are allowed. An empty text is an empty document.
+ * Throws a ConfigError with line and column if the text is not JSON, or not an object.
  */
 export function parseDocument(text: string, file: string): Document {
   const offset = text.charCodeAt(0) === 0xfeff ? 1 : 0
   const source = text.slice(offset)
   const starts = lineStarts(source)
-  const place = (at: number): TextPosition => {
+  const positionOf = (at: number): TextPosition => {
     let line = 0
     for (let step = starts.length >> 1, from = 0, to = starts.length; from < to; step = (from + to) >> 1) {
       if ((starts[step] as number) <= at) {
@@ -43,8 +45,8 @@ export function parseDocument(text: string, file: string): Document {
         code: "json",
         severity: "error",
         file,
-        ...place(error.offset),
-        message: `not JSON: ${SAYINGS[printParseErrorCode(error.error)] ?? "unexpected text"}`,
+        ...positionOf(error.offset),
+        message: `not valid JSON: ${MESSAGES[printParseErrorCode(error.error)] ?? "unexpected text"}`,
       },
     ])
   const issues: Issue[] = []
@@ -56,8 +58,8 @@ export function parseDocument(text: string, file: string): Document {
             code: "duplicate_key",
             severity: "warning",
             file,
-            ...place(at),
-            message: `the key "${key}" stands twice; the last one counts`,
+            ...positionOf(at),
+            message: `duplicate key "${key}"; the last one wins`,
           }),
         )
   if (!isObject(value))
@@ -71,14 +73,14 @@ export function parseDocument(text: string, file: string): Document {
     locate(path) {
       for (let length = path.length; root !== undefined && length > 0; length--) {
         const node = findNode(root, path.slice(0, length))
-        if (node !== undefined) return place((node.parent?.type === "property" ? node.parent : node).offset)
+        if (node !== undefined) return positionOf((node.parent?.type === "property" ? node.parent : node).offset)
       }
       return { line: 1, column: 1 }
     },
   }
 }
 
-/** What is wrong with a value of a document, with its place. `server` is whom it concerns. */
+/** Returns an issue about the value at `path`, with its position. `server` is the name of the server it concerns. */
 export function issueAt(
   document: Document,
   severity: Issue["severity"],
@@ -91,7 +93,7 @@ export function issueAt(
   return { code, severity, message, path, ...about, file: document.file, ...document.locate(path) }
 }
 
-/** Warnings for the members of a value that are none of the known ones; nothing where it is no object. */
+/** Returns a warning for each unknown member of a value; none if the value is not an object. */
 export function unknownKeys(
   document: Document,
   value: unknown,
@@ -102,13 +104,13 @@ export function unknownKeys(
   const unknown = isObject(value) ? Object.keys(value).filter((key) => !known.includes(key)) : []
   return unknown.map((key) => {
     const near = nearest(key, known)
-    const meant = near === undefined ? "." : `; did you mean "${near}"?`
-    const message = `unknown key "${key}"${meant} It is ignored`
+    const hint = near === undefined ? "" : `; did you mean "${near}"?`
+    const message = `unknown key "${key}" is ignored${hint}`
     return issueAt(document, "warning", "unknown_key", [...path, key], message, server)
   })
 }
 
-/** The value at a path; of a key that stands twice the last. */
+/** Returns the node at a path, or undefined. The last of duplicate keys wins. */
 export function findNode(root: Node, path: Path): Node | undefined {
   let node: Node | undefined = root
   for (const key of path) {
@@ -125,9 +127,10 @@ export function findNode(root: Node, path: Path): Node | undefined {
 
 // ---
 
-const SAYINGS: Readonly<Record<string, string>> = {
-  InvalidSymbol: "a word that is no JSON value (text must stand in double quotes)",
-  InvalidNumberFormat: "a number that is none",
+/** Messages for the codes of jsonc-parser. */
+const MESSAGES: Readonly<Record<string, string>> = {
+  InvalidSymbol: "unexpected word; strings need double quotes",
+  InvalidNumberFormat: "invalid number",
   PropertyNameExpected: "expected a property name in double quotes",
   ValueExpected: "expected a value",
   ColonExpected: "expected a colon",
@@ -135,13 +138,13 @@ const SAYINGS: Readonly<Record<string, string>> = {
   CloseBraceExpected: "expected a closing brace }",
   CloseBracketExpected: "expected a closing bracket ]",
   EndOfFileExpected: "expected the end of the file",
-  InvalidCommentToken: "a comment that does not end",
-  UnexpectedEndOfComment: "a comment that does not end",
-  UnexpectedEndOfString: "a text without its closing quote",
-  UnexpectedEndOfNumber: "a number that is cut off",
-  InvalidUnicode: "a \\u escape that is none",
-  InvalidEscapeCharacter: "an escape that JSON does not have",
-  InvalidCharacter: "a character that must be escaped",
+  InvalidCommentToken: "a comment is not closed",
+  UnexpectedEndOfComment: "a comment is not closed",
+  UnexpectedEndOfString: "a string is not closed",
+  UnexpectedEndOfNumber: "a number is cut off",
+  InvalidUnicode: "invalid \\u escape",
+  InvalidEscapeCharacter: "unknown escape in a string",
+  InvalidCharacter: "a control character in a string must be escaped",
 }
 
 function lineStarts(text: string): readonly number[] {
@@ -150,19 +153,19 @@ function lineStarts(text: string): readonly number[] {
   return starts
 }
 
-function toValue(node: Node, ontwice: (key: string, at: number) => void): unknown {
+function toValue(node: Node, onduplicate: (key: string, at: number) => void): unknown {
   switch (node.type) {
     case "array":
-      return (node.children ?? []).map((child) => toValue(child, ontwice))
+      return (node.children ?? []).map((child) => toValue(child, onduplicate))
     case "object": {
       const value: Record<string, unknown> = {}
       for (const { children, offset } of node.children ?? []) {
         const [key, child] = children ?? []
         if (key === undefined || child === undefined) continue
-        if (Object.hasOwn(value, key.value)) ontwice(key.value, offset)
+        if (Object.hasOwn(value, key.value)) onduplicate(key.value, offset)
         // An assignment to `__proto__` would change the object instead of adding a member.
         Object.defineProperty(value, key.value, {
-          value: toValue(child, ontwice),
+          value: toValue(child, onduplicate),
           enumerable: true,
           configurable: true,
           writable: true,

@@ -1,10 +1,13 @@
-/** The `.env` beside mcp.json: values for references and explicit inheritance, never for svc's own environment. */
+/**
+ * The `.env` beside mcp.json: values for references and explicit inheritance, never for svc's own environment. Not
+ * `util.parseEnv`, which ignores malformed lines: here they are errors with a line number. Nor can that write a file.
+ */
 import { ConfigError, RequestError } from "../lib/errors.ts"
 
 /**
- * The variables of a `.env` text, read as dotenv reads it: `export`, comments (from any `#` outside of quotes on), and
- * quotes (`'…'`, `"…"`, backticks) over several lines. In double quotes `\n`, `\r` and `\"` are escapes, and no other
- * backslash is: it is a Windows path's. Where dotenv ignores a line that is none, this throws a ConfigError with its place.
+ * Parses a `.env` text as dotenv does: `export`, comments (from any `#` outside of quotes on), and quotes (`'…'`, `"…"`,
+ * backticks) over several lines. In double quotes `\n`, `\r` and `\"` are escapes; any other backslash is literal, for
+ * Windows paths. Throws a ConfigError with the line of a malformed entry, which dotenv would ignore.
  */
 export function parseDotenv(text: string, file: string): Readonly<Record<string, string>> {
   const values: Record<string, string> = Object.create(null)
@@ -29,17 +32,17 @@ export function parseDotenv(text: string, file: string): Readonly<Record<string,
       throw malformed(
         after.indexOf(after[0] ?? "", 1) < 0
           ? `the value of ${name} has no closing ${after[0]}`
-          : `there is text after the closing ${after[0]} of ${name}`,
+          : `unexpected text after the closing ${after[0]} of ${name}`,
       )
-    values[name] = quote === undefined ? value.trim() : after[0] === '"' ? unescaped(value) : value
+    values[name] = quote === undefined ? value.trim() : unquoted(value, after[0])
     rest = after.slice(whole.length)
   }
   return values
 }
 
 /**
- * The text with these variables behind what is there, written so that they are read as they are. Throws a ConfigError
- * where the text is none, and a RequestError where a value cannot be written.
+ * Appends variables to a `.env` text, quoted so that they read back unchanged. Throws a ConfigError if the text is
+ * malformed, and a RequestError if a value cannot be written in any quotes.
  */
 export function addVariables(text: string, values: Readonly<Record<string, string>>, file: string): string {
   const eol = text.includes("\r\n") ? "\r\n" : "\n"
@@ -53,10 +56,10 @@ export function addVariables(text: string, values: Readonly<Record<string, strin
 
 // ---
 
-/** The first way to write a value that is read as it is. */
+/** Returns the first spelling of a value that reads back unchanged; an empty text if there is none. */
 function quoted(name: string, value: string): string {
   const spellings = [value, `'${value}'`, `"${value.replaceAll('"', '\\"').replaceAll("\n", "\\n")}"`, `\`${value}\``]
-  const reads = (spelling: string): boolean => {
+  const readsBack = (spelling: string): boolean => {
     try {
       const read = parseDotenv(`${name}=${spelling}\n`, "")
       return read[name] === value && Object.keys(read).length === 1
@@ -65,17 +68,22 @@ function quoted(name: string, value: string): string {
     }
   }
   return (
-    (value === "" || value.trim() !== value ? undefined : spellings.find(reads)) ?? spellings.slice(1).find(reads) ?? ""
+    (value === "" || value.trim() !== value ? undefined : spellings.find(readsBack)) ??
+    spellings.slice(1).find(readsBack) ??
+    ""
   )
 }
 
 const HEAD = /^[^\S\n]*(?:export[^\S\n]+)?([A-Za-z_][A-Za-z0-9_.-]*)(?:[^\S\n]*=|:(?=\s))[^\S\n]*/
 const BARE = /^([^#\n]*)(?:#.*)?(?:\n|$)/
-/** An escaped quote does not close, unless nothing else can. */
+/** An escaped quote closes the value only if no other quote does. */
 const QUOTED: Readonly<Record<string, RegExp>> = {
   '"': /^"((?:\\"|[^"])*)"[^\S\n]*(?:#.*)?(?:\n|$)/,
   "'": /^'((?:\\'|[^'])*)'[^\S\n]*(?:#.*)?(?:\n|$)/,
   "`": /^`((?:\\`|[^`])*)`[^\S\n]*(?:#.*)?(?:\n|$)/,
 }
+
+/** Returns the text between quotes with the escapes of double quotes replaced. */
+const unquoted = (text: string, quote: string | undefined): string => (quote === '"' ? unescaped(text) : text)
 
 const unescaped = (text: string): string => text.replaceAll("\\n", "\n").replaceAll("\\r", "\r").replaceAll('\\"', '"')

@@ -1,6 +1,6 @@
 /**
- * Edits of mcp.json, from text to text: comments, order, indentation and unknown keys survive, and nothing but what is
- * meant changes. Where one is not possible it throws a RequestError and nothing is written.
+ * Edits of mcp.json, as functions from text to text: comments, order, indentation and unknown keys survive, and only the
+ * edited part changes. An edit that is not possible throws a RequestError.
  */
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
@@ -12,54 +12,53 @@ import { SEPARATOR } from "./server-spec.ts"
 
 export type Edit = (text: string) => string
 
-/** Adds a server. Throws where the name is taken, unless `replace`. */
+/** Adds a server. Throws if the name is taken, unless `replace`. */
 export const addServer =
   (name: string, server: Params, replace = false): Edit =>
   (text) => {
-    const place = serverPath(text, name)
-    if (place === undefined) checkName(text, name)
-    else if (!replace) throw new RequestError("conflict", `There is a server named ${name} already`)
-    return setAt(text, place ?? [serversKey(text), name], server)
+    const path = serverPath(text, name)
+    if (path === undefined) checkName(text, name)
+    else if (!replace) throw new RequestError("conflict", `There is already a server named ${name}`)
+    return setAt(text, path ?? [serversKey(text), name], server)
   }
 
-/** Takes a server out, from every section: a stale server must not come to life with its template's end. */
+/** Removes a server from every section: a shadowed server must not start when its template is removed. */
 export const removeServer =
   (name: string): Edit =>
   (text) =>
-    everywhere(text, name, (changed, path) => setAt(changed, path, undefined))
+    inEverySection(text, name, (changed, path) => setAt(changed, path, undefined))
 
-/** Gives a server another name, in every section; nothing else of it changes, its place neither. */
+/** Renames a server in every section; its other values and its position stay. */
 export const renameServer =
   (given: string, newName: string): Edit =>
   (text) => {
-    const [, name] = found(text, given)
+    const [, name] = findServer(text, given)
     if (name === newName) return text
     if (serverPath(text, newName) !== undefined)
-      throw new RequestError("conflict", `There is a server named ${newName} already`)
+      throw new RequestError("conflict", `There is already a server named ${newName}`)
     checkName(text, newName, name)
-    return everywhere(text, name, (changed, path) => renameKey(changed, path, newName))
+    return inEverySection(text, name, (changed, path) => renameKey(changed, path, newName))
   }
 
 /** Enables or disables a server. */
 export const setDisabled =
   (name: string, disabled: boolean): Edit =>
   (text) => {
-    const path = [...found(text, name), "disabled"]
+    const path = [...findServer(text, name), "disabled"]
     const value = valueAt(text, path)
     if (disabled) return isDisabled({ disabled: value }) ? text : setAt(text, path, true)
-    // Whatever a text comes to when it is rendered, the server is to run.
+    // An expression is removed too, whatever it would render to.
     return value === undefined || value === false ? text : setAt(text, path, undefined)
   }
 
 /**
- * Hides or shows a tool by its local name. For a name in both sections the template's list is changed and the stale
- * server's left alone. spec: Command-line and configuration interfaces.
+ * Hides or shows a tool by its local name. If both sections have the server, only the template's list changes. spec: Command-line and configuration interfaces.
  */
 export const setToolDisabled =
   (given: string, tool: string, disabled: boolean): Edit =>
   (text) => {
-    if (tool === "") throw new RequestError("invalid_params", "A tool's name must not be empty")
-    const [section, name] = found(text, given)
+    if (tool === "") throw new RequestError("invalid_params", "The name of the tool must not be empty")
+    const [section, name] = findServer(text, given)
     const path = [section, name, "disabledTools"]
     const prefix = `${slugOf(name)}${SEPARATOR}`
     const local = tool.startsWith(prefix) && tool !== prefix ? tool.slice(prefix.length) : tool
@@ -73,17 +72,17 @@ export const setToolDisabled =
     }
     if (at < 0) return text
     if (list.length === 1) return setAt(text, path, undefined)
-    // It may stand there in more than one spelling.
+    // The list may have it in more than one spelling.
     return setToolDisabled(name, local, false)(setAt(text, [...path, at], undefined))
   }
 
-/** Applies a JSON merge patch (RFC 7396) to a server, member by member, so that what it does not name stays as it is. */
+/** Applies a JSON merge patch (RFC 7396) to a server, member by member, so that other members stay as written. */
 export const patchServer =
   (name: string, patch: Params): Edit =>
   (text) =>
-    merge(text, found(text, name), patch)
+    merge(text, findServer(text, name), patch)
 
-/** The servers of a text, as they are written: templates win over servers of the same name. */
+/** Returns the servers of a text as written, by name; a template wins over a server of the same name. */
 export function writtenServers(
   text: string,
 ): ReadonlyMap<string, { readonly section: string; readonly server: Params }> {
@@ -95,7 +94,7 @@ export function writtenServers(
   return all
 }
 
-/** How a server is written; its name in tools and addresses leads to it too. Throws a RequestError (not_found). */
+/** Returns the name of a server as written, found by that name or by its slug. Throws a RequestError (not_found). */
 export function writtenName(given: string, names: Iterable<string>): string {
   const all = [...names]
   const name = all.find((one) => one === given) ?? all.find((one) => slugOf(one) === given)
@@ -103,7 +102,7 @@ export function writtenName(given: string, names: Iterable<string>): string {
   throw unknownNameError("server", given, all)
 }
 
-/** Sets one value, or takes it out where it is undefined. What it gives is a document still. */
+/** Sets the value at a path, or removes it if undefined. Returns the new text, which is checked to be a document. */
 export function setAt(text: string, path: Path, value: unknown, file = "mcp.json"): string {
   const changed = value === undefined ? removeValue(text, path) : setValue(text, path, value)
   parseDocument(changed, file)
@@ -112,7 +111,7 @@ export function setAt(text: string, path: Path, value: unknown, file = "mcp.json
 
 // ---
 
-/** The later win. */
+/** In ascending precedence. */
 const SECTIONS = ["servers", "mcpServers", "mcpTemplates"] as const
 
 function merge(text: string, path: Path, patch: Params): string {
@@ -126,7 +125,7 @@ function merge(text: string, path: Path, patch: Params): string {
   return changed
 }
 
-/** What a merge patch comes to where there was nothing. */
+/** Returns the result of a merge patch applied to nothing. */
 function withoutNulls(value: unknown): unknown {
   if (!isObject(value)) return value
   return Object.fromEntries(
@@ -134,18 +133,21 @@ function withoutNulls(value: unknown): unknown {
   )
 }
 
-/** Throws where a server cannot have this name, or would be left out for it. `but` is the one that gives its name up. */
-function checkName(text: string, name: string, but?: string): void {
+/** Throws if a server cannot have this name or its slug is taken. `except` is the server that is renamed. */
+function checkName(text: string, name: string, except?: string): void {
   const problem = nameProblem(name)
-  if (problem !== undefined) throw new RequestError("invalid_params", `No server can be named "${name}": ${problem}`)
+  if (problem !== undefined) throw new RequestError("invalid_params", `A server cannot be named "${name}": ${problem}`)
   for (const other of writtenServers(text).keys())
-    if (other !== but && slugOf(other) === slugOf(name))
-      throw new RequestError("conflict", `${name} falls together with ${other} in the names of tools`)
+    if (other !== except && slugOf(other) === slugOf(name))
+      throw new RequestError(
+        "conflict",
+        `"${name}" and "${other}" would give their tools the same names; choose another name`,
+      )
 }
 
-/** Changes a server in every section in which it stands. */
-function everywhere(text: string, given: string, change: (text: string, path: Path) => string): string {
-  const [, name] = found(text, given)
+/** Changes a server in every section that has it. */
+function inEverySection(text: string, given: string, change: (text: string, path: Path) => string): string {
+  const [, name] = findServer(text, given)
   return SECTIONS.reduce((changed, section) => {
     const path = [section, name]
     return valueAt(changed, path) === undefined ? changed : change(changed, path)
@@ -158,17 +160,17 @@ function valueAt(text: string, path: Path): unknown {
   return value
 }
 
-/** `mcpServers`, or `servers` in a file that has only that. */
+/** Returns the section for new servers: `mcpServers`, or `servers` in a file that has only that. */
 const serversKey = (text: string): string =>
   valueAt(text, ["mcpServers"]) === undefined && isObject(valueAt(text, ["servers"])) ? "servers" : "mcpServers"
 
-/** Where a server is written; a template wins. */
+/** Returns the path of a server; a template wins. */
 function serverPath(text: string, name: string): Path | undefined {
   const section = writtenServers(text).get(name)?.section
   return section === undefined ? undefined : [section, name]
 }
 
-function found(text: string, given: string): readonly [section: string, name: string] {
+function findServer(text: string, given: string): readonly [section: string, name: string] {
   const servers = writtenServers(text)
   const name = writtenName(given, servers.keys())
   return [servers.get(name)?.section ?? "", name]

@@ -1,6 +1,6 @@
 /**
- * What each server gets and where from, for people: its configuration with its defaults, references resolved, secrets
- * hidden. spec: serverDefaults, `svc mcp status --verbose`.
+ * Effective values of a server and their sources, for people: its configuration with defaults, references resolved and
+ * secrets hidden. spec: serverDefaults, `svc mcp status --verbose`.
  */
 import { createRedactor } from "../lib/redact.ts"
 import { isSecretName } from "../lib/secret-names.ts"
@@ -13,16 +13,17 @@ import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts
 import { type NamedServer, readSections } from "./sections.ts"
 import { substitute } from "./substitution.ts"
 
-/** One effective value: a dotted key, its value as text, and all the places it came from. */
+/** One effective value: a dotted key, its value as text, and all of its sources. */
 export type EffectiveValue = {
   readonly key: string
   readonly value: string
   readonly from: readonly (ValueOrigin | "env" | ".env")[]
 }
 
+/** Stands for a secret in what people see. */
 export const HIDDEN = "•••"
 
-/** The effective values of a server, or undefined where it is not in the document or not understood. */
+/** Returns the effective values of a server of a document, or undefined if it is missing or invalid. */
 export function effectiveOf(
   document: Document,
   name: string,
@@ -34,7 +35,7 @@ export function effectiveOf(
   return named?.config === undefined ? undefined : effectiveServer(named.config, defaults, world, showSecrets)
 }
 
-/** The effective values of a server, or undefined where it has neither a command nor a url. */
+/** Returns the effective values of a server, or undefined if it has neither a command nor a url. */
 export function effectiveServer(
   written: ServerConfig,
   defaults: DefaultsConfig,
@@ -54,9 +55,9 @@ export function effectiveServer(
       const members = membersOf(key, value)
       if (members === undefined) return [row(key, undefined, value, from)]
       return members.map(([name, item]) => {
-        // Of two objects that were merged, each member is one's.
-        const own = isObject(written.env) && Object.hasOwn(written.env, name) ? "server" : "default"
-        return row(key, name, item, from.length === 1 ? from : [own])
+        // Each member of a merged object has one source.
+        const source = isObject(written.env) && Object.hasOwn(written.env, name) ? "server" : "default"
+        return row(key, name, item, from.length === 1 ? from : [source])
       })
     }),
   ]
@@ -67,7 +68,7 @@ export function effectiveServer(
 /** spec: Environment substitution, supported places. */
 const SUBSTITUTED: ReadonlySet<string> = new Set(["command", "args", "cwd", "env", "url", "headers", "oauth"])
 
-/** The members of a value that is shown in several rows. Of an `env` array, a name alone refers to that variable. */
+/** Returns the members of a value that is shown as several rows, else undefined. `NAME` in an `env` array means `${NAME}`. */
 function membersOf(key: string, value: unknown): readonly (readonly [name: string, value: unknown])[] | undefined {
   if (isObject(value)) return Object.entries(value)
   if (key !== "env" || !Array.isArray(value)) return undefined
@@ -77,6 +78,7 @@ function membersOf(key: string, value: unknown): readonly (readonly [name: strin
   })
 }
 
+/** One row to show: a key, the member `name` of its value if it has several, the value and its sources. */
 type Item = {
   readonly key: string
   readonly name: string | undefined
@@ -109,11 +111,12 @@ function rowOf({ key, name, value, from }: Item, world: World, showSecrets: bool
   const secret = key === "headers" || (name !== undefined && isSecretName(name))
   const hidden = resolved.map((text, index) => {
     const flag = /^--?\w/.test(texts[index - 1] ?? "") && isSecretName(texts[index - 1] ?? "")
-    // Of a secret value nothing is shown but the scheme before a reference.
-    return secret || flag ? (/^(\w+ )?•••$/.test(text) ? text : HIDDEN) : mask(text)
+    if (!secret && !flag) return mask(text)
+    // A secret shows nothing but the scheme before a reference.
+    return /^(\w+ )?•••$/.test(text) ? text : HIDDEN
   })
   return row(list(hidden), sources)
 }
 
-/** Credentials written into an address or an argument. */
+/** Hides credentials inside an address or an argument. */
 const mask = (text: string): string => createRedactor([]).maskCredentials(text).replaceAll("[REDACTED]", HIDDEN)

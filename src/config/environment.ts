@@ -1,5 +1,6 @@
-/** A child's whole environment. spec: Environment inheritance; choice: Configuration. */
+/** The environment of a child process. spec: Environment inheritance; choice: Configuration. */
 
+/** Variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 export type EnvironmentOptions = {
@@ -9,11 +10,11 @@ export type EnvironmentOptions = {
   readonly dotenv: Environment
   readonly inheritParentEnv: boolean
   readonly envFilter: readonly string[]
-  /** Declared and resolved; they win, and no filter applies to them. */
+  /** The variables of the server's `env`, resolved. They win, and no filter applies to them. */
   readonly declared: Readonly<Record<string, string>>
 }
 
-/** What every child gets, for without a HOME and a PATH hardly any server starts. */
+/** Inherited by every child: hardly any server starts without HOME and PATH. */
 const SAFE_POSIX = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR"] as const
 const SAFE_WINDOWS = [
   "APPDATA",
@@ -28,17 +29,17 @@ const SAFE_WINDOWS = [
   "USERNAME",
   "USERPROFILE",
   "PROGRAMFILES",
-  // Docker's command does not start without.
+  // The docker command does not start without it.
   "PROGRAMDATA",
   "PATHEXT",
   "COMSPEC",
   "TMP",
 ] as const
 
-/** Where variables are looked up. */
+/** The sources that variables are looked up in. */
 export type EnvironmentSources = Pick<EnvironmentOptions, "platform" | "parent" | "dotenv">
 
-/** A variable by its name and where it is set: the parent's value wins over that of `.env`. Windows does not care for case. */
+/** Looks up a variable and its source: the parent's value wins over `.env`. Names ignore case on Windows. */
 export function lookUpVariable(
   name: string,
   { platform, parent, dotenv }: EnvironmentSources,
@@ -52,14 +53,14 @@ export function lookUpVariable(
       platform === "win32" && !Object.hasOwn(source, name)
         ? Object.keys(source).find((key) => key.toUpperCase() === name.toUpperCase())
         : name
-    // Only its own: every object has a `constructor`.
+    // Own members only: every object inherits a `constructor`.
     const value = spelled !== undefined && Object.hasOwn(source, spelled) ? source[spelled] : undefined
     if (value !== undefined) return { value, from }
   }
   return undefined
 }
 
-/** The variables a child is started with, sorted by name so that equal environments compare equal. */
+/** Returns the environment of a child, sorted by name so that equal environments compare equal. */
 export function childEnvironment(options: EnvironmentOptions): Readonly<Record<string, string>> {
   const { platform, parent, dotenv, inheritParentEnv, envFilter, declared } = options
   const windows = platform === "win32"
@@ -67,24 +68,24 @@ export function childEnvironment(options: EnvironmentOptions): Readonly<Record<s
   const safe = new Set<string>(windows ? SAFE_WINDOWS : SAFE_POSIX)
   const everything = inheritParentEnv && envFilter.length === 0
   const chosen = new Map<string, readonly [name: string, value: string]>()
-  const offer = (source: Environment, explicit: boolean) => {
+  const inherit = (source: Environment, explicit: boolean) => {
     for (const [name, value] of Object.entries(source)) {
       if (value === undefined || fold(name).startsWith("SVC_")) continue
       const verdict = lastMatch(name, envFilter, fold)
-      // `.env` is inherited only where a pattern names it.
-      const wanted = verdict ?? (!explicit && (everything || safe.has(fold(name))))
-      if (wanted) chosen.set(fold(name), [name, value])
+      // A variable of `.env` is inherited only if a pattern matches it.
+      const inherited = verdict ?? (!explicit && (everything || safe.has(fold(name))))
+      if (inherited) chosen.set(fold(name), [name, value])
     }
   }
-  offer(dotenv, true)
-  offer(parent, false)
+  inherit(dotenv, true)
+  inherit(parent, false)
   for (const [name, value] of Object.entries(declared)) chosen.set(fold(name), [name, value])
   return Object.fromEntries([...chosen.values()].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
 // ---
 
-/** What the last pattern that matches says, or undefined where none does. */
+/** Returns whether the last matching pattern includes a name, or undefined if no pattern matches. */
 function lastMatch(name: string, patterns: readonly string[], fold: (name: string) => string): boolean | undefined {
   let verdict: boolean | undefined
   for (const pattern of patterns) {

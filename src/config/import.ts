@@ -1,5 +1,4 @@
-/** The servers that other applications are configured with, as entries of mcp.json. Pure: paths in, texts in, servers out. */
-
+/** Imports servers from the configuration of other applications. Pure: paths and texts in, entries of mcp.json out. */
 import { posix, win32 } from "node:path"
 import { isLoopback } from "../lib/address.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -21,6 +20,7 @@ export const APPLICATIONS = [
 ] as const
 export type Application = (typeof APPLICATIONS)[number]
 
+/** The machine and working directory that the files of applications are looked up for. */
 export type ApplicationHost = {
   readonly platform: string
   readonly home: string
@@ -28,21 +28,16 @@ export type ApplicationHost = {
   readonly cwd: string
 }
 
-/** A file that an application keeps servers in. A project's is written by its repository, the user's by the user. */
+/** A file with servers of an application. A project's file comes with its repository, the user's from the user. */
 export type Source = { readonly file: string; readonly owner: "user" | "project" }
 
-/** Where an application keeps its servers, the user's own file first. */
+/** Returns the files in which an application keeps its servers, the user's own file first. */
 export function filesOf(
   application: Application,
   { platform, home, appData, cwd }: ApplicationHost,
 ): readonly [Source, ...Source[]] {
   const { join } = platform === "win32" ? win32 : posix
-  const support =
-    platform === "darwin"
-      ? join(home, "Library", "Application Support")
-      : platform === "win32"
-        ? (appData ?? join(home, "AppData", "Roaming"))
-        : join(home, ".config")
+  const support = supportFolder({ platform, home, appData }, join)
   const user = (...path: readonly string[]): Source => ({ file: join(...path), owner: "user" })
   const project = (...path: readonly string[]): Source => ({ file: join(cwd, ...path), owner: "project" })
   switch (application) {
@@ -67,7 +62,7 @@ export function filesOf(
   }
 }
 
-/** A server of theirs. `problem` says why it cannot be one of ours; `notes` what of it does not come along. */
+/** A server of another application. `problem` says why it cannot be imported; `notes` name settings that are dropped. */
 export type ForeignServer = {
   readonly name: string
   readonly server: Params
@@ -76,8 +71,8 @@ export type ForeignServer = {
 }
 
 /**
- * The servers in a file of any of these applications, recognised by its shape. `parseToml` reads what is not JSON.
- * Throws a ConfigError where the text cannot be read.
+ * Reads the servers in a file of any of these applications, recognised by its shape. `parseToml` reads `.toml` files;
+ * `cwd` selects the project in a file of Claude Code. Throws a ConfigError if the text is malformed.
  */
 export function readForeignServers(
   text: string,
@@ -88,7 +83,7 @@ export function readForeignServers(
   const value = file.endsWith(".toml") ? parseToml(text) : parseDocument(text, file).value
   if (!isObject(value)) return []
   const projects = isObject(value.projects) ? value.projects : {}
-  // Claude Code writes the paths of Windows with slashes.
+  // Claude Code writes Windows paths with slashes.
   const here = projects[cwd] ?? projects[cwd.replaceAll("\\", "/")]
   const project = isObject(here) ? here.mcpServers : undefined
   const dollars = dollarsIn(file)
@@ -106,11 +101,11 @@ export function readForeignServers(
   )
 }
 
-/** Whether an entry of theirs brings them to svc itself, which listens at `address`: it would offer all that it has twice. */
+/** Whether an entry points to svc itself, which listens at `address`: svc must not offer its own tools twice. */
 export function isSvc({ command, args, url }: Params, address: string): boolean {
   if (typeof url === "string" && URL.canParse(url) && URL.canParse(address)) {
-    const [there, here] = [new URL(url), new URL(address)]
-    return isLoopback(there.hostname) && isLoopback(here.hostname) && there.port === here.port
+    const [target, own] = [new URL(url), new URL(address)]
+    return isLoopback(target.hostname) && isLoopback(own.hostname) && target.port === own.port
   }
   const [first] = Array.isArray(args) ? args : []
   return /(?:^|[\\/])svc(?:\.exe)?$/i.test(String(command)) && (first === "proxy" || first === "serve")
@@ -118,7 +113,16 @@ export function isSvc({ command, args, url }: Params, address: string): boolean 
 
 // ---
 
-/** Which `$` in a value refer to the environment there: none, those before braces, or all. */
+/** Returns the folder in which a platform keeps the settings of applications. */
+function supportFolder(
+  { platform, home, appData }: Omit<ApplicationHost, "cwd">,
+  join: (...parts: string[]) => string,
+): string {
+  if (platform === "darwin") return join(home, "Library", "Application Support")
+  return platform === "win32" ? (appData ?? join(home, "AppData", "Roaming")) : join(home, ".config")
+}
+
+/** Which `$` in a value refer to the environment in an application: none, those before braces, or all. */
 type Dollars = "literal" | "braces" | "references"
 
 function dollarsIn(file: string): Dollars {
@@ -128,11 +132,11 @@ function dollarsIn(file: string): Dollars {
     : "references"
 }
 
-/** What comes along as it is. A `timeout` does not: it means one thing or another, in one unit or another. */
+/** Keys that are copied. Not `timeout`: its meaning and unit differ between applications. */
 const KEPT: readonly string[] = Object.keys(serverSchema.shape).filter((key) => key !== "timeout")
-/** Values of these may refer to the environment. spec: Environment substitution, supported places. */
+/** Keys with values that may refer to the environment. spec: Environment substitution, supported places. */
 const SUBSTITUTED: readonly string[] = ["command", "args", "cwd", "env", "url", "headers", "oauth"]
-/** What has other names, or means nothing here and would not be missed. */
+/** Keys that are renamed, or have no meaning for svc and can be dropped without a note. */
 const FOREIGN = [
   "httpUrl",
   "serverUrl",
@@ -153,7 +157,7 @@ const FOREIGN = [
 
 function convert(name: string, entry: Params, dollars: Dollars): ForeignServer {
   const notes: string[] = []
-  // Zed wrote the command as an object once.
+  // Old versions of Zed write the command as an object.
   const nested = isObject(entry.command) ? { ...entry.command, command: entry.command.path } : {}
   const source: Params = { ...entry, ...nested, ...renamed(entry) }
   const server: Record<string, unknown> = {}
@@ -161,7 +165,7 @@ function convert(name: string, entry: Params, dollars: Dollars): ForeignServer {
     if (value === undefined || value === null) continue
     if (KEPT.includes(key)) server[key] = SUBSTITUTED.includes(key) ? translate(value, dollars, notes) : value
     else if (!FOREIGN.includes(key) && !IGNORED_KEYS.includes(key) && !isEmpty(value) && !(key in nested))
-      notes.push(`${key} does not come along`)
+      notes.push(`${key} is not imported`)
   }
   const headers = { ...map(entry.http_headers, (text) => translate(text, dollars, notes)), ...references(entry) }
   if (Object.keys(headers).length > 0)
@@ -171,11 +175,11 @@ function convert(name: string, entry: Params, dollars: Dollars): ForeignServer {
       ...Object.fromEntries(entry.env_vars.map((variable: unknown) => [String(variable), `\${${variable}}`])),
       ...(isObject(server.env) ? server.env : {}),
     }
-  const own = name.replaceAll(SEPARATOR, "-")
-  return { name: own, server, notes: [...new Set(notes)], problem: problemOf(own, server) }
+  const ownName = name.replaceAll(SEPARATOR, "-")
+  return { name: ownName, server, notes: [...new Set(notes)], problem: problemOf(ownName, server) }
 }
 
-/** What is called otherwise elsewhere. */
+/** Returns settings under svc's names and in its units. */
 function renamed(entry: Params): Params {
   const milliseconds = (seconds: unknown) => (typeof seconds === "number" ? seconds * 1000 : undefined)
   return {
@@ -187,7 +191,7 @@ function renamed(entry: Params): Params {
   }
 }
 
-/** Headers whose values are the names of variables. */
+/** Returns the headers that an entry takes from variables, as references. */
 const references = (entry: Params): Params => ({
   ...map(entry.env_http_headers, (variable) => `\${${variable}}`),
   ...(typeof entry.bearer_token_env_var === "string"
@@ -201,7 +205,7 @@ const map = (value: unknown, to: (item: unknown) => unknown): Params =>
 const isEmpty = (value: unknown): boolean =>
   value === false || value === "" || (typeof value === "object" && value !== null && Object.keys(value).length === 0)
 
-/** Why a server of theirs cannot be one of ours. */
+/** Returns why a server cannot be imported, or undefined. */
 function problemOf(name: string, server: Params): string | undefined {
   const parsed = serverSchema.safeParse(server)
   if (!parsed.success) return parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("; ")
@@ -216,6 +220,6 @@ function translate(value: unknown, dollars: Dollars, notes: string[]): unknown {
   if (typeof value !== "string") return value
   if (dollars === "literal") return value.replaceAll("$", "$$$$")
   const unknown = /\$\{(?:input|workspaceFolder|userHome|command)[^}]*\}/.exec(value)?.[0]
-  if (unknown !== undefined) notes.push(`${unknown} means nothing here: put the value in`)
+  if (unknown !== undefined) notes.push(`svc does not know ${unknown}: write the value in its place`)
   return dollars === "braces" ? value.replace(/\$(?!\{)/g, "$$$$") : value
 }

@@ -1,14 +1,17 @@
 /**
- * One change to a JSON text with comments: a value set, a member taken out or renamed.
+ * One change to a JSON text with comments: sets a value, removes or renames a member.
  *
- *  1. Every byte that is not of that change stays: other values, comments, white space, line ends, a byte-order mark.
- *  2. What is new is written as its neighbours are: on a line of its own where they are, with their indentation.
- *  3. Of a key that stands twice the last counts, for an edit as for a reader.
+ *  1. All other bytes stay: values, comments, white space, line ends, a byte-order mark.
+ *  2. New text is written like its neighbours: on its own line if they are, with their indentation.
+ *  3. Duplicate keys: the last one wins, for reads and edits alike.
+ *
+ * Not jsonc-parser's `modify`: it moves comments to other members, reformats the object around an insertion, and edits the
+ * first of duplicate keys.
  */
 import { createScanner, type Node, parseTree } from "jsonc-parser"
 import { findNode, type Path } from "./document.ts"
 
-/** Sets the value at `path`; objects that are missing on the way are made. An index at an array's end appends. */
+/** Sets the value at `path`; creates missing objects on the way. An index at the end of an array appends. */
 export function setValue(text: string, path: Path, value: unknown): string {
   const root = parse(text)
   if (root === undefined) return `${text}${print(wrap(path, value), unitOf(text), eolOf(text), "")}${eolOf(text)}`
@@ -21,7 +24,7 @@ export function setValue(text: string, path: Path, value: unknown): string {
   return insert(text, node, key, wrap(below, value))
 }
 
-/** Takes the member or element at `path` out, with the comment behind it on its line. What is not there may stay so. */
+/** Removes the member or element at `path`, with the comment behind it on its line. Does nothing if it is missing. */
 export function removeValue(text: string, path: Path): string {
   const root = parse(text)
   const node = root === undefined ? undefined : findNode(root, path)
@@ -29,11 +32,11 @@ export function removeValue(text: string, path: Path): string {
   const container = member?.parent
   if (member === undefined || container?.children === undefined) return text
   const rest = remove(text, container, container.children.indexOf(member))
-  // A key that stands twice has to go twice.
+  // A duplicate key has to be removed as often as it occurs.
   return container.type === "object" ? removeValue(rest, path) : rest
 }
 
-/** Gives the member at `path` another key. */
+/** Renames the key of the member at `path`. */
 export function renameKey(text: string, path: Path, key: string): string {
   const root = parse(text)
   const name = root === undefined ? undefined : findNode(root, path)?.parent?.children?.[0]
@@ -56,18 +59,18 @@ const wrap = (path: Path, value: unknown): unknown =>
 
 const eolOf = (text: string): string => (text.includes("\r\n") ? "\r\n" : "\n")
 
-/** One step of indentation, as the file has it. */
+/** Returns one step of the file's indentation. */
 const unitOf = (text: string): string => /^([ \t]+)["}\]]/m.exec(text)?.[1] ?? "  "
 
-/** The white space before the line on which `at` stands. */
+/** Returns the indentation of the line at an offset. */
 const indentOf = (text: string, at: number): string =>
   /^[ \t]*/.exec(text.slice(text.lastIndexOf("\n", at - 1) + 1, at))?.[0] ?? ""
 
-/** A value over several lines, or in one where `indent` is undefined. */
+/** Prints a value over several lines, or on one if `indent` is undefined. */
 const print = (value: unknown, unit: string, eol: string, indent: string | undefined): string =>
   indent === undefined ? JSON.stringify(value) : JSON.stringify(value, null, unit).replaceAll("\n", `${eol}${indent}`)
 
-/** Where the comma behind `at` ends, or undefined where the next thing is none. */
+/** Returns the offset behind the comma that follows `at`, or undefined if another token follows. */
 function commaAfter(text: string, at: number): number | undefined {
   const scanner = createScanner(text, true)
   scanner.setPosition(at)
@@ -76,7 +79,7 @@ function commaAfter(text: string, at: number): number | undefined {
   return text[token] === "," ? token + 1 : undefined
 }
 
-/** The end of the line behind `at` where nothing but a comment is left on it; otherwise `at`. */
+/** Returns the end of the line if only comments follow `at` on it; otherwise `at`. */
 function pastComment(text: string, at: number): number {
   const rest = /^[ \t]*(?:\/\*(?:(?!\*\/)[^\r\n])*\*\/[ \t]*)*(?:\/\/[^\r\n]*)?(?=\r?\n|$)/.exec(text.slice(at))
   return rest === null ? at : at + rest[0].length
@@ -88,7 +91,7 @@ function replace(text: string, node: Node, value: unknown): string {
   return splice(text, node.offset, endOf(node), printed)
 }
 
-/** Whether the members of the object or array around a value stand on its own line. */
+/** Whether the object or array around a value is written on one line. */
 function isInline(text: string, around: Node | undefined): boolean {
   const container = around?.type === "property" ? around.parent : around
   return container !== undefined && !text.slice(container.offset, endOf(container)).includes("\n")
@@ -105,7 +108,7 @@ function insert(text: string, container: Node, key: string | number, value: unkn
     const inner = text.slice(container.offset + 1, close)
     const outer = indentOf(text, container.offset)
     if (typeof key === "number" && BLANK.test(inner)) return splice(text, close - inner.length, close, member(outer))
-    // Comments in it stay above.
+    // Comments inside stay above the new member.
     const from = close - (/\s*$/.exec(inner)?.[0].length ?? 0)
     return splice(text, from, close, `${eol}${outer}${unit}${member(outer + unit)}${eol}${outer}`)
   }
@@ -132,14 +135,14 @@ function remove(text: string, container: Node, index: number): string {
   const lineStart = text.lastIndexOf("\n", start - 1) + 1
   const alone = lineStart > container.offset && BLANK.test(text.slice(lineStart, start))
   if (alone && /^\r?\n/.test(text.slice(end))) {
-    // The whole line, with its break.
+    // Removes the whole line, with its break.
     start = lineStart
     end = text.indexOf("\n", end) + 1
   } else if (after !== undefined && !text.slice(end, after.offset).includes("\n")) end = after.offset
   else if (before !== undefined && !text.slice(endOf(before), start).includes("\n"))
     start = commaAfter(text, endOf(before)) ?? endOf(before)
   let rest = splice(text, start, end, "")
-  // Without a comma of its own the last one leaves the comma before it behind.
+  // A last member without a comma leaves the comma before it behind.
   const orphan = before === undefined || comma !== undefined ? undefined : commaAfter(rest, endOf(before))
   if (orphan !== undefined) rest = splice(rest, orphan - 1, orphan, "")
   if (children.length > 1) return rest

@@ -1,6 +1,6 @@
 /**
- * From the documents and the environment to what is to run. Substitution happens here, before anything is compared: an
- * edit of `.env` replaces exactly the backends whose resolved values moved.
+ * Plans what runs, from the documents and the environment. Substitution happens here, before plans are compared: an edit of
+ * `.env` replaces exactly the backends whose resolved values changed.
  */
 import { posix, win32 } from "node:path"
 import type { Issue } from "../lib/errors.ts"
@@ -13,17 +13,20 @@ import { type NamedServer, readSections } from "./sections.ts"
 import { type Launch, type OAuthSettings, type Plan, SEPARATOR, type ServerSpec, type Tuning } from "./server-spec.ts"
 import { substitute } from "./substitution.ts"
 
-/** The surroundings of a plan. */
+/** The inputs of a plan besides the documents. */
 export type World = EnvironmentSources & {
   readonly home: string
   /** The folder of the configuration file. */
   readonly folder: string
 }
 
-/** One server as it is to run, or what is wrong with it. Messages name no values. */
+/** A planned server, or the problems that prevent it. Problems never show values. */
 export type Planned = { readonly spec: ServerSpec } | { readonly problems: readonly string[] }
 
-/** The plan of a document, without instances. Throws a ConfigError where what all servers share is wrong. spec: Configuration file. */
+/**
+ * Plans a document, without template instances. A faulty server becomes an issue; throws a ConfigError if a section that all
+ * servers share is faulty. spec: Configuration file.
+ */
 export function plan(document: Document, world: World): Plan {
   const { defaults, servers, templates, issues: found } = readSections(document)
   const issues: Issue[] = [...found]
@@ -31,25 +34,26 @@ export function plan(document: Document, world: World): Plan {
   const disabled: string[] = []
   const rendered: string[] = []
   const slugs = new Map<string, string>()
-  const leave = ({ name, path }: NamedServer, code: string, message: string) =>
-    issues.push(issueAt(document, "error", code, path, `${name} is left out: ${message}`, name))
-  /** Whether the name is free in tool names; the first has it. */
+  const reject = ({ name, path }: NamedServer, code: string, message: string) =>
+    issues.push(issueAt(document, "error", code, path, `${name} is not loaded: ${message}`, name))
+  /** Whether a name's slug is free; the first server gets it. */
   const claim = (named: NamedServer): boolean => {
     const slug = slugOf(named.name)
     const taken = slugs.get(slug)
     if (taken === undefined) slugs.set(slug, named.name)
-    else leave(named, "name", `its name falls together with "${taken}" in tool names; rename one of them`)
+    else
+      reject(named, "name", `"${taken}" and "${named.name}" would give their tools the same names; rename one of them`)
     return taken === undefined
   }
   for (const template of templates) {
     const { name, config } = template
     if (config === undefined) continue
-    const unfit = nameProblem(name)
-    if (unfit !== undefined) leave(template, "server", unfit)
+    const problem = nameProblem(name)
+    if (problem !== undefined) reject(template, "server", problem)
     else if (isDisabled(config)) disabled.push(name)
     else if (claim(template)) rendered.push(name)
   }
-  // A template is authoritative, also where it is disabled or left out.
+  // A template shadows a server of the same name, even if the template is disabled or faulty.
   const templated = new Set(templates.map(({ name }) => name))
   for (const server of servers) {
     const { name, config } = server
@@ -59,13 +63,13 @@ export function plan(document: Document, world: World): Plan {
       continue
     }
     const planned = planServer(name, name, config, defaults, world)
-    if ("problems" in planned) for (const problem of planned.problems) leave(server, "server", problem)
+    if ("problems" in planned) for (const problem of planned.problems) reject(server, "server", problem)
     else if (claim(server)) specs.push(planned.spec)
   }
   return { specs, templates: rendered, disabled, issues }
 }
 
-/** Plans one server, already rendered, under an id. */
+/** Plans one server under an id; a template must be rendered already. */
 export function planServer(
   id: string,
   name: string,
@@ -75,8 +79,8 @@ export function planServer(
 ): Planned {
   const transport = transportOf(written)
   if (transport === undefined) return { problems: ["it needs a command or a url"] }
-  const unfit = nameProblem(name)
-  if (unfit !== undefined) return { problems: [unfit] }
+  const problem = nameProblem(name)
+  if (problem !== undefined) return { problems: [problem] }
   const { config } = applyDefaults(written, defaults, transport)
   const problems: string[] = []
   const secrets = new Set<string>()
@@ -84,9 +88,9 @@ export function planServer(
   const resolve: Resolve = (text, where, refused = NUL) => {
     const { text: value, missing, values } = substitute(text, (variable) => lookUpVariable(variable, world)?.value)
     for (const variable of missing)
-      problems.push(`${where} refers to ${variable}, which is set neither in the environment nor in .env`)
+      problems.push(`${where} refers to ${variable}, which is not set in the environment or in .env`)
     for (const secret of [...values.filter((found) => !plain.has(found)), ...credentialsIn(value)]) secrets.add(secret)
-    if (refused.test(value)) problems.push(`${where} has a control character in it that cannot stand there`)
+    if (refused.test(value)) problems.push(`${where} contains a control character that is not allowed there`)
     return value
   }
   const launch =
@@ -106,51 +110,51 @@ export function planServer(
   }
 }
 
-/** A server's name in tool names and URLs. */
+/** Returns a server's name as it appears in tool names and URLs. */
 export const slugOf = (name: string): string => name.replace(/[^A-Za-z0-9._-]/g, "-")
 
-/** What is wrong with a server's name, or undefined. */
+/** Returns what is wrong with a server's name, or undefined. */
 export function nameProblem(name: string): string | undefined {
   if (name === "" || name.includes(SEPARATOR)) return `its name must not be empty or contain "${SEPARATOR}"`
-  // A URL's path loses them.
+  // Paths of URLs drop these segments.
   return /^\.{1,2}$/.test(name) ? "its name must not be . or .." : undefined
 }
 
-/** Whether a server, as it is written or read, is switched off. choice: `disabled` as a rendered string. */
+/** Whether a server is disabled, by a boolean or by a string. choice: `disabled` as a rendered string. */
 export function isDisabled({ disabled }: { readonly disabled?: unknown }): boolean {
   return typeof disabled === "string" ? /^(true|1|yes|on)$/i.test(disabled.trim()) : disabled === true
 }
 
-/** Variables in which programs look for options and code of their own: what stands in them decides what runs. */
+/** Variables from which programs take options or code: their values decide what runs. */
 export const OPTION_NAME =
   /(?:^|_|RUBY|PERL5)OPT(?:S|IONS)?$|FLAGS$|_ARGS$|_COMMAND$|ASKPASS$|PRELOAD$|STARTUP$|EDITOR$|PAGER$|^(?:LD|DYLD)_|^(?:BASH_)?ENV$/i
 
 // ---
 
-/** What these hold is no secret, and stands in paths that people must be able to read. */
+/** Variables whose values are no secrets: they are parts of paths that people must be able to read. */
 const PLAIN = ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "USER", "LOGNAME", "USERNAME", "PWD", "PATH", "TMPDIR"]
 
-/** `where` is for messages; `refused` are the characters that cannot stand there. */
+/** Substitutes references. `where` is for messages; `refused` matches characters that are not allowed. */
 type Resolve = (text: string, where: string, refused?: RegExp) => string
 
 const NUL = /\0/
 const BREAKS = /[\0\r\n]/
-/** Tabs and line breaks may stand in a variable: keys in PEM form have several lines. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+/** Control characters, except tabs and line breaks: keys in PEM form have several lines. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
 const NOT_IN_ENV = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
-/** All that a field value has not (RFC 9110, 5.5). */
+/** Characters outside of a field value (RFC 9110, 5.5). */
 const NOT_IN_HEADER = /[^\t\x20-\x7e\x80-\xff]/
 
 const MIN_SECRET = 6
 /**
- * `npx`, `uvx` and `docker` fetch what they run at the first start, and twenty of them at once get in each other's way. To
- * end them in the middle of it would waste what they have done; nobody else waits for them.
+ * Default connection timeouts. `npx`, `uvx` and `docker` download packages at the first start, and twenty of them at once
+ * slow each other down. Ending a download halfway would waste it, and no other server waits for it.
  */
 const CONNECTION_MS = { stdio: 5 * 60_000, remote: 15_000 }
 const REQUEST_MS = 60_000
 const MAX_RESTARTS = 5
 const RESTART_MS = 1000
-/** Most clients never end their sessions: what they leave behind must not fill the machine. */
+/** Most clients never end their sessions: dedicated processes that they abandon must end. */
 const IDLE_MS = 10 * 60_000
 const MAX_PROCESSES = 50
 
@@ -167,8 +171,8 @@ function planChild(
   }
   const declared: Record<string, string> = {}
   const declare = (name: string, value: string) => {
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-    if (!/^[^=\u0000\s]+$/.test(name)) problems.push("env has a name that no environment can have")
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
+    if (!/^[^=\u0000\s]+$/.test(name)) problems.push("env has an invalid variable name")
     if (isSecretName(name)) secrets.add(value)
     declared[name] = value
   }
@@ -178,8 +182,7 @@ function planChild(
       if (at >= 0) declare(entry.slice(0, at), resolve(entry.slice(at + 1), "env", NOT_IN_ENV))
       else {
         const found = lookUpVariable(entry, world)
-        if (found === undefined)
-          problems.push(`env names ${entry}, which is set neither in the environment nor in .env`)
+        if (found === undefined) problems.push(`env names ${entry}, which is not set in the environment or in .env`)
         else {
           if (!PLAIN.includes(entry)) secrets.add(found.value)
           declare(entry, found.value)
@@ -229,22 +232,20 @@ function planRemote(
     problems.push("url must be an http or https address")
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(config.headers ?? {})) {
-    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) problems.push("headers has a name that no HTTP header can have")
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) problems.push("headers has an invalid header name")
     const resolved = resolve(value, `headers.${name}`, NOT_IN_HEADER)
-    // Whole, and without its scheme: a server may repeat either.
+    // Both the whole value and the value without its scheme: a server may repeat either.
     for (const secret of [resolved, /^\S+\s+(\S+)$/.exec(resolved)?.[1]]) if (secret !== undefined) secrets.add(secret)
     headers[name.toLowerCase()] = resolved
   }
   const { oauth } = config
   const settings: Record<string, unknown> = {}
-  for (const [key, value] of Object.entries(oauth ?? {}))
-    settings[key] =
-      typeof value === "string"
-        ? // A private key has line breaks.
-          resolve(value, `oauth.${key}`, key === "clientSecret" ? NUL : BREAKS)
-        : Array.isArray(value)
-          ? value.map((scope) => resolve(scope, `oauth.${key}`, BREAKS))
-          : value
+  for (const [key, value] of Object.entries(oauth ?? {})) {
+    // A private key has line breaks.
+    const refused = key === "clientSecret" ? NUL : BREAKS
+    if (typeof value === "string") settings[key] = resolve(value, `oauth.${key}`, refused)
+    else settings[key] = Array.isArray(value) ? value.map((scope) => resolve(scope, `oauth.${key}`, refused)) : value
+  }
   if (typeof settings.clientSecret === "string") secrets.add(settings.clientSecret)
   if (settings.grantType === "client_credentials" && settings.clientId === undefined)
     problems.push("oauth.grantType client_credentials needs oauth.clientId")
@@ -267,7 +268,7 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
       config.connectionTimeout ?? config.timeout ?? (stdio ? CONNECTION_MS.stdio : CONNECTION_MS.remote),
     requestTimeout: config.requestTimeout ?? config.timeout ?? REQUEST_MS,
     restart: {
-      kind: !stdio ? "reconnect" : config.restartOnExit === true ? "supervised" : "never",
+      kind: restartKind(config, transport),
       limit: config.maxRestarts ?? MAX_RESTARTS,
       delay: config.restartDelay ?? RESTART_MS,
     },
@@ -277,6 +278,11 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
     ...(config.rateLimit === undefined ? {} : { rateLimit: config.rateLimit }),
     toolPinning: config.toolPinning ?? "report",
   }
+}
+
+function restartKind(config: ServerConfig, transport: Launch["transport"]): Tuning["restart"]["kind"] {
+  if (transport !== "stdio") return "reconnect"
+  return config.restartOnExit === true ? "supervised" : "never"
 }
 
 function expandHome(path: string, { home, platform }: World): string {
@@ -294,7 +300,10 @@ function absolute(path: string, world: World): string {
 
 const pathsOf = (platform: string) => (platform === "win32" ? win32 : posix)
 
-/** What stands in URLs that must not be shown: passwords, users without one, and key-like parameters; as written and decoded. */
+/**
+ * Returns the parts of URLs that must not be shown: passwords, users without a password, and parameters with secret names;
+ * both as written and percent-decoded.
+ */
 function credentialsIn(text: string): readonly string[] {
   if (!text.includes("://")) return []
   const users = [...text.matchAll(/:\/\/([^\s/?#@]{1,1024})@/g)].map(([, user = ""]) =>

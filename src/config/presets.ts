@@ -8,19 +8,20 @@ import { type Edit, setAt } from "./edit.ts"
 import { formatFilterProblem, parseFilter, type TagFilter } from "./tag-filter.ts"
 
 export type Preset = {
-  /** As it is written. */
+  /** The expression as written. */
   readonly text: string
   readonly filter: TagFilter
   readonly description: string | undefined
 }
 
+/** The valid presets of a document by name, and the issues of the others. */
 export type Presets = { readonly presets: ReadonlyMap<string, Preset>; readonly issues: readonly Issue[] }
 
 const presetSchema = z.object({ filter: z.string(), description: z.string().optional() })
 
 /**
- * The presets of a document. One that is wrong is left out, with an issue that says where; a document that has no object
- * of presets throws a ConfigError.
+ * Reads the presets of a document. An invalid preset becomes an issue with its position. Throws a ConfigError if `presets`
+ * is not an object.
  */
 export function readPresets(document: Document): Presets {
   const issues: Issue[] = [...document.issues]
@@ -38,7 +39,7 @@ export function readPresets(document: Document): Presets {
       for (const problem of parsed.error.issues) {
         const at = [...path, ...(problem.path as Path)]
         const where = at.slice(2).map((key) => `${String(key)}: `)
-        const message = `preset ${name} is left out: ${where.join("")}${problem.message}`
+        const message = `preset ${name} is not loaded: ${where.join("")}${problem.message}`
         issues.push(issueAt(document, "error", "type", at, message))
       }
       continue
@@ -46,33 +47,33 @@ export function readPresets(document: Document): Presets {
     issues.push(...unknownKeys(document, value, Object.keys(presetSchema.shape), path))
     const { filter: text, description } = parsed.data
     const read = parseFilter(text)
-    if ("misread" in read) {
-      const message = `preset ${name} is left out: ${formatFilterProblem("its filter", read.misread)}`
+    if ("problem" in read) {
+      const message = `preset ${name} is not loaded: ${formatFilterProblem("its filter", read.problem)}`
       issues.push(issueAt(document, "error", "filter", [...path, "filter"], message))
     } else presets.set(name, { text, filter: read.filter, description })
   }
   return { presets, issues }
 }
 
-/** Adds a preset. Throws a RequestError where the name is taken or cannot stand in a URL, or the filter cannot be read. */
+/** Adds a preset. Throws a RequestError if the name is taken or does not fit in a URL, or if the filter is invalid. */
 export const createPreset =
   (name: string, preset: z.infer<typeof presetSchema>): Edit =>
   (text) => {
     if (!NAME.test(name))
       throw new RequestError(
         "invalid_params",
-        "A preset's name has letters, digits, dots, dashes and underscores, at most 64",
+        "The name of a preset must be 1 to 64 letters, digits, dots, dashes or underscores",
       )
-    if (writtenIn(text).includes(name)) throw new RequestError("conflict", `There is a preset named ${name} already`)
+    if (writtenIn(text).includes(name)) throw new RequestError("conflict", `There is already a preset named ${name}`)
     checkFilter(preset.filter)
     return setAt(text, ["presets", name], preset, FILE)
   }
 
-/** Changes a preset; what the patch does not name stays. An empty description takes it out. */
+/** Changes the given members of a preset; an empty description removes it. Throws a RequestError. */
 export const editPreset =
   (name: string, patch: { readonly filter?: string | undefined; readonly description?: string | undefined }): Edit =>
   (text) => {
-    find(text, name)
+    checkExists(text, name)
     let changed = text
     if (patch.filter !== undefined) {
       checkFilter(patch.filter)
@@ -83,11 +84,11 @@ export const editPreset =
     return changed
   }
 
-/** Takes a preset out. */
+/** Removes a preset. Throws a RequestError if there is none of this name. */
 export const deletePreset =
   (name: string): Edit =>
   (text) => {
-    find(text, name)
+    checkExists(text, name)
     return setAt(text, ["presets", name], undefined, FILE)
   }
 
@@ -101,7 +102,7 @@ function writtenIn(text: string): readonly string[] {
   return isObject(presets) ? Object.keys(presets) : []
 }
 
-function find(text: string, name: string): void {
+function checkExists(text: string, name: string): void {
   const names = writtenIn(text)
   if (names.includes(name)) return
   throw unknownNameError("preset", name, names)
@@ -109,5 +110,5 @@ function find(text: string, name: string): void {
 
 function checkFilter(text: string): void {
   const parsed = parseFilter(text)
-  if ("misread" in parsed) throw new RequestError("invalid_params", formatFilterProblem("The filter", parsed.misread))
+  if ("problem" in parsed) throw new RequestError("invalid_params", formatFilterProblem("The filter", parsed.problem))
 }

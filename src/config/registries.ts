@@ -1,11 +1,11 @@
-/** The MCP registries that are asked for servers: `registries` in mcp.json, in their order; the official one where none are named. */
+/** The MCP registries to search: `registries` in mcp.json, in their order; the official one if the key is missing. */
 import * as z from "zod"
 import { ConfigError } from "../lib/errors.ts"
 import { type Document, issueAt } from "./document.ts"
 import { type EnvironmentSources, lookUpVariable } from "./environment.ts"
 import { substitute } from "./substitution.ts"
 
-/** A registry as it is asked. */
+/** A registry's address and headers, references resolved. */
 export type RegistrySource = {
   readonly name: string
   readonly url: string
@@ -30,15 +30,15 @@ export const OFFICIAL_REGISTRY: RegistrySource = {
   headers: {},
 }
 
-/** The registries of a document. Throws a ConfigError where they are not understood or refer to what is not set. */
+/** Reads the enabled registries of a document. Throws a ConfigError if one is invalid or refers to an unset variable. */
 export function readRegistries(document: Document, sources: EnvironmentSources): readonly RegistrySource[] {
   const { registries } = document.value
   if (registries === undefined) return [OFFICIAL_REGISTRY]
-  const refuse = (message: string) =>
+  const problem = (message: string) =>
     new ConfigError([issueAt(document, "error", "registries", ["registries"], message)])
   const parsed = registriesSchema.safeParse(registries)
   if (!parsed.success)
-    throw refuse(parsed.error.issues.map(({ path, message }) => `registries.${path.join(".")}: ${message}`).join("; "))
+    throw problem(parsed.error.issues.map(({ path, message }) => `registries.${path.join(".")}: ${message}`).join("; "))
   return parsed.data
     .filter(({ disabled }) => disabled !== true)
     .map(({ name, url, headers = {} }) => ({
@@ -47,7 +47,7 @@ export function readRegistries(document: Document, sources: EnvironmentSources):
       headers: Object.fromEntries(
         Object.entries(headers).map(([header, value]) => {
           const { text, missing } = substitute(value, (variable) => lookUpVariable(variable, sources)?.value)
-          if (missing.length > 0) throw refuse(`registry ${name} refers to ${missing.join(", ")}, which is not set`)
+          if (missing.length > 0) throw problem(`registry ${name} refers to ${missing.join(", ")}, which is not set`)
           return [header, text]
         }),
       ),

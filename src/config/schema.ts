@@ -130,7 +130,7 @@ export type ServerConfig = z.infer<typeof serverSchema>
 export type DefaultsConfig = z.infer<typeof defaultsSchema>
 export type TemplateSettings = z.infer<typeof templateSettingsSchema>
 
-/** The whole document, for editors. JSON Schema 2020-12. */
+/** Returns the JSON Schema (2020-12) of mcp.json, for editors. */
 export function jsonSchema(): Params {
   const expression = z.string().regex(/\{\{/)
   const template = serverSchema.extend(
@@ -166,7 +166,8 @@ export const REMOTE_ONLY = ["url", "headers", "oauth"] as const
 export function transportOf(config: ServerConfig): "stdio" | "http" | "sse" | "streamableHttp" | undefined {
   switch (config.type) {
     case undefined:
-      return config.command !== undefined ? "stdio" : config.url !== undefined ? "http" : undefined
+      if (config.command !== undefined) return "stdio"
+      return config.url === undefined ? undefined : "http"
     case "streamable-http":
     case "streamable_http":
     case "streamablehttp":

@@ -1,4 +1,4 @@
-/** The sections of mcp.json: what is understood of a document, and what is said of the rest. */
+/** Reads the sections of mcp.json: typed values, and issues for invalid and unknown parts. */
 import type * as z from "zod"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
@@ -28,31 +28,31 @@ export type Sections = {
   readonly issues: readonly Issue[]
 }
 
-/** A server that was understood, or the one that was not. */
+/** A server of a section; `config` is undefined if it is invalid. */
 export type NamedServer = { readonly name: string; readonly path: Path; readonly config: ServerConfig | undefined }
 
 /**
- * A document's sections. What is wrong in one server leaves that server out, with an issue; what is wrong in what all
- * servers share throws a ConfigError.
+ * Reads the sections of a document. An invalid server becomes an issue; throws a ConfigError if a section that all servers
+ * share is invalid.
  */
 export function readSections(document: Document): Sections {
   const { value } = document
   const issues: Issue[] = [...document.issues, ...unknownKeys(document, value, TOP_LEVEL, [])]
   const warn = (code: string, path: Path, message: string, server?: string) =>
     issues.push(issueAt(document, "warning", code, path, message, server))
-  const wrong = (problem: Problem, at: Path, server?: string): Issue => {
+  const issueOf = (problem: Problem, at: Path, server?: string): Issue => {
     const path = [...at, ...(problem.path as Path)]
     return issueAt(document, "error", "type", path, explain(problem, path), server)
   }
 
-  // What is wrong with the registries stops no server.
+  // A faulty registry must not stop the servers.
   for (const problem of registriesSchema.optional().safeParse(value.registries).error?.issues ?? [])
-    issues.push(wrong(problem, ["registries"]))
+    issues.push(issueOf(problem, ["registries"]))
 
   const section = <T>(key: string, schema: z.ZodObject): T => {
     const raw = value[key] ?? {}
     const parsed = schema.safeParse(raw)
-    if (!parsed.success) throw new ConfigError(parsed.error.issues.map((problem) => wrong(problem, [key])))
+    if (!parsed.success) throw new ConfigError(parsed.error.issues.map((problem) => issueOf(problem, [key])))
     warnUnknown(raw, schema, [key])
     return parsed.data as T
   }
@@ -71,10 +71,10 @@ export function readSections(document: Document): Sections {
       if (parsed.success) {
         warnUnknown(renamed, serverSchema, path, name)
         for (const key of idleKeys(parsed.data))
-          warn("idle_key", [...path, key], `${key} means nothing to this kind of server. It is ignored`, name)
+          warn("idle_key", [...path, key], `${key} has no effect on this kind of server and is ignored`, name)
         return { name, path, config: { ...parsed.data, ...later } }
       }
-      issues.push(...parsed.error.issues.map((problem) => wrong(problem, path, name)))
+      issues.push(...parsed.error.issues.map((problem) => issueOf(problem, path, name)))
       return { name, path, config: undefined }
     })
   }
@@ -84,13 +84,13 @@ export function readSections(document: Document): Sections {
       warn(
         "disabled",
         [...path, "disabled"],
-        "disabled is neither true nor false, and expressions are rendered in mcpTemplates alone: the server runs",
+        "disabled is neither true nor false, and expressions are rendered only in mcpTemplates: the server runs",
         name,
       )
   const taken = new Set(servers.map(({ name }) => name))
   for (const server of named("servers")) {
     if (!taken.has(server.name)) servers.push(server)
-    else warn("duplicate_name", server.path, `${server.name} stands in mcpServers too, and that one counts`)
+    else warn("duplicate_name", server.path, `${server.name} is also in mcpServers, which wins`)
   }
   return {
     defaults: section<DefaultsConfig>("serverDefaults", defaultsSchema),
@@ -101,7 +101,7 @@ export function readSections(document: Document): Sections {
   }
 }
 
-/** Keys that other applications write into the same format and that mean nothing here. */
+/** Keys that other applications write into the same format and that svc ignores silently. */
 export const IGNORED_KEYS: readonly string[] = [
   "$schema",
   "description",
@@ -124,16 +124,17 @@ const TOP_LEVEL = [
   "registries",
 ]
 
-/** What is written and does nothing with this transport. An empty value asks for nothing. */
+/** Returns the keys that have no effect with the server's transport. Empty values are no mistake. */
 function idleKeys(config: ServerConfig): readonly string[] {
   const transport = transportOf(config)
-  const idle = transport === undefined ? [] : transport === "stdio" ? REMOTE_ONLY : STDIO_ONLY
-  return idle.filter((key) => {
+  if (transport === undefined) return []
+  return (transport === "stdio" ? REMOTE_ONLY : STDIO_ONLY).filter((key) => {
     const value = config[key]
     return typeof value === "object" ? Object.keys(value).length > 0 : value !== undefined && value !== false
   })
 }
 
+/** Returns the enumerated keys of a template whose values are expressions. */
 function expressionsIn(template: unknown): Partial<ServerConfig> {
   if (!isObject(template)) return {}
   const found = ENUM_KEYS.filter((key) => typeof template[key] === "string" && template[key].includes("{{"))
@@ -143,10 +144,10 @@ function expressionsIn(template: unknown): Partial<ServerConfig> {
 const without = (server: unknown, keys: readonly string[]): unknown =>
   isObject(server) ? Object.fromEntries(Object.entries(server).filter(([key]) => !keys.includes(key))) : server
 
-/** What a text for `disabled` may say where nothing renders it. */
+/** The strings that `disabled` may be outside of templates. */
 const SWITCH = /^\s*(?:true|1|yes|on|false|0|no|off|)\s*$/i
 
-/** Names that other applications have for `url`. */
+/** Renames the keys that other applications use for `url`. */
 function withAliases(server: unknown): unknown {
   if (!isObject(server) || server.url !== undefined) return server
   const { serverUrl, httpUrl, ...rest } = server
@@ -156,7 +157,7 @@ function withAliases(server: unknown): unknown {
 
 type Problem = z.core.$ZodIssue
 
-/** What is wrong, without the value: it may be a secret. */
+/** Describes a problem without the value, which may be a secret. */
 function explain(problem: Problem, path: Path): string {
   const where = path.join(".")
   if (problem.code === "unrecognized_keys") {

@@ -1,17 +1,18 @@
 /**
- * What is to run, decided: a `Plan` of `Spec`s. `plan` makes it from the documents and the environment; nothing after it
- * reads an option, a default or a variable again.
+ * What runs: a `Plan` of `ServerSpec`s. `plan` makes it from the documents and the environment; no later code reads an
+ * option, a default or a variable again.
  *
- * If anything in a spec's `launch` changes, the backend is replaced; if only its `tuning` changes, nothing restarts.
+ * A change in `launch` replaces the backend; a change in `tuning` alone restarts nothing.
  */
 import type { Issue } from "../lib/errors.ts"
 
-/** Between a server's name and its tool's in the aggregate; no server's name may contain it. */
+/** Separates the server's name from the tool's in the aggregate; no server's name may contain it. */
 export const SEPARATOR = "_svc_"
 
 /** spec: Server object, `protocolVersion`. */
 export type ProtocolMode = "auto" | "legacy" | "2026-07-28"
 
+/** How to start a child process. */
 export type StdioLaunch = {
   readonly transport: "stdio"
   readonly command: string
@@ -35,6 +36,7 @@ export type OAuthSettings = {
   readonly tokenEndpointAuthMethod?: string
 }
 
+/** How to reach a remote server. */
 export type RemoteLaunch = {
   readonly transport: "http" | "sse" | "streamableHttp"
   readonly url: string
@@ -45,7 +47,7 @@ export type RemoteLaunch = {
 
 export type Launch = StdioLaunch | RemoteLaunch
 
-/** How a backend's loss is answered. spec: Supervised backend. */
+/** What svc does when a backend is lost. spec: Supervised backend. */
 export type RestartPolicy = {
   /** Only stdio backends with `restartOnExit` are supervised; remote ones reconnect without a limit. */
   readonly kind: "never" | "supervised" | "reconnect"
@@ -55,6 +57,7 @@ export type RestartPolicy = {
   readonly delay: number
 }
 
+/** The settings of a server that do not restart it. */
 export type Tuning = {
   readonly tags: readonly string[]
   /** Local names and `<server>_svc_<tool>` names, as the operator wrote them. */
@@ -66,37 +69,38 @@ export type Tuning = {
   readonly requestTimeout: number
   readonly restart: RestartPolicy
   readonly isolation: "shared" | "session"
-  /** Milliseconds without a call after which a session's own process ends; 0 for never. */
+  /** Milliseconds without a call after which a session's dedicated process ends; 0 for never. */
   readonly idleTimeout: number
-  /** Most processes at once that sessions have of their own. */
+  /** Limit of dedicated processes at the same time. */
   readonly maxProcesses: number
-  /** Calls per minute; undefined for any number. */
+  /** Calls per minute; undefined for no limit. */
   readonly rateLimit?: number | undefined
-  /** What happens with a tool that has become another one since it was first seen. */
+  /** What svc does with a tool whose definition changed since it was first seen. */
   readonly toolPinning: "off" | "report" | "strict"
 }
 
+/** One server, fully resolved. */
 export type ServerSpec = {
   /** The server's name as written, or `name#hash` for an instance of a template. Unique in a plan. */
   readonly id: string
   /** The name in `mcp.json`. */
   readonly name: string
-  /** The name in tool names and URLs: characters outside `[A-Za-z0-9._-]` are `-`. Unique in a plan but for instances. */
+  /** The name in tool names and URLs: characters outside `[A-Za-z0-9._-]` are `-`. Unique in a plan, except that instances share their template's. */
   readonly slug: string
   readonly launch: Launch
   readonly tuning: Tuning
-  /** Resolved values that must never be shown: of `env`, headers, oauth and whatever came from a reference. */
+  /** Resolved values that must never be shown: from `env`, headers, oauth and references. */
   readonly secrets: readonly string[]
 }
 
 export type Plan = {
   /** Enabled servers, in the file's order. */
   readonly specs: readonly ServerSpec[]
-  /** Names of templates that can have instances; those that have stand in `specs`. */
+  /** Names of the enabled templates, which can have instances. */
   readonly templates: readonly string[]
-  /** Names of servers and templates that are in the file and disabled. */
+  /** Names of disabled servers and templates. */
   readonly disabled: readonly string[]
-  /** What was wrong: servers left out, unknown keys. */
+  /** Servers that are not loaded, unknown keys and the like. */
   readonly issues: readonly Issue[]
 }
 

@@ -1,17 +1,16 @@
 /**
- * `$NAME` and `${NAME}` in configured text, and `${env:NAME}`, as Cursor and VS Code write it. spec: Environment
- * substitution; choice: `$$`, `${NAME:-default}`.
+ * Substitutes variables in configured text: `$NAME`, `${NAME}`, and `${env:NAME}` as Cursor and VS Code write it.
+ * spec: Environment substitution; choice: `$$`, `${NAME:-default}`.
  */
-
 export type Substituted = {
   readonly text: string
-  /** Names that are set nowhere. */
+  /** The names of unset variables. */
   readonly missing: readonly string[]
-  /** Values that came from a reference: they may be secret. */
+  /** The values of references, which may be secret. */
   readonly values: readonly string[]
 }
 
-/** Replaces the references in `text`. A `$` that begins none stays as it is. Values are not looked into again. */
+/** Replaces the references in `text`, once: values are not searched for references. Any other `$` stays. */
 export function substitute(text: string, lookup: (name: string) => string | undefined): Substituted {
   if (!text.includes("$")) return { text, missing: [], values: [] }
   const missing: string[] = []
@@ -43,6 +42,6 @@ export function substitute(text: string, lookup: (name: string) => string | unde
 
 // ---
 
-/** What VS Code asks a person for is set nowhere: better missed than handed on as it stands. */
+/** Matches VS Code's prompts (`${input:…}`) too: they count as missing, rather than reach a server literally. */
 const REFERENCE =
   /\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*|(?:input|command):[^}]*)(?::-([^}]*))?\})/g

@@ -4,37 +4,38 @@
  *   or    := and ( ("or" | "|" | "||") and )*
  *   and   := not ( ("and" | "&" | "&&") not )*
  *   not   := ("not" | "!") not | "(" or ")" | tag
- *   tag   := word | "quoted" | 'quoted'          a backslash in quotes takes the next character as it is
+ *   tag   := word | "quoted" | 'quoted'          a backslash in quotes escapes the next character
  *
- * The three words are known in any case; a tag that is called like one is quoted. Tags are compared exactly.
+ * The three words are keywords in any case; a tag of that name must be quoted. Tags are compared exactly.
  */
 
+/** A parsed expression. */
 export type TagFilter =
   | { readonly kind: "tag"; readonly tag: string }
   | { readonly kind: "not"; readonly of: TagFilter }
-  /** `and` of nothing is everything, `or` of nothing is nothing. */
+  /** An empty `and` matches everything, an empty `or` nothing. */
   | { readonly kind: "and" | "or"; readonly of: readonly TagFilter[] }
 
-/** Where an expression stops to make sense, and what was expected there. Columns count from 1. */
+/** A syntax error: its column, from 1, and what was expected there. */
 export type FilterSyntaxProblem = { readonly column: number; readonly message: string }
 
-/** An expression as a filter. */
-export function parseFilter(text: string): { readonly filter: TagFilter } | { readonly misread: FilterSyntaxProblem } {
+/** Parses an expression of at most 2000 characters and 50 nested brackets. */
+export function parseFilter(text: string): { readonly filter: TagFilter } | { readonly problem: FilterSyntaxProblem } {
   if (text.length > MAX_LENGTH)
-    return { misread: { column: MAX_LENGTH + 1, message: `is longer than ${MAX_LENGTH} characters` } }
+    return { problem: { column: MAX_LENGTH + 1, message: `is longer than ${MAX_LENGTH} characters` } }
   try {
     return { filter: readGroup({ tokens: tokenize(text), at: 0 }, 0) }
   } catch (error) {
-    if (error instanceof Stop) return { misread: error.misread }
+    if (error instanceof FilterSyntaxError) return { problem: error.problem }
     throw error
   }
 }
 
-/** A misread expression in one sentence; `what` names it. */
+/** Returns one sentence about a syntax error; `what` names the expression. */
 export const formatFilterProblem = (what: string, { column, message }: FilterSyntaxProblem): string =>
-  `${what} cannot be read at column ${column}: ${message}`
+  `${what} is invalid at column ${column}: ${message}`
 
-/** Whether the tags of a server pass. */
+/** Whether the tags of a server match. */
 export function matchesFilter(filter: TagFilter, tags: readonly string[]): boolean {
   switch (filter.kind) {
     case "tag":
@@ -48,22 +49,24 @@ export function matchesFilter(filter: TagFilter, tags: readonly string[]): boole
   }
 }
 
-/** What passes all of them. */
+/** Returns the filter that matches what all of `filters` match. */
 export function allOf(filters: readonly TagFilter[]): TagFilter {
   const parts = filters.flatMap((filter) => (filter.kind === "and" ? filter.of : [filter]))
   const [only] = parts
   return parts.length === 1 && only !== undefined ? only : { kind: "and", of: parts }
 }
 
-/** The one spelling of a filter, which parses to it again; empty for everything. */
+/** Returns the canonical text of a filter, which parses to it again; empty for a filter that matches everything. */
 export function printFilter(filter: TagFilter): string {
   return print(filter, "or")
 }
 
-/** The tags that a filter names. */
+/** Returns the tags that a filter names. */
 export function tagsOf(filter: TagFilter): readonly string[] {
-  const all = (inner: TagFilter): readonly string[] =>
-    inner.kind === "tag" ? [inner.tag] : inner.kind === "not" ? all(inner.of) : inner.of.flatMap(all)
+  const all = (inner: TagFilter): readonly string[] => {
+    if (inner.kind === "tag") return [inner.tag]
+    return inner.kind === "not" ? all(inner.of) : inner.of.flatMap(all)
+  }
   return [...new Set(all(filter))]
 }
 
@@ -79,9 +82,9 @@ type FilterToken = {
 }
 type Reader = { readonly tokens: readonly FilterToken[]; at: number }
 
-class Stop extends Error {
-  constructor(readonly misread: FilterSyntaxProblem) {
-    super(misread.message)
+class FilterSyntaxError extends Error {
+  constructor(readonly problem: FilterSyntaxProblem) {
+    super(problem.message)
   }
 }
 
@@ -111,8 +114,8 @@ function tokenize(text: string): FilterToken[] {
     if (kind !== undefined) tokens.push({ kind, text: whole, column })
     else if (quoted !== undefined) tokens.push({ kind: "tag", text: quoted.replace(/\\(.)/gsu, "$1"), column })
     else if (whole === ",")
-      throw new Stop({ column, message: 'found ","; write "or" between tags of which any will do' })
-    else if (whole === '"' || whole === "'") throw new Stop({ column, message: "found a quote that is not closed" })
+      throw new FilterSyntaxError({ column, message: 'found ","; write "or" between alternative tags' })
+    else if (whole === '"' || whole === "'") throw new FilterSyntaxError({ column, message: "a quote is not closed" })
     else {
       const word = OPERATOR_WORDS.find((one) => one === whole.toLowerCase()) as FilterToken["kind"] | undefined
       tokens.push({ kind: word ?? "tag", text: whole, column })
@@ -123,10 +126,10 @@ function tokenize(text: string): FilterToken[] {
 
 const peek = ({ tokens, at }: Reader): FilterToken => tokens[Math.min(at, tokens.length - 1)] as FilterToken
 
-/** What stands in `depth` brackets, with the end of it. */
+/** Reads an expression inside `depth` brackets, and the token that ends it. */
 function readGroup(reader: Reader, depth: number): TagFilter {
   const { column } = peek(reader)
-  if (depth > MAX_DEPTH) throw new Stop({ column, message: `more than ${MAX_DEPTH} brackets are open` })
+  if (depth > MAX_DEPTH) throw new FilterSyntaxError({ column, message: `more than ${MAX_DEPTH} nested brackets` })
   const filter = readList(reader, "or", () => readList(reader, "and", () => readOne(reader, depth)))
   const [end, name] = depth === 0 ? (["end", "the end"] as const) : ([")", '")"'] as const)
   if (peek(reader).kind !== end) throw unexpected(`"and", "or" or ${name}`, peek(reader))
@@ -154,11 +157,14 @@ function readOne(reader: Reader, depth: number): TagFilter {
   return negated ? { kind: "not", of: one } : one
 }
 
-function unexpected(what: string, { kind, text, column }: FilterToken): Stop {
-  return new Stop({ column, message: `expected ${what}, found ${kind === "end" ? "the end" : `"${text}"`}` })
+function unexpected(what: string, { kind, text, column }: FilterToken): FilterSyntaxError {
+  return new FilterSyntaxError({
+    column,
+    message: `expected ${what}, found ${kind === "end" ? "the end" : `"${text}"`}`,
+  })
 }
 
-/** `around` binds as tightly as what the text will stand in; what binds less is bracketed. */
+/** Prints a filter as an operand of the operator `around`; brackets what binds less tightly. */
 function print(filter: TagFilter, around: "or" | "and" | "not"): string {
   switch (filter.kind) {
     case "tag":

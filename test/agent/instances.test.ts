@@ -42,7 +42,7 @@ function stage(filter = "not none") {
     },
   })
   const parsed = parseFilter(filter)
-  if ("misread" in parsed) throw new Error(parsed.misread.message)
+  if ("problem" in parsed) throw new Error(parsed.problem.message)
   const selects = (tags: readonly string[]) => matchesFilter(parsed.filter, tags)
   const instances = new Instances({ agent, clock, log, linger: 30_000, selects })
   const update = (document: object) => {

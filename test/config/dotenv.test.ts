@@ -1,8 +1,10 @@
 import { expect, test } from "bun:test"
+import { parseEnv } from "node:util"
+import fc from "fast-check"
 import { parseDotenv } from "../../src/config/dotenv.ts"
 import { ConfigError } from "../../src/lib/errors.ts"
 
-test("values are read as dotenv has them [env:dotenv:format]", () => {
+test("values are parsed as dotenv parses them [env:dotenv:format]", () => {
   const text = `# a comment
 PLAIN=one two  # not this
 export EXPORTED=yes
@@ -41,7 +43,7 @@ test.each([
   ['A="open\nB=1', 1],
   ["A='x' y", 1],
   ["1A=2", 1],
-])("a malformed text is refused with its line: %p", (text, line) => {
+])("a malformed text is rejected with its line: %p", (text, line) => {
   try {
     parseDotenv(text, ".env")
     expect.unreachable()
@@ -49,4 +51,57 @@ test.each([
     expect(error).toBeInstanceOf(ConfigError)
     expect((error as ConfigError).issues[0]?.line).toBe(line)
   }
+})
+
+// The oracle ignores malformed lines and, unlike dotenv, keeps `\\"` in double quotes: neither is among the pieces.
+test("a well-formed text has the values that util.parseEnv reads", () => {
+  const piece = fc.constantFrom(
+    "A",
+    "B_1",
+    "=",
+    "=",
+    '"',
+    "'",
+    "`",
+    "x y",
+    "#",
+    " ",
+    "\t",
+    "\n",
+    "\r\n",
+    "\\n",
+    "\\r",
+    "export ",
+    ": ",
+  )
+  const entry = fc
+    .tuple(
+      fc.constantFrom("A", "B_1", "export C", " D"),
+      fc.constantFrom("=", " = ", ": "),
+      fc.array(piece, { maxLength: 6 }),
+    )
+    .map(([name, separator, value]) => `${name}${separator}${value.join("")}`)
+  const text = fc
+    .array(
+      fc.oneof(
+        entry,
+        fc.array(piece, { maxLength: 4 }).map((pieces) => pieces.join("")),
+      ),
+    )
+    .map((lines) => lines.join("\n"))
+  let accepted = 0
+  fc.assert(
+    fc.property(text, (text) => {
+      let values: Readonly<Record<string, string>>
+      try {
+        values = parseDotenv(text, ".env")
+      } catch {
+        return
+      }
+      accepted++
+      expect({ ...values }).toEqual({ ...parseEnv(text) } as Record<string, string>)
+    }),
+    { numRuns: 3000 },
+  )
+  expect(accepted).toBeGreaterThan(300)
 })

@@ -32,13 +32,13 @@ const value = (text: string) =>
 
 describe("edits", () => {
   test.each(['{"mcpServers": {"a": {"command": "x"},}}', '{"mcpServers": {"a": {} /* its comma */ , // end\n}}'])(
-    "take the comma of an only member out with it: %s",
+    "remove the comma of an only member too: %s",
     (text) => {
       expect(value(removeServer("a")(text)).mcpServers).toEqual({})
     },
   )
 
-  test("change what is meant and nothing else", () => {
+  test("change only their target", () => {
     const added = addServer("c", { command: "y" })(TEXT)
     expect(value(added).mcpServers.c).toEqual({ command: "y" })
     for (const kept of [
@@ -55,7 +55,7 @@ describe("edits", () => {
     })
   })
 
-  test("rename in place, comments and all", () => {
+  test("rename in place and keep comments", () => {
     expect(renameServer("a", "z")(TEXT)).toBe(TEXT.replace('"a":', '"z":'))
     expect(renameServer("a", "a")(TEXT)).toBe(TEXT)
     expect(renameServer("t", "u")(TEXT)).toBe(TEXT.replaceAll('"t":', '"u":'))
@@ -63,7 +63,7 @@ describe("edits", () => {
     expect(() => renameServer("none", "none")(TEXT)).toThrow("No server")
   })
 
-  test("take a template out together with the stale server of its name", () => {
+  test("remove a template together with the server that it shadows", () => {
     expect(writtenServers(removeServer("t")(TEXT)).has("t")).toBe(false)
   })
 
@@ -73,7 +73,7 @@ describe("edits", () => {
     expect(setToolDisabled("a", "two", false)(text)).toBe(text.replace('"one", // why\n"two"', '"one" // why'))
   })
 
-  test("enable what was disabled by a text", () => {
+  test("enable a server that a string disabled", () => {
     for (const disabled of ["true", "Yes", "{{#if x}}true{{/if}}", true, 1]) {
       const text = JSON.stringify({ mcpServers: { a: { command: "x", disabled } } })
       expect(value(setDisabled("a", false)(text)).mcpServers.a).toEqual({ command: "x" })
@@ -82,20 +82,22 @@ describe("edits", () => {
     expect(value(setDisabled("a", true)(text)).mcpServers.a).toEqual({ disabled: true })
   })
 
-  test("merge patches as RFC 7396 does", () => {
+  test("apply merge patches as RFC 7396 does", () => {
     const patched = patchServer("a", { oauth: { clientId: "me", clientSecret: null, deep: { x: null } }, args: [null] })
     expect(value(patched(TEXT)).mcpServers.a).toMatchObject({ oauth: { clientId: "me", deep: {} }, args: [null] })
     expect(value(patched(TEXT)).mcpServers.a?.oauth).not.toHaveProperty("clientSecret")
   })
 
-  test("refuse a name that would fall together with another's", () => {
+  test("reject a name with the slug of another server", () => {
     const text = addServer("x y", {})(TEXT)
-    expect(() => addServer("x/y", {})(text)).toThrow("x/y falls together with x y in the names of tools")
-    expect(() => renameServer("a", "x/y")(text)).toThrow("falls together")
+    expect(() => addServer("x/y", {})(text)).toThrow(
+      '"x/y" and "x y" would give their tools the same names; choose another name',
+    )
+    expect(() => renameServer("a", "x/y")(text)).toThrow("would give their tools the same names")
     expect(writtenServers(renameServer("x y", "x/y")(text)).has("x/y")).toBe(true)
   })
 
-  test("that change nothing give the very same text", () => {
+  test("that change nothing return the same text", () => {
     expect(setDisabled("a", false)(TEXT)).toBe(TEXT)
     expect(setToolDisabled("a", "one", true)(TEXT)).toBe(TEXT)
     expect(setToolDisabled("a", "two", false)(TEXT)).toBe(TEXT)
@@ -106,12 +108,12 @@ describe("edits", () => {
     expect(value(setToolDisabled("a", "two", false)(setToolDisabled("a", "two", true)(TEXT)))).toEqual(value(TEXT))
   })
 
-  test("of a tool's name in both sections change the template and leave the stale server", () => {
+  test("of a tool change the template and not the server that it shadows", () => {
     const changed = value(setToolDisabled("t", "write", true)(TEXT))
     expect([changed.mcpTemplates.t?.disabledTools, changed.mcpServers.t?.disabledTools]).toEqual([["write"], ["old"]])
   })
 
-  test("take a tool by either of its names", () => {
+  test("accept both names of a tool", () => {
     const text = '{"mcpServers":{"é":{"disabledTools":["one"]}}}'
     expect(setToolDisabled("é", "-_svc_one", true)(text)).toBe(text)
     expect(value(setToolDisabled("é", "-_svc_two", true)(text)).mcpServers.é?.disabledTools).toEqual(["one", "two"])
@@ -122,7 +124,7 @@ describe("edits", () => {
     expect(value(setToolDisabled("a", "one", false)(text)).mcpServers.a).toEqual({ command: "x" })
   })
 
-  test("find a server by its name in tools too", () => {
+  test("find a server by its slug too", () => {
     const text = '{"mcpServers":{"a b":{"command":"x"},"c":{}}}'
     expect(value(setDisabled("a-b", true)(text)).mcpServers["a b"]).toEqual({ command: "x", disabled: true })
     expect(value(setToolDisabled("a-b", "one", true)(text)).mcpServers["a b"]?.disabledTools).toEqual(["one"])
@@ -130,7 +132,7 @@ describe("edits", () => {
     expect(value(removeServer("a-b")(text)).mcpServers).toEqual({ c: {} })
   })
 
-  test("of what is not there name the nearest", () => {
+  test("of a missing server suggest the nearest name", () => {
     expect(() => removeServer("bb")(TEXT)).toThrow("No server is named bb; did you mean b?")
     expect(() => addServer("a", {})(TEXT)).toThrow("already")
     expect(() => addServer("x_svc_y", {})(TEXT)).toThrow("must not")
@@ -144,7 +146,7 @@ describe("edits", () => {
   })
 })
 
-test("any sequence of edits leaves a document, and what it does not touch to the byte", () => {
+test("any sequence of edits keeps the document valid and all other bytes", () => {
   const name = fc.constantFrom("a", "b", "c", "d", "é x", "t")
   const edit: fc.Arbitrary<Edit> = fc.oneof(
     fc

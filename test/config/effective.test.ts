@@ -15,7 +15,7 @@ function rows(document: object, showSecrets = false) {
   return Object.fromEntries((found ?? []).map(({ key, value, from }) => [key, [value, ...from]]))
 }
 
-test("merged values have the origin of each part", () => {
+test("each part of a merged value shows its source", () => {
   const serverDefaults = { env: { A: "1", B: "2" }, envFilter: ["X"], requestTimeout: 5, headers: { h: "v" } }
   const a = { command: "x", env: { B: "3" }, envFilter: ["Y"] }
   expect(rows({ serverDefaults, mcpServers: { a } })).toEqual({
@@ -28,7 +28,7 @@ test("merged values have the origin of each part", () => {
   })
 })
 
-test("a reference tells where its value comes from, and not the value", () => {
+test("a reference shows the source of its value, not the value", () => {
   const a = { command: "x", env: ["LOCAL", "V=$TOKEN", "LITERAL_KEY=hunter2", "MODE=on"] }
   expect(rows({ mcpServers: { a } })).toMatchObject({
     "env.LOCAL": ["•••", "server", ".env"],
@@ -39,7 +39,7 @@ test("a reference tells where its value comes from, and not the value", () => {
   expect(rows({ mcpServers: { a } }, true)).toMatchObject({ "env.LOCAL": ["hunter2", "server", ".env"] })
 })
 
-test("a secret is hidden wherever it is written", () => {
+test("a secret is hidden in every place", () => {
   for (const a of [
     { url: "https://me:hunter2@h/mcp" },
     { url: "https://h/mcp?api_key=hunter2" },
@@ -55,7 +55,7 @@ test("a secret is hidden wherever it is written", () => {
     expect(JSON.stringify(rows({ mcpServers: { a } }))).not.toContain("hunter2")
 })
 
-test("the description of a tool is no secret, whatever its name", () => {
+test("the description of a tool is no secret, even if its name looks like one", () => {
   const a = { command: "x", toolDescriptionOverrides: { get_token: "Gives one" } }
   expect(rows({ mcpServers: { a } })["toolDescriptionOverrides.get_token"]).toEqual(["Gives one", "server"])
 })

@@ -4,7 +4,7 @@ import { APPLICATIONS, filesOf, isSvc, readForeignServers } from "../../src/conf
 const read = (value: unknown, file = "x.json") =>
   readForeignServers(JSON.stringify(value), file, () => value, "/project")
 
-test("a project of Claude Code is found under its path on Windows, which is written with slashes", () => {
+test("a project of Claude Code is found on Windows, where its path is written with slashes", () => {
   const file = { projects: { "C:/Users/me/p": { mcpServers: { p: { command: "x" } } } } }
   expect(readForeignServers(JSON.stringify(file), "x.json", () => file, "C:\\Users\\me\\p")).toMatchObject([
     { name: "p" },
@@ -27,7 +27,7 @@ test("each application's servers become entries of mcp.json", () => {
     {
       name: "v",
       server: { command: "x", env: { T: "${env:TOKEN}", W: "${workspaceFolder}/x" } },
-      notes: ["${workspaceFolder} means nothing here: put the value in"],
+      notes: ["svc does not know ${workspaceFolder}: write the value in its place"],
       problem: undefined,
     },
   ])
@@ -52,7 +52,7 @@ test("each application's servers become entries of mcp.json", () => {
   expect(read({ nothing: 1 })).toEqual([])
 })
 
-test("an entry that leads to svc itself is known as such", () => {
+test("an entry that points to svc itself is recognized", () => {
   const own = (server: Record<string, unknown>) => isSvc(server, "http://127.0.0.1:3050/")
   for (const host of ["localhost.", "svc.localhost", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.2"])
     expect(own({ url: `http://${host}:3050/mcp` })).toBe(true)
@@ -73,7 +73,7 @@ test("an entry that leads to svc itself is known as such", () => {
   ).toEqual([false, false, false])
 })
 
-test("what has another name elsewhere comes along, and what does not is said", () => {
+test("settings with other names are converted, and dropped settings are noted", () => {
   expect(
     read(
       {
@@ -102,7 +102,7 @@ test("what has another name elsewhere comes along, and what does not is said", (
         connectionTimeout: 20_000,
         requestTimeout: 1500,
       },
-      notes: ["enabled_tools does not come along"],
+      notes: ["enabled_tools is not imported"],
       problem: undefined,
     },
     {
@@ -120,12 +120,12 @@ test("what has another name elsewhere comes along, and what does not is said", (
       },
     }),
   ).toMatchObject([
-    { server: { command: "x", disabledTools: ["a"] }, notes: ["timeout does not come along"] },
+    { server: { command: "x", disabledTools: ["a"] }, notes: ["timeout is not imported"] },
     { server: { command: "x", tags: ["t"], restartOnExit: true }, notes: [] },
   ])
 })
 
-test("what cannot run here is no server of ours", () => {
+test("an entry that svc cannot run has a problem", () => {
   const problems = (mcpServers: unknown) => read({ mcpServers }).map(({ problem }) => problem)
   expect(problems({ a: { type: "ws", url: "wss://h" }, b: { command: 5 }, c: {}, "..": { command: "x" } })).toEqual([
     expect.stringContaining("type: "),
@@ -135,7 +135,7 @@ test("what cannot run here is no server of ours", () => {
   ])
 })
 
-test("a dollar refers to the environment only where it did", () => {
+test("a dollar is a reference only if it was one in the application", () => {
   const env = (file: string) =>
     read({ mcpServers: { a: { command: "x", env: { K: "a$$b$c${D}" } } } }, file)[0]?.server.env
   expect(env("/h/.config/Claude/claude_desktop_config.json")).toEqual({ K: "a$$$$b$$c$${D}" })
@@ -144,7 +144,7 @@ test("a dollar refers to the environment only where it did", () => {
   for (const file of ["/h/.gemini/settings.json", "any.json"]) expect(env(file)).toEqual({ K: "a$$b$c${D}" })
 })
 
-test("each application has its place on each platform", () => {
+test("each application has a file on each platform", () => {
   for (const platform of ["linux", "darwin", "win32"])
     for (const application of APPLICATIONS) {
       const files = filesOf(application, { platform, home: "/h", appData: "/a", cwd: "/c" })

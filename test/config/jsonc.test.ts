@@ -17,7 +17,7 @@ const FILE = `{
 }
 `
 
-test("a new member stands as its neighbours do", () => {
+test("a new member is written like its neighbours", () => {
   expect(setValue(FILE, ["d"], { e: [] })).toBe(FILE.replace('"two"\n  ]', '"two"\n  ],\n  "d": {\n    "e": []\n  }'))
   expect(setValue(FILE, ["a", "n"], true)).toBe(FILE.replace("[1,2] }", '[1,2], "n": true }'))
   expect(setValue(FILE, ["b", "n"], true)).toBe(
@@ -30,13 +30,13 @@ test("a new member stands as its neighbours do", () => {
   expect(setValue("{ // empty\n}", ["a"], 1)).toBe('{ // empty\n  "a": 1\n}')
 })
 
-test("a value is replaced where it stands", () => {
+test("a value is replaced in place", () => {
   expect(setValue(FILE, ["b", "z"], "new")).toBe(FILE.replace('"z" : 1', '"z" : "new"'))
   expect(setValue(FILE, ["a", "y"], { q: 1 })).toBe(FILE.replace("[1,2]", '{"q":1}'))
   expect(setValue('{"a": null}', ["a", "b"], 1)).toBe('{"a": {"b":1}}')
 })
 
-test("a member goes with its line and its comma", () => {
+test("a member is removed with its line and its comma", () => {
   expect(removeValue(FILE, ["a"])).toBe(FILE.replace(/ {2}"a".*\n/, ""))
   expect(removeValue(FILE, ["a", "x"])).toBe(FILE.replace('"x": 1, ', ""))
   expect(removeValue(FILE, ["a", "y"])).toBe(FILE.replace(', "y": [1,2]', ""))
@@ -45,13 +45,13 @@ test("a member goes with its line and its comma", () => {
   expect(removeValue(FILE, ["none", "x"])).toBe(FILE)
 })
 
-test("of a key that stands twice the last is edited, and both are taken out", () => {
+test("of duplicate keys the last is edited, and all are removed", () => {
   const twice = '{"a": 1, "b": 2, "a": 3}'
   expect(setValue(twice, ["a"], 4)).toBe('{"a": 1, "b": 2, "a": 4}')
   expect(removeValue(twice, ["a"])).toBe('{"b": 2}')
 })
 
-test("a key is renamed and nothing else", () => {
+test("renaming changes only the key", () => {
   expect(renameKey(FILE, ["b"], 'q"')).toBe(FILE.replace('"b":', '"q\\"":'))
 })
 
@@ -126,7 +126,7 @@ const at = (value: unknown, path: Path): unknown =>
     value,
   )
 
-test("what is set is there, and every other value has the very bytes that it had", () => {
+test("setting a value keeps the bytes of every other value", () => {
   fc.assert(
     fc.property(documents, paths, fc.jsonValue({ maxDepth: 1 }), (text, wanted, value) => {
       const { value: original } = parseDocument(text, "f")
@@ -151,7 +151,7 @@ test("what is set is there, and every other value has the very bytes that it had
   )
 })
 
-test("what is taken out is gone, and every other value has the very bytes that it had", () => {
+test("removing a value keeps the bytes of every other value", () => {
   fc.assert(
     fc.property(documents, paths, (text, path) => {
       const { value } = parseDocument(text, "f")

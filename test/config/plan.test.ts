@@ -42,7 +42,7 @@ const problems = (document: unknown) =>
   planned(document).issues.map(({ severity, line, message }) => `${severity} ${line} ${message}`)
 
 describe("the file", () => {
-  test("comments, trailing commas and a byte-order mark are read [config:file:jsonc]", () => {
+  test("comments, trailing commas and a byte-order mark are accepted [config:file:jsonc]", () => {
     expect(
       child('\ufeff{ // mine\n "mcpServers": { "a": { "command": "x", /* no */ "args": ["1",], }, }, }').args,
     ).toEqual(["1"])
@@ -67,12 +67,12 @@ describe("the file", () => {
 
   test("an unknown key is a warning with its line and the nearest known one [config:key:unknown]", () => {
     expect(problems({ mcpServer: {}, mcpServers: { a: { command: "x", comand: 1 } } })).toEqual([
-      'warning 2 unknown key "mcpServer"; did you mean "mcpServers"? It is ignored',
-      'warning 6 unknown key "comand"; did you mean "command"? It is ignored',
+      'warning 2 unknown key "mcpServer" is ignored; did you mean "mcpServers"?',
+      'warning 6 unknown key "comand" is ignored; did you mean "command"?',
     ])
   })
 
-  test("what means nothing to a kind of server is said, and nothing of what asks for nothing", () => {
+  test("a key without effect on a kind of server is a warning, unless its value is empty", () => {
     expect(
       problems({
         mcpServers: {
@@ -81,26 +81,26 @@ describe("the file", () => {
         },
       }),
     ).toEqual([
-      "warning 5 headers means nothing to this kind of server. It is ignored",
-      "warning 12 env means nothing to this kind of server. It is ignored",
-      "warning 15 restartOnExit means nothing to this kind of server. It is ignored",
+      "warning 5 headers has no effect on this kind of server and is ignored",
+      "warning 12 env has no effect on this kind of server and is ignored",
+      "warning 15 restartOnExit has no effect on this kind of server and is ignored",
     ])
   })
 
-  test("a text that switches nothing off is said to do so", () => {
+  test("a string for disabled that is neither true nor false is a warning", () => {
     const disabled = "{{not project.custom.usesDb}}"
     expect(problems(server({ disabled }))).toEqual([expect.stringMatching(/^warning 5 disabled is neither true nor/)])
     for (const word of ["Yes", " off ", "", "0"]) expect(problems(server({ disabled: word }))).toEqual([])
     expect(problems({ mcpTemplates: { t: { command: "x", disabled } } })).toEqual([])
   })
 
-  test("no time at all is no timeout, but may be a delay", () => {
+  test("a timeout of 0 is rejected, a delay of 0 is not", () => {
     expect(planned(server({ restartDelay: 0 })).issues).toEqual([])
     for (const key of ["timeout", "connectionTimeout", "requestTimeout"])
       expect(planned(server({ [key]: 0 }))).toMatchObject({ specs: [], issues: [{ path: ["mcpServers", "a", key] }] })
   })
 
-  test("a wrong value leaves that server out and the others run, and no value is told [config:server:wrong]", () => {
+  test("a server with a wrong value is not loaded, the others run, and the issue does not show the value [config:server:wrong]", () => {
     const { specs, issues } = planned({
       mcpServers: { bad: { command: "x", args: "hunter2" }, good: { command: "y" } },
     })
@@ -109,13 +109,13 @@ describe("the file", () => {
     expect(JSON.stringify(issues)).not.toContain("hunter2")
   })
 
-  test("a key that stands twice is told", () => {
+  test("a duplicate key is a warning", () => {
     expect(problems('{"mcpServers": {"a": {"command": "x", "command": "y"}}}')).toEqual([
-      'warning 1 the key "command" stands twice; the last one counts',
+      'warning 1 duplicate key "command"; the last one wins',
     ])
   })
 
-  test("a key named __proto__ changes nothing", () => {
+  test("a server named __proto__ is an ordinary server", () => {
     expect(planned('{"mcpServers": {"__proto__": {"command": "x"}}}').specs.map(({ id }) => id)).toEqual(["__proto__"])
     expect(({} as { command?: string }).command).toBeUndefined()
   })
@@ -125,10 +125,10 @@ describe("a server", () => {
   test("is stdio with a command and http with a url [config:server:type]", () => {
     expect(child(server({})).transport).toBe("stdio")
     expect(remote(web({})).transport).toBe("http")
-    expect(problems({ mcpServers: { a: {} } })).toEqual(["error 3 a is left out: it needs a command or a url"])
+    expect(problems({ mcpServers: { a: {} } })).toEqual(["error 3 a is not loaded: it needs a command or a url"])
   })
 
-  test("is read in the spellings of other applications [config:server:aliases]", () => {
+  test("accepts the spellings of other applications [config:server:aliases]", () => {
     for (const type of ["streamableHttp", "streamable-http", "streamable_http", "streamablehttp"])
       expect(remote(web({ type })).transport).toBe("streamableHttp")
     expect(child({ servers: { a: { type: "stdio", command: "x" } } }).command).toBe("x")
@@ -142,7 +142,7 @@ describe("a server", () => {
     for (const disabled of [false, "false", "", "no"]) expect(planned(server({ disabled })).specs).toHaveLength(1)
   })
 
-  test("whose name falls together with another's is left out [config:server:name]", () => {
+  test("with the slug of another server is not loaded [config:server:name]", () => {
     const { specs, issues } = planned({
       mcpServers: { "a b": { command: "x" }, "a/b": { command: "y" }, a_svc_b: { command: "z" } },
     })
@@ -150,7 +150,7 @@ describe("a server", () => {
     expect(issues.map(({ server }) => server)).toEqual(["a/b", "a_svc_b"])
   })
 
-  test("of a template's name gives way to it [template:precedence]", () => {
+  test("is shadowed by a template of its name [template:precedence]", () => {
     expect(planned({ mcpServers: { a: { command: "x" } }, mcpTemplates: { a: { command: "y" } } }).specs).toEqual([])
   })
 
@@ -165,7 +165,7 @@ describe("a server", () => {
     })
   })
 
-  test("leaves out a server whose oauth cannot work; a private key may have line breaks", () => {
+  test("with unusable oauth settings is not loaded; a private key may have line breaks", () => {
     const machine = { grantType: "client_credentials" }
     expect(problems(web({ oauth: machine }))).toEqual([
       expect.stringContaining("oauth.grantType client_credentials needs oauth.clientId"),
@@ -183,7 +183,7 @@ describe("a server", () => {
     ])
   })
 
-  test("takes the specific timeout before the deprecated one [timeout:precedence:connection] [timeout:precedence:request]", () => {
+  test("prefers the specific timeout to the deprecated one [timeout:precedence:connection] [timeout:precedence:request]", () => {
     const tuning = (more: object) => {
       const { connectionTimeout, requestTimeout } = single(server(more)).tuning
       return [connectionTimeout, requestTimeout]
@@ -193,7 +193,7 @@ describe("a server", () => {
     expect(tuning({ timeout: 7, requestTimeout: 2 })).toEqual([7, 2])
   })
 
-  test("is restarted at most five times from a second on, if at all [supervise:defaults]", () => {
+  test("is restarted at most five times, after a second first, if it is supervised [supervise:defaults]", () => {
     expect(single(server({})).tuning.restart).toEqual({ kind: "never", limit: 5, delay: 1000 })
     expect(single(server({ restartOnExit: true, maxRestarts: 0 })).tuning.restart).toEqual({
       kind: "supervised",
@@ -203,13 +203,13 @@ describe("a server", () => {
     expect(single(web({ restartOnExit: true })).tuning.restart.kind).toBe("reconnect")
   })
 
-  test("that stands in servers and in mcpServers is that of mcpServers", () => {
+  test("in both servers and mcpServers is taken from mcpServers", () => {
     const { specs, issues } = planned({ servers: { a: { command: "x" } }, mcpServers: { a: { command: "y" } } })
     expect(specs.map(({ launch }) => "command" in launch && launch.command)).toEqual(["y"])
     expect(issues).toMatchObject([{ severity: "warning", line: 3 }])
   })
 
-  test("is told what was expected where a value has several forms", () => {
+  test("with a wrong value of several forms gets an issue that names the forms", () => {
     for (const [key, says] of [
       ["env", "object of names and values"],
       ["stderr", "pipe, overlapped, inherit"],
@@ -218,18 +218,18 @@ describe("a server", () => {
       expect(problems(server({ [key]: [7] }))[0]).toContain(says)
   })
 
-  test("may have line breaks in arguments and variables, for scripts and keys have them", () => {
+  test("may have line breaks in arguments and variables, as scripts and keys do", () => {
     const launch = child(server({ args: ["-c", "a\nb"], env: { PEM: "a\r\n\tb" } }))
     expect([launch.args[1], launch.env.PEM]).toEqual(["a\nb", "a\r\n\tb"])
   })
 
-  test("whose name a URL would lose is left out", () => {
+  test("named . or .. is not loaded, because URLs drop these segments", () => {
     expect(
       planned({ mcpServers: { ".": { command: "x" }, "..": { command: "x" }, "...": { command: "x" } } }).specs,
     ).toHaveLength(1)
   })
 
-  test("has its folder beside the file or in the home", () => {
+  test("resolves cwd against the folder of the file or the home", () => {
     const cwd = (text: string, more?: Partial<World>) => child(server({ cwd: text }), more).cwd
     expect([cwd("a/b"), cwd("/a"), cwd("~"), cwd("~/a")]).toEqual(["/etc/svc/a/b", "/a", "/home/u", "/home/u/a"])
     const windows = { platform: "win32", home: "C:\\U", folder: "C:\\S", parent: {} }
@@ -274,7 +274,7 @@ describe("serverDefaults", () => {
     expect(remote(web({}, { headers: { b: "2" } })).headers).toEqual({ b: "2" })
   })
 
-  test("the rest is inherited only when missing [defaults:missing]", () => {
+  test("other keys are inherited only if they are missing [defaults:missing]", () => {
     const defaults = {
       timeout: 1,
       connectionTimeout: 2,
@@ -296,7 +296,7 @@ describe("serverDefaults", () => {
     expect(child(server({}, { inheritParentEnv: true })).env).toHaveProperty("OTHER")
   })
 
-  test("what belongs to the other transport is ignored [defaults:stdio] [defaults:restart]", () => {
+  test("keys of the other transport are ignored [defaults:stdio] [defaults:restart]", () => {
     const defaults = { headers: { b: "$UNSET" }, oauth: { clientId: "$UNSET" } }
     expect(child(server({}, defaults)).transport).toBe("stdio")
     expect(
@@ -313,7 +313,7 @@ describe("serverDefaults", () => {
     })
   })
 
-  test("a wrong default refuses the whole document", () => {
+  test("a wrong default rejects the whole document", () => {
     expect(() => planned(server({}, { timeout: "soon" }))).toThrow(ConfigError)
   })
 })
@@ -350,31 +350,31 @@ describe("references", () => {
     expect(single(server({ tags: ["$TOKEN"] })).tuning.tags).toEqual(["$TOKEN"])
   })
 
-  test("to nothing leave the server out and are named [env:substitute:missing]", () => {
+  test("to an unset variable keep the server from loading and are named [env:substitute:missing]", () => {
     expect(problems(server({ env: { A: "$NOWHERE" } }))).toEqual([
-      "error 3 a is left out: env.A refers to NOWHERE, which is set neither in the environment nor in .env",
+      "error 3 a is not loaded: env.A refers to NOWHERE, which is not set in the environment or in .env",
     ])
     expect(problems(server({ args: ["--key=${input:key}", "$${input:key}"] }))).toEqual([
-      "error 3 a is left out: args[0] refers to input:key, which is set neither in the environment nor in .env",
+      "error 3 a is not loaded: args[0] refers to input:key, which is not set in the environment or in .env",
     ])
   })
 
-  test("take the parent's value before that of .env [env:dotenv:parent-wins]", () => {
+  test("prefer the value of the parent to that of .env [env:dotenv:parent-wins]", () => {
     const { env } = child(server({ env: { A: "$TOKEN", B: "$LOCAL" } }), {
       dotenv: { TOKEN: "from-file", LOCAL: "local" },
     })
     expect(env).toMatchObject({ A: "from-parent", B: "local" })
   })
 
-  test("find only what is a variable", () => {
+  test("do not find inherited members of objects", () => {
     expect(planned(server({ args: ["$constructor"] })).specs).toEqual([])
   })
 
-  test("do not care for case on Windows", () => {
+  test("ignore case on Windows", () => {
     expect(child(server({ args: ["$PATH"] }), { platform: "win32", parent: { Path: "C:\\" } }).args).toEqual(["C:\\"])
   })
 
-  test("are not needed for a secret to be one", () => {
+  test("are not needed to find credentials in URLs and headers", () => {
     const secrets = (document: unknown, more?: Partial<World>) => [...single(document, more).secrets].sort()
     expect(secrets(web({ url: "https://user:p%40ssword@h/?api_key=abcdef123&page=second" }))).toEqual([
       "abcdef123",
@@ -391,7 +391,7 @@ describe("references", () => {
     expect(secrets(server({ env: { API_KEY: "short" } }))).toEqual([])
   })
 
-  test("are not needed where the name of a variable says that it is one", () => {
+  test("are not needed if the name of a variable is a secret's", () => {
     const named = (name: string) => single(server({ env: { [name]: "written-out" } })).secrets.length > 0
     for (const name of ["PASS", "SMTP_PASS", "DB_PASS_FILE", "GITHUB_PAT", "MYSQL_PWD", "BEARER", "SLACK_WEBHOOK_URL"])
       expect([name, named(name)]).toEqual([name, true])
@@ -399,7 +399,7 @@ describe("references", () => {
       expect([name, named(name)]).toEqual([name, false])
   })
 
-  test("make their values secrets, but for those that everybody's paths are made of", () => {
+  test("make their values secrets, except for parts of common paths", () => {
     const places = { args: ["$HOME/x"], env: ["FILE=${HOME}/y", "HOME", "TOKEN"] }
     expect(single(server(places), { parent: { HOME: "/home/somebody", TOKEN: "from-parent" } }).secrets).toEqual([
       "from-parent",
@@ -410,7 +410,7 @@ describe("references", () => {
 })
 
 describe("a child's environment", () => {
-  test("is the safe set and what is declared, whole [env:child:safe] [env:dotenv:private]", () => {
+  test("is the safe set and the declared variables, and nothing else [env:child:safe] [env:dotenv:private]", () => {
     expect(child(server({ env: { A: "1" } }), { dotenv: { LEAK: "x", SVC_PORT: "9" } }).env).toEqual({
       A: "1",
       HOME: "/home/u",
@@ -418,7 +418,7 @@ describe("a child's environment", () => {
     })
   })
 
-  test("lets everything in but SVC_* when it is told to [env:child:inherit]", () => {
+  test("inherits everything except SVC_* with inheritParentEnv [env:child:inherit]", () => {
     expect(child(server({ inheritParentEnv: true })).env).toEqual({
       APP_ONE: "1",
       APP_TWO: "2",
@@ -429,12 +429,12 @@ describe("a child's environment", () => {
     })
   })
 
-  test("follows the last pattern that matches [env:child:filter]", () => {
+  test("follows the last matching pattern [env:child:filter]", () => {
     expect(child(server({ envFilter: ["APP_*", "!APP_TWO", "!PATH"] })).env).toEqual({ APP_ONE: "1", HOME: "/home/u" })
     expect(child(server({ envFilter: ["SVC_*"] })).env).not.toHaveProperty("SVC_PORT")
   })
 
-  test("has what is declared whatever the filter says [env:child:declared]", () => {
+  test("has the declared variables whatever the filter says [env:child:declared]", () => {
     expect(child(server({ env: { APP_ONE: "mine" }, envFilter: ["!APP_ONE"] })).env.APP_ONE).toBe("mine")
   })
 
@@ -447,7 +447,7 @@ describe("a child's environment", () => {
     expect(planned(server({ env: ["NOWHERE"] })).specs).toEqual([])
   })
 
-  test("on Windows does not care for case", () => {
+  test("ignores case on Windows", () => {
     const windows = { platform: "win32", parent: { Path: "C:\\", SystemRoot: "C:\\W", Secret: "s" } }
     expect(child(server({ env: { PATH: "D:\\" } }), windows).env).toEqual({ PATH: "D:\\", SystemRoot: "C:\\W" })
   })

@@ -20,7 +20,7 @@ describe("presets.json", () => {
     expect(read("")).toEqual({ presets: [], issues: [] })
   })
 
-  test("leaves out what is wrong and says where", () => {
+  test("reports an invalid preset with its position and loads the others", () => {
     const text = `{
   "presets": {
     "good": { "filter": "a" },
@@ -34,16 +34,16 @@ describe("presets.json", () => {
     expect(read(text)).toEqual({
       presets: ["good: a", "odd: b"],
       issues: [
-        'presets.json:9:3: unknown key "more". It is ignored',
-        'presets.json:4:15: preset half is left out: its filter cannot be read at column 6: expected a tag, "not" or "(", found the end',
-        "presets.json:5:5: preset none is left out: filter: Invalid input: expected string, received undefined",
-        'presets.json:6:29: unknown key "colour". It is ignored',
-        "presets.json:7:5: preset text is left out: Invalid input: expected object, received string",
+        'presets.json:9:3: unknown key "more" is ignored',
+        'presets.json:4:15: preset half is not loaded: its filter is invalid at column 6: expected a tag, "not" or "(", found the end',
+        "presets.json:5:5: preset none is not loaded: filter: Invalid input: expected string, received undefined",
+        'presets.json:6:29: unknown key "colour" is ignored',
+        "presets.json:7:5: preset text is not loaded: Invalid input: expected object, received string",
       ],
     })
   })
 
-  test("is refused whole where it is no object of presets", () => {
+  test("is rejected if presets is not an object", () => {
     expect(() => read('{"presets": []}')).toThrow("presets.json:1:2: presets must be an object of presets by name")
     expect(() => read("{")).toThrow("presets.json:1:2")
   })
@@ -61,14 +61,14 @@ describe("an edit of presets", () => {
     expect(JSON.parse(createPreset("a", { filter: "x or y" })(""))).toEqual({ presets: { a: { filter: "x or y" } } })
   })
 
-  test("keeps comments and the others", () => {
+  test("keeps comments and other presets", () => {
     const text = createPreset("more", { filter: "db", description: "d" })(TEXT)
     expect(text).toContain("// what I use")
     expect(text).toContain("// daily")
     expect(read(text).presets).toEqual(["dev: web", "more: db"])
   })
 
-  test("changes what it names", () => {
+  test("changes only the given members", () => {
     const text = editPreset("dev", { filter: "db" })(TEXT)
     expect(parseDocument(text, "x").value.presets).toEqual({ dev: { filter: "db", description: "work" } })
     const bare = editPreset("dev", { description: "" })(text)
@@ -76,16 +76,16 @@ describe("an edit of presets", () => {
     expect(editPreset("dev", {})(TEXT)).toBe(TEXT)
   })
 
-  test("deletes", () => {
+  test("deletes a preset", () => {
     expect(read(deletePreset("dev")(TEXT)).presets).toEqual([])
   })
 
-  test("is refused where the name or the filter is wrong", () => {
-    expect(() => createPreset("dev", { filter: "a" })(TEXT)).toThrow("There is a preset named dev already")
-    expect(() => createPreset("a b", { filter: "a" })(TEXT)).toThrow("A preset's name has letters")
-    expect(() => createPreset("x", { filter: "a b" })(TEXT)).toThrow("The filter cannot be read at column 3")
+  test("is rejected if the name or the filter is invalid", () => {
+    expect(() => createPreset("dev", { filter: "a" })(TEXT)).toThrow("There is already a preset named dev")
+    expect(() => createPreset("a b", { filter: "a" })(TEXT)).toThrow("The name of a preset must be")
+    expect(() => createPreset("x", { filter: "a b" })(TEXT)).toThrow("The filter is invalid at column 3")
     expect(() => editPreset("de", { filter: "a" })(TEXT)).toThrow("did you mean dev?")
-    expect(() => editPreset("dev", { filter: "(" })(TEXT)).toThrow("The filter cannot be read at column 2")
+    expect(() => editPreset("dev", { filter: "(" })(TEXT)).toThrow("The filter is invalid at column 2")
     expect(() => deletePreset("other")(TEXT)).toThrow("No preset is named other")
   })
 })

@@ -12,13 +12,13 @@ import {
 
 const parsed = (text: string): TagFilter => {
   const read = parseFilter(text)
-  if ("misread" in read) throw new Error(formatFilterProblem(text, read.misread))
+  if ("problem" in read) throw new Error(formatFilterProblem(text, read.problem))
   return read.filter
 }
 
-const misread = (text: string) => {
+const problemOf = (text: string) => {
   const read = parseFilter(text)
-  return "misread" in read ? `${read.misread.column}: ${read.misread.message}` : undefined
+  return "problem" in read ? `${read.problem.column}: ${read.problem.message}` : undefined
 }
 
 const TAGS = ["a", "b", "and", "two words", 'quo"te', "back\\slash", "ü/x:1"]
@@ -42,13 +42,13 @@ const WORLDS = Array.from({ length: 2 ** TAGS.length }, (_, bits) => TAGS.filter
 const table = (filter: TagFilter) => WORLDS.map((tags) => (matchesFilter(filter, tags) ? "1" : "0")).join("")
 
 describe("a filter", () => {
-  test("is printed so that it means the same when it is read again", () => {
+  test("is printed as text that parses to the same filter", () => {
     fc.assert(
       fc.property(filters, (filter) => {
         const text = printFilter(filter)
         const again = parseFilter(text)
         // Only its length or depth may keep a filter from being read.
-        if ("misread" in again) expect(again.misread.message).toMatch(/longer|brackets/)
+        if ("problem" in again) expect(again.problem.message).toMatch(/longer|brackets/)
         else {
           expect(table(again.filter)).toBe(table(filter))
           expect(printFilter(parsed(printFilter(again.filter)))).toBe(printFilter(again.filter))
@@ -77,22 +77,22 @@ describe("a filter", () => {
     ["a b", '3: expected "and", "or" or the end, found "b"'],
     ["(a or b", '8: expected "and", "or" or ")", found the end'],
     ["a)", '2: expected "and", "or" or the end, found ")"'],
-    ["a,b", '2: found ","; write "or" between tags of which any will do'],
-    ["a or 'b", "6: found a quote that is not closed"],
+    ["a,b", '2: found ","; write "or" between alternative tags'],
+    ["a or 'b", "6: a quote is not closed"],
     ["or a", '1: expected a tag, "not" or "(", found "or"'],
     ["()", '2: expected a tag, "not" or "(", found ")"'],
   ])("%s is refused with its column and what was expected", (text, message) => {
-    expect(misread(text)).toBe(message)
+    expect(problemOf(text)).toBe(message)
   })
 
   test("is bounded in length and depth", () => {
-    expect(misread("a".repeat(2001))).toBe("2001: is longer than 2000 characters")
-    expect(misread(`${"(".repeat(51)}a${")".repeat(51)}`)).toContain("brackets are open")
-    expect(misread(`${"(".repeat(50)}a${")".repeat(50)}`)).toBeUndefined()
+    expect(problemOf("a".repeat(2001))).toBe("2001: is longer than 2000 characters")
+    expect(problemOf(`${"(".repeat(51)}a${")".repeat(51)}`)).toContain("nested brackets")
+    expect(problemOf(`${"(".repeat(50)}a${")".repeat(50)}`)).toBeUndefined()
     expect(matchesFilter(parsed(`${"!".repeat(1999)}a`), [])).toBe(true)
   })
 
-  test("never throws for what it cannot read", () => {
+  test("never throws, whatever the text", () => {
     const bits = fc.constantFrom("a", " ", "(", ")", "and", "or", "not", "!", "&", "|", '"', "'", "\\", ",", "\n", "💥")
     fc.assert(
       fc.property(
@@ -111,12 +111,12 @@ describe("a filter", () => {
     expect(matchesFilter(parsed("not Web"), ["web"])).toBe(true)
   })
 
-  test("lets everything through when there is none", () => {
+  test("matches everything if there is no filter", () => {
     expect(matchesFilter(allOf([]), [])).toBe(true)
     expect(printFilter(allOf([]))).toBe("")
   })
 
-  test("names its tags once", () => {
+  test("lists each of its tags once", () => {
     expect(tagsOf(parsed("a and not (b or a)"))).toEqual(["a", "b"])
   })
 })

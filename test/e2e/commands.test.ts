@@ -69,7 +69,7 @@ test("config check tells every issue with its place and exits 78", async () => {
   expect(code).toBe(78)
   for (const part of [
     "mcp.json:3:12: ",
-    "mcp.json:4:5: b is left out: env.K refers to NOWHERE",
+    "mcp.json:4:5: b is not loaded: env.K refers to NOWHERE",
     'mcp.json:6:3: unknown key "extra"',
   ])
     expect(stdout).toContain(part)
@@ -97,7 +97,7 @@ test("an edit that leaves something wrong says so, and one of a wrong form is re
   const svc = inFolder(folder)
   expect(await svc("mcp", "add", "web", "--url", "no-address")).toMatchObject({
     code: 0,
-    stderr: "warning: web is left out: url must be an http or https address\n",
+    stderr: "warning: web is not loaded: url must be an http or https address\n",
   })
   expect((await svc("mcp", "add", "far", "--url", "http://h/", "--env", "A=1")).stderr).toContain("env means nothing")
   expect((await svc("mcp", "edit", "far", '{"tag":["x"],"env":null}')).stderr).toContain('did you mean "tags"?')
@@ -217,7 +217,7 @@ test("why a server cannot be restarted is said", async () => {
     return [code, stderr]
   }
   expect(await restart("of-f")).toEqual([69, "svc: of-f is disabled; `svc mcp enable of-f` starts it\n"])
-  expect(await restart("wrong")).toEqual([69, expect.stringContaining("wrong is left out")])
+  expect(await restart("wrong")).toEqual([69, expect.stringContaining("wrong is not loaded")])
   expect(await restart("heer")).toEqual([64, "svc: No server is named heer; did you mean here?\n"])
 })
 

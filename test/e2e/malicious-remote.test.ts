@@ -155,10 +155,10 @@ test(
     })
     await isReady(one, "good")
     const log = one.stderr()
-    expect(log).toMatch(/mcp\.json:4:\d+: split is left out: headers\.X-Key has a control character/)
-    expect(log).toMatch(/mcp\.json:5:\d+: named is left out: headers has a name that no HTTP header can have/)
-    expect(log).toMatch(/mcp\.json:6:\d+: env is left out: /)
-    expect(log).toMatch(/mcp\.json:7:\d+: address is left out: url has a control character/)
+    expect(log).toMatch(/mcp\.json:4:\d+: split is not loaded: headers\.X-Key contains a control character/)
+    expect(log).toMatch(/mcp\.json:5:\d+: named is not loaded: headers has an invalid header name/)
+    expect(log).toMatch(/mcp\.json:6:\d+: env is not loaded: /)
+    expect(log).toMatch(/mcp\.json:7:\d+: address is not loaded: url contains a control character/)
     expect(log).not.toContain("X-Admin")
     expect(await (await fetch(`${one.url}/health`)).json()).toMatchObject({
       servers: { total: 5, healthy: 1, unhealthy: 4 },

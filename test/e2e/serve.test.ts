@@ -96,7 +96,7 @@ describe("mistakes", () => {
 
   test("a file that is not JSON is told with line and column, and mending it is enough [config:file:broken]", async () => {
     await using svc = await startSvc({ config: '{\n  "mcpServers": {\n    "a" {}\n  }\n}' })
-    await svc.said(/mcp\.json:3:9: not JSON: expected a colon/)
+    await svc.said(/mcp\.json:3:9: not valid JSON: expected a colon/)
     expect((await fetch(`${svc.url}/health`)).status).toBe(503)
     expect((await fetch(`${svc.url}/health/ready`)).status).toBe(503)
     expect((await fetch(`${svc.url}/health/live`)).status).toBe(200)

@@ -131,7 +131,7 @@ describe("/health", () => {
     const issue = {
       code: "server",
       severity: "error",
-      message: "web is left out: it went away",
+      message: "web is not loaded: it went away",
       server: "web",
     } as const
     const rest = { ...issue, severity: "warning" } as const
@@ -148,7 +148,7 @@ describe("/health", () => {
       total: 2,
       healthy: 1,
       unhealthy: 1,
-      details: [{ name: "connected" }, { name: "web", status: "error", lastError: "web is left out: it went •" }],
+      details: [{ name: "connected" }, { name: "web", status: "error", lastError: "web is not loaded: it went •" }],
     })
     expect(body.configuration).toMatchObject({ serverCount: 3, enabledCount: 2, disabledCount: 1 })
     expect(loadingReport(whole, facts, at("basic")).body).toMatchObject({

@@ -90,7 +90,7 @@ describe("an instance", () => {
     expect(plan({ command: "{{raw project.custom.x}}" }, contextOf("/a", { x: "" }))).toMatchObject({ kind: "wrong" })
     expect(plan({ command: "x", args: ["$NOT_SET", "{{user.home}}"] })).toEqual({
       kind: "wrong",
-      problems: ["template fs: args[0] refers to NOT_SET, which is set neither in the environment nor in .env"],
+      problems: ["template fs: args[0] refers to NOT_SET, which is not set in the environment or in .env"],
     })
   })
 })

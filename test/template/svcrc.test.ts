@@ -19,8 +19,8 @@ describe(".svcrc", () => {
       "/p/.svcrc",
     )
     expect(issues.map((issue) => `${issue.severity} ${formatIssue(issue)}`)).toEqual([
-      'warning /p/.svcrc:2:3: unknown key "presett"; did you mean "preset"? It is ignored',
-      'warning /p/.svcrc:4:5: unknown key "enviroment"; did you mean "environment"? It is ignored',
+      'warning /p/.svcrc:2:3: unknown key "presett" is ignored; did you mean "preset"?',
+      'warning /p/.svcrc:4:5: unknown key "enviroment" is ignored; did you mean "environment"?',
     ])
     expect(svcrc).toEqual({ context: { custom: { any: 1 } } })
   })
@@ -28,7 +28,7 @@ describe(".svcrc", () => {
   test("is refused where a value has the wrong type", () => {
     expect(() => parseSvcrc('{\n  "tags": "a"\n}', ".svcrc")).toThrow(".svcrc:2:3: tags: ")
     expect(() => parseSvcrc('{ "context": { "custom": [] } }', ".svcrc")).toThrow(".svcrc:1:16: context.custom: ")
-    expect(() => parseSvcrc("{", ".svcrc")).toThrow(".svcrc:1:2: not JSON")
+    expect(() => parseSvcrc("{", ".svcrc")).toThrow(".svcrc:1:2: not valid JSON")
   })
 
   test("says no more than svc takes", () => {
