@@ -74,7 +74,7 @@ export class RequestError extends Error {
   }
 }
 
-/** Something outside of svc is not available (a port in use, no running instance). Only commands meet it. */
+/** Something outside of svc is not available: a port in use, no running instance, an issuer that cannot be reached. */
 export class UnavailableError extends Error {
   override readonly name = "UnavailableError"
 }
