@@ -15,7 +15,8 @@ import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 import { listBackups, lockDocuments } from "./documents.ts"
-import { isAlive, makePrivateFolder } from "./files.ts"
+import { makePrivateFolder } from "./files.ts"
+import { type Release, tryAcquireOnce } from "./lock.ts"
 import { ownName, type Paths } from "./paths.ts"
 
 /** A file of a bundle. */
@@ -58,12 +59,18 @@ export async function unpackBundle(
   files: readonly BundleFile[],
   signal: AbortSignal,
 ): Promise<StagedBundle> {
-  const staging = join(bundlesOf(paths), `${STAGING}${process.pid}-${randomUUID().slice(0, 8)}`)
+  const staging = join(bundlesOf(paths), `${STAGING}${randomUUID()}`)
+  let release: Release | undefined
   const discard = async () => {
     await rm(staging, { recursive: true, force: true })
+    release?.()
+    release = undefined
     removeEmpty(bundlesOf(paths))
   }
   try {
+    makePrivateFolder(bundlesOf(paths))
+    // Tells the next sweep that this process is alive.
+    release = await tryAcquireOnce(`${staging}.lock`)
     makePrivateFolder(staging)
     for (const { path, executable, read } of files) {
       if (signal.aborted) throw new Error("the caller gave up")
@@ -117,13 +124,13 @@ export async function sweepBundles(paths: Paths): Promise<void> {
   const all = bundlesOf(paths)
   const texts = textsOf([paths.file, ...listBackups(paths)])
   for (const entry of readdirSync(all, { withFileTypes: true })) {
-    // Who looks at the folder in a window may leave files of that window's.
-    if (!entry.isDirectory()) continue
     const { name } = entry
     const folder = join(all, name)
     try {
-      if (!name.startsWith(STAGING)) await pruneFolder(folder, texts)
-      else if (!isBusy(name)) await rm(folder, { recursive: true, force: true })
+      // A file manager may leave files of its own.
+      if (!entry.isDirectory() && !STAGING_LOCK.test(name)) continue
+      if (name.startsWith(STAGING)) await sweepStaging(folder.replace(/\.lock$/, ""))
+      else await pruneFolder(folder, texts)
     } catch {
       // The rest goes all the same.
     }
@@ -136,16 +143,22 @@ export async function sweepBundles(paths: Paths): Promise<void> {
 const HASH_LENGTH = 16
 /** No server's folder begins so. */
 const STAGING = "~"
+const STAGING_LOCK = /^~.*\.lock$/
 
 const bundlesOf = (paths: Paths): string => join(paths.directory, ownName("bundles", paths))
 
 const textsOf = (files: readonly string[]): string =>
   files.map((file) => (existsSync(file) ? readFileSync(file, "utf8") : "")).join("\n")
 
-/** One of this process's own id is of a process before it. */
-function isBusy(name: string): boolean {
-  const pid = Number(/^~(\d+)-/.exec(name)?.[1])
-  return pid !== process.pid && isAlive(pid)
+/** Removes a staging folder, and its lock, unless the process that unpacks there holds the lock. */
+async function sweepStaging(folder: string): Promise<void> {
+  const release = await tryAcquireOnce(`${folder}.lock`)
+  if (release === undefined) return
+  try {
+    await rm(folder, { recursive: true, force: true })
+  } finally {
+    release()
+  }
 }
 
 async function pruneFolder(folder: string, texts: string): Promise<void> {

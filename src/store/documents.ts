@@ -123,7 +123,7 @@ export function documentTemporaries(paths: Paths): readonly string[] {
   const backups = `${ownName("mcp", paths)}-`
   return [
     ...[paths.file, paths.dotenv, join(dirname(paths.file), SCHEMA_FILE)].flatMap(temporariesOf),
-    ...findTemporaries(paths.directory, (name) => /^trial-\d+\.json$/.test(name)),
+    ...findTemporaries(paths.directory, (name) => /^trial-[\da-f-]+\.json$/.test(name)),
     ...findTemporaries(join(paths.directory, "backups"), (name) => name.startsWith(backups)),
   ]
 }

@@ -2,7 +2,8 @@
  * Locks between processes, held by SQLite on a database file that stays empty.
  *
  *  1. The kernel frees a lock when its process ends, however it ends: no lock is stale, and no process id is judged.
- *  2. The file of a lock is never removed: another process could hold the lock of the removed file.
+ *  2. The file of a lock is never removed: another process could hold the lock of the removed file. Only a lock whose
+ *     name is used once (`tryAcquireOnce`) takes its file along.
  *  3. Nothing else in the process opens the file of a held lock: POSIX frees the locks of a file with its first close.
  */
 import type { Database } from "bun:sqlite"
@@ -10,7 +11,7 @@ import { chownSync, closeSync, lstatSync, openSync, statSync, truncateSync } fro
 import { dirname } from "node:path"
 import { type Clock, delay } from "../lib/clock.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
-import { ELSEWHERE } from "./files.ts"
+import { ELSEWHERE, removeAll } from "./files.ts"
 
 /** Gives the lock back. */
 export type Release = () => void
@@ -38,6 +39,8 @@ export async function tryAcquire(lock: string): Promise<Release | undefined> {
     makeLockFile(lock)
     const held = new sqlite.Database(lock, { readwrite: true, create: false })
     database = held
+    // Nothing is ever written: the rollback journal needs no file, and a killed process leaves none.
+    held.run("PRAGMA journal_mode = MEMORY")
     held.run("BEGIN EXCLUSIVE")
     return () => held.close()
   } catch (cause) {
@@ -49,6 +52,20 @@ export async function tryAcquire(lock: string): Promise<Release | undefined> {
     // A file with a process id, as svc once made it. The lock lies on the file and not on its content.
     truncateSync(lock, 0)
     return tryAcquire(lock)
+  }
+}
+
+/**
+ * Takes a lock that shows that its owner is alive, and removes its file with the release. Its name is random and one
+ * owner's alone, so that no other process ever waits for it. Process ids would not do: containers that share a folder
+ * count their processes separately.
+ */
+export async function tryAcquireOnce(lock: string): Promise<Release | undefined> {
+  const release = await tryAcquire(lock)
+  if (release === undefined) return undefined
+  return () => {
+    release()
+    removeAll([lock])
   }
 }
 

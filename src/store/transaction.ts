@@ -6,8 +6,10 @@
  *  2. A write that fails leaves everything as it was, the backups too.
  *  3. `.env` is written first: what refers to it must find it. It is for its owner alone.
  *  4. A change that has a name is on trial until it is kept or undone. What was before is noted on disk meanwhile: where
- *     the process does not come to that, the next one takes the change back.
+ *     the process does not come to that, the next one takes the change back. A lock held meanwhile tells that the process
+ *     is alive.
  */
+import { randomUUID } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, rmdirSync, statSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
@@ -24,7 +26,8 @@ import {
   MINIMAL,
   pruneBackups,
 } from "./documents.ts"
-import { decodeText, isAlive, replaceFile, replaceState } from "./files.ts"
+import { decodeText, replaceFile, replaceState } from "./files.ts"
+import { type Release, tryAcquireOnce } from "./lock.ts"
 import type { Paths } from "./paths.ts"
 
 /** Both texts; an empty one where there is no file. */
@@ -57,36 +60,31 @@ export async function changeDocuments(
   trial?: string,
 ): Promise<AppliedChange> {
   const release = await lockDocuments(paths, clock)
+  let begun: Trial | undefined
   try {
+    if (trial !== undefined) begun = await beginTrial(paths, trial)
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const done = attempt(paths, change, clock, trial)
+      const done = attempt(paths, change, clock, begun)
       if (done !== undefined) return done
     }
+    throw contentionError(paths.file)
+  } catch (error) {
+    begun?.end()
+    throw error
   } finally {
     release()
   }
-  throw contentionError(paths.file)
 }
 
 /** Takes back the changes of processes that ended before they were kept or undone, and what else they left. Says what of it. */
 export async function recover(paths: Paths, clock: Clock): Promise<readonly string[]> {
   if (!existsSync(paths.directory)) return []
-  const files = readdirSync(paths.directory).filter((name) => TRIAL.test(name))
-  if (files.length === 0 && !hasBundles(paths) && documentTemporaries(paths).length === 0) return []
+  if (trialsIn(paths).length === 0 && !hasBundles(paths) && documentTemporaries(paths).length === 0) return []
   const release = await lockDocuments(paths, clock)
   try {
-    const said = files.flatMap((name) => {
-      const pid = Number(TRIAL.exec(name)?.[1])
-      // One of this process is of a process before it that had the same id: it has not changed anything yet.
-      if (pid !== process.pid && isAlive(pid)) return []
-      const path = join(paths.directory, name)
-      const noted = readNote(path)
-      // Several files may share the folder.
-      if (noted !== undefined && noted.file !== paths.file) return []
-      const taken = noted === undefined ? [] : takeBack(noted, paths)
-      unlinkSync(path)
-      return taken
-    })
+    const said: string[] = []
+    // Listed again under the lock: the owner of a note removes it when its change is kept.
+    for (const id of trialsIn(paths)) said.push(...(await recoverTrial(id, paths)))
     await sweepBundles(paths)
     return said
   } finally {
@@ -96,7 +94,53 @@ export async function recover(paths: Paths, clock: Clock): Promise<readonly stri
 
 // ---
 
-const TRIAL = /^trial-(\d+)\.json$/
+const TRIAL = /^trial-([\da-f-]+)\.(?:json|lock)$/
+
+/** The ids of the trials that have a note or a lock in the folder. */
+const trialsIn = ({ directory }: Paths): readonly string[] => [
+  ...new Set(readdirSync(directory).flatMap((name) => TRIAL.exec(name)?.[1] ?? [])),
+]
+
+const noteOfTrial = ({ directory }: Paths, id: string): string => join(directory, `trial-${id}.json`)
+const lockOfTrial = ({ directory }: Paths, id: string): string => join(directory, `trial-${id}.lock`)
+
+/** A change on trial: the name it is told by, the file of its note, and the lock that its process holds meanwhile. */
+type Trial = { readonly name: string; readonly note: string; end(): void }
+
+async function beginTrial(paths: Paths, name: string): Promise<Trial> {
+  const id = randomUUID()
+  const note = noteOfTrial(paths, id)
+  let release: Release | undefined = await tryAcquireOnce(lockOfTrial(paths, id))
+  return {
+    name,
+    note,
+    end() {
+      // The note first: a note without an owner is taken back.
+      if (existsSync(note)) unlinkSync(note)
+      release?.()
+      release = undefined
+    },
+  }
+}
+
+/** Takes back the trial of a process that has ended: one whose lock is free. */
+async function recoverTrial(id: string, paths: Paths): Promise<readonly string[]> {
+  const release = await tryAcquireOnce(lockOfTrial(paths, id))
+  if (release === undefined) return []
+  try {
+    const note = noteOfTrial(paths, id)
+    // Its owner has come to an end of it meanwhile.
+    if (!existsSync(note)) return []
+    const noted = readNote(note)
+    // Several files may share the folder.
+    if (noted !== undefined && noted.file !== paths.file) return []
+    const taken = noted === undefined ? [] : takeBack(noted, paths)
+    unlinkSync(note)
+    return taken
+  } finally {
+    release()
+  }
+}
 
 type Original = { readonly bytes: Buffer; readonly mode: number } | undefined
 type Originals = { readonly config: Original; readonly dotenv: Original }
@@ -106,20 +150,16 @@ function attempt(
   paths: Paths,
   change: DocumentChange,
   clock: Clock,
-  trial: string | undefined,
+  trial: Trial | undefined,
 ): AppliedChange | undefined {
   const were = readOriginals(paths)
   const before = textsOf(were)
   const after = change(before)
   const folder = join(paths.directory, "backups")
   const hadFolder = existsSync(folder)
-  const note = join(paths.directory, `trial-${process.pid}.json`)
-  const forget = () => {
-    if (trial !== undefined && existsSync(note)) unlinkSync(note)
-  }
   let kept: string | undefined
   const restore = () => {
-    forget()
+    if (trial !== undefined && existsSync(trial.note)) unlinkSync(trial.note)
     if (kept !== undefined && existsSync(kept)) unlinkSync(kept)
     if (!hadFolder && existsSync(folder)) rmdirSync(folder)
   }
@@ -130,7 +170,7 @@ function attempt(
       return kept
     },
     keep() {
-      forget()
+      trial?.end()
       pruneBackups(paths)
     },
     async undo(reverse) {
@@ -146,6 +186,7 @@ function attempt(
           else replaceFile(path, reverse(now)[key], undefined)
         }
         restore()
+        trial?.end()
       } finally {
         release()
       }
@@ -158,7 +199,7 @@ function attempt(
         config: [before, after].map(({ config }) => digest(config)),
         dotenv: [before, after].map(({ dotenv }) => digest(dotenv)),
       }
-      replaceState(note, noteOf({ name: trial, file: paths.file, ours, ...were, backup: kept ?? "" }))
+      replaceState(trial.note, noteOf({ name: trial.name, file: paths.file, ours, ...were, backup: kept ?? "" }))
     }
     if (after.dotenv !== before.dotenv) replaceFile(paths.dotenv, after.dotenv, 0o600)
     if (after.config === before.config) return done

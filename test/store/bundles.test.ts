@@ -77,7 +77,7 @@ test("what mcp.json names stays, and what it does not goes, of this server alone
   expect(readdirSync(paths.directory).sort()).toEqual(["mcp.json", "mcp.json.lock"])
 })
 
-test("what a killed process left goes at the next start, unless a backup names it or its process runs", async () => {
+test("what a killed process left goes at the next start, unless a backup names it or its process holds its lock", async () => {
   const paths = place()
   const [kept, backed, lost] = [
     await put(paths, "s", OLD),
@@ -88,13 +88,18 @@ test("what a killed process left goes at the next start, unless a backup names i
   mkdirSync(join(paths.directory, "backups"))
   writeFileSync(join(paths.directory, "backups", "mcp-2026-01-01T00-00-00.000Z.json"), `// ${backed}`)
   const bundles = join(paths.directory, "bundles")
-  const staging = [`~${process.pid}-1`, `~${process.ppid}-2`, "~99999999-3"]
-  for (const name of staging) mkdirSync(join(bundles, name))
+  mkdirSync(join(bundles, `~${process.ppid}-2`))
+  writeFileSync(join(bundles, "~dead.lock"), "")
+  const staged = await createBundleStore(paths, systemClock).unpack(join(bundles, "w", short(OLD)), [file("a")], live)
+  const staging = readdirSync(bundles).filter((name) => name.startsWith("~") && !/dead|-2$/.test(name))
   // Finder's.
   writeFileSync(join(bundles, ".DS_Store"), "")
   // Another configuration that shares the folder has bundles of its own.
   const elsewhere = await put({ ...paths, file: join(paths.directory, "other.json") }, "v", OLD)
   expect(await recover(paths, systemClock)).toEqual([])
   expect([kept, backed, lost, elsewhere].map((folder) => existsSync(folder))).toEqual([true, true, false, true])
-  expect(readdirSync(bundles).sort()).toEqual([".DS_Store", "s", "t", `~${process.ppid}-2`])
+  expect(readdirSync(bundles).sort()).toEqual([".DS_Store", "s", "t", ...staging.sort()])
+  staged.commit()
+  await staged.discard()
+  expect(readdirSync(bundles).sort()).toEqual([".DS_Store", "s", "t", "w"])
 })

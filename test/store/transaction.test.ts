@@ -8,6 +8,7 @@ import {
   readFileSync,
   renameSync,
   statSync,
+  unlinkSync,
   writeFileSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
@@ -15,7 +16,7 @@ import { join } from "node:path"
 import fc from "fast-check"
 import { addVariables, parseDotenv } from "../../src/config/dotenv.ts"
 import { systemClock } from "../../src/lib/clock.ts"
-import { listBackups } from "../../src/store/documents.ts"
+import { listBackups, lockDocuments } from "../../src/store/documents.ts"
 import type { Paths } from "../../src/store/paths.ts"
 import { changeDocuments, type DocumentChange, readDocuments, recover } from "../../src/store/transaction.ts"
 
@@ -40,6 +41,14 @@ function contents(folder: string): Record<string, string> {
       }),
   )
 }
+
+/** The files of changes on trial. */
+const trialsIn = ({ directory }: Paths): readonly string[] =>
+  readdirSync(directory).filter((name) => name.startsWith("trial-"))
+
+/** The note of the one change on trial. */
+const noteIn = (paths: Paths): string =>
+  join(paths.directory, trialsIn(paths).find((name) => name.endsWith(".json")) ?? "")
 
 const both: DocumentChange = ({ config, dotenv }) => ({ config: `${config}// more\n`, dotenv: `${dotenv}KEY=1\n` })
 const apart: DocumentChange = ({ config, dotenv }) => ({
@@ -86,13 +95,9 @@ describe("a change of both documents", () => {
       mkdirSync(join(paths.directory, "backups"))
       const before = contents(paths.directory)
       await changeDocuments(paths, both, systemClock, "new")
-      expect(readdirSync(paths.directory)).toContain(`trial-${process.pid}.json`)
-      // A process that runs still may keep its change yet.
-      const own = join(paths.directory, `trial-${process.pid}.json`)
-      const other = join(paths.directory, `trial-${process.ppid}.json`)
-      renameSync(own, other)
+      // A process that is alive may still keep its change: it holds the lock of the note.
       expect(await recover(paths, systemClock)).toEqual([])
-      renameSync(other, own)
+      renameSync(noteIn(paths), join(paths.directory, "trial-99999999.json"))
       expect(await recover({ ...paths, file: join(paths.directory, "other.json") }, systemClock)).toEqual([])
       expect(await recover(paths, systemClock)).toEqual([
         "svc ended before a change of new was seen to work: it was taken back",
@@ -103,11 +108,11 @@ describe("a change of both documents", () => {
 
   test("that is on trial leaves no note once it is kept or undone, and is taken back from between two files", async () => {
     const paths = place()
-    const note = join(paths.directory, `trial-${process.pid}.json`)
+    const note = join(paths.directory, "trial-99999999.json")
     const done = await changeDocuments(paths, both, systemClock, "new")
-    const noted = readFileSync(note)
+    const noted = readFileSync(noteIn(paths))
     await done.undo(apart)
-    expect(existsSync(note)).toBe(false)
+    expect(trialsIn(paths)).toEqual([])
     writeFileSync(note, noted)
     writeFileSync(paths.dotenv, "KEY=1\n")
     expect(await recover(paths, systemClock)).toHaveLength(1)
@@ -118,7 +123,7 @@ describe("a change of both documents", () => {
     ])
     const kept = await changeDocuments(paths, both, systemClock, "new")
     kept.keep()
-    expect([await recover(paths, systemClock), existsSync(note)]).toEqual([[], false])
+    expect([await recover(paths, systemClock), trialsIn(paths)]).toEqual([[], []])
     writeFileSync(note, noted)
     writeFileSync(paths.file, "// by hand\n{}")
     expect(await recover(paths, systemClock)).toEqual([
@@ -126,7 +131,59 @@ describe("a change of both documents", () => {
     ])
     expect([readFileSync(paths.file, "utf8"), existsSync(note)]).toEqual(["// by hand\n{}", false])
     writeFileSync(note, "{ half")
-    expect([await recover(paths, systemClock), existsSync(note)]).toEqual([[], false])
+    expect([await recover(paths, systemClock), trialsIn(paths)]).toEqual([[], []])
+  })
+
+  test("that is on trial survives the recovery of another process, however that counts process ids, until its own is killed", async () => {
+    const paths = place()
+    const source = `const { changeDocuments, recover } = await import(${JSON.stringify(join(import.meta.dir, "../../src/store/transaction.ts"))})
+      const { systemClock } = await import(${JSON.stringify(join(import.meta.dir, "../../src/lib/clock.ts"))})
+      const change = ({ config, dotenv }) => ({ config: config + "// more\\n", dotenv })
+      globalThis.done = await changeDocuments(${JSON.stringify(paths)}, change, systemClock, "new")
+      console.log("begun")
+      setInterval(() => globalThis.done, 1000)`
+    await using owner = Bun.spawn({ cmd: [process.execPath, "-e", source], stdout: "pipe", stderr: "inherit" })
+    await owner.stdout.getReader().read()
+    // As its note is called where the owner's id is the one of a process that has ended here.
+    for (const name of trialsIn(paths))
+      renameSync(join(paths.directory, name), join(paths.directory, name.replace(`${owner.pid}`, "99999999")))
+    expect(await recover(paths, systemClock)).toEqual([])
+    expect(readDocuments(paths).config).toBe(`${CONFIG}// more\n`)
+    owner.kill("SIGKILL")
+    await owner.exited
+    expect(await recover(paths, systemClock)).toHaveLength(1)
+    expect([readDocuments(paths).config, trialsIn(paths)]).toEqual([CONFIG, []])
+  })
+
+  test("whose note its owner removes while a recovery waits for the lock is nothing to take back [config:edit:lock]", async () => {
+    const paths = place()
+    const done = await changeDocuments(paths, both, systemClock, "new")
+    renameSync(noteIn(paths), join(paths.directory, "trial-99999999.json"))
+    const release = await lockDocuments(paths, systemClock)
+    const recovery = recover(paths, systemClock)
+    for (const name of trialsIn(paths)) unlinkSync(join(paths.directory, name))
+    release()
+    expect(await recovery).toEqual([])
+    done.keep()
+    expect(readDocuments(paths).config).toBe(`${CONFIG}// more\n`)
+  })
+
+  test("is in the file with all others that processes make at the same time, each on trial", async () => {
+    const paths = place()
+    const names = Array.from({ length: 12 }, (_, at) => `// change ${at}\n`)
+    const change = async (line: string) => {
+      await recover(paths, systemClock)
+      const done = await changeDocuments(
+        paths,
+        ({ config, dotenv }) => ({ config: `${config}${line}`, dotenv }),
+        systemClock,
+        line,
+      )
+      done.keep()
+    }
+    await Promise.all(names.map(change))
+    expect(readDocuments(paths).config.split("\n").slice(1, -1).sort()).toEqual(names.map((line) => line.trim()).sort())
+    expect(trialsIn(paths)).toEqual([])
   })
 
   test("is taken out of what somebody else has written since", async () => {
