@@ -10,7 +10,7 @@ import type { Catalog } from "../catalog/catalog.ts"
 import { failuresOf } from "../catalog/listing.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Plan, ServerSpec } from "../config/server-spec.ts"
-import { type Clock, waitWhile } from "../lib/clock.ts"
+import { type Clock, withTimeout } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { ToolPins } from "../store/tool-pins.ts"
@@ -65,6 +65,8 @@ export class Agent {
   private readonly toolPinning: ToolPinning
   /** The pending ends of removed backends, by an id that may have a new backend meanwhile. */
   private readonly ending = new Map<string, Promise<void>>()
+  /** Replaced remote backends that wait for the end of their running calls. */
+  private readonly retired = new Set<Backend>()
   /** The pending ends that only `close` waits for. */
   private readonly pendingStops = new Set<Promise<void>>()
   private currentSnapshot: Snapshot | undefined
@@ -303,6 +305,8 @@ export class Agent {
     this.isClosed = true
     this.readiness.endFirstAttempts([], () => undefined)
     for (const [id, backend] of [...this.backends].reverse()) this.remove(id, backend)
+    // Ends the running calls of replaced backends.
+    for (const backend of this.retired) void backend.stop()
     await Promise.all([...this.ending.values(), ...this.pendingStops])
   }
 
@@ -432,12 +436,13 @@ export class Agent {
   private retire(id: string, backend: Backend): void {
     this.backends.delete(id)
     this.stopDedicated({ id })
-    const drained = waitWhile(
-      this.deps.clock,
-      () => isBusy(backend) && !this.isClosed,
-      backend.spec.tuning.requestTimeout,
+    this.retired.add(backend)
+    const drained = backend.published?.open.drained() ?? Promise.resolve()
+    this.trackStop(
+      withTimeout(this.deps.clock, backend.spec.tuning.requestTimeout, drained)
+        .then(() => backend.stop())
+        .finally(() => this.retired.delete(backend)),
     )
-    this.trackStop(drained.then(() => backend.stop()))
   }
 
   /** Stops sessions' own processes, of one server or of one session, and drops what they listed. */

@@ -1,6 +1,7 @@
-import { expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { viewOf } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
+import { until } from "../process.ts"
 import { createMemoryAgent, tool } from "./memory-agent.ts"
 
 test("with toolPinning strict a changed tool is not offered until it is approved [tool:pinning]", async () => {
@@ -24,4 +25,58 @@ test("with toolPinning strict a changed tool is not offered until it is approved
   expect(agent.approve("a", undefined)).toEqual(["add"])
   await Promise.resolve()
   expect(offered()).toEqual(["a_svc_add", "a_svc_same"])
+})
+
+describe("a replaced remote server", () => {
+  const server = (path: string) => ({
+    mcpServers: { a: { url: `http://server/${path}`, protocolVersion: "legacy" } },
+  })
+  /** An agent whose remote server holds every call, and the paths whose sessions it has deleted. */
+  const start = async () => {
+    const calls: (() => void)[] = []
+    const deleted: string[] = []
+    const called = Promise.withResolvers<void>()
+    const fetch = async (url: string, { method: verb, body }: RequestInit) => {
+      if (verb === "DELETE") deleted.push(new URL(url).pathname)
+      if (verb !== "POST") return new Response(null, { status: 405 })
+      const { id, method } = JSON.parse(String(body)) as { id?: string; method: string }
+      if (id === undefined) return new Response(null, { status: 202 })
+      if (method === "tools/call") {
+        const { promise, resolve } = Promise.withResolvers<void>()
+        calls.push(resolve)
+        called.resolve()
+        await promise
+      }
+      const result = method === "initialize" ? { protocolVersion: "2025-06-18", capabilities: {} } : {}
+      return Response.json({ jsonrpc: "2.0", id, result }, { headers: { "mcp-session-id": "s" } })
+    }
+    const { agent, apply } = createMemoryAgent(undefined, fetch)
+    await apply(server("old"))
+    const published = () => agent.all()[0]?.published
+    await until(() => published() !== undefined)
+    const connection = published()?.open.connection
+    const caller = { session: {}, notify() {}, ask: () => Promise.reject(new Error("not asked here")) }
+    const call = connection?.request({ method: "tools/call", params: {}, caller, timeout: 600_000 })
+    await called.promise
+    await apply(server("new"))
+    await until(() => published() !== undefined && published()?.open.connection !== connection)
+    return { agent, calls, deleted, outcome: call?.outcome }
+  }
+
+  test("is closed as soon as its running calls have ended", async () => {
+    const { calls, deleted, outcome } = await start()
+    expect(deleted).toEqual([])
+    for (const answer of calls) answer()
+    expect(await outcome).toMatchObject({ kind: "frame" })
+    await until(() => deleted.length > 0)
+    expect(deleted).toEqual(["/old"])
+  })
+
+  test("is closed at once when the agent closes", async () => {
+    const { agent, deleted, outcome } = await start()
+    const failed = outcome?.catch(String)
+    await agent.close()
+    expect(await failed).toContain("was stopped")
+    expect(deleted.sort()).toEqual(["/new", "/old"])
+  })
 })

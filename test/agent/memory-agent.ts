@@ -21,8 +21,11 @@ export const tool = (name: string, description = "Does it"): object => ({
   inputSchema: { type: "object" },
 })
 
-/** Creates an agent; `toolsOf` decides what its servers are. */
-export function createMemoryAgent(toolsOf: ToolsOf = () => undefined) {
+/** Creates an agent. `toolsOf` decides what its stdio servers are, `fetch` what its remote servers answer. */
+export function createMemoryAgent(
+  toolsOf: ToolsOf = () => undefined,
+  fetch: (url: string, init: RequestInit) => Promise<Response> = () => Promise.reject(new Error("no network")),
+) {
   const clock = manualClock()
   const logged: string[] = []
   const write = (text: string) => void logged.push(text)
@@ -39,7 +42,7 @@ export function createMemoryAgent(toolsOf: ToolsOf = () => undefined) {
     eras: createEraCache(undefined, clock),
     pins: createToolPins(undefined, clock),
     credentials: () => undefined,
-    fetch: () => Promise.reject(new Error("no network")),
+    fetch,
     openChild(launch, events, spec) {
       const tools = toolsOf(launch, spec)
       if (tools === undefined) throw new BackendError(spec.name, "is not there")
