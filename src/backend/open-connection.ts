@@ -1,10 +1,9 @@
 /**
- * Opens a connection to a backend: link, era, listing. What comes back is ready to serve calls, and follows
- * `list_changed` from then on.
+ * Opens a connection to a backend: link, era, lists. An open connection serves calls and follows `list_changed`.
  */
 
 import type { Listing } from "../catalog/listing.ts"
-import type { Launch, RemoteLaunch, ServerSpec, StdioLaunch } from "../config/server-spec.ts"
+import type { ProtocolMode, RemoteLaunch, ServerSpec, StdioLaunch, Transport } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -23,12 +22,15 @@ import { SseLink } from "./sse.ts"
 import { LineCapture } from "./stderr.ts"
 import { StreamableLink } from "./streamable-http.ts"
 
-/** What the connection tells while it lives. */
+/** What a connection reports and reads while it lives. */
 export type OpenHooks = ListerHooks & {
+  /** A notification for clients, with the caller that it belongs to, if any. */
   onnotification(method: string, params: Params, caller: Caller | undefined): void
+  /** The only client of a dedicated connection. */
   readonly owner: Caller | undefined
+  /** Returns the client that created a task of the backend. */
   readonly callerOfTask?: (taskId: string) => Caller | undefined
-  /** The transport failed a request; an UnauthorizedError where it was answered with 401. */
+  /** The transport failed a request: with an UnauthorizedError for a 401. */
   onfailure(error: Error): void
 }
 
@@ -45,28 +47,35 @@ export type OpenDeps = {
   readonly version: string
 }
 
-/** An open connection as its driver and the agent see it. */
+/** An open connection, as the backend's driver and the agent see it. */
 export type OpenConnection = {
   readonly connection: Connection
   readonly peer: Peer
-  /** What the backend offers, as far as it has said. */
+  /** What the backend has listed so far. */
   readonly listing: Listing
   readonly pid: number | undefined
   /** Resolves when the connection is lost; never after `close()`. */
   readonly closed: Promise<Loss>
+  /** Resolves when the process is dead or the streams are closed. */
   close(): Promise<void>
-  /** Requests that are not answered yet, but for svc's own lists and streams. */
+  /** Requests that wait for their answers, except svc's own lists and streams. */
   readonly inFlight: number
+  /** Resolves with any answer. Rejects with a PeerError for an error answer, or after `timeout` milliseconds. */
   ping(timeout: number): Promise<void>
-  /** When there was traffic last, milliseconds since the epoch; Infinity while requests are in flight. */
+  /** Returns when the last traffic was, in milliseconds since the epoch; Infinity while requests are in flight. */
   idleSince(): number
-  /** Says that `subscriptions()` gives something else now. */
+  /** Resolves when no client's request is in flight. */
+  drained(): Promise<void>
+  /** Subscribes to what `subscriptions()` returns now. */
   resubscribe(): void
-  /** Says that `logLevel()` gives something else now. */
+  /** Sends what `logLevel()` returns now. */
   updateLogLevel(): void
 }
 
-/** Throws what the transport failed with; everything that was opened is closed again. `signal` gives up. */
+/**
+ * Opens a connection. Falls back to the legacy era if a process exits on the probe of its era, and to HTTP+SSE if Streamable
+ * HTTP is refused. Rejects with the transport's failure, after closing what was opened. `signal` aborts it.
+ */
 export async function openConnection(
   spec: ServerSpec,
   hooks: OpenHooks,
@@ -75,19 +84,19 @@ export async function openConnection(
 ): Promise<OpenConnection> {
   const { launch } = spec
   const remembered = deps.eras.get(launch)
-  const until = deps.clock.now() + spec.tuning.connectionTimeout * LIST_SHARE
-  const attempt = (transport: "child" | "streamable" | "sse", mode = launch.mode) =>
-    openOnce(spec, transport, mode, remembered, until, hooks, deps, signal)
+  const listUntil = deps.clock.now() + spec.tuning.connectionTimeout * LIST_SHARE
+  const attempt = (link: LinkKind, mode: ProtocolMode) =>
+    new OpenAttempt(spec, hooks, deps, { link, mode, remembered, listUntil }).run(signal)
   let open: OpenConnection
   try {
-    open = await attempt(launch.transport === "stdio" ? "child" : launch.transport === "sse" ? "sse" : "streamable")
+    open = await attempt(LINK_OF_TRANSPORT[launch.transport], launch.mode)
   } catch (error) {
     if (signal.aborted) throw error
-    // What was remembered may be what is wrong: the next attempt asks again.
+    // The remembered era may be wrong: the next attempt probes again.
     if (remembered !== undefined) deps.eras.forget(launch)
-    // A legacy server may exit on a first request it does not know; that must not cost its only start.
-    if (error instanceof ProbeExit) open = await attempt("child", "legacy")
-    else if (launch.transport === "http" && error instanceof HttpStatusError && [400, 404, 405].includes(error.status))
+    // A legacy server may exit on an unknown first request, which must not use up an attempt.
+    if (error instanceof ProbeExit) open = await attempt("stdio", "legacy")
+    else if (launch.transport === "http" && error instanceof HttpStatusError && SSE_STATUSES.includes(error.status))
       open = await attempt("sse", "legacy").catch((refusal: unknown) => {
         throw refusal instanceof UnauthorizedError ? refusal : error
       })
@@ -99,164 +108,252 @@ export async function openConnection(
 
 // ---
 
-/** The process ended before it answered the question of its era. */
-class ProbeExit extends LostError {}
+type LinkKind = "stdio" | "sse" | "streamable"
 
+/** The link that each transport tries first. */
+const LINK_OF_TRANSPORT: Readonly<Record<Transport, LinkKind>> = {
+  stdio: "stdio",
+  http: "streamable",
+  streamableHttp: "streamable",
+  sse: "sse",
+}
+
+/** Statuses after which `http` tries HTTP+SSE. basic: Transports, Backward Compatibility. */
+const SSE_STATUSES = [400, 404, 405]
 const PROBE_MS = 5000
 const SUSPECT_PING_MS = 10_000
-/** Of the time to connect: the rest is for what comes after the lists. */
+/** The share of the connection timeout that lists may take: the rest is for what comes after them. */
 const LIST_SHARE = 0.9
-/** After which a server is offered without the lists that it has not answered. */
+/** How long lists are waited for: then the server is offered without those that it has not answered. */
 const LIST_MS = 30_000
+const STOPPED = "was stopped while it started"
 
-async function openOnce(
-  spec: ServerSpec,
-  transport: "child" | "streamable" | "sse",
-  mode: Launch["mode"],
-  remembered: Era | undefined,
-  /** When it goes on without the lists that have not come, milliseconds since the epoch. */
-  until: number,
-  hooks: OpenHooks,
-  deps: OpenDeps,
-  signal: AbortSignal,
-): Promise<OpenConnection> {
-  const { tuning } = spec
-  const { clock, log } = deps
-  let live: Lister | undefined
-  let lost: Loss | undefined
-  let opened = false
+/** The process exited before it answered the probe of its era. */
+class ProbeExit extends LostError {}
+
+type AttemptOptions = {
+  readonly link: LinkKind
+  readonly mode: ProtocolMode
+  /** The era that was learned of this launch before. */
+  readonly remembered: Era | undefined
+  /** When the attempt goes on without the lists that have not been answered, milliseconds since the epoch. */
+  readonly listUntil: number
+}
+
+/** One attempt to open a connection over one kind of link: link, then era, then lists. */
+class OpenAttempt {
+  private readonly connection: Connection
+  private readonly closed = Promise.withResolvers<Loss>()
+  /** Logs invalid messages, bounded like stderr, because a server may write nothing else. */
+  private protocolErrors: LineCapture | undefined
+  private lister: Lister | undefined
+  private lost: Loss | undefined
+  /** Whether the attempt has succeeded. */
+  private opened = false
+  /** Whether the probe of the era waits for its answer. */
+  private probing = false
   /** Whether a ping is in flight because a request got no response. */
-  let suspected = false
-  let resolveClosed: (loss: Loss) => void = () => undefined
-  const closed = new Promise<Loss>((resolve) => {
-    resolveClosed = resolve
-  })
-  // Bounded like stderr: a server may write nothing else. The log redacts.
-  const warn = (line: string) => log.warn(line, { server: spec.name })
-  let noise: LineCapture | undefined
-  const connection: Connection = new Connection(spec.name, deps.ids, clock, {
-    owner: hooks.owner,
-    callerOfTask: hooks.callerOfTask,
-    ping: (timeoutMs) => live?.ping(timeoutMs) ?? Promise.resolve(),
-    onprotocolerror(text) {
-      noise ??= new LineCapture({ clock, redact: (line) => line, emit: warn })
-      noise.pushLine(encode(text))
-    },
-    onnotification(method, params, caller) {
-      if (live?.handles(method, params) !== true) hooks.onnotification(method, withoutSubscription(params), caller)
-    },
-  })
-  const events: RemoteEvents = {
-    onframe: (frame, related) => connection.receive(frame, related),
-    ondropped: (edges, related) => connection.receiveOversized(edges, related),
-    isPending: (number) => connection.isPending(number),
-    onfail(number, error) {
-      hooks.onfailure(error)
-      // While it opens, who opens it must know the kind; afterwards a caller must know whose failure it is.
-      const kept = !opened && (error instanceof UnauthorizedError || error instanceof HttpStatusError)
-      connection.fail(
-        number,
-        kept || error instanceof BackendError ? error : new BackendError(spec.name, messageOf(error), { cause: error }),
-      )
-    },
-    onclose(loss) {
-      lost = loss
-      connection.end(loss)
-      live?.end()
-      resolveClosed(loss)
-    },
-    onrenewed: () => live?.resetSession(),
-    onsuspect() {
-      if (live === undefined || suspected) return
-      suspected = true
-      // A ping that gets no response loses the link by itself.
-      live
-        .ping(Math.min(tuning.requestTimeout, SUSPECT_PING_MS))
-        .catch(() => undefined)
-        .finally(() => {
-          suspected = false
-        })
-    },
-    onrefused: hooks.onfailure,
+  private suspected = false
+
+  constructor(
+    private readonly spec: ServerSpec,
+    private readonly hooks: OpenHooks,
+    private readonly deps: OpenDeps,
+    private readonly options: AttemptOptions,
+  ) {
+    this.connection = new Connection(spec.name, deps.ids, deps.clock, {
+      owner: hooks.owner,
+      callerOfTask: hooks.callerOfTask,
+      ping: (timeout) => this.lister?.ping(timeout) ?? Promise.resolve(),
+      onprotocolerror: (text) => this.logProtocolError(text),
+      onnotification: (method, params, caller) => {
+        if (this.lister?.handles(method, params) !== true)
+          hooks.onnotification(method, withoutSubscription(params), caller)
+      },
+    })
   }
-  const link = await openLink(spec, transport, events, deps)
-  connection.attach(link)
-  const abort = () => {
-    live?.end()
-    connection.end({ reason: "was stopped while it started" })
-    void link.close()
+
+  async run(signal: AbortSignal): Promise<OpenConnection> {
+    const { connection } = this
+    const link = await this.openLink()
+    connection.attach(link)
+    const abort = () => {
+      this.lister?.end()
+      connection.end({ reason: STOPPED })
+      void link.close()
+    }
+    signal.addEventListener("abort", abort)
+    try {
+      if (signal.aborted) throw new BackendError(this.spec.name, STOPPED)
+      const peer = await this.negotiate(link)
+      const lister = await this.list(peer)
+      this.throwIfOver(signal)
+      lister.begin()
+      this.opened = true
+      return new ReadyConnection(connection, link, peer, lister, this.closed.promise)
+    } catch (error) {
+      this.lister?.end()
+      connection.end({ reason: "could not be opened" })
+      await link.close()
+      throw this.withExit(error)
+    } finally {
+      signal.removeEventListener("abort", abort)
+    }
   }
-  signal.addEventListener("abort", abort)
-  let probing = transport === "child" && mode === "auto" && remembered !== "legacy"
-  try {
-    if (signal.aborted) throw new BackendError(spec.name, "was stopped while it started")
-    const timeout = tuning.connectionTimeout
+
+  // ---
+
+  private logProtocolError(text: string): void {
+    const { clock, log } = this.deps
+    const emit = (line: string) => log.warn(line, { server: this.spec.name })
+    // The log redacts.
+    this.protocolErrors ??= new LineCapture({ clock, redact: (line) => line, emit })
+    this.protocolErrors.pushLine(encode(text))
+  }
+
+  private throwIfOver(signal: AbortSignal): void {
+    if (this.lost !== undefined || signal.aborted) throw new BackendError(this.spec.name, this.lost?.reason ?? STOPPED)
+  }
+
+  /** Returns the error with the process's exit, if it has exited. */
+  private withExit(error: unknown): unknown {
+    const { lost, probing } = this
+    if (lost?.exit === undefined) return error
+    return new (probing ? ProbeExit : LostError)(this.spec.name, lost, { cause: error })
+  }
+
+  private async openLink(): Promise<Link> {
+    const { spec, deps, options } = this
+    const { launch } = spec
+    const events = this.linkEvents()
+    if (launch.transport === "stdio") return deps.openChild(launch, events, spec)
+    const { fetch, clock, ids, limit } = deps
+    const credentials = deps.credentials(spec, launch)
+    const mask = (text: string) => {
+      const { last } = credentials ?? {}
+      const tokens = last === undefined ? [] : [last, last.slice(last.indexOf(" ") + 1)]
+      return createRedactor([...spec.secrets, ...tokens]).maskCredentials(text)
+    }
+    const remote: RemoteDeps = { fetch, clock, ids, limit, credentials, mask }
+    return options.link === "sse" ? SseLink.open(launch, events, remote) : new StreamableLink(launch, events, remote)
+  }
+
+  private linkEvents(): RemoteEvents {
+    const { connection, hooks } = this
+    return {
+      onframe: (frame, related) => connection.receive(frame, related),
+      ondropped: (edges, related) => connection.receiveOversized(edges, related),
+      isPending: (number) => connection.isPending(number),
+      onfail: (number, error) => this.failRequest(number, error),
+      onclose: (loss) => {
+        this.lost = loss
+        connection.end(loss)
+        this.lister?.end()
+        this.closed.resolve(loss)
+      },
+      onrenewed: () => this.lister?.resetSession(),
+      onsuspect: () => this.pingSuspect(),
+      onrefused: hooks.onfailure,
+    }
+  }
+
+  private failRequest(number: number, error: Error): void {
+    this.hooks.onfailure(error)
+    const { name } = this.spec
+    // Opening decides by the kind of the error. Later, a client must see which server failed.
+    const kept = !this.opened && (error instanceof UnauthorizedError || error instanceof HttpStatusError)
+    this.connection.fail(
+      number,
+      kept || error instanceof BackendError ? error : new BackendError(name, messageOf(error), { cause: error }),
+    )
+  }
+
+  /** Pings a server that did not respond to a request. A ping without a response loses the link by itself. */
+  private pingSuspect(): void {
+    if (this.lister === undefined || this.suspected) return
+    this.suspected = true
+    this.lister
+      .ping(Math.min(this.spec.tuning.requestTimeout, SUSPECT_PING_MS))
+      .catch(() => undefined)
+      .finally(() => {
+        this.suspected = false
+      })
+  }
+
+  /** Agrees on an era and a revision. */
+  private async negotiate(link: Link): Promise<Peer> {
+    const { connection, hooks, deps, options, spec } = this
+    const { mode, remembered } = options
+    const timeout = spec.tuning.connectionTimeout
+    this.probing = options.link === "stdio" && mode === "auto" && remembered !== "legacy"
     const peer = await negotiate(connection, {
-      mode: transport === "sse" ? "legacy" : mode,
+      mode: options.link === "sse" ? "legacy" : mode,
       remembered,
-      probeTimeout: transport === "child" ? Math.min(PROBE_MS, timeout / 2) : undefined,
+      probeTimeout: options.link === "stdio" ? Math.min(PROBE_MS, timeout / 2) : undefined,
       timeout,
       version: deps.version,
       capabilities: hooks.capabilities,
     })
-    probing = false
+    this.probing = false
     link.settle?.(peer.era, peer.protocolVersion)
     if (peer.era === "legacy") connection.notify("notifications/initialized")
+    return peer
+  }
+
+  /** Requests the lists, and waits for them for a limited time. */
+  private async list(peer: Peer): Promise<Lister> {
+    const { connection, hooks, deps, options, spec } = this
     const lister = new Lister(spec, connection, peer, hooks, deps)
-    live = lister
-    await lister.list(Math.min(Math.max(until - clock.now(), 0), LIST_MS))
-    if (lost !== undefined || signal.aborted)
-      throw new BackendError(spec.name, lost?.reason ?? "was stopped while it started")
-    lister.begin()
-    opened = true
-    const inFlight = () => connection.inFlight - lister.running
-    return {
-      connection,
-      peer,
-      get listing() {
-        return lister.listing
-      },
-      pid: link.pid,
-      closed,
-      async close() {
-        lister.end()
-        connection.end({ reason: "was stopped" })
-        await link.close()
-      },
-      ping: (timeoutMs) => lister.ping(timeoutMs),
-      get inFlight() {
-        return inFlight()
-      },
-      idleSince: () => (inFlight() > 0 ? Number.POSITIVE_INFINITY : connection.lastTraffic),
-      resubscribe: () => lister.resubscribe(),
-      updateLogLevel: () => lister.updateLogLevel(),
-    }
-  } catch (error) {
-    live?.end()
-    connection.end({ reason: "could not be opened" })
-    await link.close()
-    if (lost?.exit === undefined) throw error
-    throw new (probing ? ProbeExit : LostError)(spec.name, lost, { cause: error })
-  } finally {
-    signal.removeEventListener("abort", abort)
+    this.lister = lister
+    await lister.list(Math.min(Math.max(options.listUntil - deps.clock.now(), 0), LIST_MS))
+    return lister
   }
 }
 
-async function openLink(
-  spec: ServerSpec,
-  transport: "child" | "streamable" | "sse",
-  events: LinkEvents,
-  deps: OpenDeps,
-): Promise<Link> {
-  const { launch } = spec
-  if (launch.transport === "stdio") return deps.openChild(launch, events, spec)
-  const { fetch, clock, ids, limit } = deps
-  const credentials = deps.credentials(spec, launch)
-  const mask = (text: string) => {
-    const { last } = credentials ?? {}
-    const tokens = last === undefined ? [] : [last, last.slice(last.indexOf(" ") + 1)]
-    return createRedactor([...spec.secrets, ...tokens]).maskCredentials(text)
+class ReadyConnection implements OpenConnection {
+  constructor(
+    readonly connection: Connection,
+    private readonly link: Link,
+    readonly peer: Peer,
+    private readonly lister: Lister,
+    readonly closed: Promise<Loss>,
+  ) {}
+
+  get listing(): Listing {
+    return this.lister.listing
   }
-  const remote: RemoteDeps = { fetch, clock, ids, limit, credentials, mask }
-  return transport === "sse" ? SseLink.open(launch, events, remote) : new StreamableLink(launch, events, remote)
+
+  get pid(): number | undefined {
+    return this.link.pid
+  }
+
+  get inFlight(): number {
+    return this.connection.inFlight - this.lister.running
+  }
+
+  async close(): Promise<void> {
+    this.lister.end()
+    this.connection.end({ reason: "was stopped" })
+    await this.link.close()
+  }
+
+  ping(timeout: number): Promise<void> {
+    return this.lister.ping(timeout)
+  }
+
+  idleSince(): number {
+    return this.inFlight > 0 ? Number.POSITIVE_INFINITY : this.connection.lastTraffic
+  }
+
+  drained(): Promise<void> {
+    return this.connection.drained()
+  }
+
+  resubscribe(): void {
+    this.lister.resubscribe()
+  }
+
+  updateLogLevel(): void {
+    this.lister.updateLogLevel()
+  }
 }

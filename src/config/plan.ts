@@ -10,7 +10,15 @@ import { type Document, issueAt } from "./document.ts"
 import { childEnvironment, type EnvironmentSources, lookUpVariable } from "./environment.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
 import { type NamedServer, readSections } from "./sections.ts"
-import { type Launch, type OAuthSettings, type Plan, SEPARATOR, type ServerSpec, type Tuning } from "./server-spec.ts"
+import {
+  type Launch,
+  type OAuthSettings,
+  type Plan,
+  type RemoteTransport,
+  SEPARATOR,
+  type ServerSpec,
+  type Tuning,
+} from "./server-spec.ts"
 import { substitute } from "./substitution.ts"
 
 /** The inputs of a plan besides the documents. */
@@ -216,7 +224,7 @@ function planChild(
 }
 
 function planRemote(
-  transport: "http" | "sse" | "streamableHttp",
+  transport: RemoteTransport,
   config: ServerConfig,
   resolve: Resolve,
   problems: string[],

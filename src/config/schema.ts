@@ -1,7 +1,9 @@
 /** The format of mcp.json: one schema gives the types, the errors and the published JSON Schema. spec: Configuration file. */
+
 import * as z from "zod"
 import type { Params } from "../wire/message.ts"
 import { registriesSchema } from "./registries.ts"
+import { REMOTE_TRANSPORTS, type Transport } from "./server-spec.ts"
 
 const milliseconds = z
   .number()
@@ -79,7 +81,7 @@ export const defaultsSchema = z.object(shared)
 export const serverSchema = z.object({
   ...shared,
   type: z
-    .enum(["stdio", "http", "sse", "streamableHttp", "streamable-http", "streamable_http", "streamablehttp"])
+    .enum(["stdio", ...REMOTE_TRANSPORTS, "streamable-http", "streamable_http", "streamablehttp"])
     .optional()
     .describe("Default: stdio with a command, http with a url; the last three mean streamableHttp"),
   command: z.string().min(1).optional().describe("Command to run"),
@@ -163,7 +165,7 @@ export const STDIO_ONLY = [
 export const REMOTE_ONLY = ["url", "headers", "oauth"] as const
 
 /** Returns the transport of a server, each under one name; undefined with neither type, command nor url. */
-export function transportOf(config: ServerConfig): "stdio" | "http" | "sse" | "streamableHttp" | undefined {
+export function transportOf(config: ServerConfig): Transport | undefined {
   switch (config.type) {
     case undefined:
       if (config.command !== undefined) return "stdio"

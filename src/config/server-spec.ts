@@ -12,6 +12,11 @@ export const SEPARATOR = "_svc_"
 /** spec: Server object, `protocolVersion`. */
 export type ProtocolMode = "auto" | "legacy" | "2026-07-28"
 
+/** The transports of remote servers, as `type` names them in the configuration. */
+export const REMOTE_TRANSPORTS = ["http", "sse", "streamableHttp"] as const
+export type RemoteTransport = (typeof REMOTE_TRANSPORTS)[number]
+export type Transport = "stdio" | RemoteTransport
+
 /** How to start a child process. */
 export type StdioLaunch = {
   readonly transport: "stdio"
@@ -38,7 +43,7 @@ export type OAuthSettings = {
 
 /** How to reach a remote server. */
 export type RemoteLaunch = {
-  readonly transport: "http" | "sse" | "streamableHttp"
+  readonly transport: RemoteTransport
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly oauth: OAuthSettings | undefined
