@@ -98,6 +98,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "connected alone can be hours old",
   },
+  "backend:lists:kept": {
+    says: "a list that fails after a restart or a reconnect keeps what the connection before listed",
+    from: "choice",
+    why: "a tool that vanishes for a moment is a failed call, and a model takes another server's instead",
+  },
+  "backend:lists:unlisted": {
+    says: "a call by a name of a server that has never answered that list names the server and the failure",
+    from: "choice",
+    why: "the name is not known to be wrong, and a similar name of another server does another thing",
+  },
   "backend:lists": {
     says: "a server whose one list fails is connected with what it does list; the list is asked for again, and the server is not restarted for it",
     from: "choice",

@@ -277,11 +277,13 @@ export class Agent {
 
   /**
    * Resolves when a lost backend, or the one that replaces it meanwhile, is connected again, when it will not be within `ms`
-   * milliseconds, or after them. Undefined if there is nothing to wait for.
+   * milliseconds, or after them; for a connected backend, when its first lists are answered. Undefined if there is nothing
+   * to wait for.
    */
   whenBack(id: string, ms: number): Promise<void> | undefined {
     const backend = this.backends.get(id)
-    if (backend === undefined || backend.published !== undefined || ms <= 0) return undefined
+    if (backend === undefined || ms <= 0) return undefined
+    if (backend.published !== undefined) return this.readiness.whenListed(backend, ms)
     const until = this.deps.clock.now() + ms
     return this.readiness
       .whenBack(backend, ms)

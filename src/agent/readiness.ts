@@ -1,5 +1,6 @@
 /** Waits for backends: for the end of a start, for the return of a lost one, for the first attempt of several. */
 import type { Backend } from "../backend/backend.ts"
+import { awaitsAnswer } from "../catalog/listing.ts"
 import type { Clock } from "../lib/clock.ts"
 
 export class Readiness {
@@ -21,8 +22,16 @@ export class Readiness {
     const deadline = this.clock.now() + ms
     const isReturning = () =>
       isOpening(backend) || (backend.state.kind === "waiting" && backend.state.retryAt < deadline)
-    if (!isReturning() || (this.checks.get(backend)?.size ?? 0) >= MAX_WAITING) return undefined
-    return this.until(backend, () => !isReturning(), ms)
+    return this.while(backend, isReturning, ms)
+  }
+
+  /**
+   * Resolves when the answers to a connected backend's first lists have come or failed, or after `ms` milliseconds.
+   * Undefined if none is still to come, or if too many calls wait for it already.
+   */
+  whenListed(backend: Backend, ms: number): Promise<void> | undefined {
+    const isListing = () => backend.published !== undefined && awaitsAnswer(backend.published.listing)
+    return this.while(backend, isListing, ms)
   }
 
   /**
@@ -59,6 +68,12 @@ export class Readiness {
   }
 
   // ---
+
+  /** Waits while `isPending` holds. Undefined if it does not, or if too many calls wait for the backend already. */
+  private while(backend: Backend, isPending: () => boolean, ms: number): Promise<void> | undefined {
+    if (!isPending() || (this.checks.get(backend)?.size ?? 0) >= MAX_WAITING) return undefined
+    return this.until(backend, () => !isPending(), ms)
+  }
 
   /** Resolves when `isOver` holds after a change of the backend, or after `ms` milliseconds. */
   private until(backend: Backend, isOver: () => boolean, ms?: number): Promise<void> {

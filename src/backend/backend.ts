@@ -28,7 +28,7 @@ export type BackendDeps = {
   readonly clock: Clock
   open(
     spec: ServerSpec,
-    hooks: Pick<OpenHooks, "onlisting" | "onfailure">,
+    hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "before">,
     signal: AbortSignal,
   ): Promise<OpenConnection>
   /** Anything observable changed: the state, the facts or the listing. */
@@ -65,6 +65,8 @@ export class Backend {
   }
   /** The connection and what it offers, exactly while published. */
   published: { readonly open: OpenConnection; readonly listing: Listing } | undefined
+  /** What was published last, for the next connection. */
+  private lastListing: Listing | undefined
   private current: OpenConnection | undefined
   private opening: { readonly controller: AbortController; readonly done: Promise<void> } | undefined
   private queue: Promise<void>
@@ -204,6 +206,7 @@ export class Backend {
     const hooks = {
       onlisting: (listing: Listing) => this.relisted(epoch, listing),
       onfailure: (error: Error) => this.requestFailed(epoch, error),
+      before: this.lastListing,
     }
     let open: OpenConnection
     try {
@@ -297,6 +300,7 @@ export class Backend {
     const failing = failuresOf(listing)
     if (failing.length > 0) this.facts.lastError = failing.join("; ")
     this.published = { open, listing }
+    this.lastListing = listing
   }
 
   /** A connection is judged by its answers too: two pings in a row without one, and it is replaced. */

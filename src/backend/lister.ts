@@ -7,7 +7,7 @@
  *  2. A failed list does not lose the connection. A connection that ends during a list, or refuses svc, is lost.
  */
 import { LIST_KEYS } from "../catalog/catalog.ts"
-import type { CacheHint, Listing, ListingEntry, ListMethod } from "../catalog/listing.ts"
+import { type CacheHint, type Listing, type ListingEntry, type ListMethod, UNANSWERED } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
@@ -27,6 +27,8 @@ export type ListerHooks = {
   subscriptions(): readonly string[]
   /** Returns the log level that clients have set, if any. */
   logLevel(): string | undefined
+  /** What the previous connection of the same launch listed. A list stays on offer until this connection answers it. */
+  readonly before?: Listing | undefined
   /** The capabilities of the only client of a dedicated connection; undefined for a shared connection. */
   readonly capabilities?: Params | undefined
 }
@@ -60,18 +62,34 @@ export class Lister {
     private readonly hooks: ListerHooks,
     private readonly deps: ListerDeps,
   ) {
-    this.listing = { ...peer, tools: [], prompts: [], resources: [], resourceTemplates: [], hints: {} }
+    const { tools = [], prompts = [], resources = [], resourceTemplates = [] } = hooks.before ?? {}
+    this.listing = {
+      ...peer,
+      tools: this.declares("tools/list") ? tools : [],
+      prompts: this.declares("prompts/list") ? prompts : [],
+      resources: this.declares("resources/list") ? resources : [],
+      resourceTemplates: this.declares("resources/templates/list") ? resourceTemplates : [],
+      hints: {},
+    }
   }
 
   /**
-   * Requests all lists that the backend declares and waits for them at most `ms` milliseconds; a later answer is taken when
-   * it comes. Rejects if the connection is lost or refuses svc meanwhile.
+   * Requests all lists that the backend declares. Waits for all of them for PARTIAL_MS, then for the tools alone, or for the
+   * first list of a backend without tools, and at most `ms` milliseconds in all. Takes a later answer when it comes. Rejects
+   * if the connection is lost or refuses svc meanwhile.
    */
   async list(ms: number): Promise<void> {
+    const { clock } = this.deps
     const methods = METHODS.filter((method) => this.declares(method))
     for (const method of methods) this.stale.add(method)
-    await withTimeout(this.deps.clock, ms, Promise.all(methods.map((method) => this.refresh(method))))
-    for (const method of this.loading) if (!this.failures.has(method)) this.fail(method, "has not answered yet")
+    const lists = methods.map((method) => this.refresh(method))
+    await withTimeout(clock, Math.min(ms, PARTIAL_MS), Promise.all(lists))
+    if (this.loading.size > 0 && ms > PARTIAL_MS) {
+      // METHODS begins with the tools.
+      const needed = this.declares("tools/list") ? lists[0] : Promise.race(lists)
+      await withTimeout(clock, ms - PARTIAL_MS, needed ?? Promise.resolve())
+    }
+    for (const method of this.loading) if (!this.failures.has(method)) this.fail(method, UNANSWERED)
   }
 
   /** Subscribes to changes and sets the log level. */
@@ -335,6 +353,8 @@ const RETRY_MAX_MS = 60_000
 /** Characters shown of a reason: the server chooses the text. */
 const MAX_REASON = 500
 const RELIST_MS = 20
+/** After which a server is offered without its slow lists. */
+const PARTIAL_MS = 2000
 const RESTORE_MS = 1000
 const RESTORE_MAX_MS = 60_000
 const RELISTEN_MS = 1000

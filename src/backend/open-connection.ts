@@ -124,7 +124,7 @@ const PROBE_MS = 5000
 const SUSPECT_PING_MS = 10_000
 /** The share of the connection timeout that lists may take: the rest is for what comes after them. */
 const LIST_SHARE = 0.9
-/** How long lists are waited for: then the server is offered without those that it has not answered. */
+/** How long lists are waited for: then the server is offered without any that it has not answered. */
 const LIST_MS = 30_000
 const STOPPED = "was stopped while it started"
 

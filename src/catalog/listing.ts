@@ -32,6 +32,12 @@ export type Listing = {
   readonly hints?: Partial<Readonly<Record<ListMethod, CacheHint>>>
 }
 
+/** The reason of a list that has not failed: its answer is still to come. */
+export const UNANSWERED = "has not answered yet"
+
+/** Whether the answer to a list is still to come. */
+export const awaitsAnswer = ({ failing }: Listing): boolean => Object.values(failing ?? {}).includes(UNANSWERED)
+
 /** Returns the failed lists with their reasons: "prompts/list: db down". */
 export const failuresOf = ({ failing }: Listing): readonly string[] =>
   Object.entries(failing ?? {}).map(([method, reason]) => `${method}: ${reason}`)

@@ -142,7 +142,13 @@ export type Gateway = {
   target(id: string): Target | string
   /** The id of a server that this scope has and that is not connected, by its name in tools. */
   disconnectedId(scope: Scope, slug: string | undefined): string | undefined
-  /** Where a server that is not connected may be so in a moment, the wait for it. */
+  /** The connected server of this scope with this name in tools that has never answered a list, and the reason. */
+  unlisted(
+    scope: Scope,
+    slug: string | undefined,
+    method: "tools/list" | "prompts/list",
+  ): { readonly id: string; readonly slug: string; readonly reason: string } | undefined
+  /** Waits for a server that may be connected in a moment, or for the first lists of a connected one. */
   whenBack(id: string): Promise<void> | undefined
   /**
    * The client's own process of a server with `isolation: "session"`, or why there is none. `owner` leads to the client

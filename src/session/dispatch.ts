@@ -8,7 +8,7 @@ import { listResult, type Route, type View, viewOf } from "../catalog/catalog.ts
 import type { ListMethod } from "../catalog/listing.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
-import { RequestError } from "../lib/errors.ts"
+import { BackendError, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
@@ -17,7 +17,7 @@ import { asText, isObject, type Params, type Request } from "../wire/message.ts"
 import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
 import { CALLS, type Gateway, type RequestContext, refuseStopping, unlessCancelled } from "./client.ts"
 import { callInternalTool, toolboxFor } from "./internal-call.ts"
-import { type Answering, relay, unknownMethod, unknownName } from "./relay.ts"
+import { type Answering, failed, relay, unknownMethod, unknownName } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listTasks, relayTask } from "./tasks.ts"
 
@@ -175,28 +175,40 @@ function named(
   if (found !== undefined)
     return relay(request, found.name === name ? params : { ...params, name: found.name }, found, context)
   const again = (now: View) => named(request, params, what, now, others, context, false)
-  const answer = whenBack(name, request, params, context, patient ? again : undefined)
+  const answer = whenListed(name, `${what}s/list`, request, params, context, patient ? again : undefined)
   if (answer !== undefined) return answer
-  throw unknownName(what, name, typeof name === "string" ? nearest(name, [...others, ...routes.keys()]) : undefined)
+  throw unknownName(what, name, typeof name === "string" ? similarName(name, [...others, ...routes.keys()]) : undefined)
+}
+
+/** Returns the nearest known name: one of the same server if it is known, because another's tool does another thing. */
+function similarName(name: string, known: readonly string[]): string | undefined {
+  const slug = splitName(name)?.slug
+  const own = slug === undefined ? [] : known.filter((other) => splitName(other)?.slug === slug)
+  return nearest(name, own.length > 0 ? own : known)
 }
 
 /**
- * Answers a request whose tool or prompt no list has because its server is away: which one it is, is known when the server
- * is back, and `again` is called then. Undefined where no server that is away has the name.
+ * Answers a request for a tool or prompt that is in no list because its server is away or has never answered `method`: calls
+ * `again` when the server is back or the list has come. Returns undefined if the name is of no such server.
  */
-function whenBack(
+function whenListed(
   name: unknown,
+  method: "tools/list" | "prompts/list",
   request: Request,
   params: Params,
   context: RequestContext,
   again: ((view: View) => Answering) | undefined,
 ): Answering | undefined {
   const { gateway, client } = context
-  const away = awayOf(typeof name === "string" ? splitName(name)?.slug : undefined, "", context)
-  if (away === undefined) return undefined
-  const back = again === undefined ? undefined : gateway.whenBack(away.id)
-  if (again === undefined || back === undefined) return relay(request, params, away, context, false)
-  return unlessCancelled(context, back).then(() => again(viewOf(gateway.catalogOf(client.session), client.scope)))
+  const slug = typeof name === "string" ? splitName(name)?.slug : undefined
+  const away = awayOf(slug, "", context)
+  const server = away ?? gateway.unlisted(client.scope, slug, method)
+  if (server === undefined) return undefined
+  const back = again === undefined ? undefined : gateway.whenBack(server.id)
+  if (again !== undefined && back !== undefined)
+    return unlessCancelled(context, back).then(() => again(viewOf(gateway.catalogOf(client.session), client.scope)))
+  if ("reason" in server) return failed(request, new BackendError(server.slug, server.reason), context)
+  return relay(request, params, server, context, false)
 }
 
 /** The way to a server that is not connected: its caller is to hear that, and not that it has no such name. */
@@ -220,7 +232,7 @@ function complete(request: Request, params: Params, view: View, context: Request
     const found = typeof ref.name === "string" ? view.prompts.get(ref.name) : undefined
     if (found !== undefined) return relay(request, { ...params, ref: { ...ref, name: found.name } }, found, context)
     const again = (now: View) => complete(request, params, now, context, false)
-    const answer = whenBack(ref.name, request, params, context, patient ? again : undefined)
+    const answer = whenListed(ref.name, "prompts/list", request, params, context, patient ? again : undefined)
     if (answer !== undefined) return answer
     throw unknownName("prompt", ref.name, undefined)
   }

@@ -1,6 +1,8 @@
 /** What sessions see of the agent, and how the agent's news reach them. */
 import type { Agent } from "../agent/agent.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
+import { LIST_KEYS } from "../catalog/catalog.ts"
+import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, sees } from "../catalog/scope.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
@@ -55,6 +57,16 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
             published === undefined && sees(scope, spec) && (scope.kind === "server" || spec.slug === slug),
         )
       return gone?.spec.id
+    },
+    unlisted(scope, slug, method) {
+      for (const { published, spec } of agent.all()) {
+        if (published === undefined || !sees(scope, spec) || (scope.kind !== "server" && spec.slug !== slug)) continue
+        const reason = published.listing.failing?.[method]
+        if (reason === undefined || published.listing[LIST_KEYS[method]].length > 0) continue
+        const why = reason === UNANSWERED ? ` ${reason}` : ` failed${cause(reason)}; svc requests it again`
+        return { id: spec.id, slug: spec.slug, reason: method + why }
+      }
+      return undefined
     },
     whenBack: (id) => agent.whenBack(id, startupWaitMs),
     async dedicated(id, owner, caller, capabilities) {

@@ -52,6 +52,18 @@ export function relay(
   return relayWhenReady(request, params, route, context, mayWait, done)
 }
 
+/** Answers a request with a backend's failure: a tool says so to the model, other methods to the client. */
+export function failed(request: Request, error: BackendError, { gateway, client }: RequestContext): Answer {
+  const said = gateway.hide(error.message)
+  if (request.method !== "tools/call") return errorAnswer(request.id, codesOf(error).rpc, said)
+  const result = {
+    ...(client.era === "modern" ? { resultType: "complete" } : {}),
+    content: [{ type: "text", text: said }],
+    isError: true,
+  }
+  return { frame: JSON.stringify({ jsonrpc: "2.0", id: request.id, result }), outcome: "tool_error" }
+}
+
 // ---
 
 /** Takes each answer as it goes out and returns it. */
@@ -353,18 +365,6 @@ export function wantsLog(
 ): boolean {
   if (client.logLevel === undefined) return client.era === "legacy"
   return severityOf(level) >= severityOf(client.logLevel)
-}
-
-/** A backend's failure: a tool says so to the model, other methods to the client. */
-function failed(request: Request, error: BackendError, { gateway, client }: RequestContext): Answer {
-  const said = gateway.hide(error.message)
-  if (request.method !== "tools/call") return errorAnswer(request.id, codesOf(error).rpc, said)
-  const result = {
-    ...(client.era === "modern" ? { resultType: "complete" } : {}),
-    content: [{ type: "text", text: said }],
-    isError: true,
-  }
-  return { frame: JSON.stringify({ jsonrpc: "2.0", id: request.id, result }), outcome: "tool_error" }
 }
 
 /** For a state that nobody who could be meant has made. */

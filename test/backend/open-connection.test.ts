@@ -131,3 +131,49 @@ test("a server that resets the stream for its own messages stays connected", asy
   expect([offered(opened.listing), losses()]).toEqual([["t", "p"], 0])
   await opened.close()
 })
+
+test("a slow list holds the others up for two seconds, and is offered when it comes", async () => {
+  const { clock, listings, silent, open } = remote({ "prompts/list": "silent" })
+  let opened: OpenConnection | undefined
+  void open().then((connection) => {
+    opened = connection
+  })
+  await turns(clock, 1900)
+  expect(opened).toBeUndefined()
+  await turns(clock, 200)
+  expect(offered((opened as unknown as OpenConnection).listing)).toEqual(["t"])
+  silent["prompts/list"]?.()
+  await turns(clock)
+  expect(listings.map(offered)).toContainEqual(["t", "p"])
+  expect(failuresOf((opened as unknown as OpenConnection).listing)).toEqual([])
+  await opened?.close()
+})
+
+test("the tools are waited for as long as they take, up to half a minute", async () => {
+  const { clock, silent, open } = remote({ "tools/list": "silent" })
+  let opened: OpenConnection | undefined
+  const opening = open().then((connection) => {
+    opened = connection
+  })
+  for (let second = 0; second < 20; second++) await turns(clock, 1000)
+  expect(opened).toBeUndefined()
+  silent["tools/list"]?.()
+  await turns(clock)
+  await opening
+  expect(offered((opened as unknown as OpenConnection).listing)).toEqual(["t", "p"])
+  await opened?.close()
+})
+
+test("a connection offers what the one before listed until it has listed that itself", async () => {
+  const { clock, faults, open } = remote({})
+  const before = await open()
+  await before.close()
+  faults["tools/list"] = 500
+  const after = await open({ ...before.listing, tools: [{ name: "old" }], prompts: [{ name: "gone" }] })
+  expect(offered(after.listing)).toEqual(["old", "p"])
+  expect(failuresOf(after.listing)).toEqual(["tools/list: answered 500: no"])
+  delete faults["tools/list"]
+  await minutes(clock, 1)
+  expect(offered(after.listing)).toEqual(["t", "p"])
+  await after.close()
+})

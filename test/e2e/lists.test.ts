@@ -1,6 +1,6 @@
 /** Lists of servers: one that fails, and those of a session's own process. */
 import { expect, test } from "bun:test"
-import { readFileSync, writeFileSync } from "node:fs"
+import { readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js"
@@ -241,4 +241,52 @@ test("what a session's own process listed stands after its end, until the next o
   await fresh
   expect(await toolsOf(client)).toEqual(before)
   await client.close()
+}, 30_000)
+
+test("a restarted server whose tools/list fails keeps its tools [backend:lists:kept]", async () => {
+  const folder = freshFolder()
+  const [file, starts] = [join(folder, "up"), join(folder, "starts")]
+  writeFileSync(file, "")
+  await using svc = await startSvc({
+    config: {
+      mcpServers: {
+        s: { ...lists("--fail", "tools/list", file, "--starts", starts), restartOnExit: true, restartDelay: 50 },
+      },
+    },
+  })
+  const client = await connect(`${svc.url}/mcp`)
+  const tools = await toolsOf(client)
+  expect(tools).toContain("s_svc_hello")
+  rmSync(file)
+  expect(await client.callTool({ name: "s_svc_die" })).toMatchObject({ isError: true })
+  await eventually(async () => (await stateOf(svc))?.issues?.join().includes("tools/list: db down") === true)
+  expect(await toolsOf(client)).toEqual(tools)
+  expect(await client.callTool({ name: "s_svc_hello" })).not.toHaveProperty("isError")
+  expect(readFileSync(starts, "utf8").trim().split("\n").length).toBe(2)
+  await client.close()
+}, 30_000)
+
+test("a call to a server that has never listed names it and its failure, and no other server [backend:lists:unlisted]", async () => {
+  const folder = freshFolder()
+  await using svc = await startSvc({
+    config: {
+      mcpServers: {
+        a: lists("--fail", "tools/list", join(folder, "up")),
+        b: lists(),
+      },
+    },
+  })
+  const client = await connect(`${svc.url}/mcp`)
+  const own = await connect(`${svc.url}/servers/a/mcp`)
+  const text = "a: tools/list failed: db down; svc requests it again"
+  const failure = { isError: true, content: [{ type: "text", text }] }
+  expect(await client.callTool({ name: "a_svc_hello" })).toMatchObject(failure)
+  expect(await own.callTool({ name: "hello" })).toMatchObject(failure)
+  // Of a server that has listed, its own tools alone are near.
+  expect(client.callTool({ name: "b_svc_helo" })).rejects.toThrow("Unknown tool: b_svc_helo. Did you mean b_svc_hello?")
+  writeFileSync(join(folder, "up"), "")
+  await eventually(async () => (await toolsOf(client)).includes("a_svc_hello"))
+  expect(await client.callTool({ name: "a_svc_hello" })).not.toHaveProperty("isError")
+  await client.close()
+  await own.close()
 }, 30_000)

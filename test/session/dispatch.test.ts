@@ -50,6 +50,7 @@ test("a request that waits when svc stops, or comes later, is told that svc is s
         catalogOf: () => catalog,
         target: () => "is away",
         disconnectedId: () => (stopping ? undefined : "s"),
+        unlisted: () => undefined,
         whenBack: () => promise,
         hide: (text: string) => text,
         callRate: { take: () => undefined },

@@ -66,6 +66,7 @@ function stage(client: Era, peer: Era) {
     taskOwners: new TaskOwners(),
     mark: () => "m",
     disconnectedId: () => undefined,
+    unlisted: () => undefined,
     hide: (text: string) => text,
     maxInFlight: 1000,
     target: () => ({ spec, connection, peer: listing }),

@@ -74,6 +74,7 @@ function setUp(era: Era) {
       taskOwners: new TaskOwners(),
       rememberTask() {},
       disconnectedId: () => undefined,
+      unlisted: () => undefined,
       mark: createMarker(() => key),
       maxInFlight: 1000,
       target: () => ({ spec, connection, peer: { era, protocolVersion: "x", capabilities } }),
