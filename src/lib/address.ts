@@ -1,12 +1,12 @@
-/** Addresses and names of machines: which of them are this machine's, which are its network's, and ranges of them. */
+/** Addresses and host names: loopback, private networks, and ranges (CIDR). */
 import { BlockList, isIP } from "node:net"
 
-/** The names under which this machine is reached most often. */
+/** The usual names and addresses of the loopback interface. */
 export const LOOPBACK_HOSTS: readonly string[] = ["localhost", "127.0.0.1", "::1"]
 
 /**
- * Returns a host in one spelling: without brackets, zone and last dot, in lower case; an IPv6 address in its shortest form
- * (RFC 5952), or as IPv4 where it maps one.
+ * Returns the canonical spelling of a host: lower case, without brackets, zone and trailing dot; an IPv6 address in its
+ * shortest form (RFC 5952), or as IPv4 if it maps one.
  */
 export function plainHost(host: string): string {
   const bare = host
@@ -22,28 +22,29 @@ export function plainHost(host: string): string {
   return [left >> 8, left & 255, right >> 8, right & 255].join(".")
 }
 
-/** Whether a host is an IP address and no name. */
+/** Whether a host is an IP address, not a name. */
 export const isAddress = (host: string): boolean => isIP(plainHost(host)) !== 0
 
-/** Whether a host is this machine, as far as can be told without asking a resolver. RFC 6761: Domain Name Reservations. */
+/** Whether a host is this machine, without asking a resolver. RFC 6761: Domain Name Reservations. */
 export const isLoopback = (host: string): boolean => isIn(LOOPBACK, host) || isLocalName(plainHost(host))
 
-/** Whether a host is this machine or an address of its network: loopback, private, link-local and shared. RFC 6890. */
+/** Whether a host is a loopback, private, link-local or shared address, or a name of this machine. RFC 6890. */
 export const isPrivate = (host: string): boolean => isIn(PRIVATE, host) || isLoopback(host)
 
-/** Reads an address or a CIDR. Returns a check of addresses; undefined where it is neither. */
+/** Parses an address or a CIDR range. Returns a function that checks addresses, or undefined for any other text. */
 export function parseRange(text: string): ((address: string) => boolean) | undefined {
   const [address = "", length, ...more] = text.split("/")
   const family = isIP(address)
   const longest = family === 6 ? 128 : 32
-  const prefix = length === undefined ? longest : /^\d{1,3}$/.test(length) ? Number(length) : Number.NaN
-  if (family === 0 || more.length > 0 || !(prefix <= longest)) return undefined
+  if (family === 0 || more.length > 0 || !/^\d{1,3}$/.test(length ?? "0")) return undefined
+  const prefix = length === undefined ? longest : Number(length)
+  if (prefix > longest) return undefined
   const range = new BlockList()
   range.addSubnet(address, prefix, familyOf(address))
   return (other) => isIn(range, other)
 }
 
-/** Returns the network of a client: an IPv6 client owns a /64, and one of IPv4 an address. */
+/** Returns the network that one client owns: the /64 of an IPv6 address, or the IPv4 address itself. */
 export function networkOf(address: string): string {
   const plain = plainHost(address)
   if (isIP(plain) !== 6) return plain

@@ -1,8 +1,8 @@
-/** Time as a parameter: whoever waits or dates takes a `Clock`, so that five minutes can be tested in microseconds. */
+/** Time as a parameter: code that waits or reads the time takes a `Clock`, so that tests need not wait. */
 export type Clock = {
   /** Milliseconds since the epoch. */
   now(): number
-  /** Runs `run` once after `ms` milliseconds; the returned function calls it off. A running timer holds the process. */
+  /** Runs `run` once after `ms` milliseconds; the returned function cancels it. A running timer keeps the process alive. */
   after(ms: number, run: () => void): () => void
 }
 
@@ -20,13 +20,13 @@ export function delay(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   })
 }
 
-/** Waits until something is over, at most `ms` milliseconds. */
+/** Waits while `busy()` is true, at most `ms` milliseconds. Polls every 20 ms. */
 export async function waitWhile(clock: Clock, busy: () => boolean, ms: number): Promise<void> {
   const until = clock.now() + ms
   while (busy() && clock.now() < until) await delay(clock, POLL_MS)
 }
 
-/** Waits for a promise, at most `ms` milliseconds. Rejects where it does. */
+/** Waits for a promise, at most `ms` milliseconds. Rejects if the promise does. */
 export async function withTimeout(clock: Clock, ms: number, promise: Promise<unknown>): Promise<void> {
   const late = Promise.withResolvers<void>()
   const cancel = clock.after(ms, late.resolve)
@@ -39,11 +39,11 @@ export function formatDuration(ms: number): string {
   return ms >= 1000 && ms % 1000 === 0 ? `${ms / 1000} s` : `${ms} ms`
 }
 
-/** The clock of the machine. */
+/** The system clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   after(ms, run) {
-    // One that is longer would run at once.
+    // setTimeout runs longer timers at once.
     const timer = setTimeout(run, Math.min(ms, MAX_MS))
     return () => clearTimeout(timer)
   },
@@ -52,5 +52,5 @@ export const systemClock: Clock = {
 // ---
 
 const POLL_MS = 20
-/** What a timer holds: 24 days. */
+/** The longest delay of setTimeout: 24 days. */
 const MAX_MS = 2 ** 31 - 1

@@ -1,12 +1,12 @@
 /**
- * What every command has in common. citty parses; what it lets pass is checked here: unknown flags, flags before the
- * command, unknown commands, and leftover words are errors with the nearest known one.
+ * Finds commands and reads their options. citty parses; this file rejects what citty accepts: unknown flags, flags before
+ * the command, unknown commands and extra words, with the nearest known one as a hint.
  */
 import type { ArgDef, ArgsDef, CommandDef } from "citty"
 import { RequestError } from "./errors.ts"
 import { nearest } from "./nearest.ts"
 
-/** A command with its own path, such as `["mcp", "tools", "list"]`, and the arguments that are its own. */
+/** A command with its path, such as `["mcp", "tools", "list"]`, and its arguments. */
 export type FoundCommand = {
   readonly command: CommandDef
   readonly path: readonly string[]
@@ -14,12 +14,12 @@ export type FoundCommand = {
   readonly help: boolean
 }
 
-/** The command that the words lead to. Throws a RequestError (usage). */
+/** Finds the command that `words` name. Throws a RequestError (usage). */
 export async function findCommand(root: CommandDef, words: readonly string[]): Promise<FoundCommand> {
   let command = root
   const path: string[] = []
   let rest = [...words]
-  const wantsHelp = (args: readonly string[]) =>
+  const hasHelpFlag = (args: readonly string[]) =>
     args.some((arg, at) => (arg === "--help" || arg === "-h") && !args.slice(0, at).includes("--"))
   for (;;) {
     const subs = (await resolved(command.subCommands)) ?? {}
@@ -32,7 +32,7 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
       continue
     }
     if (word.startsWith("-")) {
-      throw usageError(`${word} must stand behind a command; see \`${["svc", ...path].join(" ")} --help\``)
+      throw usageError(`put ${word} after a command; see \`${["svc", ...path].join(" ")} --help\``)
     }
     const found = subs[word]
     if (found === undefined) {
@@ -45,14 +45,14 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
     path.push(word)
     rest = rest.slice(1)
   }
-  const help = wantsHelp(rest)
+  const help = hasHelpFlag(rest)
   if (!help) checkArgs(((await resolved(command.args)) ?? {}) as ArgsDef, rest, path)
   return { command, path, args: rest, help }
 }
 
 /**
- * Reads options that are flags or `SVC_*` variables. A flag wins; an empty variable is none, but an empty flag is a mistake:
- * what was meant to narrow must not open.
+ * Reads options from flags and `SVC_*` variables. A flag wins. An empty variable counts as unset, but an empty flag is an
+ * error: `--filter "$TAGS"` with an unset variable must not lift a restriction.
  */
 export function readOptions(
   args: Readonly<Record<string, unknown>>,
@@ -91,7 +91,7 @@ export function readOptions(
         throw usageError(`${named(flag)} must be a whole number from ${least} to ${most}, not ${value}`)
       return number
     },
-    /** Milliseconds; a bare number is seconds. */
+    /** Returns milliseconds; a number without a unit is seconds. */
     duration(flag: string, otherwise: number): number {
       const value = raw(flag)
       if (value === undefined) return otherwise
@@ -103,7 +103,7 @@ export function readOptions(
         throw usageError(`${named(flag)} must be at most ${MAX_DURATION_MS / UNITS.d}d, not ${value}`)
       return ms
     },
-    /** Bytes; a bare number is bytes. */
+    /** Returns bytes; a number without a unit is bytes. */
     size(flag: string, otherwise: number): number {
       const value = raw(flag)
       if (value === undefined) return otherwise
@@ -114,11 +114,12 @@ export function readOptions(
   }
 }
 
+/** Returns the error of a wrong command line. */
 export const usageError = (message: string): RequestError => new RequestError("usage", message)
 
 // ---
 
-/** `--health-info-level` as `SVC_HEALTH_INFO_LEVEL`. */
+/** Returns the variable of a flag: `--health-info-level` is `SVC_HEALTH_INFO_LEVEL`. */
 const variableOf = (flag: string): string => `SVC_${flag.replaceAll("-", "_").toUpperCase()}`
 
 const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
@@ -151,7 +152,7 @@ function checkArgs(defined: ArgsDef, words: readonly string[], path: readonly st
     const word = words[at] as string
     if (word === "--") return
     if (!word.startsWith("-") || word === "-") {
-      if (++seen > positionals) throw usageError(`${here} does not take "${word}"; see \`${here} --help\``)
+      if (++seen > positionals) throw usageError(`unexpected argument "${word}"; see \`${here} --help\``)
       continue
     }
     const [name = word] = word.split("=", 1)
@@ -164,7 +165,7 @@ function checkArgs(defined: ArgsDef, words: readonly string[], path: readonly st
     }
     if (definition.type === "boolean") {
       if (word.includes("=") && !/^--(?!no-)[^=]+=(?:true|false)$/.test(word))
-        throw usageError(`${name} takes no value: it stands by itself, and as ${opposite(name)} for the contrary`)
+        throw usageError(`${name} takes no value; the opposite is ${opposite(name)}`)
       continue
     }
     if (word.includes("=")) continue

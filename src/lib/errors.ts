@@ -1,26 +1,26 @@
 /**
- * Whose problem is it? Every error that svc makes has an owner, and the owner decides what happens: the exit code of a
- * command, the status of an HTTP answer and the code of a JSON-RPC error come from the one table here.
+ * The error classes and the table of their codes. Each class has an owner (the operator's document, a backend, the caller,
+ * svc), which decides what happens: exit code, HTTP status and JSON-RPC code come from the one table here.
  *
- * `cause` is kept for the log and is never shown to a client.
+ * `cause` is kept for the log and never shown to a client.
  */
 
-/** One thing wrong with the operator's documents, as data. `line` and `column` count from 1. */
+/** One problem in the operator's documents, as data. `line` and `column` count from 1. */
 export type Issue = {
   readonly code: string
   readonly severity: "error" | "warning"
-  /** One sentence: what is wrong and what to do. Holds no value that may be secret. */
+  /** One sentence: what is wrong and what to do. Contains no value, which may be secret. */
   readonly message: string
   readonly file?: string
   readonly line?: number
   readonly column?: number
-  /** Where in the document, for example `["mcpServers", "web", "timeout"]`. */
+  /** The place in the document, for example `["mcpServers", "web", "timeout"]`. */
   readonly path?: readonly (string | number)[]
-  /** The server that is left out because of it. */
+  /** The server that is not loaded because of it. */
   readonly server?: string
 }
 
-/** The operator's document is wrong. The last good state stays. */
+/** The operator's document is invalid. The last valid state stays. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError"
   constructor(
@@ -31,7 +31,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** A backend failed. The message starts with its name, so that a reader knows whom to blame. */
+/** A backend failed. The message starts with the name of the server. */
 export class BackendError extends Error {
   override readonly name = "BackendError"
   constructor(
@@ -43,7 +43,7 @@ export class BackendError extends Error {
   }
 }
 
-/** What a caller did wrong. */
+/** The kinds of errors that a caller makes. */
 export type RequestFault =
   | "usage"
   | "parse"
@@ -60,7 +60,7 @@ export type RequestFault =
   | "not_acceptable"
   | "unsupported_media_type"
 
-/** The caller asked for something that cannot be given; it is told so plainly. */
+/** The caller's request is invalid or cannot be served. The message is shown to the caller. */
 export class RequestError extends Error {
   override readonly name = "RequestError"
   constructor(
@@ -98,9 +98,10 @@ export const EXIT_CODES: readonly { readonly code: number; readonly meaning: str
   { code: 130, meaning: "Ctrl-C at a prompt" },
 ]
 
+/** The codes of an error at the three borders of the process: shell, HTTP and JSON-RPC. */
 export type Codes = { readonly exit: number; readonly http: number; readonly rpc: number }
 
-/** What Bun's fetch advises the programmer. */
+/** Advice for programmers in the messages of Bun's fetch. */
 const ADVICE = / For more information, pass `verbose: true` in the second argument to fetch\(\)\.?/
 
 /** The error codes of JSON-RPC 2.0, section 5.1. The protocol's own codes are in wire/era.ts. */
@@ -142,7 +143,7 @@ export const HTTP_STATUS = {
   unavailable: 503,
 } as const
 
-/** The codes an error has at the three borders of the process: shell, HTTP and JSON-RPC. Total: anything has codes. */
+/** Returns the codes of anything thrown. */
 export function codesOf(error: unknown): Codes {
   if (error instanceof RequestError) return REQUEST_CODES[error.fault]
   if (error instanceof ConfigError) return { exit: 78, http: 503, rpc: RPC_CODE.internalError }
@@ -153,7 +154,7 @@ export function codesOf(error: unknown): Codes {
   return { exit: 70, http: 500, rpc: RPC_CODE.internalError }
 }
 
-/** What may be told to somebody outside: the message of our own errors, and nothing of anybody else's. */
+/** Returns the message for clients: that of a typed error; "internal error" for anything else. */
 export function publicMessage(error: unknown): string {
   return isTyped(error) ? error.message : "internal error"
 }
@@ -161,12 +162,12 @@ export function publicMessage(error: unknown): string {
 /** Whether an error is a bug of svc: anything thrown that is not one of the typed errors here. */
 export const isBug = (error: unknown): boolean => !isTyped(error)
 
-/** The message of anything thrown, for the log and for `lastError`. Not redacted: the exits do that. */
+/** Returns the message of anything thrown, for the log and for `lastError`. Not redacted: its readers do that. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message.replace(ADVICE, "") : String(error)
 }
 
-/** `file:line:column: message`, with what is unknown left out. */
+/** Returns `file:line:column: message`, without the parts that are unknown. */
 export function formatIssue(issue: Issue): string {
   const place = [issue.file, issue.line, issue.column].filter((part) => part !== undefined).join(":")
   return place === "" ? issue.message : `${place}: ${issue.message}`

@@ -1,10 +1,11 @@
 /**
- * A file of lines that only grows, for what must be kept.
+ * An append-only file of lines, rotated by size.
  *
- *  1. Nobody waits for the disk: lines are made and written a moment later, in the order in which they came.
- *  2. Bounded: so many files of so many bytes, so many lines that wait. What had to be left out is counted in a line.
- *  3. For its owner alone, and never through a link. It is opened for each batch, so that somebody else may rotate it too.
- *  4. `close` returns when all of it is on the disk.
+ *  1. Writing never blocks the caller: lines are rendered and written in batches, in their order.
+ *  2. Bounded: number and size of files, number of pending lines. Dropped lines are counted in a line of their own.
+ *  3. Readable by its owner alone, and never written through a link. The file is opened for each batch, so that logrotate and
+ *     the like may move it.
+ *  4. `close` resolves when all lines are on the disk.
  */
 import { constants } from "node:fs"
 import { type FileHandle, mkdir, open, rename } from "node:fs/promises"
@@ -13,7 +14,7 @@ import type { Clock } from "./clock.ts"
 import { messageOf, UnavailableError } from "./errors.ts"
 
 export type Journal = {
-  /** Takes a line to be made (without a break) when it is written. */
+  /** Appends a line. `line` is called when the line is written, and returns it without a line break. */
   add(line: () => string): void
   close(): Promise<void>
 }
@@ -21,45 +22,45 @@ export type Journal = {
 export type JournalOptions = {
   readonly path: string
   readonly clock: Clock
-  /** Lines cannot be written; said once until they can be again. */
+  /** Called with the first of consecutive failures to write. */
   onfail(reason: string): void
-  /** The line that tells how many are missing. */
+  /** Returns the line that tells how many lines were dropped. */
   lost(count: number): string
   readonly maxFileBytes?: number
-  /** The one that is written to included. */
+  /** The current file included. */
   readonly maxFiles?: number
 }
 
-/** Rejects with an UnavailableError where the file cannot be written. */
+/** Opens a journal. Rejects with an UnavailableError if the file cannot be written. */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { path, clock, onfail, lost, maxFileBytes = 16 * 1024 * 1024, maxFiles = 5 } = options
-  let waiting: (() => string)[] = []
+  let pending: (() => string)[] = []
   let missing = 0
   let failing = false
   let timer: (() => void) | undefined
   let writing: Promise<void> = Promise.resolve()
 
   const write = async (lines: readonly (() => string)[], sync: boolean) => {
-    const left = missing
+    const dropped = missing
     try {
-      const text = [...(left > 0 ? [lost(left)] : []), ...lines.map((make) => make())]
+      const text = [...(dropped > 0 ? [lost(dropped)] : []), ...lines.map((make) => make())]
         .map((line) => `${line}\n`)
         .join("")
-      let file = await openOwn(path)
+      let file = await openPrivate(path)
       try {
         const { size } = await file.stat()
         if (size > 0 && size + Buffer.byteLength(text) > maxFileBytes) {
           await file.close()
           for (let number = maxFiles - 1; number > 0; number--)
             await rename(nameOf(path, number - 1), nameOf(path, number)).catch(() => undefined)
-          file = await openOwn(path)
+          file = await openPrivate(path)
         }
         await file.writeFile(text)
         if (sync) await file.sync()
       } finally {
         await file.close()
       }
-      missing -= left
+      missing -= dropped
       failing = false
     } catch (error) {
       missing += lines.length
@@ -70,25 +71,25 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   const flush = (sync: boolean) => {
     timer?.()
     timer = undefined
-    const lines = waiting
-    waiting = []
+    const lines = pending
+    pending = []
     writing = writing.then(() => write(lines, sync))
     return writing
   }
 
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-    await (await openOwn(path)).close()
+    await (await openPrivate(path)).close()
   } catch (cause) {
     throw new UnavailableError(`${path} cannot be written: ${messageOf(cause)}`, { cause })
   }
   return {
     add(line) {
-      if (waiting.length >= MAX_WAITING) {
+      if (pending.length >= MAX_PENDING) {
         missing++
         return
       }
-      waiting.push(line)
+      pending.push(line)
       timer ??= clock.after(WRITE_MS, () => void flush(false))
     },
     close: () => flush(true),
@@ -98,18 +99,18 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
 // ---
 
 const WRITE_MS = 200
-const MAX_WAITING = 20_000
+const MAX_PENDING = 20_000
 
 const nameOf = (path: string, number: number): string => (number === 0 ? path : `${path}.${number}`)
 
-async function openOwn(path: string): Promise<FileHandle> {
+async function openPrivate(path: string): Promise<FileHandle> {
   const { O_APPEND, O_CREAT, O_WRONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants
-  // A pipe that nobody reads must not hold up the start.
+  // O_NONBLOCK: opening a named pipe without a reader must not block the start.
   const file = await open(path, O_APPEND | O_CREAT | O_WRONLY | O_NOFOLLOW | O_NONBLOCK, 0o600)
   try {
     const facts = await file.stat()
-    if (!facts.isFile()) throw new Error("it is no plain file")
-    // Windows has no modes: there every file looks as if others could read it.
+    if (!facts.isFile()) throw new Error("it is not a regular file")
+    // Windows has no modes: every file looks readable by others there.
     if (process.platform !== "win32" && (facts.mode & 0o077) !== 0) await file.chmod(0o600)
     return file
   } catch (error) {

@@ -1,10 +1,10 @@
 /**
- * JSON whose numbers survive: `JSON.parse` makes a double of every number, so that `9007199254740993`, `1.0`, `-0`, `1e400`
- * and `1E5` would be written back as others. What a double writes otherwise is kept as a JsonNumber, all else is as
- * `JSON.parse` has it, and `JSON.stringify` writes both.
+ * JSON with exact numbers. `JSON.parse` makes a double of every number, so that `9007199254740993`, `1.0`, `-0`, `1e400` and
+ * `1E5` would be written back differently. Such a number becomes a JsonNumber, any other value is that of `JSON.parse`, and
+ * `JSON.stringify` writes both.
  */
 
-/** A number that a double would write otherwise, by its source text. */
+/** A number that a double would write differently, with its source text. */
 export class JsonNumber {
   constructor(readonly text: string) {}
 
@@ -12,7 +12,7 @@ export class JsonNumber {
     return this.text
   }
 
-  /** Called by `JSON.stringify`: the text goes out verbatim. */
+  /** Called by `JSON.stringify`: writes the source text. */
   toJSON(): unknown {
     return raw.rawJSON(this.text)
   }
@@ -32,7 +32,7 @@ export function numberOf(value: unknown): number | undefined {
 /** Returns the value with plain doubles for all its numbers, for code that calculates and validates. */
 export const withDoubles = <T>(value: T): T => JSON.parse(JSON.stringify(value))
 
-/** Returns a copy of a JSON value with each string changed. Members that are undefined are left out. */
+/** Returns a copy of a JSON value with each string replaced by `change`. Names of members stay; undefined members are dropped. */
 export function mapStrings(
   value: unknown,
   change: (text: string, path: readonly (string | number)[]) => string,
@@ -69,9 +69,9 @@ const isPlainObject = (value: unknown): value is Readonly<Record<string, unknown
   typeof value === "object" && value !== null && !(value instanceof JsonNumber)
 
 /**
- * Finds a number that a double may write otherwise: one of 16 digits or more, with an exponent, with a trailing zero in its
- * fraction, below 0.000001, or minus zero. A match inside a string costs time alone. Without the class in front, which stands
- * before every number, the search would try each digit of the text.
+ * Matches a number that a double may write differently: 16 digits or more, an exponent, a trailing zero in the fraction, a
+ * value below 0.000001, or minus zero. A match inside a string costs only time. The leading class, which precedes every
+ * number, keeps the search from trying each digit of the text.
  */
 const INEXACT = /(?:^|[\s:,[])-?(?:[\d.]{16}|\d+(?:\.\d+)?[eE]|\d+\.\d*0(?!\d)|0\.0{6}|(?<=-)0(?!\.))/
 

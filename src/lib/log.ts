@@ -1,4 +1,4 @@
-/** The log: one line an event, to stderr, never to stdout, which belongs to results and to the stdio transport. */
+/** The log: one line per event on stderr. stdout belongs to results and to the stdio transport. */
 import { createConsola, LogLevels } from "consola/core"
 import type { Clock } from "./clock.ts"
 
@@ -6,7 +6,7 @@ export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 export type LogFields = { readonly server?: string; readonly [key: string]: string | number | boolean | undefined }
 
-/** A struct of functions, so that a test can collect lines. Messages are redacted by the writer, not by the caller. */
+/** A struct of functions, so that a test can collect lines. The log redacts messages; callers need not. */
 export type Log = {
   debug(message: string, fields?: LogFields): void
   info(message: string, fields?: LogFields): void
@@ -14,16 +14,16 @@ export type Log = {
   error(message: string, fields?: LogFields): void
 }
 
-/** A log that goes nowhere. */
+/** Discards everything. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} }
 
 export type LogOptions = {
   readonly level: LogLevel
   readonly format: "text" | "json"
   readonly clock: Clock
-  /** Takes secrets out of text. */
+  /** Removes secrets from a text. */
   mask(text: string): string
-  /** Takes one line with its break. */
+  /** Writes one line, with its line break. */
   write(line: string): void
 }
 
@@ -32,7 +32,7 @@ export function openLog({ level, format, clock, mask, write }: LogOptions): Log 
   const render = format === "json" ? jsonLine : textLine
   return createConsola({
     level: LogLevels[level],
-    // consola would hold equal lines back; every line counts here.
+    // No throttling: consola would merge equal lines.
     throttle: Number.NEGATIVE_INFINITY,
     reporters: [
       {
@@ -45,19 +45,20 @@ export function openLog({ level, format, clock, mask, write }: LogOptions): Log 
   })
 }
 
-/** Text with its control and direction characters escaped: a server's words must not forge a line or drive a terminal. */
+/** Escapes control and direction characters: a server's text must not forge a log line or drive a terminal. */
 export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (char) =>
-    char === "\n" ? "\\n" : char === "\t" ? " " : code(char),
-  )
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (char) => {
+    if (char === "\n") return "\\n"
+    return char === "\t" ? " " : code(char)
+  })
 }
 
-/** A line of JSON with what JSON lets stand, and a terminal or a reader may stumble over or not see, escaped too. */
+/** Escapes characters that JSON allows but that are invisible or affect a terminal. */
 export const escaped = (json: string): string =>
   json.replace(/[\u007f-\u009f\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu, code)
 
-/** Text in which nothing is invisible, makes a line of its own or turns the direction of what stands beside it. */
+/** Escapes all characters that are invisible, break lines or change the direction of text. */
 export const visible = (text: string): string => escaped(printable(text))
 
 // ---
@@ -77,6 +78,6 @@ const textLine: RenderLine = (time, level, message, { server, ...fields }, mask)
   return `${time} ${level.padEnd(5)} ${printable(`${prefix}${mask(`${message}${more.join("")}`)}`)}`
 }
 
-/** Of a character beyond the first plane there are two. */
+/** Returns `\\uXXXX`, twice for a character beyond the first plane. */
 const code = (char: string): string =>
   Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`).join("")

@@ -1,7 +1,7 @@
-/** The nearest known word to one that is not known, for "did you mean". */
+/** Finds the known word nearest to an unknown one, for "did you mean". */
 import { RequestError } from "./errors.ts"
 
-/** The member of `known` closest to `word`, or undefined when none is near: two slips, or a third of its letters. */
+/** Returns the member of `known` closest to `word`, or undefined unless one is within two edits or a third of its letters. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   let best: string | undefined
   let bestDistance = (word.length <= 3 ? 1 : Math.max(2, Math.floor(word.length / 3))) + 1
@@ -18,22 +18,22 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
   return best
 }
 
-/** What a message about a word that is not known ends with: the nearest one that is, or nothing. */
+/** Returns the end of a message about an unknown word: the nearest known one, or nothing. */
 export function didYouMean(word: string, known: Iterable<string>): string {
   const near = nearest(word, known)
   return near === undefined ? "" : `; did you mean ${near}?`
 }
 
-/** For a name that nothing of its kind has. `what` is the kind. */
+/** Returns the error for an unknown name. `what` is the kind of thing, such as "server". */
 export const unknownNameError = (what: string, name: string, known: Iterable<string>): RequestError =>
   new RequestError("not_found", `No ${what} is named ${name}${didYouMean(name, known)}`)
 
 // ---
 
-/** Bounds the work on hostile input. */
+/** Bounds the work for hostile input. */
 const MAX_LENGTH = 128
 
-/** Levenshtein distance, or `limit` as soon as it is certain to be at least that. */
+/** Returns the Levenshtein distance, or `limit` as soon as it is certain to be at least that. */
 function editDistance(a: string, b: string, limit: number): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index)
   for (let i = 1; i <= a.length; i++) {

@@ -1,16 +1,16 @@
 /**
- * Text that others carry for us: sealed, so that they can neither read nor change it (AES-256-GCM), or marked, so that they
- * can make none of their own (HMAC-SHA-256). Both are base64url.
+ * Protects text that clients carry for svc: sealed, so that they can neither read nor change it (AES-256-GCM), or marked, so
+ * that they cannot forge it (HMAC-SHA-256). Both are base64url.
  */
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from "node:crypto"
 
 export type Sealer = {
   seal(text: string): string
-  /** The sealed text, or undefined where it was not sealed with this key or was changed since. */
+  /** Returns the sealed text, or undefined if it was sealed with another key or changed since. */
   open(sealed: string): string | undefined
 }
 
-/** `key` is 32 bytes. */
+/** Creates a sealer; `key` has 32 bytes. */
 export function createSealer(key: Uint8Array): Sealer {
   return {
     seal(text) {
@@ -22,7 +22,7 @@ export function createSealer(key: Uint8Array): Sealer {
     open(sealed) {
       if (!/^[A-Za-z0-9_-]+$/.test(sealed)) return undefined
       const bytes = Buffer.from(sealed, "base64url")
-      // Bits that base64url would ignore must not make a second spelling of the same text.
+      // base64url ignores trailing bits: without this check one text would have several sealed forms.
       if (bytes.toString("base64url") !== sealed || bytes.length < NONCE_BYTES + TAG_BYTES) return undefined
       const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, NONCE_BYTES))
       decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
@@ -35,10 +35,10 @@ export function createSealer(key: Uint8Array): Sealer {
   }
 }
 
-/** Marks texts; the same texts always get the same mark of 22 characters. */
+/** Returns the mark of texts: 22 characters, always the same for the same texts. */
 export type Marker = (...texts: readonly string[]) => string
 
-/** `key` gives 32 bytes; asked for with the first mark. */
+/** Creates a marker; `key` returns 32 bytes and is called with the first mark. */
 export function createMarker(key: () => Uint8Array): Marker {
   let known: Uint8Array | undefined
   return (...texts) => {
@@ -48,7 +48,7 @@ export function createMarker(key: () => Uint8Array): Marker {
   }
 }
 
-/** Compares in a time that says nothing about either text. */
+/** Compares two marks in constant time. */
 export function isSameMark(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one), Buffer.from(other)]
   return a.length === b.length && timingSafeEqual(a, b)

@@ -1,14 +1,14 @@
-/** How secrets are called: the one vocabulary for names of variables, headers and parameters, and for names in running text. */
+/** The vocabulary of secret names: of variables, headers and parameters, and of names in running text. */
 
-/** Names whose values are secret even where they are written out. */
+/** Whether the value of a variable, header or parameter of this name is secret. */
 export const isSecretName = (name: string): boolean => NAME.test(name)
 
-/** A word of the vocabulary in running text, as the source of an expression that ignores case. */
+/** Returns the source of a case-insensitive RegExp that matches a word of the vocabulary in running text. */
 export const secretWord = (): string => WORDS.join("|")
 
 // ---
 
-/** Each excludes what is mostly harmless: authors, tokenizers and their counts, other words' ends. */
+/** The lookarounds exclude harmless words: author, tokenizer, max_tokens, secretary, compass. */
 const WORDS: readonly string[] = [
   "(?:api|access|private|client|secret|signing|encryption|account)[ _-]?key",
   "key[_-]?id",
@@ -28,7 +28,7 @@ const WORDS: readonly string[] = [
   "(?<![a-z0-9])(?:pass|pat|otp|tok|jwt)(?![a-z0-9])",
 ]
 
-/** What is harmless in most texts (`duplicate key: 7`, `private: true`), and names a secret where it names a variable. */
+/** Words that are harmless in most texts (`duplicate key: 7`, `private: true`) but name a secret as part of a variable. */
 const IN_NAMES: readonly string[] = [
   "(?<!mon|tur|hoc|don|joc)key(?!board|word|map|note|frame|cloak|space|stroke)",
   "private$",
@@ -36,5 +36,5 @@ const IN_NAMES: readonly string[] = [
   "(?<![a-z0-9])(?:pin|sig)(?![a-z0-9])",
 ]
 
-/** Every shell has a variable PWD, and it is a path. */
+/** Except PWD: it is a path, in every shell. */
 const NAME = new RegExp(`^(?!pwd$)(?:.*(?:${[...WORDS, ...IN_NAMES].join("|")}))`, "is")

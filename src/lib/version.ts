@@ -1,4 +1,4 @@
-/** The version and commit that were baked in by build.ts; a run from source has neither. */
+/** The version and commit that build.ts compiles in; a run from source has placeholders. */
 
 declare const SVC_VERSION: string | undefined
 declare const SVC_COMMIT: string | undefined

@@ -1,9 +1,9 @@
 /**
- * Windows refuses to move or remove a file that somebody has open, be it a virus scanner, an indexer or a reader: mostly
- * it is over in a moment. Elsewhere nothing is refused for that.
+ * Retries file operations on Windows, which refuses to move or remove a file while a virus scanner, an indexer or a reader
+ * has it open, mostly for a moment. Other systems do not refuse.
  */
 
-/** Does it again where it was refused for a moment. Throws what was thrown last. */
+/** Runs `act`, again if a lock refused it, for half a second at most. Throws the last error. */
 export function retryOnWindowsLock<T>(
   act: () => T,
   platform: string = process.platform,
@@ -18,13 +18,13 @@ export function retryOnWindowsLock<T>(
     }
 }
 
-/** Whether it may be refused because somebody has the file open. */
+/** Whether an error may mean that another process has the file open. */
 export const isWindowsLock = (error: unknown, platform: string = process.platform): boolean =>
   platform === "win32" && error instanceof Error && "code" in error && REFUSALS.has(String(error.code))
 
 // ---
 
 const REFUSALS: ReadonlySet<string> = new Set(["EPERM", "EACCES", "EBUSY"])
-/** Half a second in all: svc does nothing else meanwhile. */
+/** Half a second in all: the retries block the process. */
 const MAX_TRIES = 26
 const PAUSE_MS = 20

@@ -1,12 +1,12 @@
 /**
- * The two eras of MCP. legacy peers open with `initialize` and hold sessions; modern peers are stateless and carry
- * version and capabilities in the `_meta` of each request. basic: Versioning and Compatibility.
+ * The two eras of MCP. Legacy peers (2025 revisions) open with `initialize` and hold sessions; modern peers (2026-07-28) are
+ * stateless and carry version and capabilities in the `_meta` of each request. basic: Versioning and Compatibility.
  */
 import { metaOf, type Params } from "./message.ts"
 
 export type Era = "legacy" | "modern"
 
-/** Newest first: the first is what svc asks of a legacy server. */
+/** Newest first: svc requests the first from a legacy server. */
 export const LEGACY_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"] as const
 export const MODERN_VERSIONS = ["2026-07-28"] as const
 export const MODERN_VERSION = MODERN_VERSIONS[0]
@@ -16,9 +16,9 @@ export const META_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 export const META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 export const META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 export const META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
-/** 2025-11-25: what a message of a task carries. basic: Tasks, Related Task Metadata. */
+/** 2025-11-25: names the task that a message belongs to. basic: Tasks, Related Task Metadata. */
 export const META_TASK = "io.modelcontextprotocol/related-task"
-/** The modern form of tasks. */
+/** The extension that tasks are in the modern era. */
 export const TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
 /** From: MCP Apps. */
@@ -33,13 +33,13 @@ export const HEADER_MISMATCH = -32020
 export const MISSING_CLIENT_CAPABILITY = -32021
 export const UNSUPPORTED_VERSION = -32022
 
-/** Whether a request carries the per-request envelope of the 2026 era. */
+/** Returns the version in a request's `_meta`, which only modern requests have; otherwise undefined. */
 export function modernVersionOf(params: Params | undefined): string | undefined {
   const version = metaOf(params)?.[META_VERSION]
   return typeof version === "string" ? version : undefined
 }
 
-/** The revision to answer an `initialize` with: the one asked for where svc speaks it, else svc's newest. */
+/** Returns the revision for the answer to `initialize`: the requested one if svc supports it, else svc's newest. */
 export function negotiateLegacy(requested: unknown): string {
   return LEGACY_VERSIONS.find((version) => version === requested) ?? LEGACY_VERSIONS[0]
 }

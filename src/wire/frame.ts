@@ -1,17 +1,17 @@
 /**
- * Frames: one JSON-RPC message as the bytes it came in. A success response that svc only passes on is made no object of:
- * it is checked in one pass (grammar.ts) and the client's id is put in the place of svc's own.
+ * Frames: JSON-RPC messages as bytes. A success response that svc only relays is never parsed into an object: one pass
+ * checks its grammar (grammar.ts), and the client's id replaces svc's own in the bytes.
  *
- *  1. Bytes reach a client only where they are exactly one answer. The result stands between a head and a tail that are
- *     compared byte for byte, and the grammar says where it ends: no further member fits in between, under whatever
- *     spelling of its name.
+ *  1. Bytes reach a client only if they are exactly one response. The result stands between a head and a tail that are
+ *     compared byte for byte, and the grammar finds its end: no further member fits in between, whatever the spelling of
+ *     its name.
  *         {"jsonrpc":"2.0","id":"…","result":{…}}
  *         {"jsonrpc":"2.0","result":{…},"id":"…"}
  *         {"result":{…},"jsonrpc":"2.0","id":"…"}
- *  2. Any other shape is parsed (the slow path), which refuses the same. Both give the same JSON.
+ *  2. Any other shape is parsed (the slow path), which rejects the same frames. Both paths produce the same JSON.
  */
 import { parseExact } from "../lib/json.ts"
-import { elementsOf, endOfValue, MAX_DEPTH, namesOf, skipSpace } from "./grammar.ts"
+import { elementsOf, endOfValue, MAX_DEPTH, memberNamesOf, skipSpace } from "./grammar.ts"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -19,28 +19,29 @@ const decoder = new TextDecoder()
 export const encode = (text: string): Uint8Array => encoder.encode(text)
 export const decode = (frame: Uint8Array): string => decoder.decode(frame)
 
-/** The text of a frame that may be text already, for svc made it. */
+/** Returns the text of a frame; frames that svc made are text already. */
 export const textOf = (frame: Uint8Array | string): string => (typeof frame === "string" ? frame : decode(frame))
 
-/** Where a frame answers one of our requests: the number in the id and the byte range of the id, quotes included. */
+/** A response to one of svc's requests: the number in its id, the byte range of the id with its quotes, and its result. */
 export type FramedResponse = {
   readonly number: number
   readonly start: number
   readonly end: number
+  /** The offset behind the opening brace of the result. */
   readonly result: number
 }
 
-/** Outbound ids: a prefix nobody can guess and a number. */
+/** The ids of svc's own requests: an unguessable prefix and a number. */
 export type RequestIds = {
   next(): number
   text(number: number): string
-  /** The number in an id of ours, or undefined. */
+  /** Returns the number in an id of svc's, or undefined. */
   parse(id: unknown): number | undefined
-  /** The number of ours in what is left of a message that could not be kept, or undefined. */
+  /** Returns the number of svc's id in the edges of a message that was too large to keep, or undefined. */
   findInEdges(edges: Uint8Array): number | undefined
   /**
-   * The fast path: where `frame` is, as a whole and with nothing else in it, a success response to an id of ours that stands
-   * at its head or tail. `result` is the offset of the first byte after the result's opening brace.
+   * The fast path: matches a frame that consists of exactly one success response, with an id of svc's at its head or tail.
+   * Returns undefined for any other frame.
    */
   matchResponse(frame: Uint8Array): FramedResponse | undefined
 }
@@ -55,11 +56,11 @@ const BRACE = 0x7d
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
 const BYTE_ORDER_MARK = encoder.encode("\ufeff")
-/** Digits of a number of ours at most: so many are exact. */
+/** The most digits of an id's number: doubles hold so many exactly. */
 const MAX_DIGITS = 15
 const MAX_BATCH = 1000
 
-/** `random` is unguessable text of `[A-Za-z0-9]`, new for each process. */
+/** Creates the ids of a process. `random` is unguessable text of `[A-Za-z0-9]`, new for each process. */
 export function createRequestIds(random: string): RequestIds {
   const prefix = `svc${random}.`
   const head = encode(`{"jsonrpc":"2.0","id":"${prefix}`)
@@ -68,8 +69,8 @@ export function createRequestIds(random: string): RequestIds {
   const tailHead = encode('{"result":{')
   const tailHead2 = encode('{"jsonrpc":"2.0","result":{')
   const version = encode(',"jsonrpc":"2.0"')
-  const own = new RegExp(`^[1-9][0-9]{0,${MAX_DIGITS - 1}}$`)
-  const mention = new RegExp(`"id"\\s*:\\s*"${prefix.replace(".", "\\.")}([1-9][0-9]{0,${MAX_DIGITS - 1}})"`)
+  const digitsPattern = new RegExp(`^[1-9][0-9]{0,${MAX_DIGITS - 1}}$`)
+  const mention = new RegExp(`"id"\\s*:\\s*"${RegExp.escape(prefix)}([1-9][0-9]{0,${MAX_DIGITS - 1}})"`)
   let last = 0
   return {
     next: () => ++last,
@@ -77,7 +78,7 @@ export function createRequestIds(random: string): RequestIds {
     parse(id) {
       if (typeof id !== "string" || !id.startsWith(prefix)) return undefined
       const digits = id.slice(prefix.length)
-      return own.test(digits) ? Number(digits) : undefined
+      return digitsPattern.test(digits) ? Number(digits) : undefined
     },
     findInEdges(edges) {
       const found = mention.exec(decode(edges))?.[1]
@@ -85,7 +86,7 @@ export function createRequestIds(random: string): RequestIds {
     },
     matchResponse(frame) {
       const { length } = frame
-      // Most of what is no such answer is seen here.
+      // Rejects most other frames at once.
       if (frame[length - 1] !== BRACE) return undefined
       if (matches(frame, head, 0)) {
         let at = head.length
@@ -112,21 +113,21 @@ export function createRequestIds(random: string): RequestIds {
       const first = at + 1
       const before = first - tail.length
       if (number === 0 || frame[first] === DIGIT_0 || !matches(frame, tail, before)) return undefined
-      const last = matches(frame, tailHead, 0)
-      if (!last && !matches(frame, tailHead2, 0)) return undefined
-      const result = last ? tailHead.length : tailHead2.length
+      const hasVersionLast = matches(frame, tailHead, 0)
+      if (!hasVersionLast && !matches(frame, tailHead2, 0)) return undefined
+      const result = hasVersionLast ? tailHead.length : tailHead2.length
       const end = endOfValue(frame, result - 1, MAX_DEPTH - 1)
-      if (end < 0 || (last ? !matches(frame, version, end) || end + version.length !== before : end !== before))
-        return undefined
+      if (end < 0 || (hasVersionLast && !matches(frame, version, end))) return undefined
+      if ((hasVersionLast ? end + version.length : end) !== before) return undefined
       return { number, start: first - prefix.length - 1, end: length - 1, result }
     },
   }
 }
 
 /**
- * The frame with another id in place of ours and, where given, `members` (JSON text such as `"a":1`, no trailing comma)
- * put first in the result object. The frame's bytes are given up: what fits is changed in place, for copying a megabyte
- * costs more than all else that is done with it.
+ * Returns the frame with another id instead of svc's and, if given, `members` (JSON text such as `"a":1`, no trailing comma)
+ * first in the result object. Consumes the frame: changes it in place if possible, because copying a megabyte costs more than
+ * all other work on it.
  */
 export function withResponseId(
   frame: Uint8Array,
@@ -166,28 +167,28 @@ export function withResponseId(
   return at === out.length ? out : out.subarray(0, at)
 }
 
-/** The same bytes as a Buffer, which can be searched. */
+/** Returns the same bytes as a Buffer, which can be searched. */
 export const asBuffer = (frame: Uint8Array): Buffer => Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
 
 /**
- * A frame as a value, with its numbers as written. Throws an error that says what is wrong where it is no JSON, or nested
- * so deep that whoever walks through the value would run out of stack.
+ * Parses a frame; numbers stay as written. Throws an Error if the frame is not JSON, or nested so deep that code that walks
+ * the value would run out of stack.
  */
 export function parseFrame(frame: Uint8Array): unknown {
   let value: unknown
   try {
     value = parseExact(decode(frame))
   } catch (cause) {
-    throw new Error("sent something that is no JSON", { cause })
+    throw new Error("sent a message that is not JSON", { cause })
   }
-  // What is valid and has no end for svc is nested too deep.
-  if (endOfValue(frame, startOf(frame)) < 0) throw new Error(`sent JSON that is nested deeper than ${MAX_DEPTH} levels`)
+  // Valid JSON without an end for the grammar is nested too deep.
+  if (endOfValue(frame, startOf(frame)) < 0) throw new Error(`sent JSON nested deeper than ${MAX_DEPTH} levels`)
   return value
 }
 
 /**
- * The messages in a frame: those of a batch, or the frame itself. Throws what `parseFrame` throws for a batch that is none,
- * and for one that is longer than any server has reason to send.
+ * Returns the messages of a batch, or the frame itself if it is no batch. Throws what `parseFrame` throws for an invalid
+ * batch, and an Error for a batch of more than MAX_BATCH messages.
  */
 export function messagesIn(frame: Uint8Array): readonly Uint8Array[] {
   const start = startOf(frame)
@@ -201,12 +202,12 @@ export function messagesIn(frame: Uint8Array): readonly Uint8Array[] {
   return messages
 }
 
-/** Whether a message that is valid JSON has a member of the envelope twice, of which parsers keep the last. */
+/** Whether a message (valid JSON) repeats a member of the JSON-RPC envelope; parsers would keep the last one. */
 export function repeatsMember(message: Uint8Array): boolean {
   const start = startOf(message)
   if (message[start] !== OPEN_BRACE) return false
   const seen = new Set<unknown>()
-  for (const written of namesOf(message, start)) {
+  for (const written of memberNamesOf(message, start)) {
     const name: unknown = JSON.parse(decode(written))
     if (seen.has(name)) return true
     if (ENVELOPE.has(name)) seen.add(name)
@@ -214,7 +215,7 @@ export function repeatsMember(message: Uint8Array): boolean {
   return false
 }
 
-/** Whether a letter may be written as an escape (`\u0075`), so that a name cannot be found by its bytes. */
+/** Whether an ASCII letter may be written as an escape (`\u0075`), so that a search for a name's bytes could miss it. */
 export function hasEscapedLetters(frame: Buffer): boolean {
   for (let at = frame.indexOf(ESCAPE); at >= 0; at = frame.indexOf(ESCAPE, at + ESCAPE.length)) {
     const digit = frame[at + ESCAPE.length] ?? 0
@@ -223,18 +224,18 @@ export function hasEscapedLetters(frame: Buffer): boolean {
   return false
 }
 
-/** Whether `needle` stands anywhere in `frame`. */
+/** Whether `frame` contains `needle`. */
 export const contains = (frame: Buffer, needle: Uint8Array): boolean => frame.indexOf(needle) >= 0
 
 // ---
 
 const ENVELOPE: ReadonlySet<unknown> = new Set(["jsonrpc", "id", "method", "params", "result", "error"])
 
-/** Where the value in a frame begins: behind white space and a byte order mark, which decoding takes away. */
+/** Returns the offset of the value in a frame: behind white space and a byte order mark, which decoding removes. */
 const startOf = (frame: Uint8Array): number =>
   skipSpace(frame, matches(frame, BYTE_ORDER_MARK, 0) ? BYTE_ORDER_MARK.length : 0)
 
-/** Puts an id that is no longer than ours in its place; the shorter of the sides beside it moves. */
+/** Replaces the id by one that is not longer, in place; moves the shorter of the two sides. */
 function replaceId(frame: Uint8Array, { start, end, result }: FramedResponse, id: Uint8Array): Uint8Array {
   if (start < result) {
     const from = end - id.length
@@ -253,7 +254,7 @@ function matches(frame: Uint8Array, part: Uint8Array, at: number): boolean {
   return true
 }
 
-/** Whether the object whose first inner byte is at `at` has no member. */
+/** Whether an object has no member; `at` is the offset behind its opening brace. */
 function isEmptyObject(frame: Uint8Array, at: number): boolean {
   let index = at
   while (frame[index] === 0x20 || frame[index] === 0x09 || frame[index] === 0x0d || frame[index] === 0x0a) index++

@@ -1,18 +1,17 @@
 /**
- * JSON's grammar over bytes: says where a value ends without making an object of it. One pass that is quicker than
- * `JSON.parse` at any size, and sees what `JSON.parse` cannot tell: how deep a value is nested and which members repeat.
- * From: RFC 8259.
+ * The grammar of JSON over bytes: finds the end of a value without parsing it into objects. Faster than `JSON.parse` at any
+ * size, and it sees nesting depth and repeated members, which `JSON.parse` hides. From: RFC 8259.
  */
 
-/** Levels of nesting at most: code that walks through a parsed value must not run out of stack. */
+/** The most levels of nesting: code that walks a parsed value must not run out of stack. */
 export const MAX_DEPTH = 512
 
 /**
- * Returns the offset behind the JSON value that begins at `at`, or -1 unless it is valid and nested at most `levels` deep.
- * Bytes above 0x7f are not looked at: whether they are UTF-8 is for the caller to check.
+ * Returns the offset behind the JSON value that begins at `from`, or -1 if it is invalid or nested deeper than `levels`.
+ * Accepts all bytes above 0x7f in strings: the caller checks that they are UTF-8.
  */
 export function endOfValue(bytes: Uint8Array, from: number, levels = MAX_DEPTH): number {
-  // What closes each value that is open, from the outside in. A stack of its own is twice as quick as recursion.
+  // The closing bytes of the open values, outermost first. An explicit stack is twice as fast as recursion.
   const closers = new Uint8Array(levels + 1)
   let depth = 0
   let at = from
@@ -33,7 +32,7 @@ export function endOfValue(bytes: Uint8Array, from: number, levels = MAX_DEPTH):
     } else if (byte === MINUS || ((byte as number) >= DIGIT_0 && (byte as number) <= DIGIT_9))
       at = endOfNumber(bytes, at)
     else at = endOfLiteral(bytes, at)
-    // Behind a value stand the ends of those around it, and a comma before the next.
+    // A value is followed by the ends of the values around it, or by a comma and the next value.
     for (;;) {
       if (depth === 0 || at < 0) return at
       at = skipSpace(bytes, at)
@@ -51,11 +50,11 @@ export function endOfValue(bytes: Uint8Array, from: number, levels = MAX_DEPTH):
   }
 }
 
-/** Returns the offset of the first byte from `at` on that is not white space. Mostly there is none to look for. */
+/** Returns the offset of the first byte from `at` on that is not white space. Fast if there is none. */
 export const skipSpace = (bytes: Uint8Array, at: number): number =>
   (bytes[at] as number) > SPACE ? at : endOfSpace(bytes, at)
 
-/** The byte ranges of the elements of the array at `at`, which must be valid JSON. */
+/** Yields the byte ranges of the elements of the array at `at`, which must be valid JSON. */
 export function* elementsOf(
   bytes: Uint8Array,
   at: number,
@@ -69,8 +68,8 @@ export function* elementsOf(
   }
 }
 
-/** The names of the members of the object at `at`, as they are written; the object must be valid JSON. */
-export function* namesOf(bytes: Uint8Array, at: number): Generator<Uint8Array> {
+/** Yields the names of the members of the object at `at` as written, with quotes; the object must be valid JSON. */
+export function* memberNamesOf(bytes: Uint8Array, at: number): Generator<Uint8Array> {
   for (let start = skipSpace(bytes, at + 1); bytes[start] === QUOTE; ) {
     const end = endOfString(bytes, start)
     if (end < 0) return
@@ -124,20 +123,18 @@ function endOfSpace(bytes: Uint8Array, from: number): number {
   }
 }
 
-/** 1 for each byte that stands for itself in a string: no quote, no backslash, no control character. */
+/** 1 for each byte that is literal in a string: no quote, backslash or control character. */
 const PLAIN: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte < SPACE || byte === QUOTE || byte === BACKSLASH ? 0 : 1,
 )
-/** How many bytes an escape takes, by the letter behind its backslash; 0 where there is no such escape. */
-const ESCAPES: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
-  byte === LETTER_U
-    ? 6
-    : [QUOTE, BACKSLASH, SLASH, LETTER_B, LETTER_F, LETTER_N, LETTER_R, LETTER_T].includes(byte)
-      ? 2
-      : 0,
-)
+const ESCAPED: readonly number[] = [QUOTE, BACKSLASH, SLASH, LETTER_B, LETTER_F, LETTER_N, LETTER_R, LETTER_T]
+/** The length of an escape by the byte behind its backslash; 0 if there is no such escape. */
+const ESCAPES: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) => {
+  if (byte === LETTER_U) return 6
+  return ESCAPED.includes(byte) ? 2 : 0
+})
 
-/** `at` is the opening quote. */
+/** Returns the offset behind the string at `quote`, or -1. */
 function endOfString(bytes: Uint8Array, quote: number): number {
   let at = quote + 1
   for (;;) {
@@ -155,7 +152,7 @@ const isHex = (byte: number | undefined): boolean =>
   byte !== undefined &&
   ((byte >= DIGIT_0 && byte <= DIGIT_9) || ((byte | 0x20) >= LETTER_A && (byte | 0x20) <= LETTER_F))
 
-/** A member's name, with the colon and the white space behind it. */
+/** Returns the offset of the value of the member whose name begins at `quote`, or -1. */
 function endOfName(bytes: Uint8Array, quote: number): number {
   if (bytes[quote] !== QUOTE) return -1
   const end = endOfString(bytes, quote)
@@ -164,7 +161,7 @@ function endOfName(bytes: Uint8Array, quote: number): number {
   return bytes[colon] === COLON ? skipSpace(bytes, colon + 1) : -1
 }
 
-/** `true`, `false` or `null`. */
+/** Returns the offset behind `true`, `false` or `null`, or -1. */
 function endOfLiteral(bytes: Uint8Array, at: number): number {
   switch (bytes[at]) {
     case LETTER_T:

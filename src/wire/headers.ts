@@ -1,16 +1,16 @@
-/** Values of the body that modern HTTP requests repeat in headers. basic: Streamable HTTP, Request Metadata. */
+/** Mirrors values of the body in headers, as modern HTTP requests do. basic: Streamable HTTP, Request Metadata. */
 import { numberOf } from "../lib/json.ts"
 import { asText, isObject } from "./message.ts"
 
-/** A parameter of a tool that is repeated as `Mcp-Param-<name>`. */
+/** A parameter of a tool that is mirrored as `Mcp-Param-<name>`, and its path in the arguments. */
 export type MirroredHeader = { readonly header: string; readonly path: readonly string[] }
 
 /**
- * The parameters that a tool's input schema marks with `x-mcp-header`, or why its marks are not valid: then a client must
- * not offer the tool. basic: Streamable HTTP, Schema Extension.
+ * Returns the parameters that a tool's input schema marks with `x-mcp-header`. Returns a sentence if a mark is invalid: then
+ * a client must not offer the tool. basic: Streamable HTTP, Schema Extension.
  */
 export function mirroredOf(inputSchema: unknown): readonly MirroredHeader[] | string {
-  // Most schemas have no mark at all, and most of their text is elsewhere.
+  // Most schemas have no mark.
   if (!JSON.stringify(inputSchema ?? null).includes(`"${MARK}"`)) return []
   const found: MirroredHeader[] = []
   const names = new Set<string>()
@@ -19,11 +19,11 @@ export function mirroredOf(inputSchema: unknown): readonly MirroredHeader[] | st
     if (!isObject(schema)) return undefined
     if (MARK in schema) {
       const name = schema[MARK]
-      if (!reachable) return "x-mcp-header stands where no parameter can be reached"
-      if (typeof name !== "string" || !TOKEN.test(name)) return "x-mcp-header is not a header name"
-      if (names.has(name.toLowerCase())) return `x-mcp-header ${name} stands twice`
+      if (!reachable) return "x-mcp-header marks a schema that is no reachable parameter"
+      if (typeof name !== "string" || !TOKEN.test(name)) return "x-mcp-header is not a valid header name"
+      if (names.has(name.toLowerCase())) return `x-mcp-header ${name} is used twice`
       if (schema.type !== "string" && schema.type !== "integer" && schema.type !== "boolean")
-        return `x-mcp-header ${name} is on a parameter that is no string, integer or boolean`
+        return `x-mcp-header ${name} marks a parameter that is not a string, integer or boolean`
       names.add(name.toLowerCase())
       found.push({ header: `mcp-param-${name.toLowerCase()}`, path })
     }
@@ -36,7 +36,7 @@ export function mirroredOf(inputSchema: unknown): readonly MirroredHeader[] | st
   return visit(inputSchema, [], true) ?? found
 }
 
-/** The headers of a `tools/call`. */
+/** Returns the mirrored headers of a `tools/call`. */
 export function paramHeaders(args: unknown, mirrored: readonly MirroredHeader[]): Record<string, string> {
   const headers: Record<string, string> = {}
   for (const { header, path } of mirrored) {
@@ -46,7 +46,7 @@ export function paramHeaders(args: unknown, mirrored: readonly MirroredHeader[])
   return headers
 }
 
-/** The first of the headers that does not say what the arguments say, or undefined. */
+/** Returns a sentence about the first header that differs from the arguments, or undefined. */
 export function paramMismatch(
   args: unknown,
   mirrored: readonly MirroredHeader[],
@@ -58,22 +58,21 @@ export function paramMismatch(
     const expected = value === undefined || value === null ? undefined : textOf(value)
     if (raw === null && expected === undefined) continue
     if (raw === null) return `${header} is missing`
-    const said = decodeHeader(raw)
-    if (said === undefined) return `${header} is not a valid header value`
-    if (said === expected) continue
-    if (isSameNumber(said, value)) continue
+    const decoded = decodeHeader(raw)
+    if (decoded === undefined) return `${header} is not a valid header value`
+    if (decoded === expected || isSameNumber(decoded, value)) continue
     return `${header} does not match the body's ${path.join(".")}`
   }
   return undefined
 }
 
-/** basic: Streamable HTTP, Value Encoding. */
+/** Encodes a value for a header. basic: Streamable HTTP, Value Encoding. */
 export function encodeHeader(value: string): string {
   const plain = /^([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?$/.test(value) && !SENTINEL.test(value)
   return plain ? value : `=?base64?${Buffer.from(value).toString("base64")}?=`
 }
 
-/** The value a header stands for, or undefined where it is none. */
+/** Returns the value that a header encodes, or undefined if it is malformed. */
 export function decodeHeader(value: string): string | undefined {
   const encoded = SENTINEL.exec(value)?.[1]
   if (encoded === undefined) return /^[\t\x20-\x7e]*$/.test(value) ? value : undefined
@@ -87,16 +86,16 @@ const MARK = "x-mcp-header"
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const SENTINEL = /^=\?base64\?(.*)\?=$/
 
-/** Returns an argument as a header has it: an integer in decimal, other numbers as the body writes them. */
+/** Returns an argument as header text: integers in decimal, other numbers as written in the body. */
 function textOf(value: unknown): string {
   const number = numberOf(value)
   return asText(number !== undefined && Number.isSafeInteger(number) ? number : value)
 }
 
-/** Whether a header says the number of the body in another form. Doubles cannot tell integers beyond 2^53 apart. */
-function isSameNumber(said: string, value: unknown): boolean {
+/** Whether a header is another spelling of the body's number. Integers beyond 2^53 never are: doubles cannot tell them apart. */
+function isSameNumber(text: string, value: unknown): boolean {
   const number = numberOf(value)
-  if (number === undefined || said.trim() === "" || Number(said) !== number) return false
+  if (number === undefined || text.trim() === "" || Number(text) !== number) return false
   return Number.isSafeInteger(number) || !Number.isInteger(number)
 }
 
@@ -106,9 +105,9 @@ function valueAt(args: unknown, path: readonly string[]): unknown {
   return value
 }
 
-function firstOf<T>(items: readonly T[], look: (item: T) => string | undefined): string | undefined {
+function firstOf<T>(items: readonly T[], find: (item: T) => string | undefined): string | undefined {
   for (const item of items) {
-    const found = look(item)
+    const found = find(item)
     if (found !== undefined) return found
   }
   return undefined

@@ -1,5 +1,5 @@
 /**
- * JSON-RPC messages as objects: the few words of the envelope that svc must read. What it only passes on stays a frame
+ * JSON-RPC messages as objects: the members of the envelope that svc reads. Messages that svc only relays stay frames
  * (frame.ts).
  */
 import { RequestError } from "../lib/errors.ts"
@@ -33,19 +33,19 @@ export type Message = Request | Notification | Response
 export const isObject = (value: unknown): value is Params =>
   typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof JsonNumber)
 
-/** Whether a value is a request's id or a progress token. */
+/** Whether a value can be a request's id or a progress token. */
 export const isId = (value: unknown): value is Id =>
   typeof value === "string" || typeof value === "number" || value instanceof JsonNumber
 
-/** The key of an id in a table: its JSON text, so that ids are the same where they are written the same. */
+/** Returns the key of an id in a table: its JSON text, so that ids are equal if they are written the same. */
 export const keyOfId = (id: Id): string => JSON.stringify(id)
 
 export const isRequest = (message: Message): message is Request => "method" in message && "id" in message
 export const isResponse = (message: Message): message is Response => !("method" in message)
 
 /**
- * A parsed JSON value as one message. Throws a RequestError (-32600) unless it is exactly one: a request, a notification, a
- * result or an error. A `null` id on a request is refused, as MCP does. basic: Messages.
+ * Returns a parsed JSON value as a message. Throws a RequestError (-32600) unless it is exactly one request, notification,
+ * result or error. Rejects a request with a `null` id, as MCP does. basic: Messages.
  */
 export function asMessage(value: unknown): Message {
   if (!isObject(value)) throw new RequestError("invalid_request", "A JSON-RPC message must be an object")
@@ -65,7 +65,7 @@ export function asMessage(value: unknown): Message {
   throw new RequestError("invalid_request", "A JSON-RPC message must have a method, a result or an error")
 }
 
-/** JSON text as a value, with its numbers as written. Throws a RequestError (-32700) that says nothing of the text. */
+/** Parses JSON text; numbers stay as written. Throws a RequestError (-32700) that does not show the text. */
 export function parseJson(text: string): unknown {
   try {
     return parseExact(text)
@@ -74,40 +74,40 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** A value of any type as text. `String` throws where an object of a peer has a member called `toString`. */
+/** Returns any value as text. `String` would throw for a peer's object with a member called `toString`. */
 export const asText = (value: unknown): string =>
   typeof value === "string" ? value : (JSON.stringify(value) ?? "undefined")
 
-/** The `_meta` of a message's params, or undefined. */
+/** Returns the `_meta` of a message's params, or undefined. */
 export function metaOf(params: Params | undefined): Params | undefined {
   const meta = params?._meta
   return isObject(meta) ? meta : undefined
 }
 
 /**
- * The id of a request of which the first and the last bytes are left, where it stands there in the top-level object: behind
- * its opening brace, or before the closing one.
+ * Returns the id of a request of which only the first and last bytes are known, if the top-level object has it there: as its
+ * first or second member, or as its last or last but one.
  */
 export function idAtEdges(edges: string): Id | undefined {
   const found = HEAD_ID.exec(edges) ?? TAIL_ID.exec(edges)
   return found === null ? undefined : (parseExact(found[1] as string) as Id)
 }
 
-/** A success response as text; `result` is JSON text. */
+/** Returns a success response as text; `result` is JSON text. */
 export const resultText = (id: Id, result: string): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
 
-/** An error response as text. An id of `undefined` is left out, as for a message whose id could not be read. */
+/** Returns an error response as text; without an id if it is undefined, as for a message with an unreadable id. */
 export function errorText(id: Id | undefined, code: ErrorObject["code"], message: string, data?: unknown): string {
   const error = data === undefined ? { code, message } : { code, message, data }
   return JSON.stringify(id === undefined ? { jsonrpc: "2.0", error } : { jsonrpc: "2.0", id, error })
 }
 
-/** A notification as text. */
+/** Returns a notification as text. */
 export const notificationText = (method: string, params?: Params): string =>
   JSON.stringify(params === undefined ? { jsonrpc: "2.0", method } : { jsonrpc: "2.0", method, params })
 
-/** Whether a task with this status is over. 2025-11-25: Tasks, Task Status Lifecycle. */
+/** Whether a task with this status has ended. 2025-11-25: Tasks, Task Status Lifecycle. */
 export const isTerminal = (status: unknown): boolean => TERMINAL.includes(status)
 
 // ---

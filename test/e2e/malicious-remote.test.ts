@@ -116,7 +116,7 @@ test.each([
   ["an answer with a wrong id", "wrong-id", /without an answer/],
   ["a web page", "html", /text\/html/],
   ["no body at all", "nothing", /answered 204/],
-  ["a body that is no JSON", "no-json", /without an answer|no JSON/],
+  ["a body that is no JSON", "no-json", /without an answer|not JSON/],
   ["a redirect to another host", "elsewhere", /redirects to another origin/],
   ["a redirect to a file", "file", /redirects to another origin/],
   ["silence", "silent", /no answer to tools\/call within 2 s/],

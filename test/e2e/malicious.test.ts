@@ -72,7 +72,7 @@ test.each([
   ["a giant frame", "giant", /more than --max-result allows/],
   ["a frame without an end", "endless", /a line of more than 1048576 bytes/],
   ["an answer with a wrong id", "wrong-id", /no answer to tools\/call within 2 s/],
-  ["an answer that is cut off", "cut", /sent something that is no JSON/],
+  ["an answer that is cut off", "cut", /sent a message that is not JSON/],
 ])(
   "%s costs the caller its call, with a reason",
   async (_what, how, reason) => {

@@ -71,10 +71,10 @@ describe("mistakes", () => {
   test.each([
     [["sevre"], "unknown command: sevre; did you mean serve?"],
     [["serve", "--prot", "1"], "unknown flag: --prot; did you mean --port?"],
-    [["--port", "1", "serve"], "--port must stand behind a command"],
+    [["--port", "1", "serve"], "put --port after a command"],
     [["serve", "--port"], "--port needs a value"],
     [["serve", "--port", "x"], "--port must be a whole number"],
-    [["serve", "extra"], 'svc serve does not take "extra"'],
+    [["serve", "extra"], 'unexpected argument "extra"'],
     [["serve", "--host", "0.0.0.0"], "--allow-unauthenticated"],
   ])("svc %p is one line and exit 64 [cli:mistake]", async (args, message) => {
     const { code, stderr, stdout } = await runSvc(args)

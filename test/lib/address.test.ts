@@ -15,13 +15,13 @@ const ELSEWHERE = [
   "",
 ]
 
-test("a host is this machine, its network's, or elsewhere, however it is written", () => {
+test("a host is loopback, private or public in each of its spellings", () => {
   expect(THIS_MACHINE.filter((host) => !isLoopback(host) || !isPrivate(host))).toEqual([])
   expect(NETWORK.filter((host) => isLoopback(host) || !isPrivate(host))).toEqual([])
   expect(ELSEWHERE.filter((host) => isLoopback(host) || isPrivate(host))).toEqual([])
 })
 
-test("a host has one spelling", () => {
+test("each host has one canonical spelling", () => {
   expect(["Example.COM.", "[2001:DB8:0:0::1]", "::ffff:1.2.3.4", "fe80::1%eth0", "1.2.3.4"].map(plainHost)).toEqual([
     "example.com",
     "2001:db8::1",
@@ -39,7 +39,7 @@ test("a host has one spelling", () => {
   ])
 })
 
-test("a range holds the addresses of its family, and no name", () => {
+test("a range includes addresses of its family, and no name", () => {
   const holds = (range: string, address: string) => parseRange(range)?.(address)
   expect(holds("10.0.0.0/8", "10.9.9.9")).toBe(true)
   expect(holds("10.0.0.0/8", "::ffff:10.9.9.9")).toBe(true)
@@ -52,7 +52,7 @@ test("a range holds the addresses of its family, and no name", () => {
     expect(parseRange(wrong)).toBeUndefined()
 })
 
-test("clients of one IPv6 network are one", () => {
+test("addresses of one /64 are one client", () => {
   expect(["2001:db8:1:2::1", "2001:db8:1:2:3:4:5:6", "[2001:DB8:1:2::]"].map(networkOf)).toEqual([
     "2001:db8:1:2::/64",
     "2001:db8:1:2::/64",

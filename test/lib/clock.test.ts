@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { formatDuration, systemClock, withTimeout } from "../../src/lib/clock.ts"
 import { manualClock } from "../clock.ts"
 
-test("a time that no timer holds does not pass at once", async () => {
+test("a delay longer than setTimeout can hold does not end at once", async () => {
   let passed = false
   const cancels = [2 ** 31, 2 ** 40, Number.POSITIVE_INFINITY].map((ms) =>
     systemClock.after(ms, () => {
@@ -14,7 +14,7 @@ test("a time that no timer holds does not pass at once", async () => {
   expect(passed).toBe(false)
 })
 
-test("what is waited for at most so long is waited for no longer, and leaves no timer", async () => {
+test("withTimeout ends at its limit and leaves no timer", async () => {
   const clock = manualClock()
   const never = new Promise<void>(() => undefined)
   let over = false

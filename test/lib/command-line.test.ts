@@ -13,12 +13,12 @@ describe("switches", () => {
     expect(readOptions(args, env).flag("auth")).toBe(expected)
   })
 
-  test("one that is on by itself is turned off by its variable", () => {
+  test("a variable turns off a switch that is on by default", () => {
     expect(readOptions({}, {}).flag("reload", true)).toBe(true)
     expect(readOptions({}, { SVC_RELOAD: "off" }).flag("reload", true)).toBe(false)
   })
 
-  test("a variable that is neither on nor off is refused", () => {
+  test("a variable that is neither on nor off is rejected", () => {
     expect(() => readOptions({}, { SVC_AUTH: "enabled" }).flag("auth")).toThrow(
       "SVC_AUTH must be on or off, not enabled",
     )
@@ -29,7 +29,7 @@ describe("words", () => {
   const leaf = { args: { demo: { type: "boolean" }, port: { type: "string" } } } as const
   const root = { subCommands: { serve: leaf, mcp: { subCommands: { list: leaf } } } }
 
-  test("help stands before a command too", async () => {
+  test("help may precede a command", async () => {
     for (const words of [
       ["help", "mcp", "list"],
       ["mcp", "help", "list"],
@@ -40,7 +40,7 @@ describe("words", () => {
     }
   })
 
-  test("a switch takes no word that is no truth value", async () => {
+  test("a switch takes no value but true or false", async () => {
     expect((await findCommand(root, ["serve", "--demo=false"])).args).toEqual(["--demo=false"])
     for (const word of ["--demo=maybe", "--no-demo=true", "--demo="])
       expect(findCommand(root, ["serve", word])).rejects.toThrow("takes no value")

@@ -12,13 +12,13 @@ import {
   UnavailableError,
 } from "../../src/lib/errors.ts"
 
-test("an error of ours has the codes of its owner", () => {
+test("a typed error has the codes of its owner", () => {
   expect(codesOf(new ConfigError([]))).toEqual({ exit: 78, http: 503, rpc: -32603 })
   expect(codesOf(new BackendError("web", "gone"))).toEqual({ exit: 69, http: 503, rpc: -32603 })
   expect(codesOf(new RequestError("invalid_params", "no such tool")).rpc).toBe(-32602)
 })
 
-test("an error of nobody's is internal and says nothing outside", () => {
+test("an untyped error is internal and its message is not public", () => {
   const error = new TypeError("secret is not a function")
   expect(codesOf(error)).toEqual({ exit: 70, http: 500, rpc: -32603 })
   expect(publicMessage(error)).toBe("internal error")
@@ -30,7 +30,7 @@ test("an issue is written as file:line:column", () => {
   expect(formatIssue({ code: "x", severity: "warning", message: "alone" })).toBe("alone")
 })
 
-test("what Bun advises the programmer is no part of a message", () => {
+test("Bun's advice for programmers is removed from a message", () => {
   const advice = "For more information, pass `verbose: true` in the second argument to fetch()"
   expect(messageOf(new Error(`The socket connection was closed unexpectedly. ${advice}`))).toBe(
     "The socket connection was closed unexpectedly.",

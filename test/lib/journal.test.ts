@@ -29,7 +29,7 @@ const open = (path: string, more: Partial<JournalOptions> = {}) =>
   })
 const lines = (path: string) => readFileSync(path, "utf8").split("\n").slice(0, -1)
 
-test("lines stand in their order, for their owner alone, and all of them once it is closed", async () => {
+test("lines are in order and private, and complete once the journal is closed", async () => {
   const path = place()
   const journal = await open(path)
   for (let number = 0; number < 1000; number++) journal.add(() => `line ${number}`)
@@ -38,7 +38,7 @@ test("lines stand in their order, for their owner alone, and all of them once it
   expect(statSync(path).mode & 0o777).toBe(0o600)
 })
 
-test("lines are made when they are written, not when they come", async () => {
+test("lines are rendered when they are written, not when they are added", async () => {
   const path = place()
   let made = 0
   const journal = await open(path)
@@ -48,7 +48,7 @@ test("lines are made when they are written, not when they come", async () => {
   expect(lines(path)).toEqual(["made 1"])
 })
 
-test("files are rotated by size, and only so many are kept", async () => {
+test("files are rotated by size, and their number is bounded", async () => {
   const path = place()
   for (let number = 0; number < 6; number++) {
     const journal = await open(path, { maxFileBytes: 100, maxFiles: 3 })
@@ -59,7 +59,7 @@ test("files are rotated by size, and only so many are kept", async () => {
   expect(["", ".1", ".2"].map((end) => lines(path + end)[0]?.[0])).toEqual(["5", "4", "3"])
 })
 
-test("a link, a folder and a place that is not there are refused; a file that others can read is closed to them", async () => {
+test("a link, a folder and a missing folder are rejected; a readable file becomes private", async () => {
   const path = place()
   const other = `${path}.other`
   writeFileSync(other, "theirs\n")
@@ -73,7 +73,7 @@ test("a link, a folder and a place that is not there are refused; a file that ot
   expect(statSync(other).mode & 0o777).toBe(0o600)
 })
 
-test("what cannot be written is said once, and counted in a line when it can be again", async () => {
+test("a failure is reported once, and dropped lines are counted in a line afterwards", async () => {
   const path = place()
   const clock = manualClock()
   const failed = Promise.withResolvers<void>()

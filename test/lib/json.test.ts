@@ -13,7 +13,7 @@ const PLACES: readonly ((number: string) => string)[] = [
 ]
 
 describe("a number", () => {
-  test("is written as it was read, wherever it stands", () => {
+  test("is written as it was read, in every place", () => {
     fc.assert(
       fc.property(NUMBER, (number) => {
         for (const place of PLACES) expect(JSON.stringify(parseExact(place(number)))).toBe(place(number))
@@ -37,7 +37,7 @@ describe("a number", () => {
 })
 
 describe("JSON", () => {
-  test("that has no such number is the value that JSON.parse makes of it", () => {
+  test("without such numbers has the value of JSON.parse", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const text = JSON.stringify(value)
@@ -46,7 +46,7 @@ describe("JSON", () => {
     )
   })
 
-  test("keeps the last of two members of one name, and a member that is named __proto__", () => {
+  test("keeps the last of duplicate members, and a member named __proto__", () => {
     expect(JSON.stringify(parseExact('{"a":1.0,"b":[],"a":{"x":2.0}}'))).toBe('{"a":{"x":2.0},"b":[]}')
     const value = parseExact('{"__proto__":{"polluted":1.0}}')
     expect(Object.hasOwn(value as object, "__proto__")).toBe(true)
@@ -60,7 +60,7 @@ describe("JSON", () => {
   })
 
   test.each(["", "01", "1.", ".5", "+1", "1.0 2.0", "[1.0", "-", "1e", "0x10", "NaN"])(
-    "that is not well-formed is refused: %j",
+    "that is malformed is rejected: %j",
     (text) => {
       expect(() => parseExact(text)).toThrow()
     },

@@ -3,7 +3,7 @@ import { type LogLevel, openLog } from "../../src/lib/log.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 import { manualClock } from "../clock.ts"
 
-test("a server named `auth` does not make a secret of the message after its name", () => {
+test("the name of a server called `auth` does not hide the message after it", () => {
   const lines: string[] = []
   const log = openLog({
     level: "info",
@@ -44,7 +44,7 @@ test("text lines hold time, level, server, message and fields; lines below the l
   ])
 })
 
-test("JSON lines hold the same as one object each", () => {
+test("JSON lines hold the same as one object per line", () => {
   const { lines, log } = collect("debug", "json")
   log.debug("connected", { server: "web", tools: 3, note: undefined })
   expect(lines).toEqual([

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { nearest } from "../../src/lib/nearest.ts"
 
-test("a slip of the finger finds its word, and a stranger finds none", () => {
+test("a misspelled word finds the known one, and an unrelated word finds none", () => {
   const known = ["serve", "status", "mcp", "health"]
   expect(nearest("sreve", known)).toBe("serve")
   expect(nearest("Status", known)).toBe("status")

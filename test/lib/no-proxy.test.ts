@@ -7,7 +7,7 @@ const after = (env: Record<string, string>) => {
   return env
 }
 
-test("where a proxy is named, this machine is reached without it, and so is who was before", () => {
+test("with a proxy, loopback hosts join those that NO_PROXY names", () => {
   expect(after({ HTTP_PROXY })).toEqual({ HTTP_PROXY, NO_PROXY: "localhost,127.0.0.1,::1" })
   expect(after({ HTTP_PROXY, NO_PROXY: "a.example, 127.0.0.1" })).toEqual({
     HTTP_PROXY,
@@ -20,7 +20,7 @@ test("where a proxy is named, this machine is reached without it, and so is who 
   })
 })
 
-test("an environment without a proxy stays as it is", () => {
+test("an environment without a proxy is unchanged", () => {
   expect(after({ HTTP_PROXY: "", PATH: "/bin" })).toEqual({ HTTP_PROXY: "", PATH: "/bin" })
 })
 

@@ -4,7 +4,7 @@ import { createMarker, createSealer, isSameMark } from "../../src/lib/seal.ts"
 
 const sealer = createSealer(new Uint8Array(32).fill(1))
 
-test("what was sealed is opened, and nothing else is", () => {
+test("only sealed text can be opened", () => {
   fc.assert(
     fc.property(fc.string(), fc.nat(), fc.nat(63), (text, place, letter) => {
       const sealed = sealer.seal(text)
@@ -19,7 +19,7 @@ test("what was sealed is opened, and nothing else is", () => {
   for (const text of ["", "a", "not base64!", "AAAA"]) expect(sealer.open(text)).toBeUndefined()
 })
 
-test("a mark is the same for the same texts and the same key alone, and its key is asked for once", () => {
+test("a mark depends on its texts and its key, and the key is requested once", () => {
   let asked = 0
   const mark = createMarker(() => {
     asked++

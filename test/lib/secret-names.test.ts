@@ -22,12 +22,12 @@ const HARMLESS = [
   ),
 ]
 
-test("a name is a secret's, or is not", () => {
+test("these names are secret, and these are not", () => {
   expect([...SECRET, ...SECRET_NAMES].filter((name) => !isSecretName(name))).toEqual([])
   expect(HARMLESS.filter(isSecretName)).toEqual([])
 })
 
-test("what is a secret's name is one in a text too, and what is harmless is harmless there", () => {
+test("secret names are recognized in texts too, and harmless names are not", () => {
   const { maskCredentials } = createRedactor([])
   const said = (name: string) => `${name}: hunter2-hunter2`
   expect(SECRET.filter((name) => maskCredentials(said(name)).includes("hunter2"))).toEqual([])

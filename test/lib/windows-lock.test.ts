@@ -16,7 +16,7 @@ function refusing(times: number, code: string) {
   return { seen, act, sleep }
 }
 
-test("on Windows, what is refused because somebody has the file open is done again", () => {
+test("on Windows, an operation on an open file is retried", () => {
   for (const code of ["EPERM", "EACCES", "EBUSY"]) {
     const { act, seen, sleep } = refusing(3, code)
     expect(retryOnWindowsLock(act, "win32", sleep)).toBe("done")
@@ -24,13 +24,13 @@ test("on Windows, what is refused because somebody has the file open is done aga
   }
 })
 
-test("what stays refused is told in the end", () => {
+test("an operation that stays refused throws in the end", () => {
   const { act, seen, sleep } = refusing(1000, "EPERM")
   expect(() => retryOnWindowsLock(act, "win32", sleep)).toThrow("EPERM")
   expect(seen.slept).toBe(500)
 })
 
-test("elsewhere, and for what waiting does not mend, it is told at once", () => {
+test("on other systems, and for other errors, nothing is retried", () => {
   for (const [platform, code] of [
     ["linux", "EPERM"],
     ["darwin", "EBUSY"],

@@ -36,7 +36,7 @@ const result = fc.dictionary(fc.string(), fc.jsonValue())
 const number = fc.integer({ min: 1, max: 999_999_999 })
 const clientId = fc.oneof(fc.integer(), fc.string())
 
-test("an id at the head is replaced and everything else is kept", () => {
+test("an id at the head is replaced and all else is kept", () => {
   fc.assert(
     fc.property(result, number, clientId, (value, n, to) => {
       const text = `{"jsonrpc":"2.0","id":"${id(n)}","result":${JSON.stringify(value)}}`
@@ -45,7 +45,7 @@ test("an id at the head is replaced and everything else is kept", () => {
   )
 })
 
-test("an id at the tail is replaced and everything else is kept", () => {
+test("an id at the tail is replaced and all else is kept", () => {
   fc.assert(
     fc.property(result, number, clientId, fc.boolean(), (value, n, to, versionFirst) => {
       const body = `"result":${JSON.stringify(value)}`
@@ -56,7 +56,7 @@ test("an id at the tail is replaced and everything else is kept", () => {
   )
 })
 
-test("members are put first in the result, in an empty one too", () => {
+test("members are inserted first in the result, even if it is empty", () => {
   fc.assert(
     fc.property(result, number, fc.boolean(), (value, n, tail) => {
       const { resultType: _, ...rest } = value
@@ -70,7 +70,7 @@ test("members are put first in the result, in an empty one too", () => {
   )
 })
 
-test("ids that only look like ours, or stand deeper, are left to the slow path", () => {
+test("ids that only resemble svc's, or are nested deeper, take the slow path", () => {
   const ours = id(5)
   for (const text of [
     `{"jsonrpc":"2.0","id":5,"result":{}}`,
@@ -93,7 +93,7 @@ test("ids that only look like ours, or stand deeper, are left to the slow path",
     expect(ids.matchResponse(encode(text))).toBeUndefined()
 })
 
-test("a frame that is more than one answer, or no JSON, is left to the slow path", () => {
+test("a frame that is more than one response, or no JSON, takes the slow path", () => {
   const ours = `"id":"${id(5)}"`
   const deep = "[".repeat(600) + "]".repeat(600)
   for (const body of [
@@ -137,7 +137,7 @@ test("a frame that is more than one answer, or no JSON, is left to the slow path
     expect([text, ids.matchResponse(encode(text))]).toEqual([text, undefined])
 })
 
-test("a member of the envelope that repeats is seen under any spelling, and no other", () => {
+test("a repeated member of the envelope is found in any spelling, and no other member", () => {
   for (const [text, repeats] of [
     ['{"id":1,"result":{},"id":2}', true],
     ['{"id":1,"result":{},"\\u0069\\u0064":2}', true],
@@ -151,17 +151,17 @@ test("a member of the envelope that repeats is seen under any spelling, and no o
     expect([text, repeatsMember(encode(text))]).toEqual([text, repeats])
 })
 
-test("the messages of a batch are taken apart as they are written", () => {
+test("the messages of a batch keep their bytes", () => {
   const frame = encode('\ufeff [ {"id":1,"a":"],["} ,7,[{}]\n] ')
   expect(messagesIn(frame).map(decode)).toEqual(['{"id":1,"a":"],["}', "7", "[{}]"])
   expect(messagesIn(encode('{"id":1}')).map(decode)).toEqual(['{"id":1}'])
   expect(messagesIn(encode("[]"))).toEqual([])
-  expect(() => messagesIn(encode('[{"id":1},'))).toThrow("no JSON")
+  expect(() => messagesIn(encode('[{"id":1},'))).toThrow("not JSON")
   expect(messagesIn(encode(`[${"7,".repeat(999)}7]`))).toHaveLength(1000)
   expect(() => messagesIn(encode(`[${"7,".repeat(1000)}7]`))).toThrow("more than 1000 messages")
 })
 
-test("any bytes at all are survived", () => {
+test("no bytes make the parser throw", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
       expect(ids.matchResponse(bytes)).toBeUndefined()
@@ -169,13 +169,13 @@ test("any bytes at all are survived", () => {
   )
 })
 
-test("an id is read back only when it is one of ours", () => {
+test("only ids of svc's own are parsed", () => {
   expect(ids.parse(id(42))).toBe(42)
   for (const other of [42, null, "42", `${id(4)} `, id(4).replace("svc", "SVC"), `${ids.text(0)}`, `${id(1)}e3`])
     expect(ids.parse(other)).toBeUndefined()
 })
 
-test("brackets in strings are no nesting, and the count is that of the value", () => {
+test("the depth is that of the value: brackets in strings do not count", () => {
   const depthOf = (value: unknown): number =>
     typeof value !== "object" || value === null ? 0 : 1 + Math.max(0, ...Object.values(value).map(depthOf))
   fc.assert(
@@ -190,8 +190,8 @@ test("brackets in strings are no nesting, and the count is that of the value", (
   )
 })
 
-test("a frame that cannot be parsed says why, without its text", () => {
+test("a malformed frame has an error without its text", () => {
   expect(parseFrame(encode('{"a":[1]}'))).toEqual({ a: [1] })
-  expect(() => parseFrame(encode('{"secret":'))).toThrow(/^sent something that is no JSON$/)
+  expect(() => parseFrame(encode('{"secret":'))).toThrow(/^sent a message that is not JSON$/)
   expect(() => parseFrame(encode("[".repeat(200_000) + "]".repeat(200_000)))).toThrow("deeper than 512 levels")
 })

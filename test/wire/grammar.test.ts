@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { encode } from "../../src/wire/frame.ts"
-import { elementsOf, endOfValue, MAX_DEPTH, namesOf, skipSpace } from "../../src/wire/grammar.ts"
+import { elementsOf, endOfValue, MAX_DEPTH, memberNamesOf, skipSpace } from "../../src/wire/grammar.ts"
 
 /** Whether the text as a whole is one value. */
 const isWhole = (text: string): boolean => {
@@ -18,7 +18,7 @@ const parses = (text: string): boolean => {
   }
 }
 
-test("what JSON.parse takes has an end, whatever white space stands in it", () => {
+test("a value that JSON.parse accepts has an end, with any white space", () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.constantFrom("", " ", "\t", "\r\n"), (value, space) => {
       const text = JSON.stringify(value, null, space)
@@ -28,7 +28,7 @@ test("what JSON.parse takes has an end, whatever white space stands in it", () =
   )
 })
 
-test("what JSON.parse refuses is refused, and nothing else", () => {
+test("exactly what JSON.parse rejects is rejected", () => {
   const piece = fc.constantFrom(
     ...'{}[]:,"\\/bfnrtu0123456789.-+eE \t\r\naétruefalsenull\u0000\u001f\u007f\u2028',
     "\\u00e9",
@@ -63,7 +63,7 @@ test("a value cut off anywhere has no end", () => {
   for (let end = 0; end < text.length; end++) expect(endOfValue(encode(text.slice(0, end)), 0)).toBe(-1)
 })
 
-test("a value nested deeper than may be has no end", () => {
+test("a value nested too deep has no end", () => {
   for (const [open, close] of [
     ["[", "]"],
     ['{"a":', "}"],
@@ -75,10 +75,10 @@ test("a value nested deeper than may be has no end", () => {
   }
 })
 
-test("elements and member names are found as they are written", () => {
+test("elements and member names are found as written", () => {
   const bytes = encode(' [ 1 ,{"a":[2]},"],", [] ] ')
   const elements = Array.from(elementsOf(bytes, 1), ({ start, end }) => bytes.subarray(start, end))
   expect(elements).toEqual([encode("1"), encode('{"a":[2]}'), encode('"],"'), encode("[]")])
-  const names = Array.from(namesOf(encode('{ "a" : {"b":1} , "\\u0061":"}", "c,":[] }'), 0))
+  const names = Array.from(memberNamesOf(encode('{ "a" : {"b":1} , "\\u0061":"}", "c,":[] }'), 0))
   expect(names).toEqual([encode('"a"'), encode('"\\u0061"'), encode('"c,"')])
 })

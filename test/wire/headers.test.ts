@@ -6,7 +6,7 @@ import { decodeHeader, encodeHeader, mirroredOf, paramHeaders, paramMismatch } f
 const schema = (properties: object, more: object = {}) => ({ type: "object", properties, ...more })
 const marked = (name: unknown, type = "string") => ({ type, "x-mcp-header": name })
 
-test("any text survives a header", () => {
+test("any text can be encoded in a header", () => {
   fc.assert(
     fc.property(
       fc.oneof(fc.string({ unit: "grapheme" }), fc.constantFrom("", " x ", "=?base64?abc?=", "a\r\nb: c")),

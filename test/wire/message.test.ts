@@ -3,13 +3,13 @@ import { paramHeaders } from "../../src/wire/headers.ts"
 import { asText, idAtEdges, resultText } from "../../src/wire/message.ts"
 import { ODD_NUMBERS } from "../numbers.ts"
 
-test("the id of what is too large to be kept is read as it was written", () => {
+test("the id of a message too large to keep is read as written", () => {
   for (const id of [...ODD_NUMBERS, '"1.0"'])
     for (const edges of [`{"jsonrpc":"2.0","id":${id},"method":"x","par`, `aaa"},"id": ${id} ,"jsonrpc":"2.0"}`])
       expect(resultText(idAtEdges(edges) ?? "", "{}")).toBe(`{"jsonrpc":"2.0","id":${id},"result":{}}`)
 })
 
-test("the id of what is too large to be kept is found at the edges of the top-level object, and nowhere else", () => {
+test("the id of a message too large to keep is found at the edges of the top-level object only", () => {
   const cut = 'aaaa…aaaa"}'
   for (const [edges, id] of [
     [`{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":"${cut}}}`, 7],
@@ -26,7 +26,7 @@ test("the id of what is too large to be kept is found at the edges of the top-le
     expect(idAtEdges(edges)).toBe(id as never)
 })
 
-test("a value of a peer becomes text whatever members it has", () => {
+test("any value of a peer can become text, whatever its members", () => {
   const odd = JSON.parse('{"toString":1,"valueOf":1}')
   expect([undefined, null, 1, "a", [odd], odd].map(asText)).toEqual([
     "undefined",
