@@ -3,7 +3,7 @@
 import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
-import { createOAuth, type OAuth, type OAuthDeps } from "../oauth/oauth.ts"
+import { OAuth, type OAuthDeps } from "../oauth/oauth.ts"
 import type { Paths } from "../store/paths.ts"
 import { openSecretStore, type SecretStore, systemKeychain } from "../store/secret-store.ts"
 import type { Params } from "../wire/message.ts"
@@ -23,7 +23,7 @@ export function openUpstreamOAuth(
           keychain: SVC_KEYCHAIN === "off" ? undefined : systemKeychain,
           clock: systemClock,
         })
-  return createOAuth({
+  return new OAuth({
     ...deps,
     secrets,
     clock: systemClock,

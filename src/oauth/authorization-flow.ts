@@ -1,6 +1,7 @@
 /**
- * The way of a person through the browser and back: where to go, as whom, and what came back. An answer is taken once, and
- * only for a state that svc has given out. authorization: Authorization Code Protection.
+ * Runs authorizations that need a person: makes the address to open in a browser, and redeems the response that comes back
+ * to the redirect address. A response is accepted once, and only for a state that svc issued. authorization: Authorization
+ * Code Protection.
  */
 
 import { TransientError } from "../backend/link.ts"
@@ -10,15 +11,15 @@ import type { AuthorizationServer, OAuthClient } from "./oauth-client.ts"
 import type { TokenSource, TokenSourceDeps } from "./token-source.ts"
 
 export type AuthorizationFlowDeps = Pick<TokenSourceDeps, "clock" | "loadOAuthClient" | "addSecrets"> & {
-  /** Where browsers come back to svc itself; undefined where it does not listen. */
+  /** Returns svc's own redirect address; undefined if svc does not listen. */
   callback(): string | undefined
-  /** Where svc's description of itself as a client is, if the world can read it. */
+  /** The address of svc's client metadata document, if authorization servers can read it. */
   readonly metadataUrl: string | undefined
-  /** A value that nobody can guess. */
+  /** Returns an unguessable value. */
   newState(): string
 }
 
-/** One authorization that waits for its answer. */
+/** An authorization that waits for its response. */
 export type PendingAuthorization = {
   readonly state: string
   readonly source: TokenSource
@@ -28,93 +29,170 @@ export type PendingAuthorization = {
   /** The PKCE secret. */
   readonly verifier: string
   readonly scope: string | undefined
-  /** Where the person must go. */
+  /** The address to open in a browser. */
   readonly url: string
+  /** Ends the authorization, with an error if it failed. */
   settle(error: Error | undefined): void
 }
 
-export type AuthorizationFlow = {
-  /** Begins to authorize, once for all that want the same at a time. */
-  start(source: TokenSource, redirectUrl: string, scope: string | undefined): Promise<PendingAuthorization>
-  /** Takes what came back for a server. Throws a RequestError where svc waits for no such answer. */
-  finish(answer: URLSearchParams): Promise<{ readonly name: string; readonly failure?: RequestError }>
-  /** Resolves when the authorization of this state is finished; rejects with why it failed. */
-  finished(state: string): Promise<void>
-  /** Whether an authorization of this account waits for its answer. */
-  waitsFor(source: TokenSource): boolean
-}
+export class AuthorizationFlow {
+  /** By state. */
+  private readonly pending = new Map<string, PendingAuthorization>()
+  private readonly starting = new Map<string, Promise<PendingAuthorization>>()
+  /** The ends of the last authorizations by state, for callers that ask late. */
+  private readonly outcomes = new BoundedMap<string, Promise<void>>(MAX_OUTCOMES)
 
-export function createAuthorizationFlow(deps: AuthorizationFlowDeps): AuthorizationFlow {
-  const { loadOAuthClient, addSecrets } = deps
-  const pending = new Map<string, PendingAuthorization>()
-  const starting = new Map<string, Promise<PendingAuthorization>>()
-  /** How the last authorizations ended: who waits for one may ask late. */
-  const outcomes = new BoundedMap<string, Promise<void>>(MAX_OUTCOMES)
+  constructor(private readonly deps: AuthorizationFlowDeps) {}
 
-  /** Finds out where, registers if need be, and makes the address. */
-  const prepare = async (
+  /** Starts an authorization, once for all callers that want the same at a time. Rejects with why it cannot start. */
+  start(source: TokenSource, redirectUrl: string, scope: string | undefined): Promise<PendingAuthorization> {
+    const key = JSON.stringify([source.key, redirectUrl, scope])
+    const started =
+      this.starting.get(key) ?? this.prepare(source, redirectUrl, scope).finally(() => this.starting.delete(key))
+    this.starting.set(key, started)
+    return started
+  }
+
+  /** Redeems an authorization response. Rejects with a RequestError if svc does not wait for it. */
+  async finish(response: URLSearchParams): Promise<{ readonly name: string; readonly failure?: RequestError }> {
+    const found = this.pending.get(response.get("state") ?? "")
+    if (found === undefined)
+      throw new RequestError("not_found", "svc is not waiting for this authorization (any more); start it again")
+    this.pending.delete(found.state)
+    const { source } = found
+    const { name } = source
+    try {
+      await this.redeem(found, response)
+      found.settle(undefined)
+      return { name }
+    } catch (cause) {
+      const { isRevoked } = await this.deps.loadOAuthClient()
+      // The authorization server has forgotten the registration: the next authorization makes a new one.
+      if (isRevoked(cause)) await source.change({ client: undefined })
+      const message = `${name} was not authorized: ${messageOf(cause).slice(0, MAX_REASON)}`
+      const failure = new RequestError("invalid_request", message, undefined, { cause })
+      found.settle(failure)
+      return { name, failure }
+    }
+  }
+
+  /** Resolves when the authorization with this state is finished. Rejects with why it failed. */
+  finished(state: string): Promise<void> {
+    const outcome = this.outcomes.get(state)
+    if (outcome === undefined) throw new RequestError("not_found", "unknown authorization")
+    return outcome
+  }
+
+  /** Whether an authorization of this server waits for its response. */
+  waitsFor(source: TokenSource): boolean {
+    return [...this.pending.values()].some((one) => one.source === source)
+  }
+
+  // ---
+
+  /** Discovers the authorization server, registers a client if needed, and makes the address. */
+  private async prepare(
     source: TokenSource,
     redirectUrl: string,
-    scope: string | undefined,
-  ): Promise<PendingAuthorization> => {
-    const { requestedScope, authorizationUrl } = await loadOAuthClient()
+    demandedScope: string | undefined,
+  ): Promise<PendingAuthorization> {
+    const { requestedScope, authorizationUrl } = await this.deps.loadOAuthClient()
     const authority = await source.discover()
-    const asked = requestedScope(scope, authority)
-    const same = [...pending.values()].find(
+    const scope = requestedScope(demandedScope, authority)
+    const same = [...this.pending.values()].find(
       (one) =>
         one.source === source &&
         one.redirectUrl === redirectUrl &&
-        one.scope === asked &&
+        one.scope === scope &&
         one.authority.issuer === authority.issuer,
     )
     if (same !== undefined) return same
-    const client = await clientFor(source, authority, redirectUrl, asked)
-    const state = deps.newState()
-    const { url, verifier } = await authorizationUrl(authority, client, redirectUrl, state, asked)
-    addSecrets([verifier])
-    let settle: PendingAuthorization["settle"] = () => undefined
-    const done = new Promise<void>((resolve, reject) => {
-      settle = (error) => (error === undefined ? resolve() : reject(error))
-    })
-    // Nobody may be waiting for it.
-    done.catch(() => undefined)
-    const made = { state, source, authority, client, redirectUrl, verifier, scope: asked, url, settle }
-    pending.set(state, made)
-    outcomes.set(state, done)
-    const older = [...pending.values()].filter((one) => one.source === source).slice(0, -MAX_PENDING)
-    for (const one of older) {
-      pending.delete(one.state)
-      one.settle(new RequestError("conflict", `${source.name} is being authorized by others; begin again`))
-    }
-    return made
+    const client = await this.clientFor(source, authority, redirectUrl, scope)
+    const state = this.deps.newState()
+    const { url, verifier } = await authorizationUrl(authority, client, redirectUrl, state, scope)
+    this.deps.addSecrets([verifier])
+    const settle = this.trackOutcome(state)
+    const prepared = { state, source, authority, client, redirectUrl, verifier, scope, url, settle }
+    this.pending.set(state, prepared)
+    this.dropOlder(source)
+    return prepared
   }
 
-  const clientFor = async (
+  private trackOutcome(state: string): PendingAuthorization["settle"] {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    // A failure that no caller waits for is no unhandled rejection.
+    promise.catch(() => undefined)
+    this.outcomes.set(state, promise)
+    return (error) => (error === undefined ? resolve() : reject(error))
+  }
+
+  /** Ends the oldest authorizations of a server that has too many. */
+  private dropOlder(source: TokenSource): void {
+    const older = [...this.pending.values()].filter((one) => one.source === source).slice(0, -MAX_PENDING)
+    for (const one of older) {
+      this.pending.delete(one.state)
+      one.settle(
+        new RequestError(
+          "conflict",
+          `too many authorizations of ${source.name} were started after this one; start again`,
+        ),
+      )
+    }
+  }
+
+  /** Redeems the code of a response and keeps the tokens. */
+  private async redeem(found: PendingAuthorization, response: URLSearchParams): Promise<void> {
+    const { source, authority, client, redirectUrl, verifier, scope } = found
+    const { redeem } = await this.deps.loadOAuthClient()
+    this.deps.addSecrets([response.get("code") ?? ""])
+    const tokens = await redeem(authority, client, redirectUrl, verifier, response, source.boundedFetch)
+    await source.keep(tokens, client, scope, "granted")
+  }
+
+  /**
+   * Returns the client to authorize as, in this order: the configured one, svc's metadata document, the last registration
+   * if it still fits, a new registration. authorization: Client Registration Approaches.
+   */
+  private async clientFor(
     source: TokenSource,
     authority: AuthorizationServer,
     redirectUrl: string,
     scope: string | undefined,
-  ): Promise<OAuthClient> => {
-    const { register, supportsMetadataUrl, isStrictScopeSuperset } = await loadOAuthClient()
+  ): Promise<OAuthClient> {
+    const { deps } = this
+    const { supportsMetadataUrl, isStrictScopeSuperset } = await deps.loadOAuthClient()
     const configured = source.configuredClient(authority)
     if (configured !== undefined) return configured
     const { issuer } = authority
-    const { autoRegister, tokenEndpointAuthMethod } = source.launch.oauth ?? {}
-    if (autoRegister === false) throw new Error("oauth.autoRegister is false, and there is no oauth.clientId")
+    if (source.launch.oauth?.autoRegister === false)
+      throw new Error("oauth.autoRegister is false and oauth.clientId is not set")
     if (deps.metadataUrl !== undefined && redirectUrl === deps.callback() && supportsMetadataUrl(authority))
       return { id: deps.metadataUrl, method: "none", issuer }
     const last = source.entry.client
-    const valid = last?.expiresAt === undefined || last.expiresAt > deps.clock.now()
-    const reaches = last?.scope === undefined || !isStrictScopeSuperset(scope, last.scope)
-    if (last?.issuer === issuer && last.redirectUrl === redirectUrl && valid && reaches) return last
-    if (authority.metadata !== undefined && authority.metadata.registration_endpoint === undefined)
-      throw new Error(`svc cannot register itself with ${issuer}: set oauth.clientId`)
-    const client = await register(authority, redirectUrl, scope, tokenEndpointAuthMethod, source.boundedFetch).catch(
+    const isValid = last?.expiresAt === undefined || last.expiresAt > deps.clock.now()
+    const hasScope = last?.scope === undefined || !isStrictScopeSuperset(scope, last.scope)
+    if (last?.issuer === issuer && last.redirectUrl === redirectUrl && isValid && hasScope) return last
+    return this.register(source, authority, redirectUrl, scope)
+  }
+
+  /** Registers svc as a new client and keeps the registration. */
+  private async register(
+    source: TokenSource,
+    authority: AuthorizationServer,
+    redirectUrl: string,
+    scope: string | undefined,
+  ): Promise<OAuthClient> {
+    const { register } = await this.deps.loadOAuthClient()
+    const { issuer, metadata } = authority
+    if (metadata !== undefined && metadata.registration_endpoint === undefined)
+      throw new Error(`${issuer} offers no client registration: set oauth.clientId`)
+    const method = source.launch.oauth?.tokenEndpointAuthMethod
+    const client = await register(authority, redirectUrl, scope, method, source.boundedFetch).catch(
       (error: unknown) => {
         if (error instanceof TransientError) throw error
         throw new Error(
-          authority.metadata === undefined
-            ? "it offers no OAuth that svc could find: put a token into its headers, or set oauth"
+          metadata === undefined
+            ? "no OAuth metadata was found: put a token into the server's headers, or set oauth"
             : `${issuer} did not register svc: ${messageOf(error).slice(0, 300)}`,
           { cause: error },
         )
@@ -123,52 +201,11 @@ export function createAuthorizationFlow(deps: AuthorizationFlowDeps): Authorizat
     await source.change({ client })
     return client
   }
-
-  return {
-    start(source, redirectUrl, scope) {
-      const key = JSON.stringify([source.key, redirectUrl, scope])
-      const started = starting.get(key) ?? prepare(source, redirectUrl, scope).finally(() => starting.delete(key))
-      starting.set(key, started)
-      return started
-    },
-
-    async finish(answer) {
-      const found = pending.get(answer.get("state") ?? "")
-      if (found === undefined)
-        throw new RequestError("not_found", "svc does not wait for this authorization, or not any more; begin it again")
-      pending.delete(found.state)
-      const { source, authority, client, redirectUrl, verifier, scope } = found
-      const { name } = source
-      const { redeem, isRevoked } = await loadOAuthClient()
-      try {
-        addSecrets([answer.get("code") ?? ""])
-        const given = await redeem(authority, client, redirectUrl, verifier, answer, source.boundedFetch)
-        await source.keep(given, client, scope, "granted")
-        found.settle(undefined)
-        return { name }
-      } catch (cause) {
-        // A registration that the authorization server has forgotten is made anew.
-        if (isRevoked(cause)) await source.change({ client: undefined })
-        const message = `${name} was not authorized: ${messageOf(cause).slice(0, MAX_REASON)}`
-        const failure = new RequestError("invalid_request", message, undefined, { cause })
-        found.settle(failure)
-        return { name, failure }
-      }
-    },
-
-    finished(state) {
-      const done = outcomes.get(state)
-      if (done === undefined) throw new RequestError("not_found", "svc knows nothing of this authorization")
-      return done
-    },
-
-    waitsFor: (source) => [...pending.values()].some((one) => one.source === source),
-  }
 }
 
 // ---
 
-/** Addresses of one server that may be open in a browser somewhere. */
+/** Addresses of one server that may be open in a browser at a time. */
 const MAX_PENDING = 5
 const MAX_OUTCOMES = 100
 const MAX_REASON = 500

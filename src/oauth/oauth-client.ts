@@ -1,9 +1,9 @@
 /**
- * What svc says to authorization servers, through the MCP SDK. The only file that imports it: it is loaded when a server
- * first wants authorization, so that a start need not pay for it.
+ * Talks to authorization servers through the MCP SDK. The only file that imports the SDK: it is loaded when a server first
+ * requires authorization, so that a start does not pay for it.
  *
- *  1. A server that cannot be reached or has trouble of its own has said nothing: a TransientError revokes nothing.
- *  2. What an authorization server is, is read anew for each grant; credentials go only to the issuer they belong to.
+ *  1. A server that cannot be reached, or answers 5xx, revokes nothing: a TransientError.
+ *  2. The metadata of an authorization server is read anew for each grant. Credentials go only to the issuer they belong to.
  */
 import { createPrivateKey } from "node:crypto"
 import {
@@ -32,42 +32,45 @@ import { TransientError } from "../backend/link.ts"
 
 export { computeScopeUnion, isStrictScopeSuperset }
 
-/** Who svc is towards one authorization server. `secret` is the private key (PEM) where the method is private_key_jwt. */
+/** svc as a client of one authorization server. `secret` is the private key (PEM) if the method is private_key_jwt. */
 export type OAuthClient = {
   readonly id: string
   readonly secret?: string | undefined
   readonly method?: string | undefined
   readonly issuer: string
-  /** What it was registered with; undefined where svc did not register it. */
+  /** The redirect address of the registration; undefined if svc did not register the client. */
   readonly redirectUrl?: string | undefined
-  /** The scopes it may ask for, where its registration says so. */
+  /** The scopes that the registration allows, if it names any. */
   readonly scope?: string | undefined
-  /** Milliseconds since the epoch. */
+  /** When the secret expires, milliseconds since the epoch. */
   readonly expiresAt?: number | undefined
 }
 
-/** The authorization server of a protected resource, as both describe it at this moment. */
+/** The authorization server of a protected resource, by the current metadata of both. */
 export type AuthorizationServer = {
   readonly issuer: string
   readonly url: string
   readonly metadata: Awaited<ReturnType<typeof discoverAuthorizationServerMetadata>>
-  /** What tokens are asked for, to the letter; undefined where the resource does not describe itself. */
+  /** The `resource` parameter (RFC 8707), verbatim; undefined if the resource has no metadata. */
   readonly resource: string | undefined
+  /** The scopes that the resource supports. */
   readonly scopes: string | undefined
 }
 
+/** The parts of a `WWW-Authenticate` header. */
 export type Challenge = {
   readonly metadataUrl: string | undefined
   readonly scope: string | undefined
   readonly error: string | undefined
 }
 
+/** Parses the challenge of a 401 or 403. RFC 6750, 3; RFC 9728, 5.1. */
 export function challengeOf(response: Response): Challenge {
   const { resourceMetadataUrl, scope, error } = extractWWWAuthenticateParams(response)
   return { metadataUrl: resourceMetadataUrl?.href, scope, error }
 }
 
-/** Finds out who authorizes for a server. RFC 9728, RFC 8414; throws where what they say does not fit together. */
+/** Discovers the authorization server of a server. RFC 9728, RFC 8414. Throws if the metadata names another resource. */
 export async function discover(
   serverUrl: string,
   metadataUrl: string | undefined,
@@ -77,7 +80,7 @@ export async function discover(
   if (described !== undefined) {
     const requestedResource = resourceUrlFromServerUrl(serverUrl)
     if (!checkResourceAllowed({ requestedResource, configuredResource: described.resource }))
-      throw new Error(`it describes itself as another resource, ${described.resource}`)
+      throw new Error(`its metadata names another resource, ${described.resource}`)
   }
   const url = described?.authorization_servers?.[0] ?? new URL("/", serverUrl).href
   const metadata = await discoverAuthorizationServerMetadata(url, { fetchFn: fetch })
@@ -90,11 +93,11 @@ export async function discover(
   }
 }
 
-/** Whether a client may be known by the address of its own description. */
+/** Whether an authorization server accepts a client metadata document. */
 export const supportsMetadataUrl = ({ metadata }: AuthorizationServer): boolean =>
   metadata?.client_id_metadata_document_supported === true
 
-/** Registers svc. RFC 7591. */
+/** Registers svc as a client. RFC 7591. */
 export async function register(
   { url, issuer, metadata }: AuthorizationServer,
   redirectUrl: string,
@@ -108,28 +111,28 @@ export async function register(
     clientMetadata: {
       ...DESCRIPTION,
       redirect_uris: [redirectUrl],
-      token_endpoint_auth_method: method ?? PREFERRED.find((one) => methods.includes(one)) ?? "none",
+      token_endpoint_auth_method: method ?? PREFERRED_METHODS.find((one) => methods.includes(one)) ?? "none",
     },
   })
-  const made = await registerClient(url, {
+  const registered = await registerClient(url, {
     clientMetadata,
     fetchFn: fetch,
     ...(metadata === undefined ? {} : { metadata }),
     ...(scope === undefined ? {} : { scope }),
   })
-  const { client_id: id, client_secret: secret, client_secret_expires_at: until } = made
+  const { client_id: id, client_secret: secret, client_secret_expires_at: until } = registered
   return {
     id,
     secret,
-    method: made.token_endpoint_auth_method,
+    method: registered.token_endpoint_auth_method,
     issuer,
     redirectUrl,
-    scope: made.scope,
+    scope: registered.scope,
     expiresAt: until === undefined || until === 0 ? undefined : until * 1000,
   }
 }
 
-/** svc as a client, for authorization servers that look it up: its name is where this is. */
+/** Returns svc's client metadata document, whose address is the client id. */
 export const clientMetadata = (metadataUrl: string, redirectUrl: string) => ({
   ...DESCRIPTION,
   client_id: metadataUrl,
@@ -137,7 +140,7 @@ export const clientMetadata = (metadataUrl: string, redirectUrl: string) => ({
   token_endpoint_auth_method: "none",
 })
 
-/** What to ask for: what was demanded, else what the server offers; and to stay logged in where that has a scope. */
+/** Returns the scope to request: the demanded one, else all that the server supports; with offline_access if supported. */
 export function requestedScope(
   demanded: string | undefined,
   { scopes, metadata }: AuthorizationServer,
@@ -148,7 +151,7 @@ export function requestedScope(
     : scope
 }
 
-/** Where a person must go. `verifier` is the PKCE secret (S256). */
+/** Returns the address to open in a browser. `verifier` is the PKCE secret (S256). */
 export async function authorizationUrl(
   { url, metadata, resource }: AuthorizationServer,
   client: OAuthClient,
@@ -164,35 +167,35 @@ export async function authorizationUrl(
     ...(scope === undefined ? {} : { scope }),
   })
   const { authorizationUrl, codeVerifier } = started
-  // A person or a program opens it.
+  // The operating system may open the address: other schemes could start a program.
   if (!/^https?:$/.test(authorizationUrl.protocol))
-    throw new Error(`its authorization server sends people to a ${authorizationUrl.protocol} address`)
+    throw new Error(`its authorization server names a ${authorizationUrl.protocol} address to open`)
   if (resource !== undefined) authorizationUrl.searchParams.set("resource", resource)
   return { url: authorizationUrl.href, verifier: codeVerifier }
 }
 
 /**
- * Redeems what came back to the redirect address. The issuer is checked before anything else in it is believed
- * (RFC 9207).
+ * Redeems an authorization response for tokens. Checks its issuer first (RFC 9207). Throws what the response or the
+ * authorization server says against it.
  */
 export async function redeem(
   { url, metadata, resource }: AuthorizationServer,
   client: OAuthClient,
   redirectUrl: string,
   verifier: string,
-  answer: URLSearchParams,
+  response: URLSearchParams,
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
-  const iss = answer.get("iss") ?? undefined
+  const iss = response.get("iss") ?? undefined
   validateAuthorizationResponseIssuer({
     iss,
     expectedIssuer: metadata?.issuer,
     issParameterSupported: metadata?.authorization_response_iss_parameter_supported === true,
   })
-  const error = answer.get("error")
+  const error = response.get("error")
   if (error !== null)
-    throw new Error(`${error}: ${answer.get("error_description") ?? "no reason was given"}`.slice(0, 300))
-  const code = answer.get("code")
+    throw new Error(`${error}: ${response.get("error_description") ?? "no reason was given"}`.slice(0, 300))
+  const code = response.get("code")
   if (code === null) throw new Error("the authorization server sent neither a code nor an error")
   return exchangeAuthorization(url, {
     clientInformation: { client_id: client.id },
@@ -206,6 +209,7 @@ export async function redeem(
   })
 }
 
+/** Exchanges a refresh token for new tokens. RFC 6749, 6. */
 export function refresh(
   { url, metadata, resource }: AuthorizationServer,
   client: OAuthClient,
@@ -221,23 +225,23 @@ export function refresh(
   })
 }
 
-/** A token for svc itself: no person is asked. RFC 6749, 4.4. */
+/** Requests a token for svc itself, without a person. RFC 6749, 4.4. */
 export function clientCredentials(
   { url, metadata, resource }: AuthorizationServer,
   client: OAuthClient,
   scope: string | undefined,
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
-  const nobody = () => undefined
+  const none = () => undefined
   return fetchToken(
     {
       redirectUrl: undefined,
       clientMetadata: { redirect_uris: [] },
       clientInformation: () => ({ client_id: client.id }),
-      tokens: nobody,
-      saveTokens: nobody,
-      redirectToAuthorization: nobody,
-      saveCodeVerifier: nobody,
+      tokens: none,
+      saveTokens: none,
+      redirectToAuthorization: none,
+      saveCodeVerifier: none,
       codeVerifier: () => "",
       prepareTokenRequest: () =>
         new URLSearchParams({ grant_type: "client_credentials", ...(scope === undefined ? {} : { scope }) }),
@@ -251,7 +255,7 @@ export function clientCredentials(
   )
 }
 
-/** Tells the authorization server that a token is not needed any more. RFC 7009. False where it takes no such word. */
+/** Revokes a token. RFC 7009. Returns false if the authorization server has no revocation endpoint. */
 export async function revoke(
   { metadata }: AuthorizationServer,
   client: OAuthClient,
@@ -270,52 +274,41 @@ export async function revoke(
   return true
 }
 
-/** Whether the authorization server has said that a grant or a client is no good any more. Nothing else is a revocation. */
+/** Whether the authorization server rejected the grant or the client. No other failure counts as a revocation. */
 export function isRevoked(error: unknown): boolean {
   return error instanceof OAuthError && ["invalid_grant", "invalid_client", "unauthorized_client"].includes(error.code)
 }
 
 // ---
 
-/** What svc says of itself. */
+/** svc's client metadata. RFC 7591, 2. */
 const DESCRIPTION = {
   client_name: "svc",
   grant_types: ["authorization_code", "refresh_token"],
   response_types: ["code"],
 }
 
-/** A public client has no secret to lose; PKCE protects its code. */
-const PREFERRED = ["none", "client_secret_basic", "client_secret_post"]
+/** In order of preference. A public client has no secret to lose, and PKCE protects its code. */
+const PREFERRED_METHODS = ["none", "client_secret_basic", "client_secret_post"]
 
+/** Returns the metadata of a protected resource; undefined if it has none. */
 async function describeResource(serverUrl: string, metadataUrl: string | undefined, fetch: FetchLike) {
   try {
     const at = metadataUrl === undefined ? {} : { resourceMetadataUrl: metadataUrl }
     return await discoverOAuthProtectedResourceMetadata(serverUrl, at, fetch)
   } catch (error) {
     if (error instanceof TransientError) throw error
-    // Servers of 2025-03-26 have none: their own origin authorizes.
+    // A server of 2025-03-26 has none: its own origin is its authorization server.
     return undefined
   }
 }
 
-/** Says who svc is, and for which resource it asks: the SDK would give a name without a path a slash. */
+/** Adds the client's authentication and the resource, which the SDK would change: it appends a slash to a bare origin. */
 function authenticate(client: OAuthClient, resource: string | undefined): AddClientAuthentication {
   return (headers, params, url, metadata) => {
     if (resource !== undefined) params.set("resource", resource)
     const { id, secret } = client
-    const supported = metadata?.token_endpoint_auth_methods_supported ?? []
-    const chosen =
-      client.method === "private_key_jwt"
-        ? client.method
-        : selectClientAuthMethod(
-            {
-              client_id: id,
-              ...(secret === undefined ? {} : { client_secret: secret }),
-              ...(client.method === undefined ? {} : { token_endpoint_auth_method: client.method, redirect_uris: [] }),
-            },
-            supported,
-          )
-    switch (chosen) {
+    switch (authMethodOf(client, metadata?.token_endpoint_auth_methods_supported ?? [])) {
       case "private_key_jwt": {
         const privateKey = secret ?? ""
         return signAssertion({ issuer: id, subject: id, privateKey, alg: algorithmOf(privateKey) })(
@@ -339,7 +332,20 @@ function authenticate(client: OAuthClient, resource: string | undefined): AddCli
   }
 }
 
-/** RFC 6749, 2.3.1: both halves are form-encoded first. */
+function authMethodOf(client: OAuthClient, supported: readonly string[]) {
+  const { id, secret, method } = client
+  if (method === "private_key_jwt") return method
+  return selectClientAuthMethod(
+    {
+      client_id: id,
+      ...(secret === undefined ? {} : { client_secret: secret }),
+      ...(method === undefined ? {} : { token_endpoint_auth_method: method, redirect_uris: [] }),
+    },
+    [...supported],
+  )
+}
+
+/** Encodes one half of HTTP Basic credentials. RFC 6749, 2.3.1: both halves are form-encoded first. */
 const formEncode = (text: string): string => new URLSearchParams({ "": text }).toString().slice(1)
 
 function algorithmOf(pem: string): string {

@@ -1,23 +1,23 @@
 /**
- * Where a remote server may send svc when it says who authorizes for it: it is the server that names the addresses, and svc
- * stands where the server may not reach. authorization: Security Considerations; best practices: SSRF.
+ * Guards against SSRF: a remote server names the addresses of its authorization server, and svc may reach addresses that
+ * the server may not. authorization: Security Considerations; best practices: SSRF.
  *
- *  1. Only http and https: Bun would open files and buckets too.
- *  2. A server elsewhere names no address of this machine or its network. Names that resolve to one are not looked through:
- *     many an intranet has them.
- *  3. Who is spoken to encrypted names nobody who is not.
+ *  1. Only http and https are opened: Bun's fetch would open files and buckets too.
+ *  2. A public server may not name an address of svc's machine or network. Host names that resolve to one pass, because
+ *     intranets have them.
+ *  3. A server reached over https may not name an http authorization server.
  */
 
 import { readBody, reasonOf } from "../backend/http.ts"
 import { TransientError } from "../backend/link.ts"
 import { isPrivate } from "../lib/address.ts"
 
-/** As the SDK wants one. */
+/** The type of fetch that the SDK takes. */
 export type BoundedFetch = (url: string | URL, init?: RequestInit) => Promise<Response>
 
 /**
- * A fetch for talk with the authorization server that `server` has named: bounded in time, size and reach; failures that
- * say nothing are TransientErrors.
+ * Returns a fetch for the authorization server that the server at `server` named, bounded in time, size, redirects and
+ * addresses. Rejects with a TransientError if there is no answer, or one that says nothing of the grant (5xx, 429).
  */
 export function boundedFetch(
   fetch: (url: string, init: RequestInit) => Promise<Response>,
@@ -53,16 +53,17 @@ export function boundedFetch(
   }
 }
 
-/** A check of addresses that the server at an address of the configuration has named: throws where svc must not go. */
+/** Returns a check of addresses that the server at `server` named. It throws for an address that svc must not open. */
 export function createSsrfGuard(server: string): (url: URL) => void {
   const from = new URL(server)
-  const inside = isPrivate(from.hostname)
+  const isLocalServer = isPrivate(from.hostname)
   return (url) => {
     if (url.protocol !== "https:" && url.protocol !== "http:")
-      throw new Error(`svc goes to no ${url.protocol.slice(0, 20)} address`)
-    const there = isPrivate(url.hostname)
-    if (there && !inside) throw new Error(`${url.host} is in svc's own network, and ${from.host} is not`)
-    if (url.protocol === "http:" && !there && from.protocol === "https:") throw new Error(`${url.host} is not https`)
+      throw new Error(`svc does not open ${url.protocol.slice(0, 20)} addresses`)
+    const isLocal = isPrivate(url.hostname)
+    if (isLocal && !isLocalServer) throw new Error(`${url.host} is in svc's own network, and ${from.host} is not`)
+    if (url.protocol === "http:" && !isLocal && from.protocol === "https:")
+      throw new Error(`${url.host} is not reached over https, but ${from.host} is`)
   }
 }
 

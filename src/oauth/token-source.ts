@@ -1,9 +1,10 @@
 /**
- * svc's account with one remote server: its tokens, how they are renewed, and what is kept of them.
+ * Holds, renews and stores the tokens of one remote server.
  *
- *  1. One renewal at a time, in this process and among all that share the secrets: a refresh token may be good only once.
- *  2. A failure that says nothing (no network, a 5xx) takes no token away; only the authorization server's own word does.
- *  3. Tokens go only to the resource they were asked for, refresh tokens and client secrets only to their issuer.
+ *  1. One renewal runs at a time, in this process and in all that share the secret store: a refresh token may be valid only
+ *     once.
+ *  2. A transient failure (no network, a 5xx) removes no token. Only the authorization server's answer does.
+ *  3. Access tokens go only to the resource they were requested for; refresh tokens and client secrets only to their issuer.
  */
 import type { RemoteLaunch } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -19,23 +20,23 @@ export type TokenSet = {
   readonly refresh?: string | undefined
   readonly expiresAt?: number | undefined
   readonly obtainedAt: number
-  /** What was granted, or asked for where the server does not say. */
+  /** The granted scope, or the requested one if the answer names none. */
   readonly scope?: string | undefined
   readonly issuer: string
-  /** Whom they were given to. */
+  /** The client they were issued to. */
   readonly client: OAuthClient
 }
 
-/** What is kept of one server. */
+/** What is stored of one server. */
 export type StoredAuthorization = {
   readonly name: string
   readonly url: string
   readonly tokens?: TokenSet | undefined
-  /** The registration made last. */
+  /** The last registration. */
   readonly client?: OAuthClient | undefined
-  /** Where the server described itself last. */
+  /** The address of the server's metadata, from its last challenge. */
   readonly metadataUrl?: string | undefined
-  /** The issuer that a configured client secret has been given to: it goes to no other. */
+  /** The issuer that a configured client secret was sent to: it is sent to no other. */
   readonly issuer?: string | undefined
 }
 
@@ -43,24 +44,24 @@ export type TokenSourceDeps = {
   readonly clock: Clock
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   readonly secrets: SecretStore
-  /** The talk with authorization servers, loaded when it is first needed. */
+  /** Loads oauth-client.ts when it is first needed. */
   loadOAuthClient(): Promise<typeof import("./oauth-client.ts")>
-  /** Values that must not be shown from now on. */
+  /** Takes values that must not be shown from now on. */
   addSecrets(secrets: readonly string[]): void
   warn(server: string, message: string): void
 }
 
-/** The account's own name among the secrets. */
+/** Returns the key of a server in the secret store. */
 export const storeKey = (name: string, url: string): string => `${name} ${url}`
 
 export class TokenSource {
   entry: StoredAuthorization
-  /** How the tokens were got, until the server takes them for the first time. */
+  /** How the tokens were obtained, until the server accepts them for the first time. */
   fresh: "granted" | "renewed" | undefined
-  /** The scope that the server demanded last. */
+  /** The scope of the server's last challenge. */
   demanded: string | undefined
   private loaded: Promise<void> | undefined
-  /** The last trouble with what is at rest. */
+  /** The last failure of the secret store, which is logged once. */
   private lastStoreError: string | undefined
   private renewal: Promise<boolean> | undefined
 
@@ -80,11 +81,12 @@ export class TokenSource {
     return storeKey(this.name, this.launch.url)
   }
 
-  /** Whether svc authorizes as itself, without a person. */
+  /** Whether svc authorizes as itself, without a person (client credentials). */
   get isMachine(): boolean {
     return this.launch.oauth?.grantType === "client_credentials"
   }
 
+  /** Reads the stored authorization, once. */
   load(): Promise<void> {
     this.loaded ??= this.read().then((found) => {
       if (found !== undefined) this.take(found)
@@ -92,7 +94,7 @@ export class TokenSource {
     return this.loaded
   }
 
-  /** The tokens to send now: renewed first where they are about to expire. Throws where they have and cannot be now. */
+  /** Returns the tokens to send, renewed if they are about to expire. Rejects if they have expired and cannot be renewed now. */
   async usable(): Promise<TokenSet | undefined> {
     await this.load()
     const { tokens } = this
@@ -109,8 +111,8 @@ export class TokenSource {
   }
 
   /**
-   * New tokens without a person: by the refresh token, or as svc itself. False where that is not possible (any more).
-   * `anew`: even where another process has got some in the meantime.
+   * Obtains new tokens without a person: by the refresh token, or for svc itself. Returns false if that is not possible (any
+   * more). `anew`: even if another process has obtained some meanwhile.
    */
   renew({
     scope,
@@ -122,9 +124,9 @@ export class TokenSource {
     const before = this.tokens
     this.renewal ??= this.deps.secrets
       .exclusive(this.key, async () => {
-        const there = (await this.read())?.tokens
-        if (!anew && there !== undefined && there.obtainedAt > (before?.obtainedAt ?? 0)) {
-          this.take({ ...this.entry, tokens: there })
+        const stored = (await this.read())?.tokens
+        if (!anew && stored !== undefined && stored.obtainedAt > (before?.obtainedAt ?? 0)) {
+          this.take({ ...this.entry, tokens: stored })
           this.fresh = "renewed"
           return true
         }
@@ -136,27 +138,27 @@ export class TokenSource {
     return this.renewal
   }
 
-  /** Keeps tokens that were given to a client. `asked` is the scope that was asked for. */
+  /** Stores tokens that were issued to a client. `requestedScope` is used if the answer names none. */
   async keep(
-    given: {
+    answer: {
       access_token: string
       refresh_token?: string | undefined
       expires_in?: number | undefined
       scope?: string | undefined
     },
     client: OAuthClient,
-    asked: string | undefined,
+    requestedScope: string | undefined,
     how: "granted" | "renewed",
   ): Promise<void> {
     const now = this.deps.clock.now()
-    // Past that there is no date to show.
-    const lifetime = Math.min(given.expires_in ?? 0, MAX_LIFETIME_S)
+    // A later end is past the range of Date.
+    const lifetime = Math.min(answer.expires_in ?? 0, MAX_LIFETIME_S)
     const tokens: TokenSet = {
-      access: given.access_token,
-      refresh: given.refresh_token,
+      access: answer.access_token,
+      refresh: answer.refresh_token,
       expiresAt: lifetime > 0 ? now + lifetime * 1000 : undefined,
       obtainedAt: now,
-      scope: given.scope ?? asked,
+      scope: answer.scope ?? requestedScope,
       issuer: client.issuer,
       client,
     }
@@ -164,7 +166,7 @@ export class TokenSource {
     await this.change({ tokens, issuer: client.issuer })
   }
 
-  /** Changes what is kept. Where it cannot be kept on disk it is kept in memory, and said. */
+  /** Changes and stores the authorization. Keeps it in memory and logs the failure if it cannot be stored. */
   async change(changes: Partial<StoredAuthorization>): Promise<void> {
     this.take({ ...this.entry, ...changes })
     await this.deps.secrets
@@ -172,35 +174,35 @@ export class TokenSource {
       .catch((error: unknown) =>
         this.deps.warn(
           this.name,
-          `its authorization cannot be kept and will be lost with this process: ${messageOf(error)}`,
+          `its authorization cannot be stored and will be lost when this process ends: ${messageOf(error)}`,
         ),
       )
   }
 
-  /** For talk with the authorization servers that this server names. */
+  /** Returns a fetch for the authorization servers that this server names. */
   get boundedFetch(): BoundedFetch {
     return boundedFetch(this.deps.fetch, this.launch.url)
   }
 
-  /** Who authorizes for the server, as it and they say at this moment. */
+  /** Discovers the server's authorization server. */
   async discover(): Promise<AuthorizationServer> {
     const { discover } = await this.deps.loadOAuthClient()
     return discover(this.launch.url, this.entry.metadataUrl, this.boundedFetch)
   }
 
-  /** The client to ask `authority` as, without registering one. Throws where its credentials belong to another issuer. */
+  /** Returns the configured client, if any. Throws if its secret belongs to another issuer. */
   configuredClient(authority: AuthorizationServer): OAuthClient | undefined {
     const { clientId, clientSecret, tokenEndpointAuthMethod } = this.launch.oauth ?? {}
     if (clientId === undefined) return undefined
     const bound = this.entry.issuer
     if (clientSecret !== undefined && bound !== undefined && bound !== authority.issuer)
       throw new Error(
-        `its authorization server changed from ${bound} to ${authority.issuer}, which gets no credentials; if that is meant, run \`svc auth logout ${this.name}\``,
+        `its authorization server changed from ${bound} to ${authority.issuer}, which does not get the configured credentials; if the change is intended, run \`svc auth logout ${this.name}\``,
       )
     return { id: clientId, secret: clientSecret, method: tokenEndpointAuthMethod, issuer: authority.issuer }
   }
 
-  /** Forgets everything, here and at rest, and gives the tokens back. Says what the authorization server did not do. */
+  /** Deletes the authorization and revokes the tokens. Returns why the authorization server did not revoke them, if so. */
   async end(): Promise<string | undefined> {
     const { tokens, entry, launch, name } = this
     this.entry = { name, url: launch.url }
@@ -212,12 +214,12 @@ export class TokenSource {
       const { discover, revoke } = await this.deps.loadOAuthClient()
       const { boundedFetch: fetch } = this
       const authority = await discover(launch.url, entry.metadataUrl, fetch)
-      if (authority.issuer !== issuer) return `its authorization server is another one now (${authority.issuer})`
+      if (authority.issuer !== issuer) return `its authorization server has changed to ${authority.issuer}`
       const [token, hint] =
         refresh === undefined ? ([access, "access_token"] as const) : ([refresh, "refresh_token"] as const)
       if (!(await revoke(authority, client, token, hint, fetch)))
-        return `${issuer} cannot revoke tokens: they end by themselves`
-      // With a refresh token its access tokens may end or not; not every kind of them can be revoked.
+        return `${issuer} cannot revoke tokens: they stay valid until they expire`
+      // Revoking a refresh token may leave its access tokens valid, and not every kind of those can be revoked.
       if (refresh !== undefined) await revoke(authority, client, access, "access_token", fetch).catch(() => false)
       return undefined
     } catch (error) {
@@ -227,38 +229,40 @@ export class TokenSource {
 
   // ---
 
+  /** Renews by the refresh token. Returns false if there is none, or it was revoked. */
   private async refresh(): Promise<boolean> {
     const { tokens } = this
     if (tokens?.refresh === undefined) return false
     const { deps } = this
-    const grant = await deps.loadOAuthClient()
+    const oauth = await deps.loadOAuthClient()
     const authority = await this.discover()
     if (authority.issuer !== tokens.issuer) return false
     try {
-      // A configured secret may have been changed since; a registered one is the tokens' own.
+      // A configured secret may have been rotated since. A registered client goes with its tokens.
       const client = tokens.client.redirectUrl === undefined ? this.configuredClient(authority) : undefined
-      const given = await grant.refresh(authority, client ?? tokens.client, tokens.refresh, this.boundedFetch)
-      await this.keep(given, client ?? tokens.client, tokens.scope, "renewed")
+      const answer = await oauth.refresh(authority, client ?? tokens.client, tokens.refresh, this.boundedFetch)
+      await this.keep(answer, client ?? tokens.client, tokens.scope, "renewed")
       return true
     } catch (error) {
-      if (!grant.isRevoked(error)) throw error
-      deps.warn(this.name, `its authorization is no good any more: ${messageOf(error)}`)
+      if (!oauth.isRevoked(error)) throw error
+      deps.warn(this.name, `its authorization is no longer valid: ${messageOf(error)}`)
       await this.change({ tokens: undefined, client: undefined })
       return false
     }
   }
 
+  /** Requests a token for svc itself. */
   private async obtain(scope: string | undefined): Promise<boolean> {
     const { deps } = this
-    const grant = await deps.loadOAuthClient()
+    const oauth = await deps.loadOAuthClient()
     const authority = await this.discover()
     const client = this.configuredClient(authority)
-    if (client === undefined) throw new Error("grantType client_credentials needs oauth.clientId")
-    const asked = scope ?? this.launch.oauth?.scopes?.join(" ") ?? this.demanded ?? authority.scopes
+    if (client === undefined) throw new Error("grantType client_credentials requires oauth.clientId")
+    const requested = scope ?? this.launch.oauth?.scopes?.join(" ") ?? this.demanded ?? authority.scopes
     await this.keep(
-      await grant.clientCredentials(authority, client, asked, this.boundedFetch),
+      await oauth.clientCredentials(authority, client, requested, this.boundedFetch),
       client,
-      asked,
+      requested,
       "granted",
     )
     return true
@@ -272,13 +276,13 @@ export class TokenSource {
     )
   }
 
-  /** What is at rest. Where that cannot be read there is nothing, and it is said. */
+  /** Returns the stored authorization. Logs and returns nothing if the store cannot be read. */
   private async read(): Promise<StoredAuthorization | undefined> {
     try {
       const found = (await this.deps.secrets.read())[this.key]
       return isObject(found) && found.url === this.launch.url ? (found as StoredAuthorization) : undefined
     } catch (error) {
-      // Said once, and looked at again: somebody may mend it.
+      // Read again next time, because the store may be repaired; logged once for each reason.
       this.loaded = undefined
       if (this.lastStoreError !== messageOf(error)) this.deps.warn(this.name, messageOf(error))
       this.lastStoreError = messageOf(error)

@@ -63,7 +63,7 @@ test(
       expect(await pid()).toEqual(before)
 
       // The answer was good once; what it brought is kept, and shown to nobody.
-      expect(await browse(end.url)).toMatchObject({ status: 400, text: expect.stringContaining("does not wait") })
+      expect(await browse(end.url)).toMatchObject({ status: 400, text: expect.stringContaining("is not waiting") })
       tokens = tokensIn(secretsOf(svc.folder))
       expect(tokens).toHaveLength(2)
       expect(statSync(join(svc.folder, "secrets", "oauth.json")).mode & 0o777).toBe(0o600)
@@ -137,7 +137,7 @@ test(
       await call(svc)
       return (await healthOf(svc)).state === "awaiting_oauth"
     })
-    expect(svc.stderr()).toContain("its authorization is no good any more")
+    expect(svc.stderr()).toContain("its authorization is no longer valid")
     await logIn(svc)
     expect((await call(svc)).result).toMatchObject(YOU)
   },
@@ -154,7 +154,7 @@ test.each([
     using resource = startResource(authority, wants)
     await using svc = await startSvc({ config: { mcpServers: { web: { url: resource.url } } }, flags: FULL, env })
     await browse(await addressOf(svc))
-    await svc.said("they do not agree on its audience, issuer or keys")
+    await svc.said("they disagree on its audience, issuer or keys")
     expect(await healthOf(svc)).toMatchObject({ state: "awaiting_oauth" })
     expect((await healthOf(svc)).authorizationUrl).toBeUndefined()
     const calls = resource.calls()
@@ -174,7 +174,7 @@ test(
     await logIn(svc)
     const refused = (await call(svc)).result
     expect(refused).toMatchObject({ isError: true })
-    expect(JSON.stringify(refused)).toContain("wants more scopes (write)")
+    expect(JSON.stringify(refused)).toContain("requires more scopes (write)")
     const health = await healthOf(svc)
     expect(health.state).toBe("ready")
     expect(new URL(health.authorizationUrl ?? "").searchParams.get("scope")).toStartWith("read write")
@@ -385,9 +385,9 @@ test("a server that wants a token and offers no OAuth is told apart, and what to
     env,
   })
   for (const [name, reason] of [
-    ["old", "it offers no OAuth that svc could find"],
-    ["key", "it offers no OAuth that svc could find"],
-    ["written", "it refuses the Authorization header of its configuration"],
+    ["old", "no OAuth metadata was found"],
+    ["key", "no OAuth metadata was found"],
+    ["written", "it refuses the configured Authorization header"],
   ] as const) {
     const health = await eventually(async () => {
       const found = await healthOf(svc, name)
@@ -431,7 +431,7 @@ test("svc auth login says plainly what it cannot do", async () => {
   const other = await runSvc(["auth", "login", "nobody", "--config-dir", folder], env)
   expect(other).toMatchObject({ code: 64, stderr: "svc: No server is named nobody\n" })
   const child = await runSvc(["auth", "login", "files", "--config-dir", folder], env)
-  expect(child).toMatchObject({ code: 64, stderr: expect.stringContaining("only remote servers want authorization") })
+  expect(child).toMatchObject({ code: 64, stderr: expect.stringContaining("only remote servers use authorization") })
   const late = await startAuthority()
   const resource = startResource(late)
   await Bun.write(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { web: { url: resource.url } } }))

@@ -1,4 +1,4 @@
-/** How tokens are renewed, against a real authorization server and a clock that the test turns. */
+/** Authorization of remote servers, against a real authorization server and with a manual clock. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -8,7 +8,7 @@ import { UnauthorizedError } from "../../src/backend/link.ts"
 import type { RemoteLaunch, ServerSpec } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { silentLog } from "../../src/lib/log.ts"
-import { createOAuth, type OAuth } from "../../src/oauth/oauth.ts"
+import { OAuth } from "../../src/oauth/oauth.ts"
 import { openSecretStore } from "../../src/store/secret-store.ts"
 import { type Authority, browse, type Resource, startAuthority, startResource } from "../fixtures/authority.ts"
 
@@ -29,7 +29,7 @@ afterEach(async () => {
 const CALLBACK = "http://127.0.0.1:1/oauth/callback"
 const tokenRequests = () => authority.asked.get("/token") ?? 0
 
-/** A process of its own, as far as its memory goes. */
+/** Simulates a process: an OAuth object that shares only the store on disk. `pass` moves its clock. */
 function processOf(talk = (url: string, init: RequestInit): Promise<Response> => fetch(url, init)): {
   oauth: OAuth
   credentials: Credentials
@@ -38,7 +38,7 @@ function processOf(talk = (url: string, init: RequestInit): Promise<Response> =>
 } {
   let later = 0
   const clock = { ...systemClock, now: () => Date.now() + later }
-  const oauth = createOAuth({
+  const oauth = new OAuth({
     clock,
     log: silentLog,
     secrets: openSecretStore({ directory, stateKey: undefined, keychain: undefined, clock: systemClock }),
@@ -60,7 +60,7 @@ function processOf(talk = (url: string, init: RequestInit): Promise<Response> =>
   }
 }
 
-/** Goes through the browser; gives what came back to the redirect address. */
+/** Authorizes in a simulated browser. Returns the response that came back to the redirect address. */
 const answerTo = async (url: string): Promise<URLSearchParams> =>
   new URL((await browse(url, CALLBACK)).url).searchParams
 
@@ -69,7 +69,7 @@ async function logIn({ oauth, spec }: ReturnType<typeof processOf>): Promise<voi
   expect(await oauth.finish(await answerTo(begun?.url ?? ""))).toBe("web")
 }
 
-test("twenty requests at the moment of expiry cost one renewal [oauth:refresh]", async () => {
+test("twenty concurrent requests with an expired token cost one renewal [oauth:refresh]", async () => {
   const one = processOf()
   await logIn(one)
   const first = await one.credentials.authorization()
@@ -82,7 +82,7 @@ test("twenty requests at the moment of expiry cost one renewal [oauth:refresh]",
   expect(tokenRequests()).toBe(before + 1)
 })
 
-test("of two processes one renews, and the other takes what it got", async () => {
+test("of two processes one renews, and the other takes the new tokens", async () => {
   const one = processOf()
   await logIn(one)
   const two = processOf()
@@ -95,7 +95,7 @@ test("of two processes one renews, and the other takes what it got", async () =>
   expect(tokenRequests()).toBe(before + 1)
 })
 
-test("while the authorization server is down a token that is still good goes on, and one that is not is kept", async () => {
+test("while the authorization server is down, a valid token is used and an expired one is kept", async () => {
   const one = processOf()
   await logIn(one)
   const first = await one.credentials.authorization()
@@ -109,7 +109,7 @@ test("while the authorization server is down a token that is still good goes on,
   expect(await one.oauth.status([one.spec])).toMatchObject([{ state: "authorized" }])
 })
 
-test("a 401 to a token that another request has renewed meanwhile is only tried again", async () => {
+test("a 401 to a token that another request has renewed meanwhile is only retried", async () => {
   const one = processOf()
   await logIn(one)
   const first = await one.credentials.authorization()
@@ -120,7 +120,7 @@ test("a 401 to a token that another request has renewed meanwhile is only tried 
   expect(tokenRequests()).toBe(before)
 })
 
-test("every value that must not be shown is known as soon as it is there", async () => {
+test("tokens are known as secrets as soon as they exist", async () => {
   const one = processOf()
   const before = one.oauth.secrets
   await logIn(one)
@@ -130,7 +130,7 @@ test("every value that must not be shown is known as soon as it is there", async
   expect(oauth.secrets).toBe(oauth.secrets)
 })
 
-test("who waits for an authorization may ask after its end, and learns how it ended", async () => {
+test("finished resolves or rejects as the authorization ended, also afterwards", async () => {
   const one = processOf()
   const good = await one.oauth.begin(one.spec, undefined)
   await one.oauth.finish(await answerTo(good?.url ?? ""))
@@ -139,20 +139,20 @@ test("who waits for an authorization may ask after its end, and learns how it en
   const refused = new URLSearchParams({ state: bad?.state ?? "", error: "access_denied", iss: authority.issuer })
   await expect(one.oauth.finish(refused)).rejects.toThrow("web was not authorized: access_denied")
   await expect(one.oauth.finished(bad?.state ?? "")).rejects.toThrow("access_denied")
-  expect(() => one.oauth.finished("guessed")).toThrow("knows nothing of this authorization")
+  expect(() => one.oauth.finished("guessed")).toThrow("unknown authorization")
 })
 
-test("a state that svc did not give out, or gave out and took once, is refused", async () => {
+test("a state that svc did not issue, or accepted once, is refused", async () => {
   const one = processOf()
   const begun = await one.oauth.begin(one.spec, undefined)
   const answer = await answerTo(begun?.url ?? "")
-  await expect(one.oauth.finish(new URLSearchParams({ state: "guessed", code: "x" }))).rejects.toThrow("does not wait")
-  await expect(one.oauth.finish(new URLSearchParams({ code: "x" }))).rejects.toThrow("does not wait")
+  await expect(one.oauth.finish(new URLSearchParams({ state: "guessed", code: "x" }))).rejects.toThrow("is not waiting")
+  await expect(one.oauth.finish(new URLSearchParams({ code: "x" }))).rejects.toThrow("is not waiting")
   await one.oauth.finish(answer)
-  await expect(one.oauth.finish(answer)).rejects.toThrow("does not wait")
+  await expect(one.oauth.finish(answer)).rejects.toThrow("is not waiting")
 })
 
-test("an answer that names another issuer is refused before its code is used", async () => {
+test("a response that names another issuer is refused before its code is redeemed", async () => {
   const one = processOf()
   const begun = await one.oauth.begin(one.spec, undefined)
   const answer = await answerTo(begun?.url ?? "")
@@ -162,17 +162,17 @@ test("an answer that names another issuer is refused before its code is used", a
   expect(tokenRequests()).toBe(before)
 })
 
-test("what a server says of a configured Authorization header is final", async () => {
+test("the refusal of a configured Authorization header is final", async () => {
   const { oauth, spec } = processOf()
   const launch = { ...spec.launch, headers: { authorization: "Bearer written" } } as RemoteLaunch
   const credentials = oauth.credentials(spec, launch)
   expect(await credentials.authorization()).toBeUndefined()
   const refused = credentials.challenged(new Response(null, { status: 401 }), undefined)
   await expect(refused).rejects.toThrow(UnauthorizedError)
-  await expect(refused).rejects.toThrow("it refuses the Authorization header of its configuration")
+  await expect(refused).rejects.toThrow("it refuses the configured Authorization header")
 })
 
-test("twenty requests that are refused at once lead to one registration and one address", async () => {
+test("twenty concurrent refusals lead to one registration and one address", async () => {
   const { oauth, credentials } = processOf()
   const refusals = await Promise.all(
     Array.from({ length: 20 }, () =>
@@ -186,7 +186,7 @@ test("twenty requests that are refused at once lead to one registration and one 
   expect(oauth.secrets).toHaveLength(1)
 })
 
-test("a token that lives longer than any date, by its server's word, has an end that can be shown", async () => {
+test("the declared lifetime of a token is capped to a valid date", async () => {
   const one = processOf(async (url, init) => {
     const response = await fetch(url, init)
     if (!url.endsWith("/token")) return response
@@ -197,7 +197,7 @@ test("a token that lives longer than any date, by its server's word, has an end 
   expect(status?.expires).toMatch(/^21\d\d-/)
 })
 
-test("a new token that ended on its way to the server is renewed: its refusal says nothing of the grant", async () => {
+test("a new token that expired in transit is renewed", async () => {
   const one = processOf()
   await logIn(one)
   for (let renewals = 0; renewals < 2; renewals++) {

@@ -1,9 +1,9 @@
-/** Where a server may send svc by what it says of its authorization. */
+/** Addresses that a server may name as its authorization server. */
 import { expect, test } from "bun:test"
 import { authorizationUrl } from "../../src/oauth/oauth-client.ts"
 import { boundedFetch, createSsrfGuard } from "../../src/oauth/ssrf.ts"
 
-const takes = (server: string, url: string): boolean => {
+const accepts = (server: string, url: string): boolean => {
   try {
     createSsrfGuard(server)(new URL(url))
     return true
@@ -12,7 +12,7 @@ const takes = (server: string, url: string): boolean => {
   }
 }
 
-test("a server elsewhere names no address of this machine or its network, however it is written", () => {
+test("a public server may not name an address of svc's machine or network, in any spelling", () => {
   for (const url of [
     "https://127.0.0.1/",
     "https://127.1/",
@@ -35,22 +35,22 @@ test("a server elsewhere names no address of this machine or its network, howeve
     "https://[fd00::1]/",
     "https://[fe80::1]/",
   ])
-    expect([url, takes("https://mcp.example/mcp", url)]).toEqual([url, false])
+    expect([url, accepts("https://mcp.example/mcp", url)]).toEqual([url, false])
   for (const url of ["https://as.example/", "https://8.8.8.8/", "https://172.32.0.1/", "https://[2001:db8::1]/"])
-    expect([url, takes("https://mcp.example/mcp", url)]).toEqual([url, true])
+    expect([url, accepts("https://mcp.example/mcp", url)]).toEqual([url, true])
   for (const url of ["http://127.0.0.1:9/", "http://192.168.0.1/", "https://as.example/", "http://[::1]/"])
-    expect([url, takes("http://localhost:3000/mcp", url)]).toEqual([url, true])
+    expect([url, accepts("http://localhost:3000/mcp", url)]).toEqual([url, true])
 })
 
-test("nothing but http is asked, and nobody in clear where the server is not", () => {
+test("only http and https are opened, and http only for a server that uses http", () => {
   for (const url of ["file:///etc/passwd", "s3://bucket/key", "data:,x", "blob:x", "ftp://as.example/"])
     for (const server of ["https://mcp.example/mcp", "http://127.0.0.1/mcp"])
-      expect([url, takes(server, url)]).toEqual([url, false])
-  expect(takes("https://mcp.example/mcp", "http://as.example/")).toBe(false)
-  expect(takes("http://mcp.example/mcp", "http://as.example/")).toBe(true)
+      expect([url, accepts(server, url)]).toEqual([url, false])
+  expect(accepts("https://mcp.example/mcp", "http://as.example/")).toBe(false)
+  expect(accepts("http://mcp.example/mcp", "http://as.example/")).toBe(true)
 })
 
-test("a redirect leads no further than an address, and not for ever", async () => {
+test("redirects are checked like addresses, and limited", async () => {
   const asked: string[] = []
   const world = async (url: string) => {
     asked.push(url)
@@ -65,11 +65,11 @@ test("a redirect leads no further than an address, and not for ever", async () =
   await expect(fetch("https://as.example/loop")).rejects.toThrow("redirects too often")
   await expect(fetch("file:///etc/passwd")).rejects.toThrow("file:")
   expect(asked.filter((url) => !url.startsWith("https://as.example/"))).toEqual([])
-  // What is posted is a secret: it goes where it was meant to go, or nowhere.
+  // A POST carries secrets, so its redirects are not followed.
   expect((await fetch("https://as.example/twice", { method: "POST" })).status).toBe(302)
 })
 
-test("people are sent to a page of the web and nowhere else", async () => {
+test("only http and https addresses are opened in a browser", async () => {
   const authority = (authorization_endpoint: string) => ({
     issuer: "https://as.example",
     url: "https://as.example",
@@ -93,5 +93,5 @@ test("people are sent to a page of the web and nowhere else", async () => {
     )
   expect((await address("https://as.example/authorize")).url).toStartWith("https://as.example/authorize?")
   for (const endpoint of ["file:///etc/passwd", "ms-msdt:/id", "ssh://-oProxyCommand=x", "javascript:alert(1)"])
-    await expect(address(endpoint)).rejects.toThrow("its authorization server sends people to")
+    await expect(address(endpoint)).rejects.toThrow("its authorization server names a")
 })
