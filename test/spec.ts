@@ -705,6 +705,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "code hides in what a registry or a file calls secret, and behind what is cut off",
   },
+  "tools:form": {
+    says: "the form that asks a person has no default, and only confirm: true agrees",
+    from: "choice",
+    why: "a client that fills in defaults would agree for the person",
+  },
   "tools:zero": {
     says: "hiding the last tool that a server offers needs confirmation: a prompt or --yes, or confirmZeroTools",
     from: "choice",

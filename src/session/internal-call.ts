@@ -56,13 +56,13 @@ function personOf(client: Client, exchange: Exchange, signal: AbortSignal): Pers
     async agrees(message, yes) {
       const requestedSchema = {
         type: "object",
-        properties: { confirm: { type: "boolean", title: yes, default: true } },
+        properties: { confirm: { type: "boolean", title: yes } },
+        required: ["confirm"],
       }
       const answer = await exchange.ask("elicitation/create", { message, requestedSchema }, signal).catch(unasked)
+      // No default, and no other answer: a client that fills in a form by itself must not agree for the person.
       return (
-        isObject(answer) &&
-        answer.action === "accept" &&
-        !(isObject(answer.content) && answer.content.confirm === false)
+        isObject(answer) && answer.action === "accept" && isObject(answer.content) && answer.content.confirm === true
       )
     },
   }
