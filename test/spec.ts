@@ -701,9 +701,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "what one assistant writes there every client's model reads",
   },
   "tools:shown": {
-    says: "who is asked sees command, arguments, environment, headers, folder and file uncut; hidden is only what they typed themselves",
+    says: "a person who is asked sees command, arguments, environment, headers, folder, file and what serverDefaults adds, uncut; hidden is only what they typed at a terminal or keep in mcp.json, never what an assistant passed",
     from: "choice",
-    why: "code hides in what a registry or a file calls secret, and behind what is cut off",
+    why: "code hides in what a registry, a file or an assistant calls secret, and behind what is cut off",
   },
   "tools:form": {
     says: "the form that asks a person has no default, and only confirm: true agrees",

@@ -29,7 +29,7 @@ export async function runTool(context: CommandContext, tool: string, args: Param
   if (!isObject(data.error)) return data
   // The server's own output is often the only hint at the cause.
   for (const line of Array.isArray(data.log) ? data.log.slice(-LOG_LINES) : []) say(`  ${line}`)
-  const message = asCommands(String(data.error.message))
+  const message = withHint(data.error)
   switch (data.error.code) {
     case "not_found":
     case "conflict":
@@ -43,9 +43,23 @@ export async function runTool(context: CommandContext, tool: string, args: Param
 
 // ---
 
-/** Names the commands for a person at a terminal where the error names internal tools. */
-const asCommands = (text: string): string =>
-  text.replace(/(?<![\w-])mcp_(list|status|enable|disable|edit|update)(?![\w-])/g, "`svc mcp $1`")
+/** Returns an error's message and the command that helps, in place of the tool that its hint names to clients. */
+function withHint({ message, hint }: Params): string {
+  if (!isObject(hint)) return String(message)
+  const command = COMMANDS[String(hint.tool)]
+  if (command === undefined) return String(message)
+  const { serverName } = isObject(hint.args) ? hint.args : {}
+  const target = serverName === undefined ? "" : ` ${String(serverName)}`
+  return `${message}; \`${command}${target}\` ${hint.does}`
+}
+
+/** The commands of the tools that hints name. */
+const COMMANDS: Readonly<Record<string, string>> = {
+  mcp_list: "svc mcp list",
+  mcp_status: "svc mcp status",
+  mcp_enable: "svc mcp enable",
+  mcp_edit: "svc mcp edit",
+}
 
 const LOG_LINES = 10
 /** Longer than any server may take to connect. */

@@ -5,10 +5,11 @@ import { formatFilterProblem, parseFilter, type TagFilter } from "../config/tag-
 import { isLoopback } from "../lib/address.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"
+import { didYouMean } from "../lib/nearest.ts"
 import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/address-rate-limit.ts"
 import type { ServerOptions } from "../serve/server.ts"
-import { parseToolChoices, type ToolChoice } from "../tools/tool-category.ts"
+import type { ToolChoice } from "../tools/tool.ts"
 import { CONFIG_ARGS } from "./command-context.ts"
 
 export const SERVE_ARGS = {
@@ -202,8 +203,7 @@ export function readSettings(
   const trustProxy = parseTrustProxy(option.text("trust-proxy") ?? "off")
   if (trustProxy === undefined)
     throw usageError("--trust-proxy must be off, loopback, or comma-separated addresses and CIDRs")
-  const internalTools = parseToolChoices(option.text("internal-tools") ?? "")
-  if (typeof internalTools === "string") throw usageError(`--internal-tools ${internalTools}`)
+  const internalTools = list(option.text("internal-tools")).map(toolChoiceOf)
   const filter = option.text("filter")
   const externalUrl = option.text("external-url")?.replace(/\/+$/, "")
   if (externalUrl !== undefined && !(URL.canParse(externalUrl) && /^https?:/.test(externalUrl)))
@@ -273,6 +273,15 @@ function readFilter(text: string): TagFilter {
   const parsed = parseFilter(text)
   if ("problem" in parsed) throw usageError(formatFilterProblem("--filter", parsed.problem))
   return parsed.filter
+}
+
+/** Pinned here, not read from the tools: they are loaded only if they are used. */
+const TOOL_CHOICES = ["all", "safe", "discovery", "installation", "management"] as const satisfies readonly ToolChoice[]
+
+function toolChoiceOf(word: string): ToolChoice {
+  const choice = TOOL_CHOICES.find((one) => one === word)
+  if (choice !== undefined) return choice
+  throw usageError(`--internal-tools must be ${TOOL_CHOICES.join(", ")}, not ${word}${didYouMean(word, TOOL_CHOICES)}`)
 }
 
 const list = (text: string | undefined): readonly string[] =>

@@ -45,8 +45,8 @@ export const install: CommandDef = {
       ...(args.disabled === true ? { enabled: false } : {}),
     }
     return carryOut(args, rawArgs, "mcp_install", wanted, {
-      ask: ({ serverName, source, command }) =>
-        `install ${serverName} from ${visible(String(source))} and let svc run\n  ${command}\n?`,
+      ask: (data) =>
+        `install ${data.serverName} from ${visible(String(data.source))} and let svc run\n  ${data.command}${sayInherited(data)}\n?`,
       would: ({ serverName, source, command }) =>
         `would install ${serverName} from ${visible(String(source))}: ${command}`,
       done: (data) => `installed ${data.serverName}: ${data.status}${sayTools(data)}`,
@@ -71,7 +71,8 @@ export const update: CommandDef = {
       "mcp_update",
       { serverName: args.name, ...pick(args, { version: "version" }) },
       {
-        ask: (data) => `update ${sayVersions(data)}${sayBundle(data)} and let svc run\n  ${data.command}\n?`,
+        ask: (data) =>
+          `update ${sayVersions(data)}${sayBundle(data)} and let svc run\n  ${data.command}${sayInherited(data)}\n?`,
         would: (data) => `would update ${sayVersions(data)}${sayChanges(data)}`,
         done: (data) =>
           data.updated === true
@@ -168,6 +169,8 @@ const sayMissing = ({ name, description, choices }: Params): string => {
   return visible(about.length === 0 ? String(name) : `${name} (${about.join("; ")})`)
 }
 const sayTools = ({ tools }: Params): string => (tools === undefined ? "" : `, ${tools} tools`)
+const sayInherited = ({ inherited }: Params): string =>
+  inherited === undefined ? "" : `\n  serverDefaults adds: ${inherited}`
 const sayBundle = ({ bundle }: Params): string => (bundle === undefined ? "" : ` with ${visible(String(bundle))}`)
 const sayVersions = ({ serverName, from, to }: Params): string => visible(`${serverName} from ${from} to ${to}`)
 const sayChanges = ({ changes }: Params): string =>

@@ -49,6 +49,10 @@ export function mapStrings(
   )
 }
 
+/** Returns an object without its members that are undefined, for objects whose members are compared or counted. */
+export const compact = (members: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
+
 /**
  * Returns JSON text in which the members of each object are sorted by name (UTF-16 code units), so that equal values have
  * equal texts. From: RFC 8785, JSON Canonicalization Scheme; but numbers stay as written: pass `withDoubles(value)` where

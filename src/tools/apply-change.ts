@@ -1,31 +1,27 @@
 /**
- * A change that a tool makes, and what became of it: what the reload did, how the server came up, and the way back where
- * that is not what it must be.
+ * Applies a planned change: writes the documents, reloads, waits for the server, and takes the change back if the server
+ * does not become what it must.
  */
-import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
 import type { ReloadResult } from "../agent/reload.ts"
 import { loginHint } from "../backend/link.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { failuresOf } from "../catalog/listing.ts"
-import { parseDocument } from "../config/document.ts"
-import { type Edit, writtenServers } from "../config/edit.ts"
-import { plan, slugOf } from "../config/plan.ts"
-import { ConfigError, formatIssue, type Issue, publicMessage } from "../lib/errors.ts"
-import { nearest } from "../lib/nearest.ts"
-import type { DocumentChange, WrittenDocuments } from "../store/transaction.ts"
-import { readTemplates } from "../template/instance.ts"
-import type { Params } from "../wire/message.ts"
+import { slugOf } from "../config/plan.ts"
+import { formatIssue, publicMessage } from "../lib/errors.ts"
+import type { Bundle } from "../registry/bundle.ts"
+import type { AppliedChange, DocumentChange } from "../store/transaction.ts"
+import { withBundle } from "./bundle.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
-/** What a reload did, in an answer. */
+/** What a reload changed, in an answer. */
 export const reloadSchema = z
   .object({
-    applied: z.boolean().describe("False where the configuration is broken and the last good one still runs"),
+    applied: z.boolean().describe("False if the configuration is broken and the last valid one still runs"),
     added: z.array(z.string()),
     removed: z.array(z.string()),
-    replaced: z.array(z.string()).describe("Restarted, for what starts them has changed"),
+    replaced: z.array(z.string()).describe("Restarted, because what starts them has changed"),
     retuned: z.array(z.string()).describe("Changed without a restart"),
     issues: z.array(z.string()).describe("Everything that is wrong with the configuration now"),
   })
@@ -43,52 +39,18 @@ export function reloadReport({ applied, issues }: ReloadResult): ReloadReport {
   }
 }
 
-/** Changes the documents for good. */
-export async function applyEdit({ editor }: ToolContext, change: DocumentChange): Promise<ReloadReport> {
+/** What a change came to. */
+export type ChangeResult = { readonly outcome: ConnectOutcome; readonly reload: ReloadReport }
+
+/** Makes a change that stays whatever becomes of the server, and waits for the server. */
+export async function applyEdit(
+  { agent, editor }: Pick<ToolContext, "agent" | "editor">,
+  name: string,
+  change: DocumentChange,
+): Promise<ChangeResult> {
   const { done, reloaded } = await editor.change(change)
   done.keep()
-  return reloadReport(reloaded)
-}
-
-/** What is to be said of the documents as they would be. Throws where that leaves a server out. */
-export function validateChange({ editor }: ToolContext, before: WrittenDocuments, after: WrittenDocuments): string[] {
-  const issuesOf = ({ config, dotenv }: WrittenDocuments): readonly Issue[] => {
-    try {
-      const document = parseDocument(config, "mcp.json")
-      const world = editor.world(dotenv)
-      const { issues, templates } = plan(document, world)
-      return [...issues, ...readTemplates(document, templates, world).issues]
-    } catch (error) {
-      if (error instanceof ConfigError) return error.issues
-      throw error
-    }
-  }
-  const known = new Set(issuesOf(before).map(({ message }) => message))
-  const fresh = issuesOf(after).filter(({ message }) => !known.has(message))
-  const errors = fresh.filter(({ severity }) => severity === "error")
-  if (errors.length > 0) throw new ToolError("invalid_argument", errors.map(({ message }) => message).join("; "))
-  return fresh.map(({ message }) => message)
-}
-
-/** Throws a ToolError where a server is not written as it was when a person was asked: they agreed to what it came to then. */
-export function unchanged({ config }: WrittenDocuments, name: string, before: Params): void {
-  if (!isDeepStrictEqual(writtenServers(config).get(name)?.server, before))
-    throw new ToolError("conflict", `${name} was changed meanwhile: look at it again, and ask again`)
-}
-
-/** An edit of mcp.json as a change of both documents. */
-export const configChange =
-  (edit: Edit): DocumentChange =>
-  ({ config, dotenv }) => ({ config: edit(config), dotenv })
-
-/** The name under which a server is written; its slug leads to it too. Throws a ToolError (not_found). */
-export function resolveServerName(config: string, given: string): string {
-  const names = [...writtenServers(config).keys()]
-  const found = names.find((name) => name === given) ?? names.find((name) => slugOf(name) === given)
-  if (found !== undefined) return found
-  const near = nearest(given, names)
-  const hint = near === undefined ? "; mcp_list shows those that there are" : `; did you mean ${near}?`
-  throw new ToolError("not_found", `No server is named ${given.slice(0, 200)}${hint}`)
+  return { outcome: await connectOutcome(agent, name), reload: reloadReport(reloaded) }
 }
 
 /** How a server came out of a change. */
@@ -97,7 +59,7 @@ export type ConnectOutcome =
   /** It waits for a person's authorization: at an address, or by `svc auth login`. */
   | { readonly kind: "awaiting_oauth"; readonly url: string | undefined }
   | { readonly kind: "error"; readonly reason: string }
-  /** Nothing of it is to run: disabled, left out, or a template without instances. */
+  /** Nothing of it is to run: it is disabled, left out, or a template without instances. */
   | { readonly kind: "absent" }
 
 /** Waits until a server is connected or is not going to be. */
@@ -105,12 +67,14 @@ export async function connectOutcome(agent: Agent, name: string): Promise<Connec
   const backend = agent.backend(name)
   if (backend === undefined) return { kind: "absent" }
   await agent.readiness.whenSettled(backend)
+  // A server is connected without its slow lists; what it offers is known when they have come.
+  await agent.readiness.whenListed(backend, backend.spec.tuning.connectionTimeout)
   const { state, facts, published } = backend
   if (published !== undefined) {
     const { tools, prompts, resources, resourceTemplates } = published.listing
     const empty = tools.length + prompts.length + resources.length + resourceTemplates.length === 0
     const failing = failuresOf(published.listing)
-    // What it is for is not known.
+    // A server that could list nothing may be of no use at all.
     if (empty && failing.length > 0) return { kind: "error", reason: failing.join("; ") }
     return { kind: "connected", tools: tools.length, empty, failing }
   }
@@ -120,12 +84,12 @@ export async function connectOutcome(agent: Agent, name: string): Promise<Connec
   return { kind: "error", reason: lastError ?? `it is ${STATUS_BY_STATE[state.kind].status}` }
 }
 
-/** What has to be said of an outcome, for `warnings`. */
+/** Returns the warnings about an outcome. */
 export function warningsOf(name: string, outcome: ConnectOutcome): string[] {
   switch (outcome.kind) {
     case "connected":
       return outcome.empty
-        ? [`${name} is connected but offers nothing at all`]
+        ? [`${name} is connected but offers no tools, prompts or resources`]
         : outcome.failing.map((reason) => `${name}: ${reason}`)
     case "awaiting_oauth":
       return [
@@ -138,45 +102,35 @@ export function warningsOf(name: string, outcome: ConnectOutcome): string[] {
   }
 }
 
-/** What a change must come to, or is taken back. */
+/** A change that is taken back unless it comes to what it must. */
 export type VerifiedChange = {
   readonly name: string
   readonly change: DocumentChange
-  /** Takes the change out of a text that somebody else has edited meanwhile. */
-  readonly reverse: DocumentChange
-  /** What must hold after it; a text says why it does not. */
-  accept(outcome: ConnectOutcome, reloaded: ReloadResult): string | undefined
+  /** Returns what takes the change out of documents that another program has changed since. */
+  reverse(made: Pick<AppliedChange, "before" | "after">): DocumentChange
+  /** Returns why the change must be taken back, if it must. */
+  refuse(outcome: ConnectOutcome, reloaded: ReloadResult): string | undefined
 }
 
-/** Makes a change and waits for what becomes of the server; where that is not what it must be, all is as it was before. */
+/** Makes a change and waits for the server. Throws a ToolError (rolled_back) if the change was taken back. */
 export async function applyChange(
-  { agent, editor, clock, signal, redactAll, lines, progress }: ToolContext,
-  { name, change, reverse, accept }: VerifiedChange,
-): Promise<{ readonly outcome: ConnectOutcome; readonly reload: ReloadReport; readonly backup: string | undefined }> {
+  context: ToolContext,
+  { name, change, reverse, refuse }: VerifiedChange,
+): Promise<ChangeResult & { readonly backup: string | undefined }> {
+  const { agent, editor, signal, redactAll, lines } = context
   if (signal.aborted) throw new ToolError("conflict", "The caller gave up")
   const { done, reloaded } = await editor.change(change, name)
-  const given = Promise.withResolvers<ConnectOutcome>()
-  const abort = () => given.resolve({ kind: "error", reason: "the caller gave up" })
-  signal.addEventListener("abort", abort)
-  let cancel: () => void
-  const tell = () => {
-    progress(`waiting for ${name} to connect`)
-    cancel = clock.after(PROGRESS_MS, tell)
-  }
-  cancel = clock.after(PROGRESS_MS, tell)
-  const outcome = await Promise.race([given.promise, connectOutcome(agent, name)])
-  cancel()
-  signal.removeEventListener("abort", abort)
-  const why = accept(outcome, reloaded)
-  if (why === undefined) {
+  const outcome = await awaitOutcome(context, name)
+  const refusal = refuse(outcome, reloaded)
+  if (refusal === undefined) {
     done.keep()
     return { outcome, reload: reloadReport(reloaded), backup: done.backup }
   }
-  // An error of a backend has its name in front already.
-  const said = redactAll(why)
-  const reason = said.startsWith(`${name}: `) ? said : `${name}: ${said}`
+  const text = redactAll(refusal)
+  // A backend's error begins with the name already.
+  const reason = text.startsWith(`${name}: `) ? text : `${name}: ${text}`
   try {
-    await done.undo(reverse)
+    await done.undo(reverse(done))
   } catch (error) {
     editor.reload()
     throw new ToolError(
@@ -190,10 +144,79 @@ export async function applyChange(
   const still =
     again.kind === "error" ? ` What ran before does not run any more either: ${redactAll(again.reason)}` : ""
   throw new ToolError("rolled_back", `${reason}. Everything is as it was before.${still}`, {
-    log: lines(slugOf(name)),
+    data: { log: lines(slugOf(name)) },
   })
 }
 
+/** A server that is installed or updated. */
+export type ServerInstallation = Omit<VerifiedChange, "refuse"> & {
+  readonly bundle: Bundle | undefined
+  /** Whether the server must connect. */
+  readonly enabled: boolean
+}
+
+/** The members that the answers to an installation and to an update share. */
+export type InstallationResult = {
+  readonly status: string
+  readonly tools: number | undefined
+  readonly reload: ReloadReport
+  readonly warnings: readonly string[]
+}
+
+/** Installs or updates a server with the files of its bundle. One change at a time waits for its server. */
+export async function applyInstallation(
+  context: ToolContext,
+  { name, bundle, enabled, change, reverse }: ServerInstallation,
+): Promise<InstallationResult> {
+  const refuse = enabled ? refuseUnconnected(name) : refuseUnapplied
+  const { outcome, reload } = await context.editor.exclusive(() =>
+    withBundle(context, name, bundle, (placed) =>
+      applyChange(context, { name, change: placed(change), reverse, refuse }),
+    ),
+  )
+  return {
+    status: enabled ? outcome.kind : "disabled",
+    tools: outcome.kind === "connected" ? outcome.tools : undefined,
+    reload,
+    warnings: warningsOf(name, outcome),
+  }
+}
+
+/** Requires that the configuration is applied. */
+export const refuseUnapplied = (_outcome: ConnectOutcome, { applied, issues }: ReloadResult): string | undefined =>
+  applied === undefined
+    ? `the configuration was refused: ${issues.map(({ message }) => message).join("; ")}`
+    : undefined
+
+/** Requires that the server is connected and has listed, or waits for a person's authorization. */
+export const refuseUnconnected =
+  (name: string) =>
+  (outcome: ConnectOutcome, reloaded: ReloadResult): string | undefined => {
+    const unapplied = refuseUnapplied(outcome, reloaded)
+    if (unapplied !== undefined) return unapplied
+    if (outcome.kind === "error") return outcome.reason
+    if (outcome.kind !== "absent") return undefined
+    const issues = reloaded.issues.filter(({ server }) => server === name)
+    return issues.length > 0 ? issues.map(({ message }) => message).join("; ") : "it was taken out of the file"
+  }
+
 // ---
+
+/** Waits for a server, reports progress meanwhile, and gives up with the caller. */
+async function awaitOutcome({ agent, clock, signal, progress }: ToolContext, name: string): Promise<ConnectOutcome> {
+  const abandoned = Promise.withResolvers<ConnectOutcome>()
+  const abort = () => abandoned.resolve({ kind: "error", reason: "the caller gave up" })
+  signal.addEventListener("abort", abort)
+  let cancel: () => void
+  const report = () => {
+    progress(`waiting for ${name} to connect`)
+    cancel = clock.after(PROGRESS_MS, report)
+  }
+  cancel = clock.after(PROGRESS_MS, report)
+  const outcome = await Promise.race([abandoned.promise, connectOutcome(agent, name)])
+  cancel()
+  signal.removeEventListener("abort", abort)
+  return outcome
+}
 
 const PROGRESS_MS = 2000

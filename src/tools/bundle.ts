@@ -1,5 +1,4 @@
-/** What installing, updating and uninstalling a bundle have in common: its files come and go with the text that names them. */
-
+/** Keeps a bundle's files in step with mcp.json: they come and go with the text that names them. */
 import type { Bundle } from "../registry/bundle.ts"
 import { planBundle } from "../registry/bundle-manifest.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
@@ -7,7 +6,7 @@ import { bundleOf, type InputValues, type Installable, planInstall } from "../re
 import type { DocumentChange } from "../store/transaction.ts"
 import type { ToolContext } from "./tool.ts"
 
-/** The bundle that an entry is installed from, downloaded and checked; undefined where it is run otherwise. */
+/** Downloads and checks the bundle that an entry is installed from. Undefined if the entry is run in another way. */
 export async function openBundle(
   { bundles, signal, progress }: ToolContext,
   entry: RegistryEntry,
@@ -17,7 +16,7 @@ export async function openBundle(
   return from === undefined ? undefined : bundles.open(entry, from, { signal, progress })
 }
 
-/** How an entry is run as the server `name`: from its bundle, or as `planInstall` says. */
+/** Returns how an entry is run as the server `name`: from its bundle, or as `planInstall` decides. */
 export function planEntry(
   { editor: { bundleStore }, machine }: Pick<ToolContext, "editor" | "machine">,
   name: string,
@@ -29,12 +28,12 @@ export function planEntry(
   return planBundle({ manifest: bundle.manifest, from: bundle.from, root, machine }, values)
 }
 
-/** A bundle in words, for a question. */
-export const sayBundle = ({ from, hash }: Bundle): string => `the bundle ${from.identifier} (sha256 ${hash})`
+/** Names a bundle in a question or an answer. */
+export const bundleText = ({ from, hash }: Bundle): string => `the bundle ${from.identifier} (sha256 ${hash})`
 
 /**
- * Runs a change of a server with its bundle's files in their place from the moment on in which it is written. What mcp.json
- * does not name after it is gone: the old ones, or, where the change was taken back, the new.
+ * Runs a change of a server with its bundle's files in their place from the moment in which the change is written. After it,
+ * files that mcp.json does not name are removed: the old ones, or the new ones if the change was taken back.
  */
 export async function withBundle<T>(
   context: ToolContext,
@@ -54,10 +53,10 @@ export async function withBundle<T>(
     })
   } finally {
     await staged.discard()
-    await pruned(context, name)
+    await pruneBundles(context, name)
   }
 }
 
-/** Takes away the bundles of a server that mcp.json does not name. What cannot be taken away now is at svc's next start. */
-export const pruned = ({ editor }: Pick<ToolContext, "editor">, name: string): Promise<void> =>
+/** Removes the bundles of a server that mcp.json does not name. What cannot be removed now is removed at svc's next start. */
+export const pruneBundles = ({ editor }: Pick<ToolContext, "editor">, name: string): Promise<void> =>
   editor.bundleStore.prune(name).catch(() => undefined)

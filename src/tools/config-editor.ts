@@ -1,6 +1,6 @@
 /**
- * The one door, as tools go through it: edit the documents and reload, in the same moment. Changes that wait for a server
- * to connect come one after the other.
+ * Edits the documents for tools: each change is written and the configuration reloaded at once. Changes that wait for a
+ * server to connect run one after the other.
  */
 import type { ReloadResult } from "../agent/reload.ts"
 import { parseDotenv } from "../config/dotenv.ts"
@@ -20,15 +20,15 @@ export type ConfigEditor = {
   /** The files of bundles that servers run from. */
   readonly bundleStore: BundleStore
   read(): WrittenDocuments
-  /** What the documents are planned with, `.env` as given. */
+  /** Returns what the documents are planned with, for a text of `.env`. */
   world(dotenv: string): World
-  /** Writes, then reloads. A change with the name of a server is on trial until it is kept or undone. */
+  /** Writes a change, then reloads. With `trial`, a server's name, the change is on trial until it is kept or undone. */
   change(
     change: DocumentChange,
     trial?: string,
   ): Promise<{ readonly done: AppliedChange; readonly reloaded: ReloadResult }>
   reload(): ReloadResult
-  /** Runs one after the other. */
+  /** Runs functions one after the other; one that rejects does not hold up the next. */
   exclusive<T>(run: () => Promise<T>): Promise<T>
 }
 

@@ -1,87 +1,137 @@
 /**
- * Nothing that a person has not agreed to is run, or changes what other clients' models read: the person is shown all of it,
- * uncut, where the client can ask. Where it cannot, the operator decides once with `--confirm-installs` and
- * `--confirm-edits`. choice: Internal tools.
+ * Asks a person before svc runs something new, or changes what other clients' models read. choice: Internal tools.
+ *
+ *  1. The person sees all of it, uncut: the command, its arguments and environment, and what `serverDefaults` adds.
+ *  2. In a client nothing counts as typed by the person: the assistant passed the arguments. A value under a secret name is
+ *     shown, unless it is only a reference, or stood in mcp.json before, where the person put it.
+ *  3. In answers, which a terminal's question repeats, the caller's values under secret names are hidden.
+ *  4. What a registry, a bundle or a file fixes is shown, whatever its name: code may hide in it.
+ *  5. If the client cannot ask, the operator decides once, with `--confirm-installs` and `--confirm-edits`.
  */
 import { isDeepStrictEqual } from "node:util"
+import { applyDefaults } from "../config/defaults.ts"
+import { parseDocument } from "../config/document.ts"
 import { HIDDEN } from "../config/effective.ts"
 import { OPTION_NAME } from "../config/plan.ts"
+import { type ServerConfig, transportOf } from "../config/schema.ts"
+import { readSections } from "../config/sections.ts"
 import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { fillPlaceholders, maskPlaceholders, NO_SECRETS, type SecretLocations } from "./externalize-secrets.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
-
-/** What a person is asked: `shown` is what they agree to, made by `commandOf`, `settingsOf` and `changedSettings`. */
-export type Question = { readonly what: string; readonly shown: string }
 
 /** What must be agreed to: what runs, or what other clients' models read. Each has an option to do without. */
 export type Consent = keyof ToolContext["trusted"]
 
-/** Asks a person once. Throws a ToolError where nobody agrees, and nobody need not be asked. */
+/** What a person is asked about a server, and the same for an answer. */
+export type Question = {
+  /** What will happen, in words. */
+  readonly what: string
+  /** What the person agrees to. */
+  readonly shown: string
+  /** The same with the caller's secrets hidden. */
+  readonly masked: string
+}
+
+/** A server that a question is about. */
+export type Proposal = {
+  /** The server as mcp.json would have it, with placeholders for secrets inside of texts. */
+  readonly server: Params
+  readonly secrets?: Omit<SecretLocations, "kept">
+  /** The values that stand in mcp.json already, by name (`writtenValues`). */
+  readonly kept?: Params
+  /** The values that the caller passed, by name, in mcp.json's syntax. */
+  readonly given?: Params
+  /** The text of mcp.json, if the server is to run: its `serverDefaults` are shown. */
+  readonly config?: string
+  /** Further lines: settings that the command does not show. */
+  readonly lines?: readonly string[]
+}
+
+/** Returns what the server runs or connects to, for an answer: the caller's secrets are hidden. */
+export const maskedCommand = ({ server, secrets = NO_SECRETS, kept, given }: Proposal): string =>
+  commandText(maskPlaceholders(server, secrets), { ...kept, ...given }, secrets.names)
+
+/** Returns the question whether a server is to become what a proposal says. */
+export function questionOn(what: string, proposal: Proposal): Question {
+  const { server, secrets = NO_SECRETS, kept, config, lines = [] } = proposal
+  const inherited = config === undefined ? undefined : inheritedText(server, config)
+  const rest = [...(inherited === undefined ? [] : [`serverDefaults adds: ${inherited}`]), ...lines]
+  const command = commandText(fillPlaceholders(server, secrets), kept, secrets.names)
+  return {
+    what,
+    shown: [command, ...rest].join("\n"),
+    masked: [maskedCommand(proposal), ...rest].join("\n"),
+  }
+}
+
+/** Asks a person once. Throws a ToolError if they decline, or if the client cannot ask and the operator has not agreed. */
 export async function confirm(
-  { person, trusted }: ToolContext,
+  { person, trusted }: Pick<ToolContext, "person" | "trusted">,
   consents: readonly [Consent, ...Consent[]],
-  { what, shown }: Question,
+  { what, shown, masked }: Question,
 ): Promise<void> {
   if (person !== undefined) {
     const yes = `Yes, ${consents.includes("installs") ? "run" : "change"} exactly this`
     if (await person.agrees(`${visible(what)}?\n\n${shown}`, yes)) return
-    throw new ToolError("declined", "The person declined: nothing was changed", { command: shown })
+    throw new ToolError("declined", "The person declined: nothing was changed", { data: { command: masked } })
   }
   const lacking = consents.filter((consent) => !trusted[consent]).map((consent) => `--confirm-${consent} off`)
   if (lacking.length === 0) return
   throw new ToolError(
     "confirmation_required",
-    "A person must agree to this first, and this client cannot ask one (it does not support elicitation). Show it to the person " +
-      `and let them do it in a terminal (\`svc mcp install\`, \`edit\`, \`enable\`, \`disable\`, \`uninstall\`), or let them start svc with ${lacking.join(" and ")}.`,
-    { command: shown },
+    "A person must agree to this first, and this client cannot ask one (it does not support elicitation). Show the command to the person, " +
+      `and let them do it in a terminal (\`svc mcp install\`, \`edit\`, \`enable\`, \`disable\`, \`uninstall\`) or start svc with ${lacking.join(" and ")}.`,
+    { data: { command: masked } },
   )
 }
 
 /**
- * What a server runs or connects to, and what it gets to see, in one line, uncut. Hidden is only what the person typed:
- * values in `typed` (`writtenValues` of it) under names that are secret by their looks or in `secret`. What a registry, a
- * bundle or a file has fixed is shown, whatever it is called: it may be code that hides there.
+ * Returns what a server runs or connects to, and what it gets to see, in one line, uncut. A value is hidden if it stands in
+ * `hideable` under its name and the name is secret, by its looks or in `secret`; references in it are shown.
  */
-export function commandText(server: Params, typed: Params = {}, secret: ReadonlySet<string> = new Set()): string {
-  const { command, args, url, cwd, inheritParentEnv, envFilter, oauth } = server
-  const isHidden = (name: string, value: unknown): boolean =>
-    Object.hasOwn(typed, name) &&
-    typed[name] === value &&
-    (secret.has(name) || isSecretName(name)) &&
-    !OPTION_NAME.test(name)
-  const shown = (name: string, value: unknown): unknown =>
-    typeof value === "string" && isHidden(name, value) ? onlyReferences(value) : value
-  const settings = [
-    ...valuesIn(server).map(([name, value]) =>
-      value === undefined ? quoted(name) : `${quoted(name)}=${quoted(String(shown(name, value)))}`,
-    ),
-    ...(inheritParentEnv === undefined ? [] : [`inheritParentEnv=${asJson(inheritParentEnv)}`]),
-    ...(envFilter === undefined ? [] : [`envFilter=${asJson(envFilter)}`]),
-    ...(isObject(oauth)
-      ? [
-          `oauth=${asJson(Object.fromEntries(Object.entries(oauth).map(([name, value]) => [name, shown(name, value)])))}`,
-        ]
-      : []),
-  ]
+export function commandText(server: Params, hideable: Params = {}, secret: ReadonlySet<string> = new Set()): string {
+  const { command, args, url, cwd } = server
+  const settings = settingsText(server, hideable, secret)
   return [
     typeof url === "string" ? `connect to ${quoted(url, PLAIN_ADDRESS)}` : quoted(String(command ?? "")),
     ...(Array.isArray(args) ? args.map((part) => quoted(String(part))) : []),
     ...(typeof cwd === "string" ? [`in ${quoted(cwd)}`] : []),
-    ...(settings.length === 0 ? [] : [`with ${settings.join(" ")}`]),
+    ...(settings === "" ? [] : [`with ${settings}`]),
   ].join(" ")
 }
 
-/** The values of a server that may be secret, by their names: `env`, `headers` and the client secret. */
+/** Returns what `serverDefaults` in the text of mcp.json adds to a server, or undefined if that is nothing of `commandText`. */
+export function inheritedText(server: Params, config: string): string | undefined {
+  const { defaults } = readSections(parseDocument(config, "mcp.json"))
+  // The sections were checked as far as they are read here.
+  const written = server as ServerConfig
+  const transport = transportOf(written)
+  if (transport === undefined) return undefined
+  const { config: effective, origins } = applyDefaults(written, defaults, transport)
+  const inherited = Object.fromEntries(
+    Object.entries(effective).flatMap(([key, value]): [string, unknown][] => {
+      if (origins[key]?.includes("default") !== true) return []
+      const own = server[key]
+      if (!isObject(value) || !isObject(own)) return [[key, value]]
+      return [[key, Object.fromEntries(Object.entries(value).filter(([name]) => !Object.hasOwn(own, name)))]]
+    }),
+  )
+  const text = settingsText(inherited, writtenValues(inherited), new Set())
+  return text === "" ? undefined : text
+}
+
+/** Returns the values of a server that may be secret, by name: of `env` and `headers`, and the client secret. */
 export const writtenValues = (server: Params): Params => ({
   ...Object.fromEntries(valuesIn(server).filter(([, value]) => value !== undefined)),
   ...(isObject(server.oauth) ? { clientSecret: server.oauth.clientSecret } : {}),
 })
 
-/** What `commandOf` leaves out of a server, a line for each setting. */
+/** Returns what `commandText` leaves out of a server, a line for each setting. */
 export const settingsOf = (server: Params): readonly string[] => changedSettings({}, server)
 
-/** How settings that `commandOf` leaves out differ, a line for each. */
+/** Returns how settings that `commandText` leaves out differ, a line for each. */
 export const changedSettings = (before: Params, after: Params): readonly string[] =>
   changedKeys(before, after).flatMap((key) => {
     if (IN_COMMAND.has(key)) return []
@@ -89,7 +139,7 @@ export const changedSettings = (before: Params, after: Params): readonly string[
     return [before[key] === undefined ? `${visible(key)}: ${to}` : `${visible(key)}: ${from} -> ${to}`]
   })
 
-/** The settings in which two servers differ. */
+/** Returns the settings in which two servers differ. */
 export const changedKeys = (before: Params, after: Params): readonly string[] =>
   [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
     (key) => !isDeepStrictEqual(before[key], after[key]),
@@ -97,7 +147,7 @@ export const changedKeys = (before: Params, after: Params): readonly string[] =>
 
 // ---
 
-/** What `commandOf` shows, and what says where a server came from. */
+/** The settings that `commandText` shows, and the one that says where a server came from. */
 const IN_COMMAND: ReadonlySet<string> = new Set([
   "command",
   "args",
@@ -111,7 +161,29 @@ const IN_COMMAND: ReadonlySet<string> = new Set([
   "installedFrom",
 ])
 
-/** The members of `env` and `headers`; of an `env` array a name alone has no value. */
+/** Returns the environment, headers, inheritance and OAuth settings of a server. */
+function settingsText(server: Params, hideable: Params, secret: ReadonlySet<string>): string {
+  const { inheritParentEnv, envFilter, oauth } = server
+  const isHidden = (name: string, value: unknown): boolean =>
+    Object.hasOwn(hideable, name) &&
+    hideable[name] === value &&
+    (secret.has(name) || isSecretName(name)) &&
+    !OPTION_NAME.test(name)
+  const shown = (name: string, value: unknown): unknown =>
+    typeof value === "string" && isHidden(name, value) ? onlyReferences(value) : value
+  const values = valuesIn(server).map(([name, value]) =>
+    value === undefined ? quoted(name) : `${quoted(name)}=${quoted(String(shown(name, value)))}`,
+  )
+  if (inheritParentEnv !== undefined) values.push(`inheritParentEnv=${asJson(inheritParentEnv)}`)
+  if (envFilter !== undefined) values.push(`envFilter=${asJson(envFilter)}`)
+  if (isObject(oauth)) {
+    const members = Object.entries(oauth).map(([name, value]) => [name, shown(name, value)])
+    values.push(`oauth=${asJson(Object.fromEntries(members))}`)
+  }
+  return values.join(" ")
+}
+
+/** The members of `env` and `headers`. In an `env` array, a name alone has no value. */
 const valuesIn = ({ env, headers }: Params): readonly (readonly [string, string | undefined])[] =>
   [env, headers].flatMap((section) =>
     Array.isArray(section)
@@ -122,16 +194,16 @@ const valuesIn = ({ env, headers }: Params): readonly (readonly [string, string 
       : Object.entries(isObject(section) ? section : {}).map(([name, value]) => [name, String(value)] as const),
   )
 
-/** A hidden value: the variables that it refers to, and that there is more. */
+/** Hides a value but for the variables that it refers to. */
 const onlyReferences = (value: string): string =>
   value.replace(REFERENCE_OR_TEXT, (text, reference: string | undefined) => (reference === undefined ? HIDDEN : text))
 
-/** `$$` is a dollar of the text's own. */
+/** A reference, or text without one; `$$` is a dollar sign. */
 const REFERENCE_OR_TEXT = /(\$(?:[A-Za-z_]\w*|\{[^}]*\}))|(?:\$\$|[^$]|\$(?![A-Za-z_{]))+/g
 
 const asJson = (value: unknown): string => visible(JSON.stringify(value))
 
-/** A word as it is, or in quotes where it could be read as several or as a word of svc's own. */
+/** Quotes a word that could be read as several, or as a word of svc's own. */
 const quoted = (part: string, plain = /^[\w@%+=:,./~${}•-]+$/): string =>
   plain.test(part) && part !== "in" && part !== "with" ? part : asJson(part)
 

@@ -1,22 +1,23 @@
 /** `mcp_edit`: changes a server by a JSON merge patch, checked before it is written. */
 import * as z from "zod"
 import { isHidden } from "../catalog/catalog.ts"
-import { patchServer, renameServer, writtenServers } from "../config/edit.ts"
+import { patchServer, renameServer } from "../config/edit.ts"
 import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
-import type { WrittenDocuments } from "../store/transaction.ts"
+import type { DocumentChange, WrittenDocuments } from "../store/transaction.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { applyEdit, reloadSchema, warningsOf } from "./apply-change.ts"
 import {
-  applyEdit,
-  connectOutcome,
-  reloadSchema,
-  resolveServerName,
-  unchanged,
-  validateChange,
-  warningsOf,
-} from "./apply-change.ts"
-import { type Consent, changedKeys, changedSettings, commandText, confirm, writtenValues } from "./confirm.ts"
-import { changeSchema, changesOf, listed } from "./servers.ts"
+  type Consent,
+  changedKeys,
+  changedSettings,
+  confirm,
+  type Question,
+  questionOn,
+  writtenValues,
+} from "./confirm.ts"
+import { requireUnchanged, resolveServerName, validateChange, writtenServer } from "./plan-change.ts"
+import { type Change, changeSchema, changesOf, listText } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
 
 export const mcpEdit = defineTool({
@@ -24,7 +25,7 @@ export const mcpEdit = defineTool({
   category: "management",
   title: "Edit an MCP server's configuration",
   description:
-    'Changes a server\'s configuration by a JSON merge patch (RFC 7396): members replace, null removes, objects merge, arrays are replaced whole. For example {"requestTimeout": 60000, "disabledTools": ["write_file"], "env": {"OLD": null}}. What is not valid is refused before anything is written. Try it with dryRun first to see what would change. The person confirms what changes what runs, or what other clients are offered. Put secrets into .env and refer to them as ${NAME}.',
+    'Changes a server\'s configuration by a JSON merge patch (RFC 7396): members replace, null removes, objects merge, arrays are replaced whole. For example {"requestTimeout": 60000, "disabledTools": ["write_file"], "env": {"OLD": null}}. An invalid result is refused before anything is written. Use dryRun first to see what would change. The person confirms changes of what runs, and of what other clients are offered. Put secrets into .env and refer to them as ${NAME}.',
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
   input: z.object({
     serverName: SERVER_NAME,
@@ -37,65 +38,120 @@ export const mcpEdit = defineTool({
     dryRun: z.boolean().default(false).describe("Only show what would change"),
   }),
   output: z.object({
-    serverName: z.string().describe("Its name after the edit"),
-    changes: z.array(changeSchema).describe("What it is started with that changes, secrets hidden"),
+    serverName: z.string().describe("The server's name after the edit"),
+    changes: z.array(changeSchema).describe("What changes of the values that it is started with, secrets hidden"),
     dryRun: z.boolean(),
-    status: z.string().optional().describe("How the server is after the edit"),
+    status: z.string().optional().describe("The server's status after the edit"),
     reload: reloadSchema.optional(),
     warnings: z.array(z.string()),
   }),
   async run({ serverName, patch, newName, confirmZeroTools, dryRun }, context) {
     if (Object.keys(patch).length === 0 && newName === undefined)
       throw new ToolError("invalid_argument", "Give a patch or a newName: there is nothing to change")
-    const { editor, agent } = context
-    const before = editor.read()
-    const name = resolveServerName(before.config, serverName)
-    const after = newName ?? name
-    const server = writtenServers(before.config).get(name)?.server ?? {}
-    const warnings: string[] = []
-    const change = (written: WrittenDocuments): WrittenDocuments => {
-      unchanged(written, name, server)
-      const patched = patchServer(name, patch)(written.config)
-      const changed = { ...written, config: newName === undefined ? patched : renameServer(name, newName)(patched) }
-      warnings.splice(0, warnings.length, ...validateChange(context, written, changed), ...openSecrets(patch))
-      return changed
+    const documents = context.editor.read()
+    const name = resolveServerName(documents.config, serverName)
+    const plan = planEdit(context, { documents, name, patch, newName })
+    const { newName: after, changes, question } = plan
+    const warnings = [...plan.warnings]
+    if (!confirmZeroTools && hidesAllTools(context, name, plan.next)) {
+      const message = `${name} would offer no tool any more`
+      if (!dryRun)
+        throw new ToolError("confirmation_required", message, {
+          hint: {
+            tool: "mcp_edit",
+            args: { serverName: name, patch, newName, confirmZeroTools: true },
+            does: "with confirmZeroTools: true hides the last tool too",
+          },
+        })
+      warnings.push(message)
     }
-    const planned = change(before)
-    const changes = changesOf(context, [name, before], [after, planned])
-    const next = writtenServers(planned.config).get(after)?.server ?? {}
-    if (!confirmZeroTools && hidesAll(context, name, next)) {
-      const said = `${name} would offer no tool any more: give confirmZeroTools: true if that is meant`
-      if (!dryRun) throw new ToolError("confirmation_required", said)
-      warnings.push(said)
-    }
-    if (dryRun)
+    if (dryRun) {
+      const renamed = newName === undefined ? "" : `; new name ${newName}`
       return {
         data: { serverName: after, changes, dryRun, warnings },
-        text: `would change ${listed(changes.map(({ key }) => key))}${newName === undefined ? "" : `; new name ${newName}`}`,
+        text: `would change ${keysText(changes)}${renamed}`,
       }
-    const [consent, ...more] = consentsTo(changedKeys(server, next), after !== name)
-    if (consent !== undefined)
-      await confirm(context, [consent, ...more], {
-        what: `Change the MCP server ${name}${consent === "installs" ? " and let svc run this" : ", as every client sees it"}`,
-        shown: [
-          commandText(next, writtenValues(next)),
-          ...(after === name ? [] : [`name: ${visible(name)} -> ${visible(after)}`]),
-          ...changedSettings(server, next),
-        ].join("\n"),
-      })
-    const reload = await applyEdit(context, change)
-    const outcome = await connectOutcome(agent, after)
-    warnings.push(...warningsOf(after, outcome))
+    }
+    const [consent, ...more] = plan.consents
+    if (consent !== undefined) await confirm(context, [consent, ...more], question)
+    const { outcome, reload } = await applyEdit(context, after, plan.change)
     return {
-      data: { serverName: after, changes, dryRun, status: outcome.kind, reload, warnings },
-      text: `changed ${after}: ${listed(changes.map(({ key }) => key))}`,
+      data: {
+        serverName: after,
+        changes,
+        dryRun,
+        status: outcome.kind,
+        reload,
+        warnings: [...warnings, ...warningsOf(after, outcome)],
+      },
+      text: `changed ${after}: ${keysText(changes)}`,
     }
   },
 })
 
+export type EditRequest = {
+  readonly documents: WrittenDocuments
+  readonly name: string
+  readonly patch: Params
+  readonly newName: string | undefined
+}
+
+export type EditPlan = {
+  /** The server's name after the edit. */
+  readonly newName: string
+  /** The server as mcp.json would have it. */
+  readonly next: Params
+  readonly changes: readonly Change[]
+  readonly warnings: readonly string[]
+  /** What a person must agree to; empty for an edit that an assistant may make alone. */
+  readonly consents: readonly Consent[]
+  readonly question: Question
+  readonly change: DocumentChange
+}
+
+/** Plans an edit. Throws a ToolError, or a RequestError, if its result is not valid. */
+export function planEdit(
+  context: Pick<ToolContext, "editor">,
+  { documents, name, patch, newName = name }: EditRequest,
+): EditPlan {
+  const server = writtenServer(documents.config, name)
+  const edited = ({ config, dotenv }: WrittenDocuments): WrittenDocuments => {
+    const patched = patchServer(name, patch)(config)
+    return { config: newName === name ? patched : renameServer(name, newName)(patched), dotenv }
+  }
+  const planned = edited(documents)
+  const warnings = [...validateChange(context, documents, planned), ...openSecrets(patch)]
+  const next = writtenServer(planned.config, newName)
+  const consents = consentsTo(changedKeys(server, next), newName !== name)
+  const effect = consents[0] === "installs" ? " and let svc run this" : ", as every client sees it"
+  const question = questionOn(`Change the MCP server ${name}${effect}`, {
+    server: next,
+    kept: writtenValues(server),
+    config: planned.config,
+    lines: [
+      ...(newName === name ? [] : [`name: ${visible(name)} -> ${visible(newName)}`]),
+      ...changedSettings(server, next),
+    ],
+  })
+  return {
+    newName,
+    next,
+    changes: changesOf(context, [name, documents], [newName, planned]),
+    warnings,
+    consents,
+    question,
+    change(written) {
+      requireUnchanged(written, name, server)
+      const changed = edited(written)
+      validateChange(context, written, changed)
+      return changed
+    },
+  }
+}
+
 // ---
 
-/** What an assistant may change alone. All else decides what runs, where it connects, or what it gets to see. */
+/** What an assistant may change alone. Every other setting decides what runs, where it connects, or what it gets to see. */
 const HARMLESS: ReadonlySet<string> = new Set([
   "timeout",
   "connectionTimeout",
@@ -110,7 +166,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
   "protocolVersion",
 ])
 
-/** What every client's model reads from then on: which tools there are, under which names, and what they say. */
+/** What every client's model reads from then on: which tools there are, under which names, and their descriptions. */
 const OFFERED: ReadonlySet<string> = new Set([
   "tags",
   "disabled",
@@ -119,7 +175,7 @@ const OFFERED: ReadonlySet<string> = new Set([
   "toolPinning",
 ])
 
-/** What a person has to agree to where these settings change. */
+/** Returns what a person must agree to if these settings change. */
 function consentsTo(keys: readonly string[], renamed: boolean): readonly Consent[] {
   const installs = keys.some((key) => !HARMLESS.has(key) && !OFFERED.has(key))
   const edits = renamed || keys.some((key) => OFFERED.has(key))
@@ -127,7 +183,7 @@ function consentsTo(keys: readonly string[], renamed: boolean): readonly Consent
 }
 
 /** Whether a server that offers tools now would offer none. */
-function hidesAll({ agent }: ToolContext, name: string, { disabledTools }: Params): boolean {
+function hidesAllTools({ agent }: ToolContext, name: string, { disabledTools }: Params): boolean {
   const hidden = Array.isArray(disabledTools) ? disabledTools.map(String) : []
   return agent.find(name).some(({ spec, published }) => {
     const tools = (published?.listing.tools ?? []).filter((tool) => !isHidden(spec, tool.name))
@@ -136,12 +192,14 @@ function hidesAll({ agent }: ToolContext, name: string, { disabledTools }: Param
   })
 }
 
-/** What is said of secrets that a patch writes out. */
+/** Warns of secrets that a patch writes into mcp.json. */
 const openSecrets = ({ env, headers }: Params): readonly string[] =>
   [env, headers].flatMap((section) =>
     Object.entries(isObject(section) ? section : {}).flatMap(([name, value]) =>
       typeof value === "string" && isSecretName(name) && !value.includes("$") && value !== ""
-        ? [`${name} stands in mcp.json as it is: keep it in .env, and refer to it`]
+        ? [`${name} is written into mcp.json as it is: put it into .env and refer to it as \${${name}}`]
         : [],
     ),
   )
+
+const keysText = (changes: readonly Change[]): string => listText(changes.map(({ key }) => key))

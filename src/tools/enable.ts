@@ -1,15 +1,16 @@
 /** `mcp_enable` and `mcp_disable`. */
 import * as z from "zod"
-import { setDisabled, writtenServers } from "../config/edit.ts"
-import { applyEdit, configChange, connectOutcome, reloadSchema, resolveServerName, warningsOf } from "./apply-change.ts"
-import { commandText, confirm, writtenValues } from "./confirm.ts"
+import { setDisabled } from "../config/edit.ts"
+import { applyEdit, reloadSchema, warningsOf } from "./apply-change.ts"
+import { confirm, questionOn, writtenValues } from "./confirm.ts"
+import { configChange, resolveServerName, writtenServer } from "./plan-change.ts"
 import { serverOf } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext } from "./tool.ts"
 
 const output = z.object({
   serverName: z.string(),
   enabled: z.boolean(),
-  changed: z.boolean().describe("False where it was so already"),
+  changed: z.boolean().describe("False if it was so already"),
   status: z.string(),
   reload: reloadSchema,
   warnings: z.array(z.string()),
@@ -22,17 +23,23 @@ const toggle = (disabled: boolean) => ({
   async run({ serverName }: { serverName: string }, context: ToolContext) {
     const { config } = context.editor.read()
     const name = resolveServerName(config, serverName)
-    const changed = setDisabled(name, disabled)(config) !== config
-    const server = writtenServers(config).get(name)?.server ?? {}
+    const edit = setDisabled(name, disabled)
+    const changed = edit(config) !== config
+    const server = writtenServer(config, name)
+    const kept = writtenValues(server)
     if (changed)
-      await confirm(context, ["edits"], {
-        what: disabled
-          ? `Disable the MCP server ${name}, whose tools every client loses`
-          : `Enable the MCP server ${name}: let svc run this and offer its tools to every client`,
-        shown: commandText(server, writtenValues(server)),
-      })
-    const reload = await applyEdit(context, configChange(setDisabled(name, disabled)))
-    const outcome = await connectOutcome(context.agent, name)
+      await confirm(
+        context,
+        ["edits"],
+        disabled
+          ? questionOn(`Disable the MCP server ${name}, and take its tools from every client`, { server, kept })
+          : questionOn(`Enable the MCP server ${name}: let svc run this and offer its tools to every client`, {
+              server,
+              kept,
+              config,
+            }),
+      )
+    const { outcome, reload } = await applyEdit(context, name, configChange(edit))
     const { status, state } = serverOf(context, name)
     return {
       data: { serverName: name, enabled: !disabled, changed, status, reload, warnings: warningsOf(name, outcome) },
@@ -45,7 +52,7 @@ export const mcpEnable = defineTool({
   name: "mcp_enable",
   title: "Enable an MCP server",
   description:
-    "Enables a disabled server: the person confirms it, it is started, and its tools appear. Answers how it came up; where it failed, mcp_status with details says why.",
+    "Enables a disabled server, after the person has confirmed it: the server is started and its tools are offered. Reports whether it connected; if it failed, mcp_status with details says why.",
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: false },
   ...toggle(false),
 })
@@ -54,7 +61,7 @@ export const mcpDisable = defineTool({
   name: "mcp_disable",
   title: "Disable an MCP server",
   description:
-    "Stops a server and takes its tools away without removing its configuration, if the person confirms it; mcp_enable undoes it.",
+    "Stops a server and removes its tools, after the person has confirmed it. Its configuration stays; mcp_enable undoes it.",
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
   ...toggle(true),
 })

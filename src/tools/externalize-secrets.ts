@@ -1,6 +1,6 @@
 /**
- * Where the values of a server that is installed go: what is secret to `.env`, with a reference in its place; the rest into
- * mcp.json as it is.
+ * Moves the secrets of a server to `.env`, with references in their place, so that mcp.json can be shared. What is not
+ * secret stays as it is.
  */
 import { HIDDEN } from "../config/effective.ts"
 import { lookUpVariable } from "../config/environment.ts"
@@ -17,11 +17,11 @@ export type ExternalizedServer = {
   readonly references: readonly string[]
 }
 
-/** What is to be moved. */
+/** Which values of a server are secrets. */
 export type SecretLocations = {
-  /** Names in `env` and `headers` that are secret though they do not look so. */
+  /** Names in `env` and `headers` that are secret although they do not look so. */
   readonly names: ReadonlySet<string>
-  /** Values that stand somewhere else, for example in an argument, by the name in their `placeholder`. */
+  /** Values inside of other texts, for example in an argument, by the name in their `placeholder`. */
   readonly hidden: Readonly<Record<string, string>>
   /** Names in `env`, `headers` and `oauth` that stay as they are. */
   readonly kept?: ReadonlySet<string>
@@ -29,19 +29,21 @@ export type SecretLocations = {
 
 export const NO_SECRETS: SecretLocations = { names: new Set(), hidden: {} }
 
-/** Stands for a secret until it is known which variable holds it. No text of a person or a registry has it. */
+/** Stands for a secret inside of a text until its variable is known. No text of a person or a registry contains it. */
 export const placeholder = (name: string): string => `\0${name}\0`
 
-/**
- * A server with its placeholders as a person may read them: hidden, for the caller gave what they stand for. An option is
- * no secret, and shown.
- */
-export const withPlaceholdersShown = (server: Params, { hidden }: Pick<SecretLocations, "hidden">): Params =>
-  mapStrings(server, (text) =>
-    text.replace(PLACEHOLDER, (_, name: string) => (OPTION.test(hidden[name] ?? "") ? (hidden[name] ?? "") : HIDDEN)),
-  ) as Params
+/** Replaces placeholders for an answer: secrets are hidden. An option is shown: it decides what runs. */
+export const maskPlaceholders = (server: Params, { hidden }: Pick<SecretLocations, "hidden">): Params =>
+  replacePlaceholders(server, (name) => {
+    const value = hidden[name] ?? ""
+    return OPTION.test(value) ? value : HIDDEN
+  })
 
-/** Moves what is secret out of `server`. `prefix` is the server's name for its variables. */
+/** Replaces placeholders by the values that they stand for. */
+export const fillPlaceholders = (server: Params, { hidden }: Pick<SecretLocations, "hidden">): Params =>
+  replacePlaceholders(server, (name) => hidden[name] ?? "")
+
+/** Moves the secrets out of `server`. `prefix`: the server's name as its variables begin with it. */
 export function externalizeSecrets(
   server: Params,
   prefix: string,
@@ -56,18 +58,19 @@ export function externalizeSecrets(
     references.add(variable)
     return `\${${variable}}`
   }
-  const filled = mapStrings(server, (text) =>
-    text.replace(PLACEHOLDER, (_, name: string) => move(`${prefix}_${name}`.toUpperCase(), hidden[name] ?? "")),
-  ) as Params
-  const moved = (section: "env" | "headers" | "oauth") => {
+  const filled = replacePlaceholders(server, (name) => move(`${prefix}_${name}`.toUpperCase(), hidden[name] ?? ""))
+  const isSecret = (section: Section, name: string): boolean =>
+    // Of oauth only this is secret: tokenEndpointAuthMethod is not.
+    section === "oauth" ? name === "clientSecret" : names.has(name) || isSecretName(name)
+  const moved = (section: Section): Params => {
     const values = filled[section]
     if (!isObject(values)) return {}
     const safe = Object.entries(values).map(([name, value]) => {
-      const written = String(value)
-      // Of oauth this alone: how a token endpoint is spoken to is no secret.
-      const secret = section === "oauth" ? name === "clientSecret" : names.has(name) || isSecretName(name)
-      if (!secret || kept?.has(name) === true || written === "" || REFERENCE.test(written)) return [name, value]
-      return [name, move(section === "env" ? name : `${prefix}_${name}`.toUpperCase(), written.replaceAll("$$", "$"))]
+      const text = String(value)
+      const stays = !isSecret(section, name) || kept?.has(name) === true || text === "" || REFERENCE.test(text)
+      if (stays) return [name, value]
+      const wanted = section === "env" ? name : `${prefix}_${name}`.toUpperCase()
+      return [name, move(wanted, text.replaceAll("$$", "$"))]
     })
     return { [section]: Object.fromEntries(safe) }
   }
@@ -75,10 +78,10 @@ export function externalizeSecrets(
   return { server: safe, variables, references: [...references] }
 }
 
-/** A text that means itself: `$` begins a reference otherwise. One that is a reference as a whole stays one. */
+/** Escapes a text that means itself, since `$` begins a reference. A text that is one reference as a whole stays one. */
 export const escapeReferences = (text: string): string => (isReference(text) ? text : text.replaceAll("$", "$$$$"))
 
-/** Given values in mcp.json's syntax. */
+/** Returns given values in mcp.json's syntax. */
 export const literals = (values: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, escapeReferences(value)]))
 
@@ -87,12 +90,17 @@ export const isReference = (text: string): boolean => /^\$\{[A-Za-z_][A-Za-z0-9_
 
 // ---
 
-/** A key in PEM begins with dashes too. */
+type Section = "env" | "headers" | "oauth"
+
+/** A PEM key begins with dashes too. */
 const OPTION = /^-(?!----)/
 const PLACEHOLDER = /\0([^\0]*)\0/g
 const REFERENCE = /(?<!\$)(?:\$\$)*\$(?:[A-Za-z_]|\{)/
 
-/** A variable that is not set, or set to this very value: another server may have one of the same name. */
+const replacePlaceholders = (server: Params, replace: (name: string) => string): Params =>
+  mapStrings(server, (text) => text.replace(PLACEHOLDER, (_, name: string) => replace(name))) as Params
+
+/** Returns a variable that is not set, or is set to this very value: another server may have one of the same name. */
 function freeName(
   wanted: string,
   prefix: string,
@@ -102,8 +110,8 @@ function freeName(
 ): string {
   const clean = (name: string) => name.replace(/[^A-Za-z0-9_]/g, "_").replace(/^(?=[0-9])/, "_")
   const fits = (name: string) => {
-    const there = taken[name] ?? lookUpVariable(name, world)?.value
-    return (there === undefined || there === value) && !name.startsWith("SVC_")
+    const existing = taken[name] ?? lookUpVariable(name, world)?.value
+    return (existing === undefined || existing === value) && !name.startsWith("SVC_")
   }
   const names = [clean(wanted), clean(`${prefix}_${wanted}`).toUpperCase()]
   for (let count = 2; ; count++) {

@@ -1,19 +1,26 @@
 /**
- * `mcp_install`, a transaction: what is missing is said, a person agrees to the exact command, both files are written, and
- * the server must connect and list. Otherwise everything is as it was before.
+ * `mcp_install`, a transaction: missing values are named, a person agrees to the exact command, both documents are written,
+ * and the server must connect and list. Otherwise everything is as it was before.
  */
 import * as z from "zod"
-import type { ReloadResult } from "../agent/reload.ts"
-import { addVariables } from "../config/dotenv.ts"
 import { addServer, removeServer, writtenServers } from "../config/edit.ts"
-import { isDisabled, nameProblem, slugOf } from "../config/plan.ts"
-import type { DocumentChange } from "../store/transaction.ts"
+import { isDisabled, nameProblem } from "../config/plan.ts"
+import type { RequestedInput } from "../registry/install-plan.ts"
 import type { Params } from "../wire/message.ts"
-import { applyChange, type ConnectOutcome, reloadSchema, validateChange, warningsOf } from "./apply-change.ts"
-import { openBundle, withBundle } from "./bundle.ts"
-import { commandText, confirm, settingsOf, writtenValues } from "./confirm.ts"
-import { type ExternalizedServer, externalizeSecrets, literals, withPlaceholdersShown } from "./externalize-secrets.ts"
-import { draftCustom, draftEntry, type InstallDraft, merged, missingSchema, showWanted } from "./install-draft.ts"
+import { applyInstallation, reloadSchema } from "./apply-change.ts"
+import { openBundle } from "./bundle.ts"
+import {
+  confirm,
+  inheritedText,
+  maskedCommand,
+  type Proposal,
+  questionOn,
+  settingsOf,
+  writtenValues,
+} from "./confirm.ts"
+import { literals, maskPlaceholders } from "./externalize-secrets.ts"
+import { type CustomServer, draftCustom, draftEntry, type InstallDraft, missingSchema } from "./install-draft.ts"
+import { planWrite, reverseWrite, type ServerWrite, withMergePatch } from "./plan-change.ts"
 import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
 
 export const mcpInstall = defineTool({
@@ -21,13 +28,13 @@ export const mcpInstall = defineTool({
   category: "installation",
   title: "Install an MCP server",
   description:
-    "Installs a server and starts it. From a registry: give serverName as mcp_search shows it (and version). From a source of your own: give serverName and one of command (with args), url, or package (npm's; pypi: or oci: before the name for others). Values it needs go into env; secrets among them are kept in .env. What is missing is answered as `missing`: ask the person for it. The person confirms the exact command. If the server does not connect, everything is rolled back and the answer says why. dryRun shows what would be done.",
+    "Installs a server and starts it. From a registry: give serverName as mcp_search shows it, and optionally version. From another source: give serverName and one of command (with args), url, or package (an npm package, pypi:NAME or oci:IMAGE). Values that the server needs go into env; secrets among them are stored in .env. Values that are missing are listed as `missing`: ask the person for them. The person confirms the exact command. If the server does not connect, everything is rolled back and the error says why. With dryRun nothing is changed.",
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true },
   input: z.object({
     serverName: SERVER_NAME.describe("The name in the registry, or the name that the server is to have"),
     version: z.string().min(1).optional().describe("A version, or latest (default)"),
-    registryId: z.string().min(1).optional().describe("The name in the registry, where serverName is to be another"),
-    package: z.string().min(1).optional().describe("A package: npm's name, pypi:name or oci:image"),
+    registryId: z.string().min(1).optional().describe("The name in the registry, if serverName is to be another one"),
+    package: z.string().min(1).optional().describe("A package: an npm name, pypi:NAME or oci:IMAGE"),
     command: z.string().min(1).optional().describe("A command to run"),
     args: z.array(z.string()).optional().describe("Arguments of the command or package"),
     url: z.string().min(1).optional().describe("The address of a remote server"),
@@ -37,13 +44,14 @@ export const mcpInstall = defineTool({
       .record(z.string(), z.unknown())
       .optional()
       .describe("More server settings as in mcp.json, for example requestTimeout, headers, restartOnExit"),
-    enabled: z.boolean().default(true).describe("false only writes it, disabled"),
+    enabled: z.boolean().default(true).describe("false writes the server as disabled and does not start it"),
     dryRun: z.boolean().default(false).describe("Only show what would be done"),
   }),
   output: z.object({
-    serverName: z.string().describe("Its name from now on"),
+    serverName: z.string().describe("The server's name from now on"),
     installed: z.boolean(),
     command: z.string().describe("What is run or connected to"),
+    inherited: z.string().optional().describe("What serverDefaults adds to the command's environment or headers"),
     source: z.string(),
     version: z.string().optional(),
     missing: z.array(missingSchema).describe("Values that are needed and were not given"),
@@ -55,97 +63,62 @@ export const mcpInstall = defineTool({
     warnings: z.array(z.string()),
   }),
   async run(args, context) {
-    const { config } = context.editor.read()
-    const draft = await draftOf(args, context)
-    const { name } = draft
-    const problem = nameProblem(name)
-    if (problem !== undefined) throw new ToolError("invalid_argument", `No server can be named "${name}": ${problem}`)
-    if (writtenServers(config).has(name))
-      throw new ToolError("conflict", `There is a server named ${name} already; mcp_update or mcp_edit change it`)
-    const server = merged(draft.server, {
-      ...args.config,
-      ...(args.tags === undefined ? {} : { tags: args.tags }),
-      ...(args.enabled ? {} : { disabled: true }),
-    })
-    const enabled = !isDisabled(server)
-    const shown = withPlaceholdersShown(server, draft.secrets)
-    // Secrets of the caller's are hidden, and nothing that an entry or a bundle has fixed.
-    const typed = { ...literals(args.env ?? {}), ...writtenValues(args.config ?? {}) }
-    const command = commandText(shown, typed, draft.secrets.names)
-    const about = {
-      serverName: name,
-      command,
-      source: draft.source,
-      missing: draft.missing.map(showWanted),
-      optional: draft.optional.map(showWanted),
-      ...(draft.version === undefined ? {} : { version: draft.version }),
-    }
-    const addition = additionOf(context, { ...draft, server })
+    const plan = planInstallation(context, args, await draftOf(args, context))
+    const { draft, about, write, proposal, references } = plan
+    const { name, warnings } = draft
     if (draft.missing.length > 0 && !args.dryRun)
-      throw new ToolError("invalid_argument", sayMissing(draft), { ...about, installed: false })
-    const planned = draft.missing.length > 0 ? undefined : addition.preview()
-    const variables = [...(planned?.references ?? [])]
-    const warnings = [...draft.warnings]
-    if (args.dryRun)
+      throw new ToolError("invalid_argument", missingText(draft), { data: { ...about, installed: false } })
+    if (args.dryRun) {
+      const needs = draft.missing.length === 0 ? "" : `; ${missingText(draft)}`
       return {
-        data: { ...about, installed: false, variables, warnings },
-        text: `would install ${name}: ${command}${draft.missing.length === 0 ? "" : `; ${sayMissing(draft)}`}`,
+        data: { ...about, installed: false, variables: references, warnings },
+        text: `would install ${name}: ${about.command}${needs}`,
       }
-    await confirm(context, ["installs"], {
-      what: `Install the MCP server ${name} from ${draft.source} and let svc run this`,
-      shown: [command, ...settingsOf(shown)].join("\n"),
-    })
-    const { outcome, reload } = await context.editor.exclusive(() =>
-      withBundle(context, name, draft.bundle, (placed) =>
-        applyChange(context, {
-          name,
-          change: placed(addition.change),
-          reverse: addition.reverse,
-          accept: enabled ? acceptConnected(name) : acceptApplied,
-        }),
-      ),
+    }
+    await confirm(
+      context,
+      ["installs"],
+      questionOn(`Install the MCP server ${name} from ${draft.source} and let svc run this`, proposal),
     )
+    const { status, tools, reload, ...result } = await applyInstallation(context, {
+      name,
+      bundle: draft.bundle,
+      enabled: !isDisabled(write.server),
+      change: (written) => planWrite(context, write, written).documents,
+      reverse: (made) => reverseWrite(name, removeServer(name), made),
+    })
     return {
       data: {
         ...about,
         installed: true,
-        variables,
-        status: enabled ? outcome.kind : "disabled",
-        ...(outcome.kind === "connected" ? { tools: outcome.tools } : {}),
+        variables: references,
+        status,
+        tools,
         reload,
-        warnings: [...warnings, ...warningsOf(name, outcome)],
+        warnings: [...warnings, ...result.warnings],
       },
-      text: `installed ${name}: ${enabled ? outcome.kind : "disabled"}${outcome.kind === "connected" ? `, ${outcome.tools} tools` : ""}`,
+      text: `installed ${name}: ${status}${tools === undefined ? "" : `, ${tools} tools`}`,
     }
   },
 })
 
-/** The server must be connected and have listed, or wait for a person's authorization. */
-export const acceptConnected =
-  (name: string) =>
-  (outcome: ConnectOutcome, reloaded: ReloadResult): string | undefined => {
-    const broken = acceptApplied(outcome, reloaded)
-    if (broken !== undefined) return broken
-    if (outcome.kind === "error") return outcome.reason
-    if (outcome.kind !== "absent") return undefined
-    const issues = reloaded.issues.filter(({ server }) => server === name)
-    return issues.length > 0 ? issues.map(({ message }) => message).join("; ") : "it was taken out of the file"
-  }
-
-/** The file as it is now must be what runs. */
-export const acceptApplied = (_outcome: ConnectOutcome, { applied, issues }: ReloadResult): string | undefined =>
-  applied === undefined
-    ? `the configuration was refused: ${issues.map(({ message }) => message).join("; ")}`
-    : undefined
+/** The name of an input, what it is for, and what it may be. */
+export function inputText({ name, description, choices = [] }: RequestedInput): string {
+  const about = [description ?? "", choices.length === 0 ? "" : `one of ${choices.join(", ")}`].filter(Boolean)
+  return about.length === 0 ? name : `${name} (${about.join("; ")})`
+}
 
 // ---
 
-type Args = Parameters<typeof draftCustom>[1] & {
+type InstallRequest = CustomServer & {
   readonly serverName: string
   readonly registryId?: string | undefined
+  readonly tags?: readonly string[] | undefined
+  readonly config?: Params | undefined
+  readonly enabled: boolean
 }
 
-async function draftOf(args: Args, context: ToolContext): Promise<InstallDraft> {
+async function draftOf(args: InstallRequest, context: ToolContext): Promise<InstallDraft> {
   if ([args.command, args.url, args.package].some((one) => one !== undefined)) return draftCustom(args.serverName, args)
   if (args.args !== undefined)
     throw new ToolError("invalid_argument", "args go with a command or a package; a registry's entry has its own")
@@ -153,50 +126,49 @@ async function draftOf(args: Args, context: ToolContext): Promise<InstallDraft> 
     args.registryId ?? args.serverName,
     args.version ?? "latest",
   )
-  const bundle = await openBundle(context, value)
-  const given = args.registryId === undefined ? undefined : args.serverName
-  const draft = draftEntry(context, value, given, { env: args.env, bundle })
+  const draft = draftEntry(context, value, {
+    name: args.registryId === undefined ? undefined : args.serverName,
+    env: args.env,
+    bundle: await openBundle(context, value),
+  })
   return { ...draft, warnings: [...warnings, ...draft.warnings] }
 }
 
-type Addition = { readonly change: DocumentChange; readonly reverse: DocumentChange; preview(): ExternalizedServer }
-
-/** A server and its variables, put into both documents and taken out again. */
-function additionOf(
-  context: ToolContext,
-  { name, server, secrets }: InstallDraft & { readonly server: Params },
-): Addition {
-  const { editor } = context
-  const prefix = slugOf(name).toUpperCase()
-  let added = ""
-  const sheltered = (dotenv: string) => externalizeSecrets(server, prefix, secrets, editor.world(dotenv))
-  const change: DocumentChange = (written) => {
-    const { server: safe, variables } = sheltered(written.dotenv)
-    const dotenv =
-      Object.keys(variables).length === 0 ? written.dotenv : addVariables(written.dotenv, variables, ".env")
-    added = dotenv.slice(written.dotenv.length)
-    const changed = { config: addServer(name, safe)(written.config), dotenv }
-    validateChange(context, written, changed)
-    return changed
-  }
-  return {
-    change,
-    preview() {
-      const written = editor.read()
-      change(written)
-      return sheltered(written.dotenv)
-    },
-    reverse: ({ config, dotenv }) => ({
-      config: writtenServers(config).has(name) ? removeServer(name)(config) : config,
-      dotenv: added === "" ? dotenv : dotenv.replace(added, () => ""),
-    }),
-  }
-}
-
-function sayMissing({ name, missing }: InstallDraft): string {
-  const wanted = missing.map(({ name: variable, description, choices = [] }) => {
-    const about = [description ?? [], choices.length === 0 ? [] : `one of ${choices.join(", ")}`].flat()
-    return about.length === 0 ? variable : `${variable} (${about.join("; ")})`
+/** What is written, what the person is asked, and the members that all answers share. Throws a ToolError if it is not valid. */
+function planInstallation(context: ToolContext, request: InstallRequest, draft: InstallDraft) {
+  const documents = context.editor.read()
+  const { name, secrets } = draft
+  const problem = nameProblem(name)
+  if (problem !== undefined) throw new ToolError("invalid_argument", `No server can be named "${name}": ${problem}`)
+  if (writtenServers(documents.config).has(name))
+    throw new ToolError("conflict", `There is a server named ${name} already`, {
+      hint: { tool: "mcp_edit", args: { serverName: name }, does: "changes it" },
+    })
+  const server = withMergePatch(draft.server, {
+    ...request.config,
+    ...(request.tags === undefined ? {} : { tags: request.tags }),
+    ...(request.enabled ? {} : { disabled: true }),
   })
-  return `${name} needs ${wanted.join(", ")}: ask the person, and give the values in env`
+  const write: ServerWrite = { name, server, secrets, edit: (safe) => addServer(name, safe) }
+  const proposal: Proposal = {
+    server,
+    secrets,
+    given: { ...literals(request.env ?? {}), ...writtenValues(request.config ?? {}) },
+    config: documents.config,
+    lines: settingsOf(maskPlaceholders(server, secrets)),
+  }
+  const about = {
+    serverName: name,
+    command: maskedCommand(proposal),
+    inherited: inheritedText(server, documents.config),
+    source: draft.source,
+    version: draft.version,
+    missing: draft.missing,
+    optional: draft.optional,
+  }
+  const references = draft.missing.length > 0 ? [] : planWrite(context, write, documents).references
+  return { draft, about, write, proposal, references }
 }
+
+const missingText = ({ name, missing }: InstallDraft): string =>
+  `${name} needs ${missing.map(inputText).join(", ")}: ask the person, and give the values in env`

@@ -1,6 +1,6 @@
-/** `mcp_list`: the servers, with filtering and status. */
+/** `mcp_list`: the servers, with their status. */
 import * as z from "zod"
-import { listed, type ServerDetails, serverDetailsSchema, serversOf } from "./servers.ts"
+import { listText, type ServerDetails, serverDetailsSchema, serversOf } from "./servers.ts"
 import { defineTool, READS } from "./tool.ts"
 
 const FILTERS = {
@@ -16,7 +16,7 @@ export const mcpList = defineTool({
   category: "management",
   title: "List MCP servers",
   description:
-    "Lists the MCP servers that svc manages, each with whether it is enabled, its status, its tags and how many tools it offers. Use it first to learn the names that the other mcp_* tools take.",
+    "Lists the MCP servers that svc manages: whether each is enabled, its status, its tags and how many tools it offers. Use it first: the other mcp_* tools take the names that it shows.",
   annotations: READS,
   input: z.object({
     filter: z
@@ -27,7 +27,7 @@ export const mcpList = defineTool({
   }),
   output: z.object({
     servers: z.array(serverDetailsSchema),
-    total: z.number().describe("How many there are without a filter"),
+    total: z.number().describe("The number of servers without the filter"),
   }),
   run({ filter, tags }, context) {
     const all = serversOf(context)
@@ -36,7 +36,7 @@ export const mcpList = defineTool({
       .map(({ instances: _, ...server }) => server)
     return {
       data: { servers, total: all.length },
-      text: `${servers.length} of ${all.length} servers: ${listed(servers.map(({ name, state }) => `${name} (${state})`))}`,
+      text: `${servers.length} of ${all.length} servers: ${listText(servers.map(({ name, state }) => `${name} (${state})`))}`,
     }
   },
 })

@@ -1,7 +1,7 @@
-/** `mcp_registry_list`, `mcp_registry_status` and `mcp_registry_info`: where servers come from. */
+/** `mcp_registry_list`, `mcp_registry_status` and `mcp_registry_info`: the registries that servers come from. */
 import * as z from "zod"
 import { REGISTRY } from "./search.ts"
-import { listed } from "./servers.ts"
+import { listText } from "./servers.ts"
 import { defineTool, READS } from "./tool.ts"
 
 const registrySchema = z.object({ name: z.string(), url: z.string() })
@@ -16,13 +16,13 @@ export const mcpRegistryList = defineTool({
   category: "discovery",
   title: "List the registries",
   description:
-    "Lists the MCP registries that are searched, in the order in which they are asked. They are configured as `registries` in mcp.json.",
+    "Lists the MCP registries that svc searches, in their order. They are configured as `registries` in mcp.json.",
   annotations: READS,
   input: z.object({}),
   output: z.object({ registries: z.array(registrySchema) }),
   run(_, { registries }) {
     const all = registries.sources().map(({ name, url }) => ({ name, url }))
-    return { data: { registries: all }, text: listed(all.map(({ name, url }) => `${name} (${url})`)) }
+    return { data: { registries: all }, text: listText(all.map(({ name, url }) => `${name} (${url})`)) }
   },
 })
 
@@ -30,15 +30,15 @@ export const mcpRegistryStatus = defineTool({
   name: "mcp_registry_status",
   category: "discovery",
   title: "Check the registries",
-  description: "Asks each registry whether it answers and how quickly. Use it when mcp_search or mcp_install fails.",
+  description: "Checks whether each registry answers, and how quickly. Use it if mcp_search or mcp_install fails.",
   annotations: { ...READS, openWorldHint: true },
   input: z.object({ registry: REGISTRY.optional() }),
   output: z.object({ registries: z.array(healthSchema) }),
   async run({ registry }, { registries }) {
-    const all = [...(await registries.status(registry))]
+    const all = await registries.status(registry)
     return {
       data: { registries: all },
-      text: listed(
+      text: listText(
         all.map(({ name, available, latencyMs, error }) =>
           available ? `${name}: answers in ${latencyMs} ms` : String(error),
         ),
@@ -51,14 +51,11 @@ export const mcpRegistryInfo = defineTool({
   name: "mcp_registry_info",
   category: "discovery",
   title: "Show a registry",
-  description: "Shows one registry in detail: its address, whether it answers, and how many servers svc sees in it.",
+  description: "Shows one registry in detail: its address, whether it answers, and how many servers svc finds in it.",
   annotations: { ...READS, openWorldHint: true },
-  input: z.object({ registry: REGISTRY.optional().describe("Its name; without it the first one") }),
+  input: z.object({ registry: REGISTRY.optional().describe("The registry's name; by default the first one") }),
   output: healthSchema.extend({
-    servers: z
-      .number()
-      .optional()
-      .describe("How many servers svc sees in it; of a large one the first thousand by name"),
+    servers: z.number().optional().describe("The number of servers that svc finds in it, 1000 at most"),
     examples: z.array(z.string()).describe("Names of some of them"),
     warnings: z.array(z.string()),
   }),
@@ -76,7 +73,7 @@ export const mcpRegistryInfo = defineTool({
         ...health,
         servers: value.total,
         examples: value.entries.map((entry) => entry.name),
-        warnings: [...warnings],
+        warnings,
       },
       text: `${health.name} (${health.url}) answers in ${health.latencyMs} ms; ${value.total} servers`,
     }

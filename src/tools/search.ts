@@ -1,7 +1,7 @@
-/** `mcp_search`: servers in the registries, the most fitting first. */
+/** `mcp_search`: servers in the registries, the best match first. */
 import * as z from "zod"
 import { entrySchema, showEntry } from "./registry-entries.ts"
-import { listed } from "./servers.ts"
+import { listText } from "./servers.ts"
 import { defineTool, READS } from "./tool.ts"
 
 export const REGISTRY = z.string().min(1).describe("One registry by its name, as mcp_registry_list shows it")
@@ -11,20 +11,20 @@ export const mcpSearch = defineTool({
   category: "discovery",
   title: "Search for MCP servers",
   description:
-    "Searches the MCP registries for servers by words over name, title and description, the most fitting first, and says which are installed. mcp_info shows one in detail with what it needs; mcp_install installs it.",
+    "Searches the MCP registries for servers by words in name, title and description, best match first, and shows which are installed. mcp_info shows one in detail with the values it needs; mcp_install installs it.",
   annotations: { ...READS, openWorldHint: true },
   input: z.object({
-    query: z.string().default("").describe("What the server is to do, in a few words; empty lists what there is"),
+    query: z.string().default("").describe("What the server should do, in a few words; empty lists all servers"),
     registry: REGISTRY.optional(),
-    type: z.enum(["npm", "pypi", "oci", "nuget", "mcpb", "remote"]).optional().describe("Only servers that are run so"),
+    type: z.enum(["npm", "pypi", "oci", "nuget", "mcpb", "remote"]).optional().describe("Only servers of this type"),
     transport: z.enum(["stdio", "streamable-http", "sse"]).optional().describe("Only servers with this transport"),
-    limit: z.number().int().min(1).max(100).default(20).describe("How many at most"),
-    cursor: z.string().optional().describe("nextCursor of the answer before, for more"),
+    limit: z.number().int().min(1).max(100).default(20).describe("The most servers in one answer"),
+    cursor: z.string().optional().describe("nextCursor of the previous answer, for the next page"),
   }),
   output: z.object({
     servers: z.array(entrySchema),
-    total: z.number().describe("How many fit"),
-    nextCursor: z.string().optional().describe("Set where there are more"),
+    total: z.number().describe("The number of servers that match"),
+    nextCursor: z.string().optional().describe("Set if there are more"),
     warnings: z.array(z.string()),
   }),
   async run(query, { registries, editor }) {
@@ -35,10 +35,10 @@ export const mcpSearch = defineTool({
       data: {
         servers,
         total: value.total,
-        ...(value.nextCursor === undefined ? {} : { nextCursor: value.nextCursor }),
-        warnings: [...warnings],
+        nextCursor: value.nextCursor,
+        warnings,
       },
-      text: `${servers.length} of ${value.total} servers: ${listed(
+      text: `${servers.length} of ${value.total} servers: ${listText(
         servers.map(({ name, version, installed }) => `${name} ${version}${installed ? " (installed)" : ""}`),
       )}`,
     }

@@ -1,85 +1,86 @@
-/** The servers as they are written and as they run, together: what `mcp_list`, `mcp_status` and `mcp_info` show. */
+/** Joins the servers as they are written with what runs of them, for `mcp_list`, `mcp_status` and `mcp_info`. */
 import * as z from "zod"
 import { parseDocument } from "../config/document.ts"
 import { writtenServers } from "../config/edit.ts"
-import { effectiveOf } from "../config/effective.ts"
+import { type EffectiveValue, effectiveOf } from "../config/effective.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
 import { ConfigError } from "../lib/errors.ts"
 import { type ServerStatus, type Status, statusOf } from "../report/status.ts"
 import type { WrittenDocuments } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
-import { resolveServerName } from "./apply-change.ts"
-import type { ToolContext } from "./tool.ts"
+import { resolveServerName } from "./plan-change.ts"
+import type { Immutable, ToolContext } from "./tool.ts"
 
 export const serverDetailsSchema = z.object({
   name: z.string(),
   type: z.string().describe("stdio, http, sse or streamableHttp"),
   enabled: z.boolean(),
-  template: z.boolean().describe("Rendered for each project and client; its instances run"),
+  template: z.boolean().describe("Whether it is rendered for each project and client, so that its instances run"),
   status: z.enum(["connected", "error", "disconnected", "awaiting_oauth"]),
   state: z
     .string()
-    .describe("More exactly: connected, degraded, starting, waiting for a retry, crashed, disabled, left out …"),
-  tools: z.number().optional().describe("How many tools it offers, while it is connected"),
+    .describe("In more detail: connected, degraded, starting, waiting for a retry, crashed, disabled, left out …"),
+  tools: z.number().optional().describe("The number of tools that it offers, while it is connected"),
   tags: z.array(z.string()),
   lastError: z.string().optional(),
 })
 
-export type ServerDetails = z.infer<typeof serverDetailsSchema> & { readonly instances: readonly ServerStatus[] }
+export type ServerDetails = Immutable<z.infer<typeof serverDetailsSchema>> & {
+  readonly instances: readonly ServerStatus[]
+}
 
-/** All servers of the file, in its order, each with what runs of it; of a file that is broken those that run still. */
+/**
+ * Returns all servers of mcp.json in its order, each with what runs of it. If the file is broken, returns the servers that
+ * still run.
+ */
 export function serversOf({ agent, editor, redactAll }: ToolContext): readonly ServerDetails[] {
   const status = statusOf(agent.snapshot(), redactAll)
   return [...writtenOr(status, editor.read().config)].map(([name, { section, server }]) => {
     const instances = status.servers.filter((one) => one.name === name)
     const enabled = !isDisabled(server)
     const template = section === "mcpTemplates"
-    // The worst instance speaks for the rest.
-    const shown =
-      instances.find((one) => one.status !== "connected") ??
-      instances.find((one) => one.issues !== undefined) ??
-      instances[0]
-    const state = !enabled ? "disabled" : (shown?.state ?? (template ? "no instance" : "left out"))
+    const shown = worstOf(instances)
+    const state = enabled ? (shown?.state ?? (template ? "no instance" : "left out")) : "disabled"
     return {
       name,
-      type: shown?.type ?? (typeof server.type === "string" ? server.type : "url" in server ? "http" : "stdio"),
+      type: shown?.type ?? writtenType(server),
       enabled,
       template,
       status: (shown?.status ?? (state === "left out" ? "error" : "disconnected")) as ServerDetails["status"],
       state,
       tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
-      ...(shown?.tools === undefined ? {} : { tools: shown.tools }),
-      ...(shown?.lastError === undefined ? {} : { lastError: shown.lastError }),
+      tools: shown?.tools,
+      lastError: shown?.lastError,
       instances,
     }
   })
 }
 
-/** One of them. Throws a ToolError (not_found). */
+/** Returns the server of a name or slug. Throws a ToolError (not_found). */
 export function serverOf(context: ToolContext, given: string): ServerDetails {
   const all = serversOf(context)
   const found = all.find(({ name }) => name === given) ?? all.find(({ name }) => slugOf(name) === given)
-  return (
-    found ?? (all.find(({ name }) => name === resolveServerName(context.editor.read().config, given)) as ServerDetails)
-  )
+  if (found !== undefined) return found
+  const name = resolveServerName(context.editor.read().config, given)
+  // Written since `all` was read.
+  return serverOf(context, name)
 }
 
-/** What runs now, cleaned. */
+/** Returns what runs now, with credentials, paths and addresses masked. */
 export const runningOf = ({ agent, redactAll }: ToolContext): Status => statusOf(agent.snapshot(), redactAll)
 
 export const valueSchema = z.object({ key: z.string(), value: z.string(), from: z.array(z.string()) })
 
-/** What a server is started with and where each value came from, secrets hidden. */
+/** Returns what a server is started with and where each value came from, secrets hidden unless `showSecrets`. */
 export function valuesOf(
-  { editor }: ToolContext,
+  { editor }: Pick<ToolContext, "editor">,
   name: string,
   texts: WrittenDocuments = editor.read(),
   showSecrets = false,
-): z.infer<typeof valueSchema>[] {
+): readonly EffectiveValue[] {
   try {
     const document = parseDocument(texts.config, "mcp.json")
-    const rows = effectiveOf(document, name, editor.world(texts.dotenv), showSecrets) ?? []
-    return rows.map(({ key, value, from }) => ({ key, value, from: [...from] }))
+    return effectiveOf(document, name, editor.world(texts.dotenv), showSecrets) ?? []
   } catch (error) {
     if (error instanceof ConfigError) return []
     throw error
@@ -88,16 +89,19 @@ export function valuesOf(
 
 export const changeSchema = z.object({
   key: z.string(),
-  from: z.string().optional().describe("Absent where the value is new"),
-  to: z.string().optional().describe("Absent where the value goes"),
+  from: z.string().optional().describe("Absent if the value is new"),
+  to: z.string().optional().describe("Absent if the value is removed"),
 })
 
-/** How the values of a server differ; of a secret that changes it is only said that it does. */
+/** A value that a server is started with, before and after a change. */
+export type Change = { readonly key: string; readonly from: string | undefined; readonly to: string | undefined }
+
+/** Returns the values of a server that a change changes. Secrets are hidden in both. */
 export function changesOf(
-  context: ToolContext,
+  context: Pick<ToolContext, "editor">,
   before: readonly [name: string, texts: WrittenDocuments],
   after: readonly [name: string, texts: WrittenDocuments],
-): z.infer<typeof changeSchema>[] {
+): readonly Change[] {
   const rows = ([name, texts]: typeof before, showSecrets: boolean) =>
     new Map(valuesOf(context, name, texts, showSecrets).map(({ key, value }) => [key, value]))
   const [old, now, oldShown, nowShown] = [
@@ -107,18 +111,27 @@ export function changesOf(
     rows(after, false),
   ]
   return [...new Set([...old.keys(), ...now.keys()])].flatMap((key) => {
-    if (old.get(key) === now.get(key)) return []
-    const [from, to] = [oldShown.get(key), nowShown.get(key)]
-    return [{ key, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }]
+    return old.get(key) === now.get(key) ? [] : [{ key, from: oldShown.get(key), to: nowShown.get(key) }]
   })
 }
 
-/** A list in a sentence. */
-export const listed = (names: readonly string[]): string => (names.length === 0 ? "none" : names.join(", "))
+/** Returns a list for a sentence. */
+export const listText = (names: readonly string[]): string => (names.length === 0 ? "none" : names.join(", "))
 
 // ---
 
-/** The servers as they are written, or as they run where the file is no document any more: the last good plan goes on. */
+/** Returns the instance that stands for a server: one that is not connected, else a degraded one, else the first. */
+const worstOf = (instances: readonly ServerStatus[]): ServerStatus | undefined =>
+  instances.find((one) => one.status !== "connected") ??
+  instances.find((one) => one.issues !== undefined) ??
+  instances[0]
+
+function writtenType({ type, url }: Params): string {
+  if (typeof type === "string") return type
+  return url === undefined ? "stdio" : "http"
+}
+
+/** Returns the servers as they are written, or as they run if the file is not JSON any more: the last valid plan runs on. */
 function writtenOr({ servers, templates, disabled }: Status, config: string): ReturnType<typeof writtenServers> {
   try {
     return writtenServers(config)

@@ -1,7 +1,16 @@
-/** `mcp_status`: how a server is, or all of them. */
+/** `mcp_status`: the status of one server, or of all. */
 import * as z from "zod"
 import { slugOf } from "../config/plan.ts"
-import { listed, runningOf, serverDetailsSchema, serverOf, serversOf, valueSchema, valuesOf } from "./servers.ts"
+import {
+  listText,
+  runningOf,
+  type ServerDetails,
+  serverDetailsSchema,
+  serverOf,
+  serversOf,
+  valueSchema,
+  valuesOf,
+} from "./servers.ts"
 import { defineTool, READS, SERVER_NAME } from "./tool.ts"
 
 const instanceSchema = z.object({
@@ -18,14 +27,13 @@ const instanceSchema = z.object({
   tools: z.number().optional(),
   prompts: z.number().optional(),
   resources: z.number().optional(),
-  empty: z.literal(true).optional().describe("It is connected but offers nothing at all"),
-  issues: z.array(z.string()).readonly().optional().describe("Why it is degraded: lists that fail, unanswered pings"),
-  changedTools: z.array(z.string()).readonly().optional().describe("Tools that are not what they were when first seen"),
-  suspiciousTools: z
+  empty: z.literal(true).optional().describe("It is connected but offers no tools, prompts or resources"),
+  issues: z.array(z.string()).optional().describe("Why it is degraded: lists that fail, unanswered pings"),
+  changedTools: z
     .array(z.string())
-    .readonly()
     .optional()
-    .describe("Tools described with characters that nobody sees"),
+    .describe("Tools whose definition has changed since they were first seen"),
+  suspiciousTools: z.array(z.string()).optional().describe("Tools whose descriptions contain invisible characters"),
   lastError: z.string().optional(),
   authorizationUrl: z.string().optional().describe("Where a person must go to authorize svc"),
 })
@@ -35,23 +43,23 @@ export const mcpStatus = defineTool({
   category: "management",
   title: "Show the status of MCP servers",
   description:
-    "Shows how one server is, or all of them: status, process, restarts, last error, and what it offers. With details also what it is started with (secrets hidden) and the last lines of its log: use that to find out why a server fails.",
+    "Shows the status of one server, or of all: process, restarts, last error, and what it offers. With details also what it is started with (secrets hidden) and the last lines of its log: use this to find out why a server fails.",
   annotations: READS,
   input: z.object({
-    serverName: SERVER_NAME.optional().describe("One server; without it all of them"),
-    details: z.boolean().default(false).describe("Also its effective configuration and the last lines of its log"),
+    serverName: SERVER_NAME.optional().describe("One server; by default all"),
+    details: z.boolean().default(false).describe("Adds the effective configuration and the last lines of the log"),
   }),
   output: z.object({
     servers: z.array(
       serverDetailsSchema.extend({
         instances: z
           .array(instanceSchema)
-          .describe("What runs of it: one process or connection, or one for each instance"),
+          .describe("What runs of it: one process or connection, or one for each instance of a template"),
         configuration: z.array(valueSchema).optional(),
         log: z.array(z.string()).optional(),
       }),
     ),
-    loaded: z.boolean().describe("False while the configuration has never been read"),
+    loaded: z.boolean().describe("False until the configuration has been read for the first time"),
     issues: z.array(z.string()).describe("What is wrong with the configuration"),
     warnings: z.array(z.string()),
   }),
@@ -61,32 +69,33 @@ export const mcpStatus = defineTool({
     const servers = chosen.map((server) => ({
       ...server,
       instances: server.instances.map(({ name: _name, type: _type, tags: _tags, ...instance }) => instance),
-      ...(details
-        ? { configuration: valuesOf(context, server.name), log: [...context.lines(slugOf(server.name))] }
-        : {}),
+      ...(details ? { configuration: valuesOf(context, server.name), log: context.lines(slugOf(server.name)) } : {}),
     }))
-    const warnings = servers.flatMap(({ name, instances }) => {
-      const of = (key: "changedTools" | "suspiciousTools") => [...new Set(instances.flatMap((one) => one[key] ?? []))]
-      const [changed, suspicious] = [of("changedTools"), of("suspiciousTools")]
-      return [
-        ...(instances.some(({ empty }) => empty === true) ? [`${name} is connected but offers nothing at all`] : []),
-        ...instances.flatMap(({ issues = [] }) => issues.map((issue) => `${name}: ${issue}`)),
-        ...(changed.length > 0
-          ? [`tools of ${name} are not what they were when first seen: ${changed.join(", ")}`]
-          : []),
-        ...(suspicious.length > 0
-          ? [`tools of ${name} are described with characters that nobody sees: ${suspicious.join(", ")}`]
-          : []),
-      ]
-    })
     return {
-      data: { servers, loaded, issues: [...issues], warnings },
-      text: listed(
-        servers.map(
-          ({ name, state, tools, lastError }) =>
-            `${name}: ${state}${tools === undefined ? "" : `, ${tools} tools`}${lastError === undefined ? "" : ` (${lastError})`}`,
-        ),
-      ),
+      data: { servers, loaded, issues, warnings: chosen.flatMap(warningsAbout) },
+      text: listText(chosen.map(statusText)),
     }
   },
 })
+
+// ---
+
+function statusText({ name, state, tools, lastError }: ServerDetails): string {
+  const count = tools === undefined ? "" : `, ${tools} tools`
+  return `${name}: ${state}${count}${lastError === undefined ? "" : ` (${lastError})`}`
+}
+
+function warningsAbout({ name, instances }: ServerDetails): readonly string[] {
+  const toolsOf = (key: "changedTools" | "suspiciousTools") => [
+    ...new Set(instances.flatMap((instance) => instance[key] ?? [])),
+  ]
+  const [changed, suspicious] = [toolsOf("changedTools"), toolsOf("suspiciousTools")]
+  const warnings = instances.flatMap(({ issues = [] }) => issues.map((issue) => `${name}: ${issue}`))
+  if (instances.some(({ empty }) => empty === true))
+    warnings.unshift(`${name} is connected but offers no tools, prompts or resources`)
+  if (changed.length > 0)
+    warnings.push(`tools of ${name} have changed since they were first seen: ${changed.join(", ")}`)
+  if (suspicious.length > 0)
+    warnings.push(`descriptions of tools of ${name} contain invisible characters: ${suspicious.join(", ")}`)
+  return warnings
+}

@@ -1,6 +1,6 @@
 /**
- * What an internal tool is: a name, schemas in and out, and a function. Everything that all of them have in common is
- * here: arguments are checked, errors become results with a code, and secrets are taken out of whatever is answered.
+ * Defines what an internal tool is: a name, schemas in and out, and a function. What all tools share is here: arguments are
+ * checked, errors become results with a code, and secrets are taken out of every answer.
  */
 import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
@@ -14,7 +14,6 @@ import { RegistryError } from "../registry/client.ts"
 import type { Registries } from "../registry/registries.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { ConfigEditor } from "./config-editor.ts"
-import type { ToolCategory } from "./tool-category.ts"
 
 /** server: Tools, tool annotations. */
 export type ToolAnnotations = {
@@ -24,13 +23,19 @@ export type ToolAnnotations = {
   readonly openWorldHint: boolean
 }
 
-/** Whoever can be asked in the middle of a call. */
+/** A group of tools, as `--internal-tools` names it. */
+export type ToolCategory = "discovery" | "installation" | "management"
+
+/** A category, `safe` for the tools that change nothing, or `all`. */
+export type ToolChoice = ToolCategory | "safe" | "all"
+
+/** A person at the client, who can be asked during a call. */
 export type Person = {
-  /** Puts a yes-or-no question. */
+  /** Asks a yes-or-no question; `yes` is the label of the consent. */
   agrees(message: string, yes: string): Promise<boolean>
 }
 
-/** What tools work with. `person` is undefined where nobody can be asked. */
+/** What tools work with. */
 export type ToolContext = {
   readonly agent: Agent
   readonly editor: ConfigEditor
@@ -38,22 +43,23 @@ export type ToolContext = {
   readonly registries: Registries
   readonly bundles: Bundles
   readonly machine: Machine
-  /** Takes credentials out; paths and addresses stay. */
+  /** Masks credentials in a text; paths and addresses stay. */
   maskCredentials(text: string): string
-  /** Takes places out too. */
+  /** Masks credentials, paths and addresses. */
   redactAll(text: string): string
-  /** The last lines of a server's log, oldest first. */
+  /** Returns the last lines of a server's log, oldest first. */
   lines(slug: string): readonly string[]
-  /** Without a person to ask: false refuses what would run a new command, or change what other clients' models read. */
+  /** What the operator has agreed to in advance: to run new commands, and to change what other clients' models read. */
   readonly trusted: { readonly installs: boolean; readonly edits: boolean }
+  /** Undefined if the caller cannot ask a person. */
   readonly person: Person | undefined
-  /** The caller has given up. */
+  /** Aborted when the caller gives up. */
   readonly signal: AbortSignal
-  /** Says that it goes on: a caller may wait longer then. */
+  /** Reports that the call goes on, for callers whose timeout that resets. */
   progress(message: string): void
 }
 
-/** What a call has of its own. */
+/** The part of the context that each call has of its own. */
 export type ToolCaller = Pick<ToolContext, "person" | "signal" | "progress">
 
 export type ToolFault =
@@ -66,15 +72,25 @@ export type ToolFault =
   | "rolled_back"
   | "internal"
 
-/** A tool's failure. `data` stands beside the error in the answer. */
+/**
+ * The tool that helps after a failure, as data: a client reads the tool's name, a terminal the command of the same name.
+ * `does` says what it does, in a few words that follow the name.
+ */
+export type ToolHint = { readonly tool: string; readonly args: Params; readonly does: string }
+
+/** A tool's failure. `data` stands beside the error in the answer. The message names no tool: `hint` does. */
 export class ToolError extends Error {
   override readonly name = "ToolError"
+  readonly hint: ToolHint | undefined
+  readonly data: Params
   constructor(
     readonly fault: ToolFault,
     message: string,
-    readonly data: Params = {},
+    { hint, data = {} }: { readonly hint?: ToolHint; readonly data?: Params } = {},
   ) {
     super(message)
+    this.hint = hint
+    this.data = data
   }
 }
 
@@ -86,11 +102,11 @@ export type InternalTool = {
   readonly annotations: ToolAnnotations
   readonly input: z.ZodObject
   readonly output: z.ZodObject
-  /** Throws what went wrong. */
+  /** Rejects with a ToolError, or with the error of a part that it uses. */
   run(args: Params, context: ToolContext): Promise<ToolOutput>
 }
 
-/** What a tool answers: data that fits its `output`, and the same in a few words. */
+/** What a tool answers: data that fits its `output`, and a summary of it. Members that are undefined are left out. */
 export type ToolOutput<T = Params> = { readonly data: T; readonly text: string }
 
 /** server: Tools, `CallToolResult`. */
@@ -100,24 +116,27 @@ export type ToolResult = {
   readonly isError?: true
 }
 
-/** A tool from its parts: `run` gets arguments that fit `input`. */
+/** Makes a tool whose `run` gets arguments that fit `input`. */
 export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(
   tool: Omit<InternalTool, "input" | "output" | "run"> & {
     readonly input: I
     readonly output: O
-    run(args: z.output<I>, context: ToolContext): ToolOutput<z.input<O>> | Promise<ToolOutput<z.input<O>>>
+    run(
+      args: z.output<I>,
+      context: ToolContext,
+    ): ToolOutput<Immutable<z.input<O>>> | Promise<ToolOutput<Immutable<z.input<O>>>>
   },
 ): InternalTool {
   return {
     ...tool,
     async run(args, context) {
       const { data, text } = await tool.run(check(tool.input, args), context)
-      return { data, text }
+      return { data: data as Params, text }
     },
   }
 }
 
-/** Runs a tool. Never rejects: what goes wrong is a result with a code; `onbug` hears what is svc's own fault. */
+/** Runs a tool. Never rejects: a failure is a result with a code. `onbug` is called with errors of svc's own. */
 export async function invokeTool(
   tool: InternalTool,
   args: Params,
@@ -126,37 +145,39 @@ export async function invokeTool(
 ): Promise<ToolResult> {
   try {
     const { data, text } = await tool.run(args, context)
-    // Many clients show the text alone.
-    const said = [text, ...list(data.warnings).map((warning) => `warning: ${warning}`)].join("\n")
-    return clean({ content: [{ type: "text", text: said }], structuredContent: data }, context)
+    // Many clients show the text only.
+    const lines = [text, ...listOf(data.warnings).map((warning) => `warning: ${warning}`)]
+    return clean({ content: [{ type: "text", text: lines.join("\n") }], structuredContent: data }, context)
   } catch (error) {
-    const { code, message, data } = toolFailure(error)
+    const { code, message, hint, data } = toolFailure(error)
     if (code === "internal" && codesOf(error).http === 500) onbug(error)
-    // What a server said is often the only reason that there is.
-    const said = [message, ...list(data.log).map((line) => `  ${line}`)].join("\n")
-    return clean(
-      {
-        content: [{ type: "text", text: said }],
-        structuredContent: { ...data, error: { code, message } },
-        isError: true,
-      },
-      context,
-    )
+    // The server's log is often the only explanation.
+    const lines = [
+      hint === undefined ? message : `${message}; ${hint.tool} ${hint.does}`,
+      ...listOf(data.log).map((line) => `  ${line}`),
+    ]
+    const structuredContent = { ...data, error: { code, message, hint } }
+    return clean({ content: [{ type: "text", text: lines.join("\n") }], structuredContent, isError: true }, context)
   }
 }
 
-/** The code of anything thrown, and what may be told of it. */
+/** Returns the code of anything thrown, and what a caller may be told of it. */
 export function toolFailure(error: unknown): {
   readonly code: ToolFault
   readonly message: string
+  readonly hint: ToolHint | undefined
   readonly data: Params
 } {
-  if (error instanceof ToolError) return { code: error.fault, message: error.message, data: error.data }
-  if (error instanceof RegistryError) return { code: "registry_unavailable", message: error.message, data: {} }
-  return { code: codeOf(error), message: publicMessage(error), data: {} }
+  if (error instanceof ToolError) {
+    const { fault: code, message, hint, data } = error
+    return { code, message, hint, data }
+  }
+  const code = error instanceof RegistryError ? "registry_unavailable" : codeOf(error)
+  const message = error instanceof RegistryError ? error.message : publicMessage(error)
+  return { code, message, hint: undefined, data: {} }
 }
 
-/** The entry in `tools/list`, as JSON text. */
+/** Returns a tool's entry in `tools/list`, as JSON text. */
 export function toolEntry({ name, title, description, annotations, input, output }: InternalTool): string {
   return JSON.stringify({
     name,
@@ -168,7 +189,14 @@ export function toolEntry({ name, title, description, annotations, input, output
   })
 }
 
-/** The argument that names a server, in all tools. */
+/** A value of which nothing can be changed. */
+export type Immutable<T> = T extends readonly (infer E)[]
+  ? readonly Immutable<E>[]
+  : T extends object
+    ? { readonly [K in keyof T]: Immutable<T[K]> }
+    : T
+
+/** The argument that names a server, in every tool. */
 export const SERVER_NAME = z.string().min(1).describe("The server's name, as mcp_list shows it")
 
 export const READS: ToolAnnotations = {
@@ -180,21 +208,14 @@ export const READS: ToolAnnotations = {
 
 // ---
 
-/** The arguments as the tool has them. Throws a ToolError that names the member that is wrong, and none of its value. */
+/** Returns the arguments as the tool declares them. Throws a ToolError that names the wrong member and no value. */
 function check<I extends z.ZodObject>(input: I, args: Params): z.output<I> {
   const known = Object.keys(input.shape)
   const named: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(args)) {
-    const wanted = !known.includes(key) && ALIASES.includes(key) && known.includes("serverName") ? "serverName" : key
-    if (!known.includes(wanted)) {
-      const near = nearest(key, known)
-      throw new ToolError(
-        "invalid_argument",
-        `There is no argument "${key}"${near === undefined ? `; there are: ${known.join(", ") || "none"}` : `; did you mean "${near}"?`}`,
-      )
-    }
-    // What is not there and what is null are the same to many callers.
-    if (value !== null && value !== undefined) named[wanted] ??= value
+    const member = memberOf(key, known)
+    // Many callers write null for an argument that is absent.
+    if (value !== null && value !== undefined) named[member] ??= value
   }
   const parsed = input.safeParse(named)
   if (parsed.success) return parsed.data
@@ -206,10 +227,19 @@ function check<I extends z.ZodObject>(input: I, args: Params): z.output<I> {
   )
 }
 
-const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+/** Returns the declared member that an argument means. Throws a ToolError if there is none. */
+function memberOf(key: string, known: readonly string[]): string {
+  if (known.includes(key)) return key
+  if (SERVER_NAME_ALIASES.includes(key) && known.includes("serverName")) return "serverName"
+  const near = nearest(key, known)
+  const help = near === undefined ? `the arguments are: ${known.join(", ") || "none"}` : `did you mean "${near}"?`
+  throw new ToolError("invalid_argument", `There is no argument "${key}"; ${help}`)
+}
 
-/** Other names under which a server is named. */
-const ALIASES = ["name", "server"]
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+
+/** choice: Internal tools, arguments. */
+const SERVER_NAME_ALIASES = ["name", "server"]
 
 function codeOf(error: unknown): ToolFault {
   if (error instanceof ConfigError) return "invalid_argument"
@@ -225,7 +255,7 @@ function codeOf(error: unknown): ToolFault {
   }
 }
 
-/** Secrets are taken out of every text on its way to the client. */
+/** Masks secrets in every text of a result, and drops members that are undefined. */
 function clean(result: ToolResult, { maskCredentials }: ToolContext): ToolResult {
   return mapStrings(result, maskCredentials) as ToolResult
 }
@@ -235,7 +265,7 @@ function schemaOf(schema: z.ZodObject): Params {
   return rest
 }
 
-/** A failure fits the schema too: clients check every structured answer against it. */
+/** Allows failures beside the tool's output: clients check every structured answer against this schema. */
 function outputSchemaOf(output: z.ZodObject): Params {
   const { required, properties, ...rest } = schemaOf(output)
   return {
@@ -249,5 +279,9 @@ const ERROR = z
   .object({
     code: z.string().describe("not_found, invalid_argument, conflict, rolled_back …"),
     message: z.string().describe("What went wrong and what to do"),
+    hint: z
+      .object({ tool: z.string(), args: z.record(z.string(), z.unknown()), does: z.string() })
+      .optional()
+      .describe("A tool that helps, with its arguments"),
   })
-  .describe("Set where the call failed")
+  .describe("Set if the call failed")

@@ -9,8 +9,16 @@ import { mcpRegistryInfo, mcpRegistryList, mcpRegistryStatus } from "./registrie
 import { mcpReload } from "./reload.ts"
 import { mcpSearch } from "./search.ts"
 import { mcpStatus } from "./status.ts"
-import { type InternalTool, invokeTool, type ToolCaller, type ToolContext, type ToolResult, toolEntry } from "./tool.ts"
-import type { ToolChoice } from "./tool-category.ts"
+import {
+  type InternalTool,
+  invokeTool,
+  type ToolCaller,
+  type ToolChoice,
+  type ToolContext,
+  type ToolResult,
+  toolEntry,
+} from "./tool.ts"
+
 import { mcpUninstall } from "./uninstall.ts"
 import { mcpUpdate } from "./update.ts"
 

@@ -1,80 +1,76 @@
-/** `mcp_uninstall`: takes a server out of the file, with a backup; where its processes do not end, it is put back. */
+/** `mcp_uninstall`: removes a server from the file, with a backup. If its processes do not end, it is put back. */
 import * as z from "zod"
-import { addServer, removeServer, writtenServers } from "../config/edit.ts"
+import { addServer, removeServer } from "../config/edit.ts"
 import { substitute } from "../config/substitution.ts"
-import { applyChange, reloadSchema, resolveServerName } from "./apply-change.ts"
-import { pruned } from "./bundle.ts"
-import { commandText, confirm, writtenValues } from "./confirm.ts"
-import { acceptApplied } from "./install.ts"
+import { applyChange, refuseUnapplied, reloadSchema } from "./apply-change.ts"
+import { pruneBundles } from "./bundle.ts"
+import { confirm, questionOn, writtenValues } from "./confirm.ts"
+import { configChange, resolveServerName, writtenServer } from "./plan-change.ts"
 import { originOf } from "./registry-entries.ts"
-import { defineTool, SERVER_NAME } from "./tool.ts"
+import { defineTool, SERVER_NAME, type ToolContext } from "./tool.ts"
 
 export const mcpUninstall = defineTool({
   name: "mcp_uninstall",
   category: "installation",
   title: "Uninstall an MCP server",
   description:
-    "Stops a server and takes it out of mcp.json. The person confirms it. The file as it was is kept as a backup, whose name is answered. Values in .env stay; those that nothing refers to any more are named. To stop a server for a while only, use mcp_disable.",
+    "Stops a server and removes it from mcp.json, after the person has confirmed it. The previous file is kept as a backup, which the answer names. Values in .env stay; the answer names those that no server refers to any more. To stop a server only for a while, use mcp_disable.",
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
   input: z.object({ serverName: SERVER_NAME }),
   output: z.object({
     serverName: z.string(),
     uninstalled: z.boolean(),
-    backup: z.string().optional().describe("Where mcp.json as it was is kept; `svc config restore` brings it back"),
+    backup: z.string().optional().describe("Where the previous mcp.json is kept; `svc config restore` restores it"),
     unusedVariables: z.array(z.string()).describe("Variables of .env that no server refers to any more"),
     reload: reloadSchema,
     warnings: z.array(z.string()),
   }),
   async run({ serverName }, context) {
-    const { editor, agent } = context
-    const { config } = editor.read()
+    const { config } = context.editor.read()
     const name = resolveServerName(config, serverName)
-    const asked = writtenServers(config).get(name)?.server ?? {}
-    await confirm(context, ["edits"], {
-      what: `Uninstall the MCP server ${name}, which every client loses`,
-      shown: commandText(asked, writtenValues(asked)),
-    })
-    return editor.exclusive(async () => {
-      const before = editor.read()
-      const server = writtenServers(before.config).get(name)?.server ?? {}
-      const ids = agent.all().flatMap(({ spec }) => (spec.name === name ? [spec.id] : []))
-      const { reload, backup } = await applyChange(context, {
-        name,
-        change: ({ config, dotenv }) => ({ config: removeServer(name)(config), dotenv }),
-        reverse: ({ config, dotenv }) => ({ config: addServer(name, server, true)(config), dotenv }),
-        accept: acceptApplied,
-      })
-      await Promise.all(ids.map((id) => agent.whenStopped(id)))
-      const bundled = originOf(server)?.type === "mcpb"
-      if (bundled) await pruned(context, name)
-      const { dotenv } = editor.world(before.dotenv)
-      const still = referencesOf(editor.read().config)
-      const unused = [...referencesOf(before.config)].filter(
-        (variable) => !still.has(variable) && Object.hasOwn(dotenv, variable),
-      )
-      return {
-        data: {
-          serverName: name,
-          uninstalled: true,
-          ...(backup === undefined ? {} : { backup }),
-          unusedVariables: unused,
-          reload,
-          warnings: [
-            ...(unused.length === 0 ? [] : [`.env still has ${unused.join(", ")}, which nothing refers to any more`]),
-            ...(bundled
-              ? ["its bundle is gone: what the backup brings back must be uninstalled and installed again"]
-              : []),
-          ],
-        },
-        text: `uninstalled ${name}`,
-      }
-    })
+    const server = writtenServer(config, name)
+    const question = { server, kept: writtenValues(server) }
+    await confirm(
+      context,
+      ["edits"],
+      questionOn(`Uninstall the MCP server ${name}, and take its tools from every client`, question),
+    )
+    return context.editor.exclusive(() => uninstall(context, name))
   },
 })
 
 // ---
 
-/** The variables that a text refers to. */
+async function uninstall(context: ToolContext, name: string) {
+  const { editor, agent } = context
+  const before = editor.read()
+  const server = writtenServer(before.config, name)
+  const ids = agent.all().flatMap(({ spec }) => (spec.name === name ? [spec.id] : []))
+  const { reload, backup } = await applyChange(context, {
+    name,
+    change: configChange(removeServer(name)),
+    reverse: () => configChange(addServer(name, server, true)),
+    refuse: refuseUnapplied,
+  })
+  await Promise.all(ids.map((id) => agent.whenStopped(id)))
+  const hadBundle = originOf(server)?.type === "mcpb"
+  if (hadBundle) await pruneBundles(context, name)
+  const { dotenv } = editor.world(before.dotenv)
+  const remaining = referencesOf(editor.read().config)
+  const unused = [...referencesOf(before.config)].filter(
+    (variable) => !remaining.has(variable) && Object.hasOwn(dotenv, variable),
+  )
+  const warnings: string[] = []
+  if (unused.length > 0) warnings.push(`.env still has ${unused.join(", ")}, which no server refers to any more`)
+  if (hadBundle)
+    warnings.push("its bundle was removed: after a restore of the backup, uninstall it and install it again")
+  return {
+    data: { serverName: name, uninstalled: true, backup, unusedVariables: unused, reload, warnings },
+    text: `uninstalled ${name}`,
+  }
+}
+
+/** Returns the variables that a text refers to. */
 function referencesOf(config: string): ReadonlySet<string> {
   const names = new Set<string>()
   substitute(config, (name) => {

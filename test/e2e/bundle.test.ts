@@ -147,7 +147,8 @@ test.each([
     const [question = ""] = asked
     expect(question).toContain(`the bundle ${store.url}1.mcpb (sha256 ${sha256(BUNDLES["1.mcpb"] as Uint8Array)})`)
     expect(question).toContain(`node ${root}/server/index.js 1 /x "/y z" in ${root} with API_KEY=`)
-    expect(question + JSON.stringify(structuredContent)).not.toContain("sekret")
+    expect(question).toContain("API_KEY=sekret-of-the-sun")
+    expect(JSON.stringify(structuredContent)).not.toContain("sekret")
     expect(written(svc.folder).sun).toEqual({
       command: "node",
       args: [`${root}/server/index.js`, "1", "/x", "/y z"],

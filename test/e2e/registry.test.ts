@@ -262,7 +262,7 @@ test("a person is asked with what the registry thinks of a server", async () => 
   )
 }, 20_000)
 
-test("whoever is asked sees what an entry fixes, and what they typed is hidden [tools:shown]", async () => {
+test("a person sees what an entry fixes and an assistant passes, and what they typed is hidden [tools:shown]", async () => {
   const fixed = { name: "NODE_OPTIONS", isSecret: true, value: "--require=/home/me/evil.cjs" }
   const usual = { name: "PROXY_TOKEN", isSecret: true, default: "--usual" }
   const [one] = weather("1.0.0").packages as { environmentVariables: object[] }[]
@@ -283,7 +283,7 @@ test("whoever is asked sees what an entry fixes, and what they typed is hidden [
   const given = { WEATHER_API_KEY: "sekret-typed" }
   const { structuredContent } = await client.call("mcp_install", { serverName: NAME, env: given })
   expect(structuredContent).toMatchObject({ error: { code: "declined" } })
-  expect(asked[0]).toContain("WEATHER_API_KEY=•••")
+  expect(asked[0]).toContain("WEATHER_API_KEY=sekret-typed")
   expect(asked[0]).toContain(shown)
 
   const typed = await typeSvc(["mcp", "install", NAME, "--config-dir", svc.folder], {
@@ -328,13 +328,15 @@ test("an update takes the new version's arguments, with the values that are ther
   await call("mcp_edit", { serverName: "b", patch: { args: ["-y", "args@1.0.0", "--mine"] } })
   expect(await call("mcp_update", { serverName: "b" })).toMatchObject({
     updated: true,
-    warnings: [expect.stringContaining("stay as they are; by itself it would be npx -y args@1.0.1 serve")],
+    warnings: [expect.stringContaining("stay as they are; by itself the new version runs npx -y args@1.0.1 serve")],
   })
   expect(document(svc).mcpServers.b.args).toEqual(["-y", "args@1.0.1", "--mine"])
 
   svc.write({ ...document(svc), registries: [{ name: "other", url: registry.url }] })
   expect(await call("mcp_update", { serverName: "b", version: "1.0.0", dryRun: true })).toMatchObject({
-    warnings: expect.arrayContaining(["test, where b came from, is no registry any more: this is other's"]),
+    warnings: expect.arrayContaining([
+      "the registry test, which b came from, is not configured: this is other's entry",
+    ]),
   })
 }, 30_000)
 
@@ -491,7 +493,7 @@ test("svc registry and svc mcp search, install and update do the same for a pers
   })
   const extra = await svc("mcp", "install", NAME, "--env", "WEATHER_API_KEY=sekret-weather-2", "--env", "EXTRA=1")
   expect(extra.stderr).toStartWith(
-    "warning: its registry entry knows no EXTRA\nsvc: add --yes to let svc run this: npx ",
+    "warning: its registry entry does not declare EXTRA\nsvc: add --yes to let svc run this: npx ",
   )
   const given = ["--yes", "--env", "WEATHER_API_KEY=sekret-weather-2"]
   expect((await svc("mcp", "install", NAME, "--version", "1.0.0", ...given)).stdout).toBe(

@@ -83,7 +83,7 @@ test.each([
       structuredContent: { restarted: [], reload: { applied: true, added: [] } },
     })
     expect((await client.call("mcp_reload", { serverName: "off" })).structuredContent).toMatchObject({
-      error: { code: "conflict", message: "off does not run (disabled); mcp_enable starts it" },
+      error: { code: "conflict", message: "off does not run (disabled)", hint: { tool: "mcp_enable" } },
     })
 
     const patch = { disabledTools: ["echo1"], env: { MY_TOKEN: "sekret-value-2" }, tags: null }
@@ -92,7 +92,7 @@ test.each([
     expect(dry.structuredContent).toMatchObject({
       serverName: "one",
       dryRun: true,
-      warnings: ["MY_TOKEN stands in mcp.json as it is: keep it in .env, and refer to it"],
+      warnings: ["MY_TOKEN is written into mcp.json as it is: put it into .env and refer to it as ${MY_TOKEN}"],
     })
     expect(dry.structuredContent.changes).toContainEqual({ key: "env.MY_TOKEN", from: "•••", to: "•••" } as never)
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBe(before)
@@ -128,7 +128,7 @@ test("a file that is broken hides nothing of what runs still, and a warning stan
   })
   expect((await client.call("mcp_status", { serverName: "onne" })).isError).toBe(true)
   expect((await client.call("mcp_reload")).content[0]?.text).toEndWith(
-    "\nwarning: the configuration is broken: the last good one still runs",
+    "\nwarning: the configuration is broken: the last valid one still runs",
   )
 }, 20_000)
 
@@ -137,8 +137,10 @@ test("what is wrong with a call is told with a code, and names the member", asyn
   await using client = await connect1(svc)
   const failure = async (name: string, args: Record<string, unknown> = {}) => {
     const { isError, structuredContent, content } = await client.call(name, args)
-    expect([isError, content[0]?.text]).toEqual([true, (structuredContent.error as { message: string }).message])
-    return structuredContent.error as { code: string; message: string }
+    const error = structuredContent.error as { code: string; message: string; hint?: { tool: string; does: string } }
+    const hint = error.hint === undefined ? "" : `; ${error.hint.tool} ${error.hint.does}`
+    expect([isError, content[0]?.text]).toEqual([true, `${error.message}${hint}`])
+    return error
   }
   expect(await failure("mcp_enable")).toMatchObject({
     code: "invalid_argument",

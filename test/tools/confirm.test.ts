@@ -1,8 +1,14 @@
-/** What a person is shown before something runs, or changes what models read. */
+/** Tests what a person is shown before something runs, or changes what models read. */
 import { expect, test } from "bun:test"
-import { createRedactor } from "../../src/lib/redact.ts"
-import { changedSettings, commandText, confirm, writtenValues } from "../../src/tools/confirm.ts"
-import type { ToolContext } from "../../src/tools/tool.ts"
+import {
+  changedSettings,
+  commandText,
+  confirm,
+  inheritedText,
+  questionOn,
+  writtenValues,
+} from "../../src/tools/confirm.ts"
+import { placeholder } from "../../src/tools/externalize-secrets.ts"
 import type { Params } from "../../src/wire/message.ts"
 
 const NOBODY = { person: undefined, trusted: { installs: false, edits: false } }
@@ -16,9 +22,7 @@ async function asked(what: string, server: Params): Promise<string> {
       return Promise.resolve(true)
     },
   }
-  const { maskCredentials } = createRedactor(["a secret that is known"])
-  const context = { ...NOBODY, person, maskCredentials } as unknown as ToolContext
-  await confirm(context, ["installs"], { what, shown: commandText(server) })
+  await confirm({ ...NOBODY, person }, ["installs"], questionOn(what, { server }))
   return question
 }
 
@@ -31,7 +35,7 @@ test("a person sees the whole command: what looks like a secret may be code [too
   expect(await asked("Install x", { command: "sh", args: ["-c", long, "end"] })).toEndWith(`${long} end`)
 })
 
-test("hidden is only what the person typed; what a registry or a file has fixed is shown [tools:shown]", () => {
+test("only hideable values under secret names are hidden; what a registry or a file fixes is shown [tools:shown]", () => {
   const env = {
     NODE_OPTIONS: "--require /tmp/x.js",
     API_TOKEN: "sekret",
@@ -80,7 +84,7 @@ test("no argument, address or name passes for another part of the command", () =
   expect(commandText({ url: "https://x with A=1" })).toBe('connect to "https://x with A=1"')
 })
 
-test("what is changed besides is shown from and to", () => {
+test("settings that the command does not show are shown before and after the change", () => {
   expect(
     changedSettings(
       { command: "x", tags: ["a"], toolDescriptionOverrides: { t: "old" } },
@@ -89,9 +93,9 @@ test("what is changed besides is shown from and to", () => {
   ).toEqual(['toolDescriptionOverrides: {"t":"old"} -> {"t":"new\\u200b"}', 'disabledTools: ["u"]'])
 })
 
-test("where nobody can be asked, each option lets its own part pass", async () => {
+test("if the client cannot ask, each option agrees to its own part", async () => {
   const pass = (installs: boolean, edits: boolean, consents: Parameters<typeof confirm>[1]) =>
-    confirm({ person: undefined, trusted: { installs, edits } } as ToolContext, consents, { what: "", shown: "" }).then(
+    confirm({ person: undefined, trusted: { installs, edits } }, consents, { what: "", shown: "", masked: "" }).then(
       () => "passes",
       (error: Error) => error.message.match(/--confirm-.* off/)?.[0],
     )
@@ -100,4 +104,54 @@ test("where nobody can be asked, each option lets its own part pass", async () =
   expect(await pass(false, true, ["installs", "edits"])).toBe("--confirm-installs off")
   expect(await pass(false, false, ["installs", "edits"])).toBe("--confirm-installs off and --confirm-edits off")
   expect(await pass(true, true, ["installs", "edits"])).toBe("passes")
+})
+
+test("in a client nothing counts as typed: the person sees the values that the assistant passed [tools:shown]", () => {
+  const server = {
+    command: "npx",
+    args: ["-y", "x", `--key=${placeholder("key")}`],
+    env: { API_TOKEN: "from-assistant", OLD_TOKEN: "from-file", REF_TOKEN: "${SECRET}", ODD: "odd" },
+  }
+  const question = questionOn("Run", {
+    server,
+    secrets: { names: new Set(["ODD"]), hidden: { key: "deep" } },
+    kept: { OLD_TOKEN: "from-file" },
+    given: { API_TOKEN: "from-assistant", ODD: "odd" },
+  })
+  expect(question.shown).toBe(
+    "npx -y x --key=deep with API_TOKEN=from-assistant OLD_TOKEN=••• REF_TOKEN=${SECRET} ODD=odd",
+  )
+  // A terminal's question is made of the answer to a dry run: the person typed what is hidden there.
+  expect(question.masked).toBe("npx -y x --key=••• with API_TOKEN=••• OLD_TOKEN=••• REF_TOKEN=${SECRET} ODD=•••")
+})
+
+test("a question shows what serverDefaults adds to the server that will run [tools:shown]", () => {
+  const defaults = {
+    env: { NODE_OPTIONS: "--require=/x.cjs", API_TOKEN: "kept", REF_KEY: "a${B}", MODE: "lost" },
+    headers: { Authorization: "Bearer ${T}", "X-Team": "a" },
+    inheritParentEnv: true,
+    envFilter: ["AWS_*"],
+    requestTimeout: 5,
+  }
+  const config = JSON.stringify({ serverDefaults: defaults })
+  const stdio = { command: "x", env: { MODE: "own" }, envFilter: ["!AWS_B"] }
+  expect(questionOn("Run", { server: stdio, config, lines: ["tags: []"] })).toMatchObject({
+    shown:
+      'x with MODE=own envFilter=["!AWS_B"]\nserverDefaults adds: NODE_OPTIONS=--require=/x.cjs API_TOKEN=••• REF_KEY=•••${B} inheritParentEnv=true envFilter=["AWS_*","!AWS_B"]\ntags: []',
+  })
+  expect(inheritedText({ url: "https://x", headers: {} }, config)).toBeUndefined()
+  expect(inheritedText({ url: "https://x" }, config)).toBe("Authorization=•••${T} X-Team=a")
+  expect(inheritedText({ command: "x" }, "{}")).toBeUndefined()
+})
+
+test("a person who declines, and a client that cannot ask, change nothing and are told the masked command", async () => {
+  const question = questionOn("Run", { server: { command: "x", env: { A_TOKEN: "s" } }, given: { A_TOKEN: "s" } })
+  const person = { agrees: () => Promise.resolve(false) }
+  const trusted = { installs: false, edits: false }
+  const refusal = (asked: typeof person | undefined) => confirm({ person: asked, trusted }, ["installs"], question)
+  expect(refusal(person)).rejects.toMatchObject({ fault: "declined", data: { command: "x with A_TOKEN=•••" } })
+  expect(refusal(undefined)).rejects.toMatchObject({
+    fault: "confirmation_required",
+    data: { command: "x with A_TOKEN=•••" },
+  })
 })

@@ -3,9 +3,10 @@ import type { World } from "../../src/config/plan.ts"
 import {
   escapeReferences,
   externalizeSecrets,
+  fillPlaceholders,
+  maskPlaceholders,
   NO_SECRETS,
   placeholder,
-  withPlaceholdersShown,
 } from "../../src/tools/externalize-secrets.ts"
 
 const world = (parent: Record<string, string> = {}, dotenv: Record<string, string> = {}): World => ({
@@ -63,12 +64,16 @@ test("a secret in an argument or an address is a reference there too", () => {
     variables: { S_KEY: "sekret" },
     references: ["S_KEY"],
   })
-  expect(withPlaceholdersShown(server, { hidden: { key: "sekret" } })).toMatchObject({
+  expect(maskPlaceholders(server, { hidden: { key: "sekret" } })).toMatchObject({
     args: ["--key", "•••"],
     url: "http://h/?k=•••",
   })
+  expect(fillPlaceholders(server, { hidden: { key: "sekret" } })).toMatchObject({
+    args: ["--key", "sekret"],
+    url: "http://h/?k=sekret",
+  })
   // An option is no secret: it decides what runs.
-  expect(withPlaceholdersShown(server, { hidden: { key: "--require=/x.cjs" } })).toMatchObject({
+  expect(maskPlaceholders(server, { hidden: { key: "--require=/x.cjs" } })).toMatchObject({
     args: ["--key", "--require=/x.cjs"],
   })
 })
