@@ -2,7 +2,7 @@
 import { systemClock } from "../lib/clock.ts"
 import { openJournal } from "../lib/journal.ts"
 import { createAudit } from "../session/audit.ts"
-import type { Audit } from "../session/client.ts"
+import type { Audit } from "../session/ports.ts"
 import type { Logging } from "./logging.ts"
 import type { Settings } from "./settings.ts"
 

@@ -13,12 +13,13 @@ import type { McpDeps } from "../serve/mcp.ts"
 import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
 import type { TrustedClientDeps } from "../serve/trusted-client.ts"
 import { createCallRateLimit } from "../session/call-rate-limit.ts"
-import type { Audit } from "../session/client.ts"
 import { createGateway } from "../session/gateway.ts"
+import type { Audit, Observers } from "../session/ports.ts"
 import { Sessions } from "../session/sessions.ts"
 import { SuspendedCalls } from "../session/suspended-calls.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
+import type { Toolbox } from "../tools/toolbox.ts"
 import type { Logging } from "./logging.ts"
 import type { Settings } from "./settings.ts"
 import type { Upstream } from "./upstream.ts"
@@ -31,10 +32,9 @@ export type ClientSessions = {
   readonly scopeOf: ScopeOf
   /** For clients whose context templates may use. */
   readonly trustedClient: TrustedClientDeps
+  /** Offers svc's own tools to clients. */
+  offerTools(tools: Toolbox): void
 }
-
-/** What watches calls; each is undefined unless its option is set. */
-export type Observers = { readonly metrics: Metrics | undefined; readonly audit: Audit | undefined }
 
 /** Builds the downstream side. Without `paths`, sessions and the owners of tasks end with svc. */
 export function openClientSessions(
@@ -42,7 +42,7 @@ export function openClientSessions(
   paths: Paths | undefined,
   { log, redactor, onbug }: Logging,
   { agent, instances }: Upstream,
-  { metrics, audit }: Observers,
+  { metrics, audit }: { readonly metrics: Metrics | undefined; readonly audit: Audit | undefined },
 ): ClientSessions {
   const { maxInFlight, pageSize, sessionRate, sessionTtl, startupWait, persist, transport } = settings
   const trustedClient: TrustedClientDeps = { agent, instances, clock: systemClock, version, wait: startupWait }
@@ -62,23 +62,22 @@ export function openClientSessions(
     store,
     contexts === undefined ? undefined : (scope, params) => contexts.session(scope, params, params.clientInfo).scope,
   )
+  const callRate = createCallRateLimit(systemClock, () => {
+    if (metrics !== undefined) metrics.rateLimited++
+  })
+  const observers: Observers = { meter: metrics === undefined ? undefined : meterOf(metrics), audit, onbug }
+  let toolbox: Toolbox | undefined
   const gateway = createGateway({
     agent,
     sessions: () => sessions.all(),
     startupWaitMs: startupWait,
-    onchange: (session) => sessions.save(session),
     mark: createMarker(() => markKey(persist ? paths : undefined, log)),
     version,
     hide: (text) => redactor().maskKnown(text),
     redact: (text) => redactor().redactAll(text),
-    meter: metrics === undefined ? undefined : meterOf(metrics),
-    maxInFlight,
-    pageSize,
-    sessionRate,
-    callRate: createCallRateLimit(systemClock, () => {
-      if (metrics !== undefined) metrics.rateLimited++
-    }),
-    audit,
+    toolbox: () => toolbox,
+    limits: { maxInFlight, pageSize, sessionRate, callRate },
+    observers,
   })
   const streams = new Set<OpenStream>()
   const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))
@@ -90,6 +89,9 @@ export function openClientSessions(
     mcp: { gateway, sessions, suspendedCalls, newId, maxBody: settings.maxBody, contexts, onbug, streams },
     scopeOf: createScopes(() => agent.presets),
     trustedClient,
+    offerTools(tools) {
+      toolbox = tools
+    },
   }
 }
 

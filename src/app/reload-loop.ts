@@ -29,7 +29,7 @@ export async function startReloadLoop(
   paths: Paths,
   url: string | undefined,
 ): Promise<ReloadLoop> {
-  const { agent, audit, instances, log, metrics, mcp, trustedClient } = runtime
+  const { agent, audit, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
   if (await createMissing(paths, systemClock))
     log.info(`created an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit it`)
   const world = { parent: process.env, platform: process.platform, home: homeDirectory(), folder: dirname(paths.file) }
@@ -72,7 +72,7 @@ export async function startReloadLoop(
   }
   const { internalTools, confirmInstalls, confirmEdits } = settings
   if (internalTools.length > 0)
-    mcp.gateway.toolbox = (await tools()).offer(internalTools, { installs: !confirmInstalls, edits: !confirmEdits })
+    offerTools((await tools()).offer(internalTools, { installs: !confirmInstalls, edits: !confirmEdits }))
   const control =
     url === undefined
       ? undefined

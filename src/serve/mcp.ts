@@ -8,8 +8,9 @@ import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import type { Answer } from "../session/answer.ts"
 import { Cancellation } from "../session/cancellation.ts"
-import type { Exchange, Gateway } from "../session/client.ts"
+import type { Exchange } from "../session/client.ts"
 import { dispatch, enforceSessionRate } from "../session/dispatch.ts"
+import type { Gateway } from "../session/ports.ts"
 import { type Refusal, requestClient } from "../session/request-client.ts"
 import { initializeResult } from "../session/server-capabilities.ts"
 import { Session } from "../session/session.ts"
@@ -107,8 +108,7 @@ function post(
 ): Response | Promise<Response> {
   if (Array.isArray(value)) return batch(request, value, scope, principal, deps)
   const plain = parseSimpleCall(value)
-  if (plain !== undefined)
-    return serveSimpleCall(plain, { scope, principal, signal: request.signal }, deps.gateway, deps.onbug)
+  if (plain !== undefined) return serveSimpleCall(plain, { scope, principal, signal: request.signal }, deps.gateway)
   const message = asMessage(value)
   if (!isRequest(message)) {
     // 2026-07-28 gives clients nothing to say over HTTP that svc must act on.
@@ -145,7 +145,7 @@ function runLegacy<T>(
   to: (answer: Answer | undefined) => T,
 ): Promise<T> {
   const end = session.run(message.id, exchange)
-  return dispatch(message, { gateway: deps.gateway, client: session, exchange }, deps.onbug).then((answer) =>
+  return dispatch({ request: message, gateway: deps.gateway, client: session, exchange }).then((answer) =>
     to(end() ? answer : undefined),
   )
 }
@@ -154,12 +154,12 @@ async function initialize(message: RpcRequest, scope: Scope, principal: string, 
   const params = message.params ?? {}
   // Who may not call any more must not go on in another session.
   enforceSessionRate(deps.gateway, `principal ${principal}`)
-  if (deps.gateway.initialLoad !== undefined) await deps.gateway.initialLoad
+  if (deps.gateway.directory.initialLoad !== undefined) await deps.gateway.directory.initialLoad
   const own = deps.contexts?.session(scope, params, params.clientInfo)
   await own?.ready
   const session = new Session(deps.newId(), principal, own?.scope ?? scope, params)
   try {
-    const result = initializeResult(deps.gateway, session, params)
+    const result = initializeResult({ gateway: deps.gateway, client: session })
     deps.sessions.add(session, deps.gateway)
     return new Response(resultText(message.id, JSON.stringify(result)), {
       headers: { ...JSON_HEADERS, "mcp-session-id": session.id },
@@ -251,10 +251,13 @@ async function serveModern(
   if (own !== undefined) await own.ready
   const client = own === undefined ? found.client : { ...found.client, scope: own.scope }
   // What is not there yet cannot be listened to.
-  if (deps.gateway.initialLoad !== undefined && (method === "tools/call" || method === "subscriptions/listen"))
-    await deps.gateway.initialLoad
+  if (
+    deps.gateway.directory.initialLoad !== undefined &&
+    (method === "tools/call" || method === "subscriptions/listen")
+  )
+    await deps.gateway.directory.initialLoad
   if (method === "tools/call" && typeof params.name === "string") {
-    const route = viewOf(deps.gateway.catalogOf(client.session), client.scope).tools.get(params.name)
+    const route = viewOf(deps.gateway.directory.catalogOf(client.session), client.scope).tools.get(params.name)
     const wrong = route === undefined ? undefined : paramMismatch(params.arguments, route.mirrored, request.headers)
     if (wrong !== undefined) return errorResponse(400, id, HEADER_MISMATCH, `Header mismatch: ${wrong}`)
   }
@@ -262,10 +265,11 @@ async function serveModern(
   if (refusal !== undefined) return refuse(id, refusal)
   const exchange = new HttpExchange(cannotAsk, deps.streams)
   request.signal.addEventListener("abort", () => exchange.abort())
-  if (method === "subscriptions/listen") exchange.onshutdown = openSubscription(message, client, deps.gateway, exchange)
+  if (method === "subscriptions/listen")
+    exchange.onshutdown = openSubscription({ request: message, client, gateway: deps.gateway, exchange })
   else
     void deps.suspendedCalls
-      .serve(message, client, deps.gateway, exchange)
+      .serve({ request: message, client, gateway: deps.gateway, exchange })
       .then((answer) => finish(exchange, answer, statusOf(answer)))
   // It may have gone while svc waited.
   if (request.signal.aborted) exchange.abort()

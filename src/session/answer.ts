@@ -11,7 +11,7 @@ export type Answer = {
   readonly frame: Uint8Array | string
   /** "tool_error" is a result whose `isError` is true. */
   readonly outcome: CallOutcome
-  /** The code of a JSON-RPC error. */
+  /** The code of the JSON-RPC error, also if a tool's `isError` result stands for it: then the backend failed, not the tool. */
   readonly code?: number
   /** Seconds after which a call that a rate limit refused may be sent again. */
   readonly retryAfter?: number | undefined

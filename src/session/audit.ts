@@ -5,9 +5,9 @@
 import { viewOf } from "../catalog/catalog.ts"
 import type { Clock } from "../lib/clock.ts"
 import { escaped } from "../lib/log.ts"
-import { isObject, type Params, type Request } from "../wire/message.ts"
-import type { Audit, Client, Gateway } from "./client.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import { toolboxFor } from "./internal-call.ts"
+import type { Audit, ClientCall } from "./ports.ts"
 
 export type AuditOptions = {
   readonly clock: Clock
@@ -27,12 +27,13 @@ export function createAudit({ clock, ticks, write, mask, withArguments }: AuditO
   const took = (started: number) => Math.round((ticks() - started) * 1000) / 1000
   const put = (entry: () => Params) => write(() => escaped(JSON.stringify(entry())))
   return {
-    call(request, client, gateway) {
+    call(call) {
+      const { request, client } = call
       const time = clock.now()
       const started = ticks()
       return ({ frame, outcome }) => {
         const ms = took(started)
-        const target = targetOf(request, client, gateway)
+        const target = targetOf(call)
         const sent = Buffer.byteLength(frame)
         put(() => {
           const args = request.params?.arguments
@@ -107,13 +108,13 @@ function sizeOf(value: unknown): number | undefined {
 }
 
 /** Where a call leads: a server and its own name for what is called; svc itself is `svc`. */
-function targetOf(request: Request, client: Client, gateway: Gateway): { server: string | undefined; name: unknown } {
+function targetOf({ request, client, gateway }: ClientCall): { server: string | undefined; name: unknown } {
   const params = isObject(request.params) ? request.params : {}
   const name = request.method === "resources/read" ? params.uri : params.name
   if (typeof name !== "string") return { server: undefined, name }
   if (request.method === "tools/call" && toolboxFor(client.scope, gateway)?.names.includes(name) === true)
     return { server: "svc", name }
-  const view = viewOf(gateway.catalogOf(client.session), client.scope)
+  const view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
   const route =
     request.method === "tools/call"
       ? view.tools.get(name)

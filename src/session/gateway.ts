@@ -1,4 +1,4 @@
-/** What sessions see of the agent, and how the agent's news reach them. */
+/** Connects the ports of the call path to the agent, and the agent's news to sessions. */
 import type { Agent } from "../agent/agent.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { LIST_KEYS } from "../catalog/catalog.ts"
@@ -6,34 +6,47 @@ import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, sees } from "../catalog/scope.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
-import { RequestError } from "../lib/errors.ts"
+import type { Marker } from "../lib/seal.ts"
 import { asText, notificationText, type Params } from "../wire/message.ts"
-import type { Gateway, Listener, Target } from "./client.ts"
+import type { Directory, Gateway, Listener, Notifications, Target } from "./ports.ts"
 import { wantsLog } from "./relay.ts"
-import { Session } from "./session.ts"
+import type { Session } from "./session.ts"
 
-export type GatewayDeps = Pick<
-  Gateway,
-  "version" | "mark" | "hide" | "meter" | "maxInFlight" | "pageSize" | "callRate" | "sessionRate" | "audit"
-> & {
+export type GatewayDeps = Pick<Gateway, "version" | "limits" | "observers" | "hide" | "toolbox"> & {
   readonly agent: Agent
-  /** Those that live at the moment. */
+  /** Marks the ids of tasks for their owners. */
+  readonly mark: Marker
+  /** Returns the sessions that live at the moment. */
   sessions(): Iterable<Session>
-  /** Milliseconds that a call waits for a server that is about to be there. */
+  /** Milliseconds that a call waits for a server that is starting or about to be back. */
   readonly startupWaitMs: number
-  /** Cleans the text of a server's failure. */
+  /** Masks secrets and places in the text of a server's failure. */
   redact(text: string): string
-  /** What a session is made of has changed. */
-  onchange(session: Session): void
 }
 
-export function createGateway({ agent, sessions, startupWaitMs, redact, onchange, ...given }: GatewayDeps): Gateway {
-  const cause = (error: string | undefined) => (error === undefined ? "" : `: ${redact(error).slice(0, MAX_CAUSE)}`)
+export function createGateway(deps: GatewayDeps): Gateway {
+  const { agent, version, limits, observers, hide, toolbox, mark } = deps
   const listeners = new Set<Listener>()
   const gateway: Gateway = {
-    ...given,
-    taskOwners: agent.taskOwners,
-    toolbox: undefined,
+    version,
+    limits,
+    observers,
+    hide,
+    toolbox,
+    toolLists: new WeakMap(),
+    directory: createDirectory(deps),
+    notifications: createNotifications(agent, listeners),
+    tasks: { mark, owners: agent.taskOwners },
+  }
+  agent.observe(createObserver(gateway, listeners, deps))
+  return gateway
+}
+
+// ---
+
+function createDirectory({ agent, startupWaitMs, redact }: GatewayDeps): Directory {
+  const cause = (error: string | undefined) => (error === undefined ? "" : `: ${redact(error).slice(0, MAX_CAUSE)}`)
+  return {
     catalogOf: (session) => agent.catalogOf(session),
     get initialLoad() {
       return agent.loading
@@ -50,13 +63,13 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
       return { spec, connection: published.open.connection, peer: published.open.peer }
     },
     disconnectedId(scope, slug) {
-      const gone = agent
+      const found = agent
         .all()
         .find(
           ({ published, spec }) =>
             published === undefined && sees(scope, spec) && (scope.kind === "server" || spec.slug === slug),
         )
-      return gone?.spec.id
+      return found?.spec.id
     },
     unlisted(scope, slug, method) {
       for (const { published, spec } of agent.all()) {
@@ -68,6 +81,7 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
       }
       return undefined
     },
+    isConnected: (id) => agent.backend(id)?.published !== undefined,
     whenBack: (id) => agent.whenBack(id, startupWaitMs),
     async dedicated(id, owner, caller, capabilities) {
       const backend = await agent.dedicated.open(id, owner, caller, capabilities)
@@ -77,41 +91,21 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
       const { open } = backend.published
       return { spec: backend.spec, connection: open.connection, peer: open.peer }
     },
-    subscribe(id, uri, session) {
-      const key = `${id} ${uri}`
-      if (session instanceof Session && !session.subscriptions.has(key)) {
-        if (session.subscriptions.size >= MAX_SUBSCRIPTIONS || uri.length > MAX_URI)
-          throw new RequestError(
-            "too_many",
-            `A session may be subscribed to ${MAX_SUBSCRIPTIONS} resources of short URIs`,
-          )
-        session.subscriptions.set(key, [id, uri])
-        onchange(session)
-      }
-      agent.subscriptions.subscribe(id, uri, session)
-    },
-    unsubscribe(id, uri, session) {
-      agent.subscriptions.unsubscribe(id, uri, session)
-      if (session instanceof Session && session.subscriptions.delete(`${id} ${uri}`)) onchange(session)
-    },
-    rememberTask(id, task, session) {
-      if (!(session instanceof Session)) return
-      session.tasks.set(`${id} ${task}`, [id, task])
-      onchange(session)
-    },
-    setLogLevel(session, level) {
-      agent.subscriptions.setLevel(session, level)
-      if (!(session instanceof Session) || session.logLevel === level) return
-      session.logLevel = level
-      onchange(session)
-    },
+  }
+}
+
+function createNotifications(agent: Agent, listeners: Set<Listener>): Notifications {
+  return {
+    subscribe: (id, uri, session) => agent.subscriptions.subscribe(id, uri, session),
+    unsubscribe: (id, uri, session) => agent.subscriptions.unsubscribe(id, uri, session),
+    setLogLevel: (session, level) => agent.subscriptions.setLevel(session, level),
     dropLogLevel: (session) => agent.subscriptions.dropLevel(session),
-    notifyBackend({ scope, session }, method, params) {
+    toBackend({ scope, session }, method, params) {
       const own = agent.dedicated.of(session)
-      // What a shared server is told of one client's roots, it would believe of all.
+      // A shared server would take one client's roots for those of all clients.
       const roots = method === "notifications/roots/list_changed"
       const only = scope.kind === "server" ? (own.get(scope.id) ?? agent.backend(scope.id)) : undefined
-      for (const backend of roots ? own.values() : only === undefined ? [] : [only]) {
+      for (const backend of roots ? own.values() : presentOf(only)) {
         const open = backend.published?.open
         if (open?.peer.era === "legacy") open.connection.notify(method, params)
       }
@@ -121,7 +115,15 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
       return () => listeners.delete(listener)
     },
   }
-  agent.observe({
+}
+
+/** Passes the agent's news to sessions and to the streams of modern clients. */
+function createObserver(
+  gateway: Gateway,
+  listeners: ReadonlySet<Listener>,
+  { agent, sessions }: GatewayDeps,
+): Parameters<Agent["observe"]>[0] {
+  return {
     oncatalog(only) {
       for (const session of sessions()) if (only === undefined || only === session) session.catalogChanged(gateway)
       if (only !== undefined) return
@@ -134,30 +136,27 @@ export function createGateway({ agent, sessions, startupWaitMs, redact, onchange
         if (!sees(session.scope, spec)) continue
         if (method === "notifications/message" && !wantsLog(session, params.level)) continue
         if (subscribed?.has(session) === false) continue
-        session.notify(notificationText(method, named(session.scope, spec, method, params)))
+        session.notify(notificationText(method, shownIn(session.scope, spec, method, params)))
       }
       if (!updated) return
       for (const listener of listeners) {
         if (!sees(listener.client.scope, spec)) continue
-        const shown = named(listener.client.scope, spec, method, params)
+        const shown = shownIn(listener.client.scope, spec, method, params)
         listener.updated(asText(shown.uri), shown)
       }
     },
-  })
-  return gateway
+  }
 }
 
-// ---
-
 const MAX_CAUSE = 300
-/** Each is told to the backend, and all are written down with the session. */
-const MAX_SUBSCRIPTIONS = 1000
-const MAX_URI = 4096
 
-const named = (scope: Scope, spec: ServerSpec, method: string, params: Params): Params =>
+const presentOf = <T>(value: T | undefined): readonly T[] => (value === undefined ? [] : [value])
+
+/** Returns a notification's params under the names that a scope knows. */
+const shownIn = (scope: Scope, spec: ServerSpec, method: string, params: Params): Params =>
   scope.kind === "aggregate" ? rewriteNotification(method, params, qualifiedNames(spec.slug)) : params
 
-/** Says what a server is doing that is not there; `cause` is what it was lost for. */
+/** Explains why a server is not connected; `cause` is why it was lost. */
 function explain(kind: keyof typeof STATUS_BY_STATE, cause: string): string {
   switch (kind) {
     case "starting":

@@ -5,13 +5,13 @@
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { RequestContext } from "./client.ts"
+import type { Exchange } from "./client.ts"
 
 /** The params of the retry. Throws what the client answered an error with, or where it gives up on its request. */
 export async function fulfilInputRequired(
   params: Params,
   result: Params,
-  { exchange }: RequestContext,
+  exchange: Exchange,
   clock: Clock,
 ): Promise<Params> {
   const questions = isObject(result.inputRequests) ? Object.entries(result.inputRequests) : []

@@ -5,22 +5,22 @@ import type { Scope } from "../catalog/scope.ts"
 import { withDoubles } from "../lib/json.ts"
 import type { Person } from "../tools/tool.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
-import { asText, isId, isObject, metaOf, notificationText, type Params, type Request } from "../wire/message.ts"
+import { asText, isId, isObject, metaOf, notificationText } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
-import { type Client, type Exchange, type Gateway, missingCapability, type RequestContext } from "./client.ts"
+import { type Client, type Exchange, missingCapability } from "./client.ts"
+import type { ClientCall, Gateway } from "./ports.ts"
 import { foreignState } from "./relay.ts"
 
-/** svc's own tools, where a scope has them. */
+/** Returns svc's own tools if a scope has them. */
 export const toolboxFor = (scope: Scope, { toolbox }: Pick<Gateway, "toolbox">): Toolbox | undefined =>
-  scope.kind === "aggregate" && !scope.restricted ? toolbox : undefined
+  scope.kind === "aggregate" && !scope.restricted ? toolbox() : undefined
 
 /** Runs the tool; returns undefined if svc has no tool of this name. */
 export function callInternalTool(
-  request: Request,
-  params: Params,
+  { request, client, exchange }: ClientCall,
   toolbox: Toolbox,
-  { client, exchange }: RequestContext,
 ): Promise<Answer> | undefined {
+  const { params = {} } = request
   const name = asText(params.name)
   if (!toolbox.names.includes(name)) return undefined
   // What svc has sealed does not come this far.

@@ -22,8 +22,9 @@ import {
   resultText,
 } from "../wire/message.ts"
 import { Cancellation } from "./cancellation.ts"
-import type { Exchange, Gateway } from "./client.ts"
+import type { Exchange } from "./client.ts"
 import { dispatch } from "./dispatch.ts"
+import type { Gateway } from "./ports.ts"
 import { requestClient } from "./request-client.ts"
 import { initializeResult } from "./server-capabilities.ts"
 import { Session } from "./session.ts"
@@ -139,9 +140,9 @@ export class Pipe {
       if (version !== undefined) return await this.serveModern(request, version)
       if (method === "initialize") {
         await this.introduce(params.clientInfo)
-        if (deps.gateway.initialLoad !== undefined) await deps.gateway.initialLoad
+        if (deps.gateway.directory.initialLoad !== undefined) await deps.gateway.directory.initialLoad
         const session = new Session(deps.id, deps.principal, deps.scope, params)
-        const result = initializeResult(deps.gateway, session, params)
+        const result = initializeResult({ gateway: deps.gateway, client: session })
         if (this.session !== undefined) deps.sessions.remove(this.session.id, "was initialized again")
         deps.sessions.add(session, deps.gateway)
         this.session = session
@@ -169,7 +170,7 @@ export class Pipe {
       const end = session.run(id, exchange)
       const key = keyOfId(id)
       this.running.set(key, exchange)
-      const { frame } = await dispatch(request, { gateway: deps.gateway, client: session, exchange }, deps.onbug)
+      const { frame } = await dispatch({ request, gateway: deps.gateway, client: session, exchange })
       end()
       // A cancelled request gets no answer.
       if (this.running.delete(key)) deps.send(frame)
@@ -207,12 +208,12 @@ export class Pipe {
     this.introduced ??= this.introduce(client.info)
     await this.introduced
     // What is not there yet cannot be listened to.
-    if (listens && deps.gateway.initialLoad !== undefined) await deps.gateway.initialLoad
+    if (listens && deps.gateway.directory.initialLoad !== undefined) await deps.gateway.directory.initialLoad
     if (!this.running.has(key)) return
     if (listens) {
-      this.streams.set(key, openSubscription(request, client, deps.gateway, exchange))
+      this.streams.set(key, openSubscription({ request, client, gateway: deps.gateway, exchange }))
       return
     }
-    finish((await deps.suspendedCalls.serve(request, client, deps.gateway, exchange)).frame)
+    finish((await deps.suspendedCalls.serve({ request, client, gateway: deps.gateway, exchange })).frame)
   }
 }

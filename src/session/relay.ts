@@ -1,9 +1,9 @@
 /**
- * A client's request, passed on to its backend, and the answer on its way back.
+ * Relays a client's request to its backend, and the answer back.
  *
- *  1. A success result that nothing must change in goes back as the bytes it came in (frame.ts).
+ *  1. A success result that needs no change goes back as the bytes that it came in (frame.ts).
  *  2. Members that svc does not know survive in both directions.
- *  3. What one era lacks is put in or taken out here and in era-params.ts, and nowhere else.
+ *  3. Members that one era lacks are added or removed here and in era-params.ts, and nowhere else.
  */
 import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
@@ -17,189 +17,149 @@ import type { Era } from "../wire/era.ts"
 import { severityOf } from "../wire/era.ts"
 import { asBuffer, contains, encode, hasEscapedLetters, withResponseId } from "../wire/frame.ts"
 import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
-import {
-  asText,
-  isId,
-  isObject,
-  metaOf,
-  notificationText,
-  type Params,
-  type Request,
-  type Response,
-} from "../wire/message.ts"
-import { type Answer, errorAnswer, RelayedResult } from "./answer.ts"
-import { CALLS, type Client, type Meter, ownerOf, type RequestContext, type Target, unlessCancelled } from "./client.ts"
+import { asText, isId, isObject, metaOf, notificationText, type Params, type Response } from "../wire/message.ts"
+import { type Answer, errorAnswer, RelayedResult, resultAnswer } from "./answer.ts"
+import { type Client, type Exchange, ownerOf } from "./client.ts"
 import { adaptCode, adaptParams } from "./era-params.ts"
 import { fulfilInputRequired } from "./input-required.ts"
+import type { ClientCall, Target } from "./ports.ts"
+import { waitFor } from "./ready.ts"
 import { namesFor, openTaskId } from "./task-id.ts"
 
 /** An answer; a promise is made only if something is waited for. */
 export type Answering = Answer | Promise<Answer>
 
+/** Requests that make a server do or tell something. */
+export const CALLS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"])
+
 /**
- * Passes `request` on under `params` (names already the backend's own) and gives the answer. Where the backend is about
- * to be there, the patient wait for it. Throws a RequestError, at once or later, for what the client may not do.
+ * Passes a request on under `params` (names are the backend's own already) and returns the answer. A server that is not
+ * connected fails the request: `ready` has waited for it. Throws a RequestError, at once or later, for what the client may
+ * not do.
  */
-export function relay(
-  request: Request,
-  params: Params,
-  route: Route,
-  context: RequestContext,
-  mayWait = true,
-): Answering {
-  const { meter } = context.gateway
-  const done = meter === undefined ? uncounted : counted(meter, request, route)
-  return relayWhenReady(request, params, route, context, mayWait, done)
+export function relay(call: ClientCall, params: Params, route: Route): Answering {
+  const { meter } = call.gateway.observers
+  if (meter === undefined) return relayToBackend(call, params, route)
+  const started = meter.now()
+  const count = (answer: Answer) => {
+    const { frame } = answer
+    meter.passed("out", typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
+    if (call.request.method === "tools/call")
+      meter.record(route.id, route.name, answer.outcome, (meter.now() - started) / 1000)
+    return answer
+  }
+  const answering = relayToBackend(call, params, route)
+  return answering instanceof Promise ? answering.then(count) : count(answering)
 }
 
-/** Answers a request with a backend's failure: a tool says so to the model, other methods to the client. */
-export function failed(request: Request, error: BackendError, { gateway, client }: RequestContext): Answer {
-  const said = gateway.hide(error.message)
-  if (request.method !== "tools/call") return errorAnswer(request.id, codesOf(error).rpc, said)
+/** Answers for a backend that failed: with an `isError` result for a tool, with a JSON-RPC error for other methods. */
+export function backendFailure(error: BackendError, { request, gateway, client }: ClientCall): Answer {
+  const { rpc } = codesOf(error)
+  const text = gateway.hide(error.message)
+  if (request.method !== "tools/call") return errorAnswer(request.id, rpc, text)
   const result = {
     ...(client.era === "modern" ? { resultType: "complete" } : {}),
-    content: [{ type: "text", text: said }],
+    content: [{ type: "text", text }],
     isError: true,
   }
-  return { frame: JSON.stringify({ jsonrpc: "2.0", id: request.id, result }), outcome: "tool_error" }
+  return { ...resultAnswer(request.id, JSON.stringify(result)), outcome: "tool_error", code: rpc }
 }
 
 // ---
 
-/** Takes each answer as it goes out and returns it. */
-type OnAnswer = (answer: Answer) => Answer
-
-const uncounted: OnAnswer = (answer) => answer
-
-function counted(meter: Meter, { method }: Request, route: Route): OnAnswer {
-  const started = meter.now()
-  return (answer) => {
-    const { frame } = answer
-    meter.passed("out", typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
-    if (method === "tools/call") meter.record(route.id, route.name, answer.outcome, (meter.now() - started) / 1000)
-    return answer
-  }
+function relayToBackend(call: ClientCall, params: Params, route: Route): Answering {
+  const shared = call.gateway.directory.target(route.id)
+  // A client that exists only for its request has no session to isolate.
+  if (typeof shared === "string" || shared.spec.tuning.isolation !== "session" || call.client.owner === undefined)
+    return relayTo(shared, call, params, route)
+  return dedicatedTarget(shared, call.client.owner, call).then((target) => relayTo(target, call, params, route))
 }
 
-function relayWhenReady(
-  request: Request,
-  params: Params,
-  route: Route,
-  context: RequestContext,
-  mayWait: boolean,
-  done: OnAnswer,
-): Answering {
-  const { gateway, client } = context
-  const shared = gateway.target(route.id)
-  const back = typeof shared === "string" && mayWait ? gateway.whenBack(route.id) : undefined
-  if (back !== undefined)
-    return unlessCancelled(context, back).then(() => relayWhenReady(request, params, route, context, false, done))
-  const { owner } = client
-  // A client that is there only for its request has no session to isolate.
-  if (typeof shared !== "string" && shared.spec.tuning.isolation === "session" && owner !== undefined)
-    return unlessCancelled(
-      context,
-      gateway.dedicated(
-        route.id,
-        new Relayed(shared, { ...context, exchange: owner }),
-        new Relayed(shared, context),
-        client.capabilities,
-      ),
-    ).then((target) => {
-      checkOwn(request, target, context)
-      return relayTo(target, request, params, route, context, done)
-    })
-  return relayTo(shared, request, params, route, context, done)
-}
-
-/** Throws a RequestError where a session's own process has not the tool that the shared one has, or must not be asked it. */
-function checkOwn({ method, params }: Request, target: Target | string, { gateway, client }: RequestContext): void {
-  if (method !== "tools/call" || typeof target === "string") return
-  const { tools } = viewOf(gateway.catalogOf(client.session), client.scope)
-  const name = params?.name
+/**
+ * Returns the session's own process, or the reason why there is none. Rejects with a RequestError if that process does not
+ * have the tool, or the client may not call it there.
+ */
+async function dedicatedTarget(shared: Target, owner: Exchange, call: ClientCall): Promise<Target | string> {
+  const { request, client, gateway, exchange } = call
+  const opened = gateway.directory.dedicated(
+    shared.spec.id,
+    new RelayCaller(shared, { ...call, exchange: owner }),
+    new RelayCaller(shared, call),
+    client.capabilities,
+  )
+  const target = await waitFor(opened, gateway, exchange.cancellation)
+  if (request.method !== "tools/call" || typeof target === "string") return target
+  const { tools } = viewOf(gateway.directory.catalogOf(client.session), client.scope)
+  const name = request.params?.name
   if (typeof name !== "string" || !tools.has(name)) throw unknownName("tool", name, undefined)
+  return target
 }
 
-function relayTo(
-  target: Target | string,
-  request: Request,
-  params: Params,
-  route: Route,
-  context: RequestContext,
-  done: OnAnswer,
-): Answering {
-  const { gateway, client } = context
-  const fail = (reason: string) => done(failed(request, new BackendError(route.slug, reason), context))
+function relayTo(target: Target | string, call: ClientCall, params: Params, route: Route): Answering {
+  const { request, client, gateway } = call
+  const { maxInFlight, callRate } = gateway.limits
+  const fail = (reason: string) => backendFailure(new BackendError(route.slug, reason), call)
   if (typeof target === "string") return fail(target)
-  if (target.connection.inFlight >= gateway.maxInFlight)
-    return fail(`has ${gateway.maxInFlight} requests in flight already; try again later`)
+  if (target.connection.inFlight >= maxInFlight)
+    return fail(`has ${maxInFlight} requests in flight already; try again later`)
   const { id, tuning } = target.spec
-  const wait =
-    tuning.rateLimit === undefined || !CALLS.has(request.method)
-      ? undefined
-      : gateway.callRate.take(`server ${id}`, tuning.rateLimit)
-  if (wait !== undefined) return fail(`is called more often than it may be; try again in ${wait} s`)
-  if ((client.inFlight ?? 0) > gateway.maxInFlight)
-    throw new RequestError("too_many", `This session has ${gateway.maxInFlight} requests in flight already`)
+  if (tuning.rateLimit !== undefined && CALLS.has(request.method)) {
+    const wait = callRate.take(`server ${id}`, tuning.rateLimit)
+    if (wait !== undefined) return fail(`is called more often than it may be; try again in ${wait} s`)
+  }
+  if ((client.inFlight ?? 0) > maxInFlight)
+    throw new RequestError("too_many", `This session has ${maxInFlight} requests in flight already`)
   const { session, logLevel } = client
   if (logLevel === undefined || client.era === "legacy" || target.peer.era === "modern")
-    return call(request, params, target, route.mirrored, context, done)
-  gateway.setLogLevel(session, logLevel)
-  return call(request, params, target, route.mirrored, context, done).finally(() => gateway.dropLogLevel(session))
+    return callBackend(target, call, params, route)
+  gateway.notifications.setLogLevel(session, logLevel)
+  return callBackend(target, call, params, route).finally(() => gateway.notifications.dropLogLevel(session))
 }
 
-async function call(
-  request: Request,
-  params: Params,
-  target: Target,
-  mirrored: readonly MirroredHeader[],
-  context: RequestContext,
-  done: OnAnswer,
-): Promise<Answer> {
-  const { client } = context
-  const { cancellation } = context.exchange
-  const { meter } = context.gateway
+/** Sends the request, again for each round of input that a modern backend asks a legacy client for. */
+async function callBackend(target: Target, call: ClientCall, params: Params, route: Route): Promise<Answer> {
+  const { request, client, gateway } = call
+  const { cancellation } = call.exchange
+  const { meter } = gateway.observers
   const { connection, peer, spec } = target
-  const caller = new Relayed(target, context)
+  const { method } = request
   const token = metaOf(params)?.progressToken
   const progressToken = isId(token) ? token : undefined
-  const { method } = request
-  // A legacy backend has made no state, and what svc makes for it never comes this far.
+  // A legacy backend has made no state, and svc's own state never comes this far.
   if (client.era === "modern" && peer.era === "legacy" && params.requestState !== undefined) throw foreignState()
+  const caller = new RelayCaller(target, call)
   try {
-    let sent = adaptParams(openTask(params, spec, context), client, peer.era)
+    let sent = adaptParams(openTask(params, spec, call), client, peer.era)
     for (let round = 0; ; round++) {
       if (cancellation.reason !== undefined) throw new BackendError(spec.name, cancellation.reason)
       if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `asked for input ${MAX_ROUNDS} times`)
-      const headers = peer.era === "modern" ? mirrorHeaders(method, sent, mirrored) : undefined
       const flight = connection.request({
         method,
         params: sent,
         caller,
         progressToken,
-        // It is there to wait for the end of a task.
+        // `tasks/result` waits for the end of the task.
         timeout: method === "tasks/result" ? Number.POSITIVE_INFINITY : spec.tuning.requestTimeout,
-        headers,
+        headers: peer.era === "modern" ? mirrorHeaders(method, sent, route.mirrored) : undefined,
         onsent: meter && ((text) => meter.passed("in", Buffer.byteLength(text))),
       })
       const cancel = (reason: string) => connection.cancel(flight.number, new BackendError(spec.name, reason))
       cancellation.onabort(cancel)
       const outcome = await flight.outcome
       cancellation.offabort(cancel)
-      const finished = finish(request, outcome, target, context)
+      const finished = finish(outcome, target, call)
       if (finished.kind === "task") {
-        const owner = recordOwnership("task", finished.task, target, context)
-        // A process of svc's own ends with svc, and its tasks with it.
-        if (spec.launch.transport !== "stdio") context.gateway.rememberTask(spec.id, finished.task, client.session)
+        const owner = recordOwnership("task", finished.task, target, call)
+        // A stdio process ends with svc, and its tasks with it.
+        if (spec.launch.transport !== "stdio") client.memory?.addTask(spec.id, finished.task)
         if (owner !== undefined && progressToken !== undefined)
           connection.keepProgress(flight.number, owner, progressToken)
       }
-      if (finished.kind !== "input") return done(finished.answer)
-      // A modern backend asks a legacy client: svc puts the questions and tries again with the answers.
-      sent = await fulfilInputRequired(sent, finished.result, context, connection.clock)
+      if (finished.kind !== "input") return finished.answer
+      sent = await fulfilInputRequired(sent, finished.result, call.exchange, connection.clock)
     }
   } catch (error) {
-    if (error instanceof BackendError) return done(failed(request, error, context))
+    if (error instanceof BackendError) return backendFailure(error, call)
     throw error
   }
 }
@@ -209,7 +169,7 @@ type Finish =
   | { readonly kind: "task"; readonly answer: Answer; readonly task: string }
   | { readonly kind: "input"; readonly result: Params }
 
-/** How often a backend may answer that it needs input first: one that always does would keep svc busy for ever. */
+/** Rounds of input at most: a backend that always asks for more would keep svc busy for ever. */
 const MAX_ROUNDS = 100
 const NEEDLE_URI = encode('"uri"')
 const NEEDLE_TASK = encode('"taskId"')
@@ -218,14 +178,15 @@ const NEEDLE_INPUT = encode('"input_required"')
 const COMPLETE = encode('"resultType":"complete"')
 const COMPLETE_UNCACHED = encode('"resultType":"complete","ttlMs":0,"cacheScope":"private"')
 
-function finish(request: Request, outcome: RequestOutcome, target: Target, context: RequestContext): Finish {
-  const { client } = context
+/** Turns a backend's answer into the client's: with its id, its names and the members of its era. */
+function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Finish {
+  const { request, client } = call
   const { peer, spec } = target
   const qualified = client.scope.kind === "aggregate"
   const cacheable = request.method === "resources/read"
   const isToolCall = request.method === "tools/call"
   const bytes = outcome.kind === "frame" ? asBuffer(outcome.frame) : undefined
-  // Some modern servers forget what each of their results must have. In bytes, a name that stands deeper passes for it.
+  // Some modern servers omit the `resultType` that each result must have. In bytes, a name that stands deeper counts too.
   const completes =
     client.era === "modern" && (peer.era === "legacy" || (bytes !== undefined && !contains(bytes, NEEDLE_RESULT_TYPE)))
   if (outcome.kind === "frame" && bytes !== undefined) {
@@ -243,11 +204,11 @@ function finish(request: Request, outcome: RequestOutcome, target: Target, conte
     }
   }
   const message = parsed(outcome, spec.name)
-  const names = namesFor(spec, context)
+  const names = namesFor(spec, call)
   if (message.error !== undefined) {
     const { code, written, message: text, data } = peerError(message.error)
     const adapted = adaptCode(request.method, code, data, client.era)
-    for (const id of elicitationsOf(data)) recordOwnership("elicitation", id, target, context)
+    for (const id of elicitationsOf(data)) recordOwnership("elicitation", id, target, call)
     const shown = rewriteErrorData(data, names)
     return { kind: "done", answer: errorAnswer(request.id, adapted === code ? written : adapted, text, shown) }
   }
@@ -267,7 +228,7 @@ function finish(request: Request, outcome: RequestOutcome, target: Target, conte
   return task === undefined ? { kind: "done", answer } : { kind: "task", answer, task }
 }
 
-/** Throws a BackendError where the backend's frame cannot be parsed. */
+/** Parses a backend's answer. Throws a BackendError if it cannot be parsed. */
 function parsed(outcome: RequestOutcome, server: string): Response {
   try {
     return responseOf(outcome)
@@ -276,24 +237,20 @@ function parsed(outcome: RequestOutcome, server: string): Response {
   }
 }
 
-/** Remembers whose something is that the backend will speak of by its id; gives the way to them outside of the call. */
-function recordOwnership(
-  kind: Ownership["kind"],
-  id: string,
-  target: Target,
-  context: RequestContext,
-): Caller | undefined {
-  const { gateway, client } = context
+/** Records the client that owns an id of the backend; returns the way to that client outside of the call, if there is one. */
+function recordOwnership(kind: Ownership["kind"], id: string, target: Target, call: CallContext): Caller | undefined {
+  const { gateway, client } = call
   const { spec } = target
-  const caller = client.owner === undefined ? undefined : new Relayed(target, { ...context, exchange: client.owner })
+  const caller =
+    client.owner === undefined ? undefined : new RelayCaller(target, { gateway, client, exchange: client.owner })
   const shared = caller === undefined || spec.tuning.isolation !== "session"
-  gateway.taskOwners.make({ kind, backend: spec.id, id, owner: ownerOf(client), caller, shared })
+  gateway.tasks.owners.make({ kind, backend: spec.id, id, owner: ownerOf(client), caller, shared })
   return caller
 }
 
-/** What a client says with the task that it belongs to as its backend names it. Throws a RequestError for another's. */
-function openTask(said: Params, { id, slug }: ServerSpec, context: RequestContext): Params {
-  return renameTask(said, (shown) => {
+/** Replaces the task id in a client's params by the backend's own. Throws a RequestError for another client's task. */
+function openTask(params: Params, { id, slug }: ServerSpec, context: CallContext): Params {
+  return renameTask(params, (shown) => {
     const split = isQualified(context.client) ? splitName(shown) : { slug, name: shown }
     const task = split?.slug === slug ? openTaskId(split.name, id, context) : undefined
     if (task === undefined) throw unknownName("task", shown, undefined)
@@ -301,7 +258,7 @@ function openTask(said: Params, { id, slug }: ServerSpec, context: RequestContex
   })
 }
 
-/** 2025-11-25: the pages that a person must visit before the call can be made. client: Elicitation, URL Mode. */
+/** Returns the ids of the pages that a person must visit before the call. client: Elicitation, URL Mode. */
 function elicitationsOf(data: unknown): readonly string[] {
   const listed = isObject(data) && Array.isArray(data.elicitations) ? data.elicitations : []
   return listed.flatMap((one: unknown) =>
@@ -320,12 +277,15 @@ function mirrorHeaders(
   return { "mcp-name": encodeHeader(name), ...paramHeaders(params.arguments, mirrored) }
 }
 
-/** The caller of a relayed request. A class, for its functions are not to be made for every call. */
-class Relayed implements Caller {
+/** The parts of a request that its messages need. */
+type CallContext = Pick<ClientCall, "gateway" | "client" | "exchange">
+
+/** The caller of a relayed request. A class, so that its functions are not made for every call. */
+class RelayCaller implements Caller {
   readonly session: object
   constructor(
     private readonly target: Target,
-    private readonly context: RequestContext,
+    private readonly context: CallContext,
   ) {
     this.session = context.client.session
   }
@@ -342,9 +302,9 @@ class Relayed implements Caller {
     const { spec } = this.target
     if (typeof params?.elicitationId === "string")
       recordOwnership("elicitation", params.elicitationId, this.target, this.context)
-    const named = params === undefined ? undefined : renameTask(params, namesFor(spec, this.context).task)
-    const answer = await exchange.ask(method, named, signal, onprogress)
-    return isObject(answer) ? openTask(answer, spec, this.context) : answer
+    const shown = params === undefined ? undefined : renameTask(params, namesFor(spec, this.context).task)
+    const reply = await exchange.ask(method, shown, signal, onprogress)
+    return isObject(reply) ? openTask(reply, spec, this.context) : reply
   }
 
   isConnected(): boolean {
@@ -358,7 +318,7 @@ class Relayed implements Caller {
 
 const isQualified = (client: Client): boolean => client.scope.kind === "aggregate"
 
-/** Whether a client wants a log message of this level. modern clients that name none get none. */
+/** Returns whether a client wants a log message of this level. Modern clients that set no level get none. */
 export function wantsLog(
   client: { readonly era: Era; readonly logLevel: string | undefined },
   level: unknown,
@@ -367,14 +327,14 @@ export function wantsLog(
   return severityOf(level) >= severityOf(client.logLevel)
 }
 
-/** For a state that nobody who could be meant has made. */
+/** The error for a `requestState` that neither svc nor the backend made. */
 export const foreignState = (): RequestError =>
   new RequestError(
     "invalid_params",
     "requestState was changed, or svc was restarted since it was made: send the request again without it",
   )
 
-/** For callers that must name a request they cannot pass on. */
+/** The error for a name that leads nowhere; `near` is a similar name that exists. */
 export const unknownName = (what: string, name: unknown, near: string | undefined): RequestError =>
   new RequestError(
     "invalid_params",

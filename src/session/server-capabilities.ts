@@ -6,28 +6,30 @@ import {
   LEGACY_VERSIONS,
   META_SERVER_INFO,
   MODERN_VERSIONS,
-  negotiateLegacy,
   TASKS_EXTENSION,
   UI_EXTENSION,
 } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { type Client, type Gateway, refuseStopping } from "./client.ts"
+import type { ClientCall } from "./ports.ts"
+import { refuseStopping } from "./ready.ts"
 
-/** lifecycle: Initialization. `params` are the client's. Throws an UnavailableError if svc stops. */
-export function initializeResult(gateway: Gateway, client: Client, params: Params): Params {
-  refuseStopping(gateway)
-  const { capabilities, serverInfo, instructions } = introduce(gateway, client)
+type About = Pick<ClientCall, "gateway" | "client">
+
+/** Returns the result of `initialize`. lifecycle: Initialization. Throws an UnavailableError if svc stops. */
+export function initializeResult(about: About): Params {
+  refuseStopping(about.gateway)
+  const { capabilities, serverInfo, instructions } = introduce(about)
   return {
-    protocolVersion: negotiateLegacy(params.protocolVersion),
+    protocolVersion: about.client.protocolVersion,
     capabilities,
     serverInfo,
     ...(instructions === undefined ? {} : { instructions }),
   }
 }
 
-/** server: Discovery. */
-export function discoverResult(gateway: Gateway, client: Client): Params {
-  const { capabilities, serverInfo, instructions } = introduce(gateway, client)
+/** Returns the result of `server/discover`. server: Discovery. */
+export function discoverResult(about: About): Params {
+  const { capabilities, serverInfo, instructions } = introduce(about)
   return {
     resultType: "complete",
     supportedVersions: [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
@@ -43,16 +45,16 @@ export function discoverResult(gateway: Gateway, client: Client): Params {
 
 type Introduction = { capabilities: Params; serverInfo: Params; instructions: string | undefined }
 
-function introduce(gateway: Gateway, client: Client): Introduction {
+function introduce({ gateway, client }: About): Introduction {
   const { scope } = client
-  const view = viewOf(gateway.catalogOf(client.session), scope)
+  const view = viewOf(gateway.directory.catalogOf(client.session), scope)
   if (scope.kind === "aggregate")
     return {
       capabilities: aggregateCapabilities(view, client.era),
       serverInfo: { name: "svc", title: "svc", version: gateway.version },
       instructions: view.instructions,
     }
-  const target = gateway.target(scope.id)
+  const target = gateway.directory.target(scope.id)
   if (typeof target === "string") throw new RequestError("not_found", target)
   const { peer } = target
   return {

@@ -20,8 +20,9 @@ import {
   type Response,
 } from "../wire/message.ts"
 import { Cancellation } from "./cancellation.ts"
-import { type Client, type Exchange, type Gateway, missingCapability } from "./client.ts"
+import { type Client, type Exchange, missingCapability, type SessionMemory } from "./client.ts"
 import { EventLog } from "./event-log.ts"
+import type { Gateway } from "./ports.ts"
 
 /** Where frames go that belong to no request. False where nobody listens. */
 export type Outlet = (text: string) => boolean
@@ -32,12 +33,13 @@ type ClientQuestion = {
   readonly onprogress: ((params: Params) => void) | undefined
 }
 
-export class Session implements Client {
+export class Session implements Client, SessionMemory {
   readonly era = "legacy"
   readonly protocolVersion: string
   readonly info: Params
   readonly capabilities: Params
   readonly session = this
+  readonly memory = this
   logLevel: string | undefined
   /** When the client was last heard of, milliseconds since the epoch. */
   lastSeen = 0
@@ -58,6 +60,7 @@ export class Session implements Client {
   private readonly queued: string[] = []
   private lastQuestion = 0
   private lastView: View | undefined
+  private onchange: () => void = () => undefined
 
   constructor(
     readonly id: string,
@@ -134,7 +137,7 @@ export class Session implements Client {
         return
       }
       default:
-        gateway.notifyBackend(this, method, params)
+        gateway.notifications.toBackend(this, method, params)
     }
   }
 
@@ -207,19 +210,44 @@ export class Session implements Client {
     for (const text of this.queued.splice(0)) outlet(text)
   }
 
+  addSubscription(backend: string, uri: string): void {
+    const key = `${backend} ${uri}`
+    if (this.subscriptions.has(key)) return
+    if (this.subscriptions.size >= MAX_SUBSCRIPTIONS || uri.length > MAX_URI)
+      throw new RequestError("too_many", `A session may be subscribed to ${MAX_SUBSCRIPTIONS} resources of short URIs`)
+    this.subscriptions.set(key, [backend, uri])
+    this.onchange()
+  }
+
+  removeSubscription(backend: string, uri: string): void {
+    if (this.subscriptions.delete(`${backend} ${uri}`)) this.onchange()
+  }
+
+  addTask(backend: string, task: string): void {
+    this.tasks.set(`${backend} ${task}`, [backend, task])
+    this.onchange()
+  }
+
+  setLogLevel(level: string): void {
+    if (this.logLevel === level) return
+    this.logLevel = level
+    this.onchange()
+  }
+
   /** Tells the client which of its lists have changed with the catalog. */
   catalogChanged(gateway: Gateway): void {
     const before = this.lastView
-    const view = viewOf(gateway.catalogOf(this), this.scope)
+    const view = viewOf(gateway.directory.catalogOf(this), this.scope)
     this.lastView = view
     if (before === undefined || before === view) return
     for (const [method, notification] of LIST_CHANGES) if (hasChanged(before, view, method)) this.notify(notification)
   }
 
-  /** Starts to follow the catalog: what the client sees from here on is measured against it. */
-  begin(gateway: Gateway): void {
-    this.lastView = viewOf(gateway.catalogOf(this), this.scope)
-    gateway.setLogLevel(this, this.logLevel)
+  /** Starts to follow the catalog. `onchange` is called when what svc remembers of the session changes. */
+  begin(gateway: Gateway, onchange: () => void): void {
+    this.onchange = onchange
+    this.lastView = viewOf(gateway.directory.catalogOf(this), this.scope)
+    gateway.notifications.setLogLevel(this, this.logLevel)
   }
 
   /** Ends it: running requests are given up, open questions rejected. */
@@ -241,6 +269,9 @@ const withdrawn = (): RequestError => new RequestError("invalid_request", "The q
 const MAX_QUESTIONS = 100
 /** Remembered tasks of a session: the oldest are forgotten first. */
 const MAX_TASKS = 100
+/** Each is sent to the backend, and all are stored with the session. */
+const MAX_SUBSCRIPTIONS = 1000
+const MAX_URI = 4096
 const MAX_HELD = 100
 const MAX_HELD_CHARS = 1024 * 1024
 

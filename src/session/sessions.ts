@@ -5,7 +5,7 @@ import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { SessionStore } from "../store/session-store.ts"
 import type { Params } from "../wire/message.ts"
-import type { Gateway } from "./client.ts"
+import type { Gateway } from "./ports.ts"
 import { Session } from "./session.ts"
 
 export type SessionLimits = {
@@ -47,7 +47,7 @@ export class Sessions {
       this.remove(oldest.id, "made room for another session")
     }
     session.lastSeen = this.clock.now()
-    session.begin(gateway)
+    session.begin(gateway, () => this.save(session))
     this.byId.set(session.id, session)
     this.save(session)
   }
@@ -99,13 +99,16 @@ export class Sessions {
     const session = new Session(id, found.principal, this.rescope(scope, found.params), found.params)
     this.add(session, gateway)
     session.logLevel = found.logLevel
-    if (found.logLevel !== undefined) gateway.setLogLevel(session, found.logLevel)
-    for (const [backend, uri] of found.subscriptions) gateway.subscribe(backend, uri, session)
+    if (found.logLevel !== undefined) gateway.notifications.setLogLevel(session, found.logLevel)
+    for (const [backend, uri] of found.subscriptions) {
+      session.addSubscription(backend, uri)
+      gateway.notifications.subscribe(backend, uri, session)
+    }
     for (const [backend, task] of found.tasks ?? []) {
       // An id that has been given to somebody else since is theirs.
-      if (gateway.taskOwners.find("task", backend, task) !== undefined) continue
-      gateway.taskOwners.make({ kind: "task", backend, id: task, owner: session, caller: undefined, shared: true })
-      gateway.rememberTask(backend, task, session)
+      if (gateway.tasks.owners.find("task", backend, task) !== undefined) continue
+      gateway.tasks.owners.make({ kind: "task", backend, id: task, owner: session, caller: undefined, shared: true })
+      session.addTask(backend, task)
     }
     return session
   }

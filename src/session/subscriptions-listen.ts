@@ -5,20 +5,17 @@ import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { isWithin } from "../catalog/name.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
-import { isObject, notificationText, type Params, type Request } from "../wire/message.ts"
-import type { Client, Exchange, Gateway, Listener } from "./client.ts"
+import { isObject, notificationText, type Params } from "../wire/message.ts"
+import type { Exchange } from "./client.ts"
+import type { ClientCall, Listener } from "./ports.ts"
 import { watchTasks } from "./task-watch.ts"
 
 /** A way back that ends with an answer. */
 export type SubscriptionExchange = Exchange & { finish(frame: string): void }
 
 /** Opens the stream; the returned function ends it gracefully. */
-export function openSubscription(
-  request: Request,
-  client: Client,
-  gateway: Gateway,
-  exchange: SubscriptionExchange,
-): () => void {
+export function openSubscription(call: ClientCall & { readonly exchange: SubscriptionExchange }): () => void {
+  const { request, client, gateway, exchange } = call
   const wanted = isObject(request.params?.notifications) ? request.params.notifications : {}
   const uris = Array.isArray(wanted.resourceSubscriptions)
     ? wanted.resourceSubscriptions.filter((uri): uri is string => typeof uri === "string").slice(0, MAX_URIS)
@@ -29,7 +26,7 @@ export function openSubscription(
     exchange.notify(
       notificationText(method, { ...params, _meta: { ...(isObject(params._meta) ? params._meta : {}), ...meta } }),
     )
-  let view: View = viewOf(gateway.catalogOf(client.session), client.scope)
+  let view: View = viewOf(gateway.directory.catalogOf(client.session), client.scope)
   const routes = uris.flatMap((uri) => {
     const route = view.resource(uri)
     return route === undefined ? [] : [{ uri, route }]
@@ -38,7 +35,7 @@ export function openSubscription(
     client,
     catalogChanged() {
       const before = view
-      view = viewOf(gateway.catalogOf(client.session), client.scope)
+      view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
       if (before === view) return
       for (const { method, notification } of kinds)
         if (method.some((list) => hasChanged(before, view, list))) say(notification, {})
@@ -47,13 +44,13 @@ export function openSubscription(
       if (uris.some((wanted) => isWithin(uri, wanted))) say("notifications/resources/updated", params)
     },
   }
-  for (const { route } of routes) gateway.subscribe(route.id, route.name, client.session)
-  const stop = gateway.listen(listener)
+  for (const { route } of routes) gateway.notifications.subscribe(route.id, route.name, client.session)
+  const stop = gateway.notifications.listen(listener)
   const tasks = watchTasks(request, view, { gateway, client }, (task) => say("notifications/tasks", task))
   const end = () => {
     stop()
     tasks.end()
-    for (const { route } of routes) gateway.unsubscribe(route.id, route.name, client.session)
+    for (const { route } of routes) gateway.notifications.unsubscribe(route.id, route.name, client.session)
   }
   exchange.cancellation.onabort(end)
   say("notifications/subscriptions/acknowledged", {

@@ -22,8 +22,9 @@ import { textOf } from "../wire/frame.ts"
 import { type Id, isObject, metaOf, type Params, type Request } from "../wire/message.ts"
 import { type Answer, errorAnswer, failureAnswer, refusalAnswer, resultAnswer } from "./answer.ts"
 import { Cancellation } from "./cancellation.ts"
-import { type Client, type Exchange, type Gateway, missingCapability } from "./client.ts"
+import { type Client, type Exchange, missingCapability } from "./client.ts"
 import { dispatch } from "./dispatch.ts"
+import type { ClientCall } from "./ports.ts"
 
 /** The way back of one modern request. */
 export type Turn = Pick<Exchange, "notify" | "cancellation">
@@ -77,7 +78,7 @@ export class SuspendedCalls {
   constructor(private readonly deps: SuspendedCallsDeps) {}
 
   /** Answers one modern request, new or taken up again. Never rejects. */
-  serve(request: Request, client: Client, gateway: Gateway, turn: Turn): Promise<Answer> {
+  serve({ request, client, gateway, verify, exchange: turn }: ClientCall): Promise<Answer> {
     const state = request.params?.requestState
     const opened =
       typeof state === "string" && state.startsWith(PREFIX)
@@ -108,7 +109,7 @@ export class SuspendedCalls {
       cancellation: call.cancellation,
     }
     const promise = this.take(call, request, turn)
-    void dispatch(request, { gateway, client, exchange }, this.deps.onbug).then((answer) => this.finish(call, answer))
+    void dispatch({ request, gateway, client, exchange, verify }).then((answer) => this.finish(call, answer))
     return promise
   }
 

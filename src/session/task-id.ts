@@ -9,9 +9,10 @@
 import { type Names, qualifiedNames } from "../catalog/rewrite.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { isSameMark } from "../lib/seal.ts"
-import type { Client, RequestContext } from "./client.ts"
+import type { Client } from "./client.ts"
+import type { ClientCall } from "./ports.ts"
 
-type About = Pick<RequestContext, "gateway" | "client">
+type About = Pick<ClientCall, "gateway" | "client">
 
 /** A server's URIs and tasks under the names that a client knows. */
 export function namesFor({ id, slug }: ServerSpec, about: About): Names {
@@ -29,7 +30,7 @@ export function openTaskId(marked: string, server: string, about: About): string
 // ---
 
 const markOf = (task: string, server: string, { gateway, client }: About): string =>
-  gateway.mark(...ownerTexts(client), server, task)
+  gateway.tasks.mark(...ownerTexts(client), server, task)
 
 /** legacy tasks belong to their session, modern tasks to the principal: its clients have no session. */
 const ownerTexts = ({ era, principal, id }: Client): readonly string[] =>

@@ -4,12 +4,14 @@
  */
 import type { Route, View } from "../catalog/catalog.ts"
 import type { Clock } from "../lib/clock.ts"
+import { RPC_CODE } from "../lib/errors.ts"
 import { numberOf, parseExact } from "../lib/json.ts"
 import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, isTerminal, metaOf, type Params, type Request } from "../wire/message.ts"
 import { Cancellation } from "./cancellation.ts"
-import type { Client, Exchange, RequestContext } from "./client.ts"
+import type { Client, Exchange } from "./client.ts"
+import type { ClientCall } from "./ports.ts"
 import { relay } from "./relay.ts"
 import type { Refusal } from "./request-client.ts"
 import { routeOfTask } from "./tasks.ts"
@@ -30,13 +32,13 @@ export function refuseListen(request: Request, { capabilities }: Client): Refusa
 export function watchTasks(
   request: Request,
   view: View,
-  about: Pick<RequestContext, "gateway" | "client">,
+  about: Pick<ClientCall, "gateway" | "client">,
   say: (task: Params) => void,
 ): { readonly ids: readonly string[]; end(): void } {
   const ends: (() => void)[] = []
   const ids = wantedTasks(request).filter((id) => {
     const route = routeOfTask(id, view, about)
-    const target = route === undefined ? undefined : about.gateway.target(route.id)
+    const target = route === undefined ? undefined : about.gateway.directory.target(route.id)
     if (route === undefined || target === undefined || typeof target === "string") return false
     ends.push(watch(route, { ...about, params: request.params, clock: target.connection.clock, say }))
     return true
@@ -52,7 +54,6 @@ export function watchTasks(
 // ---
 
 const MAX_TASKS = 50
-const INVALID_PARAMS = -32602
 const POLL_MS = 2000
 const MIN_POLL_MS = 500
 const MAX_POLL_MS = 60_000
@@ -63,7 +64,7 @@ const wantedTasks = ({ params }: Request): readonly string[] => {
   return Array.isArray(wanted) ? wanted.filter((id): id is string => typeof id === "string").slice(0, MAX_TASKS) : []
 }
 
-type WatchedTask = Pick<RequestContext, "gateway" | "client"> & {
+type WatchedTask = Pick<ClientCall, "gateway" | "client"> & {
   /** Those of the request to listen. */
   readonly params: Params | undefined
   readonly clock: Clock
@@ -76,7 +77,7 @@ function watch(route: Route, { gateway, client, params, clock, say }: WatchedTas
   const exchange: Exchange = { cancellation: new Cancellation(), notify() {}, ask: nobody }
   const ask = async (): Promise<{ readonly result?: unknown; readonly code?: number | undefined }> => {
     const about = { taskId: route.name, _meta: metaOf(params) }
-    const { frame, code } = await relay(request, about, route, { gateway, client, exchange })
+    const { frame, code } = await relay({ request, gateway, client, exchange }, about, route)
     const { result } = parseExact(textOf(frame)) as Params
     return { result, code }
   }
@@ -86,7 +87,7 @@ function watch(route: Route, { gateway, client, params, clock, say }: WatchedTas
   const look = async () => {
     // A server that is away or busy is asked again.
     const { result, code } = await ask().catch(() => ({ result: undefined, code: undefined }))
-    if (ended || code === INVALID_PARAMS) return
+    if (ended || code === RPC_CODE.invalidParams) return
     const { resultType: _type, ...task } = isObject(result) ? result : {}
     const text = JSON.stringify(task)
     if (isObject(result) && text !== said) say(task)

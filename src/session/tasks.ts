@@ -10,13 +10,14 @@ import type { Ownership } from "../agent/task-owners.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import type { Listing } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
-import { RequestError } from "../lib/errors.ts"
+import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
 import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
-import { ownerOf, type RequestContext } from "./client.ts"
+import { ownerOf } from "./client.ts"
+import type { ClientCall } from "./ports.ts"
 import { type Answering, relay, unknownMethod, unknownName } from "./relay.ts"
 import { openTaskId } from "./task-id.ts"
 
@@ -29,27 +30,28 @@ export function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
 }
 
 /** `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. */
-export function relayTask(request: Request, params: Params, view: View, context: RequestContext): Answering {
+export function relayTask(call: ClientCall, view: View): Answering {
+  const { method, params = {} } = call.request
   const { taskId } = params
-  const route = routeOfTask(taskId, view, context)
+  const route = routeOfTask(taskId, view, call)
   if (route === undefined) {
-    if (!view.parts.some(({ listing }) => hasTasks(listing, context.client.era))) throw unknownMethod(request.method)
+    if (!view.parts.some(({ listing }) => hasTasks(listing, call.client.era))) throw unknownMethod(method)
     throw unknownName("task", taskId, undefined)
   }
-  return relay(request, { ...params, taskId: route.name }, route, context)
+  return relay(call, { ...params, taskId: route.name }, route)
 }
 
 /** Where a client's task leads; undefined for another's, which is as unknown as none. */
 export function routeOfTask(
   taskId: unknown,
   view: View,
-  about: Pick<RequestContext, "gateway" | "client">,
+  about: Pick<ClientCall, "gateway" | "client">,
 ): Route | undefined {
   const route = typeof taskId === "string" ? (view.task(taskId) ?? awayOf(taskId, about)) : undefined
   const task = route === undefined ? undefined : openTaskId(route.name, route.id, about)
   if (route === undefined || task === undefined) return undefined
   const { gateway, client } = about
-  const owner = gateway.taskOwners.find("task", route.id, task)?.owner
+  const owner = gateway.tasks.owners.find("task", route.id, task)?.owner
   const chunk = view.parts.find(({ spec }) => spec.id === route.id)
   const isOwnProcess = client.owner !== undefined && chunk?.spec.tuning.isolation === "session"
   return owner === undefined || owner === ownerOf(client) || isOwnProcess ? { ...route, name: task } : undefined
@@ -59,17 +61,12 @@ export function routeOfTask(
  * `tasks/list`: a backend's own list holds the tasks of all of svc's clients, so svc asks for each that is this client's.
  * One that the backend has forgotten is left out, and so are those that svc has forgotten: they are still found by their ids.
  */
-export async function listTasks(
-  request: Request,
-  params: Params,
-  view: View,
-  context: RequestContext,
-): Promise<Answer> {
-  const { gateway, client } = context
-  const { cursor } = params
+export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
+  const { request, gateway, client } = call
+  const { cursor } = request.params ?? {}
   if (!view.parts.some(({ listing }) => hasTasks(listing, client.era))) throw unknownMethod(request.method)
   const seen = new Set(view.parts.map(({ spec }) => spec.id))
-  const owned = gateway.taskOwners.of(ownerOf(client), "task").filter(({ backend }) => seen.has(backend))
+  const owned = gateway.tasks.owners.of(ownerOf(client), "task").filter(({ backend }) => seen.has(backend))
   const start = cursor === undefined ? 0 : owned.findIndex((claim) => cursorOf(claim) === cursor) + 1
   if (cursor !== undefined && start === 0) throw new RequestError("invalid_params", "The cursor is none of this list")
   const page = owned.slice(start, start + PAGE)
@@ -78,8 +75,8 @@ export async function listTasks(
     const slug = view.parts.find(({ spec }) => spec.id === claim.backend)?.spec.slug ?? claim.backend
     const route = { id: claim.backend, slug, name: "", mirrored: [] }
     const get: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
-    const { frame, outcome, code } = await relay(get, { taskId: claim.id }, route, context)
-    if (code === INVALID_PARAMS) gateway.taskOwners.drop(claim)
+    const { frame, outcome, code } = await relay({ ...call, request: get }, { taskId: claim.id }, route)
+    if (code === RPC_CODE.invalidParams) gateway.tasks.owners.drop(claim)
     if (outcome !== "ok") continue
     const message: unknown = parseExact(textOf(frame))
     if (isObject(message) && isObject(message.result)) tasks.push(message.result)
@@ -92,15 +89,14 @@ export async function listTasks(
 // ---
 
 const PAGE = 50
-const INVALID_PARAMS = -32602
 
 const cursorOf = ({ backend, id }: Ownership): string =>
   Buffer.from(JSON.stringify([backend, id])).toString("base64url")
 
 /** The way to a server that is not connected, by the name of a task of its. */
-function awayOf(taskId: string, { gateway, client }: Pick<RequestContext, "gateway" | "client">): Route | undefined {
+function awayOf(taskId: string, { gateway, client }: Pick<ClientCall, "gateway" | "client">): Route | undefined {
   const { scope } = client
   const split = scope.kind === "server" ? { slug: scope.id, name: taskId } : splitName(taskId)
-  const id = split === undefined ? undefined : gateway.disconnectedId(scope, split.slug)
+  const id = split === undefined ? undefined : gateway.directory.disconnectedId(scope, split.slug)
   return id === undefined || split === undefined ? undefined : { id, ...split, mirrored: [] }
 }

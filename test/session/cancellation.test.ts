@@ -1,12 +1,10 @@
 import { describe, expect, test } from "bun:test"
-import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
-import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { Cancellation } from "../../src/session/cancellation.ts"
-import type { Client, Gateway } from "../../src/session/client.ts"
 import { relay } from "../../src/session/relay.ts"
 import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
+import { fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
 
 describe("a cancellation", () => {
   test("keeps its first reason and calls each listener once", () => {
@@ -84,32 +82,14 @@ function inputRequiredCall() {
       void settle().then(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id, result }))))
     },
   })
-  const tuning = { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 }
-  const spec = { id: "s", name: "s", slug: "s", secrets: [], launch: {}, tuning } as unknown as ServerSpec
-  const gateway = {
-    meter: undefined,
-    maxInFlight: 1000,
-    taskOwners: new TaskOwners(),
-    mark: () => "m",
-    hide: (text: string) => text,
-    rememberTask() {},
-    target: () => ({ spec, connection, peer: { era: "modern", protocolVersion: "x", capabilities: {} } }),
-  } as unknown as Gateway
-  const client: Client = {
-    era: "legacy",
-    protocolVersion: "2025-11-25",
-    info: {},
-    capabilities: { elicitation: {} },
-    principal: "me",
-    session: {},
-    scope: { kind: "server", id: "s" },
-    logLevel: undefined,
-  }
+  const peer = fakePeer("modern")
+  const gateway = fakeGateway({ directory: { target: () => ({ spec: fakeSpec(), connection, peer }) } })
+  const client = fakeClient("legacy", { capabilities: { elicitation: {} }, scope: { kind: "server", id: "s" } })
   const cancellation = new Cancellation()
-  const exchange = { cancellation, notify() {}, ask: async () => ({ action: "accept" }) }
+  const exchange = fakeExchange({ cancellation, ask: async () => ({ action: "accept" }) })
   const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "t" } } as const
   const route = { id: "s", slug: "s", name: "t", mirrored: [] }
-  const answer = Promise.resolve(relay(request, { name: "t" }, route, { gateway, client, exchange })).then(
+  const answer = Promise.resolve(relay({ request, gateway, client, exchange }, { name: "t" }, route)).then(
     ({ frame }) => textOf(frame),
     (error: Error) => error.message,
   )

@@ -1,77 +1,192 @@
-import { expect, test } from "bun:test"
-import { emptyCatalog } from "../../src/catalog/catalog.ts"
-import { Cancellation } from "../../src/session/cancellation.ts"
-import type { Client, Exchange, Gateway } from "../../src/session/client.ts"
+import { describe, expect, test } from "bun:test"
+import { Connection } from "../../src/backend/connection.ts"
+import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
+import type { Answer } from "../../src/session/answer.ts"
+import { errorAnswer } from "../../src/session/answer.ts"
+import type { Client } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
+import type { Toolbox } from "../../src/tools/toolbox.ts"
+import { createRequestIds, textOf } from "../../src/wire/frame.ts"
+import { manualClock } from "../clock.ts"
+import { fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec, type GatewayParts } from "../fakes.ts"
 
-test("a request that is cancelled while it waits for servers to start never reaches one", async () => {
-  const { promise: initialLoad, resolve: loaded } = Promise.withResolvers<void>()
-  const gateway = {
-    initialLoad,
-    hide: (text: string) => text,
-    get catalog(): never {
-      throw new Error("it went on")
-    },
-  } as unknown as Gateway
-  const client = { era: "legacy", scope: { kind: "server", id: "s" } } as Client
-  const exchange: Exchange = {
-    cancellation: new Cancellation(),
-    notify() {},
-    ask: () => Promise.reject(new Error("asked")),
-  }
-  const request = { jsonrpc: "2.0", id: 1, method: "prompts/list" } as const
-  const bugs: unknown[] = []
-  const answer = dispatch(request, { gateway, client, exchange }, (bug) => bugs.push(bug))
-  exchange.cancellation.cancel("was cancelled by the client")
-  loaded()
-  expect(String((await answer).frame)).toContain("was cancelled by the client")
-  expect(bugs).toEqual([])
+const AT_SERVER = { scope: { kind: "server", id: "s" } } as const
+
+const spec = fakeSpec()
+const listing = {
+  ...fakePeer("legacy", { tools: {}, resources: {} }),
+  tools: [{ name: "read" }, { name: "write" }],
+  prompts: [],
+  resources: [{ uri: "file:///a", name: "a" }],
+  resourceTemplates: [],
+}
+const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
+
+/** One server, `s`, that is connected and never answers. */
+function connected(): NonNullable<GatewayParts["directory"]> {
+  const connection = new Connection("s", createRequestIds("x"), manualClock(), {
+    owner: undefined,
+    onprotocolerror() {},
+    onnotification() {},
+  })
+  return { catalogOf: () => catalog, target: () => ({ spec, connection, peer: listing }) }
+}
+
+const ask = (
+  method: string,
+  params: object,
+  { client = fakeClient("legacy"), ...parts }: GatewayParts & { client?: Client } = {},
+): Promise<Answer> =>
+  dispatch({
+    request: { jsonrpc: "2.0", id: 1, method, params: { ...params } },
+    gateway: fakeGateway({ directory: connected(), ...parts }),
+    client,
+    exchange: fakeExchange(),
+  })
+
+const errorOf = async (answering: Promise<Answer>): Promise<{ code: number; message: string }> =>
+  JSON.parse(textOf((await answering).frame)).error
+
+describe("an unknown name is refused, and a similar one is suggested", () => {
+  test("for a tool", async () => {
+    expect(await errorOf(ask("tools/call", { name: "s_svc_reed" }))).toEqual({
+      code: -32602,
+      message: "Unknown tool: s_svc_reed. Did you mean s_svc_read?",
+    })
+  })
+
+  test("for a prompt and for a resource", async () => {
+    expect((await errorOf(ask("prompts/get", { name: "x" }))).message).toBe("Unknown prompt: x")
+    expect((await errorOf(ask("resources/read", { uri: "x:y" }))).message).toBe("Unknown resource: x:y")
+    expect((await errorOf(ask("resources/read", { uri: 7 }))).message).toBe("Unknown resource: 7")
+  })
 })
 
-const catalog = emptyCatalog()
+describe("an unknown method is refused", () => {
+  test("at /mcp", async () => {
+    expect(await errorOf(ask("vendor/method", {}))).toEqual({
+      code: -32601,
+      message: "Method not found: vendor/method",
+    })
+  })
 
-test("a request that waits when svc stops, or comes later, is told that svc is shutting down [protocol:stopping]", async () => {
-  const requests = [
-    { method: "tools/call", params: { name: "s_svc_x" } },
-    { method: "prompts/get", params: { name: "s_svc_x" } },
-    { method: "resources/read", params: { uri: "svc://s/file:///a" } },
-    { method: "completion/complete", params: { ref: { type: "ref/prompt", name: "s_svc_x" } } },
-    { method: "completion/complete", params: { ref: { type: "ref/resource", uri: "svc://s/file:///a" } } },
-  ]
-  for (const waitsFor of ["loading", "returning", "nothing"])
-    for (const about of requests) {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      let stopping = waitsFor === "nothing"
-      const gateway = {
-        get stopping() {
-          return stopping
-        },
-        initialLoad: waitsFor === "loading" ? promise : undefined,
-        catalogOf: () => catalog,
-        target: () => "is away",
-        disconnectedId: () => (stopping ? undefined : "s"),
-        unlisted: () => undefined,
-        whenBack: () => promise,
-        hide: (text: string) => text,
-        callRate: { take: () => undefined },
-      } as unknown as Gateway
-      const client = { era: "legacy", scope: { kind: "aggregate" } } as Client
-      const exchange: Exchange = {
-        cancellation: new Cancellation(),
-        notify() {},
-        ask: () => Promise.reject(new Error("asked")),
-      }
-      const bugs: unknown[] = []
-      const request = { jsonrpc: "2.0", id: 1, ...about } as const
-      const answer = dispatch(request, { gateway, client, exchange }, (bug) => bugs.push(bug))
-      stopping = true
-      resolve()
-      const error = { code: -32603, message: "svc is shutting down" }
-      expect([waitsFor, about.method, JSON.parse(String((await answer).frame)).error, bugs]).toEqual([
-        waitsFor,
-        about.method,
-        error,
-        [],
-      ])
-    }
+  test("if it is about tasks, at the address of one server too", async () => {
+    expect((await errorOf(ask("tasks/steal", {}, { client: fakeClient("legacy", AT_SERVER) }))).code).toBe(-32601)
+  })
+
+  test("if only the other era has it", async () => {
+    for (const method of ["ping", "logging/setLevel", "resources/subscribe", "tasks/list", "initialize"])
+      expect((await errorOf(ask(method, {}, { client: fakeClient("modern") }))).code).toBe(-32601)
+  })
+})
+
+describe("a list", () => {
+  const toolbox: Toolbox = { entries: ['{"name":"mcp_list"}'], names: ["mcp_list"], call: () => undefined }
+  const namesIn = async (answering: Promise<Answer>): Promise<string[]> =>
+    JSON.parse(textOf((await answering).frame)).result.tools.map(({ name }: { name: string }) => name)
+
+  test("of tools begins with svc's own", async () => {
+    expect(await namesIn(ask("tools/list", {}, { toolbox: () => toolbox }))).toEqual([
+      "mcp_list",
+      "s_svc_read",
+      "s_svc_write",
+    ])
+  })
+
+  test("of one server has its own names, and none of svc's tools", async () => {
+    const client = fakeClient("legacy", AT_SERVER)
+    expect(await namesIn(ask("tools/list", {}, { toolbox: () => toolbox, client }))).toEqual(["read", "write"])
+  })
+
+  test("of one server that is not connected is an error with the reason", async () => {
+    const client = fakeClient("legacy", AT_SERVER)
+    const directory = { target: () => "is not available" }
+    expect(await errorOf(ask("tools/list", {}, { client, directory }))).toEqual({
+      code: -32602,
+      message: "is not available",
+    })
+  })
+
+  test("comes in pages if it is longer than one", async () => {
+    const { frame } = await ask("tools/list", {}, { limits: { pageSize: 1 } })
+    expect(JSON.parse(textOf(frame)).result).toMatchObject({
+      tools: [{ name: "s_svc_read" }],
+      nextCursor: expect.any(String),
+    })
+  })
+})
+
+describe("a call over the rate limit", () => {
+  const limits = { sessionRate: 60, callRate: { take: () => 3 } }
+
+  test("is refused with the seconds to wait", async () => {
+    const answer = await ask("tools/call", { name: "s_svc_read" }, { limits })
+    expect(answer).toMatchObject({ outcome: "error", code: -32600, retryAfter: 3 })
+    expect(textOf(answer.frame)).toContain('"data":{"retryAfter":3}')
+  })
+
+  test("leaves requests that are no calls alone", async () => {
+    expect((await ask("tools/list", {}, { limits })).outcome).toBe("ok")
+  })
+})
+
+test("a subscription that the session has no room for is not made at the server", async () => {
+  const made: string[] = []
+  const notifications = { subscribe: (_id: string, uri: string) => void made.push(uri) }
+  const memory = {
+    addSubscription(_backend: string, uri: string) {
+      if (made.length > 0) throw new Error(`no room for ${uri}`)
+    },
+    removeSubscription() {},
+    addTask() {},
+    setLogLevel() {},
+  }
+  const client = fakeClient("legacy", { memory })
+  const observers = { onbug() {} }
+  for (let time = 0; time < 2; time++)
+    await ask("resources/subscribe", { uri: "svc://s/file:///a" }, { client, notifications, observers })
+  expect(made).toEqual(["file:///a"])
+})
+
+test("a log level that MCP does not have is refused", async () => {
+  expect((await errorOf(ask("logging/setLevel", { level: "loud" }))).message).toBe("Unknown log level: loud")
+})
+
+test("what the transport refuses is not relayed", async () => {
+  const gateway = fakeGateway({ directory: connected() })
+  const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "s_svc_read" } } as const
+  const verify = () => errorAnswer(1, -32020, "Header mismatch")
+  const answer = await dispatch({ request, gateway, client: fakeClient("modern"), exchange: fakeExchange(), verify })
+  expect(answer).toMatchObject({ outcome: "error", code: -32020 })
+})
+
+test("a bug of svc is reported, and its client is told nothing of it", async () => {
+  const bugs: unknown[] = []
+  const bug = new TypeError("x is not a function")
+  const directory = {
+    catalogOf: () => {
+      throw bug
+    },
+  }
+  const answer = ask("tools/list", {}, { directory, observers: { onbug: (error) => bugs.push(error) } })
+  expect(await errorOf(answer)).toEqual({ code: -32603, message: "internal error" })
+  expect(bugs).toEqual([bug])
+})
+
+describe("the audit log", () => {
+  const entries: string[] = []
+  const audit = {
+    call:
+      ({ request }: { request: { method: string } }) =>
+      ({ outcome }: Answer) =>
+        void entries.push(`${request.method} ${outcome}`),
+    action: () => () => undefined,
+  }
+
+  test("has calls with how they ended, refused ones too, and nothing else", async () => {
+    await ask("tools/list", {}, { observers: { audit } })
+    await ask("tools/call", { name: "none" }, { observers: { audit } })
+    await ask("tools/call", { name: "s_svc_x" }, { observers: { audit }, directory: { disconnectedId: () => "s" } })
+    expect(entries).toEqual(["tools/call error", "tools/call tool_error"])
+  })
 })

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { Cancellation } from "../../src/session/cancellation.ts"
-import type { Exchange, RequestContext } from "../../src/session/client.ts"
+import type { Exchange } from "../../src/session/client.ts"
 import { fulfilInputRequired } from "../../src/session/input-required.ts"
 import { manualClock } from "../clock.ts"
 
@@ -17,9 +17,7 @@ const silent = (): Exchange => ({
     new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("withdrawn")))),
 })
 const run = (exchange: Exchange, clock = manualClock()) =>
-  fulfilInputRequired({ name: "t" }, RESULT, { exchange } as RequestContext, clock).catch(
-    (error: Error) => error.message,
-  )
+  fulfilInputRequired({ name: "t" }, RESULT, exchange, clock).catch((error: Error) => error.message)
 
 test("the answers go back under their keys, with the exact state", async () => {
   const exchange = { ...silent(), ask: async (method: string) => ({ to: method }) }

@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test"
-import { Cancellation } from "../../src/session/cancellation.ts"
-import type { RequestContext } from "../../src/session/client.ts"
 import { callInternalTool } from "../../src/session/internal-call.ts"
 import type { Toolbox } from "../../src/tools/toolbox.ts"
+import type { Params } from "../../src/wire/message.ts"
+import { fakeClient, fakeExchange, fakeGateway } from "../fakes.ts"
 
 /** Asks a person through a client that answers the form with `answer`. Returns whether they agreed, and the form. */
 async function ask(answer: unknown) {
-  let form: Record<string, unknown> = {}
+  let form: Params = {}
   let agreed: boolean | undefined
   const toolbox: Toolbox = {
     entries: [],
@@ -16,18 +16,15 @@ async function ask(answer: unknown) {
       return { content: [], structuredContent: {} }
     },
   }
-  const context = {
-    client: { era: "legacy", capabilities: { elicitation: {} } },
-    exchange: {
-      cancellation: new Cancellation(),
-      ask(_method: string, params: typeof form) {
-        form = params
-        return Promise.resolve(answer)
-      },
+  const exchange = fakeExchange({
+    ask(_method, params) {
+      form = params ?? {}
+      return Promise.resolve(answer)
     },
-  } as unknown as RequestContext
-  const params = { name: "t" }
-  await callInternalTool({ jsonrpc: "2.0", id: 1, method: "tools/call", params }, params, toolbox, context)
+  })
+  const client = fakeClient("legacy", { capabilities: { elicitation: {} } })
+  const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "t" } } as const
+  await callInternalTool({ request, client, exchange, gateway: fakeGateway() }, toolbox)
   return { agreed, form }
 }
 

@@ -1,38 +1,21 @@
 /** A server that means ill, at full speed: whatever it writes, no client sees anything but one valid answer to what it asked. */
 import { expect, test } from "bun:test"
-import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
-import { createScope } from "../../src/catalog/scope.ts"
-import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { BackendError, messageOf } from "../../src/lib/errors.ts"
-import { Cancellation } from "../../src/session/cancellation.ts"
-import type { Client, Exchange, Gateway } from "../../src/session/client.ts"
 import { relay } from "../../src/session/relay.ts"
 import { createRequestIds } from "../../src/wire/frame.ts"
 import { lineOf } from "../../src/wire/lines.ts"
 import { errorText } from "../../src/wire/message.ts"
 import { formatEvent, SseDecoder } from "../../src/wire/sse.ts"
 import { manualClock } from "../clock.ts"
+import { AGGREGATE, fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
 import { createMutator, faultOf, randomFrom } from "../fixtures/mutations.ts"
 
 const FRAMES = Number(process.env.SVC_MUTATIONS ?? 100_000)
 const SEED = Number(process.env.SVC_SEED ?? 20_260_728)
 const LIMIT_MS = 120_000
 
-const spec = {
-  id: "s",
-  name: "s",
-  slug: "s",
-  secrets: [],
-  launch: {},
-  tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
-} as unknown as ServerSpec
-const NO_QUERIES: readonly never[] = []
-const NO_PRESETS = new Map<string, never>()
-const AGGREGATE = createScope(
-  () => NO_QUERIES,
-  () => NO_PRESETS,
-)
+const spec = fakeSpec()
 const METHODS = ["tools/call", "resources/read", "prompts/get", "completion/complete"]
 const ERAS = ["legacy", "modern"] as const
 
@@ -85,16 +68,8 @@ test(
       asked = []
       over = false
       const faults: string[] = []
-      const target = { spec, connection, peer: { era: pick(ERAS), protocolVersion: "x", capabilities: {} } }
-      const gateway = {
-        meter: undefined,
-        maxInFlight: 1000,
-        taskOwners: new TaskOwners(),
-        hide: (text: string) => text,
-        mark: () => "m",
-        rememberTask() {},
-        target: () => target,
-      }
+      const peer = fakePeer(pick(ERAS))
+      const gateway = fakeGateway({ directory: { target: () => ({ spec, connection, peer }) } })
       let written = ""
       const see = (frame: Uint8Array | string, id: number) => {
         for (const way of [frame, throughEvents(frame), throughLine(frame)]) {
@@ -104,31 +79,14 @@ test(
       }
       /** One request under this id; the answer is looked at where it comes. */
       const call = async (id: number) => {
-        const session = {}
-        const client: Client = {
-          era: pick(ERAS),
-          protocolVersion: "x",
-          info: {},
-          capabilities: {},
-          principal: "me",
-          session,
-          scope: pick([AGGREGATE, { kind: "server", id: "s" } as const]),
-          logLevel: undefined,
-        }
-        const exchange: Exchange = {
-          cancellation: new Cancellation(),
-          notify: (text) => see(text, id),
-          ask: () => Promise.reject(new Error("nobody is asked")),
-        }
+        const client = fakeClient(pick(ERAS), { scope: pick([AGGREGATE, { kind: "server", id: "s" } as const]) })
+        const exchange = fakeExchange({ notify: (text) => see(text, id) })
         const method = pick(METHODS)
         const params = { name: "t", uri: "u" }
         const route = { id: "s", slug: "s", name: "t", mirrored: [] }
         try {
-          const { frame } = await relay({ jsonrpc: "2.0", id, method, params }, params, route, {
-            gateway: gateway as unknown as Gateway,
-            client,
-            exchange,
-          })
+          const request = { jsonrpc: "2.0", id, method, params } as const
+          const { frame } = await relay({ request, gateway, client, exchange }, params, route)
           const text = typeof frame === "string" ? frame : new TextDecoder().decode(frame)
           counts[text.includes("gave up") ? "ignored" : /s: (sent|answered)/.test(text) ? "refused" : "right"]++
           see(frame, id)

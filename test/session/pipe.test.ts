@@ -1,36 +1,20 @@
 /** Numbers on their way between a client and a backend, as text on both sides, through everything that reads them. */
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
-import { createScope } from "../../src/catalog/scope.ts"
-import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createSealer } from "../../src/lib/seal.ts"
-import type { Gateway } from "../../src/session/client.ts"
 import { Pipe } from "../../src/session/pipe.ts"
 import { Sessions } from "../../src/session/sessions.ts"
 import { SuspendedCalls } from "../../src/session/suspended-calls.ts"
 import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import { manualClock } from "../clock.ts"
+import { AGGREGATE, fakeGateway, fakeSpec } from "../fakes.ts"
 import { NUMBER, NUMBERS, ODD_NUMBERS } from "../numbers.ts"
 
 type Era = "legacy" | "modern"
 
-const NO_QUERIES: readonly never[] = []
-const NO_PRESETS = new Map<string, never>()
-const scope = createScope(
-  () => NO_QUERIES,
-  () => NO_PRESETS,
-)
-const spec = {
-  id: "s",
-  name: "s",
-  slug: "s",
-  secrets: [],
-  launch: {},
-  tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
-} as unknown as ServerSpec
+const spec = fakeSpec()
 
 /** A client of one era and a backend of another, both written by hand. */
 function stage(client: Era, peer: Era) {
@@ -60,26 +44,15 @@ function stage(client: Era, peer: Era) {
     resourceTemplates: [],
   }
   const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
-  const gateway = {
-    catalogOf: () => catalog,
-    initialLoad: undefined,
-    taskOwners: new TaskOwners(),
-    mark: () => "m",
-    disconnectedId: () => undefined,
-    unlisted: () => undefined,
-    hide: (text: string) => text,
-    maxInFlight: 1000,
-    target: () => ({ spec, connection, peer: listing }),
-    setLogLevel() {},
-    rememberTask() {},
-    dropLogLevel() {},
-  } as unknown as Gateway
+  const gateway = fakeGateway({
+    directory: { catalogOf: () => catalog, target: () => ({ spec, connection, peer: listing }) },
+  })
   const onbug = (error: unknown) => expect(error).toBeUndefined()
   const sealer = createSealer(new Uint8Array(32).fill(7))
   let ids = 0
   const pipe = new Pipe({
     gateway,
-    scope,
+    scope: AGGREGATE,
     onbug,
     id: "p",
     principal: "me",

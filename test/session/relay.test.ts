@@ -1,17 +1,14 @@
 /** The fast path and the slow path of an answer give the same JSON, whatever a backend writes. */
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
-import { createScope, type Scope } from "../../src/catalog/scope.ts"
-import type { ServerSpec } from "../../src/config/server-spec.ts"
+import type { Scope } from "../../src/catalog/scope.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createMarker } from "../../src/lib/seal.ts"
-import { Cancellation } from "../../src/session/cancellation.ts"
-import type { Client, Gateway, RequestContext } from "../../src/session/client.ts"
 import { relay } from "../../src/session/relay.ts"
 import { createRequestIds, decode, encode } from "../../src/wire/frame.ts"
 import type { Id } from "../../src/wire/message.ts"
+import { AGGREGATE, fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
 
 type Era = "legacy" | "modern"
 type Answer = { readonly [key: string]: unknown; readonly result?: Record<string, unknown> }
@@ -24,20 +21,7 @@ type Case = {
 }
 
 const ids = createRequestIds("Rand0m")
-const spec = {
-  id: "s",
-  name: "s",
-  slug: "s",
-  secrets: [],
-  launch: {},
-  tuning: { disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000 },
-} as unknown as ServerSpec
-const NO_QUERIES: readonly never[] = []
-const NO_PRESETS = new Map<string, never>()
-const AGGREGATE = createScope(
-  () => NO_QUERIES,
-  () => NO_PRESETS,
-)
+const spec = fakeSpec()
 const SERVER: Scope = { kind: "server", id: "s" }
 
 /** What the client gets, parsed, when the backend answers with the frame that `write` makes for the request's id. */
@@ -60,31 +44,15 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
       queueMicrotask(() => expect(decode(bytes.subarray(0, 2)) + decode(bytes.subarray(-2))).toBe("####"))
     },
   })
-  const who: Client = {
-    era: client,
-    protocolVersion: client === "legacy" ? "2025-11-25" : "2026-07-28",
-    info: {},
-    capabilities: {},
-    principal: "me",
-    session: {},
-    scope: plain ? SERVER : AGGREGATE,
-    logLevel: undefined,
-  }
-  const gateway = {
-    meter: undefined,
-    maxInFlight: 1000,
-    taskOwners: new TaskOwners(),
-    mark: createMarker(() => new Uint8Array(32)),
-    hide: (text: string) => text,
-    rememberTask() {},
-    target: () => ({ spec, connection, peer: { era: peer, protocolVersion: "x", capabilities: {} } }),
-  } as unknown as Gateway
-  const ask = () => Promise.reject(new Error("nobody is asked"))
-  const exchange = { cancellation: new Cancellation(), notify() {}, ask }
+  const who = fakeClient(client, { scope: plain ? SERVER : AGGREGATE })
+  const gateway = fakeGateway({
+    tasks: { mark: createMarker(() => new Uint8Array(32)) },
+    directory: { target: () => ({ spec, connection, peer: fakePeer(peer) }) },
+  })
   const route = { id: "s", slug: "s", name: "t", mirrored: [] }
   const request = { jsonrpc: "2.0" as const, id, method, params: { name: "t", uri: "u" } }
-  const context: RequestContext = { gateway, client: who, exchange }
-  const relaying = Promise.resolve(relay(request, { name: "t", uri: "u" }, route, context))
+  const call = { request, gateway, client: who, exchange: fakeExchange() }
+  const relaying = Promise.resolve(relay(call, { name: "t", uri: "u" }, route))
   const { frame } = await relaying.catch((error: unknown) => ({ frame: JSON.stringify({ thrown: String(error) }) }))
   return JSON.parse(typeof frame === "string" ? frame : decode(frame))
 }

@@ -1,10 +1,11 @@
 import { expect, test } from "bun:test"
+import type { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
-import { createScope } from "../../src/catalog/scope.ts"
+import type { Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
-import type { Client, Gateway } from "../../src/session/client.ts"
 import { discoverResult } from "../../src/session/server-capabilities.ts"
 import type { Era } from "../../src/wire/era.ts"
+import { AGGREGATE, fakeClient, fakeGateway } from "../fakes.ts"
 
 const TASKS = "io.modelcontextprotocol/tasks"
 const capabilities = {
@@ -29,19 +30,10 @@ function advertised(backend: Era, client: Era, kind: "aggregate" | "server") {
     resourceTemplates: [],
   }
   const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
-  const gateway = {
-    version: "1",
-    catalogOf: () => catalog,
-    target: () => ({ spec, peer: listing }),
-  } as unknown as Gateway
-  const scope =
-    kind === "server"
-      ? { kind, id: "s" }
-      : createScope(
-          () => [],
-          () => new Map(),
-        )
-  const said = discoverResult(gateway, { era: client, scope, session: {} } as unknown as Client).capabilities
+  const target = { spec, peer: listing, connection: undefined as unknown as Connection }
+  const gateway = fakeGateway({ directory: { catalogOf: () => catalog, target: () => target } })
+  const scope: Scope = kind === "server" ? { kind, id: "s" } : AGGREGATE
+  const said = discoverResult({ gateway, client: fakeClient(client, { scope }) }).capabilities
   const { tasks, experimental, extensions } = said as Partial<typeof capabilities>
   return { tasks: tasks !== undefined, experimental, extensions: Object.keys(extensions ?? {}) }
 }

@@ -4,23 +4,14 @@ import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { TaskOwners } from "../../src/agent/task-owners.ts"
-import { emptyCatalog } from "../../src/catalog/catalog.ts"
-import { createScope } from "../../src/catalog/scope.ts"
-import type { Gateway } from "../../src/session/client.ts"
-import { createGateway, type GatewayDeps } from "../../src/session/gateway.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
 import { keepKey, openSessionStore, type SessionStore } from "../../src/store/session-store.ts"
 import { manualClock } from "../clock.ts"
+import { AGGREGATE, fakeGateway } from "../fakes.ts"
 
-const NO_QUERIES: readonly never[] = []
-const NO_PRESETS = new Map<string, never>()
-const scope = createScope(
-  () => NO_QUERIES,
-  () => NO_PRESETS,
-)
-const catalog = emptyCatalog()
-const face = { catalogOf: () => catalog, setLogLevel() {} } as unknown as Gateway
+const scope = AGGREGATE
+const gateway = fakeGateway()
 let count = 0
 const sessionOf = (principal: string) => new Session(`s${++count}`, principal, scope, {})
 
@@ -30,14 +21,14 @@ test("who opens many sessions takes no room from others", async () => {
   const sessions = new Sessions(clock, { count: 4, ttl: 1e9 }, ({ principal }) => void ended.push(principal), undefined)
   const open = async (principal: string) => {
     const session = sessionOf(principal)
-    sessions.add(session, face)
+    sessions.add(session, gateway)
     await clock.pass(1)
     return session
   }
   const quiet = await open("quiet")
   for (let opened = 0; opened < 10; opened++) await open("flood")
   expect(ended).toEqual(Array.from({ length: 7 }, () => "flood"))
-  expect(sessions.get(quiet.id, "quiet", scope, face)).toBe(quiet)
+  expect(sessions.get(quiet.id, "quiet", scope, gateway)).toBe(quiet)
   // Where all of its sessions are in use, somebody else's that is not makes room.
   for (const session of sessions.all()) if (session.principal === "flood") session.outlet = () => true
   await open("other")
@@ -62,9 +53,6 @@ test("what is held for a session without a stream is bounded in size and in numb
   expect(taken()).toEqual([])
 })
 
-const gatewayOf = (agent: object, onchange: GatewayDeps["onchange"] = () => undefined) =>
-  createGateway({ agent, sessions: () => [], startupWaitMs: 0, onchange } as never)
-
 test("a session that is taken up again still has its tasks, but for those that are somebody else's by now", () => {
   const rows = new Map<string, string>()
   const memory: SessionStore = {
@@ -75,16 +63,13 @@ test("a session that is taken up again still has its tasks, but for those that a
   }
   const start = () => {
     const taskOwners = new TaskOwners()
-    const agent = { taskOwners, subscriptions: { setLevel() {} }, observe() {}, catalogOf: () => catalog }
     const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
-    const save = (session: Session) => sessions.save(session)
-    const gateway = gatewayOf(agent, save)
-    return { taskOwners, sessions, gateway }
+    return { taskOwners, sessions, gateway: fakeGateway({ tasks: { owners: taskOwners } }) }
   }
   const first = start()
   const session = sessionOf("p")
   first.sessions.add(session, first.gateway)
-  for (let number = 1; number <= 102; number++) first.gateway.rememberTask("a", `t${number}`, session)
+  for (let number = 1; number <= 102; number++) session.addTask("a", `t${number}`)
   first.sessions.close()
   const second = start()
   second.taskOwners.make({ kind: "task", backend: "a", id: "t50", owner: "other", caller: undefined, shared: true })
@@ -96,15 +81,12 @@ test("a session that is taken up again still has its tasks, but for those that a
 })
 
 test("a session has only so many subscriptions", () => {
-  const told: string[] = []
-  const agent = { subscriptions: { subscribe: (_id: string, uri: string) => told.push(uri) }, observe() {} }
-  const gateway = gatewayOf(agent)
   const session = sessionOf("p")
-  for (let number = 0; number < 1000; number++) gateway.subscribe("a", `x:${number}`, session)
-  expect(() => gateway.subscribe("a", "x:1000", session)).toThrow("1000")
-  gateway.subscribe("a", "x:1", session)
-  expect(() => gateway.subscribe("a", `x:${"y".repeat(5000)}`, sessionOf("p"))).toThrow("short")
-  expect([session.subscriptions.size, told.includes("x:1000")]).toEqual([1000, false])
+  for (let number = 0; number < 1000; number++) session.addSubscription("a", `x:${number}`)
+  expect(() => session.addSubscription("a", "x:1000")).toThrow("1000")
+  session.addSubscription("a", "x:1")
+  expect(() => sessionOf("p").addSubscription("a", `x:${"y".repeat(5000)}`)).toThrow("short")
+  expect(session.subscriptions.size).toBe(1000)
 })
 
 test("the key of marks is made once, beside the sessions, and never where a link leads", () => {

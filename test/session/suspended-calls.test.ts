@@ -1,23 +1,16 @@
 import { beforeEach, describe, expect, test } from "bun:test"
-import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
-import { createScope, narrow } from "../../src/catalog/scope.ts"
+import { narrow } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker, createSealer } from "../../src/lib/seal.ts"
-import { Cancellation } from "../../src/session/cancellation.ts"
-import { type Client, type Gateway, missingCapability } from "../../src/session/client.ts"
-import { SuspendedCalls, type Turn } from "../../src/session/suspended-calls.ts"
+import { type Client, type Exchange, missingCapability } from "../../src/session/client.ts"
+import type { Gateway } from "../../src/session/ports.ts"
+import { SuspendedCalls } from "../../src/session/suspended-calls.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import type { Params, Request } from "../../src/wire/message.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
-
-const NO_QUERIES: readonly never[] = []
-const NO_PRESETS = new Map<string, never>()
-const SCOPE = createScope(
-  () => NO_QUERIES,
-  () => NO_PRESETS,
-)
+import { AGGREGATE, fakeExchange, fakeGateway } from "../fakes.ts"
 
 type Sent = { id?: string; method?: string; params?: { name?: string }; result?: unknown; error?: { code: number } }
 
@@ -89,15 +82,15 @@ const client: Client = {
   capabilities: { elicitation: {} },
   principal: "me",
   session: {},
-  scope: SCOPE,
+  scope: AGGREGATE,
   logLevel: undefined,
 }
 
 let clock: ManualClock
 let calls: SuspendedCalls
-let face: Gateway
+let gateway: Gateway
 let server: ReturnType<typeof backend>
-let turn: Turn
+let exchange: Exchange
 
 beforeEach(() => {
   clock = manualClock()
@@ -109,16 +102,12 @@ beforeEach(() => {
     newId: () => `c${++id}`,
     onbug: (error) => expect(error).toBeUndefined(),
   })
-  turn = { notify() {}, cancellation: new Cancellation() }
+  exchange = fakeExchange()
   const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
-  face = {
-    catalogOf: () => catalog,
-    initialLoad: undefined,
-    hide: (text: string) => text,
-    taskOwners: new TaskOwners(),
-    mark: createMarker(() => new Uint8Array(32)),
-    target: () => ({ spec, connection: server.connection, peer: listing }),
-  } as unknown as Gateway
+  gateway = fakeGateway({
+    directory: { catalogOf: () => catalog, target: () => ({ spec, connection: server.connection, peer: listing }) },
+    tasks: { mark: createMarker(() => new Uint8Array(32)) },
+  })
 })
 
 const request = (id: number, more: object = {}): Request => ({
@@ -138,7 +127,7 @@ type Answer = {
   error?: { code: number }
 }
 const serve = async (asked: Request, who: Client = client): Promise<Answer> => {
-  const answer = calls.serve(asked, who, face, turn)
+  const answer = calls.serve({ request: asked, client: who, gateway, exchange })
   // Questions are gathered for a moment.
   await clock.pass(30)
   const { frame } = await answer
@@ -171,7 +160,7 @@ test("questions in mid-call reach the client as results, and its answers the cal
 
 test("progress has the token of the request that waits, not of the one that began the call", async () => {
   const heard: unknown[] = []
-  turn = { notify: (text) => heard.push(JSON.parse(text).params), cancellation: new Cancellation() }
+  exchange = fakeExchange({ notify: (text) => heard.push(JSON.parse(text).params) })
   const wanting = (progressToken: unknown) => ({ _meta: { progressToken } })
   const first = await serve(request(1, wanting("one")))
   server.progress(1)
@@ -180,7 +169,7 @@ test("progress has the token of the request that waits, not of the one that bega
   expect(heard).toEqual([])
   const [key = ""] = Object.keys(first.result?.inputRequests ?? {})
   const retry = { requestState: first.result?.requestState, inputResponses: { [key]: {} }, ...wanting(2) }
-  const readiness = calls.serve(request(2, retry), client, face, turn)
+  const readiness = calls.serve({ request: request(2, retry), client, gateway, exchange })
   server.progress(2)
   await clock.pass(30)
   await readiness
@@ -199,7 +188,7 @@ test("a state that was changed, of another principal or scope, or on another req
   const flipped = state.slice(0, -1) + (state.endsWith("A") ? "B" : "A")
   expect((await serve(request(2, { requestState: flipped }))).error?.code).toBe(-32602)
   expect((await serve(request(3, { requestState: state }), { ...client, principal: "you" })).error?.code).toBe(-32602)
-  const narrowed = { ...client, scope: narrow(SCOPE, "tags", () => true) }
+  const narrowed = { ...client, scope: narrow(AGGREGATE, "tags", () => true) }
   expect((await serve(request(3, { requestState: state }), narrowed)).error?.code).toBe(-32602)
   expect((await serve(request(4, { requestState: state, arguments: { a: 2 } }))).error?.code).toBe(-32602)
   expect((await serve(request(5, { requestState: state, inputResponses: { q1: 7 } }))).error?.code).toBe(-32602)
@@ -227,7 +216,7 @@ test("a client that can show forms alone is not sent to a page, and one that can
 })
 
 test("a server that looks for the roots of a client that has none finds none, and the call goes on", async () => {
-  const first = calls.serve(request(1), client, face, turn)
+  const first = calls.serve({ request: request(1), client, gateway, exchange })
   server.connection.receive(encode('{"jsonrpc":"2.0","id":"r1","method":"roots/list"}'))
   await clock.pass(30)
   expect(server.sent.find(({ id }) => id === "r1")?.result).toEqual({ roots: [] })

@@ -1,27 +1,21 @@
 /** Whose a task is, by its id alone: with any number of tasks, after a restart, at every address, in both eras. */
 import { expect, test } from "bun:test"
-import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
-import { createScope, type Scope } from "../../src/catalog/scope.ts"
+import type { Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker } from "../../src/lib/seal.ts"
-import { Cancellation } from "../../src/session/cancellation.ts"
-import type { Client, Exchange, Gateway } from "../../src/session/client.ts"
+import type { Client } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
+import type { Gateway } from "../../src/session/ports.ts"
 import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
-import type { Params } from "../../src/wire/message.ts"
+import type { Params, Request } from "../../src/wire/message.ts"
 import { manualClock } from "../clock.ts"
+import { AGGREGATE, fakeExchange, fakeGateway } from "../fakes.ts"
 
 type Era = "legacy" | "modern"
 type Answer = { result?: Params & { task?: Params; tasks?: Params[] }; error?: { code: number; message: string } }
 
-const QUERIES: readonly never[] = []
-const PRESETS = new Map<string, never>()
-const AGGREGATE = createScope(
-  () => QUERIES,
-  () => PRESETS,
-)
 const OWN: Scope = { kind: "server", id: "s" }
 const KEY = new Uint8Array(32).fill(1)
 
@@ -67,18 +61,10 @@ function setUp(era: Era) {
   const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
   /** svc as it is after a start: it remembers nothing but its key. */
   const start = (key = KEY): Gateway =>
-    ({
-      catalogOf: () => catalog,
-      initialLoad: undefined,
-      hide: (text: string) => text,
-      taskOwners: new TaskOwners(),
-      rememberTask() {},
-      disconnectedId: () => undefined,
-      unlisted: () => undefined,
-      mark: createMarker(() => key),
-      maxInFlight: 1000,
-      target: () => ({ spec, connection, peer: { era, protocolVersion: "x", capabilities } }),
-    }) as unknown as Gateway
+    fakeGateway({
+      directory: { catalogOf: () => catalog, target: () => ({ spec, connection, peer: listing }) },
+      tasks: { mark: createMarker(() => key) },
+    })
   return { start, seen }
 }
 
@@ -89,14 +75,8 @@ const clientOf = (era: Era, who: string, scope: Scope = AGGREGATE): Client => ({
 })
 
 async function ask(gateway: Gateway, client: Client, method: string, params: Params): Promise<Answer> {
-  const exchange: Exchange = {
-    cancellation: new Cancellation(),
-    notify() {},
-    ask: () => Promise.reject(new Error("nobody is asked")),
-  }
-  const { frame } = await dispatch({ jsonrpc: "2.0", id: 1, method, params }, { gateway, client, exchange }, (bug) => {
-    throw bug
-  })
+  const request: Request = { jsonrpc: "2.0", id: 1, method, params }
+  const { frame } = await dispatch({ request, gateway, client, exchange: fakeExchange() })
   return JSON.parse(textOf(frame))
 }
 
@@ -151,7 +131,7 @@ test("a list holds what svc remembers of its session: who makes many takes no ro
   const task = await make(gateway, alice)
   for (let count = 0; count < 10_001; count++) await make(gateway, mallory)
   expect((await ask(gateway, alice, "tasks/list", {})).result?.tasks).toMatchObject([{ taskId: task }])
-  expect(gateway.taskOwners.of(mallory.session, "task")).toHaveLength(9_999)
+  expect(gateway.tasks.owners.of(mallory.session, "task")).toHaveLength(9_999)
 }, 60_000)
 
 test.each(ERAS)("ids of %p are marked under the server's own address too, where nothing gets past", async (era) => {

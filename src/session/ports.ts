@@ -1,0 +1,146 @@
+/** What the path of a call needs of the rest of svc, as small ports; `createGateway` connects them to the agent. */
+import type { TaskOwners } from "../agent/task-owners.ts"
+import type { Caller } from "../backend/attribution.ts"
+import type { Connection } from "../backend/connection.ts"
+import type { Peer } from "../backend/negotiate.ts"
+import type { Catalog, View } from "../catalog/catalog.ts"
+import type { Scope } from "../catalog/scope.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
+import type { Marker } from "../lib/seal.ts"
+import type { CallOutcome } from "../report/metrics.ts"
+import type { Toolbox } from "../tools/toolbox.ts"
+import type { Era } from "../wire/era.ts"
+import type { Params, Request } from "../wire/message.ts"
+import type { Answer } from "./answer.ts"
+import type { CallRateLimit } from "./call-rate-limit.ts"
+import type { Client, Exchange } from "./client.ts"
+
+/** One request of a client, made once where the transport receives it. */
+export type ClientCall = {
+  readonly request: Request
+  readonly client: Client
+  readonly exchange: Exchange
+  readonly gateway: Gateway
+  /** Compares what the transport repeats of the request with the catalog; returns a refusal. */
+  readonly verify?: ((view: View) => Answer | undefined) | undefined
+}
+
+export type Gateway = {
+  readonly version: string
+  readonly directory: Directory
+  readonly notifications: Notifications
+  readonly tasks: TaskPort
+  readonly limits: Limits
+  readonly observers: Observers
+  /** Masks the configured secrets in a text that svc writes for a client. */
+  hide(text: string): string
+  /** Returns svc's own tools; undefined if they are off, or not configured yet. */
+  toolbox(): Toolbox | undefined
+  /** The lists of tools with svc's own first, as JSON text for each view. */
+  readonly toolLists: WeakMap<View, { [era in Era]?: string }>
+}
+
+/** A connected backend as a request needs it. */
+export type Target = { readonly spec: ServerSpec; readonly connection: Connection; readonly peer: Peer }
+
+/** The lists whose entries are known by a name. */
+export type NameList = "tools/list" | "prompts/list"
+
+/** A server that is connected, but has not answered a list. */
+export type UnlistedServer = { readonly id: string; readonly slug: string; readonly reason: string }
+
+/** Which servers there are, what they offer, and how to reach them. */
+export type Directory = {
+  /** Returns what a session is offered. */
+  catalogOf(session: object): Catalog
+  /** Pending while the first round of loading runs; undefined afterwards. */
+  readonly initialLoad: Promise<void> | undefined
+  /** Whether svc stops: its servers are being ended. */
+  readonly stopping: boolean
+  /** Returns the connected backend, or the reason why there is none. */
+  target(id: string): Target | string
+  /** Returns the id of a server of this scope that is not connected, by its slug. */
+  disconnectedId(scope: Scope, slug: string | undefined): string | undefined
+  /** Returns the connected server of this scope and slug that has never answered a list, and the reason. */
+  unlisted(scope: Scope, slug: string | undefined, method: NameList): UnlistedServer | undefined
+  isConnected(id: string): boolean
+  /**
+   * Returns the wait for a server that may be connected in a moment, or for the first lists of a connected one; undefined if
+   * there is nothing to wait for.
+   */
+  whenBack(id: string): Promise<void> | undefined
+  /**
+   * Returns the client's own process of a server with `isolation: "session"`, or the reason why there is none. `owner` leads
+   * to the client outside of any call. `caller` is notified if the state of an earlier process is lost. The process is told
+   * the client's `capabilities`.
+   */
+  dedicated(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Target | string>
+}
+
+/** What sessions want to hear of servers, and what clients tell servers. */
+export type Notifications = {
+  /** Subscribes a session to a resource (the backend's own URI). */
+  subscribe(id: string, uri: string, session: object): void
+  unsubscribe(id: string, uri: string, session: object): void
+  /** Asks for log messages of this level and above; undefined leaves the choice to the servers. */
+  setLogLevel(session: object, level: string | undefined): void
+  /** Drops the session's wish for log messages. */
+  dropLogLevel(session: object): void
+  /** Passes a client's notification to the backends that are this client's alone. */
+  toBackend(client: Client, method: string, params: Params): void
+  /** Registers the stream of a modern client; the returned function removes it. */
+  listen(listener: Listener): () => void
+}
+
+/** A modern client's stream that is told of changes. */
+export type Listener = {
+  readonly client: Client
+  /** The catalog changed. */
+  catalogChanged(): void
+  /** A resource (its URI as this client knows it) was updated. */
+  updated(uri: string, params: Params): void
+}
+
+/** Ownership of tasks and other ids of servers. */
+export type TaskPort = {
+  /** Marks the ids of tasks for their owners. */
+  readonly mark: Marker
+  readonly owners: TaskOwners
+}
+
+export type Limits = {
+  /** Requests at once for one server, and for one session. */
+  readonly maxInFlight: number
+  /** Entries of a list in one answer at most. */
+  readonly pageSize: number
+  readonly callRate: CallRateLimit
+  /** Calls per minute of one session; undefined for any number. */
+  readonly sessionRate: number | undefined
+}
+
+export type Observers = {
+  /** Undefined if nothing is counted. */
+  readonly meter: Meter | undefined
+  /** Undefined if calls are not logged. */
+  readonly audit: Audit | undefined
+  /** Takes errors that are bugs of svc. */
+  onbug(error: unknown): void
+}
+
+/** Counts what sessions relay. */
+export type Meter = {
+  /** Milliseconds that only grow. */
+  now(): number
+  /** Records one finished tool call; `seconds` is how long it took. */
+  record(server: string, tool: string, outcome: CallOutcome, seconds: number): void
+  /** Counts the bytes of a request to a server ("in") or of an answer to a client ("out"). */
+  passed(direction: "in" | "out", bytes: number): void
+}
+
+/** Writes the audit log. */
+export type Audit = {
+  /** Begins the entry of a call; the returned function completes it with the call's answer. */
+  call(call: ClientCall): (answer: Answer) => void
+  /** Begins the entry of an operator's action; the returned function completes it. */
+  action(action: string, about: Params): (outcome: "ok" | "error") => void
+}

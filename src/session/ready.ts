@@ -1,0 +1,120 @@
+/**
+ * The one place where a request waits for servers: for the first round of loading, then for the server that it names if
+ * that server is starting, is about to be back, or has not answered its first lists. Routing comes after it and takes the
+ * catalog as it is.
+ */
+import { type View, viewOf } from "../catalog/catalog.ts"
+import { splitName, splitUri } from "../catalog/name.ts"
+import { UnavailableError } from "../lib/errors.ts"
+import { isObject } from "../wire/message.ts"
+import type { Cancellation } from "./cancellation.ts"
+import type { ClientCall, Gateway } from "./ports.ts"
+
+/**
+ * Returns the wait of a request; undefined if it has nothing to wait for. Throws, or rejects with, an UnavailableError if
+ * svc stops; rejects with a RequestError as soon as the client cancels the request.
+ */
+export function ready(call: ClientCall): Promise<void> | undefined {
+  const { gateway, exchange } = call
+  const loaded = whenLoaded(gateway, exchange.cancellation)
+  return loaded === undefined ? whenServerBack(call) : loaded.then(() => whenServerBack(call))
+}
+
+/** The same for a request that names no server, such as `initialize`: waits for the first round of loading. */
+export function whenLoaded(gateway: Gateway, cancellation: Cancellation): Promise<void> | undefined {
+  refuseStopping(gateway)
+  const { initialLoad } = gateway.directory
+  return initialLoad === undefined ? undefined : waitFor(initialLoad, gateway, cancellation)
+}
+
+/** Throws an UnavailableError if svc stops: its servers are gone, but their tools are not unknown. */
+export function refuseStopping({ directory }: Pick<Gateway, "directory">): void {
+  if (directory.stopping) throw new UnavailableError("svc is shutting down")
+}
+
+/** Waits, then refuses if svc stops. Rejects with a RequestError as soon as the request is cancelled. */
+export async function waitFor<T>(wait: Promise<T>, gateway: Gateway, cancellation: Cancellation): Promise<T> {
+  const value = await cancellation.race(wait)
+  refuseStopping(gateway)
+  return value
+}
+
+// ---
+
+function whenServerBack(call: ClientCall): Promise<void> | undefined {
+  const { client, gateway, exchange } = call
+  const view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
+  const id = serverOf(call, view)
+  const back = id === undefined ? undefined : gateway.directory.whenBack(id)
+  return back === undefined ? undefined : waitFor(back, gateway, exchange.cancellation)
+}
+
+/** Returns the id of the server to wait for; undefined if it is connected, or svc answers the request by itself. */
+function serverOf(call: ClientCall, view: View): string | undefined {
+  const { method, params = {} } = call.request
+  switch (method) {
+    case "tools/call":
+      return serverOfName(params.name, "tools", view, call)
+    case "prompts/get":
+      return serverOfName(params.name, "prompts", view, call)
+    case "resources/read":
+      return serverOfUri(params.uri, view, call)
+    case "completion/complete": {
+      const { ref } = params
+      if (!isObject(ref)) return undefined
+      return ref.type === "ref/prompt"
+        ? serverOfName(ref.name, "prompts", view, call)
+        : serverOfUri(ref.uri, view, call)
+    }
+    case "tasks/get":
+    case "tasks/result":
+    case "tasks/update":
+    case "tasks/cancel": {
+      const { taskId } = params
+      if (typeof taskId !== "string") return undefined
+      const found = view.task(taskId)
+      return found === undefined ? disconnected(splitName(taskId)?.slug, call) : unlessConnected(found.id, call)
+    }
+    default: {
+      // A method that svc does not know goes to the only server of the scope.
+      const { scope } = call.client
+      return scope.kind === "server" && !OWN_METHODS.has(method) ? unlessConnected(scope.id, call) : undefined
+    }
+  }
+}
+
+function serverOfName(name: unknown, kind: "tools" | "prompts", view: View, call: ClientCall): string | undefined {
+  if (typeof name !== "string") return undefined
+  const found = view[kind].get(name)
+  if (found !== undefined) return unlessConnected(found.id, call)
+  const slug = splitName(name)?.slug
+  return disconnected(slug, call) ?? call.gateway.directory.unlisted(call.client.scope, slug, `${kind}/list`)?.id
+}
+
+function serverOfUri(uri: unknown, view: View, call: ClientCall): string | undefined {
+  if (typeof uri !== "string") return undefined
+  const found = view.resource(uri)
+  return found === undefined ? disconnected(splitUri(uri)?.slug, call) : unlessConnected(found.id, call)
+}
+
+const unlessConnected = (id: string, { gateway }: ClientCall): string | undefined =>
+  gateway.directory.isConnected(id) ? undefined : id
+
+const disconnected = (slug: string | undefined, { client, gateway }: ClientCall): string | undefined =>
+  gateway.directory.disconnectedId(client.scope, slug)
+
+/** Methods that svc answers from what it knows. */
+const OWN_METHODS: ReadonlySet<string> = new Set([
+  "initialize",
+  "ping",
+  "server/discover",
+  "tools/list",
+  "prompts/list",
+  "resources/list",
+  "resources/templates/list",
+  "resources/subscribe",
+  "resources/unsubscribe",
+  "subscriptions/listen",
+  "logging/setLevel",
+  "tasks/list",
+])

@@ -1,0 +1,123 @@
+/** Stand-ins for the ports of the call path: each does nothing until a test replaces the members that it needs. */
+import { TaskOwners } from "../src/agent/task-owners.ts"
+import type { Peer } from "../src/backend/negotiate.ts"
+import { emptyCatalog } from "../src/catalog/catalog.ts"
+import { createScope } from "../src/catalog/scope.ts"
+import type { ServerSpec } from "../src/config/server-spec.ts"
+import { Cancellation } from "../src/session/cancellation.ts"
+import type { Client, Exchange } from "../src/session/client.ts"
+import type { Directory, Gateway, Limits, Notifications, Observers, TaskPort } from "../src/session/ports.ts"
+import type { Era } from "../src/wire/era.ts"
+import type { Params } from "../src/wire/message.ts"
+
+const NO_QUERIES: readonly never[] = []
+const NO_PRESETS = new Map<string, never>()
+
+/** The scope of `/mcp` without a query. */
+export const AGGREGATE = createScope(
+  () => NO_QUERIES,
+  () => NO_PRESETS,
+)
+
+/** What a test replaces of a gateway. Getters stay getters. */
+export type GatewayParts = {
+  readonly directory?: Partial<Directory>
+  readonly notifications?: Partial<Notifications>
+  readonly tasks?: Partial<TaskPort>
+  readonly limits?: Partial<Limits>
+  readonly observers?: Partial<Observers>
+  readonly toolbox?: Gateway["toolbox"]
+}
+
+/** A gateway without servers. A bug of svc fails the test. */
+export function fakeGateway(parts: GatewayParts = {}): Gateway {
+  const empty = emptyCatalog()
+  return {
+    version: "1",
+    hide: (text) => text,
+    toolbox: parts.toolbox ?? (() => undefined),
+    toolLists: new WeakMap(),
+    directory: replaced<Directory>(parts.directory, {
+      catalogOf: () => empty,
+      initialLoad: undefined,
+      stopping: false,
+      target: () => "is not configured",
+      disconnectedId: () => undefined,
+      unlisted: () => undefined,
+      isConnected(id) {
+        return typeof this.target(id) !== "string"
+      },
+      whenBack: () => undefined,
+      dedicated: async () => "has no process for this session",
+    }),
+    notifications: replaced<Notifications>(parts.notifications, {
+      subscribe() {},
+      unsubscribe() {},
+      setLogLevel() {},
+      dropLogLevel() {},
+      toBackend() {},
+      listen: () => () => undefined,
+    }),
+    tasks: replaced<TaskPort>(parts.tasks, { mark: () => "m", owners: new TaskOwners() }),
+    limits: replaced<Limits>(parts.limits, {
+      maxInFlight: 1000,
+      pageSize: Number.POSITIVE_INFINITY,
+      callRate: { take: () => undefined },
+      sessionRate: undefined,
+    }),
+    observers: replaced<Observers>(parts.observers, {
+      meter: undefined,
+      audit: undefined,
+      onbug(error) {
+        throw error
+      },
+    }),
+  }
+}
+
+/** A client of one era without a session. */
+export const fakeClient = (era: Era, more: Partial<Client> = {}): Client => ({
+  era,
+  protocolVersion: era === "legacy" ? "2025-11-25" : "2026-07-28",
+  info: {},
+  capabilities: {},
+  principal: "me",
+  session: {},
+  scope: AGGREGATE,
+  logLevel: undefined,
+  ...more,
+})
+
+/** The way back to a client that cannot be asked. */
+export const fakeExchange = (more: Partial<Exchange> = {}): Exchange => ({
+  cancellation: new Cancellation(),
+  notify() {},
+  ask: () => Promise.reject(new Error("this client cannot be asked")),
+  ...more,
+})
+
+/** What a server stated about itself when it was opened. */
+export const fakePeer = (era: Era, capabilities: Params = {}): Peer => ({
+  era,
+  protocolVersion: era === "legacy" ? "2025-11-25" : "2026-07-28",
+  serverInfo: {},
+  capabilities,
+  instructions: undefined,
+})
+
+/** A shared server named `s`. */
+export const fakeSpec = (tuning: object = {}): ServerSpec =>
+  ({
+    id: "s",
+    name: "s",
+    slug: "s",
+    secrets: [],
+    launch: {},
+    tuning: { tags: [], disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000, ...tuning },
+  }) as unknown as ServerSpec
+
+// ---
+
+function replaced<T extends object>(by: Partial<T> | undefined, all: T): T {
+  return Object.defineProperties(all, by === undefined ? {} : Object.getOwnPropertyDescriptors(by)) as T
+}
