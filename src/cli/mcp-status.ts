@@ -5,6 +5,7 @@ import { ago, effectiveTable, print, say, table } from "../app/output.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"
+import { isRemote } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
 import type { ServerStatus, Status } from "../report/status.ts"
@@ -26,7 +27,7 @@ export const list: CommandDef = {
       const [first] = live
       return {
         name,
-        type: typeof server.url === "string" || (first !== undefined && first.type !== "stdio") ? "remote" : "stdio",
+        type: (first === undefined ? isRemote(server) : first.type !== "stdio") ? "remote" : "stdio",
         state: off
           ? "disabled"
           : status === undefined

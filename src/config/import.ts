@@ -211,6 +211,7 @@ function problemOf(name: string, server: Params): string | undefined {
   if (!parsed.success) return parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("; ")
   const { command, url } = parsed.data
   if (command === undefined && url === undefined) return "it has neither a command nor a url"
+  if (command !== undefined && url !== undefined) return "it has both a command and a url: remove one of them"
   return nameProblem(name)
 }
 

@@ -165,7 +165,7 @@ export const STDIO_ONLY = [
 export const REMOTE_ONLY = ["url", "headers", "oauth"] as const
 
 /** Returns the transport of a server, each under one name; undefined with neither type, command nor url. */
-export function transportOf(config: ServerConfig): Transport | undefined {
+export function transportOf(config: Pick<ServerConfig, "type" | "command" | "url">): Transport | undefined {
   switch (config.type) {
     case undefined:
       if (config.command !== undefined) return "stdio"

@@ -2,7 +2,7 @@
 import type * as z from "zod"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
-import { isObject } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import { type Document, issueAt, type Path, unknownKeys } from "./document.ts"
 import { registriesSchema } from "./registries.ts"
 import {
@@ -65,13 +65,12 @@ export function readSections(document: Document): Sections {
       throw new ConfigError([issueAt(document, "error", "type", [key], `${key} must be an object of servers by name`)])
     return Object.entries(raw).map(([name, server]) => {
       const path = [key, name]
-      const renamed = withAliases(server)
+      const renamed = isObject(server) ? withAliases(server) : server
       const later = key === "mcpTemplates" ? expressionsIn(renamed) : {}
       const parsed = serverSchema.safeParse(without(renamed, Object.keys(later)))
       if (parsed.success) {
         warnUnknown(renamed, serverSchema, path, name)
-        for (const key of idleKeys(parsed.data))
-          warn("idle_key", [...path, key], `${key} has no effect on this kind of server and is ignored`, name)
+        for (const key of idleKeys(parsed.data)) warn("idle_key", [...path, key], idleMessage(key, parsed.data), name)
         return { name, path, config: { ...parsed.data, ...later } }
       }
       issues.push(...parsed.error.issues.map((problem) => issueOf(problem, path, name)))
@@ -111,7 +110,27 @@ export const IGNORED_KEYS: readonly string[] = [
   "disabledReason",
 ]
 
+/** Renames the keys that other applications use for `url`. */
+export function withAliases(server: Params): Params {
+  if (server.url !== undefined) return server
+  const { serverUrl, httpUrl, ...rest } = server
+  const url = serverUrl ?? httpUrl
+  return url === undefined ? server : { ...rest, url }
+}
+
+/** Returns whether svc connects to the url of a written server rather than runs its command, by the rule that the plan follows. */
+export function isRemote(server: Params): boolean {
+  const { type, command, url } = withAliases(server)
+  const parsed = TARGET.safeParse({ type, command, url })
+  // A template's type may be an expression: its command may run.
+  if (!parsed.success) return command === undefined
+  const transport = transportOf(parsed.data)
+  return transport !== undefined && transport !== "stdio"
+}
+
 // ---
+
+const TARGET = serverSchema.pick({ type: true, command: true, url: true })
 
 const TOP_LEVEL = [
   "$schema",
@@ -134,6 +153,12 @@ function idleKeys(config: ServerConfig): readonly string[] {
   })
 }
 
+function idleMessage(key: string, { command, url }: ServerConfig): string {
+  if ((key === "command" || key === "url") && command !== undefined && url !== undefined)
+    return `${key} is ignored: this server has both a command and a url, and only the ${key === "url" ? "command" : "url"} is used; remove one of them`
+  return `${key} has no effect on this kind of server and is ignored`
+}
+
 /** Returns the enumerated keys of a template whose values are expressions. */
 function expressionsIn(template: unknown): Partial<ServerConfig> {
   if (!isObject(template)) return {}
@@ -146,14 +171,6 @@ const without = (server: unknown, keys: readonly string[]): unknown =>
 
 /** The strings that `disabled` may be outside of templates. */
 const SWITCH = /^\s*(?:true|1|yes|on|false|0|no|off|)\s*$/i
-
-/** Renames the keys that other applications use for `url`. */
-function withAliases(server: unknown): unknown {
-  if (!isObject(server) || server.url !== undefined) return server
-  const { serverUrl, httpUrl, ...rest } = server
-  const url = serverUrl ?? httpUrl
-  return url === undefined ? server : { ...rest, url }
-}
 
 type Problem = z.core.$ZodIssue
 

@@ -6,7 +6,8 @@
  *     shown, unless it is only a reference, or stood in mcp.json before, where the person put it.
  *  3. In answers, which a terminal's question repeats, the caller's values under secret names are hidden.
  *  4. What a registry, a bundle or a file fixes is shown, whatever its name: code may hide in it.
- *  5. If the client cannot ask, the operator decides once, with `--confirm-installs` and `--confirm-edits`.
+ *  5. A server with both a command and a url is refused: only one is used, and the person could agree to the other.
+ *  6. If the client cannot ask, the operator decides once, with `--confirm-installs` and `--confirm-edits`.
  */
 import { isDeepStrictEqual } from "node:util"
 import { applyDefaults } from "../config/defaults.ts"
@@ -14,7 +15,7 @@ import { parseDocument } from "../config/document.ts"
 import { HIDDEN } from "../config/effective.ts"
 import { OPTION_NAME } from "../config/plan.ts"
 import { type ServerConfig, transportOf } from "../config/schema.ts"
-import { readSections } from "../config/sections.ts"
+import { isRemote, readSections, withAliases } from "../config/sections.ts"
 import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -53,9 +54,13 @@ export type Proposal = {
 export const maskedCommand = ({ server, secrets = NO_SECRETS, kept, given }: Proposal): string =>
   commandText(maskPlaceholders(server, secrets), { ...kept, ...given }, secrets.names)
 
-/** Returns the question whether a server is to become what a proposal says. */
+/**
+ * Returns the question whether a server is to become what a proposal says. Throws a ToolError if a server that is to run has
+ * both a command and a url.
+ */
 export function questionOn(what: string, proposal: Proposal): Question {
   const { server, secrets = NO_SECRETS, kept, config, lines = [] } = proposal
+  if (config !== undefined) requireOneTarget(server)
   const inherited = config === undefined ? undefined : inheritedText(server, config)
   const rest = [...(inherited === undefined ? [] : [`serverDefaults adds: ${inherited}`]), ...lines]
   const command = commandText(fillPlaceholders(server, secrets), kept, secrets.names)
@@ -92,11 +97,18 @@ export async function confirm(
  * `hideable` under its name and the name is secret, by its looks or in `secret`; references in it are shown.
  */
 export function commandText(server: Params, hideable: Params = {}, secret: ReadonlySet<string> = new Set()): string {
-  const { command, args, url, cwd } = server
-  const settings = settingsText(server, hideable, secret)
+  const { command, args, url, cwd } = withAliases(server)
+  const remote = isRemote(server)
+  const words = Array.isArray(args) ? args.map((part) => quoted(String(part))) : []
+  // What the transport does not use is shown too: no part of an entry hides another.
+  const unused = Object.entries(remote ? { command, args } : { url }).flatMap(([key, value]) =>
+    value === undefined ? [] : [`${key}=${asJson(value)}`],
+  )
+  const settings = [...unused, settingsText(server, hideable, secret)].join(" ").trim()
   return [
-    typeof url === "string" ? `connect to ${quoted(url, PLAIN_ADDRESS)}` : quoted(String(command ?? "")),
-    ...(Array.isArray(args) ? args.map((part) => quoted(String(part))) : []),
+    ...(remote
+      ? [`connect to ${quoted(String(url ?? ""), PLAIN_ADDRESS)}`]
+      : [quoted(String(command ?? "")), ...words]),
     ...(typeof cwd === "string" ? [`in ${quoted(cwd)}`] : []),
     ...(settings === "" ? [] : [`with ${settings}`]),
   ].join(" ")
@@ -147,11 +159,24 @@ export const changedKeys = (before: Params, after: Params): readonly string[] =>
 
 // ---
 
+/** Throws a ToolError if a server has both a command and a url. */
+function requireOneTarget(server: Params): void {
+  const { command, url } = withAliases(server)
+  if (command === undefined || url === undefined) return
+  const used = isRemote(server) ? "url" : "command"
+  throw new ToolError(
+    "invalid_argument",
+    `The server would have both a command and a url, and only its ${used} would be used: remove one of them (null in a patch)`,
+  )
+}
+
 /** The settings that `commandText` shows, and the one that says where a server came from. */
 const IN_COMMAND: ReadonlySet<string> = new Set([
   "command",
   "args",
   "url",
+  "serverUrl",
+  "httpUrl",
   "env",
   "headers",
   "cwd",
@@ -205,6 +230,8 @@ const asJson = (value: unknown): string => visible(JSON.stringify(value))
 
 /** Quotes a word that could be read as several, or as a word of svc's own. */
 const quoted = (part: string, plain = /^[\w@%+=:,./~${}•-]+$/): string =>
-  plain.test(part) && part !== "in" && part !== "with" ? part : asJson(part)
+  plain.test(part) && !OWN_WORDS.has(part) ? part : asJson(part)
+
+const OWN_WORDS: ReadonlySet<string> = new Set(["connect", "in", "with"])
 
 const PLAIN_ADDRESS = /^[\w@%+=:,./~${}?&#;!*()'•-]+$/

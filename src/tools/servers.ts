@@ -4,6 +4,7 @@ import { parseDocument } from "../config/document.ts"
 import { writtenServers } from "../config/edit.ts"
 import { type EffectiveValue, effectiveOf } from "../config/effective.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
+import { isRemote } from "../config/sections.ts"
 import { ConfigError } from "../lib/errors.ts"
 import { type ServerStatus, type Status, statusOf } from "../report/status.ts"
 import type { WrittenDocuments } from "../store/transaction.ts"
@@ -126,9 +127,9 @@ const worstOf = (instances: readonly ServerStatus[]): ServerStatus | undefined =
   instances.find((one) => one.issues !== undefined) ??
   instances[0]
 
-function writtenType({ type, url }: Params): string {
-  if (typeof type === "string") return type
-  return url === undefined ? "stdio" : "http"
+function writtenType(server: Params): string {
+  if (typeof server.type === "string") return server.type
+  return isRemote(server) ? "http" : "stdio"
 }
 
 /** Returns the servers as they are written, or as they run if the file is not JSON any more: the last valid plan runs on. */

@@ -49,6 +49,9 @@ test("each application's servers become entries of mcp.json", () => {
     { name: "z", server: { command: "/bin/z", args: ["s"] } },
   ])
   expect(read({ mcpServers: { g: { httpUrl: "http://h/mcp" } } })).toMatchObject([{ server: { url: "http://h/mcp" } }])
+  expect(read({ mcpServers: { h: { serverUrl: "http://h/mcp", command: "x" } } })).toMatchObject([
+    { problem: "it has both a command and a url: remove one of them" },
+  ])
   expect(read({ nothing: 1 })).toEqual([])
 })
 

@@ -87,6 +87,16 @@ describe("the file", () => {
     ])
   })
 
+  test("a command beside a url is a warning that names the one that is ignored", () => {
+    const [command, url] = ["x", "http://h/"]
+    expect(
+      problems({ mcpServers: { a: { command, url }, b: { type: "http", command, serverUrl: url, disabled: true } } }),
+    ).toEqual([
+      "warning 5 url is ignored: this server has both a command and a url, and only the command is used; remove one of them",
+      "warning 9 command is ignored: this server has both a command and a url, and only the url is used; remove one of them",
+    ])
+  })
+
   test("a string for disabled that is neither true nor false is a warning", () => {
     const disabled = "{{not project.custom.usesDb}}"
     expect(problems(server({ disabled }))).toEqual([expect.stringMatching(/^warning 5 disabled is neither true nor/)])

@@ -166,6 +166,24 @@ test("what is wrong with a call is told with a code, and names the member", asyn
   expect(client.call("mcp_lst")).rejects.toThrow("Did you mean mcp_list?")
 }, 20_000)
 
+test("nothing is agreed to that has both a command and a url [tools:shown]", async () => {
+  const both = { ...echo(), url: "https://docs.example.com/mcp", disabled: true }
+  await using svc = await startSvc({ config: { mcpServers: { one: echo(), both } }, flags: ALL })
+  await using client = await connect1(svc)
+  for (const [tool, args] of [
+    ["mcp_edit", { serverName: "one", patch: { url: "https://docs.example.com/mcp" } }],
+    ["mcp_edit", { serverName: "one", patch: { serverUrl: "https://docs.example.com/mcp" } }],
+    ["mcp_install", { serverName: "two", url: "https://docs.example.com/mcp", config: { command: "bun" } }],
+    ["mcp_enable", { serverName: "both" }],
+  ] as const)
+    expect((await client.call(tool, args as never)).structuredContent.error).toMatchObject({
+      code: "invalid_argument",
+      message: expect.stringContaining("both a command and a url"),
+    })
+  const { structuredContent: list } = await client.call("mcp_list")
+  expect(list).toMatchObject({ servers: [{ name: "one" }, { name: "both", type: "stdio" }] })
+}, 20_000)
+
 test("tools are off by default and chosen by category, and a server's own path never has them", async () => {
   const listed = async (flags: string[], path = "/mcp", env: Record<string, string> = {}) => {
     await using svc = await startSvc({ config: { mcpServers: { one: echo() } }, flags, env })

@@ -84,6 +84,37 @@ test("no argument, address or name passes for another part of the command", () =
   expect(commandText({ url: "https://x with A=1" })).toBe('connect to "https://x with A=1"')
 })
 
+test("of a command and a url, the one that is used stands first, and the other is shown too [tools:shown]", () => {
+  const both = { command: "/tmp/evil.sh", args: ["a"], url: "https://docs.example.com/mcp" }
+  const runs = '/tmp/evil.sh a with url="https://docs.example.com/mcp"'
+  expect(commandText(both)).toBe(runs)
+  expect(commandText({ ...both, type: "stdio" })).toBe(runs)
+  expect(commandText({ ...both, type: "{{transport.type}}" })).toBe(runs)
+  expect(commandText({ ...both, type: "http", headers: { A: "b" } })).toBe(
+    'connect to https://docs.example.com/mcp with command="/tmp/evil.sh" args=["a"] A=b',
+  )
+  expect(commandText({ serverUrl: "https://docs.example.com/mcp" })).toBe("connect to https://docs.example.com/mcp")
+  expect(commandText({ command: "connect", args: ["to", "https://docs.example.com/mcp"] })).toBe(
+    '"connect" to https://docs.example.com/mcp',
+  )
+})
+
+test("a server that has both a command and a url is not put to a person to run", () => {
+  for (const key of ["url", "serverUrl", "httpUrl"])
+    for (const [type, used] of [
+      [undefined, "command"],
+      ["stdio", "command"],
+      ["http", "url"],
+    ]) {
+      const server = { type, command: "sh", [key]: "https://h/" }
+      expect(() => questionOn("Install x", { server, config: "{}" })).toThrow(
+        `both a command and a url, and only its ${used} would be used: remove one of them`,
+      )
+      // It may still be disabled or uninstalled.
+      expect(questionOn("Uninstall x", { server }).shown).toContain("https://h/")
+    }
+})
+
 test("settings that the command does not show are shown before and after the change", () => {
   expect(
     changedSettings(
