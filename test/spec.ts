@@ -94,9 +94,14 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a health check must not hang on what it reports",
   },
   "health:healthy:server": {
-    says: "a server is healthy when connected, answering pings, with no transport failure in 60 s",
+    says: "a server is healthy when connected, answering pings, with no transport failure in 60 s on its current connection",
     from: "choice",
-    why: "connected alone can be hours old",
+    why: "connected alone can be hours old, and a failure before a reconnect is over",
+  },
+  "health:unresponsive": {
+    says: "a server that does not answer pings has that as its last error, and is logged once",
+    from: "choice",
+    why: "an unhealthy server without a reason cannot be repaired",
   },
   "backend:lists:kept": {
     says: "a list that fails after a restart or a reconnect keeps what the connection before listed",

@@ -1,5 +1,5 @@
 /** The facts of one moment, immutable: what every observer (health, status, tools, metrics) reads. */
-import type { Backend } from "../backend/backend.ts"
+import type { Backend, TransportFailure } from "../backend/backend.ts"
 import type { BackendState, ProcessExit } from "../backend/supervision.ts"
 import { failuresOf } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
@@ -20,8 +20,10 @@ export type BackendSnapshot = {
   /** The first start: when loading of this backend began and when it was first connected, failed or refused. */
   readonly loading: { readonly startedAt: number | undefined; readonly endedAt: number | undefined }
   readonly restartCount: number
-  /** The last request that failed for reasons of the transport. */
-  readonly lastTransportFailure: number | undefined
+  /** The last request that the transport failed on the current connection. Not redacted. */
+  readonly lastTransportFailure: TransportFailure | undefined
+  /** When the last ping was answered or given up. */
+  readonly lastPing: number | undefined
   /** False when the last ping was not answered in time. */
   readonly responsive: boolean
   /** Tools that are not what they were when they were first seen. */
@@ -74,7 +76,8 @@ export function describeBackend(
   { spec, state, facts, published }: Backend,
   findings: PinningFindings | undefined,
 ): BackendSnapshot {
-  const { lastConnected, lastError, lastExit, restartCount, lastTransportFailure, responsive, authorizationUrl } = facts
+  const { lastConnected, lastError, lastExit, restartCount, authorizationUrl } = facts
+  const { lastTransportFailure, lastPing, responsive } = facts
   const listing = published?.listing
   return {
     spec,
@@ -86,6 +89,7 @@ export function describeBackend(
     loading: { startedAt: facts.loadingStartedAt, endedAt: facts.loadingEndedAt },
     restartCount,
     lastTransportFailure,
+    lastPing,
     responsive,
     authorizationUrl,
     changedTools: findings?.changed ?? [],

@@ -28,7 +28,7 @@ export type BackendDeps = {
   readonly clock: Clock
   open(
     spec: ServerSpec,
-    hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "before">,
+    hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "onrenewed" | "before">,
     signal: AbortSignal,
   ): Promise<OpenConnection>
   /** Anything observable changed: the state, the facts or the listing. */
@@ -36,6 +36,8 @@ export type BackendDeps = {
   /** Something worth a line in the log. */
   onnote(level: "info" | "warn", message: string): void
 }
+
+export type TransportFailure = { readonly at: number; readonly reason: string }
 
 /** What is known beside the state. Times are milliseconds since the epoch. */
 export type BackendFacts = {
@@ -45,7 +47,10 @@ export type BackendFacts = {
   loadingStartedAt: number | undefined
   loadingEndedAt: number | undefined
   restartCount: number
-  lastTransportFailure: number | undefined
+  /** The last request that the transport failed on the current connection. */
+  lastTransportFailure: TransportFailure | undefined
+  /** When the last ping was answered or given up; `responsive` tells which. */
+  lastPing: number | undefined
   responsive: boolean
   authorizationUrl: string | undefined
 }
@@ -60,6 +65,7 @@ export class Backend {
     loadingEndedAt: undefined,
     restartCount: 0,
     lastTransportFailure: undefined,
+    lastPing: undefined,
     responsive: true,
     authorizationUrl: undefined,
   }
@@ -155,6 +161,8 @@ export class Backend {
       case "publish":
         this.facts.lastConnected = clock.now()
         this.facts.responsive = true
+        // What failed before says nothing of this connection.
+        this.facts.lastTransportFailure = undefined
         this.facts.authorizationUrl = undefined
         if (this.current !== undefined) this.publish(this.current, this.current.listing)
         this.schedulePing(0)
@@ -206,6 +214,7 @@ export class Backend {
     const hooks = {
       onlisting: (listing: Listing) => this.relisted(epoch, listing),
       onfailure: (error: Error) => this.requestFailed(epoch, error),
+      onrenewed: () => this.sessionRenewed(epoch),
       before: this.lastListing,
     }
     let open: OpenConnection
@@ -286,7 +295,16 @@ export class Backend {
       this.failed(epoch, error)
       return
     }
-    this.facts.lastTransportFailure = this.deps.clock.now()
+    const reason = reasonWithoutName(this.spec.name, error)
+    this.facts.lastError = reason
+    this.facts.lastTransportFailure = { at: this.deps.clock.now(), reason }
+    this.changed()
+  }
+
+  /** A new session is a new connection: what failed in the old one does not count. */
+  private sessionRenewed(epoch: number): void {
+    if (this.state.epoch !== epoch || this.facts.lastTransportFailure === undefined) return
+    this.facts.lastTransportFailure = undefined
     this.changed()
   }
 
@@ -325,17 +343,25 @@ export class Backend {
 
   private pinged(epoch: number, answered: boolean, missed: number): void {
     if (this.state.epoch !== epoch || this.published === undefined) return
-    const was = this.facts.responsive
-    this.facts.responsive = answered
-    if (was !== answered) this.changed()
+    const { facts, deps } = this
+    const wasResponsive = facts.responsive
+    facts.responsive = answered
+    facts.lastPing = deps.clock.now()
+    if (!answered) facts.lastError = UNRESPONSIVE
+    if (wasResponsive && !answered) deps.onnote("warn", UNRESPONSIVE)
+    if (!wasResponsive && answered) deps.onnote("info", "answers pings again")
+    this.changed()
     const count = answered ? 0 : missed + 1
     if (count < MAX_MISSED || this.spec.tuning.restart.kind === "never") {
       this.schedulePing(count)
       return
     }
-    this.lost(epoch, "stopped answering pings")
+    this.lost(epoch, UNRESPONSIVE)
   }
 }
+
+/** Said of a connected server that does not answer svc's pings. */
+export const UNRESPONSIVE = "does not answer pings"
 
 // ---
 

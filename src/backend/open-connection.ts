@@ -32,6 +32,8 @@ export type OpenHooks = ListerHooks & {
   readonly callerOfTask?: (taskId: string) => Caller | undefined
   /** The transport failed a request: with an UnauthorizedError for a 401. */
   onfailure(error: Error): void
+  /** The server has forgotten its session, and a new one is open. */
+  onrenewed(): void
 }
 
 export type OpenDeps = {
@@ -251,7 +253,10 @@ class OpenAttempt {
         this.lister?.end()
         this.closed.resolve(loss)
       },
-      onrenewed: () => this.lister?.resetSession(),
+      onrenewed: () => {
+        this.lister?.resetSession()
+        hooks.onrenewed()
+      },
       onsuspect: () => this.pingSuspect(),
       onrefused: hooks.onfailure,
     }

@@ -129,7 +129,7 @@ export function readinessReport(
 
 /** choice: a server is healthy if it is connected, answers pings, and its transport did not fail in the last minute. */
 export function isHealthy({ state, responsive, lastTransportFailure }: BackendSnapshot, now: number): boolean {
-  const failedLately = lastTransportFailure !== undefined && now - lastTransportFailure < RECENT_MS
+  const failedLately = lastTransportFailure !== undefined && now - lastTransportFailure.at < RECENT_MS
   return STATUS_BY_STATE[state.kind].status === "connected" && responsive && !failedLately
 }
 

@@ -13,6 +13,7 @@ type Attempt = {
   readonly signal: AbortSignal
   /** Says that the transport failed a request. */
   failsRequest(error: Error): void
+  renewsSession(): void
   opens(): Connected
   fails(error: Error): void
 }
@@ -67,13 +68,14 @@ function bench(spec = specOf(), options: { holdClose?: boolean; onchange?: () =>
   const living = new Set<object>()
   const backend = new Backend(spec, {
     clock,
-    open: (_, { onfailure }, signal) =>
+    open: (_, { onfailure, onrenewed }, signal) =>
       new Promise<OpenConnection>((resolve, reject) => {
         expect(living.size).toBe(0)
         signal.addEventListener("abort", () => reject(new Error("given up")))
         attempts.push({
           signal,
           failsRequest: onfailure,
+          renewsSession: onrenewed,
           fails: reject,
           opens() {
             const { open, control } = connect(clock, living, options.holdClose === true)
@@ -321,7 +323,7 @@ test("two pings in a row without an answer replace an idle backend; one does not
   connected.answers = "no"
   await clock.pass(60_000)
   expect(connected.closing).toBe(true)
-  expect(backend.facts.lastError).toBe("stopped answering pings")
+  expect(backend.facts.lastError).toBe("does not answer pings")
 })
 
 test("an error is an answer to a ping, and a busy backend is not asked", async () => {
@@ -339,8 +341,8 @@ test("an error is an answer to a ping, and a busy backend is not asked", async (
   expect(backend.facts.responsive).toBe(true)
 })
 
-test("an unsupervised backend that stops answering is shown so and not replaced", async () => {
-  const { backend, clock, last, attempts } = bench(specOf({ kind: "never" }))
+test("an unsupervised backend that stops answering is logged once and not replaced [health:unresponsive]", async () => {
+  const { backend, clock, last, attempts, notes } = bench(specOf({ kind: "never" }))
   backend.start()
   await settle()
   const connected = last().opens()
@@ -348,7 +350,11 @@ test("an unsupervised backend that stops answering is shown so and not replaced"
   connected.answers = "no"
   await clock.pass(300_000)
   expect(backend.state.kind).toBe("connected")
-  expect(backend.facts.responsive).toBe(false)
+  expect(backend.facts).toMatchObject({ responsive: false, lastError: "does not answer pings", lastPing: clock.now() })
+  expect(notes).toEqual(["does not answer pings"])
+  connected.answers = "yes"
+  await clock.pass(30_000)
+  expect(notes).toEqual(["does not answer pings", "answers pings again"])
   connected.lose({ reason: "gone" })
   await clock.pass(300_000)
   expect(backend.state.kind).toBe("failed")
@@ -377,15 +383,35 @@ test("a refusal says where to go, at the start and in mid-life", async () => {
   expect(second.backend.published).toBeUndefined()
 })
 
-test("a request that the transport fails is remembered and changes nothing else", async () => {
+test("a request that the transport fails is recorded and changes nothing else", async () => {
   const { backend, clock, last } = bench()
   backend.start()
   await settle()
   last().opens()
   await settle()
   last().failsRequest(new Error("answered 502"))
-  expect(backend.facts.lastTransportFailure).toBe(clock.now())
+  expect(backend.facts.lastTransportFailure).toEqual({ at: clock.now(), reason: "answered 502" })
+  expect(backend.facts.lastError).toBe("answered 502")
   expect(backend.state.kind).toBe("connected")
+})
+
+test("a request that failed before the server reconnected or renewed its session does not count [health:healthy:server]", async () => {
+  const { backend, clock, last } = bench(specOf({ kind: "reconnect" }))
+  backend.start()
+  await settle()
+  const first = last().opens()
+  await settle()
+  last().failsRequest(new Error("ECONNREFUSED"))
+  first.lose({ reason: "ECONNREFUSED" })
+  await clock.pass(1000)
+  last().opens()
+  await settle()
+  expect(backend.state.kind).toBe("connected")
+  expect(backend.facts).toMatchObject({ lastTransportFailure: undefined, lastError: "ECONNREFUSED" })
+  last().failsRequest(new Error("ECONNREFUSED"))
+  expect(backend.facts.lastTransportFailure).toBeDefined()
+  last().renewsSession()
+  expect(backend.facts.lastTransportFailure).toBeUndefined()
 })
 
 test("an observer that throws stops nothing", async () => {

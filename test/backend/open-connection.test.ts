@@ -58,6 +58,7 @@ function remote(faults: Record<string, Fault>) {
       onnotification() {},
       owner: undefined,
       onfailure() {},
+      onrenewed() {},
       onlisting: (listing: Listing) => void listings.push(listing),
       subscriptions: () => [],
       logLevel: () => undefined,

@@ -192,8 +192,8 @@ describe("/health", () => {
     for (const [change, healthy] of [
       [{}, 1],
       [{ responsive: false }, 0],
-      [{ lastTransportFailure: NOW - 59_000 }, 0],
-      [{ lastTransportFailure: NOW - 61_000 }, 1],
+      [{ lastTransportFailure: { at: NOW - 59_000, reason: "answered 502" } }, 0],
+      [{ lastTransportFailure: { at: NOW - 61_000, reason: "answered 502" } }, 1],
     ] as const)
       expect(healthReport(snapshot([{ ...one, ...change }]), facts, at("minimal")).body.servers).toMatchObject({
         healthy,

@@ -63,6 +63,7 @@ export function backend(
     loading: { startedAt: undefined, endedAt: undefined },
     restartCount: 3,
     lastTransportFailure: undefined,
+    lastPing: undefined,
     responsive: true,
     listed: connected
       ? {
