@@ -128,7 +128,7 @@ function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]
   const { templates, disabled, issues, backends } = agent.snapshot()
   const is = (one: string | undefined) => one !== undefined && (one === name || slugOf(one) === name)
   if (disabled.some(is)) throw new UnavailableError(`${name} is disabled; \`svc mcp enable ${name}\` starts it`)
-  if (templates.some(is)) throw new UnavailableError(`${name} is a template that nobody uses at the moment`)
+  if (templates.some(is)) throw new UnavailableError(`${name} is a template without running instances`)
   if (issues.some(({ server }) => is(server)))
     throw new UnavailableError(`${name} is not loaded; \`svc mcp status\` shows why`)
   throw unknownNameError("server", name, [...backends.map(({ spec }) => spec.name), ...templates, ...disabled])

@@ -1,31 +1,31 @@
-/** Memory that a start or a busy hour leaves behind is given back when nothing happens. */
+/** Returns memory that a start or a busy period has left behind to the system. */
 import type { Clock } from "../lib/clock.ts"
 
-/** Looks every ten seconds, until it is closed. */
+/** Checks every ten seconds, until it is closed, and trims while svc is idle. */
 export function trimWhenIdle(clock: Clock, isBusy: () => boolean): { close(): void } {
   let used = process.cpuUsage()
-  /** What was left of memory the last time, in bytes. */
-  let least = 0
+  /** Resident memory after the last trim, in bytes. */
+  let trimmed = 0
   let cancel: () => void
-  const look = () => {
+  const check = () => {
     const now = process.cpuUsage()
     const quiet = now.user + now.system - used.user - used.system < QUIET_US
     used = now
     const rss = process.memoryUsage.rss()
-    // Code that is compiled goes too, and is compiled again when it is needed: only while nobody needs it.
-    if (quiet && !isBusy() && rss > least + WORTH_BYTES) {
+    // Trimming drops compiled code, too, which is compiled again at the next use: only while svc is idle.
+    if (quiet && !isBusy() && rss > trimmed + MIN_GAIN_BYTES) {
       Bun.shrink()
-      least = process.memoryUsage.rss()
+      trimmed = process.memoryUsage.rss()
     }
-    cancel = clock.after(LOOK_MS, look)
+    cancel = clock.after(CHECK_MS, check)
   }
-  cancel = clock.after(LOOK_MS, look)
+  cancel = clock.after(CHECK_MS, check)
   return { close: () => cancel() }
 }
 
 // ---
 
-const LOOK_MS = 10_000
-/** A hundredth of a core. */
+const CHECK_MS = 10_000
+/** Of CPU time per check: a hundredth of a core. */
 const QUIET_US = 100_000
-const WORTH_BYTES = 4 * 1024 * 1024
+const MIN_GAIN_BYTES = 4 * 1024 * 1024

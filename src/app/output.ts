@@ -1,9 +1,9 @@
-/** What commands print: results to stdout, tables for people and JSON for programs; talk to stderr. */
+/** What commands print: results to stdout, as tables for people or JSON for programs, and messages to stderr. */
 
 import type { EffectiveValue } from "../config/effective.ts"
 import { escaped, printable } from "../lib/log.ts"
 
-/** Rows as a table with a head, columns aligned; empty columns are left out. */
+/** Formats rows as an aligned table with a head; columns without any value are omitted. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const used = head.map((_, column) => rows.some((row) => (row[column] ?? "") !== ""))
   const pick = (row: readonly string[]) => row.filter((_, column) => used[column] === true).map(printable)
@@ -19,25 +19,25 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
     .join("\n")
 }
 
-/** Effective values with where each came from. */
+/** Formats effective values with the origin of each. */
 export const effectiveTable = (effective: readonly EffectiveValue[]): string =>
   table(
     ["key", "value", "from"],
     effective.map((row) => [`  ${row.key}`, row.value, row.from.join(", ")]),
   )
 
-/** Prints a result: JSON where it is asked for, else text. Servers' words in it do not drive the terminal. */
+/** Prints a result, as JSON if asked for. Control characters are escaped: text from servers must not drive the terminal. */
 export function print(asJson: boolean, value: unknown, text: () => string): void {
   const out = asJson ? escaped(JSON.stringify(value, null, 2)) : printableLines(text())
   if (out !== "") process.stdout.write(`${out}\n`)
 }
 
-/** Says something that is no result. */
+/** Prints a message to stderr. */
 export const say = (text: string): void => void process.stderr.write(`${printableLines(text)}\n`)
 
 const printableLines = (text: string): string => text.split("\n").map(printable).join("\n")
 
-/** Writes to the client at the other end of stdout. `onend` is told why it takes no more: `limit` is what may wait for it. */
+/** Returns a writer to the client on stdout. Calls `onend` with the reason when the client is gone, or leaves more than `limit` bytes unread. */
 export function createStdoutWriter(limit: number, onend: (reason: string) => void): (bytes: Uint8Array) => void {
   let waiting = 0
   process.stdout.on("error", () => onend("client disconnected"))
@@ -50,7 +50,7 @@ export function createStdoutWriter(limit: number, onend: (reason: string) => voi
   }
 }
 
-/** Writes to stderr. Many that start svc do not read it: what comes while more than `limit` bytes wait is lost. */
+/** Returns a writer to stderr. Drops lines while more than `limit` bytes are unread: many programs that start svc never read them. */
 export function createStderrWriter(limit: number): (line: string) => void {
   let waiting = 0
   return (line) => {
@@ -62,7 +62,10 @@ export function createStderrWriter(limit: number): (line: string) => void {
   }
 }
 
-/** `3 minutes`, for people. */
+/** Formats a number of things: `1 tool`, `2 tools`. */
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`
+
+/** Formats a duration for people, such as `3 min`. */
 export function ago(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))
   for (const [size, name] of [

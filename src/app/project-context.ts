@@ -1,4 +1,4 @@
-/** Where a client that was started by a command is: its project, its user and what its `.svcrc` says, followed as they change. */
+/** The project of a client that starts svc as a command: its directory, user and `.svcrc`, followed as they change. */
 
 import { statSync } from "node:fs"
 import { resolve } from "node:path"
@@ -11,33 +11,33 @@ import { watchFiles } from "../store/watch.ts"
 import { findProject, type Project, projectFiles } from "../template/project.ts"
 import { parseSvcrc, type Svcrc } from "../template/svcrc.ts"
 
-/** The directory that `--project` names, or the working directory. Throws a RequestError where there is none. */
-export function projectDirectory(asked: string | undefined): string {
-  const directory = resolve(asked ?? process.cwd())
-  if (!isDirectory(directory)) throw usageError(`--project: there is no directory ${directory}`)
+/** Returns the directory that `--project` names, or the working directory. Throws a RequestError if it does not exist. */
+export function projectDirectory(given: string | undefined): string {
+  const directory = resolve(given ?? process.cwd())
+  if (!isDirectory(directory)) throw usageError(`--project: ${directory} is not a directory`)
   return directory
 }
 
-/** What is found at `directory`; `asked` are queries beside those of `.svcrc`. What is wrong is told to `note`. */
+/** Returns the context of `directory`, with `queries` beside those of `.svcrc`. Reports issues to `note`. */
 export function findProjectContext(
   directory: string,
-  asked: readonly ServerQuery[],
+  queries: readonly ServerQuery[],
   note: (text: string) => void,
 ): ProjectContext {
-  return find(directory, asked, note, {}).context
+  return find(directory, queries, note, {}).context
 }
 
-/** Calls `onchange` with what is found anew whenever it is something else. What a `.svcrc` said last holds while it is wrong. */
+/** Calls `onchange` whenever the context has changed. While `.svcrc` is invalid, its last valid content stays in use. */
 export function watchProjectContext(
   directory: string,
-  asked: readonly ServerQuery[],
+  queries: readonly ServerQuery[],
   note: (text: string) => void,
   onchange: (context: ProjectContext) => void,
 ): { close(): void } {
-  let last = find(directory, asked, () => undefined, {})
+  let last = find(directory, queries, () => undefined, {})
   return watchFiles(projectFiles(directory), systemClock, DEBOUNCE_MS, () => {
     const before = JSON.stringify(last.context)
-    last = find(directory, asked, note, last.svcrc)
+    last = find(directory, queries, note, last.svcrc)
     if (JSON.stringify(last.context) !== before) onchange(last.context)
   })
 }
@@ -56,24 +56,27 @@ function isDirectory(path: string): boolean {
 
 type FoundProject = { readonly context: ProjectContext; readonly svcrc: Svcrc }
 
-/** `before` holds where there is a `.svcrc` that cannot be understood: a client must not lose its servers to a comma. */
+/** Falls back to `before` while `.svcrc` is invalid: a client must not lose its servers to a typing error. */
 function find(
   directory: string,
-  asked: readonly ServerQuery[],
+  queries: readonly ServerQuery[],
   note: (text: string) => void,
   before: Svcrc,
 ): FoundProject {
   const { directory: here, root, branch, user, svcrc: file } = findProject(directory)
   const svcrc = file === undefined ? {} : readSvcrc(file, note, before)
   const { preset, tags, context = {} } = svcrc
-  const own: ServerQuery = { ...(preset === undefined ? {} : { preset }), ...(tags === undefined ? {} : { tags }) }
-  const queries = [...asked, ...(Object.keys(own).length === 0 ? [] : [own])]
-  return { context: { project: { directory: here, root, branch, user, said: context }, queries }, svcrc }
+  const ofProject: ServerQuery = {
+    ...(preset === undefined ? {} : { preset }),
+    ...(tags === undefined ? {} : { tags }),
+  }
+  const all = [...queries, ...(Object.keys(ofProject).length === 0 ? [] : [ofProject])]
+  return { context: { project: { directory: here, root, branch, user, said: context }, queries: all }, svcrc }
 }
 
 function readSvcrc({ file, text }: NonNullable<Project["svcrc"]>, note: (text: string) => void, before: Svcrc): Svcrc {
   if (text === undefined) {
-    note(`${file}: cannot be read; it must be a file of this user, of at most 256 KiB`)
+    note(`${file}: cannot be read; it must belong to this user and have at most 256 KiB`)
     return before
   }
   try {

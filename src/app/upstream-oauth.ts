@@ -1,5 +1,4 @@
-/** The authorization of remote servers as a running svc and svc's own commands share it. */
-
+/** Sign-in to remote servers, shared by a running svc and `svc auth`. */
 import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
@@ -8,7 +7,7 @@ import type { Paths } from "../store/paths.ts"
 import { openSecretStore, type SecretStore, systemKeychain } from "../store/secret-store.ts"
 import type { Params } from "../wire/message.ts"
 
-/** `paths` undefined: nothing is kept on disk. */
+/** Opens OAuth with its store of tokens. Without `paths`, tokens are kept in memory. */
 export function openUpstreamOAuth(
   paths: Paths | undefined,
   deps: Omit<OAuthDeps, "secrets" | "clock" | "fetch" | "newState">,
@@ -34,13 +33,13 @@ export function openUpstreamOAuth(
 
 export type OAuthControlDeps = {
   readonly oauth: OAuth
-  /** Throws a RequestError where there is none. */
+  /** Throws a RequestError if no server has the name. */
   find(name: string): ServerSpec
   all(): readonly ServerSpec[]
   restart(name: string): void
 }
 
-/** What `svc auth` asks of a running svc. */
+/** Answers the control methods of `svc auth`. */
 export async function answerOAuthControl(deps: OAuthControlDeps, method: string, params: Params): Promise<unknown> {
   const { oauth } = deps
   const spec = () => deps.find(String(params.name))
@@ -69,7 +68,7 @@ export async function answerOAuthControl(deps: OAuthControlDeps, method: string,
 
 // ---
 
-/** Shorter than a control request may take. */
+/** Shorter than the timeout of a control request. */
 const WAIT_MS = 20_000
 
 function inMemory(): SecretStore {

@@ -1,31 +1,32 @@
-/** `svc auth login`, `status` and `logout`: svc's authorization at remote servers, with a running svc or without one. */
+/** `svc auth login`, `status` and `logout`: sign-in to remote servers, through the running svc or in this process if none runs. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
-import { print, say, table } from "../app/output.ts"
+import { counted, print, say, table } from "../app/output.ts"
 import { answerOAuthControl, openUpstreamOAuth } from "../app/upstream-oauth.ts"
 import { plan } from "../config/plan.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
-import { publicMessage, RequestError, statusOfFault, UnavailableError } from "../lib/errors.ts"
+import { publicMessage, statusOfFault, UnavailableError } from "../lib/errors.ts"
+import { unknownNameError } from "../lib/nearest.ts"
 import type { AuthStatus, OAuth, StartedAuthorization } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/oauth-callback.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
-const NAME = { type: "positional", required: true, description: "The server's name" } as const
+const NAME = { type: "positional", required: true, description: "Name of the server" } as const
 
 export const login: CommandDef = {
-  meta: { name: "login", description: "Authorize svc at a remote server, in the browser" },
+  meta: { name: "login", description: "Sign in to a remote server, in the browser" },
   args: {
     name: NAME,
     ...CONTEXT_ARGS,
     browser: {
       type: "boolean",
       default: true,
-      description: "Open the browser (default; --no-browser prints the address)",
+      description: "Open the browser (default; --no-browser prints the URL)",
     },
-    timeout: { type: "string", description: "How long to wait for the browser (default 5m)" },
+    timeout: { type: "string", description: "How long to wait for the sign-in (default 5m)" },
   },
   async run({ args }) {
     const context = openContext(args)
@@ -34,39 +35,39 @@ export const login: CommandDef = {
     const wanted = specsOf(context).find((spec) => spec.name === name)
     const configured =
       wanted !== undefined && wanted.launch.transport !== "stdio" ? wanted.launch.oauth?.redirectUrl : undefined
-    // The browser comes back to a running svc that listens, unless it was told of another place on this machine.
+    // The browser returns to the running svc if it listens, unless the configuration names another address on this machine.
     const known = await ask("auth.callback", {})
-    const own = isObject(known) && typeof known.callback === "string" ? known.callback : undefined
-    const listens = own === undefined || (isLocal(configured) && configured !== own)
-    const listener = listens
+    const callback = isObject(known) && typeof known.callback === "string" ? known.callback : undefined
+    const needsListener = callback === undefined || (isLocal(configured) && configured !== callback)
+    const listener = needsListener
       ? listen(configured, (query) => ask("auth.finish", { query: query.toString() }))
       : undefined
     try {
-      const begun = (await ask("auth.begin", {
+      const started = (await ask("auth.begin", {
         name,
         ...(listener === undefined ? {} : { redirectUrl: listener.redirectUrl }),
       })) as StartedAuthorization | Record<string, never>
-      if (begun?.url !== undefined) {
-        const { url, state } = begun
+      if (started?.url !== undefined) {
+        const { url, state } = started
         if (args.browser !== false && (await openBrowser(url)))
-          say(`waiting for the browser; if it does not open, go to\n${url}`)
+          say(`waiting for the sign-in in the browser; if it does not open, go to\n${url}`)
         else {
-          say(`open this address in a browser:\n${url}`)
-          say("if the browser is on another machine, paste the address here at which it ends")
-          void takePasted(ask)
+          say(`open this URL in a browser:\n${url}`)
+          say("Browser on another machine? Paste the URL it ends up at:")
+          void readPastedUrls(ask)
         }
-        await wait(ask, String(state), readOptions(args, process.env).duration("timeout", DEFAULT_TIMEOUT_MS))
+        await waitForSignIn(ask, String(state), readOptions(args, process.env).duration("timeout", DEFAULT_TIMEOUT_MS))
       }
     } finally {
       listener?.close()
     }
-    print(args.json === true, { server: name, authorized: true }, () => `${name} is authorized`)
+    print(args.json === true, { server: name, authorized: true }, () => `signed in to ${name}`)
     return 0
   },
 }
 
 export const status: CommandDef = {
-  meta: { name: "status", description: "Show at which servers svc is authorized, and for how long" },
+  meta: { name: "status", description: "Show the sign-ins to remote servers and when they expire" },
   args: CONTEXT_ARGS,
   async run({ args }) {
     const ask = await connect(openContext(args))
@@ -74,7 +75,7 @@ export const status: CommandDef = {
     const servers = (isObject(answer) && Array.isArray(answer.servers) ? answer.servers : []) as readonly AuthStatus[]
     print(args.json === true, servers, () =>
       servers.length === 0
-        ? "no server has wanted authorization"
+        ? "no sign-ins"
         : table(
             ["server", "state", "scopes", "expires", "renews", "issuer"],
             servers.map(({ server, state, scopes, expires, renews, issuer }) => [
@@ -92,7 +93,7 @@ export const status: CommandDef = {
 }
 
 export const logout: CommandDef = {
-  meta: { name: "logout", description: "Revoke svc's tokens of a server and delete them" },
+  meta: { name: "logout", description: "Sign out of a remote server: revoke and delete its tokens" },
   args: { name: NAME, ...CONTEXT_ARGS },
   async run({ args }) {
     const name = String(args.name)
@@ -104,8 +105,8 @@ export const logout: CommandDef = {
       { server: name, revoked: note === undefined, ...(note === undefined ? {} : { note }) },
       () =>
         note === undefined
-          ? `logged out of ${name}`
-          : `logged out of ${name}, but not at its authorization server: ${note}`,
+          ? `signed out of ${name}`
+          : `signed out of ${name}, but its authorization server kept the tokens: ${note}`,
     )
     return 0
   },
@@ -121,7 +122,7 @@ type AskOAuth = (method: string, params: Params) => Promise<unknown>
 
 const specsOf = (context: CommandContext): readonly ServerSpec[] => plan(context.document(), context.world()).specs
 
-/** The running svc, or this process in its place. */
+/** Connects to the running svc; without one, this process takes its place. */
 async function connect(context: CommandContext): Promise<AskOAuth> {
   if ((await context.ask("hello")) !== undefined) return context.ask
   const oauth: OAuth = openUpstreamOAuth(context.paths, {
@@ -133,13 +134,18 @@ async function connect(context: CommandContext): Promise<AskOAuth> {
   const all = () => specsOf(context)
   const find = (name: string): ServerSpec => {
     const found = all().find((spec) => spec.name === name)
-    if (found === undefined) throw new RequestError("not_found", `No server is named ${name}`)
+    if (found === undefined)
+      throw unknownNameError(
+        "server",
+        name,
+        all().map((spec) => spec.name),
+      )
     return found
   }
   return (method, params) => answerOAuthControl({ oauth, find, all, restart: () => undefined }, method, params)
 }
 
-/** Waits on this machine for the browser: one answer, at a free port unless the configuration says which. */
+/** Listens on this machine for the redirect of the browser, at a free port unless the configuration names one. */
 function listen(
   configured: string | undefined,
   finish: (answer: URLSearchParams) => Promise<unknown>,
@@ -162,7 +168,7 @@ function listen(
       },
     })
   } catch (cause) {
-    throw new UnavailableError(`cannot wait for the browser at ${configured}: the port is in use`, { cause })
+    throw new UnavailableError(`cannot listen at ${configured} for the browser: the port is in use`, { cause })
   }
   return {
     redirectUrl:
@@ -171,8 +177,8 @@ function listen(
   }
 }
 
-/** Takes the address at which a browser on another machine has ended: what it says is all that svc needs. */
-async function takePasted(ask: AskOAuth): Promise<void> {
+/** Reads pasted URLs: the redirect of a browser on another machine, whose query finishes the sign-in. */
+async function readPastedUrls(ask: AskOAuth): Promise<void> {
   for await (const line of console) {
     const url = line.trim()
     if (!URL.canParse(url)) continue
@@ -180,11 +186,11 @@ async function takePasted(ask: AskOAuth): Promise<void> {
   }
 }
 
-/** Waits for the browser, and says so. Throws where the authorization failed or nobody came. */
-async function wait(ask: AskOAuth, state: string, timeout: number): Promise<void> {
+/** Waits for the sign-in and reports progress. Throws if it failed, or if it takes longer than `timeout` milliseconds. */
+async function waitForSignIn(ask: AskOAuth, state: string, timeout: number): Promise<void> {
   const started = systemClock.now()
   const until = started + timeout
-  let said = started
+  let reported = started
   for (;;) {
     const late = new Promise<undefined>((resolve) =>
       systemClock.after(Math.max(0, until - systemClock.now()), () => resolve(undefined)),
@@ -192,15 +198,15 @@ async function wait(ask: AskOAuth, state: string, timeout: number): Promise<void
     const answer = await Promise.race([ask("auth.wait", { state }), late])
     if (isObject(answer) && answer.done === true) return
     const now = systemClock.now()
-    if (now >= until) throw new UnavailableError("nobody came back from the browser in time; run it again")
-    if (now - said >= PROGRESS_MS) {
-      said = now
-      say(`still waiting for the browser (${Math.ceil((until - now) / 1000)} s left)`)
+    if (now >= until) throw new UnavailableError(`no sign-in within ${formatTime(timeout)}; run it again`)
+    if (now - reported >= PROGRESS_MS) {
+      reported = now
+      say(`still waiting for the sign-in (${Math.ceil((until - now) / 1000)} s left)`)
     }
   }
 }
 
-/** False where there is none to open. */
+/** Opens the browser; false if there is none. */
 async function openBrowser(url: string): Promise<boolean> {
   if (!/^https?:\/\//.test(url)) return false
   const { platform, env } = process
@@ -211,11 +217,10 @@ async function openBrowser(url: string): Promise<boolean> {
     env.BROWSER === undefined
   )
     return false
-  const command =
-    platform === "darwin" ? ["open"] : platform === "win32" ? ["rundll32", "url.dll,FileProtocolHandler"] : ["xdg-open"]
   try {
-    const child = Bun.spawn({ cmd: [...command, url], stdin: "ignore", stdout: "ignore", stderr: "ignore" })
-    // Some stay for as long as the browser does.
+    const cmd = [...openerOf(platform), url]
+    const child = Bun.spawn({ cmd, stdin: "ignore", stdout: "ignore", stderr: "ignore" })
+    // Some openers run as long as the browser does.
     const stays = new Promise<number>((resolve) => systemClock.after(OPENED_MS, () => resolve(0)))
     return (await Promise.race([child.exited, stays])) === 0
   } catch {
@@ -223,6 +228,18 @@ async function openBrowser(url: string): Promise<boolean> {
   }
 }
 
+/** Returns the command that opens a URL in the default browser. */
+function openerOf(platform: NodeJS.Platform): readonly string[] {
+  if (platform === "darwin") return ["open"]
+  return platform === "win32" ? ["rundll32", "url.dll,FileProtocolHandler"] : ["xdg-open"]
+}
+
+/** Formats a duration: `5 minutes`, `30 s`. */
+function formatTime(ms: number): string {
+  return ms >= 60_000 && ms % 60_000 === 0 ? counted(ms / 60_000, "minute") : `${ms / 1000} s`
+}
+
+/** Whether a URL is plain http on this machine. */
 function isLocal(url: string | undefined): boolean {
   if (url === undefined || !URL.canParse(url)) return false
   const { protocol, hostname } = new URL(url)

@@ -1,4 +1,4 @@
-/** `svc auth token`: who may come in. The tokens stand, hashed, in tokens.json; a running svc follows the file. */
+/** `svc auth token`: the bearer tokens of clients, kept as hashes in tokens.json. A running svc follows the file. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
 import { tokensFile } from "../app/inbound-auth.ts"
@@ -9,15 +9,18 @@ import { type ClientToken, createToken, pickToken, printTokens, readTokens } fro
 import { editTokens } from "../store/documents.ts"
 
 export const token: CommandDef = {
-  meta: { name: "token", description: "Tokens that clients come in with: create, list, revoke" },
+  meta: { name: "token", description: "Manage the tokens of clients" },
   subCommands: {
     create: {
-      meta: { name: "create", description: "Make a token; it is shown once" },
+      meta: { name: "create", description: "Create a token; it is shown once" },
       args: {
         ...CONTEXT_ARGS,
-        name: { type: "string", description: "What it is for" },
-        tags: { type: "string", description: "Only servers with one of these tags, with commas (default all servers)" },
-        expires: { type: "string", description: "How long it is good, such as 30d (default for ever)" },
+        name: { type: "string", description: "Name of the token, such as its user's" },
+        tags: {
+          type: "string",
+          description: "Limit to servers with one of these tags, comma-separated (default: all servers)",
+        },
+        expires: { type: "string", description: "Lifetime, such as 30d (default: does not expire)" },
       },
       async run({ args }) {
         const context = openContext(args)
@@ -28,27 +31,29 @@ export const token: CommandDef = {
           ?.split(",")
           .map((tag) => tag.trim())
           .filter((tag) => tag !== "")
-        if (tags?.length === 0) throw usageError("--tags names no tag")
+        if (tags?.length === 0) throw usageError("--tags needs at least one tag")
         const expires = option.text("expires") === undefined ? undefined : now + option.duration("expires", 0)
         const { token: made, text } = createToken(option.text("name") ?? "", { tags, expires, now })
         await change(context, (tokens) => new Map([...tokens, [made.id, made]]))
         const { hash: _, ...shown } = made
         print(args.json === true, { ...shown, token: text }, () => text)
-        if (args.json !== true) say(`token ${made.id}: keep it now, it is not shown again`)
+        if (args.json !== true) say(`token ${made.id}: store it now, it is not shown again`)
         return 0
       },
     },
     list: {
-      meta: { name: "list", description: "List the tokens; none is shown" },
+      meta: { name: "list", description: "List the tokens, without their secrets" },
       args: CONTEXT_ARGS,
       run({ args }) {
         const rows = [...tokensOf(openContext(args)).values()].map(({ hash: _, ...rest }) => rest)
         const now = systemClock.now()
-        const until = (expires: string | undefined) =>
-          expires === undefined ? "never" : Date.parse(expires) <= now ? `${expires} (expired)` : expires
+        const until = (expires: string | undefined) => {
+          if (expires === undefined) return "never"
+          return Date.parse(expires) <= now ? `${expires} (expired)` : expires
+        }
         print(args.json === true, rows, () =>
           rows.length === 0
-            ? "no tokens; make one with `svc auth token create`"
+            ? "no tokens yet; create one with `svc auth token create`"
             : table(
                 ["id", "name", "tags", "created", "expires"],
                 rows.map((row) => [
@@ -64,8 +69,8 @@ export const token: CommandDef = {
       },
     },
     revoke: {
-      meta: { name: "revoke", description: "Make a token worthless" },
-      args: { token: { type: "positional", required: true, description: "Its id or name" }, ...CONTEXT_ARGS },
+      meta: { name: "revoke", description: "Revoke a token" },
+      args: { token: { type: "positional", required: true, description: "ID or name of the token" }, ...CONTEXT_ARGS },
       async run({ args }) {
         const context = openContext(args)
         const wanted = pickToken(tokensOf(context), String(args.token))
@@ -81,7 +86,7 @@ export const token: CommandDef = {
 
 const tokensOf = ({ paths }: CommandContext) => readTokens(tokensFile(paths), process.platform)
 
-/** Changes the tokens under a lock. Others must never be able to read the file. */
+/** Changes the tokens under the lock; the file stays readable by its owner alone. */
 async function change(
   { paths }: CommandContext,
   edit: (tokens: ReadonlyMap<string, ClientToken>) => ReadonlyMap<string, ClientToken>,

@@ -1,6 +1,9 @@
 /**
- * `svc config import`: takes over the servers of other applications. Shows everything that would run first, asks, and never
- * overwrites a name. The files of a project are its repository's word, and read only with `--project`.
+ * `svc config import`: imports the servers of other applications.
+ *
+ *  1. It shows everything that would run, uncut, and asks for confirmation.
+ *  2. It never overwrites a server.
+ *  3. It reads the files of a project, which its repository controls, with `--project` alone.
  */
 import { existsSync, readFileSync } from "node:fs"
 import { resolve } from "node:path"
@@ -29,30 +32,27 @@ import { commandText, settingsOf, writtenValues } from "../tools/confirm.ts"
 import { isObject } from "../wire/message.ts"
 
 export const importServers: CommandDef = {
-  meta: { name: "import", description: `Take over servers from ${APPLICATIONS.join(", ")} or a file` },
+  meta: { name: "import", description: `Import servers from ${APPLICATIONS.join(", ")} or a file` },
   args: {
-    from: { type: "positional", required: false, description: "An application or a file (default all applications)" },
+    from: { type: "positional", required: false, description: "Application or file (default: all applications)" },
     ...CONTEXT_ARGS,
-    project: { type: "boolean", description: "Read the working directory's files too (.mcp.json, .vscode/mcp.json …)" },
-    yes: { type: "boolean", alias: "y", description: "Do not ask" },
-    "dry-run": { type: "boolean", description: "Only show what would be added" },
+    project: {
+      type: "boolean",
+      description: "Read the files of the working directory, too (.mcp.json, .vscode/mcp.json …)",
+    },
+    yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
+    "dry-run": { type: "boolean", description: "Only show what would be imported" },
   },
   async run({ args }) {
     const { paths, ask } = openContext(args)
     const status = await ask("status").catch(() => undefined)
     const address = isObject(status) && typeof status.url === "string" ? status.url : "http://127.0.0.1:3050/"
     const files = sources(args.from, args.project === true)
-    // Names that fall together in those of tools are one name.
+    // Slugs, not names: "a b" and "a/b" would give their tools the same names.
     const taken = new Set([...writtenServers(readTexts(paths).config ?? "").keys()].map(slugOf))
     const rows = files.flatMap((source): readonly Row[] =>
       serversIn(source.file, args.from === undefined).map((found) => {
-        const problem =
-          found.problem ??
-          (isSvc(found.server, address)
-            ? "it is svc itself"
-            : taken.has(slugOf(found.name))
-              ? "there is one of this name already"
-              : undefined)
+        const problem = found.problem ?? conflictOf(found, taken, address)
         if (problem === undefined) taken.add(slugOf(found.name))
         return { ...found, from: source, problem }
       }),
@@ -69,13 +69,13 @@ export const importServers: CommandDef = {
           rows.map((row) => [
             row.name,
             summary(row),
-            sayFrom(row.from),
-            row.problem === undefined ? row.notes.join("; ") : `left out: ${row.problem}`,
+            formatSource(row.from),
+            row.problem === undefined ? row.notes.join("; ") : `skipped: ${row.problem}`,
           ]),
         )}\n`,
       )
     }
-    // What nobody is asked about is an overview: secrets in it are hidden.
+    // A dry run asks no question, so secrets are hidden in it.
     if (args["dry-run"] === true && args.json !== true)
       process.stdout.write(added.map((row) => `\n${full(row, true)}\n`).join(""))
     const willAdd = added.length > 0 && args["dry-run"] !== true && (args.yes === true || (await confirm(added)))
@@ -100,7 +100,7 @@ export const importServers: CommandDef = {
           ...(problem === undefined ? {} : { problem }),
         })),
       },
-      () => (willAdd ? `added ${names.join(", ")} (${paths.file})` : "nothing was added"),
+      () => (willAdd ? `imported ${names.join(", ")} (${paths.file})` : "nothing imported"),
     )
     return 0
   },
@@ -108,17 +108,23 @@ export const importServers: CommandDef = {
 
 // ---
 
-/** Where servers come from: of a file that is no application's, `application` is undefined. */
+/** Why a server cannot be imported beside those that are there. */
+function conflictOf({ name, server }: ForeignServer, taken: ReadonlySet<string>, address: string): string | undefined {
+  if (isSvc(server, address)) return "it is svc itself"
+  return taken.has(slugOf(name)) ? "a server of this name exists" : undefined
+}
+
+/** The origin of servers; `application` is undefined for a file of no known application. */
 type From = Source & { readonly application: Application | undefined }
 type Row = ForeignServer & { readonly from: From }
 
-/** The files to read, those that are there. A project's are left out, and told, unless they are asked for. */
+/** Returns the existing files to read. Skips the files of the project, with a message, unless `withProject`. */
 function sources(from: unknown, withProject: boolean): readonly From[] {
   const around = { platform: process.platform, home: homeDirectory(), appData: process.env.APPDATA, cwd: process.cwd() }
   const all = APPLICATIONS.flatMap((application) =>
     filesOf(application, around).map((source): From => ({ ...source, application })),
   )
-  // In the home directory one file may be both.
+  // In the home directory a file may be the user's and the project's.
   const known = all.filter(
     (one) => one.owner === "user" || !all.some(({ file, owner }) => file === one.file && owner === "user"),
   )
@@ -126,7 +132,7 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
   if (typeof from === "string" && application === undefined) {
     const file = resolve(from)
     if (!existsSync(file))
-      throw new RequestError("not_found", `There is no ${file}; the applications are ${APPLICATIONS.join(", ")}`)
+      throw new RequestError("not_found", `${file} does not exist; the applications are ${APPLICATIONS.join(", ")}`)
     return [known.find((one) => one.file === file) ?? { file, owner: "user", application }]
   }
   const wanted = known.filter((one) => application === undefined || one.application === application)
@@ -134,14 +140,14 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
   const left = withProject ? [] : there.filter(({ owner }) => owner === "project")
   if (left.length > 0)
     say(
-      `not read: ${left.map(({ file }) => visible(file)).join(", ")} (${left.length} of this project); --project takes over what its repository brings, too`,
+      `not read: ${left.map(({ file }) => visible(file)).join(", ")} (from this project's repository); --project imports them, too`,
     )
   if (application !== undefined && there.length === 0)
-    throw new RequestError("not_found", `There is no ${wanted.map(({ file }) => file).join(" or ")}`)
+    throw new RequestError("not_found", `${wanted.map(({ file }) => file).join(" or ")} does not exist`)
   return there.filter((one) => !left.includes(one))
 }
 
-/** The servers in a file. What cannot be read is said where others are read too; else it throws a ConfigError. */
+/** Returns the servers in a file. Throws a ConfigError if it cannot be read; for one file of many, prints the error and returns none. */
 function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
   try {
     return readForeignServers(readFileSync(file, "utf8"), file, (text) => Bun.TOML.parse(text), process.cwd())
@@ -151,36 +157,36 @@ function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
         ? cause
         : new ConfigError([{ code: "read", severity: "error", file, message: messageOf(cause) }], { cause })
     if (!oneOfMany) throw wrong
-    say(`left out: ${wrong.message}`)
+    say(`skipped: ${wrong.message}`)
     return []
   }
 }
 
-/** Whose a file is. */
-const sayFrom = ({ file, application, owner }: From): string =>
+/** Describes the origin of a server. */
+const formatSource = ({ file, application, owner }: From): string =>
   [
     ...(application === undefined ? [] : [application]),
     ...(owner === "project" ? ["this project's repository"] : []),
     file,
   ].join(", ")
 
-/** For the table: what is agreed to is shown whole. */
+/** The command, cut for the table; the confirmation shows it whole. */
 function summary({ server }: ForeignServer): string {
   const text = commandText(server, writtenValues(server))
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
 }
 
-/** All that would run and be set. */
+/** Everything that would run and be set. */
 function full({ name, server, from }: Row, hidden: boolean): string {
   const lines = [commandText(server, hidden ? writtenValues(server) : {}), ...settingsOf(server)]
-  return [visible(`${name}, from ${sayFrom(from)}:`), ...lines.map((line) => `  ${line}`)].join("\n")
+  return [visible(`${name}, from ${formatSource(from)}:`), ...lines.map((line) => `  ${line}`)].join("\n")
 }
 
-/** Throws a RequestError (usage) where there is nobody to ask. */
+/** Asks for confirmation. Throws a RequestError (usage) if no person can be asked. */
 function confirm(added: readonly Row[]): Promise<boolean> {
-  if (!isInteractive()) throw usageError("add --yes to import without being asked")
+  if (!isInteractive()) throw usageError("add --yes to import without confirmation")
   const shown = added.map((row) => full(row, false)).join("\n")
   return promptYesNo(
-    `${shown}\nadd ${added.length === 1 ? "it" : `these ${added.length}`}, and let svc run exactly this?`,
+    `${shown}\nimport ${added.length === 1 ? "it" : `these ${added.length}`} and let svc run exactly this?`,
   )
 }

@@ -1,4 +1,4 @@
-/** `svc config`: the configuration itself. */
+/** `svc config`: inspects, checks, imports and restores the configuration. */
 import { readFileSync } from "node:fs"
 import { basename } from "node:path"
 import type { CommandDef } from "citty"
@@ -11,10 +11,10 @@ import { editConfig, listBackups, readTexts } from "../store/documents.ts"
 import { importServers } from "./config-import.ts"
 
 export const config: CommandDef = {
-  meta: { name: "config", description: "The configuration: path, check, import, schema, backups, restore" },
+  meta: { name: "config", description: "Inspect, check, import and restore the configuration" },
   subCommands: {
     path: {
-      meta: { name: "path", description: "Print where the configuration is" },
+      meta: { name: "path", description: "Print the path of the configuration file" },
       args: CONTEXT_ARGS,
       run({ args }) {
         const { paths } = openContext(args)
@@ -23,7 +23,7 @@ export const config: CommandDef = {
       },
     },
     check: {
-      meta: { name: "check", description: "Check the configuration; exit code 78 where something is wrong" },
+      meta: { name: "check", description: "Check the configuration; exits with 78 if it has errors" },
       args: CONTEXT_ARGS,
       run({ args }) {
         const context = openContext(args)
@@ -55,12 +55,12 @@ export const config: CommandDef = {
       },
     },
     restore: {
-      meta: { name: "restore", description: "Put a backup back; what is there now becomes a backup" },
+      meta: { name: "restore", description: "Restore a backup; the current file becomes a backup" },
       args: {
         backup: {
           type: "positional",
           required: false,
-          description: "A name from `svc config backups` (default the newest)",
+          description: "Name from `svc config backups` (default: the newest)",
         },
         ...CONTEXT_ARGS,
       },
@@ -71,7 +71,9 @@ export const config: CommandDef = {
         if (found === undefined)
           throw new RequestError(
             "not_found",
-            typeof args.backup === "string" ? `There is no backup ${args.backup}` : "There are no backups",
+            typeof args.backup === "string"
+              ? `no backup is named ${args.backup}; see \`svc config backups\``
+              : "there are no backups",
           )
         const text = readFileSync(found, "utf8")
         const changed = await editConfig(paths, () => text, systemClock)

@@ -1,4 +1,4 @@
-/** `svc demo-server`: a small MCP server over stdio, so that a first run needs no network and no configuration. */
+/** `svc demo-server`: a small MCP server on stdio; a first run with it needs neither network nor configuration. */
 import type { CommandDef } from "citty"
 import { systemClock } from "../lib/clock.ts"
 import { version } from "../lib/version.ts"
@@ -8,7 +8,7 @@ import { createSplitter } from "../wire/lines.ts"
 import { asMessage, errorText, isObject, isRequest, type Params, type Request, resultText } from "../wire/message.ts"
 
 export const demoServer: CommandDef = {
-  meta: { name: "demo-server", description: "A small MCP server over stdio, for trying things out" },
+  meta: { name: "demo-server", description: "Run a small MCP server on stdio, for trying things out" },
   async run() {
     const feed = createSplitter(
       (line) => {
@@ -25,7 +25,7 @@ export const demoServer: CommandDef = {
 
 // ---
 
-/** The answer to one line, or undefined for what needs none. */
+/** Returns the response to one line; undefined unless it is a request. */
 function respond(line: string): string | undefined {
   let request: Request | undefined
   try {
@@ -53,7 +53,7 @@ const text = (value: string): Params => ({ content: [{ type: "text", text: value
 const TOOLS = [
   {
     name: "echo",
-    description: "Gives back the message it is given",
+    description: "Returns its message",
     inputSchema: { type: "object", properties: { message: { type: "string" } }, required: ["message"] },
     annotations: { readOnlyHint: true },
   },
@@ -65,7 +65,7 @@ const TOOLS = [
   },
   {
     name: "time",
-    description: "Tells the time in UTC",
+    description: "Returns the time in UTC",
     inputSchema: { type: "object", properties: {} },
     annotations: { readOnlyHint: true },
   },

@@ -1,4 +1,4 @@
-/** `svc health`: asks an instance how it is, and for pipelines waits until it is ready. */
+/** `svc health`: shows the health of an instance, and for pipelines waits until it is ready. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
@@ -16,29 +16,30 @@ export const health: CommandDef = {
     ...CONTEXT_ARGS,
     url: {
       type: "string",
-      description: "Where svc listens, or unix:/path (default the svc of this configuration, or http://127.0.0.1:3050)",
+      description: "Address of svc, or unix:/path (default: the svc of this configuration, else http://127.0.0.1:3050)",
     },
     level: {
       type: "string",
-      description: "full, basic or minimal: how much the svc of this configuration is to tell (default full)",
+      description: "Detail: full, basic or minimal (default full); for the svc of this configuration",
     },
-    wait: { type: "string", description: "Wait this long until it is ready, for example 60s" },
+    wait: { type: "string", description: "Wait up to this long until svc is ready, such as 60s" },
   },
   async run({ args }) {
     const option = readOptions(args, process.env)
     if (args.level !== undefined && args.url !== undefined)
       throw usageError(
-        "--level is for the svc of this configuration: who listens at --url says itself how much it tells",
+        "--level works without --url alone: an svc at another address decides on its level of detail itself",
       )
     const port = option.integer("port", 3050, 1, 65_535)
     const given = option.text("url")
     const url = (given ?? `http://127.0.0.1:${port}`).replace(/\/+$/, "")
     const context = openContext(args)
-    const within = askWithin(context, option.choice("level", HEALTH_LEVELS, "full"))
-    const either: AskHealth = async (path) =>
-      (await runsAt(context, option.text("port"))) ? within(path) : askAt(url, path)
-    const ask =
-      args.level !== undefined ? within : given !== undefined ? (path: HealthPath) => askAt(url, path) : either
+    const askOwn = askControl(context, option.choice("level", HEALTH_LEVELS, "full"))
+    const ask: AskHealth = async (path) => {
+      if (args.level !== undefined) return askOwn(path)
+      const isOwn = given === undefined && (await runsAt(context, option.text("port")))
+      return isOwn ? askOwn(path) : askHttp(url, path)
+    }
     const wait = typeof args.wait === "string" ? option.duration("wait", 0) : undefined
     if (wait !== undefined) await waitUntilReady(ask, wait)
     const { body } = await ask("/health")
@@ -51,16 +52,16 @@ export const health: CommandDef = {
 // ---
 
 const FIRST_PAUSE_MS = 50
-/** Two questions each time stay below the rate limit, however long it takes. */
+/** Two requests per pause stay below the rate limit, however long it takes. */
 const LAST_PAUSE_MS = 4000
-const SPEAK_AFTER_MS = 1000
+const REPORT_AFTER_MS = 1000
 
 type HealthPath = "/health" | "/health/ready" | "/health/mcp"
 type HealthReply = { readonly ok: boolean; readonly body: Record<string, unknown> }
 type AskHealth = (path: HealthPath) => Promise<HealthReply>
 
-/** Asks as a load balancer does. */
-async function askAt(url: string, path: HealthPath): Promise<HealthReply> {
+/** Asks over HTTP, as a load balancer does. */
+async function askHttp(url: string, path: HealthPath): Promise<HealthReply> {
   let response: Response
   let body: unknown
   try {
@@ -78,22 +79,22 @@ async function askAt(url: string, path: HealthPath): Promise<HealthReply> {
       cause,
     })
   }
-  // /health/mcp alone may say no: it can want a token.
+  // /health/mcp may require a token; its refusal has no report.
   if (isObject(body) && (typeof body.status === "string" || path === "/health/mcp"))
     return { ok: response.ok, body: { ...body } }
-  if (response.status === 429) throw new UnavailableError(`${url} was asked too often; try again later`)
-  throw new UnavailableError(`${url}${path} is no svc: it answered ${response.status} without a report`)
+  if (response.status === 429) throw new UnavailableError(`${url} limits the rate of requests; try again later`)
+  throw new UnavailableError(`${url}${path} is not svc: it answered ${response.status} without a health report`)
 }
 
-/** Whether the svc of this configuration runs, and where a port was named at that one. */
+/** Whether the svc of this configuration runs, at `port` if one was named. */
 async function runsAt({ ask }: CommandContext, port: string | undefined): Promise<boolean> {
   const status = await ask("status").catch(() => undefined)
   if (!isObject(status) || typeof status.url !== "string") return false
   return port === undefined || new URL(status.url).port === port
 }
 
-/** Asks as svc's own commands do, whatever others are told. */
-function askWithin({ ask, paths }: CommandContext, level: HealthLevel): AskHealth {
+/** Asks over the control socket, which gives any level of detail. */
+function askControl({ ask, paths }: CommandContext, level: HealthLevel): AskHealth {
   return async (path) => {
     const answer = await ask("health", { path, level })
     if (!isObject(answer) || !isObject(answer.body)) throw notRunning(paths)
@@ -101,18 +102,18 @@ function askWithin({ ask, paths }: CommandContext, level: HealthLevel): AskHealt
   }
 }
 
-/** Ready, and all servers through their first start; else an UnavailableError that says what is not. */
+/** Resolves when svc is ready and all servers are through their first start. Throws an UnavailableError that says what is missing. */
 async function waitUntilReady(ask: AskHealth, ms: number): Promise<void> {
   const started = systemClock.now()
   const backoff = new Backoff({ first: FIRST_PAUSE_MS, max: LAST_PAUSE_MS })
-  let said = false
+  let reported = false
   for (;;) {
     const why = await reasonNotReady(ask)
     if (why === undefined) return
     const passed = systemClock.now() - started
     if (passed >= ms) throw new UnavailableError(`not ready after ${Math.round(passed / 1000)} s: ${why}`)
-    if (!said && passed > SPEAK_AFTER_MS) {
-      said = true
+    if (!reported && passed > REPORT_AFTER_MS) {
+      reported = true
       say(`waiting: ${why}`)
     }
     await delay(systemClock, Math.min(backoff.next(), ms - passed))
@@ -125,10 +126,10 @@ async function reasonNotReady(ask: AskHealth): Promise<string | undefined> {
     if (!ready.ok) {
       const { configuration, backendSupervision } = ready.body
       if (isObject(configuration) && configuration.loaded === false) return "the configuration is not loaded"
-      return waitedFor(backendSupervision)
+      return describeHeld(backendSupervision)
     }
     const { ok, body } = await ask("/health/mcp")
-    if (!ok) return "svc does not tell how loading goes: give it a token in SVC_TOKEN"
+    if (!ok) return "svc requires a token to report on loading; set SVC_TOKEN"
     const { loading, summary } = body
     if (!isObject(loading) || loading.isComplete !== false) return undefined
     const { pending = 0, loading: starting = 0, total } = isObject(summary) ? summary : {}
@@ -138,9 +139,9 @@ async function reasonNotReady(ask: AskHealth): Promise<string | undefined> {
   }
 }
 
-/** Supervised servers that hold readiness: by name where svc tells names, else in numbers. */
-function waitedFor(supervision: unknown): string {
-  if (!isObject(supervision)) return "it does not say why"
+/** Describes the supervised servers that hold readiness: by name if the report has names, else in numbers. */
+function describeHeld(supervision: unknown): string {
+  if (!isObject(supervision)) return "svc does not report the reason"
   const { restarting, crashLoop } = supervision
   if (typeof restarting === "number")
     return `supervised servers: ${restarting} restarting, ${crashLoop} in a crash loop`
@@ -165,7 +166,7 @@ function describe(body: Record<string, unknown>): string {
     String(one.name),
     String(one.status),
     one.healthy === true ? "yes" : "no",
-    // What is over is no news to a person.
+    // An error that is over does not matter any more.
     one.healthy === true ? "" : String(one.lastError ?? ""),
   ])
   return [

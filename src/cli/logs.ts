@@ -1,4 +1,4 @@
-/** `svc logs`: what the servers and svc about them have said lately, from the files in the configuration directory. */
+/** `svc logs`: recent output of the servers and what svc logged about them, from the files in the configuration directory. */
 import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
@@ -12,12 +12,12 @@ import { didYouMean } from "../lib/nearest.ts"
 import { formatLine, type LogLine, openLogFiles } from "../store/server-logs.ts"
 
 export const logs: CommandDef = {
-  meta: { name: "logs", description: "Show what the servers have said: svc logs [NAME] [--follow] [--since 10m]" },
+  meta: { name: "logs", description: "Show recent output of the servers" },
   args: {
-    name: { type: "positional", required: false, description: "One server" },
+    name: { type: "positional", required: false, description: "Name of one server (default: all)" },
     ...CONTEXT_ARGS,
-    follow: { type: "boolean", alias: "f", description: "Go on as they speak" },
-    since: { type: "string", description: "Only what is not older, for example 10m" },
+    follow: { type: "boolean", alias: "f", description: "Keep printing new lines" },
+    since: { type: "string", description: "Only lines of this last period, such as 10m" },
   },
   async run({ args }) {
     const context = openContext(args)
@@ -27,7 +27,7 @@ export const logs: CommandDef = {
     const wanted = typeof args.name === "string" ? slugOf(args.name) : undefined
     await context.ask("flush")
     if (wanted !== undefined && !known().includes(wanted)) {
-      throw new RequestError("not_found", `There is no log of ${args.name}${didYouMean(wanted, known())}`)
+      throw new RequestError("not_found", `there is no log of ${args.name}${didYouMean(wanted, known())}`)
     }
     const since = typeof args.since === "string" ? systemClock.now() - readOptions(args, {}).duration("since", 0) : 0
     const read = openLogFiles(folder)

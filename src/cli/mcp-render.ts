@@ -1,4 +1,4 @@
-/** `svc mcp render`: what a template comes to for a project, as svc would start it. */
+/** `svc mcp render`: a template rendered for a project, as svc would start it. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { effectiveTable, print, say } from "../app/output.ts"
@@ -16,11 +16,11 @@ import { buildContext } from "../template/context.ts"
 import { renderServer } from "../template/instance.ts"
 
 export const render: CommandDef = {
-  meta: { name: "render", description: "Show what a template comes to for a project" },
+  meta: { name: "render", description: "Show a template rendered for a project" },
   args: {
-    name: { type: "positional", required: true, description: "The template's name" },
+    name: { type: "positional", required: true, description: "Name of the template" },
     ...CONTEXT_ARGS,
-    project: { type: "string", description: "The project's directory (default the working directory)" },
+    project: { type: "string", description: "Directory of the project (default: the working directory)" },
     client: { type: "string", description: "Name of the client application" },
     "show-secrets": { type: "boolean", description: "Show secret values" },
   },
@@ -57,7 +57,7 @@ export const render: CommandDef = {
     print(
       args.json === true,
       { name, id: `${name}#${rendered.key}`, disabled, effective },
-      () => `${name}#${rendered.key}${disabled ? " (disabled here)" : ""}\n${effectiveTable(effective)}`,
+      () => `${name}#${rendered.key}${disabled ? " (disabled for this project)" : ""}\n${effectiveTable(effective)}`,
     )
     return 0
   },

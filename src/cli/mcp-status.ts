@@ -1,4 +1,4 @@
-/** `svc mcp list` and `svc mcp status`: what the file says of the servers, and what a running svc knows of them. */
+/** `svc mcp list` and `svc mcp status`: the servers in the configuration, with their state if svc is running. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, findIssues, openContext } from "../app/command-context.ts"
 import { ago, effectiveTable, print, say, table } from "../app/output.ts"
@@ -7,7 +7,7 @@ import { effectiveOf } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"
 import { isRemote } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
-import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
+import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
 import type { ServerStatus, Status } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -19,20 +19,14 @@ export const list: CommandDef = {
     const context = openContext(args)
     const status = await statusOf(context)
     const read = whileGood(status, () => writtenServers(readTexts(context.paths).config ?? ""))
-    if (read === undefined) say("the file is broken: this is what runs; see `svc config check`")
+    if (read === undefined) say("mcp.json is invalid; showing the running servers (see `svc config check`)")
     const written = read ?? running(status)
     const rows = [...written].map(([name, { section, server }]) => {
-      const live = status?.servers.filter((one) => one.name === name) ?? []
-      const off = isDisabled(server)
-      const [first] = live
+      const first = status?.servers.find((one) => one.name === name)
       return {
         name,
         type: (first === undefined ? isRemote(server) : first.type !== "stdio") ? "remote" : "stdio",
-        state: off
-          ? "disabled"
-          : status === undefined
-            ? "not running"
-            : (first?.state ?? (status.templates.includes(name) ? "template" : "left out")),
+        state: isDisabled(server) ? "disabled" : listedState(name, first, status),
         tools: first?.tools,
         tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
         template: section === "mcpTemplates",
@@ -57,11 +51,11 @@ export const list: CommandDef = {
 }
 
 export const status: CommandDef = {
-  meta: { name: "status", description: "Show how the servers are, and with --verbose what each is started with" },
+  meta: { name: "status", description: "Show the state of the servers; --verbose adds their effective configuration" },
   args: {
-    name: { type: "positional", required: false, description: "One server" },
+    name: { type: "positional", required: false, description: "Name of one server (default: all)" },
     ...CONTEXT_ARGS,
-    verbose: { type: "boolean", description: "Show the effective configuration and where each value came from" },
+    verbose: { type: "boolean", description: "Show the effective configuration and the origin of each value" },
     "show-secrets": { type: "boolean", description: "Show secret values" },
   },
   async run({ args }) {
@@ -87,21 +81,11 @@ export const status: CommandDef = {
       const parts: string[] = []
       if (live === undefined) parts.push("svc is not running for this configuration; start it with `svc serve`")
       else if (servers.length === 0)
-        parts.push(live.loaded ? "no servers yet; add one with `svc mcp add`" : "no configuration has been loaded yet")
+        parts.push(live.loaded ? "no servers yet; add one with `svc mcp add`" : "the configuration is not loaded yet")
       else {
+        const reasons = findIssues(context, () => readTexts(context.paths))
         const rows = servers.flatMap(({ name, instances }) =>
-          instances.length === 0
-            ? [
-                [
-                  name,
-                  live.disabled.includes(name)
-                    ? "disabled"
-                    : live.templates.includes(name)
-                      ? "template, not in use"
-                      : "left out",
-                ],
-              ]
-            : instances.map(rowOf),
+          instances.length === 0 ? [rowWithoutInstance(name, live, reasons)] : instances.map(rowOf),
         )
         parts.push(table(["name", "state", "since", "pid", "mcp", "tools", "restarts", "note"], rows))
       }
@@ -121,7 +105,7 @@ async function statusOf(context: CommandContext): Promise<Status | undefined> {
   return isObject(answer) ? (answer as Status) : undefined
 }
 
-/** What the documents say, or undefined where they are broken and an svc runs that goes on with what was good before. */
+/** Reads the documents; undefined if they are invalid while a running svc still uses the last good ones. */
 function whileGood<T>(live: Status | undefined, read: () => T): T | undefined {
   try {
     return read()
@@ -131,7 +115,7 @@ function whileGood<T>(live: Status | undefined, read: () => T): T | undefined {
   }
 }
 
-/** The servers that an svc knows, for where the file does not say. */
+/** Returns the servers that a running svc knows, in the form of those in the file. */
 function running(live: Status | undefined): ReturnType<typeof writtenServers> {
   const { servers = [], templates = [], disabled = [] } = live ?? {}
   const named = (names: readonly string[], section: string, server: Params = {}) =>
@@ -146,19 +130,34 @@ function running(live: Status | undefined): ReturnType<typeof writtenServers> {
   ])
 }
 
+/** The state of a server in `svc mcp list`. */
+function listedState(name: string, live: ServerStatus | undefined, status: Status | undefined): string {
+  if (status === undefined) return "not running"
+  if (live !== undefined) return live.state
+  return status.templates.includes(name) ? "template" : "not loaded"
+}
+
+/** The row of a configured server of which nothing runs; a server that is not loaded has the reason as its note. */
+function rowWithoutInstance(name: string, live: Status, issues: readonly Issue[]): string[] {
+  if (live.disabled.includes(name)) return [name, "disabled"]
+  if (live.templates.includes(name)) return [name, "template, not in use"]
+  const reasons = issues.flatMap(({ server, message }) => (server === name ? [message] : []))
+  return [name, "not loaded", "", "", "", "", "", reasons.join("; ")]
+}
+
 function rowOf(one: ServerStatus): string[] {
   const since = one.since === undefined ? "" : ago(systemClock.now() - Date.parse(one.since))
   const retry =
     one.nextRetryAt === undefined
       ? ""
-      : `attempt ${one.attempt} in ${ago(Date.parse(one.nextRetryAt) - systemClock.now())}; `
+      : `next try in ${ago(Date.parse(one.nextRetryAt) - systemClock.now())} (attempt ${one.attempt}); `
   const notes = [
-    one.empty === true ? "offers nothing at all" : undefined,
+    one.empty === true ? "offers no tools, prompts or resources" : undefined,
     ...(one.issues ?? []),
-    one.changedTools === undefined ? undefined : `changed: ${one.changedTools.join(", ")}`,
-    one.suspiciousTools === undefined ? undefined : `unseen characters: ${one.suspiciousTools.join(", ")}`,
+    one.changedTools === undefined ? undefined : `changed tools: ${one.changedTools.join(", ")}`,
+    one.suspiciousTools === undefined ? undefined : `invisible characters: ${one.suspiciousTools.join(", ")}`,
     `${retry}${one.lastError ?? ""}` || undefined,
-    one.authorizationUrl === undefined ? undefined : `authorize: ${one.authorizationUrl}`,
+    one.authorizationUrl === undefined ? undefined : `sign in: ${one.authorizationUrl}`,
   ]
   return [
     one.id,

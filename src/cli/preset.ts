@@ -1,4 +1,4 @@
-/** `svc preset`: named selections of servers, kept in presets.json. A running instance follows the file. */
+/** `svc preset`: named selections of servers in presets.json. A running instance follows the file. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
@@ -14,13 +14,13 @@ import { didYouMean, unknownNameError } from "../lib/nearest.ts"
 import type { Status } from "../report/status.ts"
 import { editPresets, readTexts } from "../store/documents.ts"
 
-const NAME = { type: "positional", required: true, description: "The preset's name" } as const
+const NAME = { type: "positional", required: true, description: "Name of the preset" } as const
 const FILTER = {
   type: "string",
-  description: 'An expression over tags, such as "web and not slow"',
+  description: 'Expression over tags, such as "web and not slow"',
   valueHint: "expression",
 } as const
-const DESCRIPTION = { type: "string", description: "What it is for" } as const
+const DESCRIPTION = { type: "string", description: "Description of the preset" } as const
 
 const change = (
   name: string,
@@ -43,11 +43,11 @@ const change = (
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
 
 export const preset: CommandDef = {
-  meta: { name: "preset", description: "Named selections of servers: create, edit, list, show, delete, test, url" },
+  meta: { name: "preset", description: "Manage presets: named selections of servers" },
   subCommands: {
     create: change(
       "create",
-      "Make a preset",
+      "Create a preset",
       { filter: FILTER, description: DESCRIPTION },
       (name, { filter, description }) => {
         if (text(filter) === undefined) throw usageError("a preset needs --filter")
@@ -60,7 +60,7 @@ export const preset: CommandDef = {
     ),
     edit: change(
       "edit",
-      "Change a preset; connected clients follow",
+      "Change a preset; connected clients are updated",
       { filter: FILTER, description: DESCRIPTION },
       (name, { filter, description }) => {
         if (text(filter) === undefined && text(description) === undefined)
@@ -69,7 +69,7 @@ export const preset: CommandDef = {
       },
       "changed",
     ),
-    delete: change("delete", "Take a preset out", {}, (name) => deletePreset(name), "deleted"),
+    delete: change("delete", "Delete a preset", {}, (name) => deletePreset(name), "deleted"),
     list: {
       meta: { name: "list", description: "List the presets" },
       args: CONTEXT_ARGS,
@@ -84,7 +84,7 @@ export const preset: CommandDef = {
         }))
         print(args.json === true, rows, () =>
           rows.length === 0
-            ? "no presets yet; make one with `svc preset create`"
+            ? "no presets yet; create one with `svc preset create`"
             : table(
                 ["name", "filter", "servers", "description"],
                 rows.map((row) => [row.name, row.filter, row.servers.join(", "), row.description ?? ""]),
@@ -111,7 +111,7 @@ export const preset: CommandDef = {
       },
     },
     test: {
-      meta: { name: "test", description: "Say which servers an expression selects" },
+      meta: { name: "test", description: "Show which servers an expression matches" },
       args: { filter: { type: "positional", required: true, description: FILTER.description }, ...CONTEXT_ARGS },
       run({ args }) {
         const all = serversOf(openContext(args))
@@ -121,13 +121,13 @@ export const preset: CommandDef = {
         for (const tag of selectServers([{ filter }], new Map()).tags)
           if (!tags.has(tag)) say(`no server has the tag ${tag}${didYouMean(tag, tags)}`)
         print(args.json === true, { filter, servers: names }, () =>
-          names.length === 0 ? "no server" : names.join("\n"),
+          names.length === 0 ? "no server matches" : names.join("\n"),
         )
         return 0
       },
     },
     url: {
-      meta: { name: "url", description: "Print the address under which a client sees a preset" },
+      meta: { name: "url", description: "Print the URL of a preset for clients" },
       args: { name: NAME, ...CONTEXT_ARGS },
       async run({ args }) {
         const context = openContext(args)
@@ -136,7 +136,7 @@ export const preset: CommandDef = {
         const status = (await context.ask("status")) as (Status & { readonly url?: string }) | undefined
         const url = new URL("mcp", status?.url ?? "http://127.0.0.1:3050/")
         url.searchParams.set("preset", name)
-        if (status === undefined) say("svc is not running for this configuration; this is its usual address")
+        if (status === undefined) say("svc is not running for this configuration; this is its default address")
         print(args.json === true, { url: url.href }, () => url.href)
         return 0
       },
@@ -148,7 +148,7 @@ export const preset: CommandDef = {
 
 type Tagged = { readonly name: string; readonly tags: readonly string[] }
 
-/** Servers and templates that are understood, with their tags. */
+/** Returns the valid servers and templates with their tags. */
 function serversOf(context: CommandContext): readonly Tagged[] {
   const { servers, templates } = readSections(context.document())
   const names = new Set(templates.map(({ name }) => name))

@@ -1,6 +1,6 @@
 /**
- * `svc proxy`: a stdio MCP server for clients that start a command. It brings its client to the running svc, with the
- * project it works on, and ends when its client goes.
+ * `svc proxy`: a stdio MCP server for clients that start a command. It bridges its client to the running svc, with the
+ * project's context, and ends when the client disconnects.
  */
 import { closeSync, constants, openSync } from "node:fs"
 import { join } from "node:path"
@@ -22,14 +22,14 @@ import { decode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
 
 export const proxy: CommandDef = {
-  meta: { name: "proxy", description: "Bring a client that starts a command to the running svc, with its project" },
+  meta: { name: "proxy", description: "Bridge a stdio client to the running svc, with its project's context" },
   args: {
     ...CONFIG_ARGS,
-    project: { type: "string", description: "The project's directory (default the working directory)" },
-    tags: { type: "string", description: "Only servers with one of these tags, with commas" },
-    "tag-filter": { type: "string", description: 'Only servers whose tags pass, such as "web and not slow"' },
+    project: { type: "string", description: "Directory of the project (default: the working directory)" },
+    tags: { type: "string", description: "Only servers with one of these tags, comma-separated" },
+    "tag-filter": { type: "string", description: 'Only servers whose tags match, such as "web and not slow"' },
     preset: { type: "string", description: "Only servers of this preset" },
-    start: { type: "boolean", description: "Start svc in the background where none is running" },
+    start: { type: "boolean", description: "Start svc in the background if it is not running" },
   },
   async run({ args }) {
     const { paths } = openContext(args)
@@ -40,7 +40,7 @@ export const proxy: CommandDef = {
       if (value !== undefined) parameters.set(name, value)
     }
     const query = readQuery(parameters)
-    const asked = Object.keys(query).length === 0 ? [] : [query]
+    const queries = Object.keys(query).length === 0 ? [] : [query]
     const directory = projectDirectory(option.text("project"))
     const note = (text: string) => say(`svc proxy: ${text}`)
     const { promise: stop, resolve: end } = Promise.withResolvers<void>()
@@ -49,14 +49,14 @@ export const proxy: CommandDef = {
       note(reason)
       end()
     })
-    const session = new ProxySession(findProjectContext(directory, asked, note), {
+    const session = new ProxySession(findProjectContext(directory, queries, note), {
       clock: systemClock,
       send: (line) => write(lineOf(line)),
-      connect: starting(args.start === true, paths, note),
+      connect: connectOrStart(args.start === true, paths, note),
       note,
     })
     session.start()
-    const following = watchProjectContext(directory, asked, note, (found) => session.moved(found))
+    const watch = watchProjectContext(directory, queries, note, (found) => session.moved(found))
     const feed = createSplitter(
       (line) => session.receive(decode(line)),
       MAX_LINE,
@@ -67,7 +67,7 @@ export const proxy: CommandDef = {
       await waitWhile(systemClock, () => session.busy, END_MS)
     })()
     await Promise.race([input, stop])
-    following.close()
+    watch.close()
     session.close()
     return 0
   },
@@ -75,9 +75,9 @@ export const proxy: CommandDef = {
 
 // ---
 
-/** How long what was asked may take once the client has no more to say. */
+/** How long open requests may take after the client has closed stdin. */
 const END_MS = 10_000
-/** As much as svc takes and gives: its own bounds are what counts. */
+/** At least the limits of svc, which decides. */
 const MAX_LINE = 64 * 1024 * 1024
 const MAX_WAITING = 128 * 1024 * 1024
 
@@ -85,8 +85,8 @@ async function connect(
   paths: Paths,
   { line, lost }: Parameters<ProxyDeps["connect"]>[0],
 ): ReturnType<ProxyDeps["connect"]> {
-  const door = proxyEndpoint(paths)
-  if (door === undefined || door.lost) return undefined
+  const endpoint = proxyEndpoint(paths)
+  if (endpoint === undefined || endpoint.lost) return undefined
   let socket: Socket<undefined> | undefined
   const outbox = createSendQueue(
     () => socket as Socket<unknown> | undefined,
@@ -95,7 +95,7 @@ async function connect(
   )
   const feed = createSplitter(line, MAX_LINE, () => undefined)
   socket = await Bun.connect({
-    ...(door.address as { unix: string }),
+    ...(endpoint.address as { unix: string }),
     socket: {
       data: (_socket, bytes) => feed(bytes),
       drain: () => outbox.drain(),
@@ -103,45 +103,45 @@ async function connect(
       error: () => undefined,
     },
   })
-  return { link: { send: outbox.write, close: () => void socket?.end() }, token: door.token }
+  return { link: { send: outbox.write, close: () => void socket?.end() }, token: endpoint.token }
 }
 
 /**
- * Connects, and where `wanted` starts what is not there: at first, and again where it was killed. One that somebody stopped
- * took its door with it, and stays stopped.
+ * Returns the function that connects. With `enabled`, it starts svc if none runs: the first time, and again after a kill.
+ * An svc that was stopped has removed its control socket, and stays stopped.
  */
-function starting(wanted: boolean, paths: Paths, note: (text: string) => void): ProxyDeps["connect"] {
-  let may = wanted
+function connectOrStart(enabled: boolean, paths: Paths, note: (text: string) => void): ProxyDeps["connect"] {
+  let mayStart = enabled
   let first = true
   return async (events) => {
     const found = await connect(paths, events).catch(() => undefined)
-    if (found !== undefined) may = wanted
-    else if (may && (first || proxyEndpoint(paths) !== undefined)) {
-      may = false
-      note(`no svc is running for this configuration; starting it, see ${startInBackground(paths)}`)
+    if (found !== undefined) mayStart = enabled
+    else if (mayStart && (first || proxyEndpoint(paths) !== undefined)) {
+      mayStart = false
+      note(`svc is not running for this configuration; starting it, with its log in ${startInBackground(paths)}`)
     }
     first = false
     return found
   }
 }
 
-/** Starts `svc serve` so that it outlives this command. Gives the file in which what it says is kept. */
+/** Starts `svc serve` so that it outlives this command. Returns the path of its log. */
 function startInBackground(paths: Paths): string {
   makePrivateFolder(paths.directory)
-  // Not among the logs of the servers: one may be named start.
+  // Outside logs/: a server may be named start.
   const file = join(paths.directory, "start.log")
-  // Several may start it at once: none writes over the lines of the one that stays.
+  // Opened for appending: several proxies may start svc at once, and none overwrites the lines of the one that stays.
   const log = openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND, 0o600)
   const child = Bun.spawn({
     cmd: [...ownCommand("serve", "--config", paths.file, "--config-dir", paths.directory)],
-    // It runs for months and its file is not rotated; what servers say is kept by `svc logs`.
+    // Errors alone: svc may run for months, and this file is not rotated. `svc logs` has the output of the servers.
     env: { SVC_LOG_LEVEL: "error", ...process.env },
-    // Not the project's, which is one client's alone.
+    // Not the project's directory, which belongs to one client.
     cwd: paths.directory,
     stdin: "ignore",
     stdout: "ignore",
     stderr: log,
-    // A group of its own: what ends the client must not end the others' svc.
+    // In a process group of its own: a signal that ends this client must not end svc for the others.
     detached: true,
   })
   child.unref()

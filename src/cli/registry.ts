@@ -1,33 +1,33 @@
-/** `svc registry` and `svc mcp search`: what the registries know. */
+/** `svc registry` and `svc mcp search`: browses the MCP registries. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { runTool } from "../app/run-tool.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
-const SERVER = { type: "positional", required: true, description: "A server's name in the registry" } as const
-const VERSION = { type: "string", description: "A version (default latest)" } as const
+const SERVER = { type: "positional", required: true, description: "Name of the server in the registry" } as const
+const VERSION = { type: "string", description: "Version (default: the latest)" } as const
 
 export const search: CommandDef = {
   meta: { name: "search", description: "Search the registries for servers" },
   args: {
-    query: { type: "positional", required: false, description: "Words, for example 'weather forecast'" },
+    query: { type: "positional", required: false, description: "Search words, such as 'weather forecast'" },
     ...CONTEXT_ARGS,
-    registry: { type: "string", description: "One registry" },
-    type: { type: "string", description: "npm, pypi, oci, nuget, mcpb or remote" },
-    transport: { type: "string", description: "stdio, streamable-http or sse" },
-    limit: { type: "string", description: "How many at most (default 20)" },
-    cursor: { type: "string", description: "nextCursor of the answer before, for more" },
+    registry: { type: "string", description: "Name of one registry (default: all)" },
+    type: { type: "string", description: "Kind of server: npm, pypi, oci, nuget, mcpb or remote" },
+    transport: { type: "string", description: "Transport: stdio, streamable-http or sse" },
+    limit: { type: "string", description: "Maximum number of results (default 20)" },
+    cursor: { type: "string", description: "Cursor of the next page, as the page before printed it" },
   },
   async run({ args }) {
     const { query, registry, type, transport, limit, cursor } = args
     const given = { query, registry, type, transport, cursor, limit: limit === undefined ? undefined : Number(limit) }
     const data = await ask(args, "mcp_search", given)
     const servers = listOf(data.servers)
-    const more = data.nextCursor === undefined ? "" : `\n${data.total} in all; more with --cursor ${data.nextCursor}`
+    const more = data.nextCursor === undefined ? "" : `\n${data.total} in total; next page: --cursor ${data.nextCursor}`
     print(args.json === true, data, () =>
       servers.length === 0
-        ? "nothing found"
+        ? "no servers found"
         : `${table(
             ["name", "version", "registry", "", "description"],
             servers.map((one) => [
@@ -44,7 +44,7 @@ export const search: CommandDef = {
 }
 
 const info: CommandDef = {
-  meta: { name: "info", description: "Show a server in detail: what it would run, and which values it needs" },
+  meta: { name: "info", description: "Show a server: the command it runs and the values it needs" },
   args: { name: SERVER, ...CONTEXT_ARGS, version: VERSION },
   async run({ args }) {
     const data = await ask(args, "mcp_info", { serverName: args.name, version: args.version })
@@ -109,8 +109,11 @@ const list: CommandDef = {
 }
 
 const status: CommandDef = {
-  meta: { name: "status", description: "Ask the registries whether they answer; exit code 69 where one does not" },
-  args: { name: { type: "positional", required: false, description: "One registry" }, ...CONTEXT_ARGS },
+  meta: { name: "status", description: "Check that the registries answer; exits with 69 if one does not" },
+  args: {
+    name: { type: "positional", required: false, description: "Name of one registry (default: all)" },
+    ...CONTEXT_ARGS,
+  },
   async run({ args }) {
     const { registries } = await ask(args, "mcp_registry_status", { registry: args.name })
     const all = listOf(registries)
@@ -129,13 +132,13 @@ const status: CommandDef = {
 }
 
 export const registry: CommandDef = {
-  meta: { name: "registry", description: "The MCP registries: search, info, versions, list, status" },
+  meta: { name: "registry", description: "Browse the MCP registries" },
   subCommands: { search, info, versions, list, status },
 }
 
 // ---
 
-/** Runs a tool with what was given, and says what it warns of. */
+/** Runs a tool and prints its warnings. */
 async function ask(args: Readonly<Record<string, unknown>>, tool: string, given: Params): Promise<Params> {
   const data = await runTool(openContext(args), tool, given)
   for (const warning of Array.isArray(data.warnings) ? data.warnings : []) say(`warning: ${warning}`)

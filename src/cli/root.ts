@@ -1,4 +1,4 @@
-/** The tree of commands. Each is loaded only when it is called: a command must not pay for the others' imports. */
+/** The tree of commands. Each is imported when it is called, so that none pays for the imports of the others. */
 import type { CommandDef } from "citty"
 import { version } from "../lib/version.ts"
 
@@ -8,7 +8,15 @@ export const root: CommandDef = {
     serve: () => import("./serve.ts").then(({ serve }) => serve),
     proxy: () => import("./proxy.ts").then(({ proxy }) => proxy),
     mcp: () => import("./mcp.ts").then(({ mcp }) => mcp),
-    auth: () => import("./auth.ts").then(({ auth }) => auth),
+    auth: {
+      meta: { name: "auth", description: "Sign in to remote servers; manage tokens for clients" },
+      subCommands: {
+        login: () => import("./auth-login.ts").then(({ login }) => login),
+        status: () => import("./auth-login.ts").then(({ status }) => status),
+        logout: () => import("./auth-login.ts").then(({ logout }) => logout),
+        token: () => import("./auth-token.ts").then(({ token }) => token),
+      },
+    },
     config: () => import("./config.ts").then(({ config }) => config),
     preset: () => import("./preset.ts").then(({ preset }) => preset),
     registry: () => import("./registry.ts").then(({ registry }) => registry),

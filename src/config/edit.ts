@@ -18,7 +18,7 @@ export const addServer =
   (text) => {
     const path = serverPath(text, name)
     if (path === undefined) checkName(text, name)
-    else if (!replace) throw new RequestError("conflict", `There is already a server named ${name}`)
+    else if (!replace) throw new RequestError("conflict", `there is already a server named ${name}`)
     return setAt(text, path ?? [serversKey(text), name], server)
   }
 
@@ -35,7 +35,7 @@ export const renameServer =
     const [, name] = findServer(text, given)
     if (name === newName) return text
     if (serverPath(text, newName) !== undefined)
-      throw new RequestError("conflict", `There is already a server named ${newName}`)
+      throw new RequestError("conflict", `there is already a server named ${newName}`)
     checkName(text, newName, name)
     return inEverySection(text, name, (changed, path) => renameKey(changed, path, newName))
   }
@@ -57,7 +57,7 @@ export const setDisabled =
 export const setToolDisabled =
   (given: string, tool: string, disabled: boolean): Edit =>
   (text) => {
-    if (tool === "") throw new RequestError("invalid_params", "The name of the tool must not be empty")
+    if (tool === "") throw new RequestError("invalid_params", "the name of the tool must not be empty")
     const [section, name] = findServer(text, given)
     const path = [section, name, "disabledTools"]
     const prefix = `${slugOf(name)}${SEPARATOR}`
@@ -136,7 +136,7 @@ function withoutNulls(value: unknown): unknown {
 /** Throws if a server cannot have this name or its slug is taken. `except` is the server that is renamed. */
 function checkName(text: string, name: string, except?: string): void {
   const problem = nameProblem(name)
-  if (problem !== undefined) throw new RequestError("invalid_params", `A server cannot be named "${name}": ${problem}`)
+  if (problem !== undefined) throw new RequestError("invalid_params", `a server cannot be named "${name}": ${problem}`)
   for (const other of writtenServers(text).keys())
     if (other !== except && slugOf(other) === slugOf(name))
       throw new RequestError(

@@ -64,7 +64,7 @@ export const createPreset =
         "invalid_params",
         "The name of a preset must be 1 to 64 letters, digits, dots, dashes or underscores",
       )
-    if (writtenIn(text).includes(name)) throw new RequestError("conflict", `There is already a preset named ${name}`)
+    if (writtenIn(text).includes(name)) throw new RequestError("conflict", `there is already a preset named ${name}`)
     checkFilter(preset.filter)
     return setAt(text, ["presets", name], preset, FILE)
   }

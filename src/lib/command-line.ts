@@ -1,17 +1,23 @@
 /**
- * Finds commands and reads their options. citty parses; this file rejects what citty accepts: unknown flags, flags before
- * the command, unknown commands and extra words, with the nearest known one as a hint.
+ * Finds the command and checks its arguments, then leaves the parsing to citty, which lets mistakes pass: unknown commands
+ * and flags, flags before the command, and missing or unexpected arguments are errors here, with the nearest known word.
  */
 import type { ArgDef, ArgsDef, CommandDef } from "citty"
 import { RequestError } from "./errors.ts"
 import { nearest } from "./nearest.ts"
 
-/** A command with its path, such as `["mcp", "tools", "list"]`, and its arguments. */
+/** A command, its path such as `["mcp", "tools", "list"]`, and its own arguments. */
 export type FoundCommand = {
   readonly command: CommandDef
   readonly path: readonly string[]
   readonly args: readonly string[]
   readonly help: boolean
+}
+
+/** A command that runs a program, given after `--`. */
+export type ProgramCommand = CommandDef & {
+  /** The flag for an address in place of a program. */
+  readonly addressFlag: string
 }
 
 /** Finds the command that `words` name. Throws a RequestError (usage). */
@@ -31,9 +37,7 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
       rest = [...rest.slice(1), "--help"]
       continue
     }
-    if (word.startsWith("-")) {
-      throw usageError(`put ${word} after a command; see \`${["svc", ...path].join(" ")} --help\``)
-    }
+    if (word.startsWith("-")) throw flagBeforeCommand(word, path)
     const found = subs[word]
     if (found === undefined) {
       const near = nearest(word, names)
@@ -46,7 +50,7 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
     rest = rest.slice(1)
   }
   const help = hasHelpFlag(rest)
-  if (!help) checkArgs(((await resolved(command.args)) ?? {}) as ArgsDef, rest, path)
+  if (!help) checkArgs(command, ((await resolved(command.args)) ?? {}) as ArgsDef, rest, path)
   return { command, path, args: rest, help }
 }
 
@@ -133,12 +137,32 @@ async function resolved<T>(value: T | (() => T) | Promise<T> | (() => Promise<T>
 
 const opposite = (flag: string): string => (flag.startsWith("--no-") ? `--${flag.slice(5)}` : `--no-${flag.slice(2)}`)
 
-function checkArgs(defined: ArgsDef, words: readonly string[], path: readonly string[]): void {
+/** Flags of svc itself, which stand alone. */
+const ROOT_FLAGS = ["--help", "--version", "-h", "-v"]
+
+function flagBeforeCommand(flag: string, path: readonly string[]): RequestError {
+  const near = nearest(flag, ROOT_FLAGS)
+  if (near !== undefined) return usageError(`unknown flag: ${flag}; did you mean ${near}?`)
+  const here = ["svc", ...path].join(" ")
+  return usageError(`put ${flag} after the command: ${here} COMMAND ${flag}; see \`${here} --help\``)
+}
+
+/** An argument too many. For a command that runs a program, shows where the program or the address belongs. */
+function unexpectedArgument(command: CommandDef, words: readonly string[], at: number, here: string): RequestError {
+  const word = words[at] as string
+  if (!("addressFlag" in command)) return usageError(`unexpected argument "${word}"; see \`${here} --help\``)
+  const before = [here, ...words.slice(0, at)].join(" ")
+  if (/^https?:\/\//.test(word))
+    return usageError(`put the address after --${command.addressFlag}: ${before} --${command.addressFlag} ${word}`)
+  return usageError(`put the command after --: ${before} -- ${words.slice(at).join(" ")}`)
+}
+
+function checkArgs(command: CommandDef, defined: ArgsDef, words: readonly string[], path: readonly string[]): void {
   const flags = new Map<string, ArgDef>()
-  let positionals = 0
+  const positionals: { readonly name: string; readonly required: boolean }[] = []
   for (const [name, definition] of Object.entries(defined)) {
     if (definition.type === "positional") {
-      positionals++
+      positionals.push({ name, required: definition.required !== false })
       continue
     }
     flags.set(`--${name}`, definition)
@@ -150,9 +174,13 @@ function checkArgs(defined: ArgsDef, words: readonly string[], path: readonly st
   let seen = 0
   for (let at = 0; at < words.length; at++) {
     const word = words[at] as string
-    if (word === "--") return
+    if (word === "--") {
+      // citty takes the words after it as arguments, a command that runs a program as the program.
+      if (!("addressFlag" in command)) seen += words.length - at - 1
+      break
+    }
     if (!word.startsWith("-") || word === "-") {
-      if (++seen > positionals) throw usageError(`unexpected argument "${word}"; see \`${here} --help\``)
+      if (++seen > positionals.length) throw unexpectedArgument(command, words, at, here)
       continue
     }
     const [name = word] = word.split("=", 1)
@@ -165,7 +193,7 @@ function checkArgs(defined: ArgsDef, words: readonly string[], path: readonly st
     }
     if (definition.type === "boolean") {
       if (word.includes("=") && !/^--(?!no-)[^=]+=(?:true|false)$/.test(word))
-        throw usageError(`${name} takes no value; the opposite is ${opposite(name)}`)
+        throw usageError(`${name} takes no value; its opposite is ${opposite(name)}`)
       continue
     }
     if (word.includes("=")) continue
@@ -173,4 +201,6 @@ function checkArgs(defined: ArgsDef, words: readonly string[], path: readonly st
     if (value === undefined || (value.startsWith("-") && value.length > 1)) throw usageError(`${name} needs a value`)
     at++
   }
+  const missing = positionals.slice(seen).find(({ required }) => required)
+  if (missing !== undefined) throw usageError(`${missing.name.toUpperCase()} is missing; see \`${here} --help\``)
 }

@@ -26,7 +26,7 @@ export function didYouMean(word: string, known: Iterable<string>): string {
 
 /** Returns the error for an unknown name. `what` is the kind of thing, such as "server". */
 export const unknownNameError = (what: string, name: string, known: Iterable<string>): RequestError =>
-  new RequestError("not_found", `No ${what} is named ${name}${didYouMean(name, known)}`)
+  new RequestError("not_found", `no ${what} is named ${name}${didYouMean(name, known)}`)
 
 // ---
 

@@ -71,7 +71,7 @@ export const printTokens = (tokens: Iterable<ClientToken>): string =>
 export function pickToken(tokens: ReadonlyMap<string, ClientToken>, wanted: string): ClientToken {
   const found = [...tokens.values()].filter(({ id, name }) => id === wanted || name === wanted)
   const [only] = found
-  if (only === undefined) throw new RequestError("not_found", `No token has the id or name ${wanted}`)
+  if (only === undefined) throw new RequestError("not_found", `no token has the ID or name ${wanted}`)
   if (found.length > 1)
     throw new RequestError(
       "conflict",

@@ -58,7 +58,7 @@ describe("a selection", () => {
     ["tags=", "tags= is empty; leave it out to select everything"],
     ["tags=,", "tags names no tag"],
     ["tag-filter=a+and", 'tag-filter is invalid at column 6: expected a tag, "not" or "(", found the end'],
-    ["preset=de", "No preset is named de; did you mean dev?"],
+    ["preset=de", "no preset is named de; did you mean dev?"],
   ])("%s is refused", (text, message) => {
     expect(() => selectServers([query(text)], PRESETS)).toThrow(new RequestError("invalid_params", message))
   })

@@ -460,7 +460,7 @@ class Session {
       this.lost = true
       return away.touch(["svc", this.target?.own], this.since, now)
     }
-    if (/^(Unknown tool|No server is named)|is not configured/.test(said)) {
+    if (/^(Unknown tool|[Nn]o server is named)|is not configured/.test(said)) {
       this.lost ||= this.target !== undefined
       return unknown.touch([name, `${server?.own} ${tool}`], started, now)
     }

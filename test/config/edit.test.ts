@@ -60,7 +60,7 @@ describe("edits", () => {
     expect(renameServer("a", "a")(TEXT)).toBe(TEXT)
     expect(renameServer("t", "u")(TEXT)).toBe(TEXT.replaceAll('"t":', '"u":'))
     expect(() => renameServer("a", "b")(TEXT)).toThrow("already")
-    expect(() => renameServer("none", "none")(TEXT)).toThrow("No server")
+    expect(() => renameServer("none", "none")(TEXT)).toThrow("no server")
   })
 
   test("remove a template together with the server that it shadows", () => {
@@ -133,7 +133,7 @@ describe("edits", () => {
   })
 
   test("of a missing server suggest the nearest name", () => {
-    expect(() => removeServer("bb")(TEXT)).toThrow("No server is named bb; did you mean b?")
+    expect(() => removeServer("bb")(TEXT)).toThrow("no server is named bb; did you mean b?")
     expect(() => addServer("a", {})(TEXT)).toThrow("already")
     expect(() => addServer("x_svc_y", {})(TEXT)).toThrow("must not")
   })

@@ -51,7 +51,7 @@ test("servers are added, changed and removed without an instance", async () => {
     { name: "two", state: "disabled" },
   ])
   expect((await svc("mcp", "remove", "two")).code).toBe(0)
-  expect((await svc("mcp", "remove", "two")).stderr).toBe("svc: No server is named two\n")
+  expect((await svc("mcp", "remove", "two")).stderr).toBe("svc: no server is named two\n")
   expect((await json(svc("config", "backups", "--json"))).length).toBe(5)
   expect((await svc("config", "restore")).code).toBe(0)
   expect(await json(svc("mcp", "list", "--json"))).toMatchObject([{ name: "uno" }, { name: "two" }])
@@ -99,7 +99,7 @@ test("an edit that leaves something wrong says so, and one of a wrong form is re
     code: 0,
     stderr: "warning: web is not loaded: url must be an http or https address\n",
   })
-  expect((await svc("mcp", "add", "far", "--url", "http://h/", "--env", "A=1")).stderr).toContain("env means nothing")
+  expect((await svc("mcp", "add", "far", "--url", "http://h/", "--env", "A=1")).stderr).toContain("env has no effect")
   expect((await svc("mcp", "edit", "far", '{"tag":["x"],"env":null}')).stderr).toContain('did you mean "tags"?')
   const before = readIfThere(join(folder, "mcp.json"))
   expect(await svc("mcp", "edit", "web", '{"oauth":{"clientID":"x"}}')).toMatchObject({
@@ -118,7 +118,7 @@ test("what runs is shown while the file is broken, with what is wrong [cli:statu
   const { code, stdout } = await svc("mcp", "status", "--verbose")
   expect(code).toBe(0)
   expect(stdout).toMatch(/^a +connected/m)
-  expect(stdout).toContain("mcp.json:1:3: not JSON")
+  expect(stdout).toContain("mcp.json:1:3: not valid JSON")
   expect(await json(svc("mcp", "list", "--json"))).toMatchObject([{ name: "a", state: "connected" }])
   expect((await svc("mcp", "disable", "a")).code).toBe(78)
 })
@@ -189,7 +189,7 @@ test("restart replaces the process at once [cli:restart]", async () => {
   const [before] = processes(mark)
   expect(await json(inFolder(instance.folder)("mcp", "restart", "a", "--json"))).toEqual({ restarted: ["a"] })
   await eventually(() => processes(mark).length === 1 && processes(mark)[0] !== before)
-  expect((await inFolder(instance.folder)("mcp", "restart", "b")).stderr).toContain("No server is named b")
+  expect((await inFolder(instance.folder)("mcp", "restart", "b")).stderr).toContain("no server is named b")
 })
 
 test("a folder that cannot be written to is named, with what to do", async () => {
@@ -218,7 +218,7 @@ test("why a server cannot be restarted is said", async () => {
   }
   expect(await restart("of-f")).toEqual([69, "svc: of-f is disabled; `svc mcp enable of-f` starts it\n"])
   expect(await restart("wrong")).toEqual([69, expect.stringContaining("wrong is not loaded")])
-  expect(await restart("heer")).toEqual([64, "svc: No server is named heer; did you mean here?\n"])
+  expect(await restart("heer")).toEqual([64, "svc: no server is named heer; did you mean here?\n"])
 })
 
 test("a second instance on the same configuration says who holds it and exits 69", async () => {
@@ -311,7 +311,7 @@ test("the operator is told the path that is wrong, but no secret", async () => {
 test("health says that an address is none of svc", async () => {
   using other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json({ fine: true }) })
   const { code, stderr, stdout } = await runSvc(["health", "--url", `http://127.0.0.1:${other.port}`])
-  expect([code, stderr, stdout]).toEqual([69, expect.stringContaining("is no svc: it answered 200"), ""])
+  expect([code, stderr, stdout]).toEqual([69, expect.stringContaining("is not svc: it answered 200"), ""])
 })
 
 test("metrics count calls by server, tool and outcome", async () => {
@@ -413,7 +413,9 @@ test("a project's servers are imported when they are asked for, and whoever agre
   mkdirSync(join(folder, ".vscode"))
   writeFileSync(join(folder, ".vscode", "mcp.json"), JSON.stringify({ servers: { code: { command: "c" } } }))
   const without = await svc("config", "import", "--yes")
-  expect(without.stderr).toMatch(/not read: .*\.mcp\.json, .*mcp\.json \(2 of this project\); --project takes over/)
+  expect(without.stderr).toMatch(
+    /not read: .*\.mcp\.json, .*mcp\.json \(from this project's repository\); --project imports them/,
+  )
   expect(readIfThere(join(folder, "own", "mcp.json"))).toBeUndefined()
 
   const { shown, code } = await typeSvc(["config", "import", "--project", ...config], { folder, answers: ["n"] })
@@ -425,7 +427,7 @@ test("a project's servers are imported when they are asked for, and whoever agre
   )
   expect(question).toContain(`  connect to ${long}\${GITHUB_TOKEN} with X-A=b\n`)
   expect(question).toContain("code, from vscode, this project's repository, ")
-  expect(question).toContain("add these 3, and let svc run exactly this?")
+  expect(question).toContain("import these 3 and let svc run exactly this?")
   expect(readIfThere(join(folder, "own", "mcp.json"))).toBeUndefined()
 
   const dry = JSON.parse((await svc("config", "import", "--project", "--dry-run", "--json")).stdout)
@@ -434,7 +436,7 @@ test("a project's servers are imported when they are asked for, and whoever agre
     project: true,
     command: expect.stringContaining("NODE_OPTIONS=--require=./x.cjs API_TOKEN=•••"),
   })
-  expect((await svc("config", "import", ".mcp.json", "--yes")).stdout).toContain("added memory, web")
+  expect((await svc("config", "import", ".mcp.json", "--yes")).stdout).toContain("imported memory, web")
 })
 
 test("the last tool of a server is hidden when a person says so [tools:zero]", async () => {
@@ -474,9 +476,9 @@ test("servers of other applications are taken over, and no name is overwritten",
   await svc("mcp", "add", "he re", "--", "kept")
   expect((await svc("config", "import")).code).toBe(64)
   expect((await svc("config", "import", "--dry-run")).stdout).toMatch(
-    /there is one of this name already[\s\S]*neither a command nor a url[\s\S]*it is svc itself/,
+    /a server of this name exists[\s\S]*neither a command nor a url[\s\S]*it is svc itself/,
   )
-  expect((await svc("config", "import", "--yes")).stdout).toContain("added fresh, toml")
+  expect((await svc("config", "import", "--yes")).stdout).toContain("imported fresh, toml")
   expect(JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers).toEqual({
     "he re": { command: "kept" },
     fresh: { command: "x" },
@@ -486,8 +488,8 @@ test("servers of other applications are taken over, and no name is overwritten",
   writeFileSync(join(folder, ".codex", "config.toml"), "broken = [")
   writeFileSync(join(folder, ".cursor", "mcp.json"), JSON.stringify({ mcpServers: { more: { command: "z" } } }))
   const some = await svc("config", "import", "--yes")
-  expect([some.code, some.stderr]).toEqual([0, expect.stringMatching(/^left out: .*config.toml: TOML/)])
-  expect(some.stdout).toContain("added more")
+  expect([some.code, some.stderr]).toEqual([0, expect.stringMatching(/^skipped: .*config.toml: TOML/)])
+  expect(some.stdout).toContain("imported more")
   expect((await svc("config", "import", "claude")).stderr).toContain("the applications are claude-desktop, claude-code")
   expect(await svc("config", "import", "codex")).toMatchObject({ code: 78, stdout: "" })
   expect((await svc("config", "import", folder)).code).toBe(78)

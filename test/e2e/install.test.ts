@@ -475,7 +475,7 @@ describe.each([
     expect([failed.code, failed.stderr]).toEqual([69, expect.stringContaining("Everything is as it was before")])
     expect(readIfThere(join(folder, "mcp.json"))).toBe(before)
     expect((await svc("uninstall", "new")).code).toBe(64)
-    expect((await svc("uninstall", "new", "--yes")).stdout).toStartWith("uninstalled new; the file before: ")
+    expect((await svc("uninstall", "new", "--yes")).stdout).toStartWith("uninstalled new; backup: ")
     expect(file()).toEqual({})
     const again = await svc("uninstall", "new", "--yes")
     expect([again.code, again.stderr]).toEqual([64, expect.stringContaining("`svc mcp list` shows the servers")])

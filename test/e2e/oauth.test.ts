@@ -53,9 +53,7 @@ test(
       const address = await addressOf(svc)
       expect(svc.stderr().split(address)).toHaveLength(2)
       expect(new URL(address).searchParams.get("code_challenge_method")).toBe("S256")
-      expect((await runSvc(["mcp", "status", "--config-dir", svc.folder], env)).stdout).toContain(
-        `authorize: ${address}`,
-      )
+      expect((await runSvc(["mcp", "status", "--config-dir", svc.folder], env)).stdout).toContain(`sign in: ${address}`)
       const end = await browse(address)
       expect(end).toMatchObject({ status: 200, text: expect.stringContaining("web is authorized") })
       await stateIs(svc, "ready")
@@ -231,11 +229,11 @@ test(
     const config = { mcpServers: { web: { url: resource.url } } }
     await using svc = await startSvc({ config, flags: FULL, env })
     await stateIs(svc, "awaiting_oauth")
-    expect(await login(svc.folder)).toMatchObject({ code: 0, stdout: "web is authorized\n", page: { status: 200 } })
+    expect(await login(svc.folder)).toMatchObject({ code: 0, stdout: "signed in to web\n", page: { status: 200 } })
     await stateIs(svc, "ready")
 
     const gone = await runSvc(["auth", "logout", "web", "--config-dir", svc.folder], env)
-    expect(gone).toMatchObject({ code: 0, stdout: "logged out of web\n" })
+    expect(gone).toMatchObject({ code: 0, stdout: "signed out of web\n" })
     expect(authority.asked.get("/token/revocation")).toBeGreaterThan(0)
     expect(tokensIn(secretsOf(svc.folder))).toEqual([])
     await stateIs(svc, "awaiting_oauth")
@@ -275,7 +273,7 @@ test(
     for await (const chunk of child.stderr) {
       said += new TextDecoder().decode(chunk)
       const address = /^(http\S+)\n/m.exec(said)?.[1]
-      if (address === undefined || !said.includes("paste the address")) continue
+      if (address === undefined || !said.includes("Paste the URL")) continue
       const end = await browse(address, new URL(address).searchParams.get("redirect_uri") ?? "none")
       child.stdin.write(`${end.url}\n`)
       child.stdin.flush()
@@ -429,7 +427,7 @@ test("svc auth login says plainly what it cannot do", async () => {
   const folder = freshFolder()
   await Bun.write(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { files: { command: "true" } } }))
   const other = await runSvc(["auth", "login", "nobody", "--config-dir", folder], env)
-  expect(other).toMatchObject({ code: 64, stderr: "svc: No server is named nobody\n" })
+  expect(other).toMatchObject({ code: 64, stderr: "svc: no server is named nobody\n" })
   const child = await runSvc(["auth", "login", "files", "--config-dir", folder], env)
   expect(child).toMatchObject({ code: 64, stderr: expect.stringContaining("only remote servers use authorization") })
   const late = await startAuthority()
@@ -441,7 +439,7 @@ test("svc auth login says plainly what it cannot do", async () => {
   )
   expect(nobody).toMatchObject({
     code: 69,
-    stderr: expect.stringContaining("nobody came back from the browser in time"),
+    stderr: expect.stringContaining("no sign-in within"),
   })
   resource[Symbol.dispose]()
   await late.stop()

@@ -489,11 +489,11 @@ test("svc registry and svc mcp search, install and update do the same for a pers
   expect(readdirSync(folder).sort()).toEqual(["mcp.json", "registries"])
   expect(await svc("mcp", "install", NAME, "--version", "1.0.0", "--yes")).toMatchObject({
     code: 64,
-    stderr: "svc: weather needs WEATHER_API_KEY (Your key); give each with --env NAME=value\n",
+    stderr: "svc: weather needs WEATHER_API_KEY (Your key); pass each as --env NAME=value\n",
   })
   const extra = await svc("mcp", "install", NAME, "--env", "WEATHER_API_KEY=sekret-weather-2", "--env", "EXTRA=1")
   expect(extra.stderr).toStartWith(
-    "warning: its registry entry does not declare EXTRA\nsvc: add --yes to let svc run this: npx ",
+    "warning: its registry entry does not declare EXTRA\nsvc: add --yes to let svc run: npx ",
   )
   const given = ["--yes", "--env", "WEATHER_API_KEY=sekret-weather-2"]
   expect((await svc("mcp", "install", NAME, "--version", "1.0.0", ...given)).stdout).toBe(
@@ -507,7 +507,7 @@ test("svc registry and svc mcp search, install and update do the same for a pers
   expect((await svc("mcp", "update", "weather", "--yes")).stdout).toStartWith(
     "updated weather from 1.0.0 to 1.1.0: connected, 3 tools\n",
   )
-  expect((await svc("mcp", "update", "weather")).stdout).toBe("weather is at 1.1.0 already\n")
+  expect((await svc("mcp", "update", "weather")).stdout).toBe("weather is already at 1.1.0\n")
   registry.fault = "html"
   expect(await svc("registry", "status")).toMatchObject({ code: 69 })
   expect((await svc("registry", "info", "x/y")).code).toBe(69)

@@ -50,7 +50,7 @@ test("a preset that is edited reaches the clients that are connected, and their 
   expect(await list()).toEqual(["shop", "crawl", "files"])
   expect((await run("delete", "work")).code).toBe(0)
   await eventually(async () => (await modern(url, "tools/list")).status === 404)
-  await expect(list()).rejects.toThrow("No preset is named work")
+  await expect(list()).rejects.toThrow("no preset is named work")
   await client.close()
 })
 
