@@ -24,7 +24,7 @@ export const registriesSchema = z.array(
   }),
 )
 
-export const OFFICIAL_REGISTRY: RegistrySource = {
+const OFFICIAL_REGISTRY: RegistrySource = {
   name: "official",
   url: "https://registry.modelcontextprotocol.io",
   headers: {},

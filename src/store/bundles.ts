@@ -1,11 +1,10 @@
 /**
- * The files of bundles: `bundles/<server>/<hash>` in the configuration directory, for their user alone.
+ * Unpacked bundles on disk: `bundles/<server>/<hash>` in the configuration directory, readable by their user alone.
  *
- *  1. A bundle is unpacked beside, and appears whole under its name, at once with the text that refers to it.
- *  2. mcp.json decides what stays: a bundle of a server that it does not name any more goes with the change.
- *  3. What a process left that was killed goes at the next start, unless a backup names it still.
+ *  1. A bundle is unpacked in a staging folder and moved into its place as a whole, together with the edit of mcp.json.
+ *  2. mcp.json decides what stays: a change removes the server's bundles that it no longer names.
+ *  3. The next start removes what a killed process left, unless a backup still names it.
  */
-
 import { randomUUID } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, renameSync, rmdirSync } from "node:fs"
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
@@ -19,26 +18,29 @@ import { makePrivateFolder } from "./files.ts"
 import { type Release, tryAcquireOnce } from "./lock.ts"
 import { ownName, type Paths } from "./paths.ts"
 
-/** A file of a bundle. */
+/** A file of a bundle to unpack. */
 export type BundleFile = {
-  /** Relative, with slashes; whoever gives it has seen that it stays in the folder. */
+  /** Relative, with slashes. The caller has checked that it stays inside the folder. */
   readonly path: string
   readonly executable: boolean
   read(): Promise<Uint8Array>
 }
 
-/** A bundle that is unpacked and not in its place yet. */
+/** A bundle that is unpacked but not in its place yet. */
 export type StagedBundle = {
-  /** Puts it there, where it is not there already. */
+  /** Moves it into its place, unless the same bundle is there already. Throws an UnavailableError. */
   commit(): void
-  /** Takes away what has not been placed. */
+  /** Removes the staging folder. */
   discard(): Promise<void>
 }
 
 /** The bundles of a configuration. */
 export type BundleStore = {
+  /** Returns the folder of a server's bundle. `hash` is the SHA-256 of its archive. */
   folder(server: string, hash: string): string
+  /** Unpacks the files for `folder`. Throws an UnavailableError, with nothing left behind. */
   unpack(folder: string, files: readonly BundleFile[], signal: AbortSignal): Promise<StagedBundle>
+  /** Removes the bundles of a server that mcp.json does not name. */
   prune(server: string): Promise<void>
 }
 
@@ -48,12 +50,45 @@ export const createBundleStore = (paths: Paths, clock: Clock): BundleStore => ({
   prune: (server) => pruneBundles(paths, server, clock),
 })
 
-/** Where the bundle of a server is or is to be. `hash` is the SHA-256 of its archive. */
-export const bundleFolder = (paths: Paths, server: string, hash: string): string =>
+/** Whether there are any bundles. */
+export const hasBundles = (paths: Paths): boolean => existsSync(bundlesOf(paths))
+
+/**
+ * Removes what killed processes left. A folder that cannot be removed, such as one that is in use on Windows, stays until
+ * the next time. The caller holds the lock of the documents.
+ */
+export async function sweepBundles(paths: Paths): Promise<void> {
+  if (!hasBundles(paths)) return
+  const all = bundlesOf(paths)
+  const texts = textsOf([paths.file, ...listBackups(paths)])
+  for (const entry of readdirSync(all, { withFileTypes: true })) {
+    const { name } = entry
+    const folder = join(all, name)
+    try {
+      // A file manager may leave files of its own.
+      if (!entry.isDirectory() && !STAGING_LOCK.test(name)) continue
+      if (name.startsWith(STAGING)) await sweepStaging(folder.replace(/\.lock$/, ""))
+      else await pruneFolder(folder, texts)
+    } catch {
+      // The other folders can still be removed.
+    }
+  }
+  removeEmpty(all)
+}
+
+// ---
+
+const HASH_LENGTH = 16
+/** No slug of a server begins with it. */
+const STAGING = "~"
+const STAGING_LOCK = /^~.*\.lock$/
+
+const bundlesOf = (paths: Paths): string => join(paths.directory, ownName("bundles", paths))
+
+const bundleFolder = (paths: Paths, server: string, hash: string): string =>
   join(bundlesOf(paths), slugOf(server), hash.slice(0, HASH_LENGTH))
 
-/** Unpacks a bundle that is to come to `folder`. Throws an UnavailableError, with nothing left, where that fails. */
-export async function unpackBundle(
+async function unpackBundle(
   paths: Paths,
   folder: string,
   files: readonly BundleFile[],
@@ -77,12 +112,12 @@ export async function unpackBundle(
       const target = join(staging, ...path.split("/"))
       await mkdir(dirname(target), { recursive: true, mode: 0o700 })
       await writeFile(target, await read(), { flag: "wx", mode: 0o600 })
-      // What a server runs of its own, npm's `.bin` for example, is executable where its archive says so.
+      // Programs that a server runs, in npm's `.bin` for example, are executable if the archive says so.
       if (executable) await chmod(target, 0o700)
     }
   } catch (cause) {
     await discard()
-    // The caller may be a client: a path within the bundle says enough.
+    // The caller may be a client: it sees the path inside the bundle only.
     const why = messageOf(cause).replaceAll(`${staging}${sep}`, "")
     throw new UnavailableError(`the bundle cannot be unpacked: ${why}`, { cause })
   }
@@ -93,18 +128,14 @@ export async function unpackBundle(
       try {
         retryOnWindowsLock(() => renameSync(staging, folder))
       } catch (cause) {
-        throw new UnavailableError(`cannot make ${folder}: ${messageOf(cause)}`, { cause })
+        throw new UnavailableError(`cannot create ${folder}: ${messageOf(cause)}`, { cause })
       }
     },
     discard,
   }
 }
 
-/** Whether there are any. */
-export const hasBundles = (paths: Paths): boolean => existsSync(bundlesOf(paths))
-
-/** Takes away the bundles of a server that mcp.json does not name. */
-export async function pruneBundles(paths: Paths, server: string, clock: Clock): Promise<void> {
+async function pruneBundles(paths: Paths, server: string, clock: Clock): Promise<void> {
   if (!hasBundles(paths)) return
   const release = await lockDocuments(paths, clock)
   try {
@@ -114,38 +145,6 @@ export async function pruneBundles(paths: Paths, server: string, clock: Clock): 
     release()
   }
 }
-
-/**
- * Takes away what processes left that were killed; what cannot be taken away, as what still runs on Windows, stays until
- * another time. Whoever calls it holds the lock.
- */
-export async function sweepBundles(paths: Paths): Promise<void> {
-  if (!hasBundles(paths)) return
-  const all = bundlesOf(paths)
-  const texts = textsOf([paths.file, ...listBackups(paths)])
-  for (const entry of readdirSync(all, { withFileTypes: true })) {
-    const { name } = entry
-    const folder = join(all, name)
-    try {
-      // A file manager may leave files of its own.
-      if (!entry.isDirectory() && !STAGING_LOCK.test(name)) continue
-      if (name.startsWith(STAGING)) await sweepStaging(folder.replace(/\.lock$/, ""))
-      else await pruneFolder(folder, texts)
-    } catch {
-      // The rest goes all the same.
-    }
-  }
-  removeEmpty(all)
-}
-
-// ---
-
-const HASH_LENGTH = 16
-/** No server's folder begins so. */
-const STAGING = "~"
-const STAGING_LOCK = /^~.*\.lock$/
-
-const bundlesOf = (paths: Paths): string => join(paths.directory, ownName("bundles", paths))
 
 const textsOf = (files: readonly string[]): string =>
   files.map((file) => (existsSync(file) ? readFileSync(file, "utf8") : "")).join("\n")

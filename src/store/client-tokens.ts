@@ -1,6 +1,7 @@
 /**
- * Static bearer tokens: kept hashed in `tokens.json` of the configuration directory, readable by its user alone. A token is
- * `svc_<id>_<secret>`: the id finds the entry, the secret has 256 random bits, so that a plain hash of it is enough.
+ * Static bearer tokens of clients, kept as hashes in `tokens.json` of the configuration directory, readable by its user
+ * alone. A token is `svc_<id>_<secret>`: the id finds the entry; the secret has 256 random bits, so that a plain hash is
+ * enough.
  */
 import { randomBytes, timingSafeEqual } from "node:crypto"
 import { lstatSync, readFileSync } from "node:fs"
@@ -11,7 +12,7 @@ import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 export type ClientToken = {
   readonly id: string
   readonly name: string
-  /** Tags of the servers it is good for; undefined for all. */
+  /** Tags of the servers that it gives access to; undefined for all. */
   readonly tags?: readonly string[] | undefined
   /** ISO 8601. */
   readonly created: string
@@ -20,7 +21,7 @@ export type ClientToken = {
   readonly hash: string
 }
 
-/** A new token, and the text that is shown once. */
+/** Creates a token. `text` is shown once and kept nowhere. Times are milliseconds since the epoch. */
 export function createToken(
   name: string,
   { tags, expires, now }: { tags?: readonly string[] | undefined; expires?: number | undefined; now: number },
@@ -40,7 +41,7 @@ export function createToken(
   }
 }
 
-/** The token that a text is, if it is one and has not expired. Compares in constant time. */
+/** Returns the token of a text, or undefined if it is unknown or expired. Compares in constant time. */
 export function findToken(
   text: string,
   tokens: ReadonlyMap<string, ClientToken>,
@@ -55,19 +56,19 @@ export function findToken(
 }
 
 /**
- * The tokens of a file by id; none where there is no file. Throws an UnavailableError that says what to do where others can
- * read or change it, and where it cannot be understood: a file that is not ours must not let anybody in.
+ * Reads the tokens of a file by id; none if the file is missing. Throws an UnavailableError that says what to do if other
+ * users can read or change the file, or if it is malformed: a foreign file must not grant access.
  */
 export function readTokens(file: string, platform: string): ReadonlyMap<string, ClientToken> {
-  const text = readOwn(file, platform)
+  const text = readPrivate(file, platform)
   return text === undefined ? new Map() : parseTokens(text, file)
 }
 
-/** The text of a file with these tokens. */
+/** Returns the text of a file with these tokens. */
 export const printTokens = (tokens: Iterable<ClientToken>): string =>
   `${JSON.stringify({ tokens: [...tokens] }, null, 2)}\n`
 
-/** The one token that `wanted` names, by id or by name. Throws a RequestError where there is none, or more than one. */
+/** Returns the one token with an id or name. Throws a RequestError if there is none, or more than one. */
 export function pickToken(tokens: ReadonlyMap<string, ClientToken>, wanted: string): ClientToken {
   const found = [...tokens.values()].filter(({ id, name }) => id === wanted || name === wanted)
   const [only] = found
@@ -82,18 +83,20 @@ export function pickToken(tokens: ReadonlyMap<string, ClientToken>, wanted: stri
 
 // ---
 
-/** The tokens in the text of a file. */
+/** Parses the text of a file. Throws an UnavailableError. */
 function parseTokens(text: string, file: string): ReadonlyMap<string, ClientToken> {
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    throw new UnavailableError(`${file} is not JSON: ${messageOf(cause)}; mend it, or remove it and make new tokens`)
+    throw new UnavailableError(
+      `${file} is not JSON: ${messageOf(cause)}; repair it, or remove it and create new tokens`,
+    )
   }
   const parsed = fileSchema.safeParse(value)
   if (!parsed.success)
     throw new UnavailableError(
-      `${file}: ${parsed.error.issues[0]?.path.join(".")}: ${parsed.error.issues[0]?.message}; mend it, or remove it and make new tokens`,
+      `${file}: ${parsed.error.issues[0]?.path.join(".")}: ${parsed.error.issues[0]?.message}; repair it, or remove it and create new tokens`,
     )
   return new Map(parsed.data.tokens.map((token) => [token.id, token]))
 }
@@ -113,11 +116,11 @@ const fileSchema = z.object({
 
 const hashOf = (text: string): string => sha256(text, "hex")
 
-/** A file of this user's alone; undefined where there is none. */
-function readOwn(file: string, platform: string): string | undefined {
+/** Reads a file that only its user can read; undefined if it is missing. Throws an UnavailableError for any other file. */
+function readPrivate(file: string, platform: string): string | undefined {
   const facts = lstatSync(file, { throwIfNoEntry: false })
   if (facts === undefined) return undefined
-  if (!facts.isFile()) throw new UnavailableError(`${file} must be a plain file, and no link to one`)
+  if (!facts.isFile()) throw new UnavailableError(`${file} must be a regular file, not a link`)
   if (platform !== "win32" && (facts.mode & 0o077) !== 0)
     throw new UnavailableError(`${file} can be read by others; run chmod 600 on it, and revoke its tokens if they were`)
   return readFileSync(file, "utf8")

@@ -1,8 +1,8 @@
 /**
- * The documents on disk: read, and edited so that nothing is lost.
+ * The documents on disk: reads and edits them without losing data.
  *
- *  1. A missing mcp.json is an empty configuration; a missing `.env` an empty environment.
- *  2. An edit is made to what is there at that moment, under a lock, with a backup first, and appears whole or not at all.
+ *  1. A missing mcp.json is an empty configuration, a missing `.env` an empty environment.
+ *  2. An edit applies to the current text, under a lock, after a backup, and is written atomically.
  */
 import { existsSync, readdirSync, realpathSync, unlinkSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
@@ -13,28 +13,28 @@ import { findTemporaries, makePrivateFolder, readText, removeAll, replaceFile } 
 import { acquire, type Release } from "./lock.ts"
 import { ownName, type Paths } from "./paths.ts"
 
-/** The documents' texts; undefined where there is no such file. */
+/** The texts of the documents; undefined for a missing file. */
 export type DocumentTexts = {
   readonly config: string | undefined
   readonly dotenv: string | undefined
   readonly presets: string | undefined
 }
 
-/** The documents' files, for a watch. */
+/** Returns the files of the documents, for a watch. */
 export const documentFiles = ({ file, dotenv, presets }: Paths): readonly string[] => [file, dotenv, presets]
 
-/** Reads the documents. Throws an UnavailableError where one cannot be read. */
+/** Reads the documents. Throws an UnavailableError if one cannot be read. */
 export function readTexts(paths: Paths): DocumentTexts {
   return { config: readText(paths.file), dotenv: readText(paths.dotenv), presets: readText(paths.presets) }
 }
 
-/** Makes the folder, a minimal file and the JSON Schema it names where there is no file. Resolves to whether it did. */
+/** Creates the folder, a minimal mcp.json and its JSON Schema if mcp.json is missing. Resolves to whether it did. */
 export async function createMissing(paths: Paths, clock: Clock): Promise<boolean> {
   if (existsSync(paths.file)) return false
   makePrivateFolder(dirname(paths.file))
   const release = await lockDocuments(paths, clock)
   try {
-    // Another process may have made it, and edited it, in the meantime.
+    // Another process may have created and edited it meanwhile.
     if (existsSync(paths.file)) return false
     replaceFile(join(dirname(paths.file), SCHEMA_FILE), `${JSON.stringify(jsonSchema(), null, 2)}\n`, 0o644)
     replaceFile(paths.file, MINIMAL, 0o600)
@@ -45,8 +45,8 @@ export async function createMissing(paths: Paths, clock: Clock): Promise<boolean
 }
 
 /**
- * Changes mcp.json by a function from text to text. Under a lock, so that two edits at once cannot lose one; the old text
- * is kept in `backups`. Throws what `change` throws, with nothing written. Returns false where nothing changed.
+ * Edits mcp.json by a function from text to text, under a lock, so that concurrent edits cannot lose one. Keeps the old text
+ * in `backups`. Throws what `change` throws, with nothing written. Resolves to false if nothing changed.
  */
 export const editConfig = (paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> =>
   editFile(paths, paths.file, MINIMAL, change, clock, (before) => {
@@ -54,11 +54,11 @@ export const editConfig = (paths: Paths, change: (text: string) => string, clock
     pruneBackups(paths)
   })
 
-/** Changes presets.json in the same way, without a backup. */
+/** Edits presets.json in the same way, without a backup. */
 export const editPresets = (paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> =>
   editFile(paths, paths.presets, "{}\n", change, clock)
 
-/** Changes the file of tokens in the same way, without a backup. */
+/** Edits a file of tokens in the same way, without a backup. */
 export const editTokens = (
   paths: Paths,
   file: string,
@@ -66,7 +66,7 @@ export const editTokens = (
   clock: Clock,
 ): Promise<boolean> => editFile(paths, file, '{"tokens":[]}\n', change, clock)
 
-/** Backups of the file, newest first, as full paths; those of another that shares the directory are not among them. */
+/** Returns the paths of the backups of mcp.json, newest first; not those of another file that shares the directory. */
 export function listBackups(paths: Paths): readonly string[] {
   const folder = join(paths.directory, "backups")
   if (!existsSync(folder)) return []
@@ -78,12 +78,12 @@ export function listBackups(paths: Paths): readonly string[] {
     .map((name) => join(folder, name))
 }
 
-/** Keeps a text in `backups`; gives the file's path. */
+/** Writes a text to a new file in `backups`. Returns its path. */
 export function backup(paths: Paths, text: string | Uint8Array, clock: Clock): string {
   const folder = join(paths.directory, "backups")
   makePrivateFolder(folder)
   const nameAt = (time: number) => `${ownName("mcp", paths)}-${new Date(time).toISOString().replaceAll(":", "-")}.json`
-  // Names must sort as they came: two edits in one millisecond get two.
+  // Names must sort by time: two edits in one millisecond get different times.
   let time = clock.now()
   while (existsSync(join(folder, nameAt(time)))) time++
   const path = join(folder, nameAt(time))
@@ -91,34 +91,34 @@ export function backup(paths: Paths, text: string | Uint8Array, clock: Clock): s
   return path
 }
 
-/** The oldest backups go. */
+/** Removes the oldest backups beyond 20. */
 export function pruneBackups(paths: Paths): void {
   for (const old of listBackups(paths).slice(KEPT_BACKUPS)) unlinkSync(old)
 }
 
-/** What stands in a file that svc makes. */
+/** The text of an mcp.json that svc creates. */
 export const MINIMAL = `{
   "$schema": "../config/mcp.schema.json",
   "mcpServers": {}
 }
 `
-/** How often a file may be another one when it is to be replaced. */
+/** How often an edit is repeated because the file changed meanwhile. */
 export const MAX_TRIES = 20
 
-/** For a file that is another one each time it is to be replaced. */
+/** Returns the error for a file that changes faster than svc can edit it. */
 export const contentionError = (file: string): RequestError =>
-  new RequestError("conflict", `${file} is being changed by somebody else all the time; try again later`)
+  new RequestError("conflict", `another program keeps changing ${file}; try again later`)
 
-/** Takes the lock of mcp.json and what belongs to it, and removes the temporaries of writers that were killed. */
+/** Takes the lock of mcp.json and its companions, and removes the temporary files of killed writers. */
 export async function lockDocuments(paths: Paths, clock: Clock): Promise<Release> {
   makePrivateFolder(paths.directory)
   const release = await acquire(join(paths.directory, "mcp.json.lock"), clock)
-  // Their writers take the same lock, so that none is in use.
+  // Writers take the same lock, so none is in use.
   removeAll(documentTemporaries(paths))
   return release
 }
 
-/** The temporaries of mcp.json and what belongs to it. */
+/** Returns the temporary files of mcp.json and its companions. */
 export function documentTemporaries(paths: Paths): readonly string[] {
   const backups = `${ownName("mcp", paths)}-`
   return [
@@ -133,7 +133,7 @@ export function documentTemporaries(paths: Paths): readonly string[] {
 const KEPT_BACKUPS = 20
 const SCHEMA_FILE = "mcp.schema.json"
 
-/** They lie beside the file itself, not beside a link to it. */
+/** Returns the temporary files of a file, which are beside the target of a link. */
 function temporariesOf(file: string): readonly string[] {
   const target = existsSync(file) ? realpathSync(file) : file
   return findTemporaries(dirname(target), (name) => name === basename(target))
@@ -153,7 +153,7 @@ async function editFile(
   empty: string,
   change: (text: string) => string,
   clock: Clock,
-  keep?: (before: string) => void,
+  onedit?: (before: string) => void,
 ): Promise<boolean> {
   const release = await lockFile(paths, file, clock)
   try {
@@ -161,10 +161,10 @@ async function editFile(
       const before = readText(file)
       const after = change(before ?? empty)
       if (after === before) return false
-      if (before !== undefined) keep?.(before)
-      // An editor does not know of the lock: what it has saved meanwhile is read again.
-      const still = () => readText(file) === before
-      if (replaceFile(file, after, before === undefined ? 0o600 : undefined, still)) return true
+      if (before !== undefined) onedit?.(before)
+      // Editors ignore the lock: a text saved meanwhile is read again.
+      const isUnchanged = () => readText(file) === before
+      if (replaceFile(file, after, before === undefined ? 0o600 : undefined, isUnchanged)) return true
     }
   } finally {
     release()

@@ -1,6 +1,6 @@
 /**
- * Which era each launch was found to speak, remembered for a day in the configuration directory: a start needs no
- * question then. A broken or missing file is an empty memory.
+ * Remembers the negotiated era of each launch for a day, in the configuration directory, so that a start need not probe. A
+ * broken or missing file is an empty cache.
  */
 import { readFileSync } from "node:fs"
 import type { Launch } from "../config/server-spec.ts"
@@ -11,27 +11,27 @@ import type { Era } from "../wire/era.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
 
-/** What was learned of launches. */
+/** The eras of launches. */
 export type EraCache = {
   get(launch: Launch): Era | undefined
   set(launch: Launch, era: Era): void
   forget(launch: Launch): void
 }
 
-/** `file` undefined keeps to memory. */
+/** Creates a cache; in memory alone if `file` is undefined. */
 export function createEraCache(file: string | undefined, clock: Clock): EraCache {
   const known = new BoundedMap<string, { readonly era: Era; readonly at: number }>(MAX_LAUNCHES, read(file))
   let saving = false
   const save = () => {
     if (file === undefined || saving) return
     saving = true
-    // A start learns of many launches at once: they are written together.
+    // A start probes many launches at once: write them together.
     clock.after(SAVE_MS, () => {
       saving = false
       try {
         replaceState(file, `${JSON.stringify(Object.fromEntries(known))}\n`)
       } catch {
-        // It is only a memory: the next start asks again.
+        // Only a cache: the next start probes again.
       }
     })
   }
@@ -56,7 +56,7 @@ export function createEraCache(file: string | undefined, clock: Clock): EraCache
 
 // ---
 
-/** Written words and what they mean: earlier versions wrote years. */
+/** The eras as written; earlier versions wrote years. */
 const ERAS: ReadonlyMap<string, Era> = new Map([
   ["legacy", "legacy"],
   ["modern", "modern"],
@@ -67,7 +67,7 @@ const DAY_MS = 24 * 3_600_000
 const SAVE_MS = 500
 const MAX_LAUNCHES = 1000
 
-/** A launch without its secrets: only its hash is written. */
+/** Returns the key of a launch: a hash, because a launch contains secrets. */
 const keyOf = (launch: Launch): string => sha256(JSON.stringify(launch), "base64url")
 
 function read(file: string | undefined): [string, { era: Era; at: number }][] {

@@ -1,6 +1,4 @@
-/**
- * Files that svc keeps on disk: read, written whole or not at all, in folders that are their user's alone.
- */
+/** Reads and atomically writes files, in folders that only their user can open. */
 import { randomBytes } from "node:crypto"
 import {
   chmodSync,
@@ -22,7 +20,7 @@ import { basename, dirname, join } from "node:path"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 
-/** A file's text; undefined where there is no such file. Throws an UnavailableError where it cannot be read. */
+/** Returns the text of a file; undefined if it is missing. Throws an UnavailableError if it cannot be read. */
 export function readText(path: string): string | undefined {
   try {
     return decodeText(readFileSync(path))
@@ -33,7 +31,7 @@ export function readText(path: string): string | undefined {
   }
 }
 
-/** The text in a file's bytes: UTF-8, or UTF-16 with its mark, as Windows PowerShell writes what `>` sends to a file. */
+/** Decodes the bytes of a file: UTF-8, or UTF-16 with a byte-order mark, as Windows PowerShell's `>` writes it. */
 export function decodeText(bytes: Buffer): string {
   const [first, second] = bytes
   if (first === 0xff && second === 0xfe) return new TextDecoder("utf-16le").decode(bytes)
@@ -42,33 +40,34 @@ export function decodeText(bytes: Buffer): string {
 }
 
 /**
- * Writes a file whole or not at all: a temporary beside it, fsync, rename. A symbolic link stays one. Where `still` says no
- * at the last moment, nothing is written, and the answer is false.
+ * Writes a file atomically: a temporary file beside it, fsync, rename. The target of a symbolic link is replaced, not the
+ * link. Returns false, with nothing written, if `isCurrent` returns false at the last moment. Throws an UnavailableError.
  */
 export function replaceFile(
   path: string,
   content: string | Uint8Array,
   mode: number | undefined,
-  still: () => boolean = () => true,
+  isCurrent: () => boolean = () => true,
 ): boolean {
   const target = existsSync(path) ? realpathSync(path) : path
   const was = statSync(target, { throwIfNoEntry: false })
-  return writeWhole(target, content, mode ?? (was === undefined ? 0o600 : was.mode & 0o777), still, was)
+  return writeAtomically(target, content, mode ?? (was === undefined ? 0o600 : was.mode & 0o777), isCurrent, was)
 }
 
-/** Writes a file that svc keeps for itself in the same way. A symbolic link there is nobody's wish: it is replaced. */
-export const replaceState = (path: string, content: string): boolean => writeWhole(path, content, 0o600, () => true)
+/** Writes a file of svc's own state in the same way, with mode 0600; replaces a symbolic link itself. */
+export const replaceState = (path: string, content: string): boolean =>
+  writeAtomically(path, content, 0o600, () => true)
 
-/** Makes a folder that is its user's alone. Throws an UnavailableError that says what to do. */
+/** Creates a folder that only its user can open. Throws an UnavailableError that says what to do. */
 export function makePrivateFolder(folder: string): void {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
   } catch (cause) {
-    throw new UnavailableError(`cannot make ${folder}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
+    throw new UnavailableError(`cannot create ${folder}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
   }
 }
 
-/** Whether there is a process with this id. */
+/** Whether a process with this id exists. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -78,42 +77,42 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** What to do where svc cannot keep its own files. */
+/** The advice for a folder that svc cannot write to. */
 export const ELSEWHERE =
-  "svc keeps files of its own there: choose a folder that it can write to with --config-dir (mcp.json may stay where it is: --config)"
+  "svc keeps files of its own there: choose a writable folder with --config-dir (mcp.json may stay where it is: --config)"
 
-/** The temporaries in a folder that writers left which were killed; `of` says for which files. */
+/** Returns the temporary files in a folder of the files that `of` selects by name. Killed writers leave them. */
 export function findTemporaries(folder: string, of: (name: string) => boolean): readonly string[] {
   try {
     return readdirSync(folder)
       .filter((entry) => of(TEMPORARY.exec(entry)?.[1] ?? ""))
       .map((entry) => join(folder, entry))
   } catch {
-    // No folder, or none that may be read: none of svc's writers has been there.
+    // Missing or unreadable: svc has written nothing there.
     return []
   }
 }
 
-/** Removes files; one that is gone or cannot be removed costs nothing. */
+/** Removes files, and ignores those that are missing or cannot be removed. */
 export function removeAll(files: readonly string[]): void {
   for (const file of files)
     try {
       unlinkSync(file)
     } catch {
-      // It goes another time.
+      // The next call tries again.
     }
 }
 
 // ---
 
-/** As `writeWhole` names them. */
+/** The names that `writeAtomically` gives. */
 const TEMPORARY = /^\.(.+)\.[0-9a-f]{12}\.tmp$/
 
-function writeWhole(
+function writeAtomically(
   target: string,
   content: string | Uint8Array,
   kept: number,
-  still: () => boolean,
+  isCurrent: () => boolean,
   owner?: { readonly uid: number; readonly gid: number },
 ): boolean {
   const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString("hex")}.tmp`)
@@ -127,23 +126,23 @@ function writeWhole(
     }
     if (owner !== undefined) copyOwner(owner, temporary)
     chmodSync(temporary, kept)
-    const wanted = still()
-    if (wanted) retryOnWindowsLock(() => renameSync(temporary, target))
+    const current = isCurrent()
+    if (current) retryOnWindowsLock(() => renameSync(temporary, target))
     else unlinkSync(temporary)
-    return wanted
+    return current
   } catch (cause) {
     if (existsSync(temporary)) unlinkSync(temporary)
     throw new UnavailableError(`cannot write ${target}: ${messageOf(cause)}`, { cause })
   }
 }
 
-/** A file stays whose it was, as far as its writer may decide that: an administrator's edit must not lock its user out. */
+/** Keeps the owner of a file if possible: an edit by root must not lock its user out. */
 function copyOwner({ uid, gid }: { readonly uid: number; readonly gid: number }, path: string): void {
-  const own = statSync(path)
-  if (own.uid === uid && own.gid === gid) return
+  const current = statSync(path)
+  if (current.uid === uid && current.gid === gid) return
   try {
     chownSync(path, uid, gid)
   } catch {
-    // Only an administrator may give files away.
+    // Only root may change owners.
   }
 }

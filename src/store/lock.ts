@@ -13,24 +13,24 @@ import { type Clock, delay } from "../lib/clock.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { ELSEWHERE, removeAll } from "./files.ts"
 
-/** Gives the lock back. */
+/** Releases the lock. */
 export type Release = () => void
 
-/** Takes the lock, and waits for it up to `patience` milliseconds. Throws a RequestError (conflict) after that. */
-export async function acquire(lock: string, clock: Clock, patience = LOCK_MS): Promise<Release> {
+/** Takes a lock, and waits for it up to `timeout` milliseconds. Throws a RequestError (conflict) after that. */
+export async function acquire(lock: string, clock: Clock, timeout = LOCK_MS): Promise<Release> {
   for (let waited = 0; ; waited += LOCK_PAUSE_MS) {
     const release = await tryAcquire(lock)
     if (release !== undefined) return release
-    if (waited >= patience)
+    if (waited >= timeout)
       throw new RequestError(
         "conflict",
-        `another svc process has held ${lock} for ${patience / 1000} s; try again when it is done, or end it`,
+        `another svc process has held ${lock} for ${timeout / 1000} s; try again when it is done, or end it`,
       )
     await delay(clock, LOCK_PAUSE_MS)
   }
 }
 
-/** Takes the lock where it is free; undefined where another holds it. Throws an UnavailableError where there can be none. */
+/** Takes a lock if it is free; else returns undefined. Throws an UnavailableError if the file cannot be locked. */
 export async function tryAcquire(lock: string): Promise<Release | undefined> {
   // Loaded with the first lock: a command that only reads takes none.
   const sqlite = await import("bun:sqlite")
@@ -49,7 +49,7 @@ export async function tryAcquire(lock: string): Promise<Release | undefined> {
     if (code.startsWith("SQLITE_BUSY")) return undefined
     if (code !== "SQLITE_NOTADB")
       throw new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
-    // A file with a process id, as svc once made it. The lock lies on the file and not on its content.
+    // A file with a process id, as old versions of svc wrote it. The lock is on the file, not on its content.
     truncateSync(lock, 0)
     return tryAcquire(lock)
   }
@@ -74,10 +74,10 @@ export async function tryAcquireOnce(lock: string): Promise<Release | undefined>
 const LOCK_MS = 5000
 const LOCK_PAUSE_MS = 25
 
-/** Makes the file where it is missing, for its user alone and with the owner of its folder. Throws where it is a link. */
+/** Creates a missing file, with mode 0600 and the owner of its folder. Throws if the path is a link. */
 function makeLockFile(lock: string): void {
   const found = lstatSync(lock, { throwIfNoEntry: false })
-  if (found?.isFile() === false) throw new Error("it must be a plain file, and no link to one")
+  if (found?.isFile() === false) throw new Error("it must be a regular file, not a link")
   if (found !== undefined) return
   try {
     closeSync(openSync(lock, "wx", 0o600))
@@ -85,7 +85,7 @@ function makeLockFile(lock: string): void {
     if (error instanceof Error && "code" in error && error.code === "EEXIST") return
     throw error
   }
-  // An administrator's command must not lock the user of the folder out.
+  // A command run by root must not lock the user of the folder out.
   const { uid, gid } = statSync(dirname(lock))
   if (process.getuid?.() === 0 && uid !== 0) chownSync(lock, uid, gid)
 }

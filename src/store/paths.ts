@@ -1,11 +1,11 @@
-/** Where svc keeps its documents. spec: Configuration file, default location. */
+/** The paths of svc's files. spec: Configuration file, default location. */
 import { dirname, join, resolve } from "node:path"
 import { digest } from "../lib/digest.ts"
 
 export type Paths = {
-  /** The configuration directory: backups, presets, logs, the control socket. */
+  /** The configuration directory, for backups, presets, logs and the control socket. */
   readonly directory: string
-  /** The effective mcp.json. */
+  /** mcp.json, at its effective path. */
   readonly file: string
   /** The `.env` beside it. */
   readonly dotenv: string
@@ -24,6 +24,7 @@ export type PathOptions = {
   readonly cwd: string
 }
 
+/** Returns the paths for flags, variables and platform. */
 export function pathsOf({ config, directory, platform, home, appData, cwd }: PathOptions): Paths {
   const standard =
     platform === "win32" ? join(appData ?? join(home, "AppData", "Roaming"), "svc") : join(home, ".config", "svc")
@@ -33,8 +34,8 @@ export function pathsOf({ config, directory, platform, home, appData, cwd }: Pat
 }
 
 /**
- * How a file is called among what belongs to one configuration, for several may share a directory: `name` alone where it
- * is that of the directory itself.
+ * Returns a file name that is unique to a configuration: `name` itself for the mcp.json of the directory, else with a digest
+ * of the path of mcp.json, because several configurations may share a directory.
  */
 export function ownName(name: string, { directory, file }: Paths): string {
   if (file === join(directory, "mcp.json")) return name

@@ -1,11 +1,11 @@
 /**
- * Secrets at rest: tokens and registered clients, one JSON document in a folder that only its user can open.
+ * Secrets at rest: OAuth tokens and registered clients, in one JSON document in a folder that only its user can open.
  *
- *  1. It is sealed with a key from SVC_STATE_KEY where that is set, else with a key that the operating system's keychain
- *     holds where there is one (whether there is one is found by trying). Else only its mode protects it. The keychain
- *     holds the key and not the tokens, for what it holds is small on some systems.
- *  2. What others could read, or have put there, is refused: modes, owners and symbolic links are checked before reading.
- *  3. Processes share it: a change is made to what is there at that moment, under a lock, and appears whole or not at all.
+ *  1. The document is sealed with a key from SVC_STATE_KEY, if set; else with a key in the operating system's keychain, if it
+ *     has one (svc finds out by trying); else only the file mode protects it. The keychain holds the key, not the tokens:
+ *     its entries are small on some systems.
+ *  2. Files that other users could have read or planted are rejected: modes, owners and symbolic links are checked first.
+ *  3. Processes share the document: a change applies to the current text, under a lock, and is written atomically.
  */
 import { randomBytes, scrypt } from "node:crypto"
 import { lstatSync, mkdirSync, readFileSync } from "node:fs"
@@ -18,19 +18,20 @@ import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
 import { acquire } from "./lock.ts"
 
-/** Entries by name; each is JSON. */
+/** Entries by name; each is a JSON value. */
 export type SecretEntries = Readonly<Record<string, unknown>>
 
+/** A store of secrets. Its methods reject with an UnavailableError if the file cannot be trusted, opened or written. */
 export type SecretStore = {
-  /** What is there now. Throws an UnavailableError that says what to do where it cannot be trusted or read. */
+  /** Returns the current entries. */
   read(): Promise<SecretEntries>
-  /** Puts an entry in the place of the one there, or takes it out (undefined). */
+  /** Replaces an entry, or removes it (undefined). */
   put(name: string, entry: unknown): Promise<void>
-  /** Runs alone among all processes that share the folder, for one name. */
+  /** Runs a task while no other process that shares the folder runs one for the same name. */
   exclusive<T>(name: string, task: () => Promise<T>): Promise<T>
 }
 
-/** The operating system's keychain, as far as it is used. */
+/** The part of the operating system's keychain that svc uses. */
 export type Keychain = {
   get(name: string): Promise<string | null>
   set(name: string, value: string): Promise<void>
@@ -45,23 +46,24 @@ export type SecretStoreOptions = {
   readonly clock: Clock
 }
 
+/** The keychain of the operating system, through Bun. */
 export const systemKeychain: Keychain = {
   get: (name) => Bun.secrets.get({ service: "svc", name }),
   set: (name, value) => Bun.secrets.set({ service: "svc", name, value }),
 }
 
-/** Touches nothing until it is asked. */
+/** Opens a store. Reads and writes nothing until a method is called. */
 export function openSecretStore({ directory, stateKey, keychain, clock }: SecretStoreOptions): SecretStore {
   const folder = join(directory, "secrets")
   const file = join(folder, "oauth.json")
   const sealers = new Map<string, Promise<Sealer>>()
 
-  const sealerOf = (lock: Lock): Promise<Sealer> => {
-    const known = sealers.get(lock.id)
+  const sealerOf = (keyRef: KeyRef): Promise<Sealer> => {
+    const known = sealers.get(keyRef.id)
     if (known !== undefined) return known
-    const made = lock.key === "keychain" ? fromKeychain(lock.id) : fromState(lock.id)
-    sealers.set(lock.id, made)
-    made.catch(() => sealers.delete(lock.id))
+    const made = keyRef.key === "keychain" ? fromKeychain(keyRef.id) : fromState(keyRef.id)
+    sealers.set(keyRef.id, made)
+    made.catch(() => sealers.delete(keyRef.id))
     return made
   }
   const fromState = async (salt: string): Promise<Sealer> => {
@@ -72,13 +74,13 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
     const key = await within(READ_MS, clock, async () => keychain?.get(id)).catch(() => undefined)
     if (key === undefined || key === null)
       throw new UnavailableError(
-        `${file} is sealed with a key that the keychain does not give; unlock it, or remove the file and log in again`,
+        `${file} is sealed with a key that the keychain does not return; unlock the keychain, or remove the file and log in again`,
       )
     return createSealer(Buffer.from(key, "base64url"))
   }
 
-  /** How a new document is to be sealed; undefined where there is nothing to seal it with. */
-  const newLock = async (): Promise<Lock | undefined> => {
+  /** Creates a key for a new document; undefined if there is none to seal with. */
+  const newKey = async (): Promise<KeyRef | undefined> => {
     const id = randomBytes(16).toString("base64url")
     if (stateKey !== undefined) return { key: "state", id }
     if (keychain === undefined) return undefined
@@ -94,23 +96,25 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
     }
   }
 
-  const load = async (): Promise<{ readonly entries: SecretEntries; readonly lock: Lock | undefined } | undefined> => {
-    if (!isThere(folder)) return undefined
+  const load = async (): Promise<
+    { readonly entries: SecretEntries; readonly keyRef: KeyRef | undefined } | undefined
+  > => {
+    if (!exists(folder)) return undefined
     checkPrivate(folder, 0o700)
-    if (!isThere(file)) return undefined
+    if (!exists(file)) return undefined
     checkPrivate(file, 0o600)
     const written: unknown = parse(readFileSync(file, "utf8"))
-    if (isObject(written) && isObject(written.entries)) return { entries: written.entries, lock: undefined }
-    const lock = lockOf(written)
-    if (!isObject(written) || lock === undefined || typeof written.sealed !== "string")
-      throw new UnavailableError(`${file} is no document of svc; remove it, then log in again`)
-    const text = (await sealerOf(lock)).open(written.sealed)
+    if (isObject(written) && isObject(written.entries)) return { entries: written.entries, keyRef: undefined }
+    const keyRef = keyRefOf(written)
+    if (!isObject(written) || keyRef === undefined || typeof written.sealed !== "string")
+      throw new UnavailableError(`${file} was not written by svc; remove it, then log in again`)
+    const text = (await sealerOf(keyRef)).open(written.sealed)
     const entries = text === undefined ? undefined : parse(text)
     if (!isObject(entries))
       throw new UnavailableError(
-        `${file} cannot be opened with ${lock.key === "state" ? "this SVC_STATE_KEY" : "the keychain's key"}; remove it, then log in again`,
+        `${file} cannot be opened with ${keyRef.key === "state" ? "this SVC_STATE_KEY" : "the keychain's key"}; remove it, then log in again`,
       )
-    return { entries, lock }
+    return { entries, keyRef }
   }
 
   return {
@@ -121,15 +125,15 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       checkPrivate(folder, 0o700)
       await withLock(`${file}.lock`, clock, async () => {
-        const there = await load()
-        const { [name]: _old, ...others } = there?.entries ?? {}
+        const current = await load()
+        const { [name]: _old, ...others } = current?.entries ?? {}
         const entries = entry === undefined ? others : { ...others, [name]: entry }
-        const stays = there?.lock !== undefined && (there.lock.key === "state") === (stateKey !== undefined)
-        const lock = stays ? there.lock : await newLock()
+        const isKept = current?.keyRef !== undefined && (current.keyRef.key === "state") === (stateKey !== undefined)
+        const keyRef = isKept ? current.keyRef : await newKey()
         const document =
-          lock === undefined
+          keyRef === undefined
             ? { version: 1, entries }
-            : { version: 1, ...lock, sealed: (await sealerOf(lock)).seal(JSON.stringify(entries)) }
+            : { version: 1, ...keyRef, sealed: (await sealerOf(keyRef)).seal(JSON.stringify(entries)) }
         replaceState(file, `${JSON.stringify(document)}\n`)
       })
     },
@@ -137,30 +141,30 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
       try {
         mkdirSync(folder, { recursive: true, mode: 0o700 })
       } catch {
-        // Where nothing can be written, nothing is shared.
+        // A folder that cannot be written is not shared.
         return task()
       }
-      // A name may hold a secret, such as a URL's.
-      const own = sha256(name, "base64url")
-      return withLock(join(folder, `${own}.lock`), clock, task, ALONE_MS)
+      // A name may contain a secret, for example in a URL.
+      const hash = sha256(name, "base64url")
+      return withLock(join(folder, `${hash}.lock`), clock, task, EXCLUSIVE_MS)
     },
   }
 }
 
 // ---
 
-/** What a document is sealed with: the key itself is not in it. `id` is the keychain's name for it, or the salt. */
-type Lock = { readonly key: "state" | "keychain"; readonly id: string }
+/** Names the key that a document is sealed with. `id` is the key's name in the keychain, or the salt. */
+type KeyRef = { readonly key: "state" | "keychain"; readonly id: string }
 
 const KEY_BYTES = 32
-/** A keychain that is there answers at once; one that is not may never. */
+/** A keychain that works answers at once; a missing one may never answer. */
 const TRY_MS = 3000
-/** It may ask its user first. */
+/** The keychain may ask its user first. */
 const READ_MS = 30_000
-/** Longer than an authorization server may take to answer. */
-const ALONE_MS = 60_000
+/** Longer than the timeout of an authorization server. */
+const EXCLUSIVE_MS = 60_000
 
-function lockOf(written: unknown): Lock | undefined {
+function keyRefOf(written: unknown): KeyRef | undefined {
   if (!isObject(written) || typeof written.id !== "string") return undefined
   const { key, id } = written
   return key === "state" || key === "keychain" ? { key, id } : undefined
@@ -174,22 +178,22 @@ function parse(text: string): unknown {
   }
 }
 
-function isThere(path: string): boolean {
+function exists(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined
 }
 
-/** Throws an UnavailableError where somebody else could read a path or has put it there. Windows has no modes. */
+/** Throws an UnavailableError if another user could read or has planted a path. Windows has no modes. */
 function checkPrivate(path: string, mode: number): void {
   if (process.platform === "win32") return
   const found = lstatSync(path)
-  const refuse = (why: string) => new UnavailableError(`${path} ${why}; no secret is read from it or written to it`)
-  if (found.isSymbolicLink()) throw refuse("is a symbolic link")
-  if (process.getuid !== undefined && found.uid !== process.getuid()) throw refuse("belongs to another user")
+  const problem = (why: string) => new UnavailableError(`${path} ${why}; svc does not keep secrets there`)
+  if (found.isSymbolicLink()) throw problem("is a symbolic link")
+  if (process.getuid !== undefined && found.uid !== process.getuid()) throw problem("belongs to another user")
   if ((found.mode & 0o077) !== 0)
-    throw refuse(`can be read by others (mode ${(found.mode & 0o777).toString(8)}): chmod ${mode.toString(8)} it`)
+    throw problem(`can be read by others (mode ${(found.mode & 0o777).toString(8)}): chmod ${mode.toString(8)} it`)
 }
 
-/** The pass phrase may be weak: the key is made slowly. */
+/** Derives a key. scrypt is slow, because the pass phrase may be weak. */
 function derive(passphrase: string, salt: string): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     scrypt(passphrase, salt, KEY_BYTES, { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * 1024 * 1024 }, (error, key) =>
@@ -198,8 +202,8 @@ function derive(passphrase: string, salt: string): Promise<Buffer> {
   })
 }
 
-async function withLock<T>(lock: string, clock: Clock, task: () => Promise<T>, patience?: number): Promise<T> {
-  const release = await acquire(lock, clock, patience)
+async function withLock<T>(lock: string, clock: Clock, task: () => Promise<T>, timeout?: number): Promise<T> {
+  const release = await acquire(lock, clock, timeout)
   try {
     return await task()
   } finally {
@@ -207,7 +211,7 @@ async function withLock<T>(lock: string, clock: Clock, task: () => Promise<T>, p
   }
 }
 
-/** Rejects where a task takes longer. */
+/** Runs a task; rejects if it takes longer than `ms`. */
 function within<T>(ms: number, clock: Clock, task: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(ms, () => reject(new Error("took too long")))

@@ -1,10 +1,10 @@
 /**
- * What each backend said lately: its captured output and svc's own lines about it, in a bounded ring in memory and in
+ * The recent log of each backend: its captured output and svc's own lines about it, in a bounded ring in memory and in
  * `logs/<slug>.log`, for `svc logs`.
  *
- *  1. Bounded everywhere: servers, lines and bytes in memory, bytes of a file, files of a server.
- *  2. Lines arrive redacted and clean. Files are for their owner alone.
- *  3. A disk that fails costs the file, not the server: it is said once, and the ring goes on.
+ *  1. Bounded: servers, lines and bytes in memory, bytes per file, files per server.
+ *  2. Lines arrive redacted and printable. Files are readable by their owner alone.
+ *  3. A disk failure never affects a server: it is reported once, and the ring goes on.
  */
 import { appendFileSync, closeSync, fstatSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from "node:fs"
 import { join } from "node:path"
@@ -24,21 +24,22 @@ export type LogLine = {
 }
 
 export type ServerLogsOptions = {
-  /** Where the files go; undefined keeps to memory. */
+  /** The folder of the files; undefined keeps lines in memory alone. */
   readonly directory: string | undefined
   readonly clock: Clock
+  /** Called with the first of consecutive failures to write. */
   onfail(reason: string): void
   readonly maxFileBytes?: number
-  /** Of one server, the one that is written to included. */
+  /** Per server, the current file included. */
   readonly maxFiles?: number
   readonly maxLines?: number
 }
 
 export type ServerLogs = {
   append(slug: string, level: LogLevel, text: string): void
-  /** What is in memory of a server, oldest first. */
+  /** Returns the lines of a server that are in memory, oldest first. */
   read(slug: string): readonly LogLine[]
-  /** Writes what is not yet on disk. */
+  /** Writes pending lines to the disk. */
   flush(): void
 }
 
@@ -57,7 +58,7 @@ export function createServerLogs(options: ServerLogsOptions): ServerLogs {
         write(directory ?? "", slug, text, maxFileBytes, maxFiles)
         failing = false
       } catch (error) {
-        if (!failing) options.onfail(`the log of ${slug} could not be written: ${messageOf(error)}`)
+        if (!failing) options.onfail(`cannot write the log of ${slug}: ${messageOf(error)}`)
         failing = true
       }
     }
@@ -69,7 +70,7 @@ export function createServerLogs(options: ServerLogsOptions): ServerLogs {
       const ring = rings.get(slug) ?? []
       rings.set(slug, ring)
       ring.push(line)
-      // Cut in blocks: moving the whole ring for each line would cost more than the line.
+      // Cut in blocks: moving the whole ring for each line would cost more than the line itself.
       if (ring.length >= maxLines * 2) ring.splice(0, ring.length - maxLines)
       if (directory === undefined) return
       pending.set(slug, `${pending.get(slug) ?? ""}${formatLine(line)}\n`)
@@ -84,14 +85,14 @@ export function createServerLogs(options: ServerLogsOptions): ServerLogs {
 }
 
 /**
- * Reads the files of servers: the first call for a server gives all of its lines, oldest first, and each later one what
- * has come since. For when no svc runs, and for what was before it started.
+ * Reads the log files of servers: the first call for a server returns all of its lines, oldest first, each later call the
+ * new ones. For lines from before the running instance started, or without one.
  */
 export function openLogFiles(directory: string, maxFiles: number = MAX_FILES): (slug: string) => readonly LogLine[] {
-  /** Where reading stopped, and in which file: another one takes its place when it is full. */
-  const places = new Map<string, { readonly ino: number; readonly end: number }>()
+  /** The file and offset where reading stopped; rotation replaces the file. */
+  const positions = new Map<string, { readonly ino: number; readonly end: number }>()
   return (slug) => {
-    const known = places.get(slug)
+    const known = positions.get(slug)
     const now = statSync(fileOf(directory, slug, 0), { throwIfNoEntry: false })
     if (now === undefined || (known?.ino === now.ino && known.end === now.size)) return []
     const lines: LogLine[] = []
@@ -99,20 +100,20 @@ export function openLogFiles(directory: string, maxFiles: number = MAX_FILES): (
       const file = readLog(fileOf(directory, slug, number))
       if (file === undefined) continue
       const { ino, end, bytes } = file
-      // Of what was rotated, only the file in which reading stopped has something new.
+      // Among rotated files, only the one where reading stopped has new lines.
       if (number > 0 && known !== undefined && ino !== known.ino) continue
       const from = ino === known?.ino ? known.end : 0
       for (const row of bytes.subarray(from, end).toString("utf8").split("\n")) {
         const line = parseLine(row, slug)
         if (line !== undefined) lines.push(line)
       }
-      if (number === 0) places.set(slug, { ino, end })
+      if (number === 0) positions.set(slug, { ino, end })
     }
     return lines
   }
 }
 
-/** A log whose lines about a server also go into the book. */
+/** Returns a log that also appends its lines about a server to the server's log, masked. */
 export function withServerLogs(logs: ServerLogs, log: Log, mask: (text: string) => string): Log {
   const at =
     (level: LogLevel) =>
@@ -128,7 +129,7 @@ export function formatLine({ at, level, text }: LogLine): string {
   return `${new Date(at).toISOString()} ${level.padEnd(5)} ${text}`
 }
 
-/** The line that `formatLine` wrote, or undefined for anything else. */
+/** Parses a line that `formatLine` wrote; undefined for any other text. */
 export function parseLine(row: string, slug: string): LogLine | undefined {
   const [, time = "", word = "", text = ""] = /^(\S{24}) (.{5}) (.*)$/s.exec(row) ?? []
   const level = LOG_LEVELS.find((name) => name === word.trimEnd())
@@ -140,15 +141,15 @@ export function parseLine(row: string, slug: string): LogLine | undefined {
 
 const MAX_FILE_BYTES = 1024 * 1024
 export const MAX_FILES = 3
-export const MAX_LOG_LINES = 500
+const MAX_LOG_LINES = 500
 
 const WRITE_MS = 250
-/** The memory of those that have come and gone. */
+/** Servers in memory, removed ones included. */
 const MAX_SERVERS = 1000
-/** Above what the capture lets through. */
+/** More than the capture of stderr lets through. */
 const MAX_TEXT = 16 * 1024
 
-/** A file with the end of its last whole line. Undefined where there is none. */
+/** Reads a file, with the end of its last complete line; undefined if it is missing. */
 function readLog(path: string): { readonly ino: number; readonly bytes: Buffer; readonly end: number } | undefined {
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined
   const handle = openSync(path, "r")
@@ -163,7 +164,7 @@ function readLog(path: string): { readonly ino: number; readonly bytes: Buffer; 
 const LF = 0x0a
 
 const fileOf = (directory: string, slug: string, number: number): string =>
-  // The number stands last: `web.1.log` is the file of a server named web.1.
+  // The number is last, because `web.1.log` is the file of a server named web.1.
   join(directory, number === 0 ? `${slug}.log` : `${slug}.log.${number}`)
 
 function write(directory: string, slug: string, text: string, maxBytes: number, maxFiles: number): void {

@@ -1,5 +1,5 @@
 /**
- * Sessions on disk, so that a client goes on after svc was restarted. Ids are kept as hashes: who reads the file cannot
+ * Sessions in SQLite, so that clients continue after a restart of svc. Ids are stored as hashes: a reader of the file cannot
  * use a session.
  */
 import { Database } from "bun:sqlite"
@@ -11,28 +11,33 @@ import { parseExact } from "../lib/json.ts"
 import type { Params } from "../wire/message.ts"
 import { isObject } from "../wire/message.ts"
 
-/** What a session is made of again. */
+/** The data from which a session is restored. */
 export type StoredSession = {
   readonly principal: string
-  /** The scope, as the server names it: the path and query it was opened with. */
+  /** The scope: the path and query that the session was opened with. */
   readonly scope: string
-  /** What the client said at `initialize`. */
+  /** The client's `initialize` params. */
   readonly params: Params
   readonly logLevel: string | undefined
-  /** Backend id and URI of each resource it is subscribed to. */
+  /** Backend id and URI of each subscription. */
   readonly subscriptions: readonly (readonly [id: string, uri: string])[]
-  /** Backend id and task of each task it has made; missing where nothing knew of them yet. */
+  /** Backend id and task id of each task that it created; missing in files of old versions. */
   readonly tasks?: readonly (readonly [id: string, task: string])[]
 }
 
 export type SessionStore = {
+  /** Returns the session with an id, or undefined. */
   load(id: string): StoredSession | undefined
+  /** `now` is in milliseconds since the epoch. */
   save(id: string, session: StoredSession, now: number): void
   remove(id: string): void
   close(): void
 }
 
-/** The key of svc's marks on ids that clients keep: made once, and read by every svc that opens the file. Throws where it cannot be. */
+/**
+ * Returns the key of the marks on ids that clients keep: created once, and shared by every svc that opens the file. Throws if
+ * the file cannot be opened.
+ */
 export function keepKey(file: string): Uint8Array {
   const database = openDatabase(file)
   try {
@@ -40,14 +45,17 @@ export function keepKey(file: string): Uint8Array {
     database.run("INSERT OR IGNORE INTO keys VALUES ('mark', ?)", [randomBytes(KEY_BYTES)])
     const row = database.query<{ value: Uint8Array }, []>("SELECT value FROM keys WHERE name = 'mark'").get()
     if (row?.value.length !== KEY_BYTES)
-      throw new UnavailableError(`${file} has no key; remove it, and svc makes another`)
+      throw new UnavailableError(`${file} has no valid key; remove the file, and svc creates a new one`)
     return row.value
   } finally {
     database.close()
   }
 }
 
-/** Opens the file; sessions unused since `before` (milliseconds since the epoch) are forgotten. Throws where it cannot be opened. */
+/**
+ * Opens the file and deletes sessions unused since `before` (milliseconds since the epoch). Throws if the file cannot be
+ * opened.
+ */
 export function openSessionStore(file: string, before: number): SessionStore {
   const database = openDatabase(file)
   database.run(
@@ -82,13 +90,13 @@ const KEY_BYTES = 32
 const BUSY_MS = 2000
 
 function openDatabase(file: string): Database {
-  // SQLite would follow a link and write to whatever somebody let it point to.
+  // SQLite would follow a planted link and write to its target.
   for (const path of [file, `${file}-wal`, `${file}-shm`])
     if (lstatSync(path, { throwIfNoEntry: false })?.isFile() === false)
-      throw new UnavailableError(`${path} must be a plain file, and no link to one`)
+      throw new UnavailableError(`${path} must be a regular file, not a link`)
   const database = new Database(file, { create: true, strict: true })
   chmodSync(file, 0o600)
-  // Several svc may share a folder.
+  // Several processes of svc may share a folder.
   database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
   database.run("PRAGMA journal_mode = WAL")
   database.run("PRAGMA synchronous = NORMAL")

@@ -1,6 +1,6 @@
 /**
- * What each server's tools were when they were first seen, kept by hash in the configuration directory, so that a tool
- * that becomes another one between two starts does not go unnoticed. A broken or missing file is an empty memory.
+ * Fingerprints of each server's tools as first seen, kept in the configuration directory, so that a tool that changes between
+ * two starts is noticed. A broken or missing file is an empty store.
  */
 import { readFileSync } from "node:fs"
 import { BoundedMap } from "../lib/bounded-map.ts"
@@ -10,29 +10,29 @@ import { replaceState } from "./files.ts"
 
 export type ToolPins = {
   /**
-   * Compares what a server lists (hashes by tool) with what is remembered, and remembers tools that are new. Gives the
-   * names of those that have changed.
+   * Compares the tools that a server lists (hashes by name) with the pins, and pins new tools. Returns the names of tools
+   * that differ from their pins.
    */
   check(server: string, tools: ReadonlyMap<string, string>): readonly string[]
-  /** Takes what was listed last for right, of all tools or of one. Gives the names of those that had changed. */
+  /** Pins the last listed hash of one tool, or of all tools. Returns the names of tools that had changed. */
   approve(server: string, tool: string | undefined): readonly string[]
 }
 
-/** `file` undefined keeps to memory. */
+/** Creates the pins; in memory alone if `file` is undefined. */
 export function createToolPins(file: string | undefined, clock: Clock): ToolPins {
   const known = new BoundedMap<string, Map<string, Pin>>(MAX_SERVERS, read(file))
   let saving = false
   const save = () => {
     if (file === undefined || saving) return
     saving = true
-    // A start sees many servers at once: they are written together.
+    // A start lists many servers at once: write them together.
     clock.after(SAVE_MS, () => {
       saving = false
       const value = Object.fromEntries([...known].map(([server, tools]) => [server, Object.fromEntries(tools)]))
       try {
         replaceState(file, `${JSON.stringify(value)}\n`)
       } catch {
-        // A folder that cannot be written to: what is remembered lives as long as the process.
+        // The folder is not writable: the pins live as long as the process.
       }
     })
   }
@@ -41,23 +41,23 @@ export function createToolPins(file: string | undefined, clock: Clock): ToolPins
       const pins = known.get(server) ?? new Map<string, Pin>()
       known.set(server, pins)
       const changed: string[] = []
-      let news = false
+      let isDirty = false
       for (const [tool, hash] of tools) {
         const pin = pins.get(tool)
         if (pin === undefined) {
           if (pins.size >= MAX_TOOLS) continue
           pins.set(tool, { hash })
-          news = true
+          isDirty = true
         } else if (pin.hash === hash) {
-          news ||= pin.seen !== undefined
+          isDirty ||= pin.seen !== undefined
           pins.set(tool, { hash })
         } else {
           changed.push(tool)
-          news ||= pin.seen !== hash
+          isDirty ||= pin.seen !== hash
           pins.set(tool, { hash: pin.hash, seen: hash })
         }
       }
-      if (news) save()
+      if (isDirty) save()
       return changed
     },
     approve(server, tool) {
@@ -75,7 +75,7 @@ export function createToolPins(file: string | undefined, clock: Clock): ToolPins
 
 // ---
 
-/** The hash that counts and, where another one was listed since, that. */
+/** The pinned hash and, if another one was listed since, that. */
 type Pin = { readonly hash: string; readonly seen?: string }
 
 const SAVE_MS = 500

@@ -1,35 +1,38 @@
-/** Files that people edit, watched. The folder is watched, not the file: an atomic replace would take the watch with it. */
+/** Watches files that people edit, through their folders: an atomic replace would end a watch of the file itself. */
 import { type FSWatcher, realpathSync, watch } from "node:fs"
 import { basename, dirname } from "node:path"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { readText } from "./files.ts"
 
-/** `note` says that what is there now is known: svc's own edits are not news. */
-export type Watch = { acknowledge(): void; close(): void }
+export type Watch = {
+  /** Takes the current texts as known, so that svc's own edits are not reported. */
+  acknowledge(): void
+  close(): void
+}
 
 /**
- * Calls `onchange` when the text of a file may be another one, at most once in `debounce` milliseconds.
- * Folder events are quick but some file systems have none, so the files are also looked at every few seconds.
+ * Calls `onchange` when the text of a file has changed, `debounce` milliseconds after the last event. Events of folders are
+ * fast, but some file systems have none, so the files are also compared every 2 s.
  */
 export function watchFiles(files: readonly string[], clock: Clock, debounce: number, onchange: () => void): Watch {
   let seen = fingerprint(files)
   let cancelDebounce: (() => void) | undefined
-  let patience = 0
+  let deadline = 0
   let closed = false
-  const look = () => {
+  const compare = () => {
     cancelDebounce = undefined
     const now = fingerprint(files)
     if (closed || now === seen) return
     seen = now
     onchange()
   }
-  const poke = () => {
-    // A folder where something happens all the time must not keep a change from being seen.
-    if (cancelDebounce === undefined) patience = clock.now() + POLL_MS
-    else if (clock.now() > patience) return
+  const schedule = () => {
+    // Constant events in a folder must not delay a change for ever.
+    if (cancelDebounce === undefined) deadline = clock.now() + POLL_MS
+    else if (clock.now() > deadline) return
     cancelDebounce?.()
-    cancelDebounce = clock.after(debounce, look)
+    cancelDebounce = clock.after(debounce, compare)
   }
   const watchers = new Map<string, FSWatcher>()
   const attach = () => {
@@ -37,8 +40,8 @@ export function watchFiles(files: readonly string[], clock: Clock, debounce: num
       if (watchers.has(folder)) continue
       try {
         const watcher = watch(folder, { persistent: false }, (_event, name) => {
-          // Some systems do not say which file it is, as where the folder itself is gone.
-          if (typeof name !== "string" || relevant(files, name)) poke()
+          // Some systems do not name the file, for example when the folder itself is removed.
+          if (typeof name !== "string" || isRelevant(files, name)) schedule()
         })
         watcher.on("error", () => {
           watcher.close()
@@ -46,7 +49,7 @@ export function watchFiles(files: readonly string[], clock: Clock, debounce: num
         })
         watchers.set(folder, watcher)
       } catch {
-        // A folder that is not there yet is looked for again.
+        // The next poll tries a missing folder again.
       }
     }
   }
@@ -55,7 +58,7 @@ export function watchFiles(files: readonly string[], clock: Clock, debounce: num
   const poll = () => {
     cancelPoll = clock.after(POLL_MS, () => {
       attach()
-      if (cancelDebounce === undefined && fingerprint(files) !== seen) poke()
+      if (cancelDebounce === undefined && fingerprint(files) !== seen) schedule()
       poll()
     })
   }
@@ -77,7 +80,7 @@ export function watchFiles(files: readonly string[], clock: Clock, debounce: num
 
 const POLL_MS = 2000
 
-/** The texts themselves: same bytes, no reload. */
+/** Returns a hash of the texts: the same bytes cause no reload. */
 function fingerprint(files: readonly string[]): string {
   const part = (path: string) => {
     try {
@@ -89,7 +92,7 @@ function fingerprint(files: readonly string[]): string {
   return files.map((path) => Bun.hash(part(path))).join()
 }
 
-/** The folders of the files and, for symbolic links, of what they point to. */
+/** Returns the folders of the files and of the targets of symbolic links. */
 function foldersOf(files: readonly string[]): ReadonlySet<string> {
   const folders = new Set<string>()
   for (const path of files) {
@@ -97,14 +100,14 @@ function foldersOf(files: readonly string[]): ReadonlySet<string> {
     try {
       folders.add(dirname(realpathSync(path)))
     } catch {
-      // Missing, or a link to nothing.
+      // A missing file, or a dangling link.
     }
   }
   return folders
 }
 
-/** Whether an event on this name can matter: svc's own backups, locks and temporaries do not. */
-function relevant(files: readonly string[], name: string): boolean {
+/** Whether an event on a name can matter: those on svc's own backups, locks and temporary files do not. */
+function isRelevant(files: readonly string[], name: string): boolean {
   if (name.endsWith(".lock") || name.endsWith(".tmp") || name === "backups" || name === "logs") return false
   return files.some((path) => basename(path) === name) || name.startsWith("..") || !name.includes(".")
 }

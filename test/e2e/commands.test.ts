@@ -203,7 +203,7 @@ test("a folder that cannot be written to is named, with what to do", async () =>
     expect([code, stderr]).toEqual([
       69,
       expect.stringMatching(
-        /svc: cannot make .*file.below: .*--config-dir \(mcp.json may stay where it is: --config\)\n$/,
+        /svc: cannot create .*file.below: .*--config-dir \(mcp.json may stay where it is: --config\)\n$/,
       ),
     ])
   }

@@ -32,7 +32,7 @@ async function put(paths: Paths, server: string, hash: string): Promise<string> 
   return folder
 }
 
-test("a bundle is unpacked beside and appears whole, for its user alone", async () => {
+test("a bundle appears in its place as a whole, readable by its user alone", async () => {
   const paths = place()
   const shelf = createBundleStore(paths, systemClock)
   const folder = shelf.folder("my server", OLD)
@@ -48,7 +48,7 @@ test("a bundle is unpacked beside and appears whole, for its user alone", async 
   expect(readdirSync(join(paths.directory, "bundles"))).toEqual(["my-server"])
 })
 
-test("one that cannot be unpacked, or is not wanted any more, leaves nothing", async () => {
+test("a bundle that cannot be unpacked, or is discarded, leaves nothing", async () => {
   const paths = place()
   const shelf = createBundleStore(paths, systemClock)
   const folder = shelf.folder("s", OLD)
@@ -64,7 +64,7 @@ test("one that cannot be unpacked, or is not wanted any more, leaves nothing", a
   expect(readdirSync(paths.directory)).toEqual(["mcp.json"])
 })
 
-test("what mcp.json names stays, and what it does not goes, of this server alone", async () => {
+test("pruning removes the bundles of one server that mcp.json does not name", async () => {
   const paths = place()
   const [old, fresh, other] = [await put(paths, "s", OLD), await put(paths, "s", NEW), await put(paths, "t", OLD)]
   const shelf = createBundleStore(paths, systemClock)
@@ -77,7 +77,7 @@ test("what mcp.json names stays, and what it does not goes, of this server alone
   expect(readdirSync(paths.directory).sort()).toEqual(["mcp.json", "mcp.json.lock"])
 })
 
-test("what a killed process left goes at the next start, unless a backup names it or its process holds its lock", async () => {
+test("the next start removes what a killed process left, unless a backup names it or its process holds its lock", async () => {
   const paths = place()
   const [kept, backed, lost] = [
     await put(paths, "s", OLD),

@@ -32,7 +32,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-test("files are found where the platform and the flags say [config:file:default] [config:file:dir] [config:file:config]", () => {
+test("paths follow the platform and the flags [config:file:default] [config:file:dir] [config:file:config]", () => {
   const base = { config: undefined, directory: undefined, platform: "linux", home: "/h", appData: undefined, cwd: "/w" }
   expect(pathsOf(base)).toEqual({
     directory: "/h/.config/svc",
@@ -55,7 +55,7 @@ test("files are found where the platform and the flags say [config:file:default]
   expect(pathsOf({ ...base, platform: "win32", appData: "/appdata" }).directory).toBe("/appdata/svc")
 })
 
-test("an edit keeps a backup, the permissions and the newest twenty [config:backups]", async () => {
+test("an edit keeps the permissions and the newest twenty backups [config:backups]", async () => {
   writeFileSync(paths.file, "0")
   // A mode that the umask would not have left.
   chmodSync(paths.file, 0o660)
@@ -68,7 +68,7 @@ test("an edit keeps a backup, the permissions and the newest twenty [config:back
   expect(readdirSync(folder).sort()).toEqual(["backups", "mcp.json", "mcp.json.lock"])
 })
 
-test("an edit is made to what an editor has saved in the meantime, and never over it", async () => {
+test("an edit applies to what an editor saved meanwhile, and never overwrites it", async () => {
   writeFileSync(paths.file, "mine")
   let saves = 1
   const edit = () =>
@@ -83,12 +83,12 @@ test("an edit is made to what an editor has saved in the meantime, and never ove
   expect(await edit()).toBe(true)
   expect(readFileSync(paths.file, "utf8")).toBe("theirs 0 edited")
   saves = 100
-  await expect(edit()).rejects.toThrow("is being changed by somebody else all the time")
+  await expect(edit()).rejects.toThrow("another program keeps changing")
   expect(readFileSync(paths.file, "utf8")).toStartWith("theirs ")
   expect(readFileSync(paths.file, "utf8")).not.toContain("edited")
 })
 
-test("an edit leaves a file to whom it belongs", async () => {
+test("an edit keeps the owner of a file", async () => {
   // Only an administrator may give files away.
   if (process.getuid?.() !== 0) return
   writeFileSync(paths.file, "0")
@@ -97,7 +97,7 @@ test("an edit leaves a file to whom it belongs", async () => {
   expect(statSync(paths.file)).toMatchObject({ uid: 12345, gid: 54321 })
 })
 
-test("backups of two files that share a directory are each their own", async () => {
+test("two files that share a directory have separate backups", async () => {
   const other = { ...paths, file: join(folder, "other.json") }
   for (const [place, text] of [
     [paths, "mine"],
@@ -124,7 +124,7 @@ test("an edit that throws leaves everything as it was", async () => {
   expect(readdirSync(folder).sort()).toEqual(["mcp.json", "mcp.json.lock"])
 })
 
-test("documents that Windows PowerShell has written are read and edited", async () => {
+test("documents in the encoding of Windows PowerShell are read and edited", async () => {
   const text = '\ufeff{\r\n  "mcpServers": {}\r\n}\r\n'
   writeFileSync(paths.file, text, "utf16le")
   writeFileSync(paths.dotenv, Buffer.from("\ufeffA=ä\r\n", "utf16le").swap16())
@@ -136,7 +136,7 @@ test("documents that Windows PowerShell has written are read and edited", async 
   expect(readTexts(paths).config).toBe('{\r\n  "mcpServers": { "a": { "command": "x" } }\r\n}\r\n')
 })
 
-test("edits at once lose nothing [config:edit:lock]", async () => {
+test("concurrent edits lose nothing [config:edit:lock]", async () => {
   writeFileSync(paths.file, "")
   await Promise.all(
     Array.from({ length: 20 }, (_, index) => editConfig(paths, (text) => `${text}${index},`, systemClock)),
@@ -145,7 +145,7 @@ test("edits at once lose nothing [config:edit:lock]", async () => {
   expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index))
 })
 
-test("processes that begin at once with no file lose no edit [config:edit:lock]", async () => {
+test("processes that create the file at the same time lose no edit [config:edit:lock]", async () => {
   const at = (file: string) => JSON.stringify(join(import.meta.dir, "../../src", file))
   const source = (index: number) => `
     const { createMissing, editConfig } = await import(${at("store/documents.ts")})
@@ -175,7 +175,7 @@ test("processes that begin at once with no file lose no edit [config:edit:lock]"
   expect(Object.keys(mcpServers)).toHaveLength(24)
 }, 60_000)
 
-test("what writers left that were killed is removed by the next edit, and nothing else [config:edit:lock]", async () => {
+test("the next edit removes the temporary files of killed writers, and nothing else [config:edit:lock]", async () => {
   writeFileSync(paths.file, "0")
   mkdirSync(join(folder, "backups"))
   const left = [".mcp.json.0123456789ab.tmp", "..env.0123456789ab.tmp", "backups/.mcp-2026.json.0123456789ab.tmp"]
@@ -190,7 +190,7 @@ test("what writers left that were killed is removed by the next edit, and nothin
   ).toEqual(others.sort())
 })
 
-test("an edit of a link changes what it points to", async () => {
+test("an edit of a link changes its target", async () => {
   mkdirSync(join(folder, "real"))
   writeFileSync(join(folder, "real", "it.json"), "{}")
   symlinkSync(join(folder, "real", "it.json"), paths.file)
@@ -198,7 +198,7 @@ test("an edit of a link changes what it points to", async () => {
   expect(readFileSync(join(folder, "real", "it.json"), "utf8")).toBe("{ }")
 })
 
-test("a missing file is made with its schema, an existing one left alone", async () => {
+test("a missing file is created with its schema, an existing one is kept", async () => {
   expect(await createMissing(paths, systemClock)).toBe(true)
   expect(JSON.parse(readFileSync(paths.file, "utf8"))).toEqual({ $schema: "../config/mcp.schema.json", mcpServers: {} })
   expect(JSON.parse(readFileSync(join(folder, "mcp.schema.json"), "utf8"))).toEqual(jsonSchema())

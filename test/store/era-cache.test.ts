@@ -35,7 +35,7 @@ function clocked() {
   }
 }
 
-test("a verdict outlives the process for a day, and the file holds no launch", () => {
+test("an era is remembered for a day, over a restart, and the file contains no launch", () => {
   const folder = mkdtempSync(join(tmpdir(), "svc-eras-"))
   const file = join(folder, "eras.json")
   const { clock, pass } = clocked()

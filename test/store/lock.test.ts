@@ -21,7 +21,7 @@ async function holderOf(lock: string): Promise<Bun.Subprocess> {
   return holder
 }
 
-test("a lock is refused while another process holds it, and free when that process is killed [config:edit:lock]", async () => {
+test("a lock is taken while another process holds it, and free when that process is killed [config:edit:lock]", async () => {
   const lock = join(folder, "a.lock")
   const holder = await holderOf(lock)
   expect(await tryAcquire(lock)).toBeUndefined()
@@ -32,7 +32,7 @@ test("a lock is refused while another process holds it, and free when that proce
   release?.()
 })
 
-test("of two in one process one waits for the other", async () => {
+test("two callers in one process exclude each other", async () => {
   const lock = join(folder, "b.lock")
   const release = await acquire(lock, systemClock)
   expect(await tryAcquire(lock)).toBeUndefined()
@@ -56,10 +56,10 @@ test("the wait for a lock is bounded, and its error names the lock and what to d
   release()
 })
 
-test("a lock file that holds a process id is taken over, a link is not followed", async () => {
+test("a lock file with a process id is taken over, a link is rejected", async () => {
   const lock = join(folder, "d.lock")
   writeFileSync(lock, String(process.pid))
   ;(await acquire(lock, systemClock))()
   symlinkSync(join(folder, "elsewhere"), join(folder, "e.lock"))
-  await expect(tryAcquire(join(folder, "e.lock"))).rejects.toThrow("must be a plain file, and no link to one")
+  await expect(tryAcquire(join(folder, "e.lock"))).rejects.toThrow("must be a regular file, not a link")
 })

@@ -25,7 +25,7 @@ function keychainOf(): Keychain & { readonly kept: Map<string, string> } {
   }
 }
 
-test("what is put is there for the next process, in a file that only its user can read [secrets:file]", async () => {
+test("an entry is there for the next process, in a file that only its user can read [secrets:file]", async () => {
   expect(await open().read()).toEqual({})
   expect(existsSync(join(directory, "secrets"))).toBe(false)
   await open().put("web", { token: TOKEN })
@@ -36,7 +36,7 @@ test("what is put is there for the next process, in a file that only its user ca
   expect(statSync(join(directory, "secrets")).mode & 0o777).toBe(0o700)
 })
 
-test("with SVC_STATE_KEY the file says nothing, and opens with that key alone [secrets:sealed]", async () => {
+test("with SVC_STATE_KEY the file is sealed, and opens only with that key [secrets:sealed]", async () => {
   await open("correct horse").put("web", { token: TOKEN })
   const text = readFileSync(file(), "utf8")
   expect(text).not.toContain(TOKEN)
@@ -47,24 +47,24 @@ test("with SVC_STATE_KEY the file says nothing, and opens with that key alone [s
   await expect(open("battery staple").put("web", 1)).rejects.toThrow("cannot be opened")
 })
 
-test("a keychain holds the key, and the file says nothing [secrets:keychain]", async () => {
+test("with a keychain, which holds the key, the file is sealed [secrets:keychain]", async () => {
   const keychain = keychainOf()
   await open(undefined, keychain).put("web", { token: TOKEN })
   expect(readFileSync(file(), "utf8")).not.toContain(TOKEN)
   expect(keychain.kept.size).toBe(1)
   expect([...keychain.kept.values()].join()).not.toContain(TOKEN)
   expect(await open(undefined, keychain).read()).toEqual({ web: { token: TOKEN } })
-  await expect(open().read()).rejects.toThrow("a key that the keychain does not give")
+  await expect(open().read()).rejects.toThrow("a key that the keychain does not return")
 })
 
-test("a key that is set later seals what was open, and the other way round nothing is lost", async () => {
+test("a key that is set later seals plain entries, and a change of keys loses nothing", async () => {
   await open().put("web", { token: TOKEN })
   await open("correct horse").put("other", 1)
   expect(readFileSync(file(), "utf8")).not.toContain(TOKEN)
   expect(await open("correct horse").read()).toEqual({ web: { token: TOKEN }, other: 1 })
 })
 
-test("a keychain that fails is none", async () => {
+test("a failing keychain counts as none", async () => {
   const broken: Keychain = {
     get: () => Promise.reject(new Error("no libsecret")),
     set: () => Promise.reject(new Error("no libsecret")),
@@ -73,7 +73,7 @@ test("a keychain that fails is none", async () => {
   expect(await open().read()).toEqual({ web: 1 })
 })
 
-test("a file or a folder that others can read, and a symbolic link, are refused with what to do [secrets:refused]", async () => {
+test("a file or a folder that others can read, and a symbolic link, are rejected with advice [secrets:refused]", async () => {
   await open().put("web", { token: TOKEN })
   chmodSync(file(), 0o640)
   await expect(open().read()).rejects.toThrow(/oauth\.json can be read by others \(mode 640\): chmod 600 it/)
@@ -87,12 +87,12 @@ test("a file or a folder that others can read, and a symbolic link, are refused 
   await expect(open().read()).rejects.toThrow("is a symbolic link")
 })
 
-test("changes at once are all kept", async () => {
+test("concurrent changes are all kept", async () => {
   await Promise.all(Array.from({ length: 12 }, (_, index) => open().put(`s${index}`, index)))
   expect(Object.keys(await open().read())).toHaveLength(12)
 })
 
-test("one name's task runs alone, whoever opened the folder", async () => {
+test("tasks of one name exclude each other across stores", async () => {
   let running = 0
   let most = 0
   const task = async () => {

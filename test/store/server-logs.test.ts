@@ -27,7 +27,7 @@ function bench(more: Partial<ServerLogsOptions> = {}) {
   return { clock, directory, failures, book }
 }
 
-test("lines are read back of each server, in order", () => {
+test("the lines of each server are read back in order", () => {
   const { book } = bench({ directory: undefined })
   book.append("web", "info", "one")
   book.append("db", "warn", "two")
@@ -37,7 +37,7 @@ test("lines are read back of each server, in order", () => {
   expect(book.read("other")).toEqual([])
 })
 
-test("memory holds so many servers: those that came first go first", () => {
+test("the number of servers in memory is bounded: the oldest are dropped", () => {
   const { book } = bench({ directory: undefined })
   for (let n = 0; n <= 1000; n++) book.append(`s${n}`, "info", "here")
   expect([book.read("s0").length, book.read("s1").length, book.read("s1000").length]).toEqual([0, 1, 1])
@@ -49,7 +49,7 @@ test("memory holds the newest lines only", () => {
   expect(book.read("web").map(({ text }) => text)).toEqual(Array.from({ length: 10 }, (_, n) => String(n + 95)))
 })
 
-test("files are written soon, for their owner alone, and read back without svc", async () => {
+test("files are written soon, readable by their owner alone, and read back without svc", async () => {
   const { book, clock, directory } = bench()
   book.append("web", "info", "stderr: ready")
   book.append("web", "warn", "a\nb")
@@ -61,7 +61,7 @@ test("files are written soon, for their owner alone, and read back without svc",
   if (process.platform !== "win32") expect(statSync(join(directory, "web.log")).mode & 0o777).toBe(0o600)
 })
 
-test("what was rotated is nobody else's log", () => {
+test("a rotated file is not the log of another server", () => {
   const { book, directory } = bench({ maxFileBytes: 100 })
   for (const text of ["old", "new"]) {
     book.append("web", "info", text.padEnd(90))
@@ -73,7 +73,7 @@ test("what was rotated is nobody else's log", () => {
   expect(openLogFiles(directory)("web").map(({ text }) => text.trim())).toEqual(["old", "new"])
 })
 
-test("a reader is given each line once, whatever is rotated meanwhile", () => {
+test("a reader gets each line once, even if files are rotated meanwhile", () => {
   const { book, directory } = bench({ maxFileBytes: 1000, maxFiles: 3 })
   const read = openLogFiles(directory, 3)
   const lines: string[] = []
@@ -92,7 +92,7 @@ test("a reader is given each line once, whatever is rotated meanwhile", () => {
   expect(read("nobody")).toEqual([])
 })
 
-test("files rotate by size, and the oldest go", () => {
+test("files rotate by size, and the oldest are removed", () => {
   const { book, directory } = bench({ maxFileBytes: 1000, maxFiles: 3 })
   for (let n = 0; n < 100; n++) {
     book.append("web", "info", `${n} ${"x".repeat(60)}`)
@@ -105,7 +105,7 @@ test("files rotate by size, and the oldest go", () => {
   expect(numbers).toEqual(Array.from({ length: numbers.length }, (_, n) => 100 - numbers.length + n))
 })
 
-test("a disk that fails is said once, and memory goes on", () => {
+test("a disk failure is reported once, and memory goes on", () => {
   const file = join(folder, "no-directory")
   writeFileSync(file, "")
   const { book, failures } = bench({ directory: file })
@@ -117,7 +117,7 @@ test("a disk that fails is said once, and memory goes on", () => {
   expect(book.read("web")).toHaveLength(2)
 })
 
-test("what svc says about a server goes into its book under its slug, without secrets; the rest does not", () => {
+test("svc's own lines about a server go into its log, masked; other lines do not", () => {
   const { book } = bench({ directory: undefined })
   const log = withServerLogs(book, silentLog, (text) => text.replace("hunter2", "***"))
   log.warn("exited with hunter2", { server: "my server" })

@@ -13,7 +13,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 const tools = (entries: Record<string, string>) => new Map(Object.entries(entries))
 
-test("a tool is remembered as it was first seen, over a restart, until it is approved", async () => {
+test("a pin stays as first seen, over a restart, until the tool is approved", async () => {
   const file = join(folder, "tools.json")
   const clock = manualClock()
   const first = createToolPins(file, clock)
@@ -33,7 +33,7 @@ test("a tool is remembered as it was first seen, over a restart, until it is app
   expect(createToolPins(file, clock).check("a", tools({ two: "2" }))).toEqual(["two"])
 })
 
-test("a tool that becomes again what it was is right, and one that goes is not forgotten", () => {
+test("a tool that changes back matches its pin, and the pin of a removed tool stays", () => {
   const pins = createToolPins(undefined, manualClock())
   pins.check("a", tools({ one: "1" }))
   expect(pins.check("a", tools({ one: "2" }))).toEqual(["one"])
@@ -43,7 +43,7 @@ test("a tool that becomes again what it was is right, and one that goes is not f
   expect(pins.check("a", tools({ one: "2" }))).toEqual(["one"])
 })
 
-test("a broken file is an empty memory, and is written whole again", async () => {
+test("a broken file is an empty store, and is rewritten", async () => {
   const file = join(folder, "tools.json")
   const clock = manualClock()
   for (const broken of ["{", "[]", '{"a":1}', '{"a":{"one":{"hash":1}}}', '{"a":{"one":{"hash":"1","seen":2}}}']) {

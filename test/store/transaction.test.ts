@@ -212,7 +212,7 @@ describe("a change of both documents", () => {
   test("leaves everything as it was when it cannot be written", async () => {
     const blocked = place({ "mcp.json": CONFIG, backups: "a file where a folder should be" })
     const before = contents(blocked.directory)
-    expect(changeDocuments(blocked, both, systemClock)).rejects.toThrow("cannot make")
+    expect(changeDocuments(blocked, both, systemClock)).rejects.toThrow("cannot create")
     await Promise.resolve()
     expect(contents(blocked.directory)).toEqual(before)
     const odd = place()

@@ -17,7 +17,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-test("a change is seen in a folder where something else happens all the time", async () => {
+test("a change is seen in a folder with constant other events", async () => {
   const clock = manualClock()
   let seen = 0
   const watched = watchFiles([file], clock, 300, () => seen++)
@@ -37,7 +37,7 @@ test("a change is seen in a folder where something else happens all the time", a
   expect(seen).toBe(1)
 })
 
-test("every way a file changes is seen: edit, replace, delete, re-create, swapped links", async () => {
+test("every kind of change is seen: edit, replace, delete, re-create, swapped links", async () => {
   const versions = ["v1", "v2"].map((name) => join(folder, name))
   for (const version of versions) {
     mkdirSync(version)
