@@ -1,15 +1,15 @@
 /**
- * The driver of one backend's machine: it runs the effects in order, keeps the timer and the connection, and tells the
- * agent what changed.
+ * Drives the state machine of one backend (supervision.ts): runs its effects in order, holds the timer and the connection,
+ * and reports changes to the agent.
  *
  *  1. A replacement is opened only after the old process is observed dead: opening and closing go through one queue.
- *  2. An attempt to open is given up by its signal; what it answers after that is closed and otherwise ignored.
- *  3. What an observer throws is logged and stops nothing.
+ *  2. An attempt to open is aborted by its signal. A connection that it opens after that is closed.
+ *  3. An observer that throws is logged and stops nothing.
  */
 import { isDeepStrictEqual } from "node:util"
 import { failuresOf, type Listing } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
-import { type Clock, withTimeout } from "../lib/clock.ts"
+import { type Clock, formatDuration, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { PeerError } from "./connection.ts"
 import { InsufficientScopeError, LostError, reasonWithoutName, UnauthorizedError } from "./link.ts"
@@ -31,19 +31,21 @@ export type BackendDeps = {
     hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "onrenewed" | "before">,
     signal: AbortSignal,
   ): Promise<OpenConnection>
-  /** Anything observable changed: the state, the facts or the listing. */
+  /** The state, the facts or the listing changed. */
   onchange(backend: Backend): void
-  /** Something worth a line in the log. */
+  /** Takes a line for the log. */
   onnote(level: "info" | "warn", message: string): void
 }
 
+/** A request that the transport failed. `at` is milliseconds since the epoch. */
 export type TransportFailure = { readonly at: number; readonly reason: string }
 
-/** What is known beside the state. Times are milliseconds since the epoch. */
+/** What is known of a backend beside its state. Times are milliseconds since the epoch. */
 export type BackendFacts = {
   lastConnected: number | undefined
   lastError: string | undefined
   lastExit: ProcessExit | undefined
+  /** When the first attempt to open began, and when it ended. */
   loadingStartedAt: number | undefined
   loadingEndedAt: number | undefined
   restartCount: number
@@ -52,6 +54,7 @@ export type BackendFacts = {
   /** When the last ping was answered or given up; `responsive` tells which. */
   lastPing: number | undefined
   responsive: boolean
+  /** The address at which a person authorizes svc, if one is needed. */
   authorizationUrl: string | undefined
 }
 
@@ -69,7 +72,7 @@ export class Backend {
     responsive: true,
     authorizationUrl: undefined,
   }
-  /** The connection and what it offers, exactly while published. */
+  /** The connection and its listing, exactly while the state is connected. */
   published: { readonly open: OpenConnection; readonly listing: Listing } | undefined
   /** What was published last, for the next connection. */
   private lastListing: Listing | undefined
@@ -78,47 +81,54 @@ export class Backend {
   private queue: Promise<void>
   private cancelTimer: (() => void) | undefined
   private cancelPing: (() => void) | undefined
-  /** The loss that was told last. */
+  /** The reason of the last loss that was logged. */
   private lastNotedLoss: string | undefined
 
   constructor(
     public spec: ServerSpec,
     private readonly deps: BackendDeps,
-    /** What must have ended before it opens; its time to connect begins then. */
+    /** Must resolve before the first attempt; the connection timeout starts then. */
     after: Promise<void> = Promise.resolve(),
   ) {
     this.queue = after
   }
 
+  /** Opens the backend for the first time. */
   start(): void {
     this.send({ kind: "start", now: this.deps.clock.now() })
   }
 
-  /** Resolves when the process is observed dead. */
+  /** Stops the backend. Resolves when its process is observed dead. */
   stop(): Promise<void> {
     this.send({ kind: "stop", now: this.deps.clock.now() })
     return this.queue
   }
 
-  /** An operator's restart: at once, with a fresh budget. */
+  /** Restarts at once, with fresh attempts: an operator's order. */
   restart(): void {
     this.facts.restartCount++
     this.send({ kind: "restart", now: this.deps.clock.now() })
   }
 
-  /** Its authorization is another one: what waited for it connects, what is connected goes on with it. */
+  /** Connects after its authorization changed. A connected backend goes on, and uses it from now on. */
   authorized(): void {
     this.facts.authorizationUrl = undefined
     if (this.state.kind === "connected") this.changed()
     else this.send({ kind: "restart", now: this.deps.clock.now() })
   }
 
-  /** New tuning for the same launch: nothing that runs restarts. What svc gave up begins anew where that may help it. */
+  /**
+   * Applies new tuning for the same launch. A running backend does not restart. One that svc gave up is tried again if its
+   * connection timeout or restart policy changed.
+   */
   retune(spec: ServerSpec): void {
     const { connectionTimeout, restart } = this.spec.tuning
     this.spec = spec
-    const helps = !isDeepStrictEqual([connectionTimeout, restart], [spec.tuning.connectionTimeout, spec.tuning.restart])
-    if (helps && (this.state.kind === "failed" || this.state.kind === "crashed")) this.restart()
+    const mayHelp = !isDeepStrictEqual(
+      [connectionTimeout, restart],
+      [spec.tuning.connectionTimeout, spec.tuning.restart],
+    )
+    if (mayHelp && (this.state.kind === "failed" || this.state.kind === "crashed")) this.restart()
     else this.changed()
   }
 
@@ -152,8 +162,8 @@ export class Backend {
         this.current = undefined
         opening?.controller.abort()
         this.enqueue(async () => {
-          // An attempt that was given up closes what it opened, or holds nothing that could be waited for.
-          if (opening !== undefined) await withTimeout(clock, ABANDON_MS, opening.done)
+          // An aborted attempt closes its own connection; wait for that, but not for ever.
+          if (opening !== undefined) await withTimeout(clock, ABORT_MS, opening.done)
           await current?.close()
         })
         return
@@ -188,7 +198,7 @@ export class Backend {
     this.queue = this.queue.then(task).catch((error: unknown) => this.deps.onnote("warn", messageOf(error)))
   }
 
-  /** Begins to open; the queue does not wait for it, so that a stop can cut in. */
+  /** Starts an attempt to open. The queue does not wait for it, so that a stop can abort it. */
   private open(epoch: number): void {
     if (this.state.epoch !== epoch) return
     const { clock } = this.deps
@@ -196,11 +206,14 @@ export class Backend {
     this.facts.loadingStartedAt ??= clock.now()
     const limit = this.spec.tuning.connectionTimeout
     const cancelNote = clock.after(SLOW_MS, () =>
-      this.deps.onnote("info", `has not answered for ${SLOW_MS / 1000} s; svc waits for it up to ${limit / 1000} s`),
+      this.deps.onnote(
+        "info",
+        `has not answered for ${formatDuration(SLOW_MS)}; svc waits up to ${formatDuration(limit)}`,
+      ),
     )
     const cancel = clock.after(limit, () => {
       controller.abort()
-      this.failed(epoch, new Error(`did not connect within ${limit} ms`))
+      this.failed(epoch, new Error(`did not connect within ${formatDuration(limit)}`))
     })
     const done = this.attempt(epoch, controller.signal).finally(() => {
       cancel()
@@ -210,6 +223,7 @@ export class Backend {
     this.opening = { controller, done }
   }
 
+  /** Runs one attempt to open, and reports how it ended unless it was aborted. */
   private async attempt(epoch: number, signal: AbortSignal): Promise<void> {
     const hooks = {
       onlisting: (listing: Listing) => this.relisted(epoch, listing),
@@ -246,27 +260,28 @@ export class Backend {
     this.noteLoss(reason)
   }
 
-  /** Says what is lost and what comes next. What is lost for the same reason for days is said ever less often. */
+  /** Logs a loss and what comes next. Repeats of one reason are logged less and less often. */
   private noteLoss(reason: string): void {
     const { state, lastNotedLoss } = this
     this.lastNotedLoss = reason
     const attempt = state.kind === "waiting" ? state.attempt : 0
     if (reason === lastNotedLoss && attempt > MAX_NOTED && (attempt & (attempt - 1)) !== 0) return
-    const less = attempt === MAX_NOTED ? " (more of them are said less and less often)" : ""
-    this.deps.onnote("warn", `${reason}${this.nextStep()}${less}`)
+    const hint = attempt === MAX_NOTED ? " (further repeats are logged less often)" : ""
+    this.deps.onnote("warn", `${reason}${this.nextStep()}${hint}`)
   }
 
-  /** What comes after a loss. */
+  /** Returns what comes after a loss, as the end of its log line. */
   private nextStep(): string {
     const { state, spec } = this
     if (state.kind === "crashed")
-      return `; given up after attempt ${state.attempt}: \`svc mcp restart ${spec.name}\` begins anew`
+      return `; gave up after attempt ${state.attempt}; run \`svc mcp restart ${spec.name}\` to try again`
     if (state.kind !== "waiting") return ""
     const { kind, limit, delay } = spec.tuning.restart
     const of = kind === "supervised" && limit > 0 ? ` of ${limit}` : ""
     return `; attempt ${state.attempt}${of} in ${restartDelay(state.attempt, delay) / 1000} s`
   }
 
+  /** Handles an attempt that failed, or a 401 to a connected backend. */
   private failed(epoch: number, error: unknown): void {
     const { clock } = this.deps
     const refused = error instanceof UnauthorizedError
@@ -277,11 +292,10 @@ export class Backend {
     if (refused) this.facts.authorizationUrl = error.authorizationUrl
     if (loss?.exit !== undefined) this.facts.lastExit = loss.exit
     this.send({ kind: refused ? "unauthorized" : "lost", epoch, now: clock.now() })
-    const what = refused ? "refused svc" : "could not be started"
-    this.noteLoss(`${what}: ${reason}${authorizationHint(error)}`)
+    this.noteLoss(refused ? `${reason}${authorizationHint(error)}` : `could not be started: ${reason}`)
   }
 
-  /** In mid-life, a request that the transport failed counts against its health, and a 401 needs a person. */
+  /** Handles a transport failure of a connected backend: it counts against the health, and a 401 needs a person. */
   private requestFailed(epoch: number, error: Error): void {
     if (this.state.epoch !== epoch || this.published === undefined) return
     if (error instanceof InsufficientScopeError) {
@@ -321,7 +335,7 @@ export class Backend {
     this.lastListing = listing
   }
 
-  /** A connection is judged by its answers too: two pings in a row without one, and it is replaced. */
+  /** Pings an idle connection. Two pings in a row without an answer lose it. */
   private schedulePing(missed: number): void {
     const { clock } = this.deps
     const { epoch } = this.state
@@ -335,7 +349,7 @@ export class Backend {
       const timeout = Math.min(this.spec.tuning.requestTimeout, PING_TIMEOUT_MS)
       open.ping(timeout).then(
         () => this.pinged(epoch, true, 0),
-        // An error answer is an answer.
+        // An error answer shows that the backend is there.
         (error: unknown) => this.pinged(epoch, error instanceof PeerError, missed),
       )
     })
@@ -368,15 +382,17 @@ export const UNRESPONSIVE = "does not answer pings"
 const withExitReason = (reason: string, exitReason: string | undefined): string =>
   exitReason === undefined ? reason : `${reason}: ${exitReason}`
 
-/** Where a person must go, for the log. */
+/** Returns the address to open, as the end of a log line. */
 const authorizationHint = (error: unknown): string =>
   error instanceof UnauthorizedError && error.authorizationUrl !== undefined ? `: ${error.authorizationUrl}` : ""
 
-/** After which a person would like to know what is going on. */
+/** How long an attempt takes before it is logged as slow. */
 const SLOW_MS = 30_000
+/** How many losses for one reason are all logged. */
 const MAX_NOTED = 8
 const PING_MS = 30_000
 const PING_TIMEOUT_MS = 10_000
+/** Pings without an answer that lose a connection. */
 const MAX_MISSED = 2
-/** Longer than a child takes to die, whatever it does against it. */
-const ABANDON_MS = 15_000
+/** Longer than a child takes to die, even if it ignores SIGTERM. */
+const ABORT_MS = 15_000

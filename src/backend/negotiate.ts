@@ -1,6 +1,6 @@
 /**
- * Which era a backend speaks. `auto` asks the modern question first and falls back to `initialize` only on a positive sign
- * of a legacy server; a 401, a 403, a 5xx or silence of the network is never evidence of an era.
+ * Negotiates the era and the revision of a backend. `auto` sends `server/discover` first and falls back to `initialize` only
+ * on a positive sign of a legacy server: a 401, a 403, a 5xx or a network failure is never evidence of an era.
  * spec: Server object, `protocolVersion`; stdio and Streamable HTTP: Backward Compatibility.
  */
 import type { ProtocolMode } from "../config/server-spec.ts"
@@ -22,7 +22,7 @@ import { asText, isObject, type Params } from "../wire/message.ts"
 import { type Connection, PeerError } from "./connection.ts"
 import { UnauthorizedError } from "./link.ts"
 
-/** What a backend said of itself. */
+/** How a backend describes itself. */
 export type Peer = {
   readonly era: Era
   readonly protocolVersion: string
@@ -31,7 +31,7 @@ export type Peer = {
   readonly instructions: string | undefined
 }
 
-/** A remote answer that is no JSON-RPC: its status decides what it is evidence of. */
+/** A remote answer that is not JSON-RPC. Its status decides what it is evidence of. */
 export class HttpStatusError extends Error {
   override readonly name = "HttpStatusError"
   constructor(
@@ -42,13 +42,13 @@ export class HttpStatusError extends Error {
   }
 }
 
-/** What the answer to `server/discover` says. */
+/** What a failed probe is evidence of. */
 export type EraEvidence = "modern" | "legacy" | "unknown"
 
-/** Extensions that some client may have and that servers look for before they offer anything of theirs. From: MCP Apps. */
+/** Extensions that servers look for before they offer their part of them. From: MCP Apps. */
 const EXTENSIONS: Params = { [UI_EXTENSION]: { mimeTypes: ["text/html;profile=mcp-app"] } }
 
-/** svc as a client. Towards legacy backends it declares all that any of its clients may be able to do. */
+/** svc's capabilities as a client of a shared legacy backend: all that any of its clients may have. */
 export const CLIENT_CAPABILITIES: Params = {
   extensions: EXTENSIONS,
   roots: { listChanged: true },
@@ -56,7 +56,7 @@ export const CLIENT_CAPABILITIES: Params = {
   elicitation: { form: {}, url: {} },
 }
 
-/** The `_meta` of a request of svc's own to a modern backend. */
+/** Returns the `_meta` of a request of svc's own to a modern backend. */
 export function ownMeta(version: string, capabilities: Params = { extensions: EXTENSIONS }): Params {
   return {
     [META_VERSION]: MODERN_VERSION,
@@ -65,7 +65,7 @@ export function ownMeta(version: string, capabilities: Params = { extensions: EX
   }
 }
 
-/** What a failed probe is evidence of. Pure. */
+/** Returns what a failed probe is evidence of. Pure. */
 export function classify(error: unknown): EraEvidence {
   if (error instanceof PeerError) {
     const modern = [UNSUPPORTED_VERSION, HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY].includes(error.code)
@@ -74,40 +74,33 @@ export function classify(error: unknown): EraEvidence {
   if (error instanceof UnauthorizedError) return "unknown"
   if (error instanceof HttpStatusError) {
     const { status } = error
-    return status === 401 ||
-      status === 403 ||
-      status === 407 ||
-      status === 408 ||
-      status === 429 ||
-      status >= 500 ||
-      status < 400
-      ? "unknown"
-      : "legacy"
+    const isEvidence = status >= 400 && status < 500 && !INCONCLUSIVE_STATUSES.includes(status)
+    return isEvidence ? "legacy" : "unknown"
   }
   return "unknown"
 }
 
 export type NegotiateOptions = {
   readonly mode: ProtocolMode
-  /** What was learned of this launch before. */
+  /** The era that was learned of this launch before. */
   readonly remembered: Era | undefined
-  /** stdio only: a server that does not answer the probe at all is given `initialize` after this many milliseconds. */
+  /** stdio only: milliseconds without an answer to the probe after which `initialize` is sent too. */
   readonly probeTimeout: number | undefined
-  /** Milliseconds for the whole. */
+  /** Milliseconds for each request. */
   readonly timeout: number
   readonly version: string
-  /** What the one client can do that the connection is for; undefined where it is for all. */
+  /** The capabilities of the only client of a dedicated connection; undefined for a shared connection. */
   readonly capabilities?: Params | undefined
 }
 
-/** Agrees on an era and a revision. Throws what the transport failed with, or a BackendError. */
+/** Agrees on an era and a revision. Rejects with the transport's failure, or with a BackendError. */
 export async function negotiate(connection: Connection, options: NegotiateOptions): Promise<Peer> {
   const { mode, remembered } = options
   if (mode === "legacy" || (mode === "auto" && remembered === "legacy")) return initialize(connection, options)
   const probe = discover(connection, options)
   if (mode === "2026-07-28") return probe.catch(assumeModern)
   try {
-    return await (options.probeTimeout === undefined ? probe : orSilence(probe, connection, options))
+    return await (options.probeTimeout === undefined ? probe : probeOrInitialize(probe, connection, options))
   } catch (error) {
     if (classify(error) !== "legacy") throw error
     return initialize(connection, options)
@@ -116,6 +109,10 @@ export async function negotiate(connection: Connection, options: NegotiateOption
 
 // ---
 
+/** Statuses that say nothing of an era, beside those outside of 4xx. */
+const INCONCLUSIVE_STATUSES = [401, 403, 407, 408, 429]
+
+/** Sends `server/discover`; again if the server refuses svc's revision but lists it. */
 async function discover(connection: Connection, options: NegotiateOptions, retried = false): Promise<Peer> {
   const params = { _meta: ownMeta(options.version, options.capabilities) }
   let result: Params
@@ -123,7 +120,7 @@ async function discover(connection: Connection, options: NegotiateOptions, retri
     result = await connection.ask("server/discover", params, options.timeout)
   } catch (error) {
     if (!(error instanceof PeerError) || error.code !== UNSUPPORTED_VERSION || retried) throw error
-    // It says what it does speak; asked in that, it must answer.
+    // The error lists the revisions that the server speaks. If svc's is among them, it must answer.
     checkVersions(connection, isObject(error.data) && Array.isArray(error.data.supported) ? error.data.supported : [])
     return discover(connection, options, true)
   }
@@ -135,17 +132,20 @@ async function discover(connection: Connection, options: NegotiateOptions, retri
   return peer("modern", MODERN_VERSION, info, result)
 }
 
-/** Throws where a server speaks no modern revision of ours: a PeerError where it speaks a legacy one, else a BackendError. */
+/** Throws if a server does not speak svc's modern revision: a PeerError if it speaks a legacy one, else a BackendError. */
 function checkVersions({ server }: Connection, supported: readonly unknown[]): void {
   if (supported.length === 0 || supported.includes(MODERN_VERSION)) return
   if (supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version)))
     throw new PeerError(-32601, "speaks only legacy revisions")
-  throw new BackendError(server, `speaks only ${supported.map(asText).join(", ").slice(0, 200)}, which svc does not`)
+  throw new BackendError(
+    server,
+    `speaks only ${supported.map(asText).join(", ").slice(0, 200)}, which svc does not support`,
+  )
 }
 
 /**
- * A server that is said to be modern and lacks `server/discover`, which it must have: it may still answer the rest, so all
- * of it is asked. Pinning says that there is no other era to try.
+ * Returns the peer of a server that is configured as modern but lacks `server/discover`, which it must have. It may still
+ * answer the rest, so all capabilities are assumed.
  */
 function assumeModern(error: unknown): Peer {
   if (!(error instanceof PeerError) || error.code !== -32601) throw error
@@ -157,8 +157,12 @@ function assumeModern(error: unknown): Peer {
   )
 }
 
-/** A legacy server may not answer a request before `initialize` at all; a late modern answer still counts. */
-async function orSilence(probe: Promise<Peer>, connection: Connection, options: NegotiateOptions): Promise<Peer> {
+/** Sends `initialize` if the probe is not answered in time: a legacy server may ignore it. A late answer still counts. */
+async function probeOrInitialize(
+  probe: Promise<Peer>,
+  connection: Connection,
+  options: NegotiateOptions,
+): Promise<Peer> {
   const silence = new Promise<undefined>((resolve) => {
     const cancel = connection.clock.after(options.probeTimeout ?? 0, () => resolve(undefined))
     probe.then(cancel, cancel)
@@ -184,11 +188,12 @@ async function initialize(connection: Connection, options: NegotiateOptions): Pr
   if (typeof version !== "string" || !(LEGACY_VERSIONS as readonly string[]).includes(version))
     throw new BackendError(
       connection.server,
-      `answered initialize with a revision svc does not speak: ${asText(version).slice(0, 40)}`,
+      `answered initialize with a revision that svc does not support: ${asText(version).slice(0, 40)}`,
     )
   return peer("legacy", version, result.serverInfo, result)
 }
 
+/** Returns a peer, with defaults for members that a server left out or got wrong. */
 function peer(era: Era, protocolVersion: string, info: unknown, result: Params): Peer {
   return {
     era,

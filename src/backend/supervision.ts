@@ -1,6 +1,6 @@
 /**
- * The machine of a backend: `step(state, event, policy) -> [state, effects]`. One machine for every backend, supervised or
- * not, stdio or remote: unsupervised is a policy.
+ * The state machine of a backend: `step(state, event, policy) -> [state, effects]`. All backends have this one, supervised
+ * or not, stdio or remote: unsupervised is a policy.
  *
  *   stopped ─start─▶ starting ─opened─▶ connected
  *                       │                 │    ▲
@@ -8,15 +8,15 @@
  *                       ▼                 ▼    │
  *                       └───▶ waiting ─due─▶ recovering ─lost─▶ waiting | crashed
  *
- *   Lost is failed to open, exited, or gone silent. With the policy `never`: lost ─▶ failed. With the budget of
- *   `supervised` spent: lost ─▶ crashed. `reconnect` has no budget. From anywhere: stop ─▶ stopped, restart ─▶ recovering
- *   with a fresh budget. A refusal (401) ─▶ unauthorized, where only an order helps.
+ *   Lost: failed to open, exited, or stopped answering. Policy `never`: lost ─▶ failed. Policy `supervised` with its attempts
+ *   used up: lost ─▶ crashed. Policy `reconnect` has no limit. From anywhere: stop ─▶ stopped, restart ─▶ recovering with
+ *   fresh attempts. A refusal (401) ─▶ unauthorized, until an operator restarts or authorizes.
  *
- *  1. Everything that changes a state is in this file; it has no clock, no timer and no I/O. Time arrives in events.
- *  2. Reports and timers carry the epoch they answer; the stale ones are dropped in one place, and no other code checks.
- *  3. Total: every state answers every event, and "nothing happens" is an answer.
- *  4. At most one process and one timer; what is published is published exactly while connected. `close` comes before the
- *     next `open`, and the driver does not begin the one before the other is done.
+ *  1. All changes of state are in this file. It has no clock, no timer and no I/O: time arrives in events.
+ *  2. Reports and timers carry the epoch they answer. The first line of `step` drops stale ones, and no other code checks.
+ *  3. Total: every state answers every event, if only with no change and no effects.
+ *  4. There is at most one process and one timer. The listing is published exactly while connected. `close` precedes the
+ *     next `open`, and the driver finishes the one before it begins the other.
  *
  * spec: Supervised backend.
  */
@@ -26,8 +26,8 @@ import type { RestartPolicy } from "../config/server-spec.ts"
 export type ProcessExit = { readonly code: number | null; readonly signal: string | null; readonly at: number }
 
 /**
- * One backend's state. Each variant has exactly its own facts; times are milliseconds since the epoch. `attempt` counts
- * consecutive automatic restarts so far (0 on a first start).
+ * The state of a backend. Times are milliseconds since the epoch. `attempt` counts consecutive automatic restarts so far
+ * (0 on a first start).
  */
 export type BackendState =
   | { readonly kind: "stopped"; readonly epoch: number }
@@ -51,16 +51,18 @@ export type BackendEvent =
   | { readonly kind: "opened"; readonly epoch: number; readonly now: number; readonly pid: number | undefined }
   | { readonly kind: "lost" | "unauthorized" | "due" | "stable"; readonly epoch: number; readonly now: number }
 
+/** What the driver must do, in order. */
 export type BackendEffect =
   | { readonly kind: "open"; readonly epoch: number }
   | { readonly kind: "close" | "publish" | "unpublish" | "cancelTimer" }
   | { readonly kind: "wait"; readonly event: "due" | "stable"; readonly epoch: number; readonly ms: number }
 
-/** A connection that lived this long refills the budget. */
+/** A connection that lived this long resets the attempts. */
 export const STABLE_MS = 5 * 60_000
 
 export const INITIAL_STATE: BackendState = { kind: "stopped", epoch: 0 }
 
+/** Returns the next state and the effects of an event. Total and pure. */
 export function step(
   state: BackendState,
   event: BackendEvent,
@@ -97,14 +99,14 @@ export function step(
   }
 }
 
-/** Milliseconds before attempt `n`: the delay times 1, 2, 4, 8, then 16. */
+/** Returns the milliseconds before attempt `n`: the delay times 1, 2, 4, 8, then 16. */
 export const restartDelay = (n: number, delay: number): number => delay * 2 ** Math.min(n - 1, 4)
 
-/** What the world calls a state. */
+/** How a state is reported. */
 export type StateStatus = {
   /** spec: Server connection status. */
   readonly status: "connected" | "error" | "disconnected" | "awaiting_oauth"
-  /** spec: Supervision summary; undefined where a state is not counted. */
+  /** spec: Supervision summary; undefined for a state that is not counted. */
   readonly aggregate: "connected" | "restarting" | "crashLoop" | "stopped" | undefined
   /** Whether a supervised backend in this state holds /health/ready at 503. */
   readonly holdsReady: boolean
@@ -123,7 +125,7 @@ export const STATUS_BY_STATE: Readonly<Record<BackendState["kind"], StateStatus>
 
 // ---
 
-/** Whether a process or connection exists or is being made. */
+/** Whether a process or connection exists or is being opened. */
 const isOpen = (state: BackendState): boolean =>
   state.kind === "starting" || state.kind === "connected" || state.kind === "recovering"
 
@@ -134,7 +136,7 @@ function begin<S extends BackendState>(
   return [state, [...effects, { kind: "open", epoch: state.epoch }]]
 }
 
-/** What must be undone when a state is left for good. */
+/** Returns the effects that end a state. */
 function leave(state: BackendState): readonly BackendEffect[] {
   switch (state.kind) {
     case "connected":
@@ -163,11 +165,11 @@ function lose(
 ): readonly [BackendState, readonly BackendEffect[]] {
   if (!isOpen(state)) return [state, []]
   const { epoch } = state
-  const spent = "attempt" in state ? state.attempt : 0
+  const previous = "attempt" in state ? state.attempt : 0
   if (policy.kind === "never") return [{ kind: "failed", epoch, at: now }, leave(state)]
-  const attempt = spent + 1
+  const attempt = previous + 1
   if (policy.kind === "supervised" && policy.limit > 0 && attempt > policy.limit)
-    return [{ kind: "crashed", epoch, attempt: spent, at: now }, leave(state)]
+    return [{ kind: "crashed", epoch, attempt: previous, at: now }, leave(state)]
   const ms = restartDelay(attempt, policy.delay)
   const wait: BackendEffect = { kind: "wait", event: "due", epoch, ms }
   return [{ kind: "waiting", epoch, attempt, retryAt: now + ms }, [...leave(state), wait]]

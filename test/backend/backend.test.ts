@@ -8,10 +8,10 @@ import type { Listing } from "../../src/catalog/listing.ts"
 import type { RestartPolicy, ServerSpec } from "../../src/config/server-spec.ts"
 import { type ManualClock, manualClock, settle } from "../clock.ts"
 
-/** One attempt to open, as the test answers it. */
+/** One attempt to open, which the test completes. */
 type Attempt = {
   readonly signal: AbortSignal
-  /** Says that the transport failed a request. */
+  /** Reports that the transport failed a request. */
   failsRequest(error: Error): void
   renewsSession(): void
   opens(): Connected
@@ -119,7 +119,7 @@ function connect(clock: ManualClock, living: Set<object>, hold: boolean): { open
       return dead
     },
     ping: async () => {
-      if (control.answers === "no") throw new Error("did not answer ping within 10000 ms")
+      if (control.answers === "no") throw new Error("no answer to ping within 10 s")
       if (control.answers === "error") throw new PeerError(-32601, "Method not found")
     },
     idleSince: () => control.idleSince,
@@ -128,7 +128,7 @@ function connect(clock: ManualClock, living: Set<object>, hold: boolean): { open
   return { open, control }
 }
 
-test("connected means that a listing is published", async () => {
+test("the listing is published exactly while connected", async () => {
   const { backend, last, seen } = bench()
   backend.start()
   await settle()
@@ -178,7 +178,7 @@ test("six failures in a row are a crash loop after 1, 2, 4, 8 and 16 seconds", a
   expect(clock.timers).toBe(0)
 })
 
-test("what was given up begins anew when its time to connect or its restarts are edited, and for nothing else", async () => {
+test("a backend that was given up is tried again if its connection timeout or restarts are edited, and for nothing else", async () => {
   const spec = specOf({ kind: "never" })
   const { backend, attempts, last } = bench(spec)
   backend.start()
@@ -188,8 +188,8 @@ test("what was given up begins anew when its time to connect or its restarts are
   backend.retune({ ...spec, tuning: { ...spec.tuning, tags: ["x"] } })
   await settle()
   expect([backend.state.kind, attempts.length]).toEqual(["failed", 1])
-  const patient = { ...spec, tuning: { ...spec.tuning, connectionTimeout: 60_000 } }
-  backend.retune(patient)
+  const edited = { ...spec, tuning: { ...spec.tuning, connectionTimeout: 60_000 } }
+  backend.retune(edited)
   await settle()
   last().opens()
   await settle()
@@ -198,7 +198,7 @@ test("what was given up begins anew when its time to connect or its restarts are
   expect([backend.state.kind, attempts.length]).toEqual(["connected", 2])
 })
 
-test("five stable minutes refill the budget", async () => {
+test("five stable minutes reset the attempts", async () => {
   const { backend, clock, last } = bench()
   backend.start()
   await settle()
@@ -214,16 +214,16 @@ test("five stable minutes refill the budget", async () => {
   expect(backend.state).toMatchObject({ kind: "waiting", attempt: 1 })
 })
 
-test("an attempt that takes longer than connectionTimeout is given up and counts as lost", async () => {
+test("an attempt that exceeds connectionTimeout is aborted and counts as lost", async () => {
   const { backend, clock, last } = bench()
   backend.start()
   await clock.pass(10_000)
   expect(last().signal.aborted).toBe(true)
   expect(backend.state).toMatchObject({ kind: "waiting", attempt: 1 })
-  expect(backend.facts.lastError).toBe("did not connect within 10000 ms")
+  expect(backend.facts.lastError).toBe("did not connect within 10 s")
 })
 
-test("a server that stays away for days is not told of in every attempt", async () => {
+test("repeated losses for one reason are logged less and less often", async () => {
   const { backend, clock, notes, attempts } = bench(specOf({ kind: "reconnect", limit: 0 }))
   const fail = async (times: number) => {
     for (let n = 0; n < times; n++) {
@@ -243,21 +243,21 @@ test("a server that stays away for days is not told of in every attempt", async 
   expect(notes.at(-1)).toMatch(/^could not be started: something else; attempt [0-9]+ in 16 s$/)
 })
 
-test("of an attempt that takes long, the log says that it is still waited for", async () => {
+test("a slow attempt is logged once", async () => {
   const spec = specOf()
   const { backend, clock, notes, last } = bench({ ...spec, tuning: { ...spec.tuning, connectionTimeout: 300_000 } })
   backend.start()
   await clock.pass(29_999)
   expect(notes).toEqual([])
   await clock.pass(1)
-  expect(notes).toEqual(["has not answered for 30 s; svc waits for it up to 300 s"])
+  expect(notes).toEqual(["has not answered for 30 s; svc waits up to 5 min"])
   last().opens()
   await clock.pass(300_000)
   expect(backend.state.kind).toBe("connected")
   expect(notes).toHaveLength(1)
 })
 
-test("what a child said before it ended is told to who runs svc", async () => {
+test("the last error names the line of stderr that explains the exit", async () => {
   const { backend, attempts, last } = bench()
   backend.start()
   await settle()
@@ -268,7 +268,7 @@ test("what a child said before it ended is told to who runs svc", async () => {
   expect(backend.facts.lastError).toBe("exited with code 1: Error: no key")
 })
 
-test("an attempt that never ends does not hold up its replacement for good", async () => {
+test("an attempt that never ends does not block its replacement for ever", async () => {
   const clock = manualClock()
   let attempts = 0
   const backend = new Backend(specOf(), {
@@ -285,7 +285,7 @@ test("an attempt that never ends does not hold up its replacement for good", asy
   expect(attempts).toBe(2)
 })
 
-test("stop cuts into an attempt and leaves no timer", async () => {
+test("stop aborts an attempt and leaves no timer", async () => {
   const { backend, clock, last } = bench()
   backend.start()
   await settle()
@@ -326,7 +326,7 @@ test("two pings in a row without an answer replace an idle backend; one does not
   expect(backend.facts.lastError).toBe("does not answer pings")
 })
 
-test("an error is an answer to a ping, and a busy backend is not asked", async () => {
+test("an error answers a ping, and a busy backend is not pinged", async () => {
   const { backend, clock, last } = bench()
   backend.start()
   await settle()
@@ -361,7 +361,7 @@ test("an unsupervised backend that stops answering is logged once and not replac
   expect(attempts).toHaveLength(1)
 })
 
-test("a refusal says where to go, at the start and in mid-life", async () => {
+test("a 401 makes a backend unauthorized, at the start and while connected", async () => {
   const refusal = new UnauthorizedError("answered 401", "https://idp.example/authorize")
   const first = bench(specOf({ kind: "reconnect" }))
   first.backend.start()
@@ -417,7 +417,7 @@ test("a request that failed before the server reconnected or renewed its session
 test("an observer that throws stops nothing", async () => {
   const { backend, last, notes } = bench(specOf(), {
     onchange: () => {
-      throw new Error("of its own")
+      throw new Error("broken observer")
     },
   })
   backend.start()
@@ -425,5 +425,5 @@ test("an observer that throws stops nothing", async () => {
   last().opens()
   await settle()
   expect(backend.state.kind).toBe("connected")
-  expect(notes).toContain("an observer failed: of its own")
+  expect(notes).toContain("an observer failed: broken observer")
 })

@@ -42,7 +42,7 @@ function open(peer: Partial<Peer>, wanted: { level: string | undefined; uris: re
   return { lister, sent }
 }
 
-test("a server that has forgotten its session is told again what clients want of it", () => {
+test("subscriptions and log level are restored in a session that was opened anew", () => {
   const { lister, sent } = open({}, { level: "error", uris: ["a:b"] })
   const wanted = [
     ["resources/subscribe", "a:b"],
@@ -55,7 +55,7 @@ test("a server that has forgotten its session is told again what clients want of
   lister.end()
 })
 
-test("a server is told no level where nobody wants one, where it has none, or where requests say it", () => {
+test("no log level is sent if no client set one, the server has no logging, or it is modern", () => {
   for (const [peer, level] of [
     [{}, undefined],
     [{ capabilities: {} }, "error"],
@@ -69,7 +69,7 @@ test("a server is told no level where nobody wants one, where it has none, or wh
   }
 })
 
-test("what a server lists is offered with its numbers as written, and fresh no longer than a double can say", async () => {
+test("a listing keeps its numbers as written, and its freshness is a safe integer", async () => {
   const clock = manualClock()
   const ids = createRequestIds("x")
   const hooks = { owner: undefined, onprotocolerror() {}, onnotification() {} }
@@ -165,7 +165,7 @@ test.each(KINDS)(
   },
 )
 
-test("the pauses between the attempts double up to a minute, and what comes in the end is offered", async () => {
+test("the delays between attempts double up to a minute, and a list that succeeds is published", async () => {
   const answers = { ...good(), "prompts/list": down }
   const { clock, asked, offered, lister, names } = server(answers)
   await lister.list(1000)
@@ -189,7 +189,7 @@ test("the pauses between the attempts double up to a minute, and what comes in t
   lister.end()
 })
 
-test("a server that forgets its sessions time and again is listed ever later, and a list that fails waits", async () => {
+test("the lists of a server that keeps forgetting its sessions are requested ever later, and a failed list waits", async () => {
   const { clock, asked, lister } = server({ ...good(), "prompts/list": down })
   await lister.list(1000)
   asked.length = 0
@@ -205,7 +205,7 @@ test("a server that forgets its sessions time and again is listed ever later, an
   expect(clock.timers).toBe(0)
 })
 
-test("a list without an answer holds nothing up, and counts when it comes", async () => {
+test("a list without an answer delays nothing, and is taken when it comes", async () => {
   const { clock, lister, names, pending, connection } = server({ ...good(), "tools/list": undefined })
   const listed = lister.list(700)
   await clock.pass(700)
@@ -237,7 +237,7 @@ test("an empty list that is written as null is an empty list", async () => {
   lister.end()
 })
 
-test("a list that fails later keeps what it held, and the others that changed with it are told", async () => {
+test("a list that fails later keeps its entries, and the others are published", async () => {
   const answers = good()
   const { clock, lister, names } = server(answers)
   await lister.list(1000)
@@ -252,7 +252,7 @@ test("a list that fails later keeps what it held, and the others that changed wi
   lister.end()
 })
 
-test("a connection that is lost, or refuses svc, while it lists is no list that fails", async () => {
+test("a connection that is lost or refuses svc during a list rejects, and is not a failed list", async () => {
   const lost = server({ ...good(), "tools/list": undefined })
   const listed = lost.lister.list(1000)
   lost.connection.end({ reason: "went away" })
@@ -266,7 +266,7 @@ test("a connection that is lost, or refuses svc, while it lists is no list that 
   refused.lister.end()
 })
 
-test("nothing is left running behind a connection that has ended", async () => {
+test("an ended connection leaves no timer", async () => {
   const { clock, lister } = server({ ...good(), "prompts/list": down })
   await lister.list(1000)
   lister.end()

@@ -39,7 +39,7 @@ const legacy = ({ method }: Asked) => (method === "initialize" ? hello : unknown
 const modern = ({ method }: Asked) => (method === "server/discover" ? discovered : unknown)
 
 describe("negotiation", () => {
-  test("auto asks the modern question first and believes a positive sign [protocol:mode:auto]", async () => {
+  test("auto sends server/discover first and falls back on a positive sign of a legacy server [protocol:mode:auto]", async () => {
     const old = connect(legacy)
     expect(await negotiate(old.connection, options)).toMatchObject({ era: "legacy", protocolVersion: "2025-06-18" })
     expect(old.asked).toEqual(["server/discover", "initialize"])
@@ -48,7 +48,7 @@ describe("negotiation", () => {
     expect(fresh.asked).toEqual(["server/discover"])
   })
 
-  test("legacy never asks the modern question [protocol:mode:legacy]", async () => {
+  test("legacy never sends server/discover [protocol:mode:legacy]", async () => {
     const { connection, asked } = connect(legacy)
     expect(await negotiate(connection, { ...options, mode: "legacy" })).toMatchObject({ era: "legacy" })
     expect(asked).toEqual(["initialize"])
@@ -62,19 +62,19 @@ describe("negotiation", () => {
     await expect(negotiate(broken.connection, { ...options, mode: "2026-07-28" })).rejects.toThrow("not now")
   })
 
-  test("a server that is silent before initialize is given it", async () => {
+  test("a server that ignores the probe gets initialize", async () => {
     const { connection, asked } = connect((message) => (message.method === "initialize" ? hello : undefined))
     expect(await negotiate(connection, { ...options, probeTimeout: 1 })).toMatchObject({ era: "legacy" })
     expect(asked).toEqual(["server/discover", "initialize"])
   })
 
-  test("a verdict that is remembered spares the question", async () => {
+  test("a remembered era skips the probe", async () => {
     const { connection, asked } = connect(legacy)
     await negotiate(connection, { ...options, remembered: "legacy" })
     expect(asked).toEqual(["initialize"])
   })
 
-  test("a server that refuses the version is asked in one it speaks", async () => {
+  test("a server that refuses the revision but lists it is probed again", async () => {
     const refused = (supported: string[]) => ({ error: { code: -32022, message: "no", data: { supported } } })
     let times = 0
     const again = connect(() => (++times === 1 ? refused(["2026-07-28"]) : discovered))
@@ -86,13 +86,13 @@ describe("negotiation", () => {
     expect(await negotiate(old.connection, options)).toMatchObject({ era: "legacy" })
   })
 
-  test("a server that speaks no revision of ours says so", async () => {
+  test("a server without a common revision is an error that lists its revisions", async () => {
     const { connection } = connect(() => ({ result: { supportedVersions: ["2099-01-01"], capabilities: {} } }))
     await expect(negotiate(connection, options)).rejects.toThrow("speaks only 2099-01-01")
   })
 })
 
-test("refusals and failures are evidence of no era", () => {
+test("refusals and failures are not evidence of an era", () => {
   const verdicts = [401, 403, 407, 408, 429, 500, 502, 503].map((status) => classify(new HttpStatusError(status, "")))
   expect(new Set(verdicts)).toEqual(new Set(["unknown"]))
   expect(classify(new UnauthorizedError("401"))).toBe("unknown")

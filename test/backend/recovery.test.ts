@@ -1,4 +1,4 @@
-/** The driver with real processes: what a supervised server goes through, and what its callers are told. */
+/** The driver with real processes: restarts, and the answers to calls meanwhile. */
 import { afterEach, expect, test } from "bun:test"
 import { join } from "node:path"
 import { Backend } from "../../src/backend/backend.ts"
@@ -121,7 +121,7 @@ for (const mode of ["sigkill", "close-stdout", "fork"])
     expect(pids.filter((pid) => pid > 0 && isAlive(pid))).toEqual([])
   })
 
-test("a server that dies at once is in a crash loop after its attempts, and a restart by an operator begins anew", async () => {
+test("a server that exits at once is in a crash loop after its attempts, and an operator's restart starts over", async () => {
   const backend = start(["at-start"], { limit: 2, delay: 1 })
   await is(backend, "crashed")
   expect(backend.facts).toMatchObject({ restartCount: 2, lastExit: { code: 3 } })
@@ -130,7 +130,7 @@ test("a server that dies at once is in a crash loop after its attempts, and a re
   expect(backend.facts.restartCount).toBe(5)
 })
 
-test("a server that answers nothing is given up after connectionTimeout and its process ended", async () => {
+test("an attempt on a silent server is aborted after connectionTimeout and its process ended", async () => {
   const backend = start(["hang"], { limit: 1, delay: 1 }, 300)
   await is(backend, "crashed")
   expect(backend.facts.lastError).toBe("did not connect within 300 ms")
@@ -155,7 +155,7 @@ test("an operator's restart replaces a healthy process", async () => {
   expect(isAlive(first ?? 0)).toBe(false)
 })
 
-test("twenty servers that are killed at random come back, and no call is left without an answer", async () => {
+test("twenty servers that are killed at random come back, and every call is answered", async () => {
   const backends = Array.from({ length: 20 }, () => start(["calm"], { limit: 0, delay: 1 }))
   await Promise.all(backends.map(connected))
   let answered = 0

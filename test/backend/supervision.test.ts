@@ -46,7 +46,7 @@ const cycle: readonly Word[] = ["lost", "due"]
 const cycles = (count: number): Word[] => Array.from({ length: count }, () => cycle).flat()
 
 describe("a supervised backend", () => {
-  test("that exits is withdrawn at once and waits for its replacement [supervise:exit]", () => {
+  test("that exits is unpublished at once and waits for its replacement [supervise:exit]", () => {
     const [state, effects] = run(SUPERVISED, "start", "opened", "lost")
     expect(state).toEqual({ kind: "waiting", epoch: 1, attempt: 1, retryAt: 1002 })
     expect(effects).toEqual([
@@ -73,24 +73,24 @@ describe("a supervised backend", () => {
     expect(run(SUPERVISED, ...spent, "stop")[0]).toMatchObject({ kind: "stopped" })
   })
 
-  test("refills its budget when a replacement has been stable for five minutes [supervise:stable]", () => {
+  test("resets its attempts when a replacement has been stable for five minutes [supervise:stable]", () => {
     const [state] = run(SUPERVISED, "start", "opened", ...cycles(3), "opened", "stable")
     expect(state).toMatchObject({ kind: "connected", attempt: 0 })
   })
 
-  test("does not refill its budget with a replacement that dies young", () => {
+  test("does not reset its attempts for a replacement that dies young", () => {
     const young: Word[] = ["lost", "due", "opened"]
     const [state] = run(SUPERVISED, "start", "opened", ...Array.from({ length: 5 }, () => young).flat(), "lost")
     expect(state.kind).toBe("crashed")
   })
 
-  test("is restarted at once by an operator, with a fresh budget, also while it waits [supervise:restart]", () => {
+  test("is restarted at once by an operator, with fresh attempts, also while it waits [supervise:restart]", () => {
     const [state, effects] = run(SUPERVISED, "start", "opened", ...cycles(3), "lost", "restart")
     expect(state).toMatchObject({ kind: "recovering", attempt: 0 })
     expect(effects.map(({ kind }) => kind)).toEqual(["cancelTimer", "open"])
   })
 
-  test("closes what runs before an operator's restart opens the next", () => {
+  test("closes the old process before an operator's restart opens the next", () => {
     const [, effects] = run(SUPERVISED, "start", "opened", "restart")
     expect(effects.map(({ kind }) => kind)).toEqual(["unpublish", "close", "open"])
   })
@@ -99,19 +99,19 @@ describe("a supervised backend", () => {
     expect(run(SUPERVISED, "start", "lost")[0]).toMatchObject({ kind: "waiting", attempt: 1 })
   })
 
-  test("restarts without end when its limit is 0", () => {
+  test("restarts without limit when its limit is 0", () => {
     const [state] = run({ ...SUPERVISED, limit: 0 }, "start", "opened", ...cycles(100), "lost")
     expect(state).toMatchObject({ kind: "waiting", attempt: 101 })
   })
 })
 
-test("the delay before attempt n is the first times 1, 2, 4, 8, and 16 from then on [supervise:delay]", () => {
+test("the delay before attempt n is the configured one times 1, 2, 4, 8, and 16 from then on [supervise:delay]", () => {
   expect([1, 2, 3, 4, 5, 6, 50].map((n) => restartDelay(n, 1000))).toEqual([
     1000, 2000, 4000, 8000, 16_000, 16_000, 16_000,
   ])
 })
 
-test("an unsupervised backend that is lost has failed until an order comes", () => {
+test("an unsupervised backend that is lost stays failed until an operator acts", () => {
   const [state, effects] = run(UNSUPERVISED, "start", "opened", "lost")
   expect(state).toEqual({ kind: "failed", epoch: 1, at: 2 })
   expect(effects).toEqual([{ kind: "unpublish" }, { kind: "close" }])
@@ -122,7 +122,7 @@ test("a remote backend reconnects without a limit", () => {
   expect(run(RECONNECT, "start", ...cycles(40), "lost")[0]).toMatchObject({ kind: "waiting", attempt: 41 })
 })
 
-test("a refusal waits for a person", () => {
+test("a 401 waits for a person", () => {
   for (const words of [
     ["start", "unauthorized"],
     ["start", "opened", "unauthorized"],
@@ -133,7 +133,7 @@ test("a refusal waits for a person", () => {
   }
 })
 
-test("each state has its words", () => {
+test("pin: the reported status of each state", () => {
   expect(STATUS_BY_STATE).toEqual({
     stopped: { status: "disconnected", aggregate: "stopped", holdsReady: false },
     starting: { status: "disconnected", aggregate: "stopped", holdsReady: false },
@@ -146,7 +146,7 @@ test("each state has its words", () => {
   })
 })
 
-test("any walk keeps one process, one timer, and published exactly while connected", () => {
+test("any walk has at most one process and one timer, and is published exactly while connected", () => {
   const word = fc.constantFrom<Word>("start", "stop", "restart", "opened", "lost", "unauthorized", "due", "stable")
   // Mostly of this epoch, so that walks get somewhere; sometimes stale, or of an epoch that is not yet.
   const lag = fc.oneof(

@@ -195,7 +195,7 @@ test("a server that is away is named as the reason, and no other's tool is propo
   }
   await using svc = await startSvc({ config })
   await svc.said("one: could not be started: exited with code 1; attempt 1 of 1 in 0.001 s")
-  await svc.said("given up after attempt 1: `svc mcp restart one` begins anew")
+  await svc.said("gave up after attempt 1; run `svc mcp restart one` to try again")
   const away = { text: expect.stringMatching(/^one: is not available \(error\): it crashed too often/) }
   const call = (path: string, name: string) => modern(`${svc.url}${path}`, "tools/call", { name, arguments: {} })
   expect((await call("/mcp", "one_svc_echo")).body.result).toMatchObject({ isError: true, content: [away] })
