@@ -39,6 +39,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "what is switched off is neither healthy nor unhealthy",
   },
+  "health:report:left-out": {
+    says: "a server or template that an issue keeps from running counts in no server count, and is in the issues; a template without instances counts in configuration alone",
+    from: "choice",
+    why: "one faulty entry must not take a service that works out of a load balancer",
+  },
   "health:report:configuration": {
     says: "configuration holds loaded, the three counts, authEnabled and transport",
     from: "Health report",
@@ -159,6 +164,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "Supervision summary",
   },
   "health:supervision:full": { says: "full lists them with process ids", from: "Supervision summary" },
+  "health:supervision:starting": {
+    says: "during its first start a supervised server is starting in the entries of backendSupervision, and among the stopped in the counts at minimal",
+    from: "choice",
+    why: "the specification has four counts, and a first start must not hold readiness as a restart does",
+  },
+  "health:mcp:restarting": {
+    says: "a restart leaves loading complete; a server that restarts counts as failed in the summary and is restarting in byState",
+    from: "choice",
+    why: "loading is the first start alone, and the server's own address answers 503 as for failed",
+  },
+  "health:mcp:consistent": {
+    says: "status, headers, summary, byState and details of /health/mcp agree; loading is complete when no server is pending or loading",
+    from: "choice",
+    why: "a script may read any one of them",
+  },
   "health:mcp:collection": {
     says: "/health/mcp reports loading, summary, servers and supervision",
     from: "GET /health/mcp",

@@ -3,8 +3,8 @@
  * that are picked, never of fields that are left out. spec: Health report, Detail levels; choice: Health.
  */
 
-import { type BackendSnapshot, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
-import { STATUS_BY_STATE } from "../backend/supervision.ts"
+import type { BackendSnapshot, Snapshot } from "../agent/snapshot.ts"
+import { type BackendState, STATUS_BY_STATE } from "../backend/supervision.ts"
 import { formatIssue, type Issue } from "../lib/errors.ts"
 
 export const HEALTH_LEVELS = ["full", "basic", "minimal"] as const
@@ -41,15 +41,14 @@ export type ReportOptions = {
   redactAll(text: string): string
 }
 
-/** Makes the report of `/health`. */
+/** Makes the report of `/health`. A server that an issue keeps from running is in the issues and in no count. */
 export function healthReport(
   snapshot: Snapshot,
   facts: ProcessFacts,
   { level, redactAll }: ReportOptions,
 ): Report<HealthVerdict> {
   const servers = snapshot.backends
-  const rejected = rejectedServers(snapshot)
-  const total = servers.length + rejected.size
+  const total = servers.length
   const healthy = servers.filter((server) => isHealthy(server, facts.now)).length
   const verdict = overallHealth(snapshot.loaded, total, healthy)
   // Bun counts memory outside of the heap's blocks as used, but not in the heap's total.
@@ -80,20 +79,7 @@ export function healthReport(
       total,
       healthy,
       unhealthy: total - healthy,
-      ...(level === "minimal"
-        ? {}
-        : {
-            details: [
-              ...servers.map((server) => detail(server, facts.now, level, redactAll)),
-              ...[...rejected].map(([name, reason]) => ({
-                name,
-                status: "error",
-                healthy: false,
-                lastError: redactAll(reason),
-                tags: [],
-              })),
-            ],
-          }),
+      ...(level === "minimal" ? {} : { details: servers.map((server) => detail(server, facts.now, level, redactAll)) }),
     },
     configuration: summary(snapshot, facts),
     // svc goes on with the last valid plan if the document is broken; the issues show it.
@@ -154,9 +140,8 @@ const megabytes = (bytes: number): number => Math.round((bytes / 1024 / 1024) * 
 
 function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
   const { loaded, backends, templates, disabled } = snapshot
-  // Counts the entries of the document: a template is one, however many instances it has.
-  const enabled =
-    backends.filter(({ template }) => template === undefined).length + templates.length + rejectedServers(snapshot).size
+  // Counts the valid entries of the document: a template is one, however many instances it has.
+  const enabled = backends.filter(({ template }) => template === undefined).length + templates.length
   return {
     loaded,
     serverCount: loaded ? enabled + disabled.length : 0,
@@ -205,6 +190,10 @@ const STATE_NAMES = {
   stopped: "stopped",
 } as const
 
+/** Returns the state in an entry of the supervision summary. The counts have no word for a first start; entries do. */
+const supervisedState = ({ kind }: BackendState): string =>
+  kind === "starting" ? kind : STATE_NAMES[STATUS_BY_STATE[kind].aggregate ?? "stopped"]
+
 /** Makes the supervision summary: counts at `minimal`, else one entry for each backend. spec: Supervision summary. */
 export function supervision(snapshot: Snapshot, { level, redactAll }: ReportOptions): unknown {
   const backends = supervised(snapshot)
@@ -221,7 +210,7 @@ export function supervision(snapshot: Snapshot, { level, redactAll }: ReportOpti
       spec.id,
       {
         backendId: spec.id,
-        state: STATE_NAMES[STATUS_BY_STATE[state.kind].aggregate ?? "stopped"],
+        state: supervisedState(state),
         attempt: "attempt" in state ? state.attempt : 0,
         limit: spec.tuning.restart.limit,
         nextRetryAt: state.kind === "waiting" ? iso(state.retryAt) : null,

@@ -19,7 +19,10 @@ export type LoadingVerdict = "complete" | "loading" | "not_loaded"
 /** `idle`: a template without instances. `unknown`: no server has the name. */
 export type ServerVerdict = LoadingState | "idle" | "unknown" | "not_loaded"
 
-/** Makes the report of `/health/mcp`. `successRate` is the share of ready servers, in per cent. */
+/**
+ * Makes the report of `/health/mcp`. All of it derives from one state per server, so that no part contradicts another.
+ * `successRate` is the share of ready servers, in per cent.
+ */
 export function loadingReport(
   snapshot: Snapshot,
   facts: ProcessFacts,
@@ -27,20 +30,11 @@ export function loadingReport(
 ): Report<LoadingVerdict> & { readonly successRate: number } {
   if (!snapshot.loaded) return { ...neverLoaded(facts), successRate: 0 }
   const { backends } = snapshot
-  const rejected = rejectedServers(snapshot)
-  const total = backends.length + rejected.size
+  const total = backends.length
   const states = backends.map((backend) => [backend, loadingState(backend)] as const)
-  const count = (...counted: LoadingState[]) => states.filter(([, state]) => counted.includes(state)).length
-  const summary = {
-    total,
-    pending: count("pending"),
-    loading: count("loading", "restarting"),
-    ready: count("ready"),
-    failed: count("failed", "crash-loop") + rejected.size,
-    awaitingOAuth: count("awaiting_oauth"),
-    cancelled: count("stopped"),
-  }
-  const isComplete = backends.every(({ loading }) => loading.endedAt !== undefined)
+  const summary = { total, pending: 0, loading: 0, ready: 0, failed: 0, awaitingOAuth: 0, cancelled: 0 }
+  for (const [, state] of states) summary[SUMMARY_KEYS[state]]++
+  const isComplete = summary.pending + summary.loading === 0
   const times = backends.flatMap(({ loading: { startedAt, endedAt } }) =>
     startedAt === undefined || endedAt === undefined ? [] : [endedAt - startedAt],
   )
@@ -57,14 +51,10 @@ export function loadingReport(
         ? {}
         : {
             servers: {
-              byState: groupBy([
-                ...states.map(([{ spec }, state]) => [spec.id, state] as const),
-                ...[...rejected.keys()].map((name) => [name, "failed"] as const),
-              ]),
-              details: Object.fromEntries([
-                ...states.map(([backend, state]) => [backend.spec.id, details(backend, state, facts, options)]),
-                ...[...rejected].map(([name, reason]) => [name, neverStarted(reason, options)]),
-              ]),
+              byState: groupBy(states),
+              details: Object.fromEntries(
+                states.map(([backend, state]) => [backend.spec.id, details(backend, state, facts, options)]),
+              ),
             },
           }),
       backendSupervision: supervision(snapshot, options),
@@ -138,6 +128,21 @@ const LOADING_STATES = [
 ] as const
 type LoadingState = (typeof LOADING_STATES)[number]
 
+/**
+ * The count of the summary in which each state is. choice: a server that restarts is down after it was loaded, and its own
+ * address answers 503, as for `failed`.
+ */
+const SUMMARY_KEYS = {
+  ready: "ready",
+  awaiting_oauth: "awaitingOAuth",
+  pending: "pending",
+  loading: "loading",
+  stopped: "cancelled",
+  restarting: "failed",
+  "crash-loop": "failed",
+  failed: "failed",
+} as const satisfies Readonly<Record<LoadingState, string>>
+
 const badnessOf = (backend: BackendSnapshot): number => LOADING_STATES.indexOf(loadingState(backend))
 
 const iso = (time: number): string => new Date(time).toISOString()
@@ -162,11 +167,12 @@ function loadingState({ state, loading }: BackendSnapshot): LoadingState {
   }
 }
 
-function groupBy(states: readonly (readonly [id: string, LoadingState])[]): Record<string, string[]> {
+/** Returns the ids of the servers in each state. */
+function groupBy(states: readonly (readonly [BackendSnapshot, LoadingState])[]): Record<string, string[]> {
   const groups: Record<string, string[]> = {}
-  for (const [id, state] of states) {
+  for (const [{ spec }, state] of states) {
     groups[state] ??= []
-    groups[state].push(id)
+    groups[state].push(spec.id)
   }
   return groups
 }

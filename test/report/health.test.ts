@@ -127,35 +127,28 @@ describe("/health", () => {
     expect(body.issues).toEqual(["mcp.json:3: not JSON"])
   })
 
-  test("a server that the configuration rejects counts as one that is down", () => {
+  test("a server that an issue keeps from running counts nowhere but in the issues [health:report:left-out]", () => {
     const issue = {
       code: "server",
       severity: "error",
       message: "web is not loaded: it went away",
       server: "web",
     } as const
-    const rest = { ...issue, severity: "warning" } as const
-    const known = [
-      { ...issue, server: "connected" },
-      { ...issue, server: "off" },
-      { ...rest, server: "other" },
-    ]
-    const there = { ...backend("connected"), loading: { startedAt: NOW - 3000, endedAt: NOW - 1000 } }
-    const whole = { ...snapshot([there]), issues: [issue, ...known] }
-    const { verdict, body } = healthReport(whole, facts, at("basic"))
-    expect([verdict, body.status]).toEqual(["unhealthy", "unhealthy"])
-    expect(body.servers).toMatchObject({
-      total: 2,
-      healthy: 1,
-      unhealthy: 1,
-      details: [{ name: "connected" }, { name: "web", status: "error", lastError: "web is not loaded: it went •" }],
+    const good = { ...backend("connected"), loading: { startedAt: NOW - 3000, endedAt: NOW - 1000 } }
+    const whole = { ...snapshot([good]), templates: ["unused"], issues: [issue] }
+    const { verdict, body } = healthReport(whole, facts, at("full"))
+    expect(verdict).toBe("healthy")
+    expect(body).toMatchObject({
+      status: "healthy",
+      servers: { total: 1, healthy: 1, unhealthy: 0, details: [{ name: "connected" }] },
+      configuration: { serverCount: 3, enabledCount: 2, disabledCount: 1 },
+      issues: ["web is not loaded: it went •"],
     })
-    expect(body.configuration).toMatchObject({ serverCount: 3, enabledCount: 2, disabledCount: 1 })
     expect(loadingReport(whole, facts, at("basic")).body).toMatchObject({
-      loading: { isComplete: true, successRate: 50 },
-      summary: { total: 2, ready: 1, failed: 1 },
-      servers: { byState: { failed: ["web"] }, details: { web: { state: "failed", error: expect.anything() } } },
-      degraded: true,
+      loading: { isComplete: true, successRate: 100 },
+      summary: { total: 1, ready: 1, failed: 0 },
+      servers: { byState: { ready: ["connected"] } },
+      degraded: false,
     })
     expect(serverReport("web", whole, facts, at("minimal"))).toEqual({
       verdict: "failed",
@@ -247,6 +240,21 @@ describe("/health/ready", () => {
     const full = readinessReport(two, facts, at("full")).body.backendSupervision as Record<string, object>
     expect(Object.keys(full.a ?? {}).slice(-4)).toEqual(["pid", "startedAt", "stableSince", "restartCount"])
     expect(full.a).toMatchObject({ pid: 7 })
+  })
+
+  test("a first start is starting in the entries, and among the stopped in the counts [health:supervision:starting]", () => {
+    const first = snapshot([backend("starting", "a")])
+    const report = readinessReport(first, facts, at("basic"))
+    expect(report).toMatchObject({
+      verdict: "ready",
+      body: { backendSupervision: { a: { state: "starting", attempt: 0 } } },
+    })
+    expect(serverReport("a", first, facts, at("basic"))).toMatchObject({
+      verdict: "loading",
+      body: { state: "loading", backendSupervision: { a: { state: "starting" } } },
+    })
+    const { backendSupervision } = readinessReport(first, facts, at("minimal")).body
+    expect(backendSupervision).toEqual({ total: 1, connected: 0, restarting: 0, crashLoop: 0, stopped: 1 })
   })
 })
 

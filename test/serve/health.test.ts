@@ -1,10 +1,11 @@
 import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
 import type { Snapshot } from "../../src/agent/snapshot.ts"
 import type { HealthLevel } from "../../src/report/health.ts"
 import { createHealth, type HealthDeps, UNCACHED } from "../../src/serve/health.ts"
 import { createInbound } from "../../src/serve/inbound.ts"
 import { ANONYMOUS, type Principal } from "../../src/serve/principal.ts"
-import { backend, facts, NOW, snapshot } from "../report/snapshots.ts"
+import { backend, facts, NOW, STATES, snapshot } from "../report/snapshots.ts"
 
 const depsOf = (shown: Snapshot, level: HealthLevel = "minimal"): HealthDeps => ({
   level,
@@ -18,6 +19,23 @@ const depsOf = (shown: Snapshot, level: HealthLevel = "minimal"): HealthDeps => 
 async function ask(deps: HealthDeps, path: string, method = "GET", principal: Principal = ANONYMOUS) {
   const inbound = { ...createInbound(new Request(`http://x${path}`, { method }), () => ""), principal }
   return await createHealth(deps)(inbound, () => new Response(null, { status: 418 }))
+}
+
+type LoadingBody = {
+  readonly loading: { readonly isComplete: boolean; readonly successRate: number }
+  readonly summary: Readonly<
+    Record<"total" | "pending" | "loading" | "ready" | "failed" | "awaitingOAuth" | "cancelled", number>
+  >
+  readonly servers: {
+    readonly byState: Readonly<Record<string, readonly string[]>>
+    readonly details: Readonly<Record<string, { readonly state: string }>>
+  }
+}
+type HealthBody = {
+  readonly servers: {
+    readonly healthy: number
+    readonly details: readonly { readonly name: string; readonly healthy: boolean }[]
+  }
 }
 
 describe("/health", () => {
@@ -119,6 +137,71 @@ describe("/health/mcp", () => {
         rate,
       ])
     }
+  })
+
+  test("while a loaded server restarts, loading stays complete and the server counts as failed [health:mcp:restarting]", async () => {
+    const loading = { startedAt: NOW - 3000, endedAt: NOW - 1000 }
+    for (const kind of ["waiting", "recovering"] as const) {
+      const response = await ask(depsOf(snapshot([{ ...backend(kind, "b"), loading }]), "basic"), "/health/mcp")
+      const { status, headers } = response
+      expect([status, headers.get("x-loading-complete"), headers.get("x-success-rate")]).toEqual([200, "true", "0"])
+      expect(await response.json()).toMatchObject({
+        loading: { isComplete: true, successRate: 0 },
+        summary: { total: 1, loading: 0, failed: 1 },
+        servers: { byState: { restarting: ["b"] } },
+      })
+    }
+  })
+
+  test("no part of a report contradicts another, whatever the servers are [health:mcp:consistent]", async () => {
+    const time = fc.option(fc.integer({ min: NOW - 10_000, max: NOW }), { nil: undefined })
+    const anyServer = fc.record({
+      kind: fc.constantFrom(...(Object.keys(STATES) as (keyof typeof STATES)[])),
+      restart: fc.constantFrom("supervised", "never", "reconnect" as const),
+      loading: fc.record({ startedAt: time, endedAt: time }),
+    })
+    const issue = { code: "server", severity: "error", message: "it is not loaded", server: "left-out" } as const
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyServer, { maxLength: 8 }), fc.boolean(), async (servers, hasIssue) => {
+        const backends = servers.map(({ kind, restart, loading }, index) => ({
+          ...backend(kind, `s${index}`, restart),
+          loading,
+        }))
+        const shown = { ...snapshot(backends), templates: ["t"], issues: hasIssue ? [issue] : [] }
+        const response = await ask(depsOf(shown, "full"), "/health/mcp")
+        const { loading, summary, servers: listed } = (await response.json()) as LoadingBody
+        const { total, ...counts } = summary
+        const ids = backends.map(({ spec }) => spec.id)
+        expect(total).toBe(ids.length)
+        expect(Object.values(counts).reduce((sum, count) => sum + count, 0)).toBe(total)
+        expect(Object.values(listed.byState).flat().sort()).toEqual(ids.toSorted())
+        expect(Object.keys(listed.details).sort()).toEqual(ids.toSorted())
+        for (const [state, members] of Object.entries(listed.byState))
+          for (const id of members) expect(listed.details[id]?.state).toBe(state)
+        const ofState = (...states: string[]) => states.flatMap((state) => listed.byState[state] ?? []).length
+        expect(counts).toEqual({
+          pending: ofState("pending"),
+          loading: ofState("loading"),
+          ready: ofState("ready"),
+          failed: ofState("failed", "restarting", "crash-loop"),
+          awaitingOAuth: ofState("awaiting_oauth"),
+          cancelled: ofState("stopped"),
+        })
+        expect(loading.isComplete).toBe(counts.pending + counts.loading === 0)
+        expect(loading.successRate).toBe(total === 0 ? 100 : Math.round((counts.ready / total) * 1000) / 10)
+        expect(response.status).toBe(loading.isComplete ? 200 : 202)
+        expect(response.headers.get("x-loading-complete")).toBe(String(loading.isComplete))
+        expect(response.headers.get("x-success-rate")).toBe(String(loading.successRate))
+        const { servers: health } = (await (await ask(depsOf(shown, "full"), "/health")).json()) as HealthBody
+        expect(health).toMatchObject({ total, unhealthy: total - health.healthy })
+        expect(health.details.filter(({ healthy }) => healthy)).toHaveLength(health.healthy)
+        expect(health.details.map(({ name }) => name)).toEqual(ids)
+        for (const id of ids) {
+          const one = await ask(depsOf(shown, "full"), `/health/mcp/${id}`)
+          expect(one.headers.get("x-server-state")).toBe(listed.details[id]?.state as string)
+        }
+      }),
+    )
   })
 
   test.each([
