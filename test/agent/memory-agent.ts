@@ -11,8 +11,8 @@ import { manualClock, settle } from "../clock.ts"
 
 export const WORLD: World = { parent: {}, dotenv: {}, platform: "linux", home: "/h", folder: "/etc" }
 
-/** The tools that a server lists, or undefined if it does not start. */
-export type ToolsOf = (launch: StdioLaunch, spec: ServerSpec) => readonly object[] | undefined
+/** The tools that a server lists; "silent" if it never answers, undefined if it does not start. */
+export type ToolsOf = (launch: StdioLaunch, spec: ServerSpec) => readonly object[] | "silent" | undefined
 
 /** Returns a tool as a server lists it. */
 export const tool = (name: string, description = "Does it"): object => ({
@@ -53,7 +53,7 @@ export function createMemoryAgent(
         send(frame) {
           const { id, method } = JSON.parse(String(frame)) as { id?: string; method: string }
           received.push([spec.id, method])
-          if (id === undefined) return
+          if (id === undefined || tools === "silent") return
           const answer = JSON.stringify({ jsonrpc: "2.0", id, ...answerTo(method, tools) })
           queueMicrotask(() => events.onframe(encode(answer)))
         },

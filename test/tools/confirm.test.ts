@@ -180,8 +180,8 @@ test("a person who declines, and a client that cannot ask, change nothing and ar
   const person = { agrees: () => Promise.resolve(false) }
   const trusted = { installs: false, edits: false }
   const refusal = (asked: typeof person | undefined) => confirm({ person: asked, trusted }, ["installs"], question)
-  expect(refusal(person)).rejects.toMatchObject({ fault: "declined", data: { command: "x with A_TOKEN=•••" } })
-  expect(refusal(undefined)).rejects.toMatchObject({
+  await expect(refusal(person)).rejects.toMatchObject({ fault: "declined", data: { command: "x with A_TOKEN=•••" } })
+  await expect(refusal(undefined)).rejects.toMatchObject({
     fault: "confirmation_required",
     data: { command: "x with A_TOKEN=•••" },
   })
