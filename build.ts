@@ -1,6 +1,6 @@
 /**
- * Builds the one file that is shipped: `bun build.ts` for this machine, `bun build.ts --all` for every platform, with
- * SHA256SUMS and the script that installs them. Bun's runtime for another platform comes from its npm package, so that nothing but the registry is needed.
+ * Builds the single file that is shipped: `bun build.ts` for this machine, `bun build.ts --all` for every platform, with
+ * SHA256SUMS and install.sh. The runtime of another platform comes from its npm package: the build needs the registry alone.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -43,7 +43,7 @@ async function build(
     compile: { outfile, autoloadDotenv: false, autoloadBunfig: false, ...target },
   })
   if (!result.success) throw new AggregateError(result.logs, `cannot build ${outfile}`)
-  // For the other Macs Bun signs by itself.
+  // Bun signs the other builds for macOS itself.
   if ((target?.target ?? `bun-${process.platform}-${process.arch}`) === "bun-darwin-x64")
     writeFileSync(outfile, signAdHoc(readFileSync(outfile), "svc"))
   process.stderr.write(`built ${outfile} (${version}, ${commit})\n`)
@@ -63,7 +63,7 @@ async function buildAll(): Promise<void> {
   writeFileSync(join(dist, "install.sh"), stampInstaller(script, repository), { mode: 0o755 })
 }
 
-/** The path of Bun for a platform, of the very version that builds. */
+/** Returns the path of Bun for a platform, in the version that runs this script. Downloads it from npm if it is missing. */
 function fetchRuntime(name: string): string {
   const folder = join(root, "node_modules", ".cache", "bun", `${name}-${Bun.version}`)
   const binary = join(folder, "package", "bin", name.includes("windows") ? "bun.exe" : "bun")
@@ -74,10 +74,9 @@ function fetchRuntime(name: string): string {
     { stderr: "inherit" },
   )
   const archive = packed.stdout.toString().trim().split("\n").at(-1) ?? ""
-  if (!packed.success || archive === "")
-    throw new Error(`cannot get @oven/${name}@${Bun.version} from the npm registry`)
+  if (!packed.success || archive === "") throw new Error(`cannot download @oven/${name}@${Bun.version} from npm`)
   const unpacked = Bun.spawnSync(["tar", "-xzf", join(folder, archive), "-C", folder], { stderr: "inherit" })
   rmSync(join(folder, archive), { force: true })
-  if (!unpacked.success || !existsSync(binary)) throw new Error(`@oven/${name} does not hold ${binary}`)
+  if (!unpacked.success || !existsSync(binary)) throw new Error(`@oven/${name} does not contain ${binary}`)
   return binary
 }

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Installs svc. In a checkout it builds from source (Bun comes from npm if there is none); piped from a URL it downloads
-# the release file for this platform and checks its SHA-256.
+# Installs svc. In a checkout it builds from source (with Bun from npm if it is not installed); piped from a URL it
+# downloads the release file for this platform and checks its SHA-256.
 #
-#   ./install.sh [--prefix DIR]        DIR/bin/svc; the default prefix is ~/.local
+#   ./install.sh [--prefix DIR]        installs DIR/bin/svc; the default prefix is ~/.local
 #
-# SVC_RELEASES is the address of the folder with the release files.
+# SVC_RELEASES is the URL of the folder with the release files.
 set -eu
 
 prefix=
-# build.ts --all writes the address of package.json's repository here, into dist/install.sh.
+# In dist/install.sh, build.ts --all sets this to the URL of the releases of package.json's repository.
 published=
 releases=${SVC_RELEASES:-$published}
 
@@ -32,20 +32,20 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     -h | --help)
-      say "usage: install.sh [--prefix DIR]   puts svc into DIR/bin (default ~/.local/bin)"
+      say "usage: install.sh [--prefix DIR]   installs svc into DIR/bin (default ~/.local/bin)"
       exit 0
       ;;
     *) fail "unknown argument: $1 (usage: install.sh [--prefix DIR])" ;;
   esac
 done
-[ -n "$prefix" ] || prefix=${HOME:?is not set: give --prefix}/.local
+[ -n "$prefix" ] || prefix=${HOME:?is not set; give --prefix DIR}/.local
 case $prefix in
   /*) ;;
   *) prefix=$(pwd)/$prefix ;;
 esac
 bin=$prefix/bin
 
-# Puts a file in place whole: a running svc keeps its old one.
+# Replaces the file atomically: a running svc keeps the old one.
 place() {
   mkdir -p "$bin"
   cp "$1" "$bin/.svc.$$"
@@ -59,18 +59,18 @@ from_source() {
   . ./test/get-bun.sh
   get_bun "$wanted" "$(pwd)/node_modules/.cache" || exit 1
   say "installing dependencies"
-  bun install --frozen-lockfile >/dev/null || fail "the dependencies could not be installed"
+  bun install --frozen-lockfile >/dev/null || fail "cannot install the dependencies: run 'bun install' to see why"
   say "building"
   bun run build >/dev/null || fail "the build failed: run 'bun run build' to see why"
   place dist/svc
 }
 
-# The name of this platform's release file.
+# Prints the name of this platform's release file.
 platform() {
   case $(uname -s) in
     Linux) os=linux ;;
     Darwin) os=darwin ;;
-    *) fail "no release for $(uname -s); on Windows download svc-windows-x64.exe" ;;
+    *) fail "no release for $(uname -s); on Windows, download svc-windows-x64.exe" ;;
   esac
   case $(uname -m) in
     x86_64 | amd64) arch=x64 ;;
@@ -88,7 +88,7 @@ download() {
   elif command -v wget >/dev/null 2>&1; then
     wget -q "$1" -O "$2"
   else
-    fail "curl or wget is needed"
+    fail "install curl or wget first"
   fi
 }
 
@@ -101,7 +101,7 @@ sha256() {
 }
 
 from_release() {
-  [ -n "$releases" ] || fail "svc has no published releases yet: run ./install.sh in a clone to build it from source, or set SVC_RELEASES to the address of the folder that holds them"
+  [ -n "$releases" ] || fail "svc has no published releases yet: run ./install.sh in a clone to build it from source, or set SVC_RELEASES to the URL of the folder with the release files"
   name=$(platform)
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
@@ -110,11 +110,11 @@ from_release() {
   download "$releases/SHA256SUMS" "$folder/SHA256SUMS" || fail "cannot download $releases/SHA256SUMS"
   expected=$(sed -n "s/^\([0-9a-f]\{64\}\)  $name\$/\1/p" "$folder/SHA256SUMS")
   [ -n "$expected" ] || fail "SHA256SUMS does not name $name"
-  [ "$(sha256 "$folder/$name")" = "$expected" ] || fail "the SHA-256 of $name is not the one in SHA256SUMS: nothing was installed"
+  [ "$(sha256 "$folder/$name")" = "$expected" ] || fail "the SHA-256 of $name differs from SHA256SUMS; nothing was installed"
   place "$folder/$name"
 }
 
-# Piped from a URL it is nobody's file, and the folder it runs in may be another project's.
+# Piped from a URL, $0 is the shell: the current folder may belong to another project and must not be built.
 here=$(dirname "$0")
 if [ "$(basename "$0")" = install.sh ] && [ -f "$here/test/get-bun.sh" ]; then from_source "$here"; else from_release; fi
 
@@ -122,7 +122,7 @@ say "installed $bin/svc: $("$bin/svc" --version)"
 case ":$PATH:" in
   *":$bin:"*) ;;
   *)
-    say "$bin is not on your PATH; add this line to your shell's profile:"
+    say "$bin is not on your PATH; add this line to your shell profile:"
     say "  export PATH=\"$bin:\$PATH\""
     ;;
 esac

@@ -1,12 +1,12 @@
 /**
- * Signs a Mach-O executable ad hoc, as macOS's linker does. What Bun appends to its runtime breaks the signature that the
- * runtime came with, and for x64 Bun makes no new one; a system that looks at it ends such a program at once.
+ * Signs a Mach-O executable ad hoc, as the linker of macOS does. The code that Bun appends to its runtime breaks the
+ * runtime's signature, and for x64 Bun makes no new one; macOS kills a program with a broken signature.
  *
- *  1. One code directory with the SHA-256 of each page up to the signature, and nothing else: no certificate is needed.
- *  2. The signature is the file's end, in a segment that grows or shrinks with it.
+ *  1. The signature is one code directory with the SHA-256 of each page before it. It needs no certificate.
+ *  2. The signature ends the file, and its segment grows or shrinks with it.
  */
 
-/** The file with a signature in the place of its own. Throws where it is no 64-bit Mach-O file that has one. */
+/** Returns the file with its signature replaced. Throws unless it is a 64-bit Mach-O file with a signature. */
 export function signAdHoc(file: Uint8Array, identifier: string): Uint8Array {
   const { signature, linkedit, text } = commandsOf(viewOf(file))
   const at = viewOf(file).getUint32(signature + 8, true)
@@ -66,20 +66,20 @@ const CODE_SIGNATURE = 0x1d
 
 const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
-/** To whole pages of memory, as large as any such machine has them. */
+/** Rounds up to memory pages of 16 KiB, the largest on a Mac. */
 const roundUp = (size: bigint): bigint => ((size + 0x3fffn) / 0x4000n) * 0x4000n
 
 function write(view: DataView, at: number, words: readonly number[]): void {
   for (const [index, word] of words.entries()) view.setUint32(at + index * 4, word)
 }
 
-/** Where the load commands stand that a signature touches. */
+/** Returns the offsets of the load commands that a signature changes. */
 function commandsOf(view: DataView): {
   readonly signature: number
   readonly linkedit: number
   readonly text: number
 } {
-  if (view.getUint32(0, true) !== MAGIC_64) throw new Error("it is no 64-bit Mach-O file")
+  if (view.getUint32(0, true) !== MAGIC_64) throw new Error("not a 64-bit Mach-O file")
   const found = new Map<string, number>()
   let at = 32
   for (let left = view.getUint32(16, true); left > 0; left--) {
@@ -90,7 +90,7 @@ function commandsOf(view: DataView): {
   }
   const [signature, linkedit, text] = ["signature", "__LINKEDIT", "__TEXT"].map((name) => found.get(name))
   if (signature === undefined || linkedit === undefined || text === undefined)
-    throw new Error("it has no place for a signature")
+    throw new Error("the file has no signature to replace")
   return { signature, linkedit, text }
 }
 

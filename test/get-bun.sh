@@ -1,4 +1,4 @@
-# get_bun VERSION FOLDER: puts the pinned Bun first on PATH; if it is not there already it comes from npm into FOLDER.
+# get_bun VERSION FOLDER: puts this version of Bun first on PATH, and installs it from npm into FOLDER if it is missing.
 # Sourced by test/run and install.sh.
 get_bun() {
   if command -v bun >/dev/null 2>&1 && [ "$(bun --version 2>/dev/null)" = "$1" ]; then
@@ -7,14 +7,17 @@ get_bun() {
   bun_folder="$2/bun-$1"
   if [ "$("$bun_folder/bin/bun" --version 2>/dev/null || true)" != "$1" ]; then
     command -v npm >/dev/null 2>&1 || {
-      echo "Bun $1 is needed, and npm to get it: install Node.js first" >&2
+      echo "Bun $1 comes from npm: install Node.js 20 or newer first" >&2
       return 1
     }
-    echo "getting Bun $1 from npm" >&2
+    echo "installing Bun $1 from npm" >&2
     rm -rf "$bun_folder"
     mkdir -p "$bun_folder/bin"
-    npm install --prefix "$bun_folder" --no-save --no-audit --no-fund --loglevel=error "bun@$1" >&2 || return 1
-    # The package's own launcher needs its install script, which npm may refuse to run; the platform's package holds Bun itself.
+    npm install --prefix "$bun_folder" --no-save --no-audit --no-fund --no-update-notifier --loglevel=error "bun@$1" >&2 || {
+      echo "npm cannot install Bun $1; it needs Node.js 20 or newer (this is $(node --version 2>/dev/null || echo unknown))" >&2
+      return 1
+    }
+    # The launcher of the package needs an install script, which npm may refuse to run; the platform's package holds Bun itself.
     for candidate in "$bun_folder"/node_modules/@oven/bun-*/bin/bun "$bun_folder"/node_modules/bun/bin/bun.exe; do
       if [ -f "$candidate" ] && [ "$("$candidate" --version 2>/dev/null || true)" = "$1" ]; then
         ln -sf "$candidate" "$bun_folder/bin/bun"
@@ -23,7 +26,7 @@ get_bun() {
       fi
     done
     [ "$("$bun_folder/bin/bun" --version 2>/dev/null || true)" = "$1" ] || {
-      echo "the Bun that npm gave does not run on this machine" >&2
+      echo "the Bun that npm installed does not run on this machine" >&2
       return 1
     }
   fi

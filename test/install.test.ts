@@ -42,7 +42,7 @@ async function install(cwd: string, ...args: string[]) {
   return await pipe(SCRIPT, cwd, args, { SVC_RELEASES: releases.url.href.replace(/\/$/, "") })
 }
 
-test("in a project that is not svc's, nothing of it is run, and a prefix is taken from where the user is", async () => {
+test("in the folder of another project it runs nothing of it, and a relative prefix starts at the working directory", async () => {
   const project = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
   mkdirSync(join(project, "test"))
   for (const file of ["package.json", "build.ts", "install.sh", "test/get-bun.sh"])
@@ -53,13 +53,13 @@ test("in a project that is not svc's, nothing of it is run, and a prefix is take
   expect(existsSync(join(project, "own tools", "bin", "svc"))).toBe(true)
 })
 
-test("without a home and a prefix it says what it needs", async () => {
+test("without HOME and --prefix it says what it needs", async () => {
   const { code, stderr } = await install(tmpdir())
   expect(code).not.toBe(0)
-  expect(stderr).toContain("HOME: is not set: give --prefix")
+  expect(stderr).toContain("HOME: is not set; give --prefix DIR")
 })
 
-test("without an address of releases nothing is downloaded, and it says what to do", async () => {
+test("without a URL of releases it downloads nothing and says what to do", async () => {
   const cwd = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
   // A repository of another project's package.json is none of svc's.
   writeFileSync(join(cwd, "package.json"), '{ "name": "svc", "repository": "github:evil/svc" }')
@@ -69,13 +69,13 @@ test("without an address of releases nothing is downloaded, and it says what to 
   const { code, stderr } = await pipe(SCRIPT, cwd, ["--prefix", "own"], { PATH: `${bin}:${process.env.PATH}` })
   expect([code, stderr]).toEqual([
     1,
-    "install.sh: svc has no published releases yet: run ./install.sh in a clone to build it from source, or set SVC_RELEASES to the address of the folder that holds them\n",
+    "install.sh: svc has no published releases yet: run ./install.sh in a clone to build it from source, or set SVC_RELEASES to the URL of the folder with the release files\n",
   ])
   expect(existsSync(join(cwd, "asked"))).toBe(false)
   expect(SCRIPT).not.toMatch(/https?:/)
 })
 
-test("a release's script has the address of package.json's repository", async () => {
+test("the script of a release has the URL of the repository in package.json", async () => {
   const line = (repository: unknown) => /^published=.*$/m.exec(stampInstaller(SCRIPT, repository))?.[0]
   expect(line(undefined)).toBe("published=")
   for (const repository of [
@@ -85,7 +85,7 @@ test("a release's script has the address of package.json's repository", async ()
   ])
     expect(line(repository)).toBe("published=https://github.com/own/svc/releases/latest/download")
   for (const repository of ["http://github.com/own/svc", "https://x/$(touch pwned)", "own"])
-    expect(() => line(repository)).toThrow("no https address")
+    expect(() => line(repository)).toThrow("not an https URL")
   const cwd = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
   const bin = join(cwd, "bin")
   mkdirSync(bin)

@@ -24,7 +24,7 @@ function program(size: number, stale: number): Uint8Array {
   return file
 }
 
-test("every page up to the signature is signed, the last one as long as it is", () => {
+test("each page up to the signature has its hash, a short last page with its own length", () => {
   const size = 3 * PAGE + 160
   for (const stale of [16, 5000]) {
     const signed = signAdHoc(program(size, stale), "svc")
@@ -44,7 +44,7 @@ test("every page up to the signature is signed, the last one as long as it is", 
   }
 })
 
-test("the file ends with its signature, and its last segment with it", () => {
+test("the file and its last segment end with the signature", () => {
   const size = 3 * PAGE + 160
   const signed = signAdHoc(program(size, 5000), "svc")
   const view = new DataView(signed.buffer)
@@ -53,6 +53,6 @@ test("the file ends with its signature, and its last segment with it", () => {
   expect(Number(view.getBigUint64(104 + 32, true))).toBeGreaterThanOrEqual(signed.length - 2 * PAGE)
 })
 
-test("what is no such program is not signed", () => {
-  expect(() => signAdHoc(new Uint8Array(4096), "svc")).toThrow("it is no 64-bit Mach-O file")
+test("a file that is not a 64-bit Mach-O program with a signature is rejected", () => {
+  expect(() => signAdHoc(new Uint8Array(4096), "svc")).toThrow("it is not a 64-bit Mach-O file")
 })
