@@ -54,5 +54,5 @@ test("the file and its last segment end with the signature", () => {
 })
 
 test("a file that is not a 64-bit Mach-O program with a signature is rejected", () => {
-  expect(() => signAdHoc(new Uint8Array(4096), "svc")).toThrow("it is not a 64-bit Mach-O file")
+  expect(() => signAdHoc(new Uint8Array(4096), "svc")).toThrow("not a 64-bit Mach-O file")
 })
