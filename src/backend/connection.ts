@@ -12,7 +12,7 @@
 import { isUtf8 } from "node:buffer"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { type Clock, formatDuration } from "../lib/clock.ts"
-import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
+import { BackendError, messageOf, RequestError, RPC_CODE } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import { META_SUBSCRIPTION, META_TASK } from "../wire/era.ts"
 import { decode, type FramedResponse, messagesIn, parseFrame, type RequestIds, repeatsMember } from "../wire/frame.ts"
@@ -363,7 +363,11 @@ export class Connection {
     const reason = typeof error.message === "string" ? `: ${error.message}` : ""
     return {
       ...message,
-      error: { ...error, code: -32603, message: `${this.server}: answered with a malformed error${reason}` },
+      error: {
+        ...error,
+        code: RPC_CODE.internalError,
+        message: `${this.server}: answered with a malformed error${reason}`,
+      },
     }
   }
 
@@ -411,10 +415,10 @@ export class Connection {
     if (caller === undefined || caller === UNKNOWN_CALLER) {
       // Servers request roots as soon as they are initialized; without a caller there is no client that has any.
       if (method === "roots/list") return reply(resultText(id, '{"roots":[]}'))
-      return reply(errorText(id, -32603, unattributedMessage(caller)))
+      return reply(errorText(id, RPC_CODE.internalError, unattributedMessage(caller)))
     }
     if (this.serverRequests.size >= MAX_SERVER_REQUESTS)
-      return reply(errorText(id, -32603, "too many server requests are open"))
+      return reply(errorText(id, RPC_CODE.internalError, "too many server requests are open"))
     const controller = new AbortController()
     const key = keyOfId(id)
     this.serverRequests.set(key, { controller, session: caller.session })
@@ -476,7 +480,7 @@ export function resultOf(outcome: RequestOutcome): Params {
 /** Returns an error answer as an Error. The backend may have sent anything as code and message. */
 export const peerError = (error: ErrorObject): PeerError =>
   new PeerError(
-    Number.isSafeInteger(numberOf(error.code)) ? error.code : -32603,
+    Number.isSafeInteger(numberOf(error.code)) ? error.code : RPC_CODE.internalError,
     typeof error.message === "string" ? error.message : "error",
     error.data,
   )
@@ -526,10 +530,10 @@ function acceptErrorAnswer(error: unknown): void {
 const UNKNOWN_CALLER: Caller = {
   session: {},
   notify: () => undefined,
-  ask: () => Promise.reject(new PeerError(-32603, "the call that this request belongs to has ended")),
+  ask: () => Promise.reject(new PeerError(RPC_CODE.internalError, "the call that this request belongs to has ended")),
 }
 
 function errorOf(error: unknown): ErrorObject {
   if (error instanceof PeerError) return { code: error.written, message: error.message, data: error.data }
-  return { code: -32603, message: error instanceof Error ? error.message : "internal error" }
+  return { code: RPC_CODE.internalError, message: error instanceof Error ? error.message : "internal error" }
 }

@@ -11,7 +11,7 @@ import { type CacheHint, type Listing, type ListingEntry, type ListMethod, UNANS
 import type { ServerSpec } from "../config/server-spec.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
-import { messageOf } from "../lib/errors.ts"
+import { messageOf, RPC_CODE } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import type { Log } from "../lib/log.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -212,7 +212,7 @@ export class Lister {
         const answer = this.connection.ask(method, params, this.spec.tuning.requestTimeout)
         result = await answer.finally(() => this.running--)
       } catch (error) {
-        if (error instanceof PeerError && (error.code === -32601 || !this.declares(method))) break
+        if (error instanceof PeerError && (error.code === RPC_CODE.methodNotFound || !this.declares(method))) break
         throw error
       }
       const list = result[LIST_KEYS[method]]

@@ -4,7 +4,7 @@
  * spec: Server object, `protocolVersion`; stdio and Streamable HTTP: Backward Compatibility.
  */
 import type { ProtocolMode } from "../config/server-spec.ts"
-import { BackendError } from "../lib/errors.ts"
+import { BackendError, RPC_CODE } from "../lib/errors.ts"
 import {
   type Era,
   HEADER_MISMATCH,
@@ -126,7 +126,8 @@ async function discover(connection: Connection, options: NegotiateOptions, retri
   }
   const supported = Array.isArray(result.supportedVersions) ? result.supportedVersions : []
   checkVersions(connection, supported)
-  if (supported.length === 0) throw new PeerError(-32601, "answered server/discover without supportedVersions")
+  if (supported.length === 0)
+    throw new PeerError(RPC_CODE.methodNotFound, "answered server/discover without supportedVersions")
   const meta = isObject(result._meta) ? result._meta : {}
   const info = meta[META_SERVER_INFO]
   return peer("modern", MODERN_VERSION, info, result)
@@ -136,7 +137,7 @@ async function discover(connection: Connection, options: NegotiateOptions, retri
 function checkVersions({ server }: Connection, supported: readonly unknown[]): void {
   if (supported.length === 0 || supported.includes(MODERN_VERSION)) return
   if (supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version)))
-    throw new PeerError(-32601, "speaks only legacy revisions")
+    throw new PeerError(RPC_CODE.methodNotFound, "speaks only legacy revisions")
   throw new BackendError(
     server,
     `speaks only ${supported.map(asText).join(", ").slice(0, 200)}, which svc does not support`,
@@ -148,7 +149,7 @@ function checkVersions({ server }: Connection, supported: readonly unknown[]): v
  * answer the rest, so all capabilities are assumed.
  */
 function assumeModern(error: unknown): Peer {
-  if (!(error instanceof PeerError) || error.code !== -32601) throw error
+  if (!(error instanceof PeerError) || error.code !== RPC_CODE.methodNotFound) throw error
   return peer(
     "modern",
     MODERN_VERSION,
