@@ -1,6 +1,6 @@
 /**
- * A bundle's manifest.json (MCPB 0.1 to 0.4), read tolerantly, and what comes of it: the command that runs the bundle where
- * it is unpacked, with the values that were given. Its text is data as a registry's is: it never becomes a reference.
+ * A bundle's manifest.json (MCPB 0.1 to 0.4), read tolerantly, and the command that runs the unpacked bundle with the given
+ * values. Its text is data, like a registry's: it never becomes a reference.
  */
 import * as z from "zod"
 import { isSecretName } from "../lib/secret-names.ts"
@@ -9,26 +9,26 @@ import { createRequestedInputs, escapeText, type InputValues, type Installable }
 
 export type BundleManifest = z.infer<typeof manifestJson>
 
-/** The machine that a bundle is to run on. */
+/** The machine that a bundle will run on. */
 export type Machine = {
-  /** As Node.js calls it. */
+  /** As in `process.platform`. */
   readonly platform: string
   readonly home: string
-  /** Whether there is a program of this name. */
+  /** Whether the machine has a program of this name. */
   has(command: string): boolean
 }
 
-/** A bundle and where it is to be. */
+/** A bundle and its folder. */
 export type UnpackedBundle = {
   readonly manifest: BundleManifest
-  /** The package of its registry's entry. */
+  /** The package of the registry's entry. */
   readonly from: Package
-  /** The folder that it is unpacked in. */
+  /** The folder that the bundle is unpacked in. */
   readonly root: string
   readonly machine: Machine
 }
 
-/** Throws an Error that says what is wrong with it. */
+/** Parses a manifest. Throws an Error that says what is wrong. */
 export function readManifest(text: string): BundleManifest {
   let value: unknown
   try {
@@ -39,16 +39,16 @@ export function readManifest(text: string): BundleManifest {
   const parsed = manifestJson.safeParse(value)
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
-  throw new Error(`its manifest.json is wrong at ${issue?.path.join(".") || "its top"}: ${issue?.message}`)
+  throw new Error(`its manifest.json is invalid at ${issue?.path.join(".") || "the top level"}: ${issue?.message}`)
 }
 
-/** Whether a value that is given under a name is secret: many a manifest forgets to say so. */
+/** Whether the value of an option is secret. Many manifests forget to mark secrets, so names count too. */
 export function isSensitive({ user_config: options }: BundleManifest, name: string): boolean {
   const option = Object.hasOwn(options, name) ? options[name] : undefined
   return option?.sensitive === true || ((option?.type ?? "string") === "string" && isSecretName(name))
 }
 
-/** Whether a file is what a bundle of a program runs: not every archive says what is executable. */
+/** Whether a file is the program of a binary bundle. Not every archive marks executable files. */
 export const isProgram = (
   { server: { type, entry_point: entry, mcp_config: config } }: BundleManifest,
   path: string,
@@ -58,7 +58,7 @@ export const isProgram = (
     (one) => one !== undefined && `/${one}`.endsWith(`/${path}`),
   )
 
-/** How a bundle is run, or why it cannot be. */
+/** Returns how to run a bundle, or the reason why svc cannot. */
 export function planBundle(
   { manifest, from, root, machine }: UnpackedBundle,
   given: InputValues,
@@ -67,21 +67,22 @@ export function planBundle(
   const { user_config: options, compatibility } = manifest
   const { platforms } = compatibility
   if (platforms !== undefined && !platforms.includes(platform))
-    return { reason: `its bundle runs on ${platforms.join(", ")} and not on ${platform}` }
+    return { reason: `its bundle runs on ${platforms.join(", ")}, not on ${platform}` }
   const config = configOf(manifest, platform)
-  if (config === undefined) return { reason: "the manifest of its bundle does not say how it is run" }
-  // An empty text is no value.
+  if (config === undefined) return { reason: "the manifest of its bundle has no command to run" }
+  // An empty text means no value.
   const values = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ""))
-  const wants = createRequestedInputs(values)
+  const inputs = createRequestedInputs(values)
   const separator = platform === "win32" ? "\\" : "/"
   const places = placesOf(root, machine.home, separator)
-  const place = (text: string) => text.replace(/\$\{([^{}]+)\}/g, (whole, name: string) => places.get(name) ?? whole)
+  const withPlaces = (text: string) =>
+    text.replace(/\$\{([^{}]+)\}/g, (whole, name: string) => places.get(name) ?? whole)
   const chosen = new Map<string, readonly string[] | undefined>()
   const choose = (name: string, option: Option): readonly string[] | undefined => {
     if (!chosen.has(name)) {
-      const input = { ...inputOf(option, place), isSecret: isSensitive(manifest, name) }
-      const value = wants.take(name, input, (text) => fits(text, option))
-      chosen.set(name, value === undefined ? undefined : option.multiple ? several(value) : [value])
+      const input = { ...inputOf(option, withPlaces), isSecret: isSensitive(manifest, name) }
+      const value = inputs.take(name, input, (text) => fits(text, option))
+      chosen.set(name, value === undefined ? undefined : valuesOf(value, option))
     }
     return chosen.get(name)
   }
@@ -90,45 +91,45 @@ export function planBundle(
     const option = Object.hasOwn(options, key) ? options[key] : undefined
     return option === undefined ? undefined : [key, option]
   }
-  /** Undefined where a value in it is not given. */
+  /** Fills the placeholders of a text; undefined if one has no value. */
   const fill = (text: string): string | undefined => {
-    let whole = true
+    let isComplete = true
     const filled = escapeText(text).replace(/\$\$\{([^{}]+)\}/g, (as, name: string) => {
       const known = places.get(name)
       if (known !== undefined) return escapeText(known)
       const option = optionOf(name)
       if (option === undefined) return as
       const value = choose(...option)
-      if (value === undefined) whole = false
+      if (value === undefined) isComplete = false
       return value?.join(platform === "win32" ? ";" : ":") ?? ""
     })
-    return whole ? filled : undefined
+    return isComplete ? filled : undefined
   }
   const args = config.args.flatMap((text) => {
     const option = optionOf(/^\$\{([^{}]+)\}$/.exec(text)?.[1] ?? "")
     return option === undefined ? (fill(text) ?? []) : (choose(...option) ?? [])
   })
-  // A variable that is given by its own name need not be made of others.
-  const made = Object.entries(config.env).flatMap(([name, text]) => {
+  // A value given for a variable itself replaces the manifest's.
+  const filledEnv = Object.entries(config.env).flatMap(([name, text]) => {
     const value = Object.hasOwn(values, name) ? values[name] : fill(text)
     return value === undefined ? [] : [[name, value] as const]
   })
-  const others = wants.named(from.environmentVariables.filter(({ name }) => !Object.hasOwn(config.env, name)))
-  const env = { ...others, ...Object.fromEntries(made) }
+  const others = inputs.named(from.environmentVariables.filter(({ name }) => !Object.hasOwn(config.env, name)))
+  const env = { ...others, ...Object.fromEntries(filledEnv) }
   const command = commandIn(fill(config.command) ?? "", manifest, escapeText(root), machine)
   if (!/[\\/]/.test(command) && !has(command))
-    return { reason: `its bundle needs ${command}, which svc does not find in its PATH: install ${bringerOf(command)}` }
+    return { reason: `its bundle needs ${command}, which is not in the PATH of svc: install ${providerOf(command)}` }
   return {
     server: {
       command,
-      args: [...args, ...from.packageArguments.flatMap((argument) => wants.argument(argument))],
-      // Many a manifest names files by where they are in the bundle.
+      args: [...args, ...from.packageArguments.flatMap((argument) => inputs.argument(argument))],
+      // Many manifests name files relative to the bundle.
       cwd: escapeText(root),
       ...(Object.keys(env).length === 0 ? {} : { env }),
     },
-    secret: wants.secret,
-    missing: wants.missing,
-    optional: wants.optional,
+    secret: inputs.secret,
+    missing: inputs.missing,
+    optional: inputs.optional,
     package: from.identifier,
     type: from.registryType,
   }
@@ -180,13 +181,14 @@ const manifestJson = z
     message: `must be one of ${VERSIONS.join(", ")}`,
   })
 
+/** The command of a bundle, with placeholders. */
 type Config = {
   readonly command: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
 }
 
-/** What is run here. A bundle for uv may leave that to whoever runs it. */
+/** Returns the command for a platform. A bundle for uv may have only an entry point. */
 function configOf(
   { server: { type, entry_point: entry, mcp_config: config } }: BundleManifest,
   platform: string,
@@ -196,8 +198,12 @@ function configOf(
       ? { command: "uv", args: ["run", "--directory", "${__dirname}", entry], env: {} }
       : undefined
   const { platform_overrides: overrides, ...usual } = config
-  const own = Object.hasOwn(overrides, platform) ? overrides[platform] : undefined
-  return { command: own?.command ?? usual.command, args: own?.args ?? usual.args, env: own?.env ?? usual.env }
+  const override = Object.hasOwn(overrides, platform) ? overrides[platform] : undefined
+  return {
+    command: override?.command ?? usual.command,
+    args: override?.args ?? usual.args,
+    env: override?.env ?? usual.env,
+  }
 }
 
 const placesOf = (root: string, home: string, separator: string): ReadonlyMap<string, string> =>
@@ -209,10 +215,10 @@ const placesOf = (root: string, home: string, separator: string): ReadonlyMap<st
     ["/", separator],
   ])
 
-/** One of its options in the words of server.json. */
+/** Returns an option as an input of server.json. */
 function inputOf(
   { type, title, description, required, default: usual, multiple, min, max }: Option,
-  place: (text: string) => string,
+  withPlaces: (text: string) => string,
 ): Input {
   const bounds = [...(min === undefined ? [] : [`at least ${min}`]), ...(max === undefined ? [] : [`at most ${max}`])]
   const about = [
@@ -224,46 +230,52 @@ function inputOf(
     description: [...new Set(about)].join("; "),
     isRequired: required,
     ...(type === "boolean" ? { choices: ["true", "false"] } : {}),
-    // None of several is no value.
-    ...(usual === undefined || (Array.isArray(usual) && usual.length === 0)
-      ? {}
-      : { default: Array.isArray(usual) ? JSON.stringify(usual.map(place)) : place(usual) }),
+    ...defaultOf(usual, withPlaces),
   }
 }
 
-/** Whether a value is one that an option may have; what a reference comes to is not known. */
+/** Returns the default of an input; an empty list means none. */
+function defaultOf(value: Option["default"], withPlaces: (text: string) => string): Pick<Input, "default"> {
+  if (!Array.isArray(value)) return value === undefined ? {} : { default: withPlaces(value) }
+  return value.length === 0 ? {} : { default: JSON.stringify(value.map(withPlaces)) }
+}
+
+/** Whether an option accepts a value. The value of a reference is unknown, and accepted. */
 function fits(
   value: string,
   { type, required, multiple, sensitive, min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY }: Option,
 ): boolean {
-  if (required && multiple && several(value).length === 0) return false
+  if (required && multiple && valuesOf(value, { multiple }).length === 0) return false
   if (type !== "number" || sensitive || value.includes("$")) return true
   const number = Number(value)
   return Number.isFinite(number) && number >= min && number <= max
 }
 
-/** A JSON array of texts, or one text. */
-function several(value: string): readonly string[] {
+/** Returns the values of an option: of a `multiple` one, the elements of a JSON array or one text. */
+function valuesOf(value: string, { multiple }: Pick<Option, "multiple">): readonly string[] {
+  if (!multiple) return [value]
   try {
     const parsed: unknown = JSON.parse(value)
     if (Array.isArray(parsed)) return parsed.map(String)
   } catch {
-    // One text.
+    // Not JSON: one text.
   }
   return [value]
 }
 
-/** The program: one of the bundle's own where it is one, or a name that is looked for. */
+/** Returns the program: a path inside the bundle, an absolute path, or a name to find in the PATH. */
 function commandIn(command: string, { server }: BundleManifest, root: string, { platform, has }: Machine): string {
   const windows = platform === "win32"
-  const own = /^(?:[\\/]|[A-Za-z]:)/.test(command)
-    ? command
-    : /[\\/]/.test(command) || command === server.entry_point
-      ? `${root}${windows ? "\\" : "/"}${command.replace(/^\.[\\/]/, "")}`
-      : undefined
-  if (own !== undefined) return windows && server.type === "binary" && !/\.\w+$/.test(own) ? `${own}.exe` : own
+  const isAbsolute = /^(?:[\\/]|[A-Za-z]:)/.test(command)
+  if (isAbsolute || /[\\/]/.test(command) || command === server.entry_point) {
+    const path = isAbsolute ? command : `${root}${windows ? "\\" : "/"}${command.replace(/^\.[\\/]/, "")}`
+    return windows && server.type === "binary" && !/\.\w+$/.test(path) ? `${path}.exe` : path
+  }
   return command === "python" && !has("python") && has("python3") ? "python3" : command
 }
 
-const bringerOf = (command: string): string =>
-  /^(?:node|npx)$/.test(command) ? "Node.js" : /^python/.test(command) ? "Python" : command
+/** Returns what to install for a command. */
+function providerOf(command: string): string {
+  if (/^(?:node|npx)$/.test(command)) return "Node.js"
+  return /^python/.test(command) ? "Python" : command
+}

@@ -1,6 +1,6 @@
 /**
- * Bundles (MCPB) as registries name them: downloaded, compared with the hash of the registry's entry, and read. Nothing is
- * on disk yet. The last one is remembered for a while, for what was asked for first is mostly installed next.
+ * Downloads bundles (MCPB) of registry entries, compares them with the hash of the entry, and reads them in memory. Keeps the
+ * last bundle for five minutes, because a preview is mostly followed by the installation.
  */
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
@@ -10,7 +10,7 @@ import type { Package, RegistryEntry } from "./entry.ts"
 import { isSafeAddress } from "./install-plan.ts"
 import { readZip, type ZipEntry } from "./zip.ts"
 
-/** A bundle that is what its registry says it is. */
+/** A bundle whose hash matches the registry's entry. */
 export type Bundle = {
   readonly from: Package
   /** SHA-256 of the archive, in lower case. */
@@ -19,15 +19,15 @@ export type Bundle = {
   readonly files: readonly ZipEntry[]
 }
 
-/** Whoever waits for a bundle. */
+/** The cancellation and progress of a download. */
 export type DownloadOptions = {
   readonly signal: AbortSignal
   progress(message: string): void
 }
 
 export type Bundles = {
-  /** Throws a RegistryError where it cannot be had or is another one, a RequestError where svc cannot use it. */
-  open(entry: RegistryEntry, from: Package, waiting: DownloadOptions): Promise<Bundle>
+  /** Downloads and reads a bundle. Rejects with a RegistryError if the download fails or has another hash, with a RequestError if svc cannot use the bundle. */
+  open(entry: RegistryEntry, from: Package, options: DownloadOptions): Promise<Bundle>
 }
 
 export type BundleDeps = {
@@ -35,32 +35,33 @@ export type BundleDeps = {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
 }
 
+/** Creates a downloader, which keeps one bundle. */
 export function createBundles(deps: BundleDeps): Bundles {
   let last: Bundle | undefined
   let cancel: () => void = () => undefined
   return {
-    async open(entry, from, waiting) {
+    async open(entry, from, options) {
       const hash = (from.fileSha256 ?? "").toLowerCase()
       if (last?.hash === hash) return { ...last, from }
-      const bytes = await download(entry, from.identifier, waiting, deps)
+      const bytes = await download(entry, from.identifier, options, deps)
       const found = Buffer.from(await crypto.subtle.digest("SHA-256", bytes)).toString("hex")
       if (found !== hash)
         throw new RegistryError(
           entry.registry,
-          `the bundle at ${from.identifier} is not the one that ${entry.name} names: its sha256 begins with ${found.slice(0, SHOWN)}, and not with ${hash.slice(0, SHOWN)}`,
+          `the bundle at ${from.identifier} does not match the entry of ${entry.name}: its sha256 begins with ${found.slice(0, SHOWN)}, not with ${hash.slice(0, SHOWN)}`,
         )
       try {
         const bundle = { from, hash, ...(await readBundle(bytes)) }
         cancel()
         last = bundle
-        cancel = deps.clock.after(REMEMBERED_MS, () => {
+        cancel = deps.clock.after(KEPT_MS, () => {
           last = undefined
         })
         return bundle
       } catch (error) {
         throw new RequestError(
           "invalid_params",
-          `${entry.name} cannot be installed: the bundle at ${from.identifier} cannot be used: ${messageOf(error)}`,
+          `${entry.name} cannot be installed: the bundle at ${from.identifier} is unusable: ${messageOf(error)}`,
         )
       }
     },
@@ -69,8 +70,9 @@ export function createBundles(deps: BundleDeps): Bundles {
 
 // ---
 
+/** Digits of a hash in messages. */
 const SHOWN = 12
-const REMEMBERED_MS = 5 * 60_000
+const KEPT_MS = 5 * 60_000
 const SILENT_MS = 30_000
 const LONGEST_MS = 10 * 60_000
 const PROGRESS_MS = 2000
@@ -98,51 +100,51 @@ async function download(
   deps: BundleDeps,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { clock } = deps
-  const late = new AbortController()
-  const stop = (why: string) => () => late.abort(new Error(why))
+  const stopped = new AbortController()
+  const stop = (why: string) => () => stopped.abort(new Error(why))
   const cancelAll = clock.after(LONGEST_MS, stop(`it took longer than ${LONGEST_MS / 60_000} min`))
   let cancelSilent: () => void = () => undefined
-  const hear = () => {
+  const restartSilence = () => {
     cancelSilent()
-    cancelSilent = clock.after(SILENT_MS, stop(`nothing came for ${SILENT_MS / 1000} s`))
+    cancelSilent = clock.after(SILENT_MS, stop(`no data arrived for ${SILENT_MS / 1000} s`))
   }
-  const give = stop("the caller gave up")
-  signal.addEventListener("abort", give)
-  if (signal.aborted) give()
+  const giveUp = stop("the caller gave up")
+  signal.addEventListener("abort", giveUp)
+  if (signal.aborted) giveUp()
   try {
-    hear()
+    restartSilence()
     progress(`downloading ${address}`)
-    const response = await follow(address, late.signal, deps)
-    const whole = Number(response.headers.get("content-length") ?? 0)
+    const response = await follow(address, stopped.signal, deps)
+    const total = Number(response.headers.get("content-length") ?? 0)
     const parts: Uint8Array[] = []
     let size = 0
-    let told = clock.now()
+    let reported = clock.now()
     for await (const part of response.body ?? []) {
-      hear()
+      restartSilence()
       size += part.length
       if (size > MAX_BYTES) throw new Error(`it is larger than ${MAX_BYTES / MEGABYTE} MiB`)
       parts.push(part)
-      if (clock.now() - told < PROGRESS_MS) continue
-      told = clock.now()
-      progress(`downloading ${address}: ${inMegabytes(size)}${whole > 0 ? ` of ${inMegabytes(whole)}` : ""} MiB`)
+      if (clock.now() - reported < PROGRESS_MS) continue
+      reported = clock.now()
+      progress(`downloading ${address}: ${inMegabytes(size)}${total > 0 ? ` of ${inMegabytes(total)}` : ""} MiB`)
     }
     return Buffer.concat(parts)
   } catch (error) {
-    const why = late.signal.aborted ? late.signal.reason : error
-    throw new RegistryError(registry, `the bundle at ${address} cannot be downloaded: ${messageOf(why)}`)
+    const why = stopped.signal.aborted ? stopped.signal.reason : error
+    throw new RegistryError(registry, `cannot download the bundle at ${address}: ${messageOf(why)}`)
   } finally {
     cancelAll()
     cancelSilent()
-    signal.removeEventListener("abort", give)
-    // What is still on its way is not wanted any more.
-    late.abort()
+    signal.removeEventListener("abort", giveUp)
+    // Ends the connection if data is still arriving.
+    stopped.abort()
   }
 }
 
 const MEGABYTE = 1024 * 1024
 const inMegabytes = (bytes: number): string => (bytes / MEGABYTE).toFixed(1)
 
-/** Follows redirects to where it may be fetched from too. Nothing but the address is told to anybody. */
+/** Follows redirects, to safe addresses only. Sends no header but the defaults. */
 async function follow(address: string, signal: AbortSignal, deps: BundleDeps): Promise<Response> {
   let url = address
   for (let hop = 0; hop <= MAX_HOPS; hop++) {
@@ -151,14 +153,14 @@ async function follow(address: string, signal: AbortSignal, deps: BundleDeps): P
     const location = headers.get("location")
     if (status < 300 || status >= 400 || location === null) {
       if (ok) return response
-      throw new Error(`it was answered with HTTP ${status}`)
+      throw new Error(`the server answered HTTP ${status}`)
     }
     await response.body?.cancel()
     const next = URL.parse(location, url)?.href ?? location
-    // What came over https does not go on without it.
+    // Never from https to http.
     if (!isSafeAddress(next) || (url.startsWith("https:") && !next.startsWith("https:")))
-      throw new Error(`it sends svc on to ${next.slice(0, 200)}, which is not https`)
+      throw new Error(`it redirects to ${next.slice(0, 200)}, which is not https`)
     url = next
   }
-  throw new Error(`it sends svc on more than ${MAX_HOPS} times`)
+  throw new Error(`it redirects more than ${MAX_HOPS} times`)
 }

@@ -1,17 +1,19 @@
 /**
- * What registries answered, on disk, so that a registry that is down is not a registry that is empty. One file an address;
- * bounded in number; a file that cannot be read is none.
+ * Caches answers of registries on disk, so that searches work while a registry is down. One file per address, 200 at most; an
+ * unreadable file counts as missing.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import { digest } from "../lib/digest.ts"
 import { replaceFile } from "../store/files.ts"
 import { isObject } from "../wire/message.ts"
 
+/** An answer with its address. */
 export type CachedResponse = {
   readonly url: string
   readonly etag: string | undefined
-  /** When it was last known to be so, milliseconds since the epoch. */
+  /** When the registry last confirmed the answer, milliseconds since the epoch. */
   readonly at: number
   readonly body: unknown
 }
@@ -21,9 +23,9 @@ export type RegistryCache = {
   set(cached: CachedResponse): void
 }
 
-/** A cache in a folder, made when something is kept for the first time; undefined keeps to memory. */
+/** Creates a cache in a folder, which is created with the first entry; in memory alone if undefined. */
 export function createRegistryCache(folder: string | undefined): RegistryCache {
-  const memory = new Map<string, CachedResponse>()
+  const memory = new BoundedMap<string, CachedResponse>(MAX_FILES)
   const fileOf = (url: string) => join(folder ?? "", `${digest(url, 32)}.json`)
   return {
     get(url) {
@@ -36,15 +38,13 @@ export function createRegistryCache(folder: string | undefined): RegistryCache {
     set(cached) {
       memory.delete(cached.url)
       memory.set(cached.url, cached)
-      const [oldest] = memory.keys()
-      if (memory.size > MAX_FILES && oldest !== undefined) memory.delete(oldest)
       if (folder === undefined) return
       try {
         mkdirSync(folder, { recursive: true, mode: 0o700 })
         replaceFile(fileOf(cached.url), JSON.stringify(cached), 0o600)
         prune(folder)
       } catch {
-        // A disk that fails costs the cache, not the answer.
+        // A disk failure costs the cache, not the answer.
       }
     },
   }
@@ -65,6 +65,7 @@ function readCached(file: string, url: string): CachedResponse | undefined {
   }
 }
 
+/** Removes the oldest files beyond the limit. */
 function prune(folder: string): void {
   const files = readdirSync(folder).filter((name) => name.endsWith(".json"))
   if (files.length <= MAX_FILES) return

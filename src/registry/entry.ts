@@ -1,11 +1,11 @@
 /**
- * One server as a registry describes it (server.json), read tolerantly: what is not understood is left out, and text is
- * data: bounded, without control characters, never rendered and never run.
+ * The entry of a server in a registry (server.json), read tolerantly: invalid parts are dropped. Text is data: bounded, without
+ * control characters, never rendered and never run.
  */
 import * as z from "zod"
 import { isObject } from "../wire/message.ts"
 
-/** The words of server.json: Input. */
+/** An input of server.json: a value that a server takes. */
 export type Input = {
   readonly description?: string | undefined
   readonly value?: string | undefined
@@ -13,7 +13,7 @@ export type Input = {
   readonly isRequired?: boolean | undefined
   readonly isSecret?: boolean | undefined
   readonly choices?: readonly string[] | undefined
-  /** What stands in `{braces}` in `value`. */
+  /** The inputs for `{placeholders}` in `value`. */
   readonly variables?: Readonly<Record<string, Input>> | undefined
 }
 export type NamedInput = Input & { readonly name: string }
@@ -35,9 +35,9 @@ export type Package = {
   readonly registryType: string
   readonly identifier: string
   readonly version: string
-  /** Where its kind of package registry is, if not at its usual place. */
+  /** The package registry, if it is not the usual one of its type. */
   readonly registryBaseUrl?: string | undefined
-  /** SHA-256 of the file that it is, in hexadecimal digits. */
+  /** SHA-256 of the package's file, hexadecimal. */
   readonly fileSha256?: string | undefined
   readonly runtimeHint?: string | undefined
   readonly transport: PackageTransport
@@ -47,7 +47,7 @@ export type Package = {
 }
 
 export type RegistryEntry = {
-  /** The name of the registry that it is of. */
+  /** The name of the registry that has this entry. */
   readonly registry: string
   readonly name: string
   readonly title?: string | undefined
@@ -64,7 +64,7 @@ export type RegistryEntry = {
   readonly updatedAt?: string | undefined
 }
 
-/** An element of `servers` of a listing, or the answer for one version; undefined where it is none. */
+/** Reads an element of a listing's `servers`, or the answer for one version. Returns undefined if it is invalid. */
 export function readEntry(value: unknown, registry: string): RegistryEntry | undefined {
   if (!isObject(value)) return undefined
   const wrapped = isObject(value.server) ? value.server : value
@@ -81,9 +81,9 @@ export function readEntry(value: unknown, registry: string): RegistryEntry | und
   }
 }
 
-/** Text without control characters, that drive a terminal or hide what is meant, and not without end. */
+/** Replaces control and invisible characters, which could drive a terminal or hide text, by spaces. Returns 4000 characters at most. */
 export const cleanText = (text: string): string =>
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
   text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+/g, " ").slice(0, MAX_TEXT)
 
 // ---
@@ -95,7 +95,7 @@ const MAX_ITEMS = 100
 const text = z.string().transform(cleanText)
 const word = text.pipe(z.string().trim().min(1).max(500))
 
-/** A list whose bad elements are left out. */
+/** A list without its invalid elements, of at most 100. */
 const listOf = <T extends z.ZodType>(item: T) =>
   z
     .array(z.unknown())

@@ -1,15 +1,14 @@
 /**
- * From server.json to a server in mcp.json: the command that runs a package or the address of a remote, with the values
- * that were given. What must be given and was not is named. Registry text is escaped: it never becomes a reference.
+ * Plans an installation: turns server.json and the given values into a server of mcp.json (the command that runs a package, or
+ * the address of a remote) and names the missing values. Registry text is escaped: it never becomes a reference.
  */
-
 import { isDeepStrictEqual } from "node:util"
 import { isLoopback } from "../lib/address.ts"
 import type { Params } from "../wire/message.ts"
 import type { Argument, Input, NamedInput, Package, PackageTransport, RegistryEntry } from "./entry.ts"
 import { baseOf, type PackageRunner, runnerOf, specOf } from "./package-runner.ts"
 
-/** A value that a server takes. */
+/** A value that a server takes, to request from the user. */
 export type RequestedInput = {
   readonly name: string
   readonly description?: string
@@ -18,25 +17,26 @@ export type RequestedInput = {
   readonly default?: string
 }
 
+/** A server of mcp.json, with the inputs that it still needs. */
 export type Installable = {
   readonly server: Params
   /** Names in `env` and `headers` whose values are secret. */
   readonly secret: ReadonlySet<string>
   readonly missing: readonly RequestedInput[]
-  /** What may be given too. */
+  /** Inputs that may be given too. */
   readonly optional: readonly RequestedInput[]
-  /** The package with its version, as its runner is told; undefined for a remote. */
+  /** The package with its version, as its runner takes it; undefined for a remote. */
   readonly package: string | undefined
   /** npm, pypi, oci …, mcpb, or remote. */
   readonly type: string
 }
 
-/** Values in mcp.json's own syntax, by name. */
+/** Given values by name, in the syntax of mcp.json. */
 export type InputValues = Readonly<Record<string, string>>
 
 /**
- * How an entry is run, or why it cannot be. `type` chooses among its packages and remotes; where it does not, what this
- * machine has the command for (`has`) comes before what it would still need.
+ * Returns how to run an entry, or the reason why svc cannot. `type` chooses among its packages and remotes; without it, packages
+ * for which this machine has the command (`has`) come first, then remotes, then the other packages.
  */
 export function planInstall(
   entry: RegistryEntry,
@@ -48,9 +48,9 @@ export function planInstall(
   if (found !== undefined) return planPackage(found.one, found.runner, values)
   const remote = type === undefined || type === "remote" ? remoteOf(entry) : undefined
   if (remote !== undefined) return planRemote(remote, values)
-  const wanting = packageOf(entry, type)
-  if (wanting !== undefined) return planPackage(wanting.one, wanting.runner, values)
-  const offered = [
+  const withoutRunner = packageOf(entry, type)
+  if (withoutRunner !== undefined) return planPackage(withoutRunner.one, withoutRunner.runner, values)
+  const types = [
     ...new Set(
       entry.packages.map(({ registryType, registryBaseUrl, transport }) => {
         const from = registryBaseUrl === undefined ? "" : ` from ${registryBaseUrl}`
@@ -60,15 +60,15 @@ export function planInstall(
   ]
   return {
     reason:
-      offered.length === 0
+      types.length === 0
         ? "its entry names neither a package nor a remote address"
-        : `its entry offers it as ${offered.join(", ")}${type === undefined ? "" : ` and not as ${type}`}; svc runs npm, pypi, oci and nuget packages over stdio, mcpb bundles whose entry has an https address and a fileSha256, and remotes`,
+        : `its entry offers ${types.join(", ")}${type === undefined ? "" : `, not ${type}`}; svc runs npm, pypi, oci and nuget packages over stdio, mcpb bundles with an https address and a fileSha256, and remotes`,
   }
 }
 
 /**
- * The values that stand in the arguments of a server that was installed from an entry, where they are not the entry's own.
- * Undefined where the arguments are others than it would have with any.
+ * Recovers the given values from the arguments of an installed server. Returns undefined if no values of the entry's inputs
+ * lead to these arguments: then the arguments have been edited.
  */
 export function argumentValues(entry: RegistryEntry, args: readonly unknown[], values: InputValues, type?: string) {
   const found = packageOf(entry, type)
@@ -76,21 +76,21 @@ export function argumentValues(entry: RegistryEntry, args: readonly unknown[], v
   const { one, runner } = found
   const rest = args.slice(args.indexOf(specOf(one, runner)) + 1).map(String)
   const flags = one.packageArguments.flatMap(({ type, name }) => (type === "named" ? [bareFlag(name ?? "")] : []))
-  const own: Record<string, string> = {}
+  const given: Record<string, string> = {}
   for (const argument of one.packageArguments) {
     const { type, name = "", valueHint } = argument
     const texts = createRequestedInputs({}).argument(argument)
     const [next] = rest
     if (texts.length > 0 && texts.every((text, at) => text === rest[at])) rest.splice(0, texts.length)
-    else if (type === "named" && next === bareFlag(name)) own[name] = rest.splice(0, 2)[1] ?? ""
+    else if (type === "named" && next === bareFlag(name)) given[name] = rest.splice(0, 2)[1] ?? ""
     else if (type === "positional" && next !== undefined && !flags.includes(next))
-      own[valueHint ?? (name || "argument")] = rest.splice(0, 1)[0] ?? ""
+      given[valueHint ?? (name || "argument")] = rest.splice(0, 1)[0] ?? ""
   }
-  const again = planPackage(one, runner, { ...values, ...own })
-  return isDeepStrictEqual(again.server.args, args) ? own : undefined
+  const again = planPackage(one, runner, { ...values, ...given })
+  return isDeepStrictEqual(again.server.args, args) ? given : undefined
 }
 
-/** The bundle (MCPB) that an entry is installed from; undefined where it is run otherwise. */
+/** Returns the bundle (MCPB) that an entry is installed from, or undefined if it is run otherwise. */
 export function bundleOf({ packages }: RegistryEntry, type?: string): Package | undefined {
   const first = packages.find(
     (one) => (type === undefined || one.registryType === type) && (isBundle(one) || runnerOf(one) !== undefined),
@@ -98,28 +98,28 @@ export function bundleOf({ packages }: RegistryEntry, type?: string): Package | 
   return first !== undefined && isBundle(first) ? first : undefined
 }
 
-/** Where something may be fetched from: nobody must be able to change it on its way. */
+/** Whether an address is safe to download from: https, or http on this machine, so that nobody can change the data. */
 export const isSafeAddress = (address: string): boolean => {
   const { protocol, hostname } = URL.parse(address) ?? {}
   return protocol === "https:" || (protocol === "http:" && isLoopback(hostname ?? ""))
 }
 
-/** The remote that an entry is reached at: HTTP+SSE is deprecated, and only where there is nothing else. */
+/** Returns the remote of an entry. The deprecated HTTP+SSE only if there is no other. */
 export const remoteOf = ({ remotes }: RegistryEntry): PackageTransport | undefined =>
   remotes.find(({ type }) => type !== "sse") ?? remotes[0]
 
-/** Names of inputs that are secret and come to stand in an argument, an address or a part of a value. */
+/** Returns the names of secret inputs that become part of an argument, an address or a longer value. */
 export function deepSecrets({ packages, remotes }: RegistryEntry): ReadonlySet<string> {
   const names = new Set<string>()
-  const look = (name: string | undefined, { isSecret }: Input) => {
+  const addSecret = (name: string | undefined, { isSecret }: Input) => {
     if (isSecret === true && name !== undefined) names.add(name)
   }
   const within = ({ variables = {} }: Pick<Input, "variables">) => {
-    for (const [name, input] of Object.entries(variables)) look(name, input)
+    for (const [name, input] of Object.entries(variables)) addSecret(name, input)
   }
   for (const one of packages) {
     for (const argument of [...one.runtimeArguments, ...one.packageArguments]) {
-      look(argument.type === "named" ? argument.name : (argument.valueHint ?? argument.name), argument)
+      addSecret(argument.type === "named" ? argument.name : (argument.valueHint ?? argument.name), argument)
       within(argument)
     }
     for (const input of one.environmentVariables) within(input)
@@ -131,15 +131,15 @@ export function deepSecrets({ packages, remotes }: RegistryEntry): ReadonlySet<s
   return names
 }
 
-/** `$` begins a reference in mcp.json; doubled it is itself. */
+/** Escapes `$`, which begins a reference in mcp.json. */
 export const escapeText = (text: string): string => text.replaceAll("$", "$$$$")
 
-/** Collects, while values are put in, what is missing and what is secret. */
+/** Fills inputs with given values, and collects missing, optional and secret inputs meanwhile. */
 export function createRequestedInputs(values: InputValues) {
   const missing: RequestedInput[] = []
   const optional: RequestedInput[] = []
   const secret = new Set<string>()
-  const wanted = (name: string, input: Input): RequestedInput => ({
+  const requested = (name: string, input: Input): RequestedInput => ({
     name,
     secret: input.isSecret === true,
     ...(input.description === undefined || input.description === "" ? {} : { description: input.description }),
@@ -147,39 +147,39 @@ export function createRequestedInputs(values: InputValues) {
     ...(input.default === undefined ? {} : { default: input.default }),
   })
   const given = (name: string): string | undefined => (Object.hasOwn(values, name) ? values[name] : undefined)
-  /** Of choices it must be one; what a reference comes to is not known. */
+  /** Whether a value is one of the choices. The value of a reference is unknown, and accepted. */
   const fits = (value: string, { choices = [], isSecret }: Input): boolean =>
     choices.length === 0 || isSecret === true || value.includes("$") || choices.includes(value)
-  /** Puts variables into a fixed value; undefined where one is missing. */
+  /** Fills the placeholders of a fixed value; undefined if one is missing. */
   const text = ({ value, variables = {} }: Pick<Input, "value" | "variables">): string | undefined => {
     if (value === undefined) return undefined
-    let whole = true
+    let isComplete = true
     const filled = escapeText(value).replace(/\{([\w.-]+)\}/g, (placeholder, name: string) => {
       const input = Object.hasOwn(variables, name) ? variables[name] : undefined
       if (input === undefined) return placeholder
       const found = given(name) ?? (input.default === undefined ? undefined : escapeText(input.default))
       if (found !== undefined) return found
-      whole = false
-      if (!missing.some((one) => one.name === name)) missing.push(wanted(name, input))
+      isComplete = false
+      if (!missing.some((one) => one.name === name)) missing.push(requested(name, input))
       return ""
     })
-    return whole ? filled : undefined
+    return isComplete ? filled : undefined
   }
-  /** The value of an input under a name: fixed, given, or its default. */
-  const take = (name: string, input: Input, isOne: (value: string) => boolean = () => true): string | undefined => {
+  /** Returns the value of an input: the given one, the fixed one or the default. */
+  const take = (name: string, input: Input, accepts: (value: string) => boolean = () => true): string | undefined => {
     const own = given(name)
-    if (own !== undefined && fits(own, input) && isOne(own)) return own
+    if (own !== undefined && fits(own, input) && accepts(own)) return own
     if (own !== undefined) {
-      missing.push(wanted(name, input))
+      missing.push(requested(name, input))
       return undefined
     }
     const fixed = text(input)
     if (fixed !== undefined || input.value !== undefined) return fixed
     if (input.default !== undefined && input.default !== "") {
-      optional.push(wanted(name, input))
+      optional.push(requested(name, input))
       return escapeText(input.default)
     }
-    ;(input.isRequired === true ? missing : optional).push(wanted(name, input))
+    ;(input.isRequired === true ? missing : optional).push(requested(name, input))
     return undefined
   }
   return {
@@ -200,10 +200,10 @@ export function createRequestedInputs(values: InputValues) {
       if (!takes && argument.isRequired !== true) return []
       const value = take(flag, argument)
       if (value === undefined) return []
-      const [bare, own] = flagOf(flag)
-      // A switch is often named twice.
-      const taken = value === escapeText(flag) ? own : value
-      return taken === undefined || taken === "" ? [bare] : [bare, taken]
+      const [bare, ownValue] = flagOf(flag)
+      // Many entries repeat the name of a switch as its value.
+      const text = value === escapeText(flag) ? ownValue : value
+      return text === undefined || text === "" ? [bare] : [bare, text]
     },
     named(inputs: readonly NamedInput[]): Record<string, string> {
       const found: Record<string, string> = {}
@@ -219,7 +219,7 @@ export function createRequestedInputs(values: InputValues) {
 
 // ---
 
-/** The first package of an entry that svc can run. */
+/** Returns the first package of an entry that svc can run. */
 function packageOf(
   { packages }: RegistryEntry,
   type: string | undefined,
@@ -232,14 +232,14 @@ function packageOf(
   return undefined
 }
 
-/** A bundle without a hash might be anybody's. */
+/** Whether a package is a bundle that svc can verify, by its hash. */
 const isBundle = ({ registryType, identifier, fileSha256 = "", transport }: Package): boolean =>
   registryType === "mcpb" &&
   transport.type === "stdio" &&
   isSafeAddress(identifier) &&
   /^[\da-f]{64}$/i.test(fileSha256)
 
-/** Many an entry names a flag together with its value. */
+/** Splits a flag that an entry names together with its value. */
 const flagOf = (name: string): readonly [flag: string, value: string | undefined] => {
   const shown = escapeText(name)
   const [, flag = shown, value] = /^(-[^\s=]*)\s+(.*)$/.exec(shown) ?? []
@@ -248,12 +248,12 @@ const flagOf = (name: string): readonly [flag: string, value: string | undefined
 const bareFlag = (name: string): string => flagOf(name)[0]
 
 function planPackage(one: Package, runner: PackageRunner, values: InputValues): Installable {
-  const wants = createRequestedInputs(values)
+  const inputs = createRequestedInputs(values)
   const base = baseOf(one, runner)
   const source = base === undefined ? [] : (runner.source?.(escapeText(base)) ?? [])
-  const runtime = [...source, ...one.runtimeArguments.flatMap((argument) => wants.argument(argument))]
-  const args = one.packageArguments.flatMap((argument) => wants.argument(argument))
-  const env = wants.named(one.environmentVariables)
+  const runtime = [...source, ...one.runtimeArguments.flatMap((argument) => inputs.argument(argument))]
+  const args = one.packageArguments.flatMap((argument) => inputs.argument(argument))
+  const env = inputs.named(one.environmentVariables)
   const spec = specOf(one, runner)
   return {
     server: {
@@ -261,27 +261,27 @@ function planPackage(one: Package, runner: PackageRunner, values: InputValues): 
       args: [...runner.args(runtime, spec, Object.keys(env)), ...args],
       ...(Object.keys(env).length === 0 ? {} : { env }),
     },
-    secret: wants.secret,
-    missing: wants.missing,
-    optional: wants.optional,
+    secret: inputs.secret,
+    missing: inputs.missing,
+    optional: inputs.optional,
     package: spec,
     type: one.registryType,
   }
 }
 
 function planRemote(remote: PackageTransport, values: InputValues): Installable {
-  const wants = createRequestedInputs(values)
-  const url = wants.text({ value: remote.url, variables: remote.variables }) ?? ""
-  const headers = wants.named(remote.headers)
+  const inputs = createRequestedInputs(values)
+  const url = inputs.text({ value: remote.url, variables: remote.variables }) ?? ""
+  const headers = inputs.named(remote.headers)
   return {
     server: {
       type: remote.type === "sse" ? "sse" : "streamableHttp",
       url,
       ...(Object.keys(headers).length === 0 ? {} : { headers }),
     },
-    secret: wants.secret,
-    missing: wants.missing,
-    optional: wants.optional,
+    secret: inputs.secret,
+    missing: inputs.missing,
+    optional: inputs.optional,
     package: undefined,
     type: "remote",
   }

@@ -1,36 +1,36 @@
 /**
- * By what a package is run, and where that looks for it. Only what is sure to be the package that is meant is run: of
- * another package registry, or of a name that its runner would take for an option, there is none.
+ * Package runners (npx, uvx, dnx, docker) and their arguments. svc runs only a package that is certainly the intended one: not
+ * one of a package registry that the runner cannot use, nor one with a name that the runner would take for an option.
  */
 import type { Package } from "./entry.ts"
 
 export type PackageRunner = {
   readonly command: string
-  /** The base URLs of the registry that it asks by itself. */
+  /** Matches the base URLs of the runner's default registry. */
   readonly home: RegExp
-  /** The arguments by which it asks another; undefined where it cannot be told. */
+  /** Returns the arguments for another registry; undefined if the runner has none. */
   readonly source?: (base: string) => readonly string[]
-  /** What stands before and behind the runtime's own arguments, the package last. */
+  /** Returns the arguments of the runner: those of the runtime, and the package last. */
   args(runtime: readonly string[], spec: string, env: readonly string[]): readonly string[]
-  /** `base` is where the package is, if not at home. */
+  /** Returns the package with its version. `base` is its registry, unless it is the default one. */
   spec(identifier: string, version: string, base: URL | undefined): string
 }
 
-/** The runner of a package; undefined where svc has none for it. */
+/** Returns the runner of a package, or undefined if svc cannot run it. */
 export function runnerOf(one: Package): PackageRunner | undefined {
   const runner = RUNNERS.get(one.registryType)
   if (runner === undefined || one.transport.type !== "stdio") return undefined
   return isPackageName(one) && canFind(one, runner) ? runner : undefined
 }
 
-/** The package with its version, as its runner is told. */
+/** Returns the package with its version, as its runner takes it. */
 export function specOf(one: Package, runner: PackageRunner): string {
   const base = baseOf(one, runner)
   const version = one.version === "latest" ? "" : one.version
   return runner.spec(one.identifier, version, base === undefined ? undefined : new URL(base))
 }
 
-/** Where a package is, if it is not where its runner looks by itself. */
+/** Returns the registry of a package, unless it is its runner's default one. */
 export const baseOf = ({ registryBaseUrl: base }: Package, { home }: PackageRunner): string | undefined =>
   base === undefined || base === "" || home.test(base) ? undefined : base
 
@@ -38,7 +38,7 @@ export const baseOf = ({ registryBaseUrl: base }: Package, { home }: PackageRunn
 
 const at = (identifier: string, version: string): string => (version === "" ? identifier : `${identifier}@${version}`)
 
-/** A map, for a registry may name a type like a member of every object. */
+/** A map, because a registry may name a type `constructor`. */
 const RUNNERS: ReadonlyMap<string, PackageRunner> = new Map(
   Object.entries<PackageRunner>({
     npm: {
@@ -63,7 +63,7 @@ const RUNNERS: ReadonlyMap<string, PackageRunner> = new Map(
     oci: {
       command: "docker",
       home: /^https:\/\/(?:[\w-]+\.)?docker\.(?:io|com)\/?$/,
-      // An image has its registry in its name.
+      // The name of an image contains its registry.
       source: () => [],
       args: (runtime, spec, env) => ["run", "-i", "--rm", ...env.flatMap((name) => ["-e", name]), ...runtime, spec],
       spec: (identifier, version, base) => {
@@ -75,12 +75,12 @@ const RUNNERS: ReadonlyMap<string, PackageRunner> = new Map(
   }),
 )
 
-/** Elsewhere there may be another package of the same name. */
+/** Whether the runner can use the package's registry: another one may have another package of the same name. */
 function canFind(one: Package, runner: PackageRunner): boolean {
   const base = baseOf(one, runner)
   return base === undefined || (runner.source !== undefined && /^https?:\/\//.test(base) && URL.canParse(base))
 }
 
-/** What is handed to a runner must not be taken for an option of it. */
+/** Whether a runner cannot take the name or version of a package for an option. */
 const isPackageName = ({ identifier, version }: Package): boolean =>
   /^[@A-Za-z0-9][\w@./:+~-]*$/.test(identifier) && /^[\w.+~-]*$/.test(version) && !version.startsWith("-")

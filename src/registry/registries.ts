@@ -1,6 +1,6 @@
 /**
- * All configured registries as one: asked in their order and searched together. One that does not answer costs a
- * warning where another, or the cache, knows something.
+ * All configured registries as one: searched together, and looked up in their order. A registry that fails is a warning if
+ * another registry, or the cache, has an answer.
  */
 import type { RegistrySource } from "../config/registries.ts"
 import { RequestError } from "../lib/errors.ts"
@@ -17,6 +17,7 @@ import {
 import type { RegistryEntry } from "./entry.ts"
 import { rank, termsOf } from "./search.ts"
 
+/** A value, with warnings about registries that failed or answered from the cache. */
 export type RegistryResult<T> = { readonly value: T; readonly warnings: readonly string[] }
 
 export type RegistryQuery = {
@@ -45,15 +46,15 @@ export type RegistryHealth = {
 
 export type Registries = {
   sources(): readonly RegistrySource[]
-  /** Ranked by name, title and description. Throws a RegistryError where nothing is known at all. */
+  /** Searches and ranks by name, title and description. Rejects with a RegistryError if no registry or cache answers. */
   search(query: RegistryQuery): Promise<RegistryResult<SearchResult>>
-  /** Throws a RequestError (not_found) with the nearest names, or a RegistryError. */
+  /** Finds one version of a server. Rejects with a RequestError (not_found) that names similar servers, or a RegistryError. */
   find(name: string, version: string, registry?: string): Promise<RegistryResult<RegistryEntry>>
   versions(name: string, registry?: string): Promise<RegistryResult<readonly RegistryEntry[]>>
   status(registry?: string): Promise<readonly RegistryHealth[]>
 }
 
-/** `sources` gives those that are configured at the moment. */
+/** Creates the registries. `sources` returns the currently configured ones. */
 export function createRegistries(sources: () => readonly RegistrySource[], deps: RegistryClientDeps): Registries {
   const chosen = (registry: string | undefined): readonly RegistrySource[] => {
     const all = sources()
@@ -66,7 +67,7 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
       all.map(({ name }) => name),
     )
   }
-  const found = async (name: string, version: string, registry?: string): Promise<RegistryResult<RegistryEntry>> => {
+  const find = async (name: string, version: string, registry?: string): Promise<RegistryResult<RegistryEntry>> => {
     const warnings: string[] = []
     let failure: RegistryError | undefined
     for (const source of chosen(registry)) {
@@ -81,25 +82,25 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
     }
     const others = name.includes("/") ? [] : await shortNames(name, registry)
     const [only] = others
-    if (only !== undefined && others.length === 1 && only.name !== name) return found(only.name, version, only.registry)
+    if (only !== undefined && others.length === 1 && only.name !== name) return find(only.name, version, only.registry)
     if (failure !== undefined) throw failure
-    throw new RequestError("not_found", await sayUnknown(name, version, registry, others))
+    throw new RequestError("not_found", await unknownMessage(name, version, registry, others))
   }
-  /** Servers whose name ends in `/name`: what people call them. */
+  /** Finds servers by their short name: those whose name ends in `/name`. */
   const shortNames = async (name: string, registry: string | undefined): Promise<readonly RegistryEntry[]> => {
     const { entries } = await gather(name, chosen(registry), []).catch(() => ({
       entries: [] as readonly RegistryEntry[],
     }))
     return entries.filter((entry) => entry.name.toLowerCase().endsWith(`/${name.toLowerCase()}`))
   }
-  const sayUnknown = async (
+  const unknownMessage = async (
     name: string,
     version: string,
     registry: string | undefined,
     others: readonly RegistryEntry[],
   ): Promise<string> => {
     if (others.length > 1)
-      return `${name} is the name of several: ${others
+      return `several servers are named ${name}: ${others
         .slice(0, 8)
         .map((entry) => entry.name)
         .join(", ")}`
@@ -109,7 +110,7 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
       ),
     )
     const versions = known.flatMap(({ value }) => value.map((entry) => entry.version))
-    if (versions.length > 0) return `${name} has no version ${version}; there are ${versions.slice(0, 20).join(", ")}`
+    if (versions.length > 0) return `${name} has no version ${version}, only ${versions.slice(0, 20).join(", ")}`
     const { entries } = await gather(name, chosen(registry), []).catch(() => ({
       entries: [] as readonly RegistryEntry[],
     }))
@@ -117,7 +118,7 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
     const hint = near.length === 0 ? "" : `; did you mean ${near.map((entry) => entry.name).join(" or ")}?`
     return `No registry knows a server named ${name}${hint}`
   }
-  /** What is known that may fit a query: what the registries find by its words, and the first of all by name. */
+  /** Collects candidates for a query: what the registries find by its words, and their first pages by name. */
   const gather = async (
     query: string,
     from: readonly RegistrySource[],
@@ -150,7 +151,7 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
       if (!byName.has(entry.name) && entry.status !== "deleted") byName.set(entry.name, entry)
     return { entries: [...byName.values()] }
   }
-  /** Page after page of a registry, or of what it finds by a text. */
+  /** Reads pages of a registry's list, or of its search for a text. */
   const pages = async (
     source: RegistrySource,
     search: string | undefined,
@@ -166,7 +167,7 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
       try {
         value = noted(await listServers(source, { ...found, cursor, limit: PAGE }, deps), warnings).value
       } catch (error) {
-        // Half a list is better than none.
+        // Part of a list is better than none.
         if (page === 0 || !(error instanceof RegistryError)) throw error
         if (!warnings.includes(error.message)) warnings.push(error.message)
         break
@@ -181,7 +182,7 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
     sources,
     async search({ query, registry, type, transport, limit, cursor }) {
       const start = cursor === undefined ? 0 : Number.parseInt(cursor, 10)
-      if (!(start >= 0)) throw new RequestError("invalid_params", "cursor must be one that an answer had")
+      if (!(start >= 0)) throw new RequestError("invalid_params", "cursor must be the nextCursor of an earlier answer")
       const warnings: string[] = []
       const { entries } = await gather(query, chosen(registry), warnings)
       const fitting = entries.filter(
@@ -200,7 +201,7 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
         warnings,
       }
     },
-    find: found,
+    find,
     async versions(name, registry) {
       const warnings: string[] = []
       let failure: RegistryError | undefined
@@ -214,7 +215,7 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
         }
       }
       if (failure !== undefined) throw failure
-      const { value } = await found(name, "latest", registry)
+      const { value } = await find(name, "latest", registry)
       return value.name === name ? { value: [value], warnings } : this.versions(value.name, value.registry)
     },
     status: (registry) =>
@@ -232,11 +233,12 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
   }
 }
 
-/** The ways to run a server that its entry names: package registries, and `remote`. */
+/** Returns the ways to run a server: types of package registries, and `remote`. */
 export const typesOf = ({ packages, remotes }: RegistryEntry): readonly string[] => [
   ...new Set([...packages.map(({ registryType }) => registryType), ...(remotes.length > 0 ? ["remote"] : [])]),
 ]
 
+/** Returns the transports of a server's packages and remotes. */
 export const transportsOf = ({ packages, remotes }: RegistryEntry): readonly string[] => [
   ...new Set([...packages.map(({ transport }) => transport.type), ...remotes.map(({ type }) => type)]),
 ]
@@ -244,17 +246,18 @@ export const transportsOf = ({ packages, remotes }: RegistryEntry): readonly str
 // ---
 
 const PAGE = 100
-/** Registries list by name. What stands beyond is found by what the registry itself finds, by its words. */
+/** Pages of the list by name. Servers beyond them are found by the registry's own search. */
 const LISTING_PAGES = 10
-/** Of what a registry finds by one word; it does not rank. */
+/** Pages of a registry's search for one word, which does not rank. */
 const TERM_PAGES = 5
-/** What a slow registry has not listed by then is listed by the next search. */
+/** The time for the pages of a slow registry; the next search continues from the cache. */
 const LISTING_MS = 8000
 
+/** Adds a warning if an answer is stale. Returns the answer. */
 function noted<T>(answered: CachedAnswer<T>, warnings: string[]): CachedAnswer<T> {
   const { stale } = answered
   if (stale !== undefined) {
-    const warning = `${stale.reason}; this is what was known ${Math.max(1, Math.round(stale.age / 60_000))} min ago`
+    const warning = `${stale.reason}; using the answer from ${Math.max(1, Math.round(stale.age / 60_000))} min ago`
     if (!warnings.includes(warning)) warnings.push(warning)
   }
   return answered

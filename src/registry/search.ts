@@ -1,28 +1,28 @@
-/** Finding servers by words: what registries are asked for, and which of what they know fits best. */
+/** Search for servers by words: the terms to send to registries, and the ranking of results. */
 import MiniSearch from "minisearch"
 import type { RegistryEntry } from "./entry.ts"
 
-/** What a registry is asked for: the words of a query that say something, and not all of a long one. */
+/** Returns the terms to search a registry for: the significant words of a query, four at most. */
 export function termsOf(query: string): readonly string[] {
   const all = query
     .toLowerCase()
     .split(/\s+/)
     .filter((word) => word.length > 1)
-  const telling = all.filter((word) => !COMMON.has(word))
-  return [...new Set(telling.length > 0 ? telling : all)]
+  const significant = all.filter((word) => !COMMON.has(word))
+  return [...new Set(significant.length > 0 ? significant : all)]
     .slice(0, MAX_WORDS)
     .map((word) => word.slice(0, MAX_WORD))
     .flatMap((word) => (OWNERS.has(word) ? [`/${word}`, `-${word}`] : [word]))
 }
 
-/** The most fitting first. What stands before the slash is whose it is, and "mcp server" is said of all of them. */
+/** Ranks entries, best match first. The owner (before the slash) counts little; common words such as "mcp server" do not count. */
 export function rank(entries: readonly RegistryEntry[], query: string): readonly RegistryEntry[] {
-  const sought = words(query.slice(0, MAX_QUERY))
-  const telling = sought.filter((word) => !COMMON.has(word.toLowerCase()))
+  const terms = words(query.slice(0, MAX_QUERY))
+  const significant = terms.filter((word) => !COMMON.has(word.toLowerCase()))
   const index = new MiniSearch<{ id: number; name: string; owner: string; title: string; description: string }>({
     fields: ["name", "owner", "title", "description"],
     tokenize: words,
-    processTerm: (term) => (telling.length > 0 && COMMON.has(term.toLowerCase()) ? null : term.toLowerCase()),
+    processTerm: (term) => (significant.length > 0 && COMMON.has(term.toLowerCase()) ? null : term.toLowerCase()),
   })
   index.addAll(
     entries.map(({ name, title = "", description }, id) => {
@@ -38,7 +38,7 @@ export function rank(entries: readonly RegistryEntry[], query: string): readonly
   )
   const exact = query.trim().toLowerCase()
   return index
-    .search(sought.join(" "), {
+    .search(terms.join(" "), {
       boost: { name: 3, title: 2, owner: 0.5 },
       prefix: true,
       fuzzy: (term) => (term.length > 3 ? 0.2 : false),
@@ -58,7 +58,7 @@ export function rank(entries: readonly RegistryEntry[], query: string): readonly
 const MAX_WORDS = 4
 const MAX_WORD = 100
 const MAX_QUERY = 500
-/** What is said of all servers, or of none in particular. */
+/** Words that describe any server. */
 const COMMON: ReadonlySet<string> = new Set([
   "mcp",
   "server",
@@ -83,10 +83,10 @@ const COMMON: ReadonlySet<string> = new Set([
   "use",
   "using",
 ])
-/** They stand in front of most names: to look for them there finds everything. */
+/** Parts of most owners: a search for them must match elsewhere in the name. */
 const OWNERS: ReadonlySet<string> = new Set(["github", "io", "com", "ai", "dev", "org", "net"])
 
-/** `read_fileTree` is `read`, `file` and `tree`; a name in camel case is a word as a whole too. */
+/** Splits a text into words: `read_fileTree` is `read`, `fileTree`, `file` and `Tree`. */
 function words(text: string): string[] {
   return text.split(/[^\p{L}\p{N}]+/u).flatMap((word) => {
     const parts = word.split(/(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u)

@@ -449,7 +449,7 @@ test("sessions are not kept where somebody else wants them kept", async () => {
     const folder = freshFolder()
     symlinkSync(theirs, join(folder, `sessions.sqlite${ending}`))
     await using svc = await startSvc({ config, folder })
-    await svc.said("must be a plain file")
+    await svc.said("must be a regular file")
     await svc.said("sessions will not survive")
     expect((await open(svc)).status).toBe(200)
     expect(existsSync(theirs)).toBe(false)

@@ -429,7 +429,7 @@ test("a registry that fails says how, and what was known of it is still given [r
   registry.fault = "500"
   expect((await again.call("mcp_search", { query: "weather" })).structuredContent).toMatchObject({
     servers: fresh.servers,
-    warnings: ["test: answered with HTTP 500; this is what was known 120 min ago"],
+    warnings: ["test: answered with HTTP 500; using the answer from 120 min ago"],
   })
   registry.fault = "none"
   expect((await again.call("mcp_search", { query: "weather" })).structuredContent).toEqual(fresh)

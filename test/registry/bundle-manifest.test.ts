@@ -44,7 +44,7 @@ const server = (mcp_config: object, more: object = {}) => ({
   ...more,
 })
 
-test("what is run is what the manifest says, where the bundle is, with the values that were given", () => {
+test("the command is the manifest's, with the folder and the given values filled in", () => {
   expect(plan(MANIFEST, { api_key: "${KEY}", folders: '["/x","/y z"]' })).toMatchObject({
     server: {
       command: "node",
@@ -59,7 +59,7 @@ test("what is run is what the manifest says, where the bundle is, with the value
   })
 })
 
-test("what is secret is what the manifest says, and a text whose name says so", () => {
+test("options are secret if the manifest or their name says so", () => {
   const options = {
     pin_number: { type: "number" },
     city: { type: "string" },
@@ -71,7 +71,7 @@ test("what is secret is what the manifest says, and a text whose name says so", 
   expect(names.filter((name) => isSensitive(manifest, name))).toEqual(["home", "my_token", "OTHER_TOKEN"])
 })
 
-test("none of several is no value", () => {
+test("an empty list is no value", () => {
   const wanting = (required: boolean) =>
     server(
       { command: "node", args: ["x", "${user_config.d}"] },
@@ -84,14 +84,14 @@ test("none of several is no value", () => {
   expect(plan(wanting(true), { d: "/one" }).server.args).toEqual(["x", "/one"])
 })
 
-test("what must be given and is not is missing, what has a default is not", () => {
+test("a required value that is not given is missing, one with a default is not", () => {
   const { missing, optional, server } = plan(MANIFEST, { api_key: "" })
   expect(missing).toEqual([{ name: "api_key", secret: true, description: "API key; Your key" }])
   expect(optional.map(({ name }) => name)).toEqual(["folders", "mode"])
   expect(server.args).toEqual(["/b/x$$1/server/index.js", "1", "/home/me/a"])
 })
 
-test("a number and a truth value must be one", () => {
+test("a value must be a number or a boolean if its option is", () => {
   const wanting = server(
     { command: "node", args: ["${user_config.n}", "--on=${user_config.on}"] },
     { user_config: { n: { type: "number", min: 1, max: 9, default: 3 }, on: { type: "boolean", default: false } } },
@@ -102,7 +102,7 @@ test("a number and a truth value must be one", () => {
   expect(plan(wanting, { n: "0" }).missing[0]?.description).toBe("a number, at least 1, at most 9")
 })
 
-test("places have names, and what has none stays as it is and is no reference", () => {
+test("known placeholders are filled, unknown ones stay and are no references", () => {
   const config = {
     command: "node",
     args: [
@@ -124,7 +124,7 @@ test("places have names, and what has none stays as it is and is no reference", 
   })
 })
 
-test("a value that is not given leaves out the argument and the variable that it would stand in", () => {
+test("an argument or a variable without its value is dropped", () => {
   const config = {
     command: "node",
     args: ["x", "${user_config.o}", "--o=${user_config.o}"],
@@ -135,7 +135,7 @@ test("a value that is not given leaves out the argument and the variable that it
   expect(plan(wanting, { O: "own" }).server.env).toEqual({ O: "own" })
 })
 
-test("a platform may have its own command, and others are not run", () => {
+test("a platform may have its own command, and other platforms are rejected", () => {
   const config = {
     command: "server/run",
     args: ["a"],
@@ -147,12 +147,12 @@ test("a platform may have its own command, and others are not run", () => {
   expect(on("darwin")).toMatchObject({ command: "/b/x$$1/server/run", args: ["a"], env: { B: "2" } })
   expect(on("win32")).toMatchObject({ command: "/b/x$$1\\server\\run.exe" })
   expect(planned({ ...server(config), compatibility: { platforms: ["darwin", "win32"] } })).toEqual({
-    reason: "its bundle runs on darwin, win32 and not on linux",
+    reason: "its bundle runs on darwin, win32, not on linux",
   })
 })
 
 describe("a program", () => {
-  test("of the bundle is found there", () => {
+  test("of the bundle is a path inside it", () => {
     const binary = (command: string) => ({
       manifest_version: "0.1",
       server: { type: "binary", entry_point: "tool", mcp_config: { command } },
@@ -166,10 +166,10 @@ describe("a program", () => {
     ])
   })
 
-  test("of the machine must be there", () => {
+  test("of the machine must exist", () => {
     const none = { machine: { has: () => false } }
     expect(planned(MANIFEST, {}, none)).toEqual({
-      reason: "its bundle needs node, which svc does not find in its PATH: install Node.js",
+      reason: "its bundle needs node, which is not in the PATH of svc: install Node.js",
     })
     expect(plan(server({ command: "python" })).server.command).toBe("python3")
     const uv = { dxt_version: "0.4", server: { type: "uv", entry_point: "src/s.py" } }
@@ -178,7 +178,7 @@ describe("a program", () => {
   })
 })
 
-test("what its registry's entry wants besides is given too", () => {
+test("inputs of the registry's entry are added", () => {
   const from = {
     environmentVariables: [
       { name: "API_KEY", isRequired: true },
@@ -193,15 +193,15 @@ test("what its registry's entry wants besides is given too", () => {
 
 test.each([
   ["{", "is not JSON"],
-  ["[]", "wrong at its top"],
-  ['{"manifest_version":"0.3"}', "wrong at server"],
+  ["[]", "invalid at the top level"],
+  ['{"manifest_version":"0.3"}', "invalid at server"],
   ['{"manifest_version":"1.0","server":{"type":"node"}}', "must be one of 0.1, 0.2, 0.3, 0.4"],
-  ['{"manifest_version":"0.3","server":{"type":"ruby"}}', "wrong at server.type"],
-  ['{"manifest_version":"0.3","server":{"type":"uv"},"user_config":{"a\\u0000b":{}}}', "wrong at user_config"],
+  ['{"manifest_version":"0.3","server":{"type":"ruby"}}', "invalid at server.type"],
+  ['{"manifest_version":"0.3","server":{"type":"uv"},"user_config":{"a\\u0000b":{}}}', "invalid at user_config"],
 ])("%s is no manifest", (text, message) => {
   expect(() => readManifest(text)).toThrow(message)
 })
 
-test("no text of it can pass for a secret's place", () => {
+test("no text of a manifest can pass for the placeholder of a secret", () => {
   expect(plan(server({ command: "node", args: ["\0KEY\0"] })).server.args).toEqual([" KEY "])
 })

@@ -31,7 +31,7 @@ function open(
 }
 const redirect = (to: string) => new Response("", { status: 302, headers: { location: to } })
 
-test("a bundle is read, and remembered for a while", async () => {
+test("a bundle is read, and kept for a while", async () => {
   const asked: [string, RequestInit][] = []
   const { opened, again, clock, said } = open(async (url, init) => {
     asked.push([url, init])
@@ -48,7 +48,7 @@ test("a bundle is read, and remembered for a while", async () => {
   expect(asked).toHaveLength(2)
 })
 
-test("redirects are followed as long as they stay with https, and not for ever", async () => {
+test("redirects are followed if they stay with https, five at most", async () => {
   const through =
     (...hops: string[]) =>
     async (): Promise<Response> => {
@@ -64,9 +64,9 @@ test("redirects are followed as long as they stay with https, and not for ever",
   await expect(open(async () => redirect("/again")).opened).rejects.toThrow("more than 5 times")
 })
 
-test("one that is another, is refused, or is too large is not taken", async () => {
+test("a bundle with another hash, with an error or too large is rejected", async () => {
   await expect(open(async () => new Response(bundleOf(2))).opened).rejects.toThrow(
-    `sha256 begins with ${sha256(bundleOf(2)).slice(0, 12)}, and not with ${sha256(BYTES).slice(0, 12)}`,
+    `sha256 begins with ${sha256(bundleOf(2)).slice(0, 12)}, not with ${sha256(BYTES).slice(0, 12)}`,
   )
   await expect(open(async () => new Response("", { status: 403 })).opened).rejects.toThrow("HTTP 403")
   const part = new Uint8Array(64 * 1024 * 1024)
@@ -81,7 +81,7 @@ test("one that is another, is refused, or is too large is not taken", async () =
   expect(sent).toBeLessThan(10)
 })
 
-test("one that stops coming, or is not waited for, is given up, and no timer stays", async () => {
+test("a stalled or cancelled download ends, and no timer stays", async () => {
   const stuck: BundleDeps["fetch"] = (_url, { signal }) =>
     Promise.resolve(
       new Response(
@@ -96,7 +96,7 @@ test("one that stops coming, or is not waited for, is given up, and no timer sta
   const { opened, clock } = open(stuck)
   const failure = opened.catch((error: unknown) => error)
   await clock.pass(30_000)
-  expect(await failure).toMatchObject({ message: expect.stringContaining("nothing came for 30 s") })
+  expect(await failure).toMatchObject({ message: expect.stringContaining("no data arrived for 30 s") })
   expect(clock.timers).toBe(0)
   const given = new AbortController()
   const left = open(stuck, { signal: given.signal })

@@ -88,7 +88,7 @@ describe("a package becomes the command of its runner", () => {
     expect(planInstall(packaged(one), {})).toHaveProperty("reason")
   })
 
-  test("the first that svc can run is taken, and a remote where there is no package", () => {
+  test("the first package that svc can run is chosen, or else a remote", () => {
     const both = entry({
       packages: [
         { registryType: "mcpb", identifier: "x", version: "1", transport: { type: "stdio" } },
@@ -137,7 +137,7 @@ describe("the values of a server", () => {
     ],
   })
 
-  test("that must be given and were not are missing; the others may be given", () => {
+  test("that are required and not given are missing; the others are optional", () => {
     const { missing, optional, server } = plan(wanting)
     expect(missing).toEqual([
       { name: "--key", secret: true },
@@ -147,7 +147,7 @@ describe("the values of a server", () => {
     expect(server.env).toEqual({ FIXED: "at home", DEFAULTED: "d" })
   })
 
-  test("that are none of the choices are missing still", () => {
+  test("that are none of the choices count as missing", () => {
     const choosing = packaged({
       environmentVariables: [
         { name: "MODE", isRequired: true, choices: ["fast", "slow"] },
@@ -160,7 +160,7 @@ describe("the values of a server", () => {
     expect(names({ MODE: "${MODE}", K: "b" })).toEqual(["K"])
   })
 
-  test("that are given stand where they belong", () => {
+  test("fill their places", () => {
     const { missing, server, secret } = plan(wanting, { "--key": "k", NEEDED: "a", place: "work", OPEN: "o" })
     expect(missing).toEqual([])
     expect(server).toEqual({
@@ -172,7 +172,7 @@ describe("the values of a server", () => {
     expect([...deepSecrets(wanting)]).toEqual(["--key"])
   })
 
-  test("are found again in the arguments, unless somebody has changed those", () => {
+  test("are recovered from the arguments, unless those have been edited", () => {
     const from = packaged({
       runtimeArguments: [{ type: "named", name: "--quiet", value: "--quiet" }],
       packageArguments: [
@@ -220,14 +220,14 @@ describe("the values of a server", () => {
   })
 })
 
-test("a placeholder that is declared nowhere stays, whatever it is called", () => {
+test("an undeclared placeholder stays, whatever its name", () => {
   expect(plan(packaged({ packageArguments: [{ type: "positional", value: "{constructor}{x}" }] }))).toMatchObject({
     server: { args: ["-y", "p@1.2.3", "{constructor}{x}"] },
     missing: [],
   })
 })
 
-test("no text of a registry refers to a variable", () => {
+test("no text of a registry is a reference", () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom("$", "{", "}", "A", ":", "-", " ") }), (text) => {
       const { server } = plan(
@@ -245,7 +245,7 @@ test("no text of a registry refers to a variable", () => {
   )
 })
 
-test("whatever a registry sends is read, or left out", () => {
+test("any answer of a registry is read, invalid parts dropped", () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.jsonValue(), (value, packages) => {
       readEntry(value, "r")

@@ -36,18 +36,18 @@ function large(servers: readonly Server[]) {
 const filler = (count: number, word: string): readonly Server[] =>
   Array.from({ length: count }, (_, index) => ({ name: `io.github.a${index}/thing`, description: `A ${word} thing` }))
 
-test("the words of a sentence that say something are looked for, not those that all servers have", async () => {
+test("a registry is searched for the significant words of a sentence", async () => {
   const { asked, first } = large([...filler(1500, "plain"), { name: "io.github.z/postgres", description: "Databases" }])
   expect(await first("find an MCP server for my Postgres databases")).toBe("io.github.z/postgres")
   expect(asked).toEqual(["postgres", "databases"])
 })
 
-test("what a registry finds by a word is looked at beyond its first page", async () => {
+test("a registry's search is read beyond its first page", async () => {
   const { first } = large([...filler(300, "memory"), ...filler(1500, "plain"), { name: "io.github.z/memory" }])
   expect(await first("memory")).toBe("io.github.z/memory")
 })
 
-test("a word that stands in front of most names is looked for in what follows", async () => {
+test("a part of most owners is searched for in the rest of the name", async () => {
   const { first } = large([...filler(1500, "plain"), { name: "io.github.github/github-mcp-server" }])
   expect(await first("github")).toBe("io.github.github/github-mcp-server")
 })

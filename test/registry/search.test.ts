@@ -28,19 +28,19 @@ describe("ranking", () => {
     }
   })
 
-  test("finds words of names in camel case, beginnings and slips", () => {
+  test("finds words of camel-case names, prefixes and misspellings", () => {
     expect(found("createissue")).toContain("createIssue")
     expect(found("issue")).toContain("createIssue")
     expect(found("ticke")).toContain("tickets")
     expect(found("contnets")).toEqual(["files"])
   })
 
-  test("does not look for what is said of all servers, where something else is said too", () => {
+  test("ignores common words if there are others", () => {
     expect(found("mcp server for files")).toEqual(["files"])
     expect(found("mcp server")).toContain("mcp-server")
   })
 
-  test("finds nothing for nothing", () => {
+  test("finds nothing for an empty query", () => {
     expect(found("  ( ")).toEqual([])
     expect(rank([], "file")).toEqual([])
   })
