@@ -1,10 +1,9 @@
 /**
- * Who needs which instance of which template. A member is a client whose context is trusted; its instances are what the
- * templates come to in that context, and an instance runs as long as it has a member, and a little longer.
+ * Decides which template instances run. Each client with a trusted context has the instances that the templates render to in
+ * that context. An instance runs as long as a client has it, and a little longer.
  *
- * An instance is an ordinary spec of the plan: starting, replacing and stopping it is the agent's work, as for any other.
+ * An instance is an ordinary spec of the plan: the agent starts, replaces and stops it like any other.
  */
-
 import { EMPTY_PLAN, type Plan, type ServerSpec } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
@@ -18,9 +17,9 @@ export type InstancesDeps = {
   readonly agent: Agent
   readonly clock: Clock
   readonly log: Log
-  /** Milliseconds that an instance outlives its last member. */
+  /** Milliseconds that an instance outlives its last client. */
   readonly linger: number
-  /** Which servers this svc is to run at all, by their tags: `serve --filter`. */
+  /** Whether this svc runs servers with these tags at all: `serve --filter`. */
   selects(tags: readonly string[]): boolean
 }
 
@@ -30,15 +29,15 @@ export class Instances {
   private expressions: ExpressionCache = new Map()
   private rendered = new Map<string, Rendering>()
   private readonly clients = new Map<object, InstanceClient>()
-  /** Gone, and not forgotten yet. */
+  /** Clients that have left while their instances still run; the value cancels the end of that. */
   private readonly lingering = new Map<InstanceClient, () => void>()
 
   constructor(private readonly deps: InstancesDeps) {}
 
   /**
-   * Another document: every member's instances are rendered anew. Throws a ConfigError, with nothing changed, where one
-   * cannot be and the document says `strict`. What could not be rendered before is no reason: a client whose project lacks
-   * something would hold up everybody's changes.
+   * Takes over another document: the instances of every client are rendered again. Throws a ConfigError, with nothing
+   * changed, if one cannot be rendered and `failureMode` is strict. Problems that existed before do not count: a client whose
+   * project lacks a value would hold up every change.
    */
   update(base: Plan, templates?: Templates): Applied {
     const before = { templates: this.templates, expressions: this.expressions, rendered: this.rendered }
@@ -48,10 +47,10 @@ export class Instances {
     const allClients = [...this.clients.values(), ...this.lingering.keys()]
     const renderings = allClients.map(({ context }) => this.render(context))
     const known = new Set(allClients.flatMap(({ rendering }) => rendering.problems))
-    const made = [...new Set(renderings.flatMap(({ problems }) => problems))].filter((problem) => !known.has(problem))
-    if (templates?.settings.failureMode === "strict" && made.length > 0) {
+    const fresh = [...new Set(renderings.flatMap(({ problems }) => problems))].filter((problem) => !known.has(problem))
+    if (templates?.settings.failureMode === "strict" && fresh.length > 0) {
       Object.assign(this, before)
-      throw new ConfigError(made.map(issueOf))
+      throw new ConfigError(fresh.map(issueOf))
     }
     this.base = base
     allClients.forEach((client, index) => {
@@ -60,7 +59,7 @@ export class Instances {
     return this.apply()
   }
 
-  /** A client, under the object that stands for it, has this context from now on. Gives what cannot be rendered in it. */
+  /** Gives a client, named by an object, a context. Returns what cannot be rendered in it. */
   attach(client: object, context: TemplateContext): readonly string[] {
     this.retire(client)
     const rendering = this.render(context)
@@ -71,17 +70,17 @@ export class Instances {
     return rendering.problems
   }
 
-  /** The client is gone. */
+  /** Removes a client; its instances run on for a while. */
   detach(client: object): void {
     this.retire(client)
   }
 
-  /** The ids of a client's instances. */
+  /** Returns the ids of a client's instances. */
   of(client: object): ReadonlySet<string> {
     return this.clients.get(client)?.rendering.ids ?? EMPTY_RENDERING.ids
   }
 
-  /** Ends the waiting. */
+  /** Cancels all timers and forgets all clients. */
   close(): void {
     for (const cancel of this.lingering.values()) cancel()
     this.lingering.clear()
@@ -95,12 +94,12 @@ export class Instances {
     if (client === undefined) return
     this.clients.delete(key)
     this.lingerFor(client, this.deps.linger)
-    // A client that moves often does not keep a process of each place where it has been.
-    const left = [...this.lingering.keys()].filter((one) => one.key === key)
-    for (const one of left.slice(0, -MAX_LINGERING)) this.lingerFor(one, 0)
+    // A client that changes its context often must not keep the processes of each.
+    const earlier = [...this.lingering.keys()].filter((one) => one.key === key)
+    for (const one of earlier.slice(0, -MAX_LINGERING)) this.lingerFor(one, 0)
   }
 
-  /** Keeps the instances of who is gone for a while, and as long as a call runs on one that nobody else keeps. */
+  /** Keeps the instances of a client that has left for `ms` milliseconds, and while a call runs on one that is only its own. */
   private lingerFor(client: InstanceClient, ms: number): void {
     this.lingering.get(client)?.()
     const cancel = this.deps.clock.after(ms, () => {
@@ -123,10 +122,10 @@ export class Instances {
       for (const problem of rendering.problems) problems.add(problem)
       for (const spec of rendering.specs) {
         if (specs.size < MAX_INSTANCES || specs.has(spec.id)) specs.set(spec.id, spec)
-        else problems.add(`template ${spec.name}: there are ${MAX_INSTANCES} instances already`)
+        else problems.add(`template ${spec.name}: ${MAX_INSTANCES} instances run already, which is the limit`)
       }
     }
-    // As the templates stand in the file: who else is there, and who came first, changes nobody's list.
+    // In the order of the file, so that no client's list depends on other clients.
     const rank = new Map((this.templates?.named ?? []).map(({ name }, index) => [name, index]))
     const sorted = [...specs.values()].sort((one, other) => (rank.get(one.name) ?? 0) - (rank.get(other.name) ?? 0))
     return this.deps.agent.apply({
@@ -161,22 +160,25 @@ export class Instances {
 
 // ---
 
+/** What the templates render to in one context. */
 type Rendering = {
   readonly specs: readonly ServerSpec[]
   readonly ids: ReadonlySet<string>
   readonly problems: readonly string[]
 }
 
-/** `key` stands for the client. */
+/** A client and what its context renders to. `key` identifies the client. */
 type InstanceClient = { readonly key: object; readonly context: TemplateContext; rendering: Rendering }
 
 const EMPTY_RENDERING: Rendering = { specs: [], ids: new Set(), problems: [] }
 
-/** A context that differs with every request must not start processes without end. */
+/** Bounds processes, if contexts differ with every request. */
 const MAX_INSTANCES = 256
 const MAX_RENDERED = 1000
 const MAX_PROBLEMS = 50
+/** Milliseconds between checks whether a call still runs on an instance that should end. */
 const BUSY_MS = 1000
+/** Earlier contexts of one client whose instances still run. */
 const MAX_LINGERING = 3
 
 const issueOf = (message: string): Issue => ({ code: "template", severity: "error", message })

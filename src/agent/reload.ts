@@ -1,14 +1,14 @@
 /**
- * The one door: whatever wants a lasting change edits the file, and this makes what runs equal to it. A broken document
- * keeps the last good plan, a broken `.env` the last good environment, broken presets the last good ones; all are
- * remembered and shown.
+ * Makes what runs equal to the documents: the only way in for a lasting change, which edits a file. A broken document keeps
+ * the last valid plan, a broken `.env` the last valid environment, broken presets the last valid ones; the issues of all are
+ * recorded and shown.
  */
 import { parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { Environment } from "../config/environment.ts"
 import { plan, type World } from "../config/plan.ts"
 import { readPresets } from "../config/presets.ts"
-import { ConfigError, formatIssue, type Issue } from "../lib/errors.ts"
+import { ConfigError, formatIssue, type Issue, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { DocumentTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
@@ -20,17 +20,17 @@ export type ReloadDeps = {
   readonly agent: Pick<Agent, "setPresets" | "refuse">
   readonly instances: Pick<Instances, "update">
   readonly log: Log
-  /** Where the documents are, for messages. */
+  /** The documents' paths, for messages. */
   readonly paths: Paths
-  /** Their texts at this moment. */
+  /** Reads their texts. */
   read(): DocumentTexts
   readonly world: Omit<World, "dotenv">
 }
 
-/** What a reload did; `issues` are all that is wrong now. */
+/** What a reload changed; undefined if the document was refused. `issues`: everything that is wrong now. */
 export type ReloadResult = { readonly applied: Applied | undefined; readonly issues: readonly Issue[] }
 
-/** Gives the function that reloads. It is synchronous, so two reloads never overlap. */
+/** Returns the function that reloads. It is synchronous, so that two reloads never overlap. */
 export function createReload({ agent, instances, log, paths, read, world }: ReloadDeps): () => ReloadResult {
   let dotenv: Environment = {}
   let presets = ""
@@ -46,7 +46,7 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
     const issues: Issue[] = []
     try {
       const texts = read()
-      // Each of the small documents is refused alone.
+      // A broken `.env` or presets.json is refused alone.
       const attempt = (read: () => void) => {
         try {
           read()
@@ -64,18 +64,8 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
         if (presets !== (texts.presets ?? "")) agent.setPresets(read.presets)
         presets = texts.presets ?? ""
       })
-      // To start with, an empty file or none is an empty document; later it is one that is being written or moved.
-      if (loaded && (texts.config ?? "").trim() === "")
-        throw new ConfigError([
-          {
-            code: "json",
-            severity: "error",
-            file: paths.file,
-            line: 1,
-            column: 1,
-            message: `${texts.config === undefined ? "the file is gone" : "not valid JSON: the file is empty"}; {} stops all servers`,
-          },
-        ])
+      // An empty or missing file is an empty document at the start; later it is being written or moved.
+      if (loaded && (texts.config ?? "").trim() === "") throw emptyDocument(texts.config, paths.file)
       const document = parseDocument(texts.config ?? "", paths.file)
       const surroundings = { ...world, dotenv }
       const planned = plan(document, surroundings)
@@ -90,21 +80,22 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
       report(whole.issues)
       return { applied, issues: whole.issues }
     } catch (error) {
-      const found: readonly Issue[] =
-        error instanceof ConfigError
-          ? error.issues
-          : [
-              {
-                code: "read",
-                severity: "error",
-                message: error instanceof Error ? error.message : String(error),
-                file: paths.file,
-              },
-            ]
-      const all = [...issues, ...found]
+      const all = [...issues, ...issuesOf(error, paths.file)]
       agent.refuse(all)
       report(all)
       return { applied: undefined, issues: all }
     }
   }
 }
+
+// ---
+
+function emptyDocument(text: string | undefined, file: string): ConfigError {
+  const what = text === undefined ? "the file is gone" : "not valid JSON: the file is empty"
+  const message = `${what}; {} stops all servers`
+  return new ConfigError([{ code: "json", severity: "error", file, line: 1, column: 1, message }])
+}
+
+/** Returns the issues of a document that could not be read or planned. */
+const issuesOf = (error: unknown, file: string): readonly Issue[] =>
+  error instanceof ConfigError ? error.issues : [{ code: "read", severity: "error", message: messageOf(error), file }]

@@ -1,4 +1,4 @@
-/** The facts of one moment, immutable: what every observer (health, status, tools, metrics) reads. */
+/** The state of all backends at one moment, immutable: what health, status, tools and metrics read. */
 import type { Backend, TransportFailure } from "../backend/backend.ts"
 import type { BackendState, ProcessExit } from "../backend/supervision.ts"
 import { failuresOf } from "../catalog/listing.ts"
@@ -12,23 +12,23 @@ export type BackendSnapshot = {
   readonly state: BackendState
   /** Set for an instance of a template. */
   readonly template: string | undefined
-  /** Milliseconds since the epoch, as all times here; undefined where it has not happened. */
+  /** Milliseconds since the epoch, like all times here; undefined if it has not happened. */
   readonly lastConnected: number | undefined
-  /** Not redacted; the exits do that. */
+  /** Not redacted: whatever shows it does that. */
   readonly lastError: string | undefined
   readonly lastExit: ProcessExit | undefined
-  /** The first start: when loading of this backend began and when it was first connected, failed or refused. */
+  /** When the first start began, and when the backend was first connected, failed or refused. */
   readonly loading: { readonly startedAt: number | undefined; readonly endedAt: number | undefined }
   readonly restartCount: number
   /** The last request that the transport failed on the current connection. Not redacted. */
   readonly lastTransportFailure: TransportFailure | undefined
   /** When the last ping was answered or given up. */
   readonly lastPing: number | undefined
-  /** False when the last ping was not answered in time. */
+  /** False if the last ping was not answered in time. */
   readonly responsive: boolean
-  /** Tools that are not what they were when they were first seen. */
+  /** Names of tools whose definition has changed since they were first seen. */
   readonly changedTools: readonly string[]
-  /** Tools whose words hold characters that nobody sees. */
+  /** Names of tools whose descriptions contain invisible characters. */
   readonly suspiciousTools: readonly string[]
   /** Present while connected. */
   readonly listed:
@@ -39,11 +39,11 @@ export type BackendSnapshot = {
         readonly prompts: number
         readonly resources: number
         readonly resourceTemplates: number
-        /** Lists that fail, each with its reason. */
+        /** The lists that fail, each with its reason. */
         readonly failing: readonly string[]
       }
     | undefined
-  /** Where a person must go, while unauthorized. Shown at level `full` only. */
+  /** Where a person authorizes svc, while that is needed. Shown at level `full` only. */
   readonly authorizationUrl: string | undefined
 }
 
@@ -53,15 +53,15 @@ export type Snapshot = {
   /** False until a configuration has been loaded for the first time. */
   readonly loaded: boolean
   readonly backends: readonly BackendSnapshot[]
-  /** Names of templates that can have instances. */
+  /** Names of the templates that can have instances. */
   readonly templates: readonly string[]
   readonly disabled: readonly string[]
   readonly issues: readonly Issue[]
-  /** Grows with each published change of what is offered. */
+  /** Grows with each published change of the catalog. */
   readonly generation: number
 }
 
-/** Servers that are written down and cannot run for what is wrong there, and what that is. Not redacted. */
+/** Returns the servers that are in the file and left out because of an error, with the error's message. Not redacted. */
 export function rejectedServers({ backends, templates, disabled, issues }: Snapshot): ReadonlyMap<string, string> {
   const known = new Set([...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
   return new Map(
@@ -71,7 +71,7 @@ export function rejectedServers({ backends, templates, disabled, issues }: Snaps
   )
 }
 
-/** A backend at this moment. */
+/** Describes a backend at this moment. */
 export function describeBackend(
   { spec, state, facts, published }: Backend,
   findings: PinningFindings | undefined,

@@ -1,33 +1,34 @@
 /**
- * What backends speak of by an id alone, long after the call that made it: a task, a page that a person was sent to. Here
- * stands whose each is, for several clients share a backend.
+ * Records the owners of tasks and elicitations: backends name them by an id alone, long after the call that made them, and
+ * several clients share a backend.
  *
- *  1. What a session made ends with it.
- *  2. The number kept is bounded. The owner that has most loses its oldest first: who makes many takes no room from others.
- *  3. It serves to list and to notify. Whose a task is, its id says (session/task-id.ts).
+ *  1. What a session made ends with the session.
+ *  2. The number of records is bounded. The owner with the most loses its oldest first, so that no client can evict another's.
+ *  3. The records serve lists and notifications. Access to a task is decided by its sealed id (session/task-id.ts).
  */
 import type { Caller } from "../backend/attribution.ts"
 
 export type Ownership = {
   readonly kind: "task" | "elicitation"
-  /** The backend's id. */
+  /** The id of the backend. */
   readonly backend: string
-  /** The backend's own word for it. */
+  /** The id that the backend gave it. */
   readonly id: string
-  /** A session; the principal where clients have no sessions. */
+  /** A session, or the principal of clients that have no session. */
   readonly owner: object | string
-  /** The way to the owner outside of any call, where there is one. */
+  /** Leads to the owner outside of any call; undefined if nothing does. */
   readonly caller: Caller | undefined
-  /** Whether the process that says the id is other clients' too: one that is a session's own may say the same as another. */
+  /** Whether other clients use the process too. Processes of single sessions may give the same id twice. */
   readonly shared: boolean
 }
 
 export class TaskOwners {
-  /** Of shared processes: an id that is given anew belongs to the client that got it last. */
+  /** Records of shared processes: an id that is given again belongs to the client that got it last. */
   private readonly shared = new Map<string, Ownership>()
   private readonly byOwner = new Map<Ownership["owner"], Map<string, Ownership>>()
   private count = 0
 
+  /** Records an owner, in place of earlier records of the same id. */
   make(ownership: Ownership): void {
     const name = nameOf(ownership)
     const { owner } = ownership
@@ -40,12 +41,12 @@ export class TaskOwners {
     if (this.count > MAX_OWNERSHIPS) this.dropOldest()
   }
 
-  /** The claim on what a shared process calls so. */
+  /** Returns the record of an id that a shared process gave. */
   find(kind: Ownership["kind"], backend: string, id: unknown): Ownership | undefined {
     return typeof id === "string" ? this.shared.get(nameOf({ kind, backend, id })) : undefined
   }
 
-  /** All of one kind that are this owner's, in the order they were made. */
+  /** Returns an owner's records of one kind, in the order in which they were made. */
   of(owner: Ownership["owner"], kind: Ownership["kind"]): readonly Ownership[] {
     return [...(this.byOwner.get(owner)?.values() ?? [])].filter((ownership) => ownership.kind === kind)
   }
@@ -60,7 +61,7 @@ export class TaskOwners {
     if (this.shared.get(name) === ownership) this.shared.delete(name)
   }
 
-  /** A session is gone. */
+  /** Removes the records of a session that has ended. */
   forget(owner: object): void {
     for (const ownership of [...(this.byOwner.get(owner)?.values() ?? [])]) this.drop(ownership)
   }

@@ -1,4 +1,4 @@
-/** The internal tools that are switched on, as a session offers them: their entries in `tools/list`, and a way to call them. */
+/** The internal tools that a session offers: their entries in `tools/list`, and a way to call them. */
 import type { Params } from "../wire/message.ts"
 import { mcpEdit } from "./edit.ts"
 import { mcpDisable, mcpEnable } from "./enable.ts"
@@ -44,17 +44,18 @@ export type Toolbox = {
   /** JSON texts for `tools/list`. */
   readonly entries: readonly string[]
   readonly names: readonly string[]
-  /** Undefined where there is no such tool. */
+  /** Runs a tool; undefined if there is none of this name. */
   call(name: string, args: Params, caller: ToolCaller): Promise<ToolResult> | undefined
 }
 
-/** The tools that are chosen. */
+/** Returns the tools that the choices name. */
 export const chooseTools = (choices: readonly ToolChoice[]): readonly InternalTool[] =>
   TOOLS.filter(
     ({ category, annotations }) =>
       choices.includes("all") || choices.includes(category) || (choices.includes("safe") && annotations.readOnlyHint),
   )
 
+/** Makes a toolbox. `onbug` is called with errors of svc's own. */
 export function createToolbox(
   tools: readonly InternalTool[],
   context: Omit<ToolContext, keyof ToolCaller>,

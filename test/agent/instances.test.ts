@@ -1,18 +1,12 @@
 import { describe, expect, test } from "bun:test"
-import { Agent } from "../../src/agent/agent.ts"
 import { Instances } from "../../src/agent/instances.ts"
 import { parseDocument } from "../../src/config/document.ts"
 import { plan } from "../../src/config/plan.ts"
 import { matchesFilter, parseFilter } from "../../src/config/tag-filter.ts"
-import { BackendError } from "../../src/lib/errors.ts"
-import { createEraCache } from "../../src/store/era-cache.ts"
-import { createToolPins } from "../../src/store/tool-pins.ts"
 import type { TemplateContext } from "../../src/template/context.ts"
 import { readTemplates } from "../../src/template/instance.ts"
-import { createRequestIds } from "../../src/wire/frame.ts"
-import { manualClock } from "../clock.ts"
+import { createMemoryAgent, WORLD } from "./memory-agent.ts"
 
-const WORLD = { parent: {}, dotenv: {}, platform: "linux", home: "/h", folder: "/etc" } as const
 const at = (path: string, sessionId = "s"): TemplateContext => ({
   project: { path, name: "p", git: {}, custom: {} },
   user: { username: "ada", home: "/h" },
@@ -20,27 +14,9 @@ const at = (path: string, sessionId = "s"): TemplateContext => ({
   context: { path, timestamp: "2026-01-01T00:00:00.000Z", sessionId, version: "1" },
 })
 
-/** Servers that never come up: what is looked at here is which of them there are. */
+/** Instances of servers that do not start: the tests look at which of them there are. */
 function stage(filter = "not none") {
-  const clock = manualClock()
-  const logged: string[] = []
-  const say = (text: string) => void logged.push(text)
-  const log = { debug: say, info: say, warn: say, error: say }
-  const agent = new Agent({
-    clock,
-    log,
-    startedAt: 0,
-    ids: createRequestIds("x"),
-    limit: 1000,
-    version: "1",
-    eras: createEraCache(undefined, clock),
-    pins: createToolPins(undefined, clock),
-    credentials: () => undefined,
-    fetch: () => Promise.reject(new Error("no network")),
-    openChild: (_launch, _events, { name }) => {
-      throw new BackendError(name, "is not there")
-    },
-  })
+  const { agent, clock, log, logged } = createMemoryAgent()
   const parsed = parseFilter(filter)
   if ("problem" in parsed) throw new Error(parsed.problem.message)
   const selects = (tags: readonly string[]) => matchesFilter(parsed.filter, tags)
@@ -61,7 +37,7 @@ const TEMPLATES = {
 }
 
 describe("instances", () => {
-  test("outlive their last member while a call runs on them, unless somebody else keeps them", async () => {
+  test("outlive their last client while a call runs on them, unless another client keeps them", async () => {
     const { clock, agent, instances, update, paths } = stage()
     update(TEMPLATES)
     agent.isBusy = () => true
@@ -78,7 +54,7 @@ describe("instances", () => {
     expect(clock.timers).toBe(0)
   })
 
-  test("run as long as a member needs them, and a little longer", async () => {
+  test("run as long as a client has them, and a little longer", async () => {
     const { clock, instances, update, paths } = stage()
     update(TEMPLATES)
     const [one, two, three] = [{}, {}, {}]
@@ -94,7 +70,7 @@ describe("instances", () => {
     expect(instances.of(two).size).toBe(0)
     await clock.pass(29_000)
     expect(paths()).toEqual(["still", "/a", "/b"])
-    // Somebody comes back in time, and what runs is what it was.
+    // A client that returns in time finds the same process.
     instances.attach(one, at("/a"))
     await clock.pass(60_000)
     expect(paths()).toEqual(["still", "/a", "/b"])
@@ -104,7 +80,7 @@ describe("instances", () => {
     instances.close()
   })
 
-  test("of the places where a member has been are few", async () => {
+  test("of the earlier contexts of one client are few", async () => {
     const { clock, instances, update, paths } = stage()
     update(TEMPLATES)
     const one = {}
@@ -116,7 +92,7 @@ describe("instances", () => {
     expect(clock.timers).toBe(0)
   })
 
-  test("follow a member that moves", async () => {
+  test("follow a client whose context changes", async () => {
     const { clock, instances, update, paths } = stage()
     update(TEMPLATES)
     const one = {}
@@ -129,7 +105,7 @@ describe("instances", () => {
     instances.close()
   })
 
-  test("are replaced where their rendering changes, and only those", () => {
+  test("are replaced if their rendering changes, and only those", () => {
     const { instances, update } = stage()
     update({ mcpTemplates: { fs: { command: "x", args: ["{{project.path}}"] }, db: { command: "y" } } })
     const one = {}
@@ -146,7 +122,7 @@ describe("instances", () => {
     instances.close()
   })
 
-  test("that cannot be rendered are told, and with strict nothing changes", () => {
+  test("that cannot be rendered are issues, and with strict nothing changes", () => {
     const { agent, instances, update, paths, logged } = stage()
     update(TEMPLATES)
     const one = {}
@@ -163,7 +139,7 @@ describe("instances", () => {
     instances.close()
   })
 
-  test("that could not be rendered before hold up no strict change", () => {
+  test("that could not be rendered before do not block a change with strict", () => {
     const { instances, update, paths } = stage()
     const strict = (mcpServers: object) => ({
       mcpServers,
@@ -178,7 +154,7 @@ describe("instances", () => {
     instances.close()
   })
 
-  test("have a bound", () => {
+  test("are bounded in number", () => {
     const { instances, update, paths, agent } = stage()
     update({ mcpTemplates: { fs: { command: "x", args: ["{{project.path}}"] } } })
     for (let count = 0; count < 300; count++) instances.attach({}, at(`/${count}`))
@@ -187,7 +163,7 @@ describe("instances", () => {
     instances.close()
   })
 
-  test("and servers are run only where --filter lets them", () => {
+  test("and servers run only if --filter selects them", () => {
     const { instances, update, paths } = stage("web")
     update({
       mcpServers: { a: { command: "a", tags: ["web"] }, b: { command: "b" } },

@@ -22,7 +22,7 @@ test("a changed tool is told, and with strict hidden until it is approved [tool:
   svc.write({ mcpServers: { a: server(evil), b: server(evil, strict) } })
   await eventually(async () => (await names(svc.url)).join() === "a_svc_add,a_svc_same,b_svc_same")
   await svc.said("tools have changed since they were first seen: add; they are hidden until")
-  await svc.said("if that is right, `svc mcp tools approve a`")
+  await svc.said("if that is intended, run `svc mcp tools approve a`")
   const call = await modern(`${svc.url}/mcp`, "tools/call", { name: "b_svc_add", arguments: {} })
   expect(call.body.error?.message).toContain("Unknown tool")
   const own = await modern(`${svc.url}/servers/b/mcp`, "tools/list")
@@ -46,7 +46,7 @@ test("what is approved and what is not is known after a restart, and unseen char
   await first.exited
   await using second = await startSvc({ folder: first.folder, config: config("Adds\u200b\u202e") })
   expect(await names(second.url)).toEqual(["a_svc_same"])
-  await second.said("described with characters that nobody sees: add")
+  await second.said("descriptions of tools contain invisible characters: add")
 }, 20_000)
 
 test("the servers of two files in one directory are different servers", async () => {
