@@ -24,7 +24,7 @@ export function tableOf(figures: readonly Figure[]): string {
     figure.what,
     show(figure.value, figure.unit),
     aimOf(figure),
-    figure.aim === undefined ? "" : isReached(figure) ? "yes" : "NO",
+    verdictOf(figure),
     figure.from ?? "",
   ])
   const head = ["what", "measured", "aim", "reached", "from"]
@@ -43,5 +43,12 @@ export const digits = (value: number): string =>
 
 const show = (value: number, unit: string): string => (unit === "" ? digits(value) : `${digits(value)} ${unit}`)
 
-const aimOf = ({ aim, unit }: Figure): string =>
-  aim === undefined ? "" : "least" in aim ? `≥ ${show(aim.least, unit)}` : `≤ ${show(aim.most, unit)}`
+function aimOf({ aim, unit }: Figure): string {
+  if (aim === undefined) return ""
+  return "least" in aim ? `≥ ${show(aim.least, unit)}` : `≤ ${show(aim.most, unit)}`
+}
+
+function verdictOf(figure: Figure): string {
+  if (figure.aim === undefined) return ""
+  return isReached(figure) ? "yes" : "NO"
+}

@@ -15,7 +15,7 @@ const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? "{}") as {
   client_secret?: string
   private_key_pem?: string
 }
-/** Their mocks have no `server/discover`. */
+/** Scenarios with a modern server whose mock has no `server/discover`. */
 const MODERN_ONLY = [
   "sep-2322-client-request-state",
   "http-custom-headers",
@@ -25,22 +25,9 @@ const MODERN_ONLY = [
 
 const folder = mkdtempSync(join(tmpdir(), "svc-client-"))
 const protocolVersion = MODERN_ONLY.includes(scenario) ? "2026-07-28" : "auto"
-/** The client that the scenario has registered, or the one it knows by its address. */
-const oauth = scenario.startsWith("auth/client-credentials")
-  ? {
-      clientId: context.client_id,
-      clientSecret: context.client_secret ?? context.private_key_pem,
-      grantType: "client_credentials",
-      ...(context.private_key_pem === undefined ? {} : { tokenEndpointAuthMethod: "private_key_jwt" }),
-    }
-  : scenario === "auth/basic-cimd"
-    ? { clientId: "https://conformance-test.local/client-metadata.json" }
-    : context.client_id === undefined
-      ? undefined
-      : { clientId: context.client_id, clientSecret: context.client_secret }
 writeFileSync(
   join(folder, "mcp.json"),
-  JSON.stringify({ mcpServers: { it: { type: "streamableHttp", url, protocolVersion, oauth } } }),
+  JSON.stringify({ mcpServers: { it: { type: "streamableHttp", url, protocolVersion, oauth: oauthOf() } } }),
 )
 const svc = Bun.spawn({
   cmd: [
@@ -102,8 +89,10 @@ try {
   if (scenario.startsWith("auth/")) await authorize()
   await client.connect(new StreamableHTTPClientTransport(new URL(`${base}/servers/it/mcp`)))
   const { tools } = await client.listTools()
-  const argumentsOf = (name: string): Record<string, unknown> =>
-    name === "add_numbers" ? { a: 5, b: 3 } : scenario === "http-invalid-tool-headers" ? { region: "us-west1" } : {}
+  const argumentsOf = (name: string): Record<string, unknown> => {
+    if (name === "add_numbers") return { a: 5, b: 3 }
+    return scenario === "http-invalid-tool-headers" ? { region: "us-west1" } : {}
+  }
   const calls = context.toolCalls ?? tools.map(({ name }) => ({ name, arguments: argumentsOf(name) }))
   if (scenario !== "initialize" && scenario !== "json-schema-ref-no-deref")
     for (const call of calls) {
@@ -128,3 +117,17 @@ svc.kill()
 await svc.exited
 rmSync(folder, { recursive: true, force: true })
 process.exit(failed ? 1 : 0)
+
+/** The client that the scenario has registered, or the one that it knows by its metadata URL. */
+function oauthOf(): Record<string, unknown> | undefined {
+  const { client_id: clientId, client_secret: clientSecret, private_key_pem: key } = context
+  if (scenario.startsWith("auth/client-credentials"))
+    return {
+      clientId,
+      clientSecret: clientSecret ?? key,
+      grantType: "client_credentials",
+      ...(key === undefined ? {} : { tokenEndpointAuthMethod: "private_key_jwt" }),
+    }
+  if (scenario === "auth/basic-cimd") return { clientId: "https://conformance-test.local/client-metadata.json" }
+  return clientId === undefined ? undefined : { clientId, clientSecret }
+}

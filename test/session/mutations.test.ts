@@ -88,7 +88,7 @@ test(
           const request = { jsonrpc: "2.0", id, method, params } as const
           const { frame } = await relay({ request, gateway, client, exchange }, params, route)
           const text = typeof frame === "string" ? frame : new TextDecoder().decode(frame)
-          counts[text.includes("gave up") ? "ignored" : /s: (sent|answered)/.test(text) ? "refused" : "right"]++
+          counts[outcomeOf(text)]++
           see(frame, id)
         } catch (error) {
           // What a client's session or a backend's state rules out is an error of the request, which the caller writes.
@@ -112,3 +112,9 @@ test(
   },
   LIMIT_MS,
 )
+
+/** What became of a mutated response: ignored until the call was given up, refused as malformed, or relayed. */
+function outcomeOf(text: string): "ignored" | "refused" | "right" {
+  if (text.includes("gave up")) return "ignored"
+  return /s: (sent|answered)/.test(text) ? "refused" : "right"
+}
