@@ -3,7 +3,7 @@ import { readSettings } from "../../src/app/settings.ts"
 
 const settings = (args: Record<string, unknown>, env: Record<string, string> = {}) => readSettings(args, env, "linux")
 
-test("svc listens on this machine alone where nothing else is said, and beyond it only with a word for who may come in [inbound:listen]", () => {
+test("svc listens on loopback by default, and beyond it only with authentication or --allow-unauthenticated [inbound:listen]", () => {
   expect(settings({}).address).toEqual({ hostname: "127.0.0.1", port: 3050 })
   for (const host of ["localhost.", "svc.localhost", "127.0.0.2", "[::1]", "::ffff:127.0.0.1"])
     expect(settings({ host }).address).toMatchObject({ hostname: host })

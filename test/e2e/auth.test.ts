@@ -27,7 +27,7 @@ const cli =
   (...args: string[]) =>
     runSvc(["auth", "token", ...args, "--config-dir", folder], freshEnv(folder))
 
-test("with --auth a token is needed but for what load balancers ask [auth:paths] [auth:open] [auth:enabled]", async () => {
+test("with --auth everything but the health checks of load balancers requires a token [auth:paths] [auth:open] [auth:enabled]", async () => {
   await using svc = await startSvc({ config, flags: ["--auth", "--health-info-level", "full", "--metrics"] })
   await svc.said("no client can connect yet")
   const status = async (path: string, init?: RequestInit) => (await fetch(`${svc.url}${path}`, init)).status
@@ -79,7 +79,7 @@ test("with --auth a token is needed but for what load balancers ask [auth:paths]
   expect((await token("revoke", "all")).code).toBe(64)
 }, 20_000)
 
-test("a token shows its servers, its sessions are nobody else's, and it expires [auth:tags] [auth:session]", async () => {
+test("a token opens its servers, its sessions belong to it alone, and it expires [auth:tags] [auth:session]", async () => {
   const detailed = ["--health-info-level", "full", "--metrics"]
   await using svc = await startSvc({ config, flags: ["--auth", "--internal-tools", "all", ...detailed] })
   const token = cli(svc.folder)
@@ -156,7 +156,7 @@ test("a token shows its servers, its sessions are nobody else's, and it expires 
   expect((await token("list")).stdout).toContain("(expired)")
 }, 20_000)
 
-test("a file of tokens that others can read or have put there lets nobody in", async () => {
+test("a tokens file that others can read or own admits no client", async () => {
   await using svc = await startSvc({ config, flags: ["--auth"] })
   const token = cli(svc.folder)
   const made = (await token("create")).stdout.trim()
@@ -185,7 +185,7 @@ afterAll(() => {
   for (const issuer of issuers) issuer.stop()
 })
 
-test("an issuer's tokens are checked to the last claim [auth:oauth] [auth:scopes]", async () => {
+test("every claim of an issuer's token is checked [auth:oauth] [auth:scopes]", async () => {
   const issuer = await startIssuer()
   issuers.push(issuer)
   const odd = { ...config, mcpServers: { ...config.mcpServers, odd: echo("日本", 'a "b"') } }
@@ -255,7 +255,7 @@ test("an issuer's tokens are checked to the last claim [auth:oauth] [auth:scopes
   expect(await names(cold, await issuer.sign({ aud: `${cold.url}/mcp` }))).toHaveLength(3)
 }, 60_000)
 
-test("svc lets in svc with the tokens of a real authorization server, and none that are for somebody else", async () => {
+test("svc accepts the tokens of a real authorization server, and none for another audience", async () => {
   const env = { SVC_KEYCHAIN: "off" }
   const behind = async (authority: Authority, door: Instance) => {
     const svc = await startSvc({
@@ -292,7 +292,7 @@ test("svc lets in svc with the tokens of a real authorization server, and none t
   await refused.svc[Symbol.asyncDispose]()
 }, 30_000)
 
-test("a certificate that is replaced is used without a restart, and a broken one is not", async () => {
+test("a replaced certificate is used without a restart, and a broken one is not", async () => {
   const folder = freshFolder()
   const [cert, key] = [join(folder, "cert.pem"), join(folder, "key.pem")]
   const make = (name: string) => makeCertificate(cert, key, name)
@@ -338,7 +338,7 @@ test("a certificate that is replaced is used without a restart, and a broken one
   expect((await runSvc(["serve", "--tls-cert", cert])).code).toBe(64)
 }, 20_000)
 
-test("a Unix socket is for its user alone, is taken over from a dead svc and goes with a living one", async () => {
+test("a Unix socket is private to its user, replaces that of a killed svc, and is removed at the end", async () => {
   const folder = freshFolder()
   const unix = join(folder, "svc.sock")
   const start = () => startSvc({ config, folder, flags: ["--listen", `unix:${unix}`], ready: /listening on unix:/ })
@@ -359,7 +359,7 @@ test("a Unix socket is for its user alone, is taken over from a dead svc and goe
   expect(existsSync(unix)).toBe(false)
 }, 20_000)
 
-test("a Unix socket stays its user's alone with another certificate", async () => {
+test("a Unix socket stays private to its user after a new certificate", async () => {
   const folder = freshFolder()
   const [unix, cert, key] = [join(folder, "svc.sock"), join(folder, "cert.pem"), join(folder, "key.pem")]
   makeCertificate(cert, key, "first")
@@ -372,7 +372,7 @@ test("a Unix socket stays its user's alone with another certificate", async () =
   expect(live.status).toBe(200)
 }, 20_000)
 
-test("pages of named origins may call, and no others", async () => {
+test("web pages of allowed origins may call svc, and no others", async () => {
   await using svc = await startSvc({ config, flags: ["--allowed-origin", "https://app.example"] })
   const ask = (origin: string, method: string, headers: Record<string, string> = {}) =>
     fetch(`${svc.url}/mcp`, { method, headers: { origin, ...headers } })

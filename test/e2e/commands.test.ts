@@ -58,7 +58,7 @@ test("servers are added, changed and removed without an instance", async () => {
   expect((await svc("mcp", "restart", "uno")).code).toBe(69)
 })
 
-test("config check tells every issue with its place and exits 78", async () => {
+test("config check reports each issue with file, line and column, and exits with 78", async () => {
   const folder = freshFolder()
   mkdirSync(folder, { recursive: true })
   writeFileSync(
@@ -75,7 +75,7 @@ test("config check tells every issue with its place and exits 78", async () => {
     expect(stdout).toContain(part)
 })
 
-test("config check finds what a start would: in templates, presets and .env too", async () => {
+test("config check finds what a start would find, in templates, presets and .env, too", async () => {
   const folder = freshFolder()
   const check = () => inFolder(folder)("config", "check")
   writeFileSync(join(folder, "mcp.json"), '{ "mcpTemplates": { "t": { "command": "x", "args": ["{{#if}}"] } } }')
@@ -92,7 +92,7 @@ test("config check finds what a start would: in templates, presets and .env too"
   expect(await check()).toMatchObject({ code: 0, stdout: "no issues\n" })
 })
 
-test("an edit that leaves something wrong says so, and one of a wrong form is refused with the nearest name", async () => {
+test("an edit that introduces an issue warns, and one with an unknown key is refused with the nearest key", async () => {
   const folder = freshFolder()
   const svc = inFolder(folder)
   expect(await svc("mcp", "add", "web", "--url", "no-address")).toMatchObject({
@@ -109,7 +109,7 @@ test("an edit that leaves something wrong says so, and one of a wrong form is re
   expect(readIfThere(join(folder, "mcp.json"))).toBe(before as string)
 })
 
-test("what runs is shown while the file is broken, with what is wrong [cli:status]", async () => {
+test("mcp status shows the running servers and the error while mcp.json is invalid [cli:status]", async () => {
   await using instance = await running("x")
   const svc = inFolder(instance.folder)
   await instance.said("a: connected")
@@ -123,7 +123,7 @@ test("what runs is shown while the file is broken, with what is wrong [cli:statu
   expect((await svc("mcp", "disable", "a")).code).toBe(78)
 })
 
-test("status shows effective values, where they come from, and no secret [cli:status]", async () => {
+test("mcp status --verbose shows effective values with their origin, and no secret [cli:status]", async () => {
   const folder = freshFolder()
   writeFileSync(join(folder, ".env"), "LOCAL=from-the-file\n")
   writeFileSync(
@@ -182,7 +182,7 @@ test("tools are listed, hidden and shown through the file [cli:tools]", async ()
   expect((await svc("mcp", "tools", "list", "a")).code).toBe(69)
 })
 
-test("restart replaces the process at once [cli:restart]", async () => {
+test("mcp restart replaces the process immediately [cli:restart]", async () => {
   const mark = `svc-mark-${crypto.randomUUID()}`
   await using instance = await running(mark)
   await instance.said("a: connected")
@@ -192,7 +192,7 @@ test("restart replaces the process at once [cli:restart]", async () => {
   expect((await inFolder(instance.folder)("mcp", "restart", "b")).stderr).toContain("no server is named b")
 })
 
-test("a folder that cannot be written to is named, with what to do", async () => {
+test("an unwritable folder is named, with what to do", async () => {
   const folder = freshFolder()
   writeFileSync(join(folder, "file"), "")
   for (const command of [
@@ -209,7 +209,7 @@ test("a folder that cannot be written to is named, with what to do", async () =>
   }
 })
 
-test("why a server cannot be restarted is said", async () => {
+test("mcp restart says why a server cannot be restarted", async () => {
   const config = { mcpServers: { "of f": { ...echo(), disabled: true }, wrong: { command: "$NOWHERE" }, here: echo() } }
   await using instance = await startSvc({ config })
   const restart = async (name: string) => {
@@ -221,13 +221,13 @@ test("why a server cannot be restarted is said", async () => {
   expect(await restart("heer")).toEqual([64, "svc: no server is named heer; did you mean here?\n"])
 })
 
-test("a second instance on the same configuration says who holds it and exits 69", async () => {
+test("a second instance on the same configuration names the process that serves it and exits with 69", async () => {
   await using instance = await running("x")
   const { code, stderr } = await inFolder(instance.folder)("serve", "--port", "0")
   expect([code, stderr.includes(`process ${instance.pid} serves`)]).toEqual([69, true])
 })
 
-test("of two that start at once one serves", async () => {
+test("of two instances that start at the same time one serves", async () => {
   const folder = freshFolder()
   writeFileSync(join(folder, "mcp.json"), "{}")
   const children = [1, 2, 3].map(() =>
@@ -239,7 +239,7 @@ test("of two that start at once one serves", async () => {
   expect(await left?.exited).toBe(0)
 })
 
-test("health waits until everything is loaded, or says what is not", async () => {
+test("health --wait waits until everything is loaded, or says what is missing", async () => {
   await using instance = await startSvc({ config: { mcpServers: { a: echo() } } })
   const { code, stdout } = await runSvc(["health", "--url", instance.url, "--wait", "10s"])
   expect([code, stdout]).toEqual([0, expect.stringContaining("healthy (svc ")])
@@ -249,7 +249,7 @@ test("health waits until everything is loaded, or says what is not", async () =>
   expect([refused.code, refused.stderr]).toEqual([69, expect.stringMatching(/^svc: not ready after 0 s: cannot reach/)])
 })
 
-test("a reader that is slow gets all that was printed, and one that is gone no complaint", async () => {
+test("a slow reader gets all output, and a reader that is gone causes no error", async () => {
   const folder = freshFolder()
   const servers = Array.from({ length: 3000 }, (_, at) => [
     `server-${at}`,
@@ -266,7 +266,7 @@ test("a reader that is slow gets all that was printed, and one that is gone no c
   expect(await piped("head -n 1")).toEqual(["[\n", ""])
 })
 
-test("health of this configuration is told at any level, and what a server says does not drive the terminal", async () => {
+test("health of this configuration is shown at any level, and output of a server does not drive the terminal", async () => {
   const answer = { jsonrpc: "2.0", error: { code: -32000, message: "\u001b]0;pwned\u0007\u009b31m\nforged" } }
   const script = `process.stdin.on("data", (data) => {
     for (const line of String(data).trim().split("\\n"))
@@ -299,7 +299,7 @@ test("health of this configuration is told at any level, and what a server says 
   }
 })
 
-test("the operator is told the path that is wrong, but no secret", async () => {
+test("mcp status shows the wrong path, but no secret", async () => {
   const gone = { command: "sh", args: ["-c", "exit 3"], cwd: "/no/such/folder", env: { TOKEN: "sekret-value-1" } }
   await using instance = await startSvc({ config: { mcpServers: { gone } } })
   await instance.said("gone: could not be started")
@@ -308,7 +308,7 @@ test("the operator is told the path that is wrong, but no secret", async () => {
   expect(stdout).not.toContain("sekret-value-1")
 })
 
-test("health says that an address is none of svc", async () => {
+test("health says that an address is not svc", async () => {
   using other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json({ fine: true }) })
   const { code, stderr, stdout } = await runSvc(["health", "--url", `http://127.0.0.1:${other.port}`])
   expect([code, stderr, stdout]).toEqual([69, expect.stringContaining("is not svc: it answered 200"), ""])
@@ -346,7 +346,7 @@ test("metrics count calls by server, tool and outcome", async () => {
     expect(line).toMatch(/^(# (HELP|TYPE) svc_\w+ .+|svc_\w+(\{(\w+="(\\.|[^"\\])*",?)+\})? -?[\d.e+-]+)$/)
 })
 
-test("logs show what a server said and what svc said of it, without secrets", async () => {
+test("logs show the output of a server and svc's lines about it, without secrets", async () => {
   const server = {
     command: "sh",
     args: ["-c", 'echo "token=$$TOKEN and hello" >&2; exec "$0" "$@"', "bun", ECHO],
@@ -364,7 +364,7 @@ test("logs show what a server said and what svc said of it, without secrets", as
   expect((await inFolder(instance.folder)("logs", "--since", "1ms")).stdout).toBe("")
 })
 
-test("a reader that has seen enough ends a command in peace", async () => {
+test("a command whose reader closes the pipe exits with 0", async () => {
   const folder = freshFolder()
   mkdirSync(join(folder, "logs"))
   writeFileSync(join(folder, "logs", "a.log"), "2026-01-01T00:00:00.000Z info  hello\n".repeat(20_000))
@@ -399,7 +399,7 @@ test("a cloned repository chooses neither options nor shell code, unless a templ
   expect((await svc("mcp", "render", "raw", ...project)).stdout).toContain(entry)
 })
 
-test("a project's servers are imported when they are asked for, and whoever agrees has seen all of them [import:project] [tools:shown]", async () => {
+test("servers of a project are imported with --project alone, after the confirmation has shown all of them [import:project] [tools:shown]", async () => {
   const folder = freshFolder()
   const config = ["--config-dir", join(folder, "own")]
   const svc = (...args: string[]) => runSvc([...args, ...config], freshEnv(folder), "", folder)
@@ -439,7 +439,7 @@ test("a project's servers are imported when they are asked for, and whoever agre
   expect((await svc("config", "import", ".mcp.json", "--yes")).stdout).toContain("imported memory, web")
 })
 
-test("the last tool of a server is hidden when a person says so [tools:zero]", async () => {
+test("the last tool of a server is hidden after confirmation alone [tools:zero]", async () => {
   await using instance = await startSvc({ config: { mcpServers: { one: echo() } } })
   await instance.said("one: connected")
   const { folder } = instance
@@ -456,7 +456,7 @@ test("the last tool of a server is hidden when a person says so [tools:zero]", a
   expect(readIfThere(join(folder, "mcp.json"))).toContain("disabledTools")
 })
 
-test("servers of other applications are taken over, and no name is overwritten", async () => {
+test("config import imports servers of other applications and overwrites none", async () => {
   const folder = freshFolder()
   const svc = inFolder(folder)
   mkdirSync(join(folder, ".cursor"), { recursive: true })

@@ -31,7 +31,7 @@ describe("a first run", () => {
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBeUndefined()
   })
 
-  test("without a file it makes one, says so, and is degraded [config:file:missing] [health:level:default]", async () => {
+  test("without a configuration file svc creates one, logs it, and is degraded [config:file:missing] [health:level:default]", async () => {
     await using svc = await startSvc()
     await svc.said("created an empty configuration")
     expect(JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "")).toMatchObject({ mcpServers: {} })
@@ -82,19 +82,19 @@ describe("mistakes", () => {
     expect([code, stdout, stderr.trim().split("\n").length]).toEqual([64, "", 1])
   })
 
-  test("a name without an address is not called a port in use", async () => {
+  test("a host name without an address is not reported as a port in use", async () => {
     const { code, stderr } = await runSvc(["serve", "--demo", "--host", "no name", "--allow-unauthenticated"])
     expect([code, stderr.trim()]).toEqual([69, "svc: cannot listen on no name: the name has no address"])
   })
 
-  test("a port in use is one line that names it and exit 69 [cli:port]", async () => {
+  test("a port in use gives one line that names it and exit code 69 [cli:port]", async () => {
     await using svc = await startSvc({ flags: ["--demo"] })
     const { port } = new URL(svc.url)
     const { code, stderr } = await runSvc(["serve", "--demo", "--port", port])
     expect([code, stderr.trim()]).toEqual([69, `svc: port ${port} on 127.0.0.1 is in use; choose another with --port`])
   })
 
-  test("a file that is not JSON is told with line and column, and mending it is enough [config:file:broken]", async () => {
+  test("invalid JSON is reported with line and column, and correcting the file is enough [config:file:broken]", async () => {
     await using svc = await startSvc({ config: '{\n  "mcpServers": {\n    "a" {}\n  }\n}' })
     await svc.said(/mcp\.json:3:9: not valid JSON: expected a colon/)
     expect((await fetch(`${svc.url}/health`)).status).toBe(503)
@@ -104,7 +104,7 @@ describe("mistakes", () => {
     await eventually(async () => (await fetch(`${svc.url}/health`)).status === 200)
   })
 
-  test("health answers while a server does not [health:http:never-waits]", async () => {
+  test("health answers while a server hangs [health:http:never-waits]", async () => {
     await using svc = await startSvc({ config: { mcpServers: { mute: { command: "sleep", args: ["60"] } } } })
     const servers = async () => ((await (await fetch(`${svc.url}/health`)).json()) as { servers: unknown }).servers
     await eventually(async () => Bun.deepEquals(await servers(), { total: 1, healthy: 0, unhealthy: 1 }))
@@ -141,14 +141,14 @@ describe("mistakes", () => {
     })
   })
 
-  test("a server that prints something else on stdout is told so in the log, and works", async () => {
+  test("a server that prints text on stdout works, and the log says so", async () => {
     await using svc = await startSvc({ config: { mcpServers: { noisy: echo("--noise") } } })
     await svc.said("noisy: printed text on stdout that is not MCP")
     const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "noisy_svc_echo", arguments: { m: "hi" } })
     expect(body.result).toMatchObject({ content: [{ text: "hi" }] })
   })
 
-  test("a server that exits on a question it does not know is started again and works [protocol:mode:exit]", async () => {
+  test("a server that exits on an unknown request is started again and works [protocol:mode:exit]", async () => {
     await using svc = await startSvc({ config: { mcpServers: { strict: echo("--strict") } } })
     await svc.said("strict: connected")
     const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "strict_svc_echo", arguments: { m: "hi" } })
@@ -175,7 +175,7 @@ test("the health level is an option or a variable [health:level:option]", async 
   }
 })
 
-test("a call to a server that is gone is an error that names it [tool:server-down]", async () => {
+test("a call to a disconnected server is an error that names it [tool:server-down]", async () => {
   const mark = `svc-mark-${crypto.randomUUID()}`
   const config = { mcpServers: { mortal: echo("--delay", "60000", mark) } }
   await using svc = await startSvc({ config, flags: ["--metrics"] })
@@ -189,7 +189,7 @@ test("a call to a server that is gone is an error that names it [tool:server-dow
   })
 })
 
-test("a server that is away is named as the reason, and no other's tool is proposed [tool:server-down]", async () => {
+test("a call to a disconnected server names the reason and suggests no tool of another server [tool:server-down]", async () => {
   const config = {
     mcpServers: { one: { command: "false", restartOnExit: true, maxRestarts: 1, restartDelay: 1 }, ones: echo() },
   }
@@ -205,7 +205,7 @@ test("a server that is away is named as the reason, and no other's tool is propo
   expect((await call("/mcp?tags=none", "one_svc_echo")).body.error?.message).toContain("Unknown tool")
 })
 
-test("a call to a server that is about to be back waits for it, and to one that is not, fails at once", async () => {
+test("a call waits for a server that is about to reconnect, and fails immediately if it is not", async () => {
   const [soon, late] = [`svc-mark-${crypto.randomUUID()}`, `svc-mark-${crypto.randomUUID()}`]
   const config = {
     mcpServers: {
@@ -249,7 +249,7 @@ test("a call waits no longer than --startup-wait for a server that is starting",
   expect(stdout).toMatch(/^hangs +starting +\d+ s/m)
 })
 
-test("what is no message is told so under its id, and hides none that comes with it", async () => {
+test("an invalid message gets an error under its id and does not hide the messages beside it", async () => {
   const lines = ['[{"jsonrpc":"2.0","id":7,"method":1},{"jsonrpc":"2.0","id":"p","method":"ping"}]', "nonsense"]
   const { stdout } = await runSvc(["serve", "--transport", "stdio", "--demo"], {}, `${lines.join("\n")}\n`)
   const answers = stdout
@@ -263,7 +263,7 @@ test("what is no message is told so under its id, and hides none that comes with
   ])
 })
 
-test("what is piped in at once is answered in its order before the end", async () => {
+test("piped requests are answered in order before svc ends", async () => {
   const lines = [
     { id: 1, method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: {} } },
     { method: "notifications/initialized" },
@@ -344,7 +344,7 @@ test("--version says version and commit, --help is for people", async () => {
   expect(help.stdout).not.toContain("\u001b")
 })
 
-test("where the path of a socket would be too long it has a name that nobody knows beforehand, and none is left behind", async () => {
+test("a control socket with a long path gets an unpredictable short one, which is removed at the end", async () => {
   const [folder, temporary] = [join(freshFolder(), "long".repeat(30)), freshFolder()]
   mkdirSync(folder)
   const env = { TMPDIR: temporary }

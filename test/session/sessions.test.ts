@@ -97,6 +97,6 @@ test("the key of marks is made once, beside the sessions, and never where a link
   expect([key.length, keepKey(file), statSync(file).mode & 0o777]).toEqual([32, key, 0o600])
   memory.close()
   symlinkSync(join(folder, "elsewhere"), join(folder, "link"))
-  expect(() => keepKey(join(folder, "link"))).toThrow("no link")
+  expect(() => keepKey(join(folder, "link"))).toThrow("not a link")
   rmSync(folder, { recursive: true })
 })
