@@ -20,6 +20,11 @@
  *  6. A call in flight explains a server request if it was the only one in the call's life, the call was answered right
  *     after it, and the same was seen with four calls of its kind before, in a row and each alone in flight. A call that
  *     goes on after its server request was refused, or that sends none, ends the row.
+ *  7. A call alone in flight also explains a server request, whatever it does afterwards, if it was the only one in the
+ *     call's life, and 8 calls of its kind in a row were alone, sent one each, and sent it equally long after they began. A
+ *     call counts for two if no call was cancelled for LONG_MS: then the request is certainly its own. Otherwise no
+ *     cancelled calls may fit the row as well: equally long before each of its requests, by their beginning or their
+ *     cancellation. What calls of a kind do is remembered for the next connection to the same version of the server.
  *
  * What remains: a cancelled call of a kind not known to continue stays silent for longer than rule 3 waits, and then sends
  * a server request while one other client has calls in flight. Nothing on the wire tells it from that client's own;
@@ -78,14 +83,29 @@ export type MessageOrigin = {
   readonly serverRequest: string | undefined
 }
 
+/** What calls of each kind were seen to do on the connections to one server. */
+export class LearnedBehaviour {
+  /** What cancelled calls do. */
+  readonly afterCancel = new BoundedMap<string, "stops" | "continues">(MAX_KINDS)
+  /** How many calls in a row were answered because of their server request (rule 6). */
+  readonly rows = new BoundedMap<string, number>(MAX_KINDS)
+  /** How many calls in a row sent a server request equally long after they began (rule 7). */
+  readonly steadyRows = new BoundedMap<string, SteadyRow>(MAX_KINDS)
+
+  /** Forgets what another version of the server may do differently: all but that calls continue. */
+  forgetVersion(): void {
+    for (const [kind, behaviour] of this.afterCancel) if (behaviour === "stops") this.afterCancel.delete(kind)
+    this.rows.clear()
+    this.steadyRows.clear()
+  }
+}
+
 export class Attribution {
   /** Cancelled calls by number, kept for LONG_MS to see what they do. */
   private readonly cancelled = new BoundedMap<number, CancelledCall>(MAX_CANCELLED)
-  /** What cancelled calls of a kind were seen to do. */
-  private readonly afterCancel = new BoundedMap<string, "stops" | "continues">(MAX_KINDS)
-  /** How many calls of a kind in a row were seen to send a server request (rule 6). */
-  private readonly rows = new BoundedMap<string, number>(MAX_KINDS)
   private readonly serverRequests = new WeakMap<PendingCall, SeenServerRequests>()
+
+  constructor(private readonly learned = new LearnedBehaviour()) {}
 
   /** Returns the client of a message, "unknown" if it is one of several, "none" if no client is meant. Learns from it. */
   attribute(
@@ -106,11 +126,12 @@ export class Attribution {
     const suspects = this.mayContinue(now)
     const sessions = new Set([...inFlight, ...suspects].map(sessionOf))
     const refused = sessions.size > 1
-    if (serverRequest !== undefined && this.cancelled.size > 0) {
+    if (serverRequest !== undefined) {
+      this.forgetOld(now)
       const isIdle = [...pending.values()].every(({ caller }) => caller === undefined)
       // Servers request roots without a call.
       if (isIdle && serverRequest !== "roots/list") this.noteAllContinue(now)
-      noteServerRequest(this.serverRequests, { inFlight, suspects, refused, now })
+      noteServerRequest(this.serverRequests, { inFlight, suspects, refused, quiet: this.cancelled.size === 0, now })
     }
     if (refused) return "unknown"
     const [session] = sessions
@@ -128,7 +149,7 @@ export class Attribution {
     if (!isClientCall(call)) return
     const { caller, since } = call
     this.learnStops(now)
-    for (const [old, { cancelledAt }] of this.cancelled) if (cancelledAt + LONG_MS <= now) this.cancelled.delete(old)
+    this.forgetOld(now)
     this.cancelled.set(number, {
       session: caller.session,
       kind: kindOf(call),
@@ -162,10 +183,12 @@ export class Attribution {
 
   /** Notes the answer to a call that was not cancelled. `asking`: a server request to its client is open. */
   noteAnswer(call: PendingCall, pending: ReadonlyMap<number, PendingCall>, asking: boolean, now: number): void {
-    if (this.cancelled.size === 0) return
+    const { steadyRows } = this.learned
+    if (this.cancelled.size === 0 && steadyRows.size === 0 && !this.serverRequests.has(call)) return
     // The open server request is another call's: a cancelled one's, unless the client has other calls.
     if (asking && !this.hasCalls(call.caller?.session, pending)) this.noteAllContinue(now)
     this.learnRow(call, now)
+    this.learnSteadyRow(call)
   }
 
   // ---
@@ -175,17 +198,38 @@ export class Attribution {
     return [...pending.values(), ...this.cancelled.values()].some((call) => sessionOf(call) === session)
   }
 
+  private forgetOld(now: number): void {
+    for (const [old, { cancelledAt }] of this.cancelled) if (cancelledAt + LONG_MS <= now) this.cancelled.delete(old)
+  }
+
+  /** Rule 7. */
+  private learnSteadyRow(call: PendingCall): void {
+    const { steadyRows } = this.learned
+    const kind = kindOf(call)
+    const seen = this.serverRequests.get(call)
+    if (seen?.count !== 1) {
+      steadyRows.delete(kind)
+      return
+    }
+    // One of several calls proves nothing, either way.
+    if (!seen.alone) return
+    const row = extended(steadyRows.get(kind), seen, seen.at - call.since)
+    steadyRows.set(kind, row)
+    if (row.count < STEADY_ROW || row.delays.length > 0) return
+    for (const suspects of row.suspects.splice(0)) explain(suspects)
+  }
+
   /** Rule 6: learns whether calls of a kind send one server request, and which server requests this call explains. */
   private learnRow(call: PendingCall, now: number): void {
     const kind = kindOf(call)
     const seen = this.serverRequests.get(call)
     const endedWithIt = seen?.count === 1 && now - seen.at <= REACTION_MS
-    if (seen === undefined || (seen.alone && seen.refused && !endedWithIt)) this.rows.delete(kind)
+    if (seen === undefined || (seen.alone && seen.refused && !endedWithIt)) this.learned.rows.delete(kind)
     if (seen === undefined || !endedWithIt) return
-    const before = this.rows.get(kind) ?? 0
-    if (before >= ROW) for (const suspect of seen.suspects.splice(0)) suspect.unexplained--
+    const before = this.learned.rows.get(kind) ?? 0
+    if (before >= ROW) explain(seen.suspects)
     if (!seen.alone) return
-    this.rows.set(kind, before + 1)
+    this.learned.rows.set(kind, before + 1)
   }
 
   /** Rule 3: the cancelled calls that count as in flight. */
@@ -198,7 +242,7 @@ export class Attribution {
   private countsUntil(call: CancelledCall): number {
     const { readAt, cancelledAt, ran, pinged, kind } = call
     if (readAt === undefined) return cancelledAt + (pinged ? LONG_MS : MAX_WAIT_MS)
-    switch (this.afterCancel.get(kind)) {
+    switch (this.learned.afterCancel.get(kind)) {
       case "stops":
         return readAt + graceOf(call)
       case "continues":
@@ -212,7 +256,7 @@ export class Attribution {
   private learnStops(now: number): void {
     for (const call of this.cancelled.values()) {
       const { readAt, unexplained, kind } = call
-      if (readAt === undefined || unexplained > 0 || this.afterCancel.has(kind)) continue
+      if (readAt === undefined || unexplained > 0 || this.learned.afterCancel.has(kind)) continue
       if (now >= this.countsUntil(call)) this.learn(kind, "stops")
     }
   }
@@ -229,8 +273,8 @@ export class Attribution {
   }
 
   private learn(kind: string, behaviour: "stops" | "continues"): void {
-    this.afterCancel.delete(kind)
-    this.afterCancel.set(kind, behaviour)
+    this.learned.afterCancel.delete(kind)
+    this.learned.afterCancel.set(kind, behaviour)
   }
 }
 
@@ -246,6 +290,12 @@ const GRACE_MS = 20
 const REACTION_MS = 100
 /** How many calls in a row must have sent one server request before a call of their kind explains one. */
 const ROW = 4
+/** How many calls in a row must have sent their server request equally long after they began. */
+const STEADY_ROW = 8
+/** What a call counts for if no cancelled call can have sent its server request. */
+const QUIET_CALLS = 2
+/** How far apart "equally long" may be: this, or a quarter of the time. */
+const STEADY_MS = 40
 const MAX_CANCELLED = 1000
 const MAX_KINDS = 1000
 
@@ -274,6 +324,44 @@ type SeenServerRequests = {
   readonly refused: boolean
   /** The cancelled calls that may have sent the last one; emptied when it is explained. */
   readonly suspects: CancelledCall[]
+  /** Whether no call was cancelled for LONG_MS before. */
+  readonly quiet: boolean
+}
+
+/** Calls of one kind in a row that sent one server request each, equally long after they began. */
+type SteadyRow = {
+  readonly count: number
+  /** The shortest and the longest time from a call to its server request. */
+  readonly least: number
+  readonly most: number
+  /** The times from cancelled calls to the server requests that are equally long for each request of the row. */
+  readonly delays: readonly number[]
+  /** The suspects of each request that is not explained yet. */
+  readonly suspects: CancelledCall[][]
+}
+
+/** Returns the row with one call more, or a new one if the call does not fit. `after`: from the call to its request. */
+function extended(row: SteadyRow | undefined, { suspects, quiet, at }: SeenServerRequests, after: number): SteadyRow {
+  // From its beginning, and as a negative number from its cancellation.
+  const now = suspects.flatMap(({ cancelledAt, ran }) => [at - cancelledAt + ran, cancelledAt - at - 1])
+  const count = quiet ? QUIET_CALLS : 1
+  const least = Math.min(row?.least ?? after, after)
+  const most = Math.max(row?.most ?? after, after)
+  if (row === undefined || most - least > Math.max(STEADY_MS, most / 4))
+    return { count, least: after, most: after, delays: quiet ? [] : now, suspects: [suspects] }
+  const fits = (delay: number) => now.some((other) => delay < 0 === other < 0 && Math.abs(other - delay) <= STEADY_MS)
+  return {
+    count: Math.min(row.count + count, STEADY_ROW),
+    least,
+    most,
+    delays: quiet ? [] : row.delays.filter(fits),
+    suspects: [...row.suspects, suspects].slice(-STEADY_ROW),
+  }
+}
+
+/** Takes a server request off the cancelled calls that may have sent it. */
+function explain(suspects: CancelledCall[]): void {
+  for (const suspect of suspects.splice(0)) suspect.unexplained--
 }
 
 function noteServerRequest(
@@ -282,14 +370,15 @@ function noteServerRequest(
     readonly inFlight: readonly PendingCall[]
     readonly suspects: CancelledCall[]
     readonly refused: boolean
+    readonly quiet: boolean
     readonly now: number
   },
 ): void {
-  const { inFlight, suspects, refused, now } = event
+  const { inFlight, suspects, refused, quiet, now } = event
   for (const call of suspects) call.unexplained++
   const alone = inFlight.length === 1
   for (const call of inFlight)
-    seen.set(call, { count: (seen.get(call)?.count ?? 0) + 1, at: now, alone, refused, suspects })
+    seen.set(call, { count: (seen.get(call)?.count ?? 0) + 1, at: now, alone, refused, quiet, suspects })
 }
 
 const clamp = (value: number, least: number, most: number): number => Math.min(Math.max(value, least), most)

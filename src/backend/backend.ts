@@ -11,6 +11,7 @@ import { failuresOf, type Listing } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { type Clock, formatDuration, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import { LearnedBehaviour } from "./attribution.ts"
 import { PeerError } from "./connection.ts"
 import { InsufficientScopeError, LostError, reasonWithoutName, UnauthorizedError } from "./link.ts"
 import type { OpenConnection, OpenHooks } from "./open-connection.ts"
@@ -28,7 +29,7 @@ export type BackendDeps = {
   readonly clock: Clock
   open(
     spec: ServerSpec,
-    hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "onrenewed" | "before">,
+    hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "onrenewed" | "before" | "learned">,
     signal: AbortSignal,
   ): Promise<OpenConnection>
   /** The state, the facts or the listing changed. */
@@ -76,6 +77,8 @@ export class Backend {
   published: { readonly open: OpenConnection; readonly listing: Listing } | undefined
   /** What was published last, for the next connection. */
   private lastListing: Listing | undefined
+  /** What was learned of its calls, over all its connections. */
+  private readonly learned = new LearnedBehaviour()
   private current: OpenConnection | undefined
   private opening: { readonly controller: AbortController; readonly done: Promise<void> } | undefined
   private queue: Promise<void>
@@ -230,6 +233,7 @@ export class Backend {
       onfailure: (error: Error) => this.requestFailed(epoch, error),
       onrenewed: () => this.sessionRenewed(epoch),
       before: this.lastListing,
+      learned: this.learned,
     }
     let open: OpenConnection
     try {

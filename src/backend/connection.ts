@@ -35,7 +35,7 @@ import {
   type Response,
   resultText,
 } from "../wire/message.ts"
-import { Attribution, type Caller, type PendingCall } from "./attribution.ts"
+import { Attribution, type Caller, type LearnedBehaviour, type PendingCall } from "./attribution.ts"
 import type { Link, Loss } from "./link.ts"
 
 export type OutboundRequest = {
@@ -82,6 +82,8 @@ export type ConnectionHooks = {
   readonly owner: Caller | undefined
   /** Returns the client that created a task of the backend. */
   readonly callerOfTask?: ((taskId: string) => Caller | undefined) | undefined
+  /** What was learned of the server's calls on earlier connections; this one adds to it. */
+  readonly learned?: LearnedBehaviour | undefined
   /** Pings the backend at once. Resolves with any result, rejects with a PeerError for an error answer. */
   ping?(timeout: number): Promise<void>
 }
@@ -109,7 +111,7 @@ export class Connection {
     string,
     { readonly controller: AbortController; readonly session: object }
   >()
-  private readonly attribution = new Attribution()
+  private readonly attribution: Attribution
   /** How many of the pending requests are clients'. */
   private clientRequests = 0
   /** Resolves when no client's request is pending. */
@@ -132,6 +134,7 @@ export class Connection {
     readonly clock: Clock,
     private readonly hooks: ConnectionHooks,
   ) {
+    this.attribution = new Attribution(hooks.learned)
     this.lastTraffic = clock.now()
     this.lastUsed = this.lastTraffic
   }

@@ -2,6 +2,7 @@
  * Opens a connection to a backend: link, era, lists. An open connection serves calls and follows `list_changed`.
  */
 
+import { isDeepStrictEqual } from "node:util"
 import type { Listing } from "../catalog/listing.ts"
 import type { ProtocolMode, RemoteLaunch, ServerSpec, StdioLaunch, Transport } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -12,7 +13,7 @@ import type { EraCache } from "../store/era-cache.ts"
 import type { Era } from "../wire/era.ts"
 import { encode, type RequestIds } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
-import type { Caller } from "./attribution.ts"
+import type { Caller, LearnedBehaviour } from "./attribution.ts"
 import { Connection, withoutSubscription } from "./connection.ts"
 import type { Credentials, RemoteDeps, RemoteEvents } from "./http.ts"
 import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } from "./link.ts"
@@ -30,6 +31,8 @@ export type OpenHooks = ListerHooks & {
   readonly owner: Caller | undefined
   /** Returns the client that created a task of the backend. */
   readonly callerOfTask?: (taskId: string) => Caller | undefined
+  /** What was learned of the server's calls on earlier connections; this one adds to it. */
+  readonly learned?: LearnedBehaviour | undefined
   /** The transport failed a request: with an UnauthorizedError for a 401. */
   onfailure(error: Error): void
   /** The server has forgotten its session, and a new one is open. */
@@ -166,6 +169,7 @@ class OpenAttempt {
     this.connection = new Connection(spec.name, deps.ids, deps.clock, {
       owner: hooks.owner,
       callerOfTask: hooks.callerOfTask,
+      learned: hooks.learned,
       ping: (timeout) => this.lister?.ping(timeout) ?? Promise.resolve(),
       onprotocolerror: (text) => this.logProtocolError(text),
       onnotification: (method, params, caller) => {
@@ -188,6 +192,8 @@ class OpenAttempt {
     try {
       if (signal.aborted) throw new BackendError(this.spec.name, STOPPED)
       const peer = await this.negotiate(link)
+      const { before, learned } = this.hooks
+      if (!isDeepStrictEqual(before?.serverInfo, peer.serverInfo)) learned?.forgetVersion()
       const lister = await this.list(peer)
       this.throwIfOver(signal)
       lister.begin()

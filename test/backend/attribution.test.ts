@@ -1,6 +1,6 @@
 /** Attribution of a shared backend's messages while calls are cancelled, against a simulated server. */
 import { describe, expect, test } from "bun:test"
-import { Attribution, type Caller, type PendingCall } from "../../src/backend/attribution.ts"
+import { Attribution, type Caller, LearnedBehaviour, type PendingCall } from "../../src/backend/attribution.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
@@ -160,6 +160,49 @@ describe("a cancelled call", () => {
     expect(asks(attribution, 35_000)).toBe("unknown")
   })
 
+  test("is judged by what an earlier connection to the same version of the server has seen", () => {
+    const learned = new LearnedBehaviour()
+    const first = new Attribution(learned)
+    first.noteCancelled(1, flight(ann, "deploy"), true, 0)
+    first.noteRead(1, 10)
+    expect(asks(first, 10_000)).toBe(bob)
+    first.noteCancelled(2, flight(ann, "build"), true, 10_000)
+    first.noteRead(2, 10_010)
+    first.noteLateAnswer(2, 11_000)
+    const judge = () => {
+      const next = new Attribution(learned)
+      next.noteCancelled(1, flight(ann, "deploy"), true, 20_000)
+      next.noteRead(1, 20_010)
+      const deploy = asks(next, 20_100)
+      next.noteLateAnswer(1, 20_100)
+      next.noteCancelled(2, flight(ann, "build"), true, 30_000)
+      next.noteRead(2, 30_010)
+      return [deploy, asks(next, 60_000)]
+    }
+    expect(judge()).toEqual([bob, "unknown"])
+    learned.forgetVersion()
+    expect(judge()).toEqual(["unknown", "unknown"])
+  })
+
+  test("is not suspected of a server request of a kind of call that was seen to send one in quiet times", () => {
+    const attribution = new Attribution()
+    const call = (since: number): PendingCall => ({ method: "tools/call", name: "ask", caller: bob, since })
+    const run = (since: number) => {
+      const asking = call(since)
+      const found = asks(attribution, since + 10, new Map([[9, asking]]))
+      attribution.noteAnswer(asking, new Map(), false, since + 3000)
+      return found
+    }
+    for (let at = 0; at < 40_000; at += 10_000) expect(run(at)).toBe(bob)
+    attribution.noteCancelled(1, flight(ann, "deploy"), true, 50_000)
+    attribution.noteRead(1, 50_010)
+    expect(run(51_000)).toBe("unknown")
+    // Nothing else came in its time: deploy stops.
+    attribution.noteCancelled(2, flight(ann, "deploy"), true, 90_000)
+    attribution.noteRead(2, 90_010)
+    expect(run(90_100)).toBe(bob)
+  })
+
   test("counts until its answer if calls of its kind continue", () => {
     for (const showContinues of [
       (attribution: Attribution) => attribution.noteLateProgress(1, 1000),
@@ -182,10 +225,17 @@ describe("a cancelled call", () => {
 
 describe("one cancelled call a second", () => {
   test("costs other clients fewer than one server request in twenty [protocol:whose:gone]", async () => {
-    for (const pause of [0, 150, 900]) {
+    // A tool may end because its server request was refused, or go on for a while without the answer.
+    for (const [pause, done] of [
+      [0, 0],
+      [150, 0],
+      [900, 0],
+      [0, 250],
+      [100, 250],
+    ] as const) {
       const clock = manualClock()
       const next = random(pause)
-      const { state, call } = simulate(clock, { hang: {}, ask: { asks: 5 } })
+      const { state, call } = simulate(clock, { hang: {}, ask: { asks: 5, done } })
       const until = clock.now() + 10 * 60_000
       const asking = async () => {
         if (clock.now() >= until) return
@@ -201,7 +251,11 @@ describe("one cancelled call a second", () => {
       await clock.pass(10 * 60_000)
       expect(state.leaks).toEqual([])
       expect(state.shown + state.refused).toBeGreaterThan(500)
-      expect({ pause, share: state.refused / (state.shown + state.refused) < 0.05 }).toEqual({ pause, share: true })
+      expect({ pause, done, share: state.refused / (state.shown + state.refused) < 0.05 }).toEqual({
+        pause,
+        done,
+        share: true,
+      })
     }
   }, 60_000)
 

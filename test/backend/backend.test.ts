@@ -10,6 +10,8 @@ import { type ManualClock, manualClock, settle } from "../clock.ts"
 
 /** One attempt to open, which the test completes. */
 type Attempt = {
+  /** What the attempt is told of the connections before. */
+  readonly known: { readonly before?: Listing | undefined; readonly learned?: object | undefined }
   readonly signal: AbortSignal
   /** Reports that the transport failed a request. */
   failsRequest(error: Error): void
@@ -68,11 +70,12 @@ function bench(spec = specOf(), options: { holdClose?: boolean; onchange?: () =>
   const living = new Set<object>()
   const backend = new Backend(spec, {
     clock,
-    open: (_, { onfailure, onrenewed }, signal) =>
+    open: (_, { onfailure, onrenewed, ...known }, signal) =>
       new Promise<OpenConnection>((resolve, reject) => {
         expect(living.size).toBe(0)
         signal.addEventListener("abort", () => reject(new Error("given up")))
         attempts.push({
+          known,
           signal,
           failsRequest: onfailure,
           renewsSession: onrenewed,
@@ -138,6 +141,20 @@ test("the listing is published exactly while connected", async () => {
   expect(backend.published?.listing).toBe(LISTING)
   expect(backend.state).toMatchObject({ kind: "connected", pid: 4242 })
   expect(seen).toEqual(["starting", "connected"])
+})
+
+test("the next connection is told what was listed and learned before", async () => {
+  const { backend, clock, attempts, last } = bench()
+  backend.start()
+  await settle()
+  const first = last().opens()
+  await settle()
+  first.lose({ reason: "gone" })
+  await clock.pass(2000)
+  expect(attempts.map(({ known }) => known.before)).toEqual([undefined, LISTING])
+  const [one, two] = attempts.map(({ known }) => known.learned)
+  expect(one).toBeDefined()
+  expect(two).toBe(one)
 })
 
 test("a replacement is not opened before the old process is observed dead", async () => {
