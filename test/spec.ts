@@ -103,6 +103,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "connected alone can be hours old, and a failure before a reconnect is over",
   },
+  "tool:counts": {
+    says: "tools counts what clients are offered, hiddenTools what is kept from them; a server whose tools are all hidden is said to offer nothing, in the log and in its status",
+    from: "choice",
+    why: "a count of tools that no client sees hides that the server is of no use",
+  },
   "health:unresponsive": {
     says: "a server that does not answer pings has that as its last error, and is logged once",
     from: "choice",

@@ -6,8 +6,7 @@ import { isDeepStrictEqual } from "node:util"
 import type { Caller } from "../backend/attribution.ts"
 import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, openConnection } from "../backend/open-connection.ts"
-import type { Catalog } from "../catalog/catalog.ts"
-import { failuresOf } from "../catalog/listing.ts"
+import { type Catalog, hiddenNote } from "../catalog/catalog.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Plan, ServerSpec } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
@@ -18,7 +17,7 @@ import { asText, type Params } from "../wire/message.ts"
 import { CatalogBuilder } from "./catalog-builder.ts"
 import { Readiness } from "./readiness.ts"
 import { SessionBackends } from "./session-backends.ts"
-import { describeBackend, type Snapshot } from "./snapshot.ts"
+import { describeBackend, describeListing, offersNothing, type Snapshot } from "./snapshot.ts"
 import { Subscriptions } from "./subscriptions.ts"
 import { type Ownership, TaskOwners } from "./task-owners.ts"
 import { type PinningFindings, ToolPinning } from "./tool-pinning.ts"
@@ -340,14 +339,17 @@ export class Agent {
 
   private add(spec: ServerSpec): void {
     let listing: unknown
+    let isEmpty = false
     const backend = this.create(spec, undefined, this.ending.get(spec.id), (changed) => {
       this.currentSnapshot = undefined
       const next = changed.published?.listing
-      if (changed.published !== undefined && listing === undefined) this.logConnected(changed)
       const before = listing
       listing = next
       const isRetuned = this.catalog.parts.some(({ spec: old }) => old.id === spec.id && old !== changed.spec)
-      if (before !== next || isRetuned) this.changed()
+      if (before !== next || isRetuned) {
+        this.changed()
+        isEmpty = this.logOffer(changed, before === undefined, isEmpty)
+      }
       this.checkFirstAttempts()
     })
     this.backends.set(spec.id, backend)
@@ -409,19 +411,23 @@ export class Agent {
     return new Backend(spec, backendDeps, after)
   }
 
-  private logConnected(backend: Backend): void {
-    const { listing } = backend.published ?? {}
-    if (listing === undefined) return
-    const { tools, prompts, resources, resourceTemplates, protocolVersion } = listing
-    const server = backend.spec.name
+  /**
+   * Logs what a new connection offers, and warns if a connected server begins to offer nothing, as if all its tools are
+   * hidden. Returns whether it offers nothing.
+   */
+  private logOffer(backend: Backend, isNew: boolean, wasEmpty: boolean): boolean {
+    const { spec, published } = backend
+    if (published === undefined) return false
+    const listed = describeListing(spec, published.listing, this.findings(backend))
+    const { tools, hiddenTools, prompts, resources, protocolVersion } = listed
+    const server = spec.name
     // A list that fails is logged by the lister.
-    const isEmpty = tools.length + prompts.length + resources.length + resourceTemplates.length === 0
-    if (isEmpty && failuresOf(listing).length === 0) {
-      this.deps.log.warn("connected, but offers no tools, prompts or resources", { server })
-      return
-    }
-    const counts = `${tools.length} tools, ${prompts.length} prompts, ${resources.length} resources`
-    this.deps.log.info(`connected: ${counts} (MCP ${protocolVersion})`, { server })
+    const isEmpty = offersNothing(listed)
+    const counts = `${tools} tools${hiddenNote(hiddenTools)}, ${prompts} prompts, ${resources} resources`
+    if (isEmpty && !wasEmpty)
+      this.deps.log.warn(`connected, but offers no tools${hiddenNote(hiddenTools)}, prompts or resources`, { server })
+    if (isNew && !isEmpty) this.deps.log.info(`connected: ${counts} (MCP ${protocolVersion})`, { server })
+    return isEmpty
   }
 
   private remove(id: string, backend: Backend): void {

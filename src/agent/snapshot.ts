@@ -1,7 +1,8 @@
 /** The state of all backends at one moment, immutable: what health, status, tools and metrics read. */
 import type { Backend, TransportFailure } from "../backend/backend.ts"
 import type { BackendState, ProcessExit } from "../backend/supervision.ts"
-import { failuresOf } from "../catalog/listing.ts"
+import { countTools, type ToolCounts } from "../catalog/catalog.ts"
+import { failuresOf, type Listing } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
@@ -31,20 +32,20 @@ export type BackendSnapshot = {
   /** Names of tools whose descriptions contain invisible characters. */
   readonly suspiciousTools: readonly string[]
   /** Present while connected. */
-  readonly listed:
-    | {
-        readonly era: Era
-        readonly protocolVersion: string
-        readonly tools: number
-        readonly prompts: number
-        readonly resources: number
-        readonly resourceTemplates: number
-        /** The lists that fail, each with its reason. */
-        readonly failing: readonly string[]
-      }
-    | undefined
+  readonly listed: ListedFacts | undefined
   /** Where a person authorizes svc, while that is needed. Shown at level `full` only. */
   readonly authorizationUrl: string | undefined
+}
+
+/** What a connected backend offers. Of its tools those that svc keeps from clients are counted apart. */
+export type ListedFacts = ToolCounts & {
+  readonly era: Era
+  readonly protocolVersion: string
+  readonly prompts: number
+  readonly resources: number
+  readonly resourceTemplates: number
+  /** Lists that fail, each with its reason. */
+  readonly failing: readonly string[]
 }
 
 export type Snapshot = {
@@ -94,17 +95,29 @@ export function describeBackend(
     authorizationUrl,
     changedTools: findings?.changed ?? [],
     suspiciousTools: findings?.suspicious ?? [],
-    listed:
-      listing === undefined
-        ? undefined
-        : {
-            era: listing.era,
-            protocolVersion: listing.protocolVersion,
-            tools: listing.tools.length,
-            prompts: listing.prompts.length,
-            resources: listing.resources.length,
-            resourceTemplates: listing.resourceTemplates.length,
-            failing: failuresOf(listing),
-          },
+    listed: listing === undefined ? undefined : describeListing(spec, listing, findings),
   }
 }
+
+/** Describes what a backend's listing offers to clients. */
+export function describeListing(
+  spec: ServerSpec,
+  listing: Listing,
+  findings: PinningFindings | undefined,
+): ListedFacts {
+  const { era, protocolVersion, prompts, resources, resourceTemplates } = listing
+  const { quarantined } = findings ?? {}
+  return {
+    era,
+    protocolVersion,
+    ...countTools({ spec, listing, ...(quarantined === undefined ? {} : { quarantined }) }),
+    prompts: prompts.length,
+    resources: resources.length,
+    resourceTemplates: resourceTemplates.length,
+    failing: failuresOf(listing),
+  }
+}
+
+/** Whether a connected backend offers clients nothing, though no list of it fails. */
+export const offersNothing = ({ tools, prompts, resources, resourceTemplates, failing }: ListedFacts): boolean =>
+  tools + prompts + resources + resourceTemplates + failing.length === 0

@@ -9,7 +9,7 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
-import type { CacheHint, Listing, ListMethod } from "./listing.ts"
+import type { CacheHint, Listing, ListMethod, Tool } from "./listing.ts"
 import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, sees } from "./scope.ts"
@@ -125,6 +125,28 @@ export function hasChanged(before: View, after: View, method: ListMethod): boole
   )
 }
 
+/** Returns the tools of a source that clients are offered: each name once, without hidden and quarantined tools. */
+export function offeredTools({ spec, listing, quarantined }: CatalogSource): readonly Tool[] {
+  // A client of a modern HTTP server must not offer a tool with invalid `x-mcp-header` marks.
+  const checksHeaders = listing.era === "modern" && spec.launch.transport !== "stdio"
+  return uniqueByName(listing.tools).filter(
+    (tool) =>
+      !isHidden(spec, tool.name) &&
+      quarantined?.has(tool.name) !== true &&
+      !(checksHeaders && typeof mirroredOf(tool.inputSchema) === "string"),
+  )
+}
+
+/** Counts the tools of a source: those that clients are offered, and those that svc keeps from them. */
+export function countTools(source: CatalogSource): ToolCounts {
+  const tools = offeredTools(source).length
+  return { tools, hiddenTools: uniqueByName(source.listing.tools).length - tools }
+}
+export type ToolCounts = { readonly tools: number; readonly hiddenTools: number }
+
+/** Returns " (2 hidden)" for texts that follow a count of tools; "" if none is hidden. */
+export const hiddenNote = (hiddenTools = 0): string => (hiddenTools === 0 ? "" : ` (${hiddenTools} hidden)`)
+
 /** Whether `disabledTools` names a tool, by its local name or as `<server>_svc_<tool>`. */
 export function isHidden(spec: ServerSpec, tool: string): boolean {
   const { disabledTools } = spec.tuning
@@ -160,21 +182,18 @@ function createPart(source: CatalogSource): ServerPart {
   return { ...source, qualified: createEntryTexts(source, "qualified"), plain: createEntryTexts(source, "plain") }
 }
 
-function createEntryTexts({ spec, listing, quarantined }: CatalogSource, naming: View["naming"]): EntryTexts {
+function createEntryTexts(source: CatalogSource, naming: View["naming"]): EntryTexts {
+  const { spec, listing } = source
   const name = (local: string) => (naming === "plain" ? local : qualify(spec.slug, local))
   const uri = (local: string) => (naming === "plain" ? local : qualifyUri(spec.slug, local))
   const { id, slug } = spec
+  const tools = offeredTools(source)
   const routes = new Map<string, Route>()
-  const tools = unique(
-    listing.tools.filter((tool) => !isHidden(spec, tool.name) && quarantined?.has(tool.name) !== true),
-  ).filter((tool) => {
+  for (const tool of tools) {
     const mirrored = mirroredOf(tool.inputSchema)
-    // A client of a modern HTTP server must not offer a tool with invalid `x-mcp-header` marks.
-    if (typeof mirrored === "string" && listing.era === "modern" && spec.launch.transport !== "stdio") return false
     routes.set(name(tool.name), { id, slug, name: tool.name, mirrored: typeof mirrored === "string" ? [] : mirrored })
-    return true
-  })
-  const prompts = unique(listing.prompts)
+  }
+  const prompts = uniqueByName(listing.prompts)
   const overrides = new Map(Object.entries(spec.tuning.toolDescriptionOverrides))
   return {
     tools: routes,
@@ -199,7 +218,7 @@ function createEntryTexts({ spec, listing, quarantined }: CatalogSource, naming:
 }
 
 /** Drops repeated names: the first entry wins. */
-function unique<T extends { readonly name: string }>(entries: readonly T[]): readonly T[] {
+function uniqueByName<T extends { readonly name: string }>(entries: readonly T[]): readonly T[] {
   const seen = new Set<string>()
   return entries.filter((entry) => !seen.has(entry.name) && seen.add(entry.name))
 }

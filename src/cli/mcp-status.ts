@@ -2,6 +2,7 @@
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, findIssues, openContext } from "../app/command-context.ts"
 import { ago, effectiveTable, print, say, table } from "../app/output.ts"
+import { hiddenNote } from "../catalog/catalog.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"
@@ -28,6 +29,7 @@ export const list: CommandDef = {
         type: (first === undefined ? isRemote(server) : first.type !== "stdio") ? "remote" : "stdio",
         state: isDisabled(server) ? "disabled" : listedState(name, first, status),
         tools: first?.tools,
+        hiddenTools: first?.hiddenTools,
         tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
         template: section === "mcpTemplates",
       }
@@ -37,13 +39,7 @@ export const list: CommandDef = {
         ? "no servers yet; add one with `svc mcp add`"
         : table(
             ["name", "type", "state", "tools", "tags"],
-            rows.map((row) => [
-              row.name,
-              row.type,
-              row.state,
-              row.tools === undefined ? "" : String(row.tools),
-              row.tags.join(", "),
-            ]),
+            rows.map((row) => [row.name, row.type, row.state, toolCount(row), row.tags.join(", ")]),
           ),
     )
     return 0
@@ -145,6 +141,10 @@ function rowWithoutInstance(name: string, live: Status, issues: readonly Issue[]
   return [name, "not loaded", "", "", "", "", "", reasons.join("; ")]
 }
 
+/** Formats the tools that a server offers, such as `6 (2 hidden)`. */
+const toolCount = ({ tools, hiddenTools }: { tools?: number | undefined; hiddenTools?: number | undefined }): string =>
+  tools === undefined ? "" : `${tools}${hiddenNote(hiddenTools)}`
+
 function rowOf(one: ServerStatus): string[] {
   const since = one.since === undefined ? "" : ago(systemClock.now() - Date.parse(one.since))
   const retry =
@@ -165,7 +165,7 @@ function rowOf(one: ServerStatus): string[] {
     since,
     one.pid === undefined ? "" : String(one.pid),
     one.protocolVersion ?? "",
-    one.tools === undefined ? "" : String(one.tools),
+    toolCount(one),
     one.restarts === 0 ? "" : String(one.restarts),
     notes.filter((note) => note !== undefined).join("; "),
   ]

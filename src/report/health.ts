@@ -171,6 +171,7 @@ function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact
                 protocolVersion: listed.protocolVersion,
                 era: listed.era,
                 tools: listed.tools,
+                hiddenTools: listed.hiddenTools,
                 resources: listed.resources,
                 prompts: listed.prompts,
               }),

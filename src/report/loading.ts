@@ -99,6 +99,7 @@ export function serverReport(
         : {
             generation: snapshot.generation,
             tools: worst.listed.tools,
+            hiddenTools: worst.listed.hiddenTools,
             resources: worst.listed.resources,
             prompts: worst.listed.prompts,
           }),

@@ -1,6 +1,6 @@
 /** The status report for commands and assistants: one projection of the snapshot. */
 
-import type { BackendSnapshot, Snapshot } from "../agent/snapshot.ts"
+import { type BackendSnapshot, offersNothing, type Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { formatIssue } from "../lib/errors.ts"
 
@@ -21,7 +21,10 @@ export type ServerStatus = {
   readonly restarts: number
   readonly protocolVersion?: string
   readonly era?: string
+  /** The tools that clients are offered. */
   readonly tools?: number
+  /** The tools that `disabledTools` or a quarantine keeps from clients. */
+  readonly hiddenTools?: number
   readonly prompts?: number
   readonly resources?: number
   /** Set if the server is connected and offers nothing. */
@@ -74,13 +77,11 @@ export function statusOf(snapshot: Snapshot, clean: (text: string) => string): S
               protocolVersion: listed.protocolVersion,
               era: listed.era,
               tools: listed.tools,
+              hiddenTools: listed.hiddenTools,
               prompts: listed.prompts,
               resources: listed.resources,
             }),
-        ...(listed !== undefined &&
-        listed.tools + listed.prompts + listed.resources + listed.resourceTemplates + listed.failing.length === 0
-          ? { empty: true as const }
-          : {}),
+        ...(listed !== undefined && offersNothing(listed) ? { empty: true as const } : {}),
         ...(issues.length > 0 ? { issues } : {}),
         ...(found.changedTools.length > 0 ? { changedTools: found.changedTools } : {}),
         ...(found.suspiciousTools.length > 0 ? { suspiciousTools: found.suspiciousTools } : {}),

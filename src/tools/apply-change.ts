@@ -5,6 +5,7 @@
 import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
 import type { ReloadResult } from "../agent/reload.ts"
+import { offersNothing } from "../agent/snapshot.ts"
 import { loginHint } from "../backend/link.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { failuresOf } from "../catalog/listing.ts"
@@ -72,11 +73,17 @@ export async function connectOutcome(agent: Agent, name: string): Promise<Connec
   const { state, facts, published } = backend
   if (published !== undefined) {
     const { tools, prompts, resources, resourceTemplates } = published.listing
-    const empty = tools.length + prompts.length + resources.length + resourceTemplates.length === 0
     const failing = failuresOf(published.listing)
+    const isEmpty = tools.length + prompts.length + resources.length + resourceTemplates.length === 0
     // A server that could list nothing may be of no use at all.
-    if (empty && failing.length > 0) return { kind: "error", reason: failing.join("; ") }
-    return { kind: "connected", tools: tools.length, empty, failing }
+    if (isEmpty && failing.length > 0) return { kind: "error", reason: failing.join("; ") }
+    const listed = agent.snapshot().backends.find(({ spec }) => spec.id === name)?.listed
+    return {
+      kind: "connected",
+      tools: listed?.tools ?? 0,
+      empty: listed !== undefined && offersNothing(listed),
+      failing,
+    }
   }
   const { authorizationUrl: url, lastError } = facts
   if (state.kind === "unauthorized" && (url !== undefined || lastError === loginHint(backend.spec.name)))

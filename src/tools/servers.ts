@@ -21,7 +21,8 @@ export const serverDetailsSchema = z.object({
   state: z
     .string()
     .describe("In more detail: connected, degraded, starting, waiting for a retry, crashed, disabled, left out …"),
-  tools: z.number().optional().describe("The number of tools that it offers, while it is connected"),
+  tools: z.number().optional().describe("The number of tools that clients are offered, while it is connected"),
+  hiddenTools: z.number().optional().describe("The number of its tools that are hidden from clients"),
   tags: z.array(z.string()),
   lastError: z.string().optional(),
 })
@@ -51,6 +52,7 @@ export function serversOf({ agent, editor, redactAll }: ToolContext): readonly S
       state,
       tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
       tools: shown?.tools,
+      hiddenTools: shown?.hiddenTools,
       lastError: shown?.lastError,
       instances,
     }

@@ -1,5 +1,6 @@
 /** `mcp_status`: the status of one server, or of all. */
 import * as z from "zod"
+import { hiddenNote } from "../catalog/catalog.ts"
 import { slugOf } from "../config/plan.ts"
 import {
   listText,
@@ -24,7 +25,8 @@ const instanceSchema = z.object({
   restarts: z.number(),
   protocolVersion: z.string().optional(),
   era: z.string().optional(),
-  tools: z.number().optional(),
+  tools: z.number().optional().describe("Tools that clients are offered"),
+  hiddenTools: z.number().optional().describe("Tools that are hidden from clients"),
   prompts: z.number().optional(),
   resources: z.number().optional(),
   empty: z.literal(true).optional().describe("It is connected but offers no tools, prompts or resources"),
@@ -80,8 +82,8 @@ export const mcpStatus = defineTool({
 
 // ---
 
-function statusText({ name, state, tools, lastError }: ServerDetails): string {
-  const count = tools === undefined ? "" : `, ${tools} tools`
+function statusText({ name, state, tools, hiddenTools, lastError }: ServerDetails): string {
+  const count = tools === undefined ? "" : `, ${tools} tools${hiddenNote(hiddenTools)}`
   return `${name}: ${state}${count}${lastError === undefined ? "" : ` (${lastError})`}`
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { viewOf } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
+import { statusOf } from "../../src/report/status.ts"
 import { until } from "../process.ts"
 import { createMemoryAgent, tool } from "./memory-agent.ts"
 
@@ -25,6 +26,23 @@ test("with toolPinning strict a changed tool is not offered until it is approved
   expect(agent.approve("a", undefined)).toEqual(["add"])
   await Promise.resolve()
   expect(offered()).toEqual(["a_svc_add", "a_svc_same"])
+})
+
+test("hidden tools are counted apart, and a server whose tools are all hidden offers nothing [tool:counts]", async () => {
+  const { agent, apply, logged } = createMemoryAgent(() => [tool("add"), tool("sub"), tool("add")])
+  const hide = (...disabledTools: string[]) =>
+    apply({ mcpServers: { a: { command: "x", disabledTools, protocolVersion: "legacy" } } })
+  const report = () => statusOf(agent.snapshot(), String).servers[0]
+  await hide("add")
+  expect(report()).toMatchObject({ tools: 1, hiddenTools: 1 })
+  expect(report()?.empty).toBeUndefined()
+  expect(logged).toEqual(["connected: 1 tools (1 hidden), 0 prompts, 0 resources (MCP 2025-06-18)"])
+  await hide("add", "a_svc_sub")
+  expect(report()).toMatchObject({ tools: 0, hiddenTools: 2, empty: true })
+  expect(logged.slice(1)).toEqual(["connected, but offers no tools (2 hidden), prompts or resources"])
+  await hide("sub")
+  expect(report()).toMatchObject({ tools: 1, hiddenTools: 1 })
+  expect(logged).toHaveLength(2)
 })
 
 describe("a replaced remote server", () => {

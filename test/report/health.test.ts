@@ -109,6 +109,7 @@ describe("/health", () => {
       "protocolVersion",
       "era",
       "tools",
+      "hiddenTools",
       "resources",
       "prompts",
     ])

@@ -70,6 +70,7 @@ export function backend(
           era: "legacy",
           protocolVersion: "2025-11-25",
           tools: 1,
+          hiddenTools: 0,
           prompts: 2,
           resources: 3,
           resourceTemplates: 4,

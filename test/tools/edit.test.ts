@@ -121,7 +121,10 @@ describe("mcp_edit", () => {
     })
     expect(at.servers().a?.disabledTools).toEqual(patch.disabledTools)
     // A server that offers none already can be edited.
-    expect(await at.run(mcpEdit, { serverName: "a", patch: { requestTimeout: 9000 } })).toMatchObject({ warnings: [] })
+    expect(await at.run(mcpEdit, { serverName: "a", patch: { requestTimeout: 9000 } })).toMatchObject({
+      status: "connected",
+      warnings: ["a is connected but offers no tools, prompts or resources"],
+    })
   })
 
   test("needs something to change, and a server that is there", async () => {
