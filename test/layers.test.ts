@@ -108,7 +108,7 @@ const TOUCHES = [
 ]
 
 /** Files that write an HTTP error status themselves. All others get it from the table in lib/errors.ts. */
-const STATUS_WRITERS = ["lib/errors.ts", "serve/mcp.ts", "serve/sse.ts"]
+const STATUS_WRITERS = ["lib/errors.ts"]
 
 /** An error status that is assigned, returned, chosen or passed first; comparisons read the status of another's response. */
 const WRITES_STATUS =

@@ -44,7 +44,7 @@ export type Resumable = { readonly events: EventLog; readonly sendsPrimingEvent:
 export class HttpExchange implements Exchange, OpenStream, EventSink {
   readonly cancellation = new Cancellation()
   /** Ends a stream that would go on for ever. */
-  onshutdown: (() => void) | undefined
+  private closeStream: (() => void) | undefined
   /** Resolves with the HTTP response: at the answer, or at the first thing before it. */
   readonly response: Promise<Response>
   private resolve: (response: Response) => void = () => undefined
@@ -131,8 +131,12 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     this.cancellation.cancel("the client is gone")
   }
 
+  onstream(close: () => void): void {
+    this.closeStream = close
+  }
+
   close(): void {
-    this.onshutdown?.()
+    this.closeStream?.()
   }
 
   keepAlive(): void {

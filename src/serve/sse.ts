@@ -1,18 +1,18 @@
 /** The old HTTP+SSE transport: a stream on /sse, posts to /messages. 2024-11-05: Transports, HTTP with SSE. */
 import type { Scope } from "../catalog/scope.ts"
-import { codesOf, publicMessage } from "../lib/errors.ts"
+import { RequestError } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
 import { formatEvent } from "../wire/sse.ts"
 import { BYTE_STRATEGY, isUnread, SSE_COMMENT, SSE_HEADERS } from "./http-exchange.ts"
 import type { McpDeps } from "./mcp.ts"
 import { isSame, type Principal } from "./principal.ts"
 import { readBodyText } from "./request-body.ts"
-import { JSON_HEADERS } from "./respond.ts"
+import { accepted, errorResponse } from "./respond.ts"
 
 /** The open streams by session id, each with the principal that opened it. */
 export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Principal }>
 
-/** `GET /sse`: opens the stream and names the endpoint to post to. */
+/** Answers `GET /sse`: opens the stream and names the endpoint to post to. */
 export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipes, deps: McpDeps): Response {
   const id = deps.newId()
   let stop: () => void = () => undefined
@@ -33,7 +33,7 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
         try {
           controller.close()
         } catch {
-          // The client had closed it already.
+          // The client has closed it already.
         }
       }
       pipes.set(id, { pipe, principal })
@@ -46,27 +46,21 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
   return new Response(body, { headers: SSE_HEADERS })
 }
 
-/** `POST /messages?sessionId=…`: one message; its answer comes on the stream. */
+/** Answers `POST /messages?sessionId=…`: takes one message, whose answer goes out on the stream. */
 export async function postSseMessage(
   request: Request,
   principal: Principal,
   pipes: SsePipes,
-  deps: McpDeps,
+  { maxBody, onbug }: McpDeps,
 ): Promise<Response> {
   const id = new URL(request.url, "http://localhost").searchParams.get("sessionId") ?? ""
-  const found = pipes.get(id)
-  if (found === undefined || !isSame(found.principal, principal))
-    return new Response(JSON.stringify({ error: "No stream has this sessionId: open /sse first" }), {
-      status: 404,
-      headers: JSON_HEADERS,
-    })
   try {
-    found.pipe.receive(await readBodyText(request, deps.maxBody))
-    return new Response("Accepted", { status: 202 })
+    const found = pipes.get(id)
+    if (found === undefined || !isSame(found.principal, principal))
+      throw new RequestError("not_found", "No stream has this sessionId: open /sse first")
+    found.pipe.receive(await readBodyText(request, maxBody))
+    return accepted()
   } catch (error) {
-    return new Response(JSON.stringify({ error: publicMessage(error) }), {
-      status: codesOf(error).http,
-      headers: JSON_HEADERS,
-    })
+    return errorResponse(error, { shape: "jsonrpc", onbug })
   }
 }

@@ -78,6 +78,8 @@ export type Exchange = {
   isConnected?: Caller["isConnected"]
   /** Cancels the request if the client has been away for too long to answer; sooner if other clients wait (`others`). */
   giveUpIfStale?: Caller["giveUpIfStale"]
+  /** Takes what closes the request, which became a stream without an end, with an answer. */
+  onstream?(close: () => void): void
   /** Whether the client gave the request up. */
   readonly cancellation: Cancellation
 }

@@ -1,6 +1,6 @@
 /**
- * One client at the other end of one channel of frames: stdio, or the old HTTP+SSE transport. Answers, notifications and
- * questions share the channel; the first request decides the era.
+ * One client at the other end of one channel of frames: stdio, the old HTTP+SSE transport, or `svc proxy`. Answers,
+ * notifications and server requests share the channel. Each request decides its era; `initialize` opens a session.
  */
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
@@ -14,52 +14,45 @@ import {
   isObject,
   isRequest,
   isResponse,
-  keyOfId,
   type Message,
   type Params,
   parseJson,
   type Request,
-  resultText,
 } from "../wire/message.ts"
+import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
 import { Cancellation } from "./cancellation.ts"
 import type { Exchange } from "./client.ts"
-import { dispatch } from "./dispatch.ts"
-import type { Gateway } from "./ports.ts"
+import { accept, type EndpointDeps, initialize, serve } from "./endpoint.ts"
 import { requestClient } from "./request-client.ts"
-import { initializeResult } from "./server-capabilities.ts"
-import { Session } from "./session.ts"
-import type { Sessions } from "./sessions.ts"
-import { openSubscription } from "./subscriptions-listen.ts"
-import type { SuspendedCalls } from "./suspended-calls.ts"
-import { refuseListen } from "./task-watch.ts"
+import { RunningRequests } from "./running-requests.ts"
+import type { Session } from "./session.ts"
 
-export type PipeDeps = {
-  readonly gateway: Gateway
-  readonly sessions: Sessions
-  readonly suspendedCalls: SuspendedCalls
+export type PipeDeps = EndpointDeps & {
+  /** The id of the session that the client may open. */
   readonly id: string
   readonly scope: Scope
   readonly principal: string
+  /** Sends a frame to the client. */
   send(frame: Uint8Array | string): void
-  /** The client has said who it is; what it asks for waits for this. */
+  /** Takes what the client states about itself. Its requests wait for this. */
   onclient?(info: Params): Promise<void>
-  onbug(error: unknown): void
 }
 
 export class Pipe {
   private session: Session | undefined
-  private readonly running = new Map<string, Exchange>()
-  /** Graceful ends of the client's open streams. */
-  private readonly streams = new Map<string, () => void>()
-  private introduced: Promise<void> | undefined
-  /** Runs while `initialize` is answered: what was sent behind it waits. */
+  /** The modern requests that run; those of a session are in the session. */
+  private readonly running = new RunningRequests()
+  private identified: Promise<void> | undefined
+  /** Pending while `initialize` is answered: requests that were sent after it wait. */
   private opening: Promise<void> | undefined
-  /** Requests that are being answered; streams are none. */
+  /** Requests that wait for their answer; streams do not count. */
   private answering = 0
+  /** Cancelled when the client is gone. */
+  private readonly cancellation = new Cancellation()
 
   constructor(private readonly deps: PipeDeps) {}
 
-  /** One frame of the client. Never throws; what is wrong with it is told to the client. */
+  /** Takes one frame of the client. Never throws: errors are sent to the client. */
   receive(text: string): void {
     let value: unknown
     try {
@@ -76,9 +69,10 @@ export class Pipe {
       }
   }
 
-  /** A frame of the client that was larger than `limit` bytes; its edges are left. */
+  /** Refuses a frame that was larger than `limit` bytes, of which the edges are left. */
   overlong(edges: Uint8Array, limit: number): void {
-    this.deps.send(errorText(idAtEdges(decode(edges)), -32600, `The message is larger than ${limit} bytes`))
+    const error = new RequestError("invalid_request", `The message is larger than ${limit} bytes`)
+    this.send(errorText(idAtEdges(decode(edges)), codesOf(error).rpc, error.message))
   }
 
   /** Whether a request waits for its answer. */
@@ -86,134 +80,108 @@ export class Pipe {
     return this.answering > 0
   }
 
-  /** The client is gone. */
+  /** Ends the session and cancels what runs: the client is gone. Nothing is sent any more. */
   close(reason: string): void {
+    this.cancellation.cancel(reason)
     if (this.session !== undefined) this.deps.sessions.remove(this.session.id, reason)
-    for (const exchange of [...this.running.values()]) exchange.cancellation.cancel(reason)
-    this.running.clear()
+    this.running.end(reason)
   }
 
   // ---
 
-  private take(message: Message): void {
-    if (isRequest(message)) this.begin(message)
-    else if (isResponse(message)) this.session?.answered(message)
-    else if (message.method === "notifications/cancelled") this.cancel(message.params?.requestId)
-    else this.session?.notified(message.method, message.params ?? {}, this.deps.gateway)
+  private send(frame: Uint8Array | string): void {
+    if (this.cancellation.reason === undefined) this.deps.send(frame)
   }
 
-  /** Says what is wrong with a message, under its id where it may have been a request: somebody waits for its answer. */
+  private take(message: Message): void {
+    if (isRequest(message)) {
+      this.begin(message)
+      return
+    }
+    if (!isResponse(message) && message.method === "notifications/cancelled") this.running.cancel(message.params ?? {})
+    if (this.session !== undefined) accept(message, this.session, this.deps.gateway)
+  }
+
+  /** Refuses a message, under its id if it may have been a request: its client waits for the answer. */
   private refuse(value: unknown, error: unknown): void {
     const { id } = isObject(value) && !("result" in value) && !("error" in value) ? value : {}
-    this.deps.send(errorText(isId(id) ? id : undefined, codesOf(error).rpc, publicMessage(error)))
+    this.send(errorText(isId(id) ? id : undefined, codesOf(error).rpc, publicMessage(error)))
   }
 
   private begin(request: Request): void {
-    const opening = request.method === "initialize"
-    const served = this.serve(request).finally(() => {
-      this.answering--
-      if (this.opening === served) this.opening = undefined
+    const { gateway } = this.deps
+    const isStream = request.method === "subscriptions/listen"
+    if (!isStream) this.answering++
+    const served = this.serve(request)
+      .catch((error: unknown) =>
+        failureAnswer(request.id, error, { hide: gateway.hide, onbug: gateway.observers.onbug }),
+      )
+      .then((answer) => {
+        if (answer !== undefined) this.send(answer.frame)
+      })
+      .finally(() => {
+        if (!isStream) this.answering--
+        if (this.opening === served) this.opening = undefined
+      })
+    if (request.method === "initialize") this.opening = served
+  }
+
+  private async serve(request: Request): Promise<Answer | undefined> {
+    const { deps } = this
+    const version = modernVersionOf(request.params)
+    if (version !== undefined) return this.serveModern(request, version)
+    if (request.method === "initialize") return this.open(request)
+    if (this.session === undefined && request.method === "ping") return resultAnswer(request.id, "{}")
+    if (this.session === undefined) await this.opening
+    const { session } = this
+    if (session === undefined) throw new RequestError("invalid_request", "Send initialize first")
+    const exchange = this.exchangeFor((method, params, signal, onprogress) =>
+      session.ask(method, params, signal, (text) => this.send(text), onprogress),
+    )
+    return serve({ request, client: session, exchange, gateway: deps.gateway }, deps, session.running)
+  }
+
+  private async open(request: Request): Promise<undefined> {
+    const { deps } = this
+    const { id, principal, scope } = deps
+    const identify = () => this.identify(request.params?.clientInfo).then(() => scope)
+    const opening = { request, id, principal, cancellation: this.cancellation, identify }
+    const { session, answer } = await initialize(opening, deps)
+    this.session = session
+    // The answer goes before what is held for the session.
+    this.send(answer.frame)
+    session.open((text) => {
+      this.send(text)
+      return true
     })
-    this.answering++
-    if (opening) this.opening = served
   }
 
-  private cancel(id: unknown): void {
-    if (!isId(id)) return
-    const key = keyOfId(id)
-    const exchange = this.running.get(key)
-    this.running.delete(key)
-    this.streams.delete(key)
-    exchange?.cancellation.cancel("was cancelled by the client")
-  }
-
-  private async introduce(info: unknown): Promise<void> {
+  private async identify(info: unknown): Promise<void> {
     await this.deps.onclient?.(isObject(info) ? info : {})
   }
 
-  private async serve(request: Request): Promise<void> {
+  private async serveModern(request: Request, version: string): Promise<Answer | undefined> {
     const { deps } = this
-    const { id, method } = request
-    const params = request.params ?? {}
+    const found = requestClient(version, request.params ?? {}, deps.scope, deps.principal, this)
+    if ("refusal" in found)
+      return errorAnswer(request.id, found.refusal.code, found.refusal.message, found.refusal.data)
+    const { client } = found
+    const cannotBeAsked = () =>
+      Promise.reject(new RequestError("invalid_request", "A 2026-era client answers server requests by a retry"))
+    const exchange = this.exchangeFor(cannotBeAsked)
+    const end = this.running.begin(request.id, exchange)
+    let answer: Answer | undefined
     try {
-      const version = modernVersionOf(params)
-      if (version !== undefined) return await this.serveModern(request, version)
-      if (method === "initialize") {
-        await this.introduce(params.clientInfo)
-        if (deps.gateway.directory.initialLoad !== undefined) await deps.gateway.directory.initialLoad
-        const session = new Session(deps.id, deps.principal, deps.scope, params)
-        const result = initializeResult({ gateway: deps.gateway, client: session })
-        if (this.session !== undefined) deps.sessions.remove(this.session.id, "was initialized again")
-        deps.sessions.add(session, deps.gateway)
-        this.session = session
-        deps.send(resultText(id, JSON.stringify(result)))
-        session.open((text) => {
-          deps.send(text)
-          return true
-        })
-        return
-      }
-      if (this.session === undefined) {
-        if (method === "ping") return deps.send(resultText(id, "{}"))
-        await this.opening
-      }
-      const { session } = this
-      if (session === undefined) {
-        throw new RequestError("invalid_request", "Send initialize first")
-      }
-      const exchange: Exchange = {
-        cancellation: new Cancellation(),
-        notify: (text) => deps.send(text),
-        ask: (asked, about, signal, onprogress) =>
-          session.ask(asked, about, signal, (text) => deps.send(text), onprogress),
-      }
-      const end = session.run(id, exchange)
-      const key = keyOfId(id)
-      this.running.set(key, exchange)
-      const { frame } = await dispatch({ request, gateway: deps.gateway, client: session, exchange })
-      end()
-      // A cancelled request gets no answer.
-      if (this.running.delete(key)) deps.send(frame)
-    } catch (error) {
-      const { rpc, http } = codesOf(error)
-      if (http === 500) deps.onbug(error)
-      deps.send(errorText(id, rpc, deps.gateway.hide(publicMessage(error))))
+      this.identified ??= this.identify(client.info)
+      await this.identified
+      answer = await serve({ request, client, exchange, gateway: deps.gateway }, deps)
+    } finally {
+      if (!end()) answer = undefined
     }
+    return answer
   }
 
-  private async serveModern(request: Request, version: string): Promise<void> {
-    const { deps } = this
-    const { id } = request
-    const key = keyOfId(id)
-    const found = requestClient(version, request.params ?? {}, deps.scope, deps.principal, this)
-    if ("refusal" in found) {
-      const { code, message, data } = found.refusal
-      return deps.send(errorText(id, code, message, data))
-    }
-    const { client } = found
-    const listens = request.method === "subscriptions/listen"
-    const refusal = listens ? refuseListen(request, client) : undefined
-    if (refusal !== undefined) return deps.send(errorText(id, refusal.code, refusal.message, refusal.data))
-    const finish = (frame: Uint8Array | string) => {
-      this.streams.delete(key)
-      if (this.running.delete(key)) deps.send(frame)
-    }
-    const exchange = {
-      cancellation: new Cancellation(),
-      notify: (text: string) => deps.send(text),
-      ask: () => Promise.reject(new RequestError("invalid_request", "This client cannot be asked in mid-call")),
-      finish,
-    }
-    this.running.set(key, exchange)
-    this.introduced ??= this.introduce(client.info)
-    await this.introduced
-    // What is not there yet cannot be listened to.
-    if (listens && deps.gateway.directory.initialLoad !== undefined) await deps.gateway.directory.initialLoad
-    if (!this.running.has(key)) return
-    if (listens) {
-      this.streams.set(key, openSubscription({ request, client, gateway: deps.gateway, exchange }))
-      return
-    }
-    finish((await deps.suspendedCalls.serve({ request, client, gateway: deps.gateway, exchange })).frame)
+  private exchangeFor(ask: Exchange["ask"]): Exchange {
+    return { cancellation: new Cancellation(), notify: (text) => this.send(text), ask }
   }
 }

@@ -9,20 +9,12 @@ import type { Scope } from "../catalog/scope.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { RequestError } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
-import {
-  type Id,
-  isId,
-  isObject,
-  keyOfId,
-  metaOf,
-  notificationText,
-  type Params,
-  type Response,
-} from "../wire/message.ts"
+import { type Id, isObject, metaOf, notificationText, type Params, type Response } from "../wire/message.ts"
 import { Cancellation } from "./cancellation.ts"
 import { type Client, type Exchange, missingCapability, type SessionMemory } from "./client.ts"
 import { EventLog } from "./event-log.ts"
 import type { Gateway } from "./ports.ts"
+import { RunningRequests } from "./running-requests.ts"
 
 /** Where frames go that belong to no request. False where nobody listens. */
 export type Outlet = (text: string) => boolean
@@ -53,9 +45,8 @@ export class Session implements Client, SessionMemory {
   outlet: Outlet | undefined
   /** The number of that stream in the log. */
   standalone: number | undefined
-  private readonly running = new Map<string, Exchange>()
-  /** Those of the running requests that the client cancelled. */
-  private readonly cancelled = new WeakSet<Exchange>()
+  /** The requests of the client that run. */
+  readonly running = new RunningRequests()
   private readonly clientRequests = new Map<Id, ClientQuestion>()
   private readonly queued: string[] = []
   private lastQuestion = 0
@@ -99,19 +90,6 @@ export class Session implements Client, SessionMemory {
     return this.protocolVersion >= "2025-11-25"
   }
 
-  /**
-   * Registers a request that runs, so that it can be cancelled. The returned function ends it and says whether the client
-   * wants its answer: a cancelled request gets none. basic: Cancellation.
-   */
-  run(id: Id, exchange: Exchange): () => boolean {
-    const key = keyOfId(id)
-    this.running.set(key, exchange)
-    return () => {
-      if (this.running.get(key) === exchange) this.running.delete(key)
-      return !this.cancelled.has(exchange)
-    }
-  }
-
   get inFlight(): number {
     return this.running.size
   }
@@ -121,16 +99,9 @@ export class Session implements Client, SessionMemory {
     switch (method) {
       case "notifications/initialized":
         return
-      case "notifications/cancelled": {
-        const id = params.requestId
-        if (!isId(id)) return
-        const reason = typeof params.reason === "string" ? params.reason : "was cancelled by the client"
-        const exchange = this.running.get(keyOfId(id))
-        if (exchange === undefined) return
-        this.cancelled.add(exchange)
-        exchange.cancellation.cancel(reason)
+      case "notifications/cancelled":
+        this.running.cancel(params)
         return
-      }
       case "notifications/progress": {
         const token = params.progressToken
         if (typeof token === "string") this.clientRequests.get(token)?.onprogress?.(params)
@@ -255,8 +226,7 @@ export class Session implements Client, SessionMemory {
     this.outlet = undefined
     if (this.standalone !== undefined) this.log?.drop(this.standalone)
     this.queued.length = 0
-    for (const exchange of this.running.values()) exchange.cancellation.cancel(reason)
-    this.running.clear()
+    this.running.end(reason)
     for (const question of this.clientRequests.values()) question.reject(new RequestError("invalid_request", reason))
     this.clientRequests.clear()
   }

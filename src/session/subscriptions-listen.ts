@@ -6,15 +6,15 @@ import type { ListMethod } from "../catalog/listing.ts"
 import { isWithin } from "../catalog/name.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { isObject, notificationText, type Params } from "../wire/message.ts"
-import type { Exchange } from "./client.ts"
+import { type Answer, resultAnswer } from "./answer.ts"
 import type { ClientCall, Listener } from "./ports.ts"
 import { watchTasks } from "./task-watch.ts"
 
-/** A way back that ends with an answer. */
-export type SubscriptionExchange = Exchange & { finish(frame: string): void }
-
-/** Opens the stream; the returned function ends it gracefully. */
-export function openSubscription(call: ClientCall & { readonly exchange: SubscriptionExchange }): () => void {
+/**
+ * Opens the stream. Resolves with the answer that ends it when the transport closes it, with undefined when the client
+ * cancels it.
+ */
+export function openSubscription(call: ClientCall): Promise<Answer | undefined> {
   const { request, client, gateway, exchange } = call
   const wanted = isObject(request.params?.notifications) ? request.params.notifications : {}
   const uris = Array.isArray(wanted.resourceSubscriptions)
@@ -52,7 +52,11 @@ export function openSubscription(call: ClientCall & { readonly exchange: Subscri
     tasks.end()
     for (const { route } of routes) gateway.notifications.unsubscribe(route.id, route.name, client.session)
   }
-  exchange.cancellation.onabort(end)
+  const { promise, resolve } = Promise.withResolvers<Answer | undefined>()
+  const leave = () => {
+    end()
+    resolve(undefined)
+  }
   say("notifications/subscriptions/acknowledged", {
     notifications: {
       ...Object.fromEntries(kinds.map(({ member }) => [member, true])),
@@ -60,11 +64,13 @@ export function openSubscription(call: ClientCall & { readonly exchange: Subscri
       ...(tasks.ids.length > 0 ? { taskIds: tasks.ids } : {}),
     },
   })
-  return () => {
-    exchange.cancellation.offabort(end)
+  exchange.cancellation.onabort(leave)
+  exchange.onstream?.(() => {
+    exchange.cancellation.offabort(leave)
     end()
-    exchange.finish(JSON.stringify({ jsonrpc: "2.0", id: request.id, result: { resultType: "complete", _meta: meta } }))
-  }
+    resolve(resultAnswer(request.id, JSON.stringify({ resultType: "complete", _meta: meta })))
+  })
+  return promise
 }
 
 // ---

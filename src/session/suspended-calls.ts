@@ -11,6 +11,7 @@
  *     without roots has none.
  */
 import { PeerError } from "../backend/connection.ts"
+import { viewOf } from "../catalog/catalog.ts"
 import { identityOf } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
@@ -78,14 +79,15 @@ export class SuspendedCalls {
   constructor(private readonly deps: SuspendedCallsDeps) {}
 
   /** Answers one modern request, new or taken up again. Never rejects. */
-  serve({ request, client, gateway, verify, exchange: turn }: ClientCall): Promise<Answer> {
+  serve(served: ClientCall): Promise<Answer> {
+    const { request, client, gateway, verify, exchange: turn } = served
     const state = request.params?.requestState
     const opened =
       typeof state === "string" && state.startsWith(PREFIX)
         ? this.deps.sealer.open(state.slice(PREFIX.length))
         : undefined
     // What svc did not seal may be the backend's own: another svc's looks the same.
-    if (opened !== undefined) return this.resume(request, client, turn, opened)
+    if (opened !== undefined) return this.resume(served, opened)
     const call: SuspendedCall = {
       id: undefined,
       client,
@@ -189,7 +191,9 @@ export class SuspendedCalls {
     current.resolve(resultAnswer(current.request.id, JSON.stringify(result)))
   }
 
-  private async resume(request: Request, client: Client, turn: Turn, opened: string): Promise<Answer> {
+  private async resume({ request, client, gateway, verify, exchange }: ClientCall, opened: string): Promise<Answer> {
+    const refusal = verify?.(viewOf(gateway.directory.catalogOf(client.session), client.scope))
+    if (refusal !== undefined) return refusal
     const refuse = (message: string) => refusalAnswer(request.id, "invalid_params", message)
     const [id, principal, scope, digest, expires] = JSON.parse(opened) as [string, string, string, string, number]
     if (principal !== client.principal || scope !== identityOf(client.scope) || digest !== digestOf(request))
@@ -201,7 +205,7 @@ export class SuspendedCalls {
     if (answers !== undefined && (!isObject(answers) || Object.values(answers).some((answer) => !isObject(answer))))
       return refuse("inputResponses must be an object of results")
     if (call.current !== undefined) return refuse("this call is being answered already")
-    const promise = this.take(call, request, turn)
+    const promise = this.take(call, request, exchange)
     if (call.answer !== undefined) {
       this.finish(call, call.answer)
       return promise

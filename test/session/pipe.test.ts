@@ -53,7 +53,6 @@ function stage(client: Era, peer: Era) {
   const pipe = new Pipe({
     gateway,
     scope: AGGREGATE,
-    onbug,
     id: "p",
     principal: "me",
     sessions: new Sessions(clock, { count: 10, ttl: 1e9 }, () => undefined, undefined),

@@ -1,0 +1,97 @@
+/**
+ * The entry point of MCP for every transport: Streamable HTTP, HTTP+SSE, stdio and `svc proxy`. A transport reads messages,
+ * finds their client, and hands each in with a way back. Sessions, both eras, streams and cancellation are served here.
+ */
+import type { Scope } from "../catalog/scope.ts"
+import { UnavailableError } from "../lib/errors.ts"
+import { isResponse, type Notification, type Request, type Response } from "../wire/message.ts"
+import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
+import type { Cancellation } from "./cancellation.ts"
+import { dispatch, enforceSessionRate } from "./dispatch.ts"
+import type { ClientCall, Gateway } from "./ports.ts"
+import { ready, whenLoaded } from "./ready.ts"
+import type { RunningRequests } from "./running-requests.ts"
+import { initializeResult } from "./server-capabilities.ts"
+import { Session } from "./session.ts"
+import type { Sessions } from "./sessions.ts"
+import { openSubscription } from "./subscriptions-listen.ts"
+import type { SuspendedCalls } from "./suspended-calls.ts"
+import { refuseListen } from "./task-watch.ts"
+
+export type EndpointDeps = {
+  readonly gateway: Gateway
+  readonly sessions: Sessions
+  readonly suspendedCalls: SuspendedCalls
+}
+
+/** An `initialize` request and its client, as the transport knows it. */
+export type Opening = {
+  readonly request: Request
+  /** The id of the session to open; unguessable if clients name it. */
+  readonly id: string
+  readonly principal: string
+  readonly cancellation: Cancellation
+  /** Resolves with what the client sees, when the servers that run for it alone are started. */
+  identify(): Promise<Scope>
+}
+
+/**
+ * Opens a legacy session. Rejects with a RequestError for a client over its rate limit, with an UnavailableError if svc
+ * stops or the only server of the scope is not connected. lifecycle: Initialization.
+ */
+export async function initialize(
+  { request, id, principal, cancellation, identify }: Opening,
+  { gateway, sessions }: EndpointDeps,
+): Promise<{ readonly session: Session; readonly answer: Answer }> {
+  // A client over its rate limit must not escape it by opening a new session.
+  enforceSessionRate(gateway, `principal ${principal}`)
+  // Both waits run at once: the client's own servers start while the others load.
+  const [scope] = await Promise.all([identify(), whenLoaded(gateway, cancellation)])
+  const target = scope.kind === "server" ? gateway.directory.target(scope.id) : undefined
+  if (typeof target === "string") throw new UnavailableError(target)
+  const session = new Session(id, principal, scope, request.params ?? {})
+  const answer = resultAnswer(request.id, JSON.stringify(initializeResult({ gateway, client: session })))
+  sessions.remove(id, "was initialized again")
+  sessions.add(session, gateway)
+  return { session, answer }
+}
+
+/**
+ * Answers a request of a legacy session or of a modern client; resolves with undefined if the client cancelled it and wants
+ * no answer. Never rejects. `running` is where the client can cancel the request by its id.
+ */
+export async function serve(
+  call: ClientCall,
+  { suspendedCalls }: Pick<EndpointDeps, "suspendedCalls">,
+  running?: RunningRequests,
+): Promise<Answer | undefined> {
+  const end = running?.begin(call.request.id, call.exchange)
+  const answer = await answerOf(call, suspendedCalls)
+  return end === undefined || end() ? answer : undefined
+}
+
+/** Takes a notification of a session's client, or its response to a server request. */
+export function accept(message: Notification | Response, session: Session, gateway: Gateway): void {
+  if (isResponse(message)) session.answered(message)
+  else session.notified(message.method, message.params ?? {}, gateway)
+}
+
+// ---
+
+function answerOf(call: ClientCall, suspendedCalls: SuspendedCalls): Promise<Answer | undefined> {
+  if (call.client.era === "legacy") return dispatch(call)
+  return call.request.method === "subscriptions/listen" ? listen(call) : suspendedCalls.serve(call)
+}
+
+/** Serves a stream of changes. Subscriptions name entries of lists, so the lists must be there first. */
+async function listen(call: ClientCall): Promise<Answer | undefined> {
+  const { request, client, gateway } = call
+  const refusal = refuseListen(request, client)
+  if (refusal !== undefined) return errorAnswer(request.id, refusal.code, refusal.message, refusal.data)
+  try {
+    await ready(call)
+    return await openSubscription(call)
+  } catch (error) {
+    return failureAnswer(request.id, error, { hide: gateway.hide, onbug: gateway.observers.onbug })
+  }
+}
