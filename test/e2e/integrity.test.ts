@@ -5,7 +5,7 @@ import { eventually, freshEnv, modern, ROOT, runSvc, startSvc } from "./harness.
 
 const server = (description: string, more = {}) => ({
   command: "bun",
-  args: [join(ROOT, "test/fixtures/words.ts"), description],
+  args: [join(ROOT, "test/fixtures/described-tool.ts"), description],
   ...more,
 })
 const names = async (url: string) => {

@@ -62,7 +62,7 @@ test("hidden tools and descriptions reach clients without a restart [reload:meta
   await expect(client.callTool({ name: "a_svc_echo1", arguments: {} })).rejects.toThrow("Unknown tool")
   svc.write({ mcpServers: { a: server } })
   await eventually(async () => (await tools()).length === 3)
-  expect((await tools())[0]?.description).toBe("Gives its argument back")
+  expect((await tools())[0]?.description).toBe("Returns its argument")
   expect(processes(mark)).toEqual([pid as number])
   await client.close()
 })
