@@ -278,16 +278,13 @@ describe.each([
     const env = ["--env", "api_key=sekret-of-the-sun"]
 
     const unasked = await svc("install", "com.example/n1", ...env)
-    expect([unasked.code, unasked.stderr]).toEqual([
-      64,
-      expect.stringContaining("add --yes to let svc run this: node "),
-    ])
+    expect([unasked.code, unasked.stderr]).toEqual([64, expect.stringContaining("add --yes to let svc run: node ")])
     expect(await svc("install", "com.example/n1", "--yes")).toMatchObject({ code: 64 })
     const shown = await svc("install", "com.example/n1", "--dry-run", ...env)
     expect(shown.stdout).toContain(`the bundle ${store.url}1.mcpb (sha256 `)
     store.asked.length = 0
     const done = await svc("install", "com.example/n1", "--yes", ...env)
-    expect([done.code, done.stdout]).toEqual([0, "installed n1: connected, 1 tools\n"])
+    expect([done.code, done.stdout]).toEqual([0, "installed n1: connected, 1 tool\n"])
     expect(store.asked.length).toBe(running ? 0 : 1)
     expect(done.stderr.includes(`downloading ${store.url}1.mcpb`)).toBe(!running)
     expect((await svc("uninstall", "n1", "--yes")).code).toBe(0)

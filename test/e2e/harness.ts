@@ -77,13 +77,13 @@ export function freshFolder(): string {
   return mkdtempSync(join(tmpdir(), "svc-e2e-"))
 }
 
-/** Every document in the folder with its bytes and mode: what svc says in logs and remembers of sessions and registries is none, nor is a lock. */
+/** Every document in the folder with its bytes and mode: logs and locks are none, nor is what svc remembers of sessions, registries and eras. */
 export function documents(folder: string): Record<string, string> {
   return Object.fromEntries(
     readdirSync(folder, { recursive: true, withFileTypes: true })
       .filter(
         ({ name, parentPath }) =>
-          !`${parentPath}/${name}`.slice(folder.length).match(/^\/(logs|sessions|control|registries)|\.lock$/),
+          !`${parentPath}/${name}`.slice(folder.length).match(/^\/(logs|sessions|control|registries|eras)|\.lock$/),
       )
       .map((entry) => {
         const path = join(entry.parentPath, entry.name)

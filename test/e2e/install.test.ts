@@ -234,7 +234,7 @@ describe("an installation that fails leaves the folder byte for byte [tools:roll
       env: { SOME_SECRET: "sekret-value-2" },
     })
     expect(structuredContent).toMatchObject({
-      error: { code: "internal", message: expect.stringContaining("cannot make") },
+      error: { code: "internal", message: expect.stringContaining("cannot create") },
     })
     expect(documents(svc.folder)).toEqual(before)
     rmSync(join(svc.folder, "backups"))
@@ -441,7 +441,7 @@ describe.each([
     const file = () => JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers
     expect(await svc("install", "new", "--", "bun", ECHO)).toMatchObject({
       code: 64,
-      stderr: `svc: add --yes to let svc run this: bun ${ECHO}\n`,
+      stderr: `svc: add --yes to let svc run: bun ${ECHO}\n`,
     })
     expect((await svc("install", "new", "--", "bun", ECHO, "--auth-module=/tmp/x")).stderr).toEndWith(
       "--auth-module=/tmp/x\n",

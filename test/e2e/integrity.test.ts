@@ -33,7 +33,7 @@ test("a changed tool is told, and with strict hidden until it is approved [tool:
   expect((await run("tools", "list", "b")).stdout).toContain("changed, not approved")
   expect((await run("tools", "approve", "b")).stdout).toBe("approved add\n")
   await eventually(async () => (await names(svc.url)).length === 4)
-  expect((await run("tools", "approve", "b")).stdout).toBe("no tool has changed\n")
+  expect((await run("tools", "approve", "b")).stdout).toBe("no changed tools to approve\n")
   expect((await run("tools", "approve", "none")).code).toBe(64)
 }, 20_000)
 

@@ -352,7 +352,7 @@ test("what a registry does not know, or svc cannot run, is said", async () => {
   })
   expect(await failure("mcp_install", { serverName: NAME, version: "9.9.9" })).toMatchObject({
     code: "not_found",
-    message: expect.stringContaining("there are 1.0.0, 2.0.0, 1.1.0"),
+    message: expect.stringContaining("has no version 9.9.9, only 1.0.0, 2.0.0, 1.1.0"),
   })
   expect(await failure("mcp_install", { serverName: "com.example/bundle" })).toMatchObject({
     code: "invalid_argument",
