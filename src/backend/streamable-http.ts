@@ -47,9 +47,9 @@ export class StreamableLink implements Link {
   /** The `initialize` request, to open the session again. */
   private initializeFrame: Uint8Array | string | undefined
   private renewal: Promise<void> | undefined
-  /** The methods that were refused in a session just opened too, and when they may open one again. */
-  private readonly fruitless = new BoundedMap<string, { readonly until: number; readonly backoff: Backoff }>(
-    MAX_FRUITLESS,
+  /** Methods that were refused in a new session too, and when they may open a session again. */
+  private readonly refusedMethods = new BoundedMap<string, { readonly until: number; readonly backoff: Backoff }>(
+    MAX_REFUSED_METHODS,
   )
   private closed = false
 
@@ -145,18 +145,19 @@ export class StreamableLink implements Link {
 
   /** Whether a refusal of this method may mean that the server has forgotten the session that was used. */
   private mayRenew(used: string, method = ""): boolean {
-    return this.session !== used || this.deps.clock.now() >= (this.fruitless.get(method)?.until ?? 0)
+    return this.session !== used || this.deps.clock.now() >= (this.refusedMethods.get(method)?.until ?? 0)
   }
 
   /** Notes whether a new session helped a request: some servers answer 404 to what they do not offer. */
   private noteRenewal(method = "", refused: boolean): void {
-    const { fruitless } = this
+    const { refusedMethods } = this
     if (!refused) {
-      fruitless.delete(method)
+      refusedMethods.delete(method)
       return
     }
-    const backoff = fruitless.get(method)?.backoff ?? new Backoff({ first: FRUITLESS_MS, max: MAX_FRUITLESS_MS })
-    fruitless.set(method, { until: this.deps.clock.now() + backoff.next(), backoff })
+    const backoff =
+      refusedMethods.get(method)?.backoff ?? new Backoff({ first: FIRST_RENEWAL_PAUSE_MS, max: MAX_RENEWAL_PAUSE_MS })
+    refusedMethods.set(method, { until: this.deps.clock.now() + backoff.next(), backoff })
   }
 
   private async reinitialize(): Promise<void> {
@@ -338,9 +339,9 @@ const MAX_RETRY_MS = 30_000
 const MIN_RETRY_MS = 100
 const MAX_RESUMES = 100
 const DELETE_TIMEOUT_MS = 1000
-const FRUITLESS_MS = 1000
-const MAX_FRUITLESS_MS = 5 * 60_000
-const MAX_FRUITLESS = 100
+const FIRST_RENEWAL_PAUSE_MS = 1000
+const MAX_RENEWAL_PAUSE_MS = 5 * 60_000
+const MAX_REFUSED_METHODS = 100
 
 /** Matches the body of a 400 that means the protocol's session; a tool may have sessions of its own. */
 const NO_SESSION = /session[ _-]?id|(invalid|unknown|expired) session/i

@@ -89,7 +89,8 @@ test("a listing keeps its numbers as written, and its freshness is a safe intege
   const lister = new Lister(spec, connection, peer, about, { clock, log: silentLog, version: "1" })
   await lister.list(1000)
   const { listing } = lister
-  const offered = { ...spec, id: "s", slug: "s", tuning: { disabledTools: [], toolDescriptionOverrides: {} } }
+  const launch = { transport: "stdio" }
+  const offered = { ...spec, id: "s", slug: "s", launch, tuning: { disabledTools: [], toolDescriptionOverrides: {} } }
   const catalog = buildCatalog([{ spec: offered as unknown as ServerSpec, listing }], emptyCatalog())
   for (const [scope, name] of [
     [{ kind: "server", id: "s" }, "t"],

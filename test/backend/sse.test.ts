@@ -1,0 +1,97 @@
+/** Links over HTTP+SSE, to a server in memory. */
+import { expect, test } from "bun:test"
+import type { Loss } from "../../src/backend/link.ts"
+import { SseLink } from "../../src/backend/sse.ts"
+import { systemClock as clock } from "../../src/lib/clock.ts"
+import { createRequestIds, decode, encode } from "../../src/wire/frame.ts"
+
+const launch = { transport: "sse", url: "http://server/sse", headers: {}, oauth: undefined, mode: "legacy" } as const
+
+/** A server whose stream the test writes. `post` answers each posted frame. */
+function serve(post: (frame: string) => Response = () => new Response(null, { status: 202 })) {
+  const posted: [url: string, frame: string][] = []
+  const frames: string[] = []
+  const losses: Loss[] = []
+  const failures: [number: number, message: string][] = []
+  const waiting = Promise.withResolvers<void>()
+  let controller: ReadableStreamDefaultController<Uint8Array> | undefined
+  const stream = new ReadableStream<Uint8Array>({
+    start(opened) {
+      controller = opened
+    },
+  })
+  const fetch = async (url: string, { method, body }: RequestInit): Promise<Response> => {
+    if (method === "GET") return new Response(stream, { headers: { "content-type": "text/event-stream" } })
+    posted.push([url, String(body)])
+    return post(String(body))
+  }
+  const settled = Promise.withResolvers<void>()
+  const link = SseLink.open(
+    launch,
+    {
+      onframe(frame) {
+        frames.push(decode(frame))
+        waiting.resolve()
+      },
+      ondropped() {},
+      onclose(loss) {
+        losses.push(loss)
+        settled.resolve()
+      },
+      onfail(number, error) {
+        failures.push([number, error.message])
+        settled.resolve()
+      },
+    },
+    { fetch, clock, credentials: undefined, ids: createRequestIds("x"), limit: 1 << 20, mask: (text) => text },
+  )
+  const write = (text: string) => controller?.enqueue(encode(text))
+  const end = () => controller?.close()
+  return { link, write, end, posted, frames, losses, failures, received: waiting.promise, settled: settled.promise }
+}
+
+test("posts to the endpoint that the stream names, and passes on the stream's messages", async () => {
+  const { link, write, posted, frames, received } = serve()
+  write("event: endpoint\ndata: /messages?s=1\n\n")
+  const opened = await link
+  opened.send('{"id":1}', { number: 1, method: "ping" })
+  write('event: message\ndata: {"ok":true}\n\n')
+  await received
+  expect(posted).toEqual([["http://server/messages?s=1", '{"id":1}']])
+  expect(frames).toEqual(['{"ok":true}'])
+  await opened.close()
+})
+
+test("an endpoint of another origin is refused", async () => {
+  const { link, write, losses } = serve()
+  write("event: endpoint\ndata: http://elsewhere/messages\n\n")
+  await expect(link).rejects.toThrow("named an endpoint of another origin")
+  expect(losses).toEqual([])
+})
+
+test("a stream that ends before its endpoint fails the attempt", async () => {
+  const { link, end } = serve()
+  end()
+  await expect(link).rejects.toThrow("closed its event stream")
+})
+
+test("a stream that ends loses the link once", async () => {
+  const { link, write, end, losses, settled } = serve()
+  write("event: endpoint\ndata: /messages\n\n")
+  const opened = await link
+  end()
+  await settled
+  await opened.close()
+  expect(losses).toEqual([{ reason: "closed its event stream" }])
+})
+
+test("a post that is refused fails its request and not the link", async () => {
+  const { link, write, losses, failures, settled } = serve(() => new Response("too busy", { status: 503 }))
+  write("event: endpoint\ndata: /messages\n\n")
+  const opened = await link
+  opened.send("{}", { number: 7, method: "tools/call" })
+  await settled
+  expect(failures).toEqual([[7, "answered 503: too busy"]])
+  expect(losses).toEqual([])
+  await opened.close()
+})
