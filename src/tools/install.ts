@@ -102,12 +102,6 @@ export const mcpInstall = defineTool({
   },
 })
 
-/** The name of an input, what it is for, and what it may be. */
-export function inputText({ name, description, choices = [] }: RequestedInput): string {
-  const about = [description ?? "", choices.length === 0 ? "" : `one of ${choices.join(", ")}`].filter(Boolean)
-  return about.length === 0 ? name : `${name} (${about.join("; ")})`
-}
-
 // ---
 
 type InstallRequest = CustomServer & {
@@ -172,3 +166,9 @@ function planInstallation(context: ToolContext, request: InstallRequest, draft: 
 
 const missingText = ({ name, missing }: InstallDraft): string =>
   `${name} needs ${missing.map(inputText).join(", ")}: ask the person, and give the values in env`
+
+/** Returns the name of an input, what it is for, and what it may be. */
+function inputText({ name, description, choices = [] }: RequestedInput): string {
+  const about = [description ?? "", choices.length === 0 ? "" : `one of ${choices.join(", ")}`].filter(Boolean)
+  return about.length === 0 ? name : `${name} (${about.join("; ")})`
+}

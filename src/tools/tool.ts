@@ -5,7 +5,7 @@
 import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
 import type { Clock } from "../lib/clock.ts"
-import { ConfigError, codesOf, publicMessage, RequestError } from "../lib/errors.ts"
+import { ConfigError, isBug, publicMessage, RequestError } from "../lib/errors.ts"
 import { mapStrings } from "../lib/json.ts"
 import { nearest } from "../lib/nearest.ts"
 import type { Bundles } from "../registry/bundle.ts"
@@ -150,7 +150,7 @@ export async function invokeTool(
     return clean({ content: [{ type: "text", text: lines.join("\n") }], structuredContent: data }, context)
   } catch (error) {
     const { code, message, hint, data } = toolFailure(error)
-    if (code === "internal" && codesOf(error).http === 500) onbug(error)
+    if (code === "internal" && isBug(error)) onbug(error)
     // The server's log is often the only explanation.
     const lines = [
       hint === undefined ? message : `${message}; ${hint.tool} ${hint.does}`,
@@ -159,22 +159,6 @@ export async function invokeTool(
     const structuredContent = { ...data, error: { code, message, hint } }
     return clean({ content: [{ type: "text", text: lines.join("\n") }], structuredContent, isError: true }, context)
   }
-}
-
-/** Returns the code of anything thrown, and what a caller may be told of it. */
-export function toolFailure(error: unknown): {
-  readonly code: ToolFault
-  readonly message: string
-  readonly hint: ToolHint | undefined
-  readonly data: Params
-} {
-  if (error instanceof ToolError) {
-    const { fault: code, message, hint, data } = error
-    return { code, message, hint, data }
-  }
-  const code = error instanceof RegistryError ? "registry_unavailable" : codeOf(error)
-  const message = error instanceof RegistryError ? error.message : publicMessage(error)
-  return { code, message, hint: undefined, data: {} }
 }
 
 /** Returns a tool's entry in `tools/list`, as JSON text. */
@@ -207,6 +191,22 @@ export const READS: ToolAnnotations = {
 }
 
 // ---
+
+/** Returns the code of anything thrown, and what a caller may be told of it. */
+function toolFailure(error: unknown): {
+  readonly code: ToolFault
+  readonly message: string
+  readonly hint: ToolHint | undefined
+  readonly data: Params
+} {
+  if (error instanceof ToolError) {
+    const { fault: code, message, hint, data } = error
+    return { code, message, hint, data }
+  }
+  const code = error instanceof RegistryError ? "registry_unavailable" : codeOf(error)
+  const message = error instanceof RegistryError ? error.message : publicMessage(error)
+  return { code, message, hint: undefined, data: {} }
+}
 
 /** Returns the arguments as the tool declares them. Throws a ToolError that names the wrong member and no value. */
 function check<I extends z.ZodObject>(input: I, args: Params): z.output<I> {

@@ -9,7 +9,7 @@ import { RegistryError } from "../registry/client.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
 import type { WrittenDocuments } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
-import { applyInstallation, type InstallationResult, reloadSchema } from "./apply-change.ts"
+import { applyInstallation, reloadSchema } from "./apply-change.ts"
 import { bundleText, openBundle } from "./bundle.ts"
 import { confirm, inheritedText, maskedCommand, writtenValues } from "./confirm.ts"
 import { missingSchema, registryStatus } from "./install-draft.ts"
@@ -17,7 +17,7 @@ import { resolveServerName } from "./plan-change.ts"
 import type { ServerOrigin } from "./registry-entries.ts"
 import { changeSchema, changesOf } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
-import { planUpdate, type UpdatePlan, updatableOrigin } from "./update-plan.ts"
+import { planUpdate, updatableOrigin } from "./update-plan.ts"
 
 export const mcpUpdate = defineTool({
   name: "mcp_update",
@@ -81,7 +81,7 @@ export const mcpUpdate = defineTool({
         text: `would update ${name} from ${from} to ${to}: ${command}`,
       }
     await confirm(context, ["installs"], plan.question)
-    const { status, tools, reload, ...result } = await applyUpdate(context, plan)
+    const { status, tools, reload, ...result } = await applyInstallation(context, plan)
     return {
       data: {
         ...about,
@@ -97,10 +97,6 @@ export const mcpUpdate = defineTool({
     }
   },
 })
-
-/** Applies a planned update. Throws a ToolError (rolled_back) if the new version does not connect. */
-export const applyUpdate = (context: ToolContext, plan: UpdatePlan): Promise<InstallationResult> =>
-  applyInstallation(context, plan)
 
 // ---
 
