@@ -1,10 +1,10 @@
 /**
- * Which arguments of a command are program text: what stands behind `sh -c`, `node -e`, `cmd /c` and their like. Names are
- * looked for in every word, so that `env`, `timeout`, `sudo` or `docker run` before an interpreter hide nothing. In doubt
- * (an option's value cannot be told from a script) a word counts as program text: a template says `{{raw …}}` then.
+ * Finds the arguments of a command that are program text: those behind `sh -c`, `node -e`, `cmd /c` and the like. Every word
+ * may be an interpreter, so that `env`, `timeout`, `sudo` or `docker run` in front of one hide nothing. In doubt (the value of
+ * an option, or a script?) a word counts as program text; a template can say `{{raw …}}`.
  */
 
-/** Indexes into `words` (the command, then its arguments) of the words that an interpreter takes as its program. */
+/** Returns the indexes in `words` (the command and its arguments) of the words that an interpreter takes as its program. */
 export function programWords(words: readonly string[]): ReadonlySet<number> {
   const found = new Set<number>()
   for (const [at, word] of words.entries()) {
@@ -17,17 +17,18 @@ export function programWords(words: readonly string[]): ReadonlySet<number> {
 
 // ---
 
+/** How a family of interpreters takes program text. */
 type Interpreter = {
   readonly name: RegExp
-  /** The option that program text stands behind, or is attached to. */
+  /** The option that program text follows, or is attached to. */
   readonly program?: RegExp
-  /** How far program text goes from there: one word, or all that follow, which are joined. */
+  /** The extent of program text: one word, or all following words, which the interpreter joins. */
   readonly extent: "word" | "rest"
-  /** What is an option at all (default: what begins with a dash). */
+  /** Matches options (default: words that begin with a dash). */
   readonly option?: RegExp
-  /** Options whose value is the next word (default: any may be one). */
+  /** Matches options whose value is the next word (default: any option). */
   readonly valued?: RegExp
-  /** The words behind the first operand are program text too: a remote shell joins and reads them. */
+  /** Set if the words behind the first operand are program text too: a remote shell joins and runs them. */
   readonly remote?: true
 }
 
@@ -66,13 +67,14 @@ const INTERPRETERS: readonly Interpreter[] = [
   { name: /^ssh$/, extent: "rest", valued: /^-[A-Za-z0-9]*[BbcDEeFIiJLlmOoPpQRSWw]$/, remote: true },
 ]
 
-/** `/bin/sh`, `C:\…\CMD.EXE` and `${SHELL}` without what is around the name. */
+/** Returns the bare name of `/bin/sh`, `C:\…\CMD.EXE` and `${SHELL}`, in lower case. */
 const baseName = (word: string): string =>
   (word.split(/[\\/]/).at(-1) ?? word)
     .toLowerCase()
     .replace(/[${}"']/g, "")
     .replace(/\.(?:exe|cmd|bat|com)$/, "")
 
+/** Adds the words that the interpreter at `start` takes as its program. */
 function mark(interpreter: Interpreter, words: readonly string[], start: number, found: Set<number>): void {
   const { program, extent, option = /^[-+]./, valued, remote } = interpreter
   const rest = (from: number) => {
@@ -90,7 +92,7 @@ function mark(interpreter: Interpreter, words: readonly string[], start: number,
         rest(at + 1)
         return
       }
-      // Further options may stand between: the program is the first operand.
+      // Other options may come between: the program is the first operand.
       for (at++; at < words.length; at++) {
         found.add(at)
         const next = words[at] ?? ""

@@ -1,20 +1,20 @@
 /**
- * Text cleaned where it leaves. Three strengths: `maskKnown` takes known secrets out, and nothing for its looks; `maskCredentials` for the
- * log takes credentials out and leaves what an operator needs (paths, addresses); `redactAll` for health bodies and clients
- * takes places out too. spec: Detail levels, Sanitization.
+ * Redaction of text that leaves the process, in three strengths: `maskKnown` hides known secret values; `maskCredentials`, for
+ * the log, also hides whatever looks like a credential and keeps paths and addresses, which operators need; `redactAll`, for
+ * health bodies and clients, hides paths and addresses too. spec: Detail levels, Sanitization.
  *
- * Every quantifier is bounded or walks characters that its neighbours cannot match, so that no text takes more than
- * linear time.
+ * Every quantifier is bounded, or matches characters that its neighbours cannot match, so that each text takes linear time.
  */
 import { secretWord } from "./secret-names.ts"
 
+/** Functions that hide parts of a text; see above. */
 export type Redactor = {
   maskKnown(text: string): string
   maskCredentials(text: string): string
   redactAll(text: string): string
 }
 
-/** A cleaner that also knows these values, wherever and however they are written. */
+/** Creates a redactor that also hides these secret values, in all their encodings. */
 export function createRedactor(secrets: Iterable<string>): Redactor {
   const known = literals(secrets)
   const maskKnown = (text: string) => (known === undefined ? text : text.replace(known, HIDDEN))
@@ -25,10 +25,10 @@ export function createRedactor(secrets: Iterable<string>): Redactor {
   }
 }
 
-/** A cleaner that takes out what its sources hold at that moment. It works before it has any. */
+/** Creates a redactor that hides the current secrets of its sources. It works before it has sources. */
 export function createLiveRedactor(): {
   cleaner(): Redactor
-  /** Names the sources. A source that holds others gives another array. */
+  /** Sets the sources. A source returns a new array when its secrets change. */
   follow(sources: readonly (() => readonly string[])[]): void
 } {
   let sources: readonly (() => readonly string[])[] = []
@@ -49,7 +49,7 @@ export function createLiveRedactor(): {
   }
 }
 
-/** Names of the patterns, for the test that pins them. */
+/** Returns the names of the patterns, for the test that pins them. */
 export const patternNames = (): readonly string[] => [...CREDENTIALS, ...PLACES].map(({ name }) => name)
 
 // ---
@@ -76,7 +76,7 @@ const CREDENTIALS: readonly Pattern[] = [
   },
   {
     name: "scheme and token",
-    // A word is no credential of the last three: those are base64, or have a `=`.
+    // A plain word after the last three schemes is no credential: those are base64, or have a `=`.
     find: /\b(bearer|(?:basic|digest|negotiate)(?!\s{1,8}(?-i:[A-Z]?[a-z]{1,40})(?:[.:,]?\s|[.:]?$)))(\s{1,8}|%20)[\w.~+/=:-]{4,8192}/gi,
     put: `$1 ${HIDDEN}`,
   },
@@ -106,7 +106,7 @@ const CREDENTIALS: readonly Pattern[] = [
 ]
 
 const PLACES: readonly Pattern[] = [
-  // Between quotes a path may hold spaces.
+  // A quoted path may have spaces.
   { name: "quoted path", find: /(["'])(?:[a-z]:[\\/]|~?\/|\\\\)(?:(?!\1)[^\r\n]){1,4096}\1/gi, put: "$1[PATH]$1" },
   { name: "url", find: /\b[a-z][a-z0-9+.-]{1,30}:\/\/[^\s"'<>`]{1,4096}/gi, put: "[URL]" },
   // No domain ends in a number: `name@1.0.5` is a package.
@@ -116,7 +116,7 @@ const PLACES: readonly Pattern[] = [
     put: "[EMAIL]",
   },
   { name: "unc path", find: /\\\\[^\s\\/"'<>|]{1,255}[\\/][^\s"'<>|]{0,4096}/g, put: "[PATH]" },
-  // A space is part of it where another folder follows.
+  // A space belongs to the path if another folder follows.
   {
     name: "windows path",
     find: /(?<![a-z0-9])[a-z]:[\\/](?:[^\s"'<>|]| (?=[^\s\\/"'<>|:]{1,64}\\)){0,4096}/gi,
@@ -136,7 +136,7 @@ function apply(patterns: readonly Pattern[], text: string): string {
   return patterns.reduce((cleaned, { find, put }) => cleaned.replace(find, put), text)
 }
 
-/** Percent-encoding is undone as often as it was done, to a bound; `hide` sees the text of each round. */
+/** Undoes percent-encoding, three times at most; `hide` sees the text of each round. */
 function unescapePercent(text: string, hide: (text: string) => string): string {
   let decoded = hide(text)
   for (let rounds = 0; rounds < 3 && decoded.includes("%"); rounds++) {
@@ -149,7 +149,7 @@ function unescapePercent(text: string, hide: (text: string) => string): string {
   return decoded
 }
 
-/** What is no UTF-8 stays as it is. */
+/** Decodes percent-encoded UTF-8; returns other text unchanged. */
 function decodeLetters(codes: string): string {
   try {
     return decodeURIComponent(codes)
@@ -158,7 +158,7 @@ function decodeLetters(codes: string): string {
   }
 }
 
-/** One expression for all secrets in all spellings, the longest first. */
+/** Returns one RegExp for all secrets in all encodings, the longest first. */
 function literals(secrets: Iterable<string>): RegExp | undefined {
   const spellings = new Set<string>()
   for (const secret of secrets) {
@@ -180,5 +180,5 @@ function literals(secrets: Iterable<string>): RegExp | undefined {
   }
   if (spellings.size === 0) return undefined
   const sorted = [...spellings].sort((a, b) => b.length - a.length)
-  return new RegExp(sorted.map((spelling) => spelling.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|"), "g")
+  return new RegExp(sorted.map((spelling) => RegExp.escape(spelling)).join("|"), "g")
 }

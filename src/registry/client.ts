@@ -1,6 +1,6 @@
 /**
- * One MCP registry over HTTP: the published API, version 0.1. An answer is taken from the cache while it is fresh, asked
- * for again with its ETag after that, and from the cache whatever its age where the registry cannot be reached.
+ * The client of one MCP registry: the published HTTP API, version 0.1. Uses a cached answer while it is fresh, revalidates it
+ * with its ETag after that, and uses it at any age if the registry cannot be reached.
  */
 import type { RegistrySource } from "../config/registries.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -9,7 +9,7 @@ import { isObject, type Params } from "../wire/message.ts"
 import type { RegistryCache } from "./cache.ts"
 import { type RegistryEntry, readEntry } from "./entry.ts"
 
-/** The registry could not be asked, and nothing was known. */
+/** A registry failed, and the cache has no answer. */
 export class RegistryError extends Error {
   override readonly name = "RegistryError"
   constructor(
@@ -26,15 +26,16 @@ export type RegistryClientDeps = {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
 }
 
+/** An answer, possibly from the cache. */
 export type CachedAnswer<T> = {
   readonly value: T
-  /** How old it is, milliseconds, and why it is not new; undefined where the registry has just said so. */
+  /** Age in milliseconds, and why the answer is not current; undefined if it is fresh or was just confirmed. */
   readonly stale: { readonly age: number; readonly reason: string } | undefined
 }
 
 export type RegistryPage = { readonly entries: readonly RegistryEntry[]; readonly nextCursor: string | undefined }
 
-/** One page of all servers in their latest version, by name, or of those in which the registry finds `search`. */
+/** Returns one page of the latest versions of all servers, by name, or of the registry's search for `search`. */
 export async function listServers(
   source: RegistrySource,
   { search, cursor, limit }: { readonly search?: string; readonly cursor?: string | undefined; readonly limit: number },
@@ -47,7 +48,7 @@ export async function listServers(
   return get(source, `/servers?${query}`, deps, (body) => readPage(body, source), fresh)
 }
 
-/** One version of a server, or `latest`; undefined where the registry does not have it. */
+/** Returns one version of a server, or `latest`; undefined if the registry does not have it. */
 export async function getVersion(
   source: RegistrySource,
   name: string,
@@ -58,12 +59,12 @@ export async function getVersion(
   return get(source, path, deps, (body) => {
     if (body === undefined) return undefined
     const entry = readEntry(body, source.name)
-    if (entry === undefined) throw new RegistryError(source.name, "answered something that is no server")
+    if (entry === undefined) throw new RegistryError(source.name, "sent an answer that is not a server")
     return entry
   })
 }
 
-/** All versions of a server, as the registry orders them; none where it does not have it. */
+/** Returns all versions of a server in the registry's order; none if the registry does not have it. */
 export async function listVersions(
   source: RegistrySource,
   name: string,
@@ -74,7 +75,7 @@ export async function listVersions(
   )
 }
 
-/** How long the registry takes to answer, milliseconds. Throws a RegistryError where it does not. */
+/** Returns the response time of a registry, in milliseconds. Throws a RegistryError if it does not answer. */
 export async function ping(source: RegistrySource, deps: RegistryClientDeps): Promise<number> {
   const { clock } = deps
   const started = clock.now()
@@ -86,20 +87,20 @@ export async function ping(source: RegistrySource, deps: RegistryClientDeps): Pr
 
 const TIMEOUT_MS = 10_000
 const FRESH_MS = 5 * 60_000
-/** The listing of all is many requests, and only helps a search. */
+/** The list of all servers takes many requests and only supplements a search. */
 const LISTING_FRESH_MS = 60 * 60_000
 const MAX_BYTES = 8 * 1024 * 1024
 
-/** Throws a RegistryError where it is no list. */
+/** Reads a page. Throws a RegistryError if the answer is not a list. */
 function readPage(value: unknown, { name }: RegistrySource): RegistryPage {
   if (!isObject(value) || !Array.isArray(value.servers))
-    throw new RegistryError(name, "answered something that is no list")
+    throw new RegistryError(name, "sent an answer that is not a list")
   const entries = value.servers.flatMap((one: unknown) => readEntry(one, name) ?? [])
   const next = isObject(value.metadata) ? (value.metadata.nextCursor ?? value.metadata.next_cursor) : undefined
   return { entries, nextCursor: typeof next === "string" && next !== "" ? next : undefined }
 }
 
-/** What `read` makes of the answer (undefined for 404). It throws before anything is kept that is none. */
+/** Gets a path and parses the answer with `read`, which is passed undefined for 404. An answer that `read` rejects is not cached. */
 async function get<T>(
   source: RegistrySource,
   path: string,
@@ -112,11 +113,11 @@ async function get<T>(
   const known = cache.get(url)
   if (known !== undefined && clock.now() - known.at < fresh) return { value: read(known.body), stale: undefined }
   try {
-    const asked = await ask(source, path, known?.etag === undefined ? {} : { "if-none-match": known.etag }, deps)
-    if (asked.status === 404) return { value: read(undefined), stale: undefined }
-    const body = asked.status === 304 ? known?.body : asked.body
+    const response = await ask(source, path, known?.etag === undefined ? {} : { "if-none-match": known.etag }, deps)
+    if (response.status === 404) return { value: read(undefined), stale: undefined }
+    const body = response.status === 304 ? known?.body : response.body
     const value = read(body)
-    cache.set({ url, etag: asked.etag ?? known?.etag, at: clock.now(), body })
+    cache.set({ url, etag: response.etag ?? known?.etag, at: clock.now(), body })
     return { value, stale: undefined }
   } catch (error) {
     if (!(error instanceof RegistryError) || known === undefined) throw error
@@ -138,41 +139,43 @@ async function ask(
   deps: RegistryClientDeps,
 ): Promise<RegistryResponse> {
   const fail = (message: string) => new RegistryError(source.name, message)
-  const late = new AbortController()
-  const cancel = deps.clock.after(TIMEOUT_MS, () => late.abort())
+  const timeout = new AbortController()
+  const cancel = deps.clock.after(TIMEOUT_MS, () => timeout.abort())
   let response: Response
   let text: string
   try {
     response = await deps.fetch(addressOf(source, path), {
       headers: { accept: "application/json", ...source.headers, ...headers },
-      signal: late.signal,
-      // The headers are this registry's: wherever it sends svc may be somebody else.
+      signal: timeout.signal,
+      // The headers may hold credentials for this registry only.
       redirect: "manual",
     })
     text = await readText(response)
   } catch (error) {
     throw fail(
-      late.signal.aborted ? `did not answer within ${TIMEOUT_MS / 1000} s` : `cannot be reached: ${messageOf(error)}`,
+      timeout.signal.aborted
+        ? `did not answer within ${TIMEOUT_MS / 1000} s`
+        : `cannot be reached: ${messageOf(error)}`,
     )
   } finally {
     cancel()
   }
   const { status } = response
-  const elsewhere = response.headers.get("location")
-  if (status >= 300 && status < 400 && elsewhere !== null)
-    throw fail(`sends svc on to ${elsewhere.slice(0, 200)}; if that is right, name it as the registry's url`)
+  const location = response.headers.get("location")
+  if (status >= 300 && status < 400 && location !== null)
+    throw fail(`redirects to ${location.slice(0, 200)}; if that is correct, make it the url of the registry`)
   const etag = response.headers.get("etag") ?? undefined
   if (status === 304 || status === 404) return { status, etag, body: {} }
-  if (!response.ok) throw fail(`answered with HTTP ${status}`)
+  if (!response.ok) throw fail(`answered HTTP ${status}`)
   const type = response.headers.get("content-type") ?? ""
-  if (!/\bjson\b/i.test(type)) throw fail(`answered with ${type.slice(0, 80) || "no content type"} instead of JSON`)
+  if (!/\bjson\b/i.test(type)) throw fail(`answered ${type.slice(0, 80) || "no content type"} instead of JSON`)
   try {
     const body: unknown = JSON.parse(text)
     if (isObject(body)) return { status, etag, body }
   } catch {
-    // Said below.
+    // Reported below.
   }
-  throw fail("answered with something that is no JSON object")
+  throw fail("sent an answer that is not a JSON object")
 }
 
 async function readText(response: Response): Promise<string> {

@@ -1,13 +1,12 @@
 /**
- * A change of mcp.json and `.env` together that can be undone: byte for byte where nobody else wrote in between, and by
- * taking out what was ours where somebody did.
+ * Changes of mcp.json and `.env` together that can be undone: byte for byte if the files are unchanged since, otherwise by
+ * removing only svc's own change from them.
  *
- *  1. The change is made to what is there at that moment. A file that somebody saves in between is read again.
- *  2. A write that fails leaves everything as it was, the backups too.
- *  3. `.env` is written first: what refers to it must find it. It is for its owner alone.
- *  4. A change that has a name is on trial until it is kept or undone. What was before is noted on disk meanwhile: where
- *     the process does not come to that, the next one takes the change back. A lock held meanwhile tells that the process
- *     is alive.
+ *  1. A change applies to the current texts. A file that another program saves meanwhile is read again.
+ *  2. A failed write leaves everything as before, including the backups.
+ *  3. `.env` is written first, because mcp.json refers to its variables. It is readable by its owner alone.
+ *  4. A named change is on trial until it is kept or undone. A note on disk has the texts from before: if the process ends
+ *     first, the next one takes the change back. A lock shows that the process is alive.
  */
 import { randomUUID } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, rmdirSync, statSync, unlinkSync } from "node:fs"
@@ -30,28 +29,29 @@ import { decodeText, replaceFile, replaceState } from "./files.ts"
 import { type Release, tryAcquireOnce } from "./lock.ts"
 import type { Paths } from "./paths.ts"
 
-/** Both texts; an empty one where there is no file. */
+/** The texts of both documents; an empty document for a missing file. */
 export type WrittenDocuments = { readonly config: string; readonly dotenv: string }
+/** A function from the texts before to the texts after. */
 export type DocumentChange = (written: WrittenDocuments) => WrittenDocuments
 
 /** A change that was made. */
 export type AppliedChange = {
   readonly before: WrittenDocuments
   readonly after: WrittenDocuments
-  /** Where the mcp.json of before is kept; undefined where it did not change. */
+  /** The backup of the previous mcp.json; undefined if it did not change. */
   readonly backup: string | undefined
-  /** The change stays. */
+  /** Ends the trial: the change stays. */
   keep(): void
-  /** Takes it back. `reverse` takes it out of a text that somebody else has changed since. */
+  /** Takes the change back. `reverse` removes it from texts that have been edited since. */
   undo(reverse: DocumentChange): Promise<void>
 }
 
-/** Both texts as they are. Throws an UnavailableError where one cannot be read. */
+/** Reads both texts. Throws an UnavailableError if one cannot be read. */
 export const readDocuments = (paths: Paths): WrittenDocuments => textsOf(readOriginals(paths))
 
 /**
- * Changes both documents. Throws what `change` throws, with nothing written. `trial` is the name of a change that is to be
- * taken back where this process ends before it is kept or undone.
+ * Changes both documents. Throws what `change` throws, with nothing written. `trial` names a change that must be taken back if
+ * this process ends before it is kept or undone.
  */
 export async function changeDocuments(
   paths: Paths,
@@ -76,17 +76,17 @@ export async function changeDocuments(
   }
 }
 
-/** Takes back the changes of processes that ended before they were kept or undone, and what else they left. Says what of it. */
+/** Takes back the trials of processes that have ended, and removes what else they left. Returns a sentence for each trial. */
 export async function recover(paths: Paths, clock: Clock): Promise<readonly string[]> {
   if (!existsSync(paths.directory)) return []
   if (trialsIn(paths).length === 0 && !hasBundles(paths) && documentTemporaries(paths).length === 0) return []
   const release = await lockDocuments(paths, clock)
   try {
-    const said: string[] = []
+    const reports: string[] = []
     // Listed again under the lock: the owner of a note removes it when its change is kept.
-    for (const id of trialsIn(paths)) said.push(...(await recoverTrial(id, paths)))
+    for (const id of trialsIn(paths)) reports.push(...(await recoverTrial(id, paths)))
     await sweepBundles(paths)
-    return said
+    return reports
   } finally {
     release()
   }
@@ -104,7 +104,7 @@ const trialsIn = ({ directory }: Paths): readonly string[] => [
 const noteOfTrial = ({ directory }: Paths, id: string): string => join(directory, `trial-${id}.json`)
 const lockOfTrial = ({ directory }: Paths, id: string): string => join(directory, `trial-${id}.lock`)
 
-/** A change on trial: the name it is told by, the file of its note, and the lock that its process holds meanwhile. */
+/** A change on trial: its name for messages, and the path of its note. `end` removes the note and releases the lock. */
 type Trial = { readonly name: string; readonly note: string; end(): void }
 
 async function beginTrial(paths: Paths, name: string): Promise<Trial> {
@@ -115,7 +115,7 @@ async function beginTrial(paths: Paths, name: string): Promise<Trial> {
     name,
     note,
     end() {
-      // The note first: a note without an owner is taken back.
+      // The note first: a note without its lock is taken back.
       if (existsSync(note)) unlinkSync(note)
       release?.()
       release = undefined
@@ -123,13 +123,13 @@ async function beginTrial(paths: Paths, name: string): Promise<Trial> {
   }
 }
 
-/** Takes back the trial of a process that has ended: one whose lock is free. */
+/** Takes back a trial if its lock is free, which means that its process has ended. Returns a sentence about it, or none. */
 async function recoverTrial(id: string, paths: Paths): Promise<readonly string[]> {
   const release = await tryAcquireOnce(lockOfTrial(paths, id))
   if (release === undefined) return []
   try {
     const note = noteOfTrial(paths, id)
-    // Its owner has come to an end of it meanwhile.
+    // Its owner has ended the trial meanwhile.
     if (!existsSync(note)) return []
     const noted = readNote(note)
     // Several files may share the folder.
@@ -145,7 +145,7 @@ async function recoverTrial(id: string, paths: Paths): Promise<readonly string[]
 type Original = { readonly bytes: Buffer; readonly mode: number } | undefined
 type Originals = { readonly config: Original; readonly dotenv: Original }
 
-/** Undefined where somebody else wrote mcp.json in the meantime. */
+/** Tries a change once. Returns undefined if another program wrote mcp.json meanwhile. */
 function attempt(
   paths: Paths,
   change: DocumentChange,
@@ -182,7 +182,7 @@ function attempt(
           ["dotenv", paths.dotenv],
         ] as const) {
           if (after[key] === before[key]) continue
-          if (now[key] === after[key]) put(path, were[key])
+          if (now[key] === after[key]) restoreFile(path, were[key])
           else replaceFile(path, reverse(now)[key], undefined)
         }
         restore()
@@ -203,45 +203,45 @@ function attempt(
     }
     if (after.dotenv !== before.dotenv) replaceFile(paths.dotenv, after.dotenv, 0o600)
     if (after.config === before.config) return done
-    const still = () => textsOf({ config: read(paths.file), dotenv: undefined }).config === before.config
+    const isUnchanged = () => textsOf({ config: read(paths.file), dotenv: undefined }).config === before.config
     const mode = were.config === undefined ? 0o600 : undefined
-    if (replaceFile(paths.file, after.config, mode, still)) return done
+    if (replaceFile(paths.file, after.config, mode, isUnchanged)) return done
   } catch (error) {
-    if (after.dotenv !== before.dotenv) put(paths.dotenv, were.dotenv)
+    if (after.dotenv !== before.dotenv) restoreFile(paths.dotenv, were.dotenv)
     restore()
     throw error
   }
-  if (after.dotenv !== before.dotenv) put(paths.dotenv, were.dotenv)
+  if (after.dotenv !== before.dotenv) restoreFile(paths.dotenv, were.dotenv)
   restore()
   return undefined
 }
 
-/** Writes a file as it was, with the bytes and the mode it had, or takes it away. */
-function put(path: string, original: Original): void {
+/** Restores a file with its original bytes and mode, or removes it. */
+function restoreFile(path: string, original: Original): void {
   if (original !== undefined) replaceFile(path, original.bytes, original.mode)
   else if (existsSync(path)) unlinkSync(path)
 }
 
-/** What is on disk of a change on trial: what was before, and which texts were ours, by their digests. */
+/** The note of a trial: the original files, and the digests of svc's own texts (before and after). */
 type TrialNote = Originals & {
   readonly name: string
   readonly file: string
   readonly ours: { readonly [key in keyof WrittenDocuments]: readonly string[] }
-  /** Empty where there is none. */
+  /** The path of the backup, or empty. */
   readonly backup: string
 }
 
-/** It may have been cut off between the two files. */
+/** Takes a trial back, even if its process ended between the two writes. Returns a sentence about it, or none. */
 function takeBack({ name, ours, backup, ...were }: TrialNote, paths: Paths): readonly string[] {
   const now = readDocuments(paths)
   if (now.config === textsOf(were).config && now.dotenv === textsOf(were).dotenv) return []
-  const begun = `svc ended before a change of ${name} was seen to work`
+  const prefix = `svc ended before it verified a change of ${name}`
   if (!ours.config.includes(digest(now.config)) || !ours.dotenv.includes(digest(now.dotenv)))
-    return [`${begun}: the files have been edited since, so it stays`]
-  put(paths.file, were.config)
-  put(paths.dotenv, were.dotenv)
+    return [`${prefix}: the files have been edited since, so the change stays`]
+  restoreFile(paths.file, were.config)
+  restoreFile(paths.dotenv, were.dotenv)
   if (existsSync(backup)) unlinkSync(backup)
-  return [`${begun}: it was taken back`]
+  return [`${prefix}: the change was taken back`]
 }
 
 function noteOf({ config, dotenv, ...rest }: TrialNote): string {

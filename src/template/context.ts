@@ -1,18 +1,18 @@
 /**
- * What a template may ask about: the project, the user, the transport and the request it is rendered for.
+ * The context of a template: the project, the user, the transport and the request that it is rendered for.
  * spec: Templates, context namespaces; choice: the fourth namespace is `context`.
  *
- * A context is data that came from somebody else, also where that somebody is trusted: its size is bounded here, and
- * render.ts keeps its text from being read as anything but text.
+ * A context is foreign data, even from a trusted client: its size is bounded here, and render.ts keeps its text from being
+ * read as anything but text.
  */
 import { basename } from "node:path"
 import * as z from "zod"
 import { digest } from "../lib/digest.ts"
 
-/** Any one text of a context. */
+/** The schema of a text in a context: 4096 characters at most. */
 export const boundedText = z.string().max(4096)
 
-/** What a project may say of itself beside the names that are known. */
+/** The schema of `project.custom`: any JSON, bounded in size and depth. */
 export const customSchema = z
   .record(z.string().max(128), z.unknown())
   .refine(
@@ -45,7 +45,7 @@ export const contextSchema = z.object({
 
 export type TemplateContext = z.infer<typeof contextSchema>
 
-/** Every name that a context can have; below `project.custom` all are. */
+/** Every name that a context can have; any name below `project.custom` is valid. */
 export const CONTEXT_NAMES: readonly string[] = [
   "project.path",
   "project.name",
@@ -67,7 +67,7 @@ export const CONTEXT_NAMES: readonly string[] = [
   "context.version",
 ]
 
-/** What was found out where a client runs, and what the client said of itself. */
+/** The data for a context: facts about the client's machine and directory, and the client's own information. */
 export type ContextFacts = {
   /** The working directory. */
   readonly directory: string
@@ -75,7 +75,7 @@ export type ContextFacts = {
   readonly root: string
   readonly branch: string | undefined
   readonly user: TemplateContext["user"]
-  /** The `context` of `.svcrc`. */
+  /** The `context` of `.svcrc`. Named as `svc proxy` sends it. */
   readonly said: {
     readonly projectId?: string | undefined
     readonly environment?: string | undefined
@@ -86,11 +86,11 @@ export type ContextFacts = {
   readonly sessionId: string
   /** Milliseconds since the epoch. */
   readonly now: number
-  /** Of svc. */
+  /** The version of svc. */
   readonly version: string
 }
 
-/** The context that facts make. */
+/** Builds a context from facts. */
 export function buildContext({
   directory,
   root,
@@ -111,7 +111,7 @@ export function buildContext({
   }
 }
 
-/** Stands for a context, whenever it was asked: two that differ in the time alone have the same. */
+/** Returns the key of a context, which does not depend on its timestamp. */
 export function contextKey({ context: { timestamp: _, ...request }, ...rest }: TemplateContext): string {
   return digest(JSON.stringify({ ...rest, request }))
 }

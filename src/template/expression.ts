@@ -1,13 +1,13 @@
 /**
- * The template language: one string with `{{…}}` in it. Handlebars reads it; what may stand in it is checked here, and it
- * is evaluated here, over data. Nothing is compiled to code and nothing is ever called, so an expression can reach the
- * context and nothing else: no prototype, no function, no environment.
+ * The template language: one string with `{{…}}` expressions. Handlebars parses it; this file checks and evaluates it.
+ * Nothing is compiled to code and no function is called, so an expression reaches only the context: no prototype, no
+ * function, no environment.
  *
- *   {{name}}                          the value; one that is missing is an error
+ *   {{name}}                          the value; a missing one is an error
  *   {{#if x}}…{{else if y}}…{{else}}…{{/if}}
  *   (eq a b) (and …) (or …) (not a)   true or false; inside arguments a missing value is just false
- *   {{default a b …}}                 the first that is there and not empty, or else the last
- *   {{raw a}}                         the value, also where the rules of render.ts keep a project's text out
+ *   {{default a b …}}                 the first value that is not missing or empty, else the last
+ *   {{raw a}}                         the value, exempt from render.ts's rules for a project's text
  *
  * spec: Templates.
  */
@@ -16,59 +16,62 @@ import { messageOf } from "../lib/errors.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import { CONTEXT_NAMES, type TemplateContext } from "./context.ts"
 
+/** An expression inside braces. */
 export type Value =
   | { readonly kind: "literal"; readonly value: string | number | boolean | undefined }
   | { readonly kind: "name"; readonly path: readonly string[] }
   | { readonly kind: "call"; readonly helper: Helper; readonly of: readonly Value[] }
 
 /**
- * Where the text of an expression comes from: svc itself (or the template says `raw`), a place on this machine, or words
- * that a project, its repository, a user's account or a client chose.
+ * The origin of an expression's text: svc itself (or the template says `raw`), a path on this machine, or words that a
+ * project, its repository, a user's account or a client chose.
  */
 export type Origin = "svc" | "place" | "word"
 
+/** A part of a template's string: literal text, an inserted value, or a block with parts of its own. */
 export type Part =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "put"; readonly value: Value; readonly source: string; readonly origin: Origin }
   | { readonly kind: "if"; readonly test: Value; readonly yes: readonly Part[]; readonly no: readonly Part[] }
 
-/** What is wrong with an expression. Names no value. */
+/** A problem with an expression. Shows no value. */
 export type ExpressionProblem = {
   readonly expression: string
   readonly message: string
   readonly severity: "error" | "warning"
 }
 
-export type Expression = { readonly parts: readonly Part[]; readonly flaws: readonly ExpressionProblem[] }
+/** A parsed string with its problems. */
+export type Expression = { readonly parts: readonly Part[]; readonly problems: readonly ExpressionProblem[] }
 
-/** A string as an expression. Where a flaw is an error, it must not be evaluated. */
+/** Parses a string. An expression with a problem of severity "error" must not be evaluated. */
 export function parseExpression(text: string): Expression {
   if (text.length > MAX_LENGTH)
     return {
       parts: [],
-      flaws: [problemAt(inBraces(text), `is longer than ${MAX_LENGTH} characters, the most for a template`)],
+      problems: [problemAt(inBraces(text), `is longer than ${MAX_LENGTH} characters, the most for a template`)],
     }
   try {
-    const flaws: ExpressionProblem[] = []
-    return { parts: readProgram({ text, flaws }, Handlebars.parse(text)), flaws }
+    const problems: ExpressionProblem[] = []
+    return { parts: readProgram({ text, problems }, Handlebars.parse(text)), problems }
   } catch (error) {
-    return { parts: [], flaws: [problemAt(inBraces(text), `cannot be read as a template${saying(text, error)}`)] }
+    return { parts: [], problems: [problemAt(inBraces(text), `is not a valid template${explain(text, error)}`)] }
   }
 }
 
-/** How pieces of text become part of the result: the template's own, and what an expression puts out. */
+/** How literal text and the values of expressions become part of the result. */
 export type OutputRules = {
   literalText(text: string): string
-  /** The text, or what is wrong with it. `before` is what stands before it already. */
+  /** Returns the text to insert, or why it is rejected. `before` is the result so far. */
   insertValue(text: string, origin: Origin, before: string): { readonly text: string } | { readonly wrong: string }
 }
 
-/** The text of parts in a context, behind `before`. What is missing, or refused by a pen, is added to `flaws`. */
+/** Evaluates parts in a context. Returns `before` and their text. Adds missing and rejected values to `problems`. */
 export function evaluate(
   parts: readonly Part[],
   context: TemplateContext,
   rules: OutputRules,
-  flaws: ExpressionProblem[],
+  problems: ExpressionProblem[],
   before: string = "",
 ): string {
   let text = before
@@ -78,18 +81,18 @@ export function evaluate(
         text += rules.literalText(part.text)
         break
       case "if":
-        text = evaluate(isTrue(evaluated(part.test, context)) ? part.yes : part.no, context, rules, flaws, text)
+        text = evaluate(isTrue(evaluated(part.test, context)) ? part.yes : part.no, context, rules, problems, text)
         break
       case "put": {
         const put = insert(evaluated(part.value, context), (shown) => rules.insertValue(shown, part.origin, text))
         if ("text" in put) text += put.text
-        else flaws.push(problemAt(part.source, put.wrong))
+        else problems.push(problemAt(part.source, put.wrong))
       }
     }
   return text
 }
 
-/** All parts, those inside of blocks too. */
+/** Yields all parts, including those inside blocks. */
 export function* everyPart(parts: readonly Part[]): Generator<Part> {
   for (const part of parts) {
     yield part
@@ -105,11 +108,11 @@ export function* everyPart(parts: readonly Part[]): Generator<Part> {
 type Node = hbs.AST.Node
 type Helper = keyof typeof HELPERS
 
-/** More than a configured string can need; bounds the depth of blocks. */
+/** Longer than any configured string needs to be; bounds the depth of blocks. */
 const MAX_LENGTH = 16 * 1024
-const MOST_SHOWN = 80
+const MAX_SHOWN = 80
 
-/** How many arguments each takes. */
+/** The minimum and maximum number of arguments of each helper. */
 const HELPERS = {
   eq: [2, 2],
   and: [1, Number.POSITIVE_INFINITY],
@@ -122,7 +125,7 @@ const HELPERS = {
 const isHelper = (name: string): name is Helper => Object.hasOwn(HELPERS, name)
 
 const problemAt = (expression: string, message: string): ExpressionProblem => ({
-  expression: expression.length > MOST_SHOWN ? `${expression.slice(0, MOST_SHOWN - 1)}…` : expression,
+  expression: expression.length > MAX_SHOWN ? `${expression.slice(0, MAX_SHOWN - 1)}…` : expression,
   message,
   severity: "error",
 })
@@ -153,14 +156,14 @@ function evaluated(value: Value, context: TemplateContext): unknown {
   }
 }
 
-/** Only what an object itself has, and shows: no prototype, no length. */
+/** Returns an own enumerable member: no prototype, no length. */
 function member(value: unknown, key: string): unknown {
   return typeof value === "object" && value !== null && Object.prototype.propertyIsEnumerable.call(value, key)
     ? (value as Record<string, unknown>)[key]
     : undefined
 }
 
-/** As `if` of handlebars has it. */
+/** Whether a value is true for Handlebars' `if`. */
 const isTrue = (value: unknown): boolean => Boolean(value) && !(Array.isArray(value) && value.length === 0)
 
 function originOf(value: Value): Origin {
@@ -169,11 +172,11 @@ function originOf(value: Value): Origin {
       return "svc"
     case "name": {
       const name = value.path.join(".")
-      if (OWN_NAMES.has(name)) return "svc"
+      if (SVC_NAMES.has(name)) return "svc"
       return PLACE_NAMES.has(name) ? "place" : "word"
     }
     case "call": {
-      // The others put out true or false.
+      // The other helpers return true or false.
       if (value.helper !== "default") return "svc"
       const origins = value.of.map(originOf)
       return (["word", "place"] as const).find((origin) => origins.includes(origin)) ?? "svc"
@@ -181,8 +184,8 @@ function originOf(value: Value): Origin {
   }
 }
 
-/** What svc itself makes. */
-const OWN_NAMES: ReadonlySet<string> = new Set([
+/** Names with values that svc itself sets. */
+const SVC_NAMES: ReadonlySet<string> = new Set([
   "transport.type",
   "context.timestamp",
   "context.sessionId",
@@ -190,6 +193,7 @@ const OWN_NAMES: ReadonlySet<string> = new Set([
 ])
 const PLACE_NAMES: ReadonlySet<string> = new Set(["project.path", "context.path", "user.home"])
 
+/** Inserts a value as text; rejects missing values, objects and lists. */
 function insert(
   value: unknown,
   put: (text: string) => ReturnType<OutputRules["insertValue"]>,
@@ -205,10 +209,10 @@ function insert(
   }
 }
 
-/** What is being read, and what was found wrong in it. */
-type ExpressionSource = { readonly text: string; readonly flaws: ExpressionProblem[] }
+/** The text that is being read, and the problems found so far. */
+type ExpressionSource = { readonly text: string; readonly problems: ExpressionProblem[] }
 
-/** What handlebars read, as parts. What is not in the language becomes a flaw. */
+/** Converts a Handlebars program into parts. Anything outside of the language becomes a problem. */
 function readProgram(source: ExpressionSource, program: hbs.AST.Program | undefined): Part[] {
   return (program?.body ?? []).flatMap((node) => readStatement(source, node))
 }
@@ -228,13 +232,13 @@ function readStatement(source: ExpressionSource, node: Node): Part[] {
 
 function readBlock(source: ExpressionSource, node: hbs.AST.BlockStatement): Part[] {
   const name = String(node.path.original)
-  const named = [node.program, node.inverse].some((program) => program?.blockParams?.length)
+  const hasBlockParams = [node.program, node.inverse].some((program) => program?.blockParams?.length)
   const [param] = node.params
   let test: Value | undefined
   if (name !== "if") {
     const instead = isHelper(name) ? `: write {{#if (${name} …)}}` : ""
     refuse(source, node, `${name} cannot be a block, only if can${instead}`)
-  } else if (param === undefined || node.params.length > 1 || node.hash || named)
+  } else if (param === undefined || node.params.length > 1 || node.hash || hasBlockParams)
     refuse(source, node, "if takes exactly one argument")
   else test = readArgument(source, param)
   const yes = readProgram(source, node.program)
@@ -273,29 +277,29 @@ function readArgument(source: ExpressionSource, node: Node): Value | undefined {
   return readName(source, node, node, "warning")
 }
 
-/** `severity` is that of a name that no context has. `around` is shown. */
+/** Reads a name. `severity` is that of an unknown name; `around` is the node that messages show. */
 function readName(
   source: ExpressionSource,
   around: Node,
   node: Node,
   severity: ExpressionProblem["severity"],
 ): Value | undefined {
-  // `this.x`, `../x`, `@root.x` and `a/b` are spelled unlike their parts.
+  // The text of `this.x`, `../x`, `@root.x` and `a/b` differs from their parts.
   if (!is<hbs.AST.PathExpression>(node, "PathExpression") || node.original !== node.parts.join("."))
     return refuse(source, around, `is not a name such as ${CONTEXT_NAMES[0]}`)
   const name = node.original
   if (!CONTEXT_NAMES.includes(name) && !name.startsWith("project.custom.")) {
     const message = `there is no ${name}${didYouMean(name, CONTEXT_NAMES)}`
-    source.flaws.push({ ...problemAt(sourceOf(source, around), message), severity })
+    source.problems.push({ ...problemAt(sourceOf(source, around), message), severity })
   }
   return { kind: "name", path: node.parts }
 }
 
 function refuse(source: ExpressionSource, node: Node, message: string): undefined {
-  source.flaws.push(problemAt(sourceOf(source, node), message))
+  source.problems.push(problemAt(sourceOf(source, node), message))
 }
 
-/** The text of a node; of a block its opening. What stands between blocks may be secret. */
+/** Returns the text of a node; of a block, only its opening tag, because the text inside may be secret. */
 function sourceOf(source: ExpressionSource, { loc: { start, end } }: Node): string {
   const lines = source.text.split(/\r\n?|\n/).slice(start.line - 1, end.line)
   lines.push((lines.pop() ?? "").slice(0, end.column))
@@ -310,18 +314,18 @@ const REFUSED: Readonly<Record<string, string>> = {
   DecoratorBlock: "there are no inline partials",
 }
 
-/** Handlebars says the kind of a node by its `type`. */
+/** Narrows a node by its `type`. */
 const is = <T extends Node>(node: Node, type: T["type"]): node is T => node.type === type
 
-/** What stands in braces, and nothing around it: that may be secret. */
+/** Returns the expressions of a text without the text around them, which may be secret. */
 const inBraces = (text: string): string => text.match(/\{\{[^{}]*\}\}+/g)?.join("…") ?? "{{…"
 
-/** What the parser's message says, in words. */
-function saying(text: string, error: unknown): string {
+/** Explains an error of the parser. Returns the end of a message. */
+function explain(text: string, error: unknown): string {
   const message = messageOf(error)
   const mismatch = /^(\S+) doesn't match (\S+)/.exec(message)
   if (mismatch !== null) return `: {{#${mismatch[1]}}} is closed by {{/${mismatch[2]}}}`
-  if (/\{{3}|\}{3}/.test(text)) return ": three braces in a row are read as one; put a space between them"
+  if (/\{{3}|\}{3}/.test(text)) return ": three braces in a row are one token; put a space between them"
   if (/got 'EOF'/.test(message))
     return /OPEN_ENDBLOCK/.test(message) ? ": a block is not closed" : ": it ends too early"
   return ""

@@ -1,5 +1,4 @@
-/** Instances of templates: an instance is an ordinary spec, whose id says which rendering it is. spec: Templates. */
-
+/** Template instances: an instance is an ordinary ServerSpec with an id that identifies the rendering. spec: Templates. */
 import { type Document, issueAt } from "../config/document.ts"
 import { isDisabled, planServer, type World } from "../config/plan.ts"
 import { type DefaultsConfig, type ServerConfig, serverSchema, type TemplateSettings } from "../config/schema.ts"
@@ -9,41 +8,41 @@ import { ConfigError, type Issue } from "../lib/errors.ts"
 import type { TemplateContext } from "./context.ts"
 import { type ExpressionCache, renderTemplate, validateTemplate } from "./render.ts"
 
-/** The templates of a document with what they are rendered with. */
+/** The valid templates of a document, with the inputs of their rendering. */
 export type Templates = {
   readonly named: readonly { readonly name: string; readonly config: ServerConfig }[]
   readonly settings: Required<TemplateSettings>
   readonly defaults: DefaultsConfig
   readonly world: World
-  /** What is wrong with them in whatever context; those with an error are not in `named`. */
+  /** Problems that occur in any context; templates with an error are not in `named`. */
   readonly issues: readonly Issue[]
 }
 
 /**
- * The templates of a document that are called `names`. Throws a ConfigError where one is wrong and the document says
- * `strict`. spec: templateSettings.
+ * Reads the templates `names` of a document. Throws a ConfigError if one is faulty and `failureMode` is `strict`.
+ * spec: templateSettings.
  */
 export function readTemplates(document: Document, names: readonly string[], world: World): Templates {
   const { defaults, templates, settings: written } = readSections(document)
   const settings = { ...SETTINGS, ...written }
-  const wanted = templates.filter(({ name }) => names.includes(name))
-  const issues = settings.validateOnReload ? templateIssues(document, wanted, new Map()) : []
+  const chosen = templates.filter(({ name }) => names.includes(name))
+  const issues = settings.validateOnReload ? templateIssues(document, chosen, new Map()) : []
   const errors = issues.filter(({ severity }) => severity === "error")
   if (settings.failureMode === "strict" && errors.length > 0) throw new ConfigError(errors)
-  const wrong = new Set(errors.map(({ server }) => server))
-  const named = wanted.flatMap(({ name, config }) =>
-    config === undefined || wrong.has(name) ? [] : [{ name, config }],
+  const faulty = new Set(errors.map(({ server }) => server))
+  const named = chosen.flatMap(({ name, config }) =>
+    config === undefined || faulty.has(name) ? [] : [{ name, config }],
   )
   return { named, settings, defaults, world, issues }
 }
 
-/** What a template comes to in a context. Problems name no values. */
+/** The result of planning a template for a context. Problems show no values. */
 export type Instance =
   | { readonly kind: "spec"; readonly spec: ServerSpec }
   | { readonly kind: "disabled" }
   | { readonly kind: "wrong"; readonly problems: readonly string[] }
 
-/** A template for one context, with the id `name#key`. References to the environment are resolved last. */
+/** Renders and plans a template for one context, with the id `name#key`. Resolves references to the environment last. */
 export function planInstance(
   name: string,
   template: ServerConfig,
@@ -61,7 +60,7 @@ export function planInstance(
     : { kind: "wrong", problems: planned.problems.map((problem) => `template ${name}: ${problem}`) }
 }
 
-/** The server that a template comes to in a context, references to the environment still in it. */
+/** Renders a template for a context; references to the environment stay unresolved. */
 export function renderServer(
   name: string,
   template: ServerConfig,
@@ -76,7 +75,7 @@ export function renderServer(
     : { problems: parsed.error.issues.map(({ path, message }) => `template ${name}: ${path.join(".")}: ${message}`) }
 }
 
-/** What is wrong with templates in whatever context, with its place: for `validateOnReload`. */
+/** Returns the problems of templates that occur in any context, with their positions. For `validateOnReload`. */
 export function templateIssues(document: Document, templates: readonly NamedServer[], cache: ExpressionCache): Issue[] {
   return templates.flatMap(({ name, path, config }) =>
     config === undefined

@@ -1,9 +1,9 @@
 /**
- * What the machine says of a directory: its repository, the branch, `.svcrc` and who works there. It is read from files;
- * no git is started, so it takes well under a millisecond and works where there is none.
+ * Facts about a directory: its repository, branch, user and `.svcrc`. Reads files and starts no git, so that it takes well
+ * under a millisecond and works without git.
  *
- * Of git's own configuration the user's name and address are read: from the repository, from `~/.gitconfig` and from the
- * configuration folder, the nearest first. Files that these include are not looked into.
+ * Reads the user's name and e-mail address from git's configuration: of the repository, in `~/.gitconfig` and in the
+ * configuration folder, the nearest first. Does not follow includes.
  */
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs"
 import { homedir, userInfo } from "node:os"
@@ -12,21 +12,21 @@ import type { TemplateContext } from "./context.ts"
 import { SVCRC, svcrcFolders } from "./svcrc.ts"
 
 export type Project = {
-  /** Absolute, links resolved. */
+  /** Absolute, with links resolved. */
   readonly directory: string
   /** The repository's root, or the directory outside of one. */
   readonly root: string
-  /** Undefined outside of a repository and where no branch is checked out. */
+  /** Undefined outside of a repository, and if no branch is checked out. */
   readonly branch: string | undefined
   readonly user: TemplateContext["user"]
-  /** The `.svcrc` that counts; without a text where it cannot be read. */
+  /** The nearest `.svcrc`; its text is undefined if it cannot be read. */
   readonly svcrc: { readonly file: string; readonly text: string | undefined } | undefined
 }
 
-/** Who is asked for and where the user's own files are. */
+/** The user's home and configuration folder; by default those of the process. */
 export type HomeFolders = { readonly home?: string; readonly configHome?: string | undefined }
 
-/** The user's own directory; `/` where there is none, as for a user of a container who is in no list of users. */
+/** Returns the home directory; `/` for a user without one, as in containers with an arbitrary user id. */
 export function homeDirectory(): string {
   try {
     return homedir()
@@ -35,13 +35,13 @@ export function homeDirectory(): string {
   }
 }
 
-/** What is found from `directory` upward. Never throws for what cannot be read. */
+/** Finds the facts about a directory, from there upward. Treats unreadable files as missing. */
 export function findProject(
   directory: string,
   { home = homeDirectory(), configHome = join(home, ".config") }: HomeFolders = {},
 ): Project {
   const here = realPath(directory)
-  const homeHere = realPath(home)
+  const realHome = realPath(home)
   const repository = findRepository(here)
   const configs = [
     ...(repository === undefined ? [] : [join(repository.common, "config")]),
@@ -49,7 +49,7 @@ export function findProject(
     join(configHome, "git", "config"),
   ].map((file) => parseGitConfig(readText(file) ?? ""))
   const setting = (key: string) => configs.map((config) => config.get(key)).find((value) => value !== undefined)
-  const svcrc = svcrcFolders(here, repository?.root, homeHere)
+  const svcrc = svcrcFolders(here, repository?.root, realHome)
     .map((folder) => join(folder, SVCRC))
     .find((file) => existsSync(file))
   return {
@@ -61,7 +61,7 @@ export function findProject(
   }
 }
 
-/** The files whose change may change what `findProject` finds, for a watch: HEAD and every place of a `.svcrc`. */
+/** Returns the files to watch for changes of `findProject`'s result: HEAD, and every place of a `.svcrc`. */
 export function projectFiles(directory: string, home = homeDirectory()): readonly string[] {
   const here = realPath(directory)
   const repository = findRepository(here)
@@ -71,10 +71,10 @@ export function projectFiles(directory: string, home = homeDirectory()): readonl
   ]
 }
 
-/** A path with its drive in one spelling: editors start what they start in `c:\\` as well as in `C:\\`. */
+/** Returns a Windows path with an upper-case drive: editors start processes in `c:\\` as well as in `C:\\`. */
 export const withDrive = (path: string): string => path.replace(/^[a-z]:(?=\\)/, (drive) => drive.toUpperCase())
 
-/** Settings of a git configuration by `section.key`, lower case; subsections are left out. The last of a name counts. */
+/** Parses a git configuration. Returns settings by `section.key`, lower case, without subsections; the last one wins. */
 export function parseGitConfig(text: string): ReadonlyMap<string, string> {
   const settings = new Map<string, string>()
   let section = ""
@@ -90,14 +90,14 @@ export function parseGitConfig(text: string): ReadonlyMap<string, string> {
 
 // ---
 
-/** More than any file here can need. */
+/** Larger than any of these files needs to be. */
 const MAX_BYTES = 256 * 1024
 
 type Repository = {
   readonly root: string
-  /** Where HEAD is; of a worktree its own. */
+  /** The folder of HEAD; a worktree has its own. */
   readonly git: string
-  /** Where the repository's configuration is. */
+  /** The folder of the repository's configuration. */
   readonly common: string
 }
 
@@ -114,24 +114,24 @@ function findRepository(directory: string): Repository | undefined {
   }
 }
 
-/** `.git` is a folder, or in worktrees and submodules a file that says where it is. It has a HEAD, or it is none. */
+/** Returns the git folder of a root, or undefined. `.git` is a folder, or a file that names it (worktrees, submodules); it must contain a HEAD. */
 function gitFolder(root: string): string | undefined {
-  const place = join(root, ".git")
-  const pointer = /^gitdir: (.+?)\s*$/.exec(readText(place) ?? "")?.[1]
-  const git = pointer === undefined ? place : resolve(root, pointer)
+  const path = join(root, ".git")
+  const pointer = /^gitdir: (.+?)\s*$/.exec(readText(path) ?? "")?.[1]
+  const git = pointer === undefined ? path : resolve(root, pointer)
   return readText(join(git, "HEAD")) === undefined ? undefined : git
 }
 
 /**
- * Detached heads have no branch; of other ways to keep references git shows `.invalid` here. No branch begins with a dash,
- * but the HEAD of a repository that means ill may, and would be an option to the command that it is given to.
+ * Returns the branch of a HEAD file; undefined if it is detached, or if git stores references elsewhere (`.invalid`). Rejects a
+ * leading dash, which git forbids but a malicious repository may have: a command would take it for an option.
  */
 function branchOf(head: string | undefined): string | undefined {
   const branch = /^ref: refs\/heads\/((?!-)\P{Cc}+)$/u.exec(head?.trimEnd() ?? "")?.[1]
   return branch === ".invalid" ? undefined : branch
 }
 
-/** A value without its comment and quotes. */
+/** Returns a value without its comment, quotes and escapes. */
 function gitValue(written: string): string {
   let value = ""
   let bare = ""
@@ -151,14 +151,14 @@ function gitValue(written: string): string {
 
 const ESCAPES: Readonly<Record<string, string>> = { "\\n": "\n", "\\t": "\t", "\\b": "\b" }
 
-/** Bun knows the name from `$USER` alone, and says "unknown" where that is not set; the user database knows better. */
+/** Returns the user's name. Bun reads `$USER` and returns "unknown" if it is unset; then the user database has the name. */
 function username(): string {
   const uid = process.getuid?.()
   try {
     const { username } = userInfo()
     if (username !== "unknown") return username
   } catch {
-    // Who is in no list of users has no home either.
+    // The user id is not in the user database.
   }
   const line = readText("/etc/passwd")
     ?.split("\n")
@@ -174,7 +174,7 @@ function realPath(path: string): string {
   }
 }
 
-/** Only a plain file of a sane size: no pipe must hold this up. */
+/** Reads a regular file of bounded size, else returns undefined: a pipe must not block. */
 function readText(file: string): string | undefined {
   try {
     const facts = statSync(file)

@@ -1,17 +1,15 @@
 /**
- * A template server object, rendered for one context. spec: Templates.
+ * Renders a template, a server object, for one context. spec: Templates.
  *
- *  1. Every string value is rendered, once; keys, numbers and booleans stay as they are.
- *  2. The environment belongs to the operator: a `$NAME` reference counts only where it stands whole in the template's own
- *     text. A `$` of a context's stays a `$`, and no reference, environment name or filter can be put together from one.
- *  3. Text of a context that would break a line, an argument list or a header is refused.
- *  4. What runs belongs to the operator too: unless the template says `{{raw …}}`, text of a context does not begin an
- *     option (`-…`), is no program text (`sh -c`, `node -e`; interpreter.ts), stands in no variable that holds options or
- *     code (`NODE_OPTIONS`), and chooses neither the program nor the host. `.svcrc`, branch, folder names and git's user
- *     are a repository's words, `transport.client` is a client's; a cloned repository must not be a program that runs.
- *     choice: Configuration.
+ *  1. Every string value is rendered, once; keys, numbers and booleans stay as written.
+ *  2. The environment belongs to the operator: a `$NAME` reference works only if all of it is the template's own text. A `$`
+ *     from a context stays literal, so that a context can form no reference, environment name or filter.
+ *  3. Text of a context with a line break or a NUL, which could split an argument or a header, is rejected.
+ *  4. The operator decides what runs: unless the template says `{{raw …}}`, text of a context must not begin an option
+ *     (`-…`), be program text (`sh -c`, `node -e`; interpreter.ts), be part of a variable that holds options or code
+ *     (`NODE_OPTIONS`), or choose the program or the host. The repository chooses `.svcrc`, branch, folder names and git's
+ *     user; the client chooses `transport.client`. A cloned repository must not run code. choice: Configuration.
  */
-
 import type { Path } from "../config/document.ts"
 import { programWords } from "../config/interpreter.ts"
 import { OPTION_NAME } from "../config/plan.ts"
@@ -30,30 +28,32 @@ import {
   parseExpression,
 } from "./expression.ts"
 
-/** Parsed strings by their text. The caller's, so that it lives as long as a configuration. */
+/** Parsed strings by their text. The caller owns the cache, which lives as long as a configuration. */
 export type ExpressionCache = Map<string, Expression>
 
+/** A problem of a template. */
 export type TemplateProblem = {
-  /** Where in the template. */
+  /** The path in the template. */
   readonly path: Path
   readonly expression: string
   readonly severity: "error" | "warning"
-  /** One sentence with template, property and expression. Names no value. */
+  /** One sentence with template, property and expression. Shows no value. */
   readonly message: string
 }
 
+/** A rendered server, or the problems that prevent it. */
 export type Rendered =
   | {
       readonly server: Params
       /**
-       * Stands for what the context contributed: the same for contexts that render the same, which share one instance.
-       * An edit of anything else in the template keeps it, so that what runs can be compared with what is wanted.
+       * A digest of the rendered expressions. Contexts with equal renderings have the same key and share an instance. Other
+       * edits of the template keep the key, so that a running instance can be compared with its new definition.
        */
       readonly key: string
     }
   | { readonly problems: readonly TemplateProblem[] }
 
-/** The template `name` in a context. */
+/** Renders the template `name` in a context. */
 export function renderTemplate(
   name: string,
   template: Params,
@@ -63,16 +63,20 @@ export function renderTemplate(
   const problems: TemplateProblem[] = []
   const contributed: string[] = []
   const server = mapStrings(template, (text, path) => {
-    // Text without an expression is the operator's alone.
+    // Text without an expression comes from the operator alone.
     if (!hasExpression(text)) return text
     const expression = expressionOf(text, cache)
-    const flaws = flawsOf(expression, path).filter(({ severity }) => severity === "error")
-    const rendered = flaws.length > 0 ? "" : evaluate(expression.parts, context, outputRulesOf(path), flaws)
-    const naming =
+    const found = problemsOf(expression, path).filter(({ severity }) => severity === "error")
+    const rendered = found.length > 0 ? "" : evaluate(expression.parts, context, outputRulesOf(path), found)
+    const nameOnly =
       isEnvEntry(path) && !rendered.includes("=") ? [...everyPart(expression.parts)].find(isPut) : undefined
-    if (flaws.length === 0 && naming !== undefined)
-      flaws.push({ expression: naming.source, message: "must stand after a name and =", severity: "error" })
-    problems.push(...flaws.map((flaw) => problem(name, path, flaw)))
+    if (found.length === 0 && nameOnly !== undefined)
+      found.push({
+        expression: nameOnly.source,
+        message: "must be the value of an entry NAME=value",
+        severity: "error",
+      })
+    problems.push(...found.map((one) => problem(name, path, one)))
     contributed.push(JSON.stringify([path, rendered]))
     return rendered
   })
@@ -80,12 +84,12 @@ export function renderTemplate(
   return problems.length > 0 ? { problems } : { server: server as Params, key: digest(contributed.sort().join()) }
 }
 
-/** What is wrong with a template whatever the context. Warnings are names that no context has. */
+/** Returns the problems of a template that occur in any context. Warnings are names that no context has. */
 export function validateTemplate(name: string, template: Params, cache: ExpressionCache): readonly TemplateProblem[] {
   const problems: TemplateProblem[] = []
   mapStrings(template, (text, path) => {
     if (hasExpression(text))
-      problems.push(...flawsOf(expressionOf(text, cache), path).map((flaw) => problem(name, path, flaw)))
+      problems.push(...problemsOf(expressionOf(text, cache), path).map((found) => problem(name, path, found)))
     return text
   })
   return [...problems, ...programProblems(name, template, template, cache)]
@@ -93,10 +97,10 @@ export function validateTemplate(name: string, template: Params, cache: Expressi
 
 // ---
 
-/** What becomes of a string: it goes to a process or a server, it chooses variables, or svc alone reads it. */
+/** The use of a string: sent to a process or a server, selecting variables, or read by svc alone. */
 type Field = "launch" | "filter" | "label"
 
-/** All others are `launch`: an unknown key must not be a way around the rules. */
+/** Other keys are `launch`: an unknown key must not bypass the rules. */
 const FIELDS: Readonly<Record<string, Field>> = {
   disabled: "label",
   disabledTools: "label",
@@ -110,42 +114,43 @@ function fieldOf([key]: Path): Field {
   return Object.hasOwn(FIELDS, name) ? (FIELDS[name] as Field) : "launch"
 }
 
-const asItIs = (text: string) => ({ text })
+const unchanged = (text: string) => ({ text })
 
 const OUTPUT_RULES: Readonly<Record<Field, OutputRules>> = {
   launch: {
-    // In braces, so that what follows does not lengthen the name; a `$` that begins no reference is one character.
+    // Puts names in braces, so that the text that follows cannot extend them; escapes any other `$`.
     literalText: (text) =>
-      text.replace(REFERENCE, (whole, name: string | undefined) =>
-        name !== undefined ? `\${${name}}` : whole === "$" ? "$$" : whole,
-      ),
+      text.replace(REFERENCE, (whole, name: string | undefined) => {
+        if (name !== undefined) return `\${${name}}`
+        return whole === "$" ? "$$" : whole
+      }),
     insertValue: (text) =>
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
       /[\u0000\r\n]/.test(text)
         ? { wrong: "has a line break or a NUL character in its value" }
         : { text: text.replaceAll("$", "$$$$") },
   },
-  filter: { literalText: (text) => text, insertValue: asItIs },
-  label: { literalText: (text) => text, insertValue: asItIs },
+  filter: { literalText: (text) => text, insertValue: unchanged },
+  label: { literalText: (text) => text, insertValue: unchanged },
 }
 
-/** `$$`, `${NAME}` and `${NAME:-…}` whole; `$NAME` with its name; any other `$`. As substitute.ts reads them. */
+/** Matches `$$`, `${NAME}`, `${NAME:-…}`, `$NAME` (with its name) and any other `$`, as substitution.ts does. */
 const REFERENCE = /\$(?:\$|\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))?/g
 
-/** The pens of a field, with rule 4 where it holds. */
+/** Returns the output rules of a field, including rule 4. */
 function outputRulesOf(path: Path): OutputRules {
   const { literalText, insertValue } = OUTPUT_RULES[fieldOf(path)]
   return {
     literalText,
     insertValue(text, origin, before) {
-      const wrong = origin === "svc" ? undefined : ruledOut(path, text, origin, before)
+      const wrong = origin === "svc" ? undefined : rejection(path, text, origin, before)
       return wrong === undefined ? insertValue(text, origin, before) : { wrong }
     },
   }
 }
 
-/** Why text of a context cannot stand where it would come to stand. */
-function ruledOut([key, index]: Path, text: string, origin: Origin, before: string): string | undefined {
+/** Returns why rule 4 rejects text of a context at its place, or undefined. */
+function rejection([key, index]: Path, text: string, origin: Origin, before: string): string | undefined {
   const isFirst = before.trim() === ""
   switch (key) {
     case "command":
@@ -166,16 +171,16 @@ function ruledOut([key, index]: Path, text: string, origin: Origin, before: stri
 }
 
 const ALLOW = "{{raw …}} allows it"
-const OPTION = `begins with - in its value, and would be an option: put text before it; ${ALLOW}`
-const OPTIONS = `cannot stand in a variable that holds options or code; ${ALLOW}`
-const CHOOSES = `cannot choose what is run: only a folder can begin a command; ${ALLOW}`
-const CONNECTS = `cannot choose where svc connects: put text before it; ${ALLOW}`
-const PROGRAM = `is program text here: hand it over as an argument behind the program or in env; ${ALLOW}`
+const OPTION = `has a value that begins with - and would be an option: put text before it; ${ALLOW}`
+const OPTIONS = `must not be in a variable that holds options or code; ${ALLOW}`
+const CHOOSES = `must not choose the program: only a folder can begin a command; ${ALLOW}`
+const CONNECTS = `must not choose the host: put text before it; ${ALLOW}`
+const PROGRAM = `would be program text: pass it as an argument after the program, or in env; ${ALLOW}`
 
-/** Dashes of every kind: PowerShell takes several for its own, and old Windows programs turn the rest into one. */
+/** Dashes of every kind: PowerShell accepts several, and old Windows programs convert the others. */
 const DASH = /^[\p{Pd}\u00ad\u2212]/u
 
-/** Expressions in program text, once it is known (`server`), or as far as the template itself says (`template`). */
+/** Returns problems of expressions in program text. `server` is the rendered template, or the template itself to validate it. */
 function programProblems(
   name: string,
   template: Params,
@@ -186,7 +191,7 @@ function programProblems(
   const words = [command, ...(Array.isArray(args) ? args : [])].map(String)
   return [...programWords(words)].flatMap((at) => {
     const path = at === 0 ? ["command"] : ["args", at - 1]
-    const text = at === 0 ? template.command : Array.isArray(template.args) ? template.args[at - 1] : undefined
+    const text = at === 0 ? template.command : [template.args].flat()[at - 1]
     if (typeof text !== "string" || !hasExpression(text)) return []
     return [...everyPart(expressionOf(text, cache).parts)].flatMap((part) =>
       part.kind === "put" && part.origin !== "svc"
@@ -196,15 +201,15 @@ function programProblems(
   })
 }
 
-/** The flaws that need no context. */
-function flawsOf({ parts, flaws }: Expression, path: Path): ExpressionProblem[] {
+/** Returns the problems that need no context. */
+function problemsOf({ parts, problems }: Expression, path: Path): ExpressionProblem[] {
   const field = fieldOf(path)
-  const found = [...flaws]
+  const found = [...problems]
   for (const [index, part] of [...everyPart(parts)].entries()) {
     if (part.kind !== "put" || part.origin === "svc") continue
-    // What stands first whatever the context; what stands in a variable whatever comes before it.
+    // Only the first part is certainly first; a part of a variable matters wherever it is.
     if (index > 0 && path[0] !== "env") continue
-    const message = ruledOut(path, "", part.origin, "")
+    const message = rejection(path, "", part.origin, "")
     if (message !== undefined) found.push({ expression: part.source, message, severity: "error" })
   }
   for (const part of everyPart(parts)) {
@@ -213,21 +218,21 @@ function flawsOf({ parts, flaws }: Expression, path: Path): ExpressionProblem[] 
       if (open !== undefined)
         found.push({
           expression: `${open}…`,
-          message: "an expression cannot stand inside of a ${…} reference",
+          message: "an expression must not be inside a ${…} reference",
           severity: "error",
         })
     }
     if (part.kind === "put" && field === "filter")
       found.push({
         expression: part.source,
-        message: "a context cannot choose which variables are inherited; use {{#if}} around fixed text",
+        message: "a context must not choose the inherited variables; use {{#if}} around fixed text",
         severity: "error",
       })
   }
   return found
 }
 
-/** An entry of `env` in array form; one that is a name alone takes that variable's value. */
+/** Whether a path is an entry of `env` in array form, where a name alone inherits that variable. */
 const isEnvEntry = ([key, index]: Path): boolean => key === "env" && typeof index === "number"
 
 const isPut = (part: Part) => part.kind === "put"
@@ -244,7 +249,8 @@ function expressionOf(text: string, cache: ExpressionCache): Expression {
 
 function problem(name: string, path: Path, { expression, message, severity }: ExpressionProblem): TemplateProblem {
   const where = path
-    .map((key, index) => (typeof key === "number" ? `[${key}]` : index === 0 ? key : `.${key}`))
+    .map((key) => (typeof key === "number" ? `[${key}]` : `.${key}`))
     .join("")
+    .replace(/^\./, "")
   return { path, expression, severity, message: `template ${name}: ${where}: ${expression}: ${message}` }
 }

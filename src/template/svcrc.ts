@@ -1,5 +1,5 @@
 /**
- * `.svcrc`, the project context file: what a project says of itself and which servers it wants.
+ * `.svcrc`, the project context file: the context that a project declares, and the servers that it selects.
  * spec: Templates, project context file.
  */
 import { dirname } from "node:path"
@@ -10,7 +10,7 @@ import { boundedText, customSchema } from "./context.ts"
 
 export const SVCRC = ".svcrc"
 
-const said = z.object({
+const contextSection = z.object({
   projectId: boundedText.optional(),
   environment: boundedText.optional(),
   team: boundedText.optional(),
@@ -20,12 +20,12 @@ const said = z.object({
 const schema = z.object({
   preset: boundedText.min(1).optional(),
   tags: z.array(boundedText.min(1)).min(1).optional(),
-  context: said.optional(),
+  context: contextSection.optional(),
 })
 
 export type Svcrc = z.infer<typeof schema>
 
-/** The text of a `.svcrc`. Unknown keys warn; what is wrong otherwise throws a ConfigError that says where. */
+/** Parses a `.svcrc`. Unknown keys are warnings; other mistakes throw a ConfigError with positions. */
 export function parseSvcrc(text: string, file: string): { readonly svcrc: Svcrc; readonly issues: readonly Issue[] } {
   const document = parseDocument(text, file)
   const { value } = document
@@ -40,14 +40,14 @@ export function parseSvcrc(text: string, file: string): { readonly svcrc: Svcrc;
   const issues = [
     ...document.issues,
     ...unknownKeys(document, value, ["$schema", ...Object.keys(schema.shape)], []),
-    ...unknownKeys(document, value.context, Object.keys(said.shape), ["context"]),
+    ...unknownKeys(document, value.context, Object.keys(contextSection.shape), ["context"]),
   ]
   return { svcrc: parsed.data, issues }
 }
 
 /**
- * The folders in which a `.svcrc` counts, nearest first: from `directory` upward to the repository's root or to home,
- * whichever comes first. Below neither it is that folder alone: what lies further up may be anybody's.
+ * Returns the folders to search for a `.svcrc`, nearest first: from `directory` up to the repository's root or to the home,
+ * whichever comes first. Outside of both, only `directory` itself: its parents may belong to other users.
  */
 export function svcrcFolders(directory: string, root: string | undefined, home: string): readonly string[] {
   const folders = [directory]

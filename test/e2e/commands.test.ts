@@ -392,7 +392,7 @@ test("a cloned repository chooses neither options nor shell code, unless a templ
   const check = await svc("config", "check")
   expect([check.code, check.stdout + check.stderr]).toEqual([
     78,
-    expect.stringMatching(/mcp\.json:1:\d+: template shell: args\[1\]: .*is program text here/),
+    expect.stringMatching(/mcp\.json:1:\d+: template shell: args\[1\]: .*would be program text/),
   ])
   const option = await svc("mcp", "render", "option", ...project)
   expect([option.code, option.stderr]).toEqual([78, expect.stringContaining("would be an option")])

@@ -408,7 +408,7 @@ test("a registry that fails says how, and what was known of it is still given [r
   })
   registry.fault = "500"
   expect((await client.call("mcp_registry_status")).structuredContent).toMatchObject({
-    registries: [{ available: false, error: "test: answered with HTTP 500" }],
+    registries: [{ available: false, error: "test: answered HTTP 500" }],
   })
   registry.fault = "none"
   const { structuredContent: fresh } = await client.call("mcp_search", { query: "weather" })
@@ -429,7 +429,7 @@ test("a registry that fails says how, and what was known of it is still given [r
   registry.fault = "500"
   expect((await again.call("mcp_search", { query: "weather" })).structuredContent).toMatchObject({
     servers: fresh.servers,
-    warnings: ["test: answered with HTTP 500; using the answer from 120 min ago"],
+    warnings: ["test: answered HTTP 500; using the answer from 120 min ago"],
   })
   registry.fault = "none"
   expect((await again.call("mcp_search", { query: "weather" })).structuredContent).toEqual(fresh)

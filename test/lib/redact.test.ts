@@ -4,7 +4,7 @@ import { createLiveRedactor, createRedactor, patternNames } from "../../src/lib/
 
 const { maskCredentials: mask, redactAll: redact } = createRedactor([])
 
-test("these are the patterns", () => {
+test("the patterns are pinned", () => {
   expect(patternNames()).toEqual([
     "private key",
     "jwt",
@@ -27,7 +27,7 @@ test("these are the patterns", () => {
   ])
 })
 
-describe("credentials never leave [health:sanitize:credentials]", () => {
+describe("credentials are hidden [health:sanitize:credentials]", () => {
   const S = "hunter2hunter2"
   test.each([
     [`postgres://bob:${S}@db/x`],
@@ -63,14 +63,14 @@ describe("credentials never leave [health:sanitize:credentials]", () => {
     if (!text.includes("%")) expect(mask(text)).not.toContain(S)
   })
 
-  test("long values, to their end", () => {
+  test("long values up to their end", () => {
     for (const mark of ["", '"']) expect(mask(`token=${mark}${"a".repeat(5000)}${S}`)).not.toContain(S)
   })
 
   test("AWS keys", () => expect(mask("key AKIAIOSFODNN7EXAMPLE used")).toBe("key [REDACTED] used"))
 })
 
-describe("places are taken out of what leaves, and stay in the log [health:sanitize:places]", () => {
+describe("paths and addresses are hidden from clients, and kept in the log [health:sanitize:places]", () => {
   test.each([
     ["connect http://internal.host:8080/x?y failed", "connect [URL] failed"],
     ["open /home/ada/.config/svc/mcp.json: denied", "open [PATH]: denied"],
@@ -96,7 +96,7 @@ describe("places are taken out of what leaves, and stay in the log [health:sanit
   })
 })
 
-test("words behind the name of a scheme are words", () => {
+test("plain words after the name of a scheme are kept", () => {
   const { maskCredentials } = createRedactor([])
   for (const text of [
     "Basic Memory is a server",
@@ -115,7 +115,7 @@ test("words behind the name of a scheme are words", () => {
     expect(maskCredentials(text)).toMatch(/^\w+ \[REDACTED\]$/)
 })
 
-test("known secrets are found however they are written", () => {
+test("known secrets are found in every encoding", () => {
   const secret = fc
     .string({ minLength: 6, maxLength: 40 })
     .filter((text) => text.trim().length >= 6 && text.isWellFormed())
@@ -135,7 +135,7 @@ test("known secrets are found however they are written", () => {
   )
 })
 
-test("known secrets do not leave, however a URL has them", () => {
+test("known secrets in a URL are hidden in every encoding", () => {
   const secret = "a/b#c;d e%41ä'!"
   const { redactAll } = createRedactor([secret])
   const once = encodeURIComponent(secret)
@@ -149,7 +149,7 @@ test("known secrets do not leave, however a URL has them", () => {
     expect(redactAll(`at ${spelling} end`)).toMatch(/^at (x=)?\[REDACTED\] end$/)
 })
 
-test("no text takes more than linear work", () => {
+test("every text takes linear time", () => {
   const pieces = [
     "a",
     "/",
@@ -178,7 +178,7 @@ test("no text takes more than linear work", () => {
   }
 })
 
-test("a live cleaner works before it has sources, and follows what they hold", () => {
+test("a live redactor works before it has sources, and follows their secrets", () => {
   const { cleaner, follow } = createLiveRedactor()
   expect(cleaner().maskKnown("first-secret second-secret")).toBe("first-secret second-secret")
   let planned: readonly string[] = ["first-secret"]

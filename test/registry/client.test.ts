@@ -12,7 +12,7 @@ const deps = (more: Partial<RegistryClientDeps> = {}): RegistryClientDeps => ({
   ...more,
 })
 
-test("a registry that does not answer within ten seconds is unavailable, in its headers and in the middle of its body", async () => {
+test("a registry that does not answer within ten seconds is unavailable, whether its headers or its body stall", async () => {
   const clock = manualClock()
   const silent: RegistryClientDeps["fetch"] = (_url, { signal }) =>
     new Promise((_resolve, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))
@@ -41,7 +41,7 @@ test("a registry that does not answer within ten seconds is unavailable, in its 
   }
 })
 
-test("a registry that sends svc elsewhere is not followed: its headers are for it alone", async () => {
+test("a redirect is not followed, because the headers are for this registry alone", async () => {
   const heard: (string | null)[] = []
   await using other = Bun.serve({
     hostname: "127.0.0.1",
@@ -57,12 +57,12 @@ test("a registry that sends svc elsewhere is not followed: its headers are for i
     fetch: () => Response.redirect(new URL("/v0.1/servers", other.url).href, 302),
   })
   await expect(listServers(source(registry.url.href), { limit: 1 }, deps())).rejects.toThrow(
-    `test: sends svc on to ${other.url.href}v0.1/servers; if that is right, name it as the registry's url`,
+    `test: redirects to ${other.url.href}v0.1/servers; if that is correct, make it the url of the registry`,
   )
   expect(heard).toEqual([])
 })
 
-test("any text may be asked for as a name", async () => {
+test("any text can be requested as a name", async () => {
   const asked: string[] = []
   const none: RegistryClientDeps["fetch"] = (url) => {
     asked.push(url)

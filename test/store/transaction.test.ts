@@ -57,7 +57,7 @@ const apart: DocumentChange = ({ config, dotenv }) => ({
 })
 
 describe("a change of both documents", () => {
-  test("is written whole, with a backup, and .env is for its owner alone", async () => {
+  test("is atomic, with a backup, and .env is readable by its owner alone", async () => {
     const paths = place()
     const done = await changeDocuments(paths, both, systemClock)
     done.keep()
@@ -67,7 +67,7 @@ describe("a change of both documents", () => {
     expect(readFileSync(done.backup ?? "", "utf8")).toBe(CONFIG)
   })
 
-  test("leaves the folder byte for byte when it is undone, modes and old backups too", async () => {
+  test("restores the folder byte for byte when it is undone, with modes and old backups", async () => {
     for (const files of [
       { "mcp.json": CONFIG },
       { "mcp.json": CONFIG, ".env": "A=1" },
@@ -89,7 +89,7 @@ describe("a change of both documents", () => {
     }
   })
 
-  test("that is on trial is taken back by the next process where its own ended, and only there", async () => {
+  test("on trial is taken back by the next process if its own has ended, and only then", async () => {
     for (const files of [{ "mcp.json": CONFIG }, { "mcp.json": CONFIG, ".env": "A=1" }, {}]) {
       const paths = place(files as Record<string, string>)
       mkdirSync(join(paths.directory, "backups"))
@@ -100,13 +100,13 @@ describe("a change of both documents", () => {
       renameSync(noteIn(paths), join(paths.directory, "trial-99999999.json"))
       expect(await recover({ ...paths, file: join(paths.directory, "other.json") }, systemClock)).toEqual([])
       expect(await recover(paths, systemClock)).toEqual([
-        "svc ended before a change of new was seen to work: it was taken back",
+        "svc ended before it verified a change of new: the change was taken back",
       ])
       expect(contents(paths.directory)).toEqual(before)
     }
   })
 
-  test("that is on trial leaves no note once it is kept or undone, and is taken back from between two files", async () => {
+  test("on trial leaves no note once it is kept or undone, and can be taken back between its two writes", async () => {
     const paths = place()
     const note = join(paths.directory, "trial-99999999.json")
     const done = await changeDocuments(paths, both, systemClock, "new")
@@ -127,14 +127,14 @@ describe("a change of both documents", () => {
     writeFileSync(note, noted)
     writeFileSync(paths.file, "// by hand\n{}")
     expect(await recover(paths, systemClock)).toEqual([
-      "svc ended before a change of new was seen to work: the files have been edited since, so it stays",
+      "svc ended before it verified a change of new: the files have been edited since, so the change stays",
     ])
     expect([readFileSync(paths.file, "utf8"), existsSync(note)]).toEqual(["// by hand\n{}", false])
     writeFileSync(note, "{ half")
     expect([await recover(paths, systemClock), trialsIn(paths)]).toEqual([[], []])
   })
 
-  test("that is on trial survives the recovery of another process, however that counts process ids, until its own is killed", async () => {
+  test("on trial survives the recovery of another process, even in another pid namespace, until its own is killed", async () => {
     const paths = place()
     const source = `const { changeDocuments, recover } = await import(${JSON.stringify(join(import.meta.dir, "../../src/store/transaction.ts"))})
       const { systemClock } = await import(${JSON.stringify(join(import.meta.dir, "../../src/lib/clock.ts"))})
@@ -155,7 +155,7 @@ describe("a change of both documents", () => {
     expect([readDocuments(paths).config, trialsIn(paths)]).toEqual([CONFIG, []])
   })
 
-  test("whose note its owner removes while a recovery waits for the lock is nothing to take back [config:edit:lock]", async () => {
+  test("that its owner ends while a recovery waits for the lock is not taken back [config:edit:lock]", async () => {
     const paths = place()
     const done = await changeDocuments(paths, both, systemClock, "new")
     renameSync(noteIn(paths), join(paths.directory, "trial-99999999.json"))
@@ -168,7 +168,7 @@ describe("a change of both documents", () => {
     expect(readDocuments(paths).config).toBe(`${CONFIG}// more\n`)
   })
 
-  test("is in the file with all others that processes make at the same time, each on trial", async () => {
+  test("on trial is in the file with all concurrent changes of other processes", async () => {
     const paths = place()
     const names = Array.from({ length: 12 }, (_, at) => `// change ${at}\n`)
     const change = async (line: string) => {
@@ -186,7 +186,7 @@ describe("a change of both documents", () => {
     expect(trialsIn(paths)).toEqual([])
   })
 
-  test("is taken out of what somebody else has written since", async () => {
+  test("is removed from texts that were edited since", async () => {
     const paths = place()
     const done = await changeDocuments(paths, both, systemClock)
     writeFileSync(paths.file, `// theirs\n${readFileSync(paths.file, "utf8")}`)
@@ -194,7 +194,7 @@ describe("a change of both documents", () => {
     expect(readDocuments(paths)).toEqual({ config: `// theirs\n${CONFIG}`, dotenv: "" })
   })
 
-  test("is made to what somebody saves in the very moment", async () => {
+  test("applies to a text that is saved at the same moment", async () => {
     const paths = place({ "mcp.json": CONFIG })
     let seen = 0
     const done = await changeDocuments(
@@ -209,7 +209,7 @@ describe("a change of both documents", () => {
     expect(readDocuments(paths)).toEqual({ config: `// theirs\n${CONFIG}// more\n`, dotenv: "KEY=1\n" })
   })
 
-  test("leaves everything as it was when it cannot be written", async () => {
+  test("leaves everything as before if it cannot be written", async () => {
     const blocked = place({ "mcp.json": CONFIG, backups: "a file where a folder should be" })
     const before = contents(blocked.directory)
     expect(changeDocuments(blocked, both, systemClock)).rejects.toThrow("cannot create")
@@ -221,14 +221,14 @@ describe("a change of both documents", () => {
   })
 })
 
-test("what a killed writer left is removed at the next start", async () => {
+test("the next start removes what a killed writer left", async () => {
   const paths = place()
   writeFileSync(join(paths.directory, ".mcp.json.0123456789ab.tmp"), "secret")
   expect(await recover(paths, systemClock)).toEqual([])
   expect(Object.keys(contents(paths.directory))).toEqual([paths.file])
 })
 
-test("whatever can be written to .env is read as it is", () => {
+test("a value written to .env reads back unchanged", () => {
   fc.assert(
     fc.property(
       fc.string({ unit: fc.constantFrom("a", " ", "#", '"', "'", "`", "\\", "n", "=", "$", "é") }),

@@ -25,7 +25,7 @@ const specOf = (...args: Parameters<typeof plan>) => {
 const FS: ServerConfig = { command: "fs", args: ["{{project.path}}", "$TOKEN"], disabledTools: ["rm"] }
 
 describe("an instance", () => {
-  test("is a spec with the template's name and an id of its own", () => {
+  test("is a spec with the template's name and its own id", () => {
     const spec = specOf(FS)
     expect(spec).toMatchObject({
       name: "fs",
@@ -37,7 +37,7 @@ describe("an instance", () => {
     expect(spec.id).toMatch(/^fs#[0-9a-f]{16}$/)
   })
 
-  test("is shared by contexts that render the same, and by no others", () => {
+  test("is shared by contexts with equal renderings only", () => {
     expect(specOf(FS, contextOf("/a", { x: 1 }))).toEqual(specOf(FS, contextOf("/a")))
     expect(specOf(FS, contextOf("/b")).id).not.toBe(specOf(FS).id)
   })
@@ -59,7 +59,7 @@ describe("an instance", () => {
     for (const off of ["false", "no", "0", false]) expect(plan(template, contextOf("/a", { off })).kind).toBe("spec")
   })
 
-  test("has its words rendered too, and they are checked then", () => {
+  test("has enumerated values that are checked after rendering", () => {
     const read = (section: string) => {
       const mode = { command: "fs", stderr: "{{project.custom.mode}}", protocolVersion: "{{#if true}}legacy{{/if}}" }
       const { templates, servers, issues } = readSections(parseDocument(JSON.stringify({ [section]: { mode } }), "m"))
@@ -82,7 +82,7 @@ describe("an instance", () => {
     expect(read("mcpServers").issues.map(({ path }) => path?.[2])).toEqual(["stderr", "protocolVersion"])
   })
 
-  test("says what is wrong and names no values", () => {
+  test("has problems that show no values", () => {
     expect(plan({ command: "x", cwd: "{{project.git.branch}}" })).toEqual({
       kind: "wrong",
       problems: ["template fs: cwd: {{project.git.branch}}: has no value here"],
@@ -95,7 +95,7 @@ describe("an instance", () => {
   })
 })
 
-test("what is wrong with a template in any context has its place in the file", () => {
+test("a problem that occurs in any context has its position in the file", () => {
   const text = `{
   "mcpTemplates": {
     "fs": {
@@ -110,11 +110,11 @@ test("what is wrong with a template in any context has its place in the file", (
   expect(issues.map((issue) => `${issue.severity} ${formatIssue(issue)}`)).toEqual([
     "error mcp.json:6:16: template fs: env.A: {{user.mail}}: there is no user.mail; did you mean user.email?",
     "warning mcp.json:6:38: template fs: env.B: projct.name: there is no projct.name; did you mean project.name?",
-    "error mcp.json:5:22: template fs: args[1]: {{#if project.name}}: cannot be read as a template: a block is not closed",
+    "error mcp.json:5:22: template fs: args[1]: {{#if project.name}}: is not a valid template: a block is not closed",
   ])
 })
 
-test("program text of a context has its place in the file, before any project asks for it [template:project]", () => {
+test("program text from a context is reported with its position before any rendering [template:project]", () => {
   const text = `{
   "mcpTemplates": {
     "db": { "command": "sh",
@@ -124,7 +124,7 @@ test("program text of a context has its place in the file, before any project as
   const document = parseDocument(text, "mcp.json")
   expect(templateIssues(document, readSections(document).templates, new Map()).map(formatIssue)).toEqual([
     expect.stringMatching(
-      /^mcp\.json:4:22: template db: args\[1\]: \{\{project\.git\.branch\}\}: is program text here: /,
+      /^mcp\.json:4:22: template db: args\[1\]: \{\{project\.git\.branch\}\}: would be program text: /,
     ),
   ])
 })

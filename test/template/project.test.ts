@@ -49,7 +49,7 @@ describe("a project", () => {
     expect(find("home/plain")).toMatchObject({ root: join(home, "plain"), branch: undefined, svcrc: undefined })
   })
 
-  test("has no branch when its head is detached, and has one before the first commit", () => {
+  test("has no branch with a detached HEAD, and has one before the first commit", () => {
     mkdirSync(join(base, "fresh"))
     git("fresh", "init", "-q", "-b", "trunk")
     expect(find("fresh").branch).toBe("trunk")
@@ -58,7 +58,7 @@ describe("a project", () => {
     expect(find("fresh")).toMatchObject({ root: join(base, "fresh"), branch: undefined })
   })
 
-  test("may be a worktree: its own branch, the repository's settings", () => {
+  test("may be a worktree with its own branch and the repository's settings", () => {
     git("home/repo", "worktree", "add", "-q", "-b", "side", join(base, "side"))
     git("home/repo", "config", "user.email", "repo@example.com")
     const { root, branch, user } = find("side/deeper")
@@ -69,14 +69,14 @@ describe("a project", () => {
     })
   })
 
-  test("takes the user from the repository before the user's own settings", () => {
+  test("prefers the repository's user to the one in the home", () => {
     put("home/.gitconfig", '[user]\n\tname = "Ada L"\n\temail = home@example.com\n')
     put("home/.config/git/config", "[user]\nname = Other\n")
     expect(find("home/repo").user).toMatchObject({ name: "Ada L", email: "repo@example.com", home })
     expect(find("home/plain").user).toMatchObject({ name: "Ada L", email: "home@example.com" })
   })
 
-  test("takes no option for a branch", () => {
+  test("rejects a branch that looks like an option", () => {
     put("ill/.git/HEAD", "ref: refs/heads/--upload-pack=touch\n")
     expect(find("ill")).toMatchObject({ root: join(base, "ill"), branch: undefined })
   })
@@ -89,19 +89,19 @@ describe("a project", () => {
     expect(find("home/plain").svcrc?.file).toBe(join(home, ".svcrc"))
   })
 
-  test("does not take any .git for a repository", () => {
+  test("is no repository without a valid .git", () => {
     put("odd/.git", "gitdir: /nowhere/at/all\n")
     mkdirSync(join(base, "odd2", ".git"), { recursive: true })
     expect(find("odd").root).toBe(join(base, "odd"))
     expect(find("odd2/x").root).toBe(join(base, "odd2", "x"))
   })
 
-  test("has the nearest .svcrc also where it cannot be read", () => {
+  test("has the nearest .svcrc even if it cannot be read", () => {
     put("home/repo/vast/.svcrc", " ".repeat(300_000))
     expect(find("home/repo/vast/x").svcrc).toEqual({ file: join(home, "repo", "vast", ".svcrc"), text: undefined })
   })
 
-  test("says which files to watch", () => {
+  test("names the files to watch", () => {
     const repo = join(home, "repo")
     expect(projectFiles(join(repo, "packages"), home)).toEqual([
       join(repo, ".git", "HEAD"),
@@ -113,7 +113,7 @@ describe("a project", () => {
     expect(projectFiles(join(home, "plain"), home)).toContain(join(home, "plain", ".git", "HEAD"))
   })
 
-  test("makes a context that the wire takes", () => {
+  test("makes a context that passes the schema", () => {
     const { directory, root, branch, user } = find("home/repo/packages")
     const context = buildContext({
       directory,
@@ -143,7 +143,7 @@ describe("a project", () => {
   })
 })
 
-test("a git configuration is read as git reads it", () => {
+test("a git configuration is parsed as git parses it", () => {
   const text = `
 # name = no
 [core] bare = false
@@ -166,7 +166,7 @@ test("a git configuration is read as git reads it", () => {
   })
 })
 
-test("the drive of a Windows path is always written in capitals", () => {
+test("the drive of a Windows path is in upper case", () => {
   expect(withDrive("c:\\Users\\me")).toBe("C:\\Users\\me")
   for (const path of ["C:\\x", "\\\\server\\share", "/c:/x", "c:x"]) expect(withDrive(path)).toBe(path)
 })

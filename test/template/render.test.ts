@@ -72,28 +72,28 @@ describe("a template", () => {
     expect(text("{{user.name}}{{{user.name}}}")).toBe("Ada <L> & CoAda <L> & Co")
   })
 
-  test("leaves keys, numbers, booleans and text without expressions alone", () => {
+  test("keeps keys, numbers, booleans and text without expressions", () => {
     const server = { "{{user.username}}": 1, restartOnExit: true, env: { "{{x}}": "$HOME" }, args: ["$", "${X", "}}"] }
     expect(render(server)).toEqual(server)
   })
 
-  test("does not look into what it rendered", () => {
+  test("does not render its own output again", () => {
     expect(text("{{project.custom.x}}", withCustom({ x: "{{user.home}}" }))).toBe("{{user.home}}")
   })
 
-  test("says which template, property and expression have no value", () => {
+  test("names the template, property and expression of a missing value", () => {
     expect(render({ args: ["ok", "--env={{project.environment}}"], env: { MAIL: "{{user.email}}" } })).toEqual([
       "template web: args[1]: {{project.environment}}: has no value here",
       "template web: env.MAIL: {{user.email}}: has no value here",
     ])
   })
 
-  test("puts out no object and no list", () => {
+  test("rejects objects and lists as values", () => {
     for (const name of ["project.custom", "project.custom.flags", "project.custom.deep"])
       expect(text(`{{${name}}}`)).toEqual([`template web: cwd: {{${name}}}: is not a text or a number`])
   })
 
-  test("takes a missing value inside of arguments for false [template:missing]", () => {
+  test("treats a missing argument as false [template:missing]", () => {
     expect(text("{{#if project.nothing.at.all}}a{{else}}b{{/if}}")).toBe("b")
     expect(text('{{#if (eq nobody "x")}}a{{else}}b{{/if}}')).toBe("b")
   })
@@ -108,9 +108,9 @@ describe("validation", () => {
   const wrong = (template: string) =>
     validateTemplate("web", { cwd: template }, new Map()).map(({ severity, message }) => `${severity}: ${message}`)
 
-  test("finds what cannot be read, without a context", () => {
+  test("finds syntax errors without a context", () => {
     expect(wrong("{{#if project.name}}x")).toEqual([
-      "error: template web: cwd: {{#if project.name}}: cannot be read as a template: a block is not closed",
+      "error: template web: cwd: {{#if project.name}}: is not a valid template: a block is not closed",
     ])
     expect(wrong("{{#if user.name}}x{{/iff}}")[0]).toContain("{{#if}} is closed by {{/iff}}")
     expect(wrong("a{{")).toHaveLength(1)
@@ -118,7 +118,7 @@ describe("validation", () => {
     expect(wrong("}} {project.name}")).toEqual([])
   })
 
-  test("finds names that no context has, also where they would be false", () => {
+  test("finds unknown names, even if they would count as false", () => {
     expect(wrong("{{projct.name}}")).toEqual([
       "error: template web: cwd: {{projct.name}}: there is no projct.name; did you mean project.name?",
     ])
@@ -127,7 +127,7 @@ describe("validation", () => {
     )
   })
 
-  test("shows nothing that stands around an expression", () => {
+  test("does not show the text around an expression", () => {
     for (const template of [
       "s3cret {{#if project.name}} s3cret",
       "s3cret {{oops s3cret",
@@ -140,7 +140,7 @@ describe("validation", () => {
     }
   })
 
-  test("names the helper that was meant", () => {
+  test("suggests the nearest helper", () => {
     expect(wrong('{{defualt user.name "x"}}')[0]).toContain("there is no helper defualt; did you mean default?")
     expect(wrong('{{#eq user.name "x"}}{{/eq}}')[0]).toContain("write {{#if (eq …)}}")
   })
@@ -189,7 +189,7 @@ describe("validation", () => {
 })
 
 describe("the environment", () => {
-  test("is read by the references of the template's own text alone", () => {
+  test("is read only by references in the template's own text", () => {
     const context = withCustom({ a: "$HOME", b: "${TOKEN}", c: "{A}", d: "A", e: "$", f: "$$A" })
     expect(arriving(text("$TOKEN {{project.custom.a}} {{project.custom.b}}", context))).toBe(
       "token-secret $HOME ${TOKEN}",
@@ -201,7 +201,7 @@ describe("the environment", () => {
     expect(arriving(text('{{default project.environment "$A"}}'))).toBe("$A")
   })
 
-  test("a reference cannot be finished by an expression", () => {
+  test("an expression cannot complete a reference", () => {
     for (const template of [
       "${TOK{{project.name}} }",
       "${ {{project.name}}",
@@ -209,12 +209,12 @@ describe("the environment", () => {
       "${{#if user.name}}{A}{{/if}}",
     ]) {
       const rendered = text(template, withCustom({}))
-      if (Array.isArray(rendered)) expect(rendered[0]).toContain("cannot stand inside of a ${…} reference")
+      if (Array.isArray(rendered)) expect(rendered[0]).toContain("must not be inside a ${…} reference")
       else expect(arriving(rendered)).not.toContain("secret")
     }
   })
 
-  test("whatever the pieces, text arrives as it was and only whole references are replaced [template:environment]", () => {
+  test("text arrives unchanged and only whole references are replaced, whatever the pieces [template:environment]", () => {
     const piece = fc.string({ unit: fc.constantFrom("$", "{", "}", "A", "_", ":", "-", "\\", "x"), maxLength: 6 })
     const written = piece.filter(
       (chunk) => !chunk.includes("{{") && !/^\}|\{$|\\$/.test(chunk) && !chunk.includes("}}"),
@@ -231,10 +231,10 @@ describe("the environment", () => {
     )
   })
 
-  test("a context names no variable to pass on", () => {
+  test("a context cannot name an inherited variable", () => {
     const context = withCustom({ name: "TOKEN" })
     expect(render({ env: ["{{project.custom.name}}"] }, context)).toEqual([
-      "template web: env[0]: {{project.custom.name}}: must stand after a name and =",
+      "template web: env[0]: {{project.custom.name}}: must be the value of an entry NAME=value",
     ])
     expect(render({ envFilter: ["{{project.custom.name}}"] }, context)).toHaveLength(1)
     expect(render({ env: ["{{#if user.name}}HOME{{/if}}"], envFilter: ["{{#if user.name}}LC_*{{/if}}"] })).toEqual({
@@ -243,12 +243,12 @@ describe("the environment", () => {
     })
   })
 
-  test("an alias or an unknown key is no way around", () => {
+  test("an alias or an unknown key does not bypass the rules", () => {
     const rendered = render({ serverUrl: "http://x/{{project.custom.a}}" }, withCustom({ a: "$TOKEN" }))
     expect(rendered).toEqual({ serverUrl: "http://x/$$TOKEN" })
   })
 
-  test("labels keep their dollars: nothing is substituted in them", () => {
+  test("labels keep their dollars, because nothing is substituted in them", () => {
     const server = { tags: ["{{project.custom.a}}"], toolDescriptionOverrides: { x: "costs ${{project.custom.a}}" } }
     expect(render(server, withCustom({ a: "$5" }))).toEqual({
       tags: ["$5"],
@@ -274,8 +274,8 @@ describe("the environment", () => {
   })
 })
 
-describe("what a context may hold", () => {
-  test.each(["a\nb", "a\rb", "a\0b"])("no line break and no NUL goes to a process or a server", (value) => {
+describe("a context", () => {
+  test.each(["a\nb", "a\rb", "a\0b"])("passes no line break and no NUL to a process or a server", (value) => {
     const context = withCustom({ x: value })
     for (const server of [
       { command: "{{raw project.custom.x}}" },
@@ -288,7 +288,7 @@ describe("what a context may hold", () => {
       expect(JSON.stringify(render(server, context))).toContain("has a line break or a NUL character in its value")
   })
 
-  test("has a bound", () => {
+  test("is bounded", () => {
     const deep = (depth: number): unknown => (depth === 0 ? 1 : [deep(depth - 1)])
     const fits = (custom: unknown) =>
       contextSchema.safeParse({ ...CONTEXT, project: { ...CONTEXT.project, custom } }).success
@@ -302,7 +302,7 @@ describe("what a context may hold", () => {
   })
 })
 
-describe("what runs is the operator's [template:project]", () => {
+describe("the operator decides what runs [template:project]", () => {
   const custom = { dash: "--require=/x/evil.cjs", word: "evil", up: "/../evil", en: "\u2013Command", n: -1, none: "" }
   const context = withCustom(custom)
   const messages = (template: Params) => String(JSON.stringify(render(template, context)))
@@ -319,7 +319,7 @@ describe("what runs is the operator's [template:project]", () => {
     expect(messages({ command: "node", args: [arg, "server.mjs"] })).toContain("would be an option: put text before it")
   })
 
-  test("the same text is an argument behind text of the template's, or where the template says raw", () => {
+  test("the same text is accepted behind the template's own text, or if the template says raw", () => {
     const args = ["--entry={{project.custom.dash}}", "{{raw project.custom.dash}}", "{{project.custom.word}}"]
     expect(render({ command: "node", args }, context)).toEqual({
       command: "node",
@@ -338,22 +338,22 @@ describe("what runs is the operator's [template:project]", () => {
   ])("a context's text is no program text: %s %j", (command, args) => {
     const said = validateTemplate("web", { command, args }, new Map())
     expect(said).toMatchObject([{ severity: "error", path: ["args", expect.any(Number)] }])
-    expect(said[0]?.message).toContain("is program text here")
-    expect(messages({ command, args })).toContain("is program text here")
+    expect(said[0]?.message).toContain("would be program text")
+    expect(messages({ command, args })).toContain("would be program text")
   })
 
-  test("an interpreter that only a rendering names is found then", () => {
+  test("an interpreter that only the rendering names is found", () => {
     const args = ["-c", "echo {{project.git.branch}}"]
     for (const template of [
       { command: "{{#if project.name}}sh{{/if}}", args },
       { command: "sh", args: ["{{#if project.name}}-c{{/if}}", args[1]] },
     ]) {
       expect(validateTemplate("web", template, new Map())).toEqual([])
-      expect(messages(template)).toContain("is program text here")
+      expect(messages(template)).toContain("would be program text")
     }
   })
 
-  test("program text may depend on a project, take its text as an argument, or ask for it raw", () => {
+  test("program text may depend on a project, take its text as an argument, or say raw", () => {
     const args = ["-c", "run {{#if (eq project.git.branch 'main')}}live{{else}}dev{{/if}} $1", "sh", "{{project.path}}"]
     expect(render({ command: "sh", args })).toMatchObject({ args: ["-c", "run live $$1", "sh", "/work/shop"] })
     expect(render({ command: "sh", args: ["-c", "cd {{raw project.path}}"] })).toMatchObject({
@@ -363,10 +363,14 @@ describe("what runs is the operator's [template:project]", () => {
   })
 
   test.each<readonly [template: Params, allowed: Params, why: string]>([
-    [{ command: "{{project.custom.word}}" }, { command: "{{raw project.custom.word}}" }, "cannot choose what is run"],
-    [{ command: "run{{project.custom.up}}" }, { command: "run-{{project.custom.word}}" }, "cannot choose what is run"],
-    [{ command: "{{project.name}}/run" }, { command: "{{project.path}}/run" }, "cannot choose what is run"],
-    [{ url: "{{project.custom.word}}" }, { url: "https://x/{{project.custom.word}}" }, "cannot choose where"],
+    [{ command: "{{project.custom.word}}" }, { command: "{{raw project.custom.word}}" }, "must not choose the program"],
+    [
+      { command: "run{{project.custom.up}}" },
+      { command: "run-{{project.custom.word}}" },
+      "must not choose the program",
+    ],
+    [{ command: "{{project.name}}/run" }, { command: "{{project.path}}/run" }, "must not choose the program"],
+    [{ url: "{{project.custom.word}}" }, { url: "https://x/{{project.custom.word}}" }, "must not choose the host"],
     [
       { env: { NODE_OPTIONS: "--title={{project.name}}" } },
       { env: { TITLE: "{{project.name}}", NODE_OPTIONS: "--title={{raw project.name}}" } },
@@ -387,19 +391,19 @@ describe("a rendering's key", () => {
   const template = { args: ["{{project.path}}"], env: { A: "{{user.username}}", B: "2" } }
   const elsewhere = { ...CONTEXT, project: { ...CONTEXT.project, path: "/other" } }
 
-  test("is the same for equal renderings, whoever asked and however the keys stand", () => {
+  test("is the same for equal renderings, whatever the client and the order of keys", () => {
     expect(keyOf(template)).toMatch(/^[0-9a-f]{16}$/)
     expect(keyOf(template)).toBe(keyOf(template, { ...CONTEXT, transport: { type: "http", client: {} } }))
     expect(keyOf(template)).toBe(keyOf({ env: { B: "2", A: "{{user.username}}" }, args: ["{{project.path}}"] }))
     expect(keyOf(template)).not.toBe(keyOf(template, elsewhere))
   })
 
-  test("does not depend on what the context leaves alone", () => {
+  test("does not depend on the fixed parts of a template", () => {
     expect(keyOf(template)).toBe(keyOf({ ...template, command: "other", disabledTools: ["x"] }))
     expect(keyOf({ command: "x" })).toBe(keyOf({ command: "y" }, elsewhere))
   })
 
-  test("tells places apart", () => {
+  test("depends on the place of a value", () => {
     const keys = [
       { args: ["{{project.name}}", "x"] },
       { args: ["x", "{{project.name}}"] },
@@ -516,7 +520,7 @@ describe("attacks", () => {
     expect(called).toBe(0)
   })
 
-  test("a member called __proto__ changes no object", () => {
+  test("a member named __proto__ changes no prototype", () => {
     const server = JSON.parse('{"env": {"__proto__": "{{user.username}}"}}')
     const rendered = render(server) as { env: object }
     expect(Object.entries(rendered.env)).toEqual([["__proto__", "ada"]])

@@ -13,7 +13,7 @@ describe(".svcrc", () => {
     expect(parseSvcrc("// nothing yet\n{ }", ".svcrc")).toEqual({ svcrc: {}, issues: [] })
   })
 
-  test("warns of unknown keys with their line", () => {
+  test("warns about unknown keys with their line", () => {
     const { svcrc, issues } = parseSvcrc(
       '{\n  "presett": "x",\n  "context": {\n    "enviroment": "y", // slip\n    "custom": { "any": 1 }\n  }\n}',
       "/p/.svcrc",
@@ -25,20 +25,20 @@ describe(".svcrc", () => {
     expect(svcrc).toEqual({ context: { custom: { any: 1 } } })
   })
 
-  test("is refused where a value has the wrong type", () => {
+  test("is rejected if a value has the wrong type", () => {
     expect(() => parseSvcrc('{\n  "tags": "a"\n}', ".svcrc")).toThrow(".svcrc:2:3: tags: ")
     expect(() => parseSvcrc('{ "context": { "custom": [] } }', ".svcrc")).toThrow(".svcrc:1:16: context.custom: ")
     expect(() => parseSvcrc("{", ".svcrc")).toThrow(".svcrc:1:2: not valid JSON")
   })
 
-  test("says no more than svc takes", () => {
+  test("is bounded in size and depth", () => {
     const custom = (value: unknown) => () => parseSvcrc(JSON.stringify({ context: { custom: value } }), ".svcrc")
     expect(custom({ x: "y".repeat(70_000) })).toThrow(".svcrc:1:13: context.custom: is too large")
     expect(custom(Array.from({ length: 9 }).reduce((inner) => ({ inner }), {}))).toThrow("nested too deep")
     expect(() => parseSvcrc(JSON.stringify({ tags: ["t".repeat(5000)] }), ".svcrc")).toThrow(".svcrc:1:10: tags.0: ")
   })
 
-  test("is looked for up to the repository or home, and not beyond", () => {
+  test("is searched up to the repository or the home, and not beyond", () => {
     expect(svcrcFolders("/home/ada/r/a/b", "/home/ada/r", "/home/ada")).toEqual([
       "/home/ada/r/a/b",
       "/home/ada/r/a",
@@ -48,7 +48,7 @@ describe(".svcrc", () => {
     expect(svcrcFolders("/srv/r/x", "/srv/r", "/home/ada")).toEqual(["/srv/r/x", "/srv/r"])
   })
 
-  test("of a shared folder is nobody's [svcrc:search]", () => {
+  test("of a shared parent folder is ignored [svcrc:search]", () => {
     expect(svcrcFolders("/tmp/x/y", undefined, "/home/ada")).toEqual(["/tmp/x/y"])
   })
 })
