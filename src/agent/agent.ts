@@ -11,7 +11,7 @@ import type { Preset } from "../config/presets.ts"
 import type { Plan, ServerSpec } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
-import type { Log } from "../lib/log.ts"
+import { counted, type Log } from "../lib/log.ts"
 import type { ToolPins } from "../store/tool-pins.ts"
 import { asText, type Params } from "../wire/message.ts"
 import { CatalogBuilder } from "./catalog-builder.ts"
@@ -423,7 +423,11 @@ export class Agent {
     const server = spec.name
     // A list that fails is logged by the lister.
     const isEmpty = offersNothing(listed)
-    const counts = `${tools} tools${hiddenNote(hiddenTools)}, ${prompts} prompts, ${resources} resources`
+    const counts = [
+      `${counted(tools, "tool")}${hiddenNote(hiddenTools)}`,
+      counted(prompts, "prompt"),
+      counted(resources, "resource"),
+    ].join(", ")
     if (isEmpty && !wasEmpty)
       this.deps.log.warn(`connected, but offers no tools${hiddenNote(hiddenTools)}, prompts or resources`, { server })
     if (isNew && !isEmpty) this.deps.log.info(`connected: ${counts} (MCP ${protocolVersion})`, { server })

@@ -62,9 +62,6 @@ export function createStderrWriter(limit: number): (line: string) => void {
   }
 }
 
-/** Formats a number of things: `1 tool`, `2 tools`. */
-export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`
-
 /** Formats a duration for people, such as `3 min`. */
 export function ago(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))

@@ -1,11 +1,11 @@
 /** `svc mcp install`, `update` and `uninstall`: the internal tools of these names, for a person at a terminal. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext, repeated } from "../app/command-context.ts"
-import { counted, print, say } from "../app/output.ts"
+import { print, say } from "../app/output.ts"
 import { runTool } from "../app/run-tool.ts"
 import { systemClock } from "../lib/clock.ts"
 import { type ProgramCommand, usageError } from "../lib/command-line.ts"
-import { visible } from "../lib/log.ts"
+import { counted, visible } from "../lib/log.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { createBundles } from "../registry/bundle.ts"
 import { isObject, type Params } from "../wire/message.ts"

@@ -58,6 +58,9 @@ export function printable(text: string): string {
 export const escaped = (json: string): string =>
   json.replace(/[\u007f-\u009f\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu, code)
 
+/** Formats a number of things: `1 tool`, `2 tools`. */
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`
+
 /** Escapes all characters that are invisible, break lines or change the direction of text. */
 export const visible = (text: string): string => escaped(printable(text))
 

@@ -5,6 +5,7 @@
 import * as z from "zod"
 import { addServer, removeServer, writtenServers } from "../config/edit.ts"
 import { isDisabled, nameProblem } from "../config/plan.ts"
+import { counted } from "../lib/log.ts"
 import type { RequestedInput } from "../registry/install-plan.ts"
 import type { Params } from "../wire/message.ts"
 import { applyInstallation, reloadSchema } from "./apply-change.ts"
@@ -97,7 +98,7 @@ export const mcpInstall = defineTool({
         reload,
         warnings: [...warnings, ...result.warnings],
       },
-      text: `installed ${name}: ${status}${tools === undefined ? "" : `, ${tools} tools`}`,
+      text: `installed ${name}: ${status}${tools === undefined ? "" : `, ${counted(tools, "tool")}`}`,
     }
   },
 })

@@ -2,6 +2,7 @@
 import * as z from "zod"
 import { hiddenNote } from "../catalog/catalog.ts"
 import { slugOf } from "../config/plan.ts"
+import { counted } from "../lib/log.ts"
 import {
   listText,
   runningOf,
@@ -83,7 +84,7 @@ export const mcpStatus = defineTool({
 // ---
 
 function statusText({ name, state, tools, hiddenTools, lastError }: ServerDetails): string {
-  const count = tools === undefined ? "" : `, ${tools} tools${hiddenNote(hiddenTools)}`
+  const count = tools === undefined ? "" : `, ${counted(tools, "tool")}${hiddenNote(hiddenTools)}`
   return `${name}: ${state}${count}${lastError === undefined ? "" : ` (${lastError})`}`
 }
 

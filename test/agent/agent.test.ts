@@ -36,7 +36,7 @@ test("hidden tools are counted apart, and a server whose tools are all hidden of
   await hide("add")
   expect(report()).toMatchObject({ tools: 1, hiddenTools: 1 })
   expect(report()?.empty).toBeUndefined()
-  expect(logged).toEqual(["connected: 1 tools (1 hidden), 0 prompts, 0 resources (MCP 2025-06-18)"])
+  expect(logged).toEqual(["connected: 1 tool (1 hidden), 0 prompts, 0 resources (MCP 2025-06-18)"])
   await hide("add", "a_svc_sub")
   expect(report()).toMatchObject({ tools: 0, hiddenTools: 2, empty: true })
   expect(logged.slice(1)).toEqual(["connected, but offers no tools (2 hidden), prompts or resources"])

@@ -357,7 +357,7 @@ test("logs show the output of a server and svc's lines about it, without secrets
   const { stdout, code } = await inFolder(instance.folder)("logs", "talker")
   expect(code).toBe(0)
   expect(stdout).toMatch(/stderr: token=\[REDACTED\] and hello\n/)
-  expect(stdout).toContain("connected: 1 tools")
+  expect(stdout).toContain("connected: 1 tool")
   expect(stdout).not.toContain("quiet")
   expect(instance.stderr()).not.toContain("sekret-value-1")
   expect((await inFolder(instance.folder)("logs", "talkr")).stderr).toContain("did you mean talker?")
