@@ -6,10 +6,9 @@ import { answerOAuthControl, openUpstreamOAuth } from "../app/upstream-oauth.ts"
 import { plan } from "../config/plan.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
-import { systemClock } from "../lib/clock.ts"
+import { formatDuration, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { publicMessage, statusOfFault, UnavailableError } from "../lib/errors.ts"
-import { counted } from "../lib/log.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import type { AuthStatus, OAuth, StartedAuthorization } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/oauth-callback.ts"
@@ -199,7 +198,7 @@ async function waitForSignIn(ask: AskOAuth, state: string, timeout: number): Pro
     const answer = await Promise.race([ask("auth.wait", { state }), late])
     if (isObject(answer) && answer.done === true) return
     const now = systemClock.now()
-    if (now >= until) throw new UnavailableError(`no sign-in within ${formatTime(timeout)}; run it again`)
+    if (now >= until) throw new UnavailableError(`no sign-in within ${formatDuration(timeout)}; run it again`)
     if (now - reported >= PROGRESS_MS) {
       reported = now
       say(`still waiting for the sign-in (${Math.ceil((until - now) / 1000)} s left)`)
@@ -233,11 +232,6 @@ async function openBrowser(url: string): Promise<boolean> {
 function openerOf(platform: NodeJS.Platform): readonly string[] {
   if (platform === "darwin") return ["open"]
   return platform === "win32" ? ["rundll32", "url.dll,FileProtocolHandler"] : ["xdg-open"]
-}
-
-/** Formats a duration: `5 minutes`, `30 s`. */
-function formatTime(ms: number): string {
-  return ms >= 60_000 && ms % 60_000 === 0 ? counted(ms / 60_000, "minute") : `${ms / 1000} s`
 }
 
 /** Whether a URL is plain http on this machine. */

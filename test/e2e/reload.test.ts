@@ -29,7 +29,7 @@ test("servers come and go with the file, and the others are not touched [reload:
   await eventually(async () => (await tools()).length === 2)
   await eventually(() => changes() >= 1)
   svc.write("{ broken")
-  await svc.said("not JSON")
+  await svc.said("not valid JSON")
   // As an editor leaves it that is half-way, or a disk that is full.
   svc.write("")
   await svc.said("the file is empty")

@@ -59,7 +59,7 @@ test.if(process.getuid?.() === 0 && Bun.which("setpriv") !== null)(
       const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
       return [await child.exited, stdout.trim(), stderr.trim()]
     }
-    expect(await run("serve", "--port", "0")).toEqual([69, "", expect.stringContaining("choose a folder")])
+    expect(await run("serve", "--port", "0")).toEqual([69, "", expect.stringContaining("choose a writable folder")])
     expect(await run("config", "path", "--config-dir", folder)).toEqual([0, join(folder, "mcp.json"), ""])
     const config = { mcpTemplates: { t: { command: "x", args: ["{{user.username}}"] } } }
     writeFileSync(join(folder, "mcp.json"), JSON.stringify(config))
@@ -71,7 +71,7 @@ describe("mistakes", () => {
   test.each([
     [["sevre"], "unknown command: sevre; did you mean serve?"],
     [["serve", "--prot", "1"], "unknown flag: --prot; did you mean --port?"],
-    [["--port", "1", "serve"], "put --port after a command"],
+    [["--port", "1", "serve"], "put --port after the command"],
     [["serve", "--port"], "--port needs a value"],
     [["serve", "--port", "x"], "--port must be a whole number"],
     [["serve", "extra"], 'unexpected argument "extra"'],
