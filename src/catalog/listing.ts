@@ -14,7 +14,7 @@ export type ListMethod = "tools/list" | "prompts/list" | "resources/list" | "res
 /** How long a list result stays fresh (milliseconds), and whether shared caches may keep it. server: Caching. */
 export type CacheHint = { readonly ttlMs: number; readonly cacheScope: "public" | "private" }
 
-/** What a backend told in its handshake and in its lists. */
+/** The results of a backend's handshake and lists. */
 export type Listing = {
   readonly era: Era
   /** The negotiated revision, such as `2025-11-25`. */

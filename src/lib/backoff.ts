@@ -14,7 +14,7 @@ export class Backoff {
     return ms
   }
 
-  /** Starts over after a success, at `first` or at the delay that the other side asked for. */
+  /** Starts over after a success, at `first` or at the delay that the peer requested. */
   reset(ms: number = this.bounds.first): void {
     this.ms = ms
   }

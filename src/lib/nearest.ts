@@ -1,4 +1,4 @@
-/** Finds the known word nearest to an unknown one, for "did you mean". */
+/** Finds the known word nearest to an unknown one, for "did you mean". In-house, because the work on hostile input must be bounded. */
 import { RequestError } from "./errors.ts"
 
 /** Returns the member of `known` closest to `word`, or undefined unless one is within two edits or a third of its letters. */

@@ -1,6 +1,6 @@
 /**
  * Protects text that clients carry for svc: sealed, so that they can neither read nor change it (AES-256-GCM), or marked, so
- * that they cannot forge it (HMAC-SHA-256). Both are base64url.
+ * that they cannot forge it (HMAC-SHA-256). Both are base64url. Not jose's CompactEncrypt, which is asynchronous.
  */
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from "node:crypto"
 

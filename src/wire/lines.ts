@@ -1,5 +1,4 @@
-/** Newline-delimited frames out of a byte stream: whole lines in one chunk are passed on without copying. */
-
+/** Newline-delimited frames: writes frames as lines, and splits a byte stream into lines without copying whole ones. */
 import { asBuffer, decode, encode } from "./frame.ts"
 
 const LF = 0x0a
@@ -28,15 +27,15 @@ export function escapeSeparators(frame: Uint8Array | string): Uint8Array {
     : frame
 }
 
-/** Does the same to text. */
+/** Does the same for text. */
 export const escapeSeparatorsIn = (text: string): string =>
   SEPARATORS.some((separator) => text.includes(separator))
     ? text.replace(ANY_SEPARATOR, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`)
     : text
 
 /**
- * Replaces each raw CR and LF of JSON from `from` on by a space. Both are white space there, and each would end a line: a
- * server could write an answer of its own between them.
+ * Replaces each raw CR and LF of JSON from `from` on by a space. Both are white space in JSON, but each would end a line, so
+ * that a server could forge a message between them.
  */
 export function blankLineBreaks(bytes: Uint8Array, from: number): void {
   for (const byte of [CR, LF])
@@ -44,9 +43,9 @@ export function blankLineBreaks(bytes: Uint8Array, from: number): void {
 }
 
 /**
- * A splitter: feed it chunks; each line without its break is given to `emit`. Empty lines are left out. A line longer
- * than `limit` bytes is not kept, so that a peer cannot make svc hold without bound: `onlong` is told when it has passed the
- * limit and not ended yet, and at its end `ondropped` is given its edges. The lines are views of the chunks: a chunk must not be reused.
+ * Returns a function that takes chunks and calls `emit` with each line, without its break. Skips empty lines. Drops a line
+ * longer than `limit` bytes, so that a peer cannot fill the memory: calls `onlong` when an unfinished line passes the limit,
+ * and `ondropped` with the edges of the line at its end. Lines are views of the chunks: a chunk must not be reused.
  */
 export function createSplitter(
   emit: (line: Uint8Array) => void,
@@ -102,7 +101,7 @@ export function createSplitter(
   }
 }
 
-/** The first and the last bytes of something that is too large to be kept: an id stands in one of them, mostly. */
+/** Keeps the first and last bytes of a message that is too large to keep; mostly the id is in one of them. */
 export class Edges {
   private head: Uint8Array<ArrayBufferLike> = new Uint8Array()
   private tail: Uint8Array<ArrayBufferLike> = new Uint8Array()
