@@ -133,11 +133,11 @@ afterAll(async () => {
 })
 
 const CHANNELS: Readonly<Record<string, () => Promise<Channel>>> = {
-  "Streamable HTTP of 2025": () => initialize(http(`${svc.url}/mcp`)),
-  "Streamable HTTP of 2026": async () => http26(`${svc.url}/mcp`),
+  "legacy Streamable HTTP": () => initialize(http(`${svc.url}/mcp`)),
+  "modern Streamable HTTP": async () => http26(`${svc.url}/mcp`),
   "HTTP+SSE": async () => initialize(await sse(svc.url)),
   "svc proxy": () => initialize(run(svc.folder, "proxy")),
-  "svc proxy in 2026": async () => run(svc.folder, "proxy"),
+  "modern svc proxy": async () => run(svc.folder, "proxy"),
   stdio: () => initialize(run(svc.folder, "serve", "--transport", "stdio")),
 }
 
