@@ -8,7 +8,7 @@ import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, openConnection } from "../backend/open-connection.ts"
 import { type Catalog, hiddenNote } from "../catalog/catalog.ts"
 import type { Preset } from "../config/presets.ts"
-import type { Plan, ServerSpec } from "../config/server-spec.ts"
+import type { Launch, Plan, ServerSpec } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import { counted, type Log } from "../lib/log.ts"
@@ -217,6 +217,11 @@ export class Agent {
   /** Resolves when every process that was stopped under this id is dead. */
   async whenStopped(id: string): Promise<void> {
     await this.ending.get(id)
+  }
+
+  /** Forgets what was learned of a launch that was tried under this id, unless it still runs. */
+  forgetLaunch(id: string, launch: Launch): void {
+    if (!isDeepStrictEqual(this.backend(id)?.spec.launch, launch)) this.deps.eras.forget(launch)
   }
 
   /** Reconnects a server's backends after its authorization was given, changed or removed. */

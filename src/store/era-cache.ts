@@ -15,25 +15,32 @@ import { replaceState } from "./files.ts"
 export type EraCache = {
   get(launch: Launch): Era | undefined
   set(launch: Launch, era: Era): void
+  /** Forgets a launch, on disk too: a change that is taken back leaves nothing behind. */
   forget(launch: Launch): void
 }
 
 /** Creates a cache; in memory alone if `file` is undefined. */
 export function createEraCache(file: string | undefined, clock: Clock): EraCache {
   const known = new BoundedMap<string, { readonly era: Era; readonly at: number }>(MAX_LAUNCHES, read(file))
-  let saving = false
+  const textOf = () => `${JSON.stringify(Object.fromEntries(known))}\n`
+  let written = textOf()
+  let cancelSave: (() => void) | undefined
+  const write = () => {
+    cancelSave?.()
+    cancelSave = undefined
+    if (file === undefined) return
+    const text = textOf()
+    if (text === written) return
+    try {
+      replaceState(file, text)
+      written = text
+    } catch {
+      // Without the file the next start probes again.
+    }
+  }
+  // A start probes many launches at once: write them together.
   const save = () => {
-    if (file === undefined || saving) return
-    saving = true
-    // A start probes many launches at once: write them together.
-    clock.after(SAVE_MS, () => {
-      saving = false
-      try {
-        replaceState(file, `${JSON.stringify(Object.fromEntries(known))}\n`)
-      } catch {
-        // Only a cache: the next start probes again.
-      }
-    })
+    if (file !== undefined) cancelSave ??= clock.after(SAVE_MS, write)
   }
   return {
     get(launch) {
@@ -49,7 +56,7 @@ export function createEraCache(file: string | undefined, clock: Clock): EraCache
       save()
     },
     forget(launch) {
-      if (known.delete(keyOf(launch))) save()
+      if (known.delete(keyOf(launch))) write()
     },
   }
 }

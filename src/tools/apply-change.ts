@@ -133,6 +133,7 @@ export async function applyChange(
     done.keep()
     return { outcome, reload: reloadReport(reloaded), backup: done.backup }
   }
+  const tried = agent.backend(name)?.spec.launch
   const text = redactAll(refusal)
   // A backend's error begins with the name already.
   const reason = text.startsWith(`${name}: `) ? text : `${name}: ${text}`
@@ -147,6 +148,7 @@ export async function applyChange(
   }
   editor.reload()
   await agent.whenStopped(name)
+  if (tried !== undefined) agent.forgetLaunch(name, tried)
   const again = await connectOutcome(agent, name)
   const still =
     again.kind === "error" ? ` What ran before does not run any more either: ${redactAll(again.reason)}` : ""

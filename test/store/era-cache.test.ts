@@ -54,3 +54,22 @@ test("an era is remembered for a day, over a restart, and the file contains no l
   expect(createEraCache(file, clock).get(launch("b"))).toBeUndefined()
   rmSync(folder, { recursive: true })
 })
+
+test("a launch that is forgotten leaves the file as it was, written meanwhile or not", () => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-eras-"))
+  const file = join(folder, "eras.json")
+  const { clock, pass } = clocked()
+  const eras = createEraCache(file, clock)
+  eras.set(launch("a"), "legacy")
+  pass(1000)
+  const before = readFileSync(file, "utf8")
+  for (const wait of [0, 1000]) {
+    eras.set(launch("b"), "modern")
+    pass(wait)
+    eras.forget(launch("b"))
+    expect(readFileSync(file, "utf8")).toBe(before)
+    pass(1000)
+    expect(readFileSync(file, "utf8")).toBe(before)
+  }
+  rmSync(folder, { recursive: true })
+})
