@@ -698,7 +698,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "Templates",
   },
   "template:project": {
-    says: "text of a context begins no option, is no program text (sh -c, node -e …), stands in no variable of options or code, and chooses neither program nor host, unless the template says {{raw …}}",
+    says: "text of a context begins no option, is no program text (sh -c, node -e …) and no program, package or script of a launcher (npx, docker run …), stands in no variable of options, code or search paths, begins no working directory and no host, unless the template says {{raw …}}",
     from: "choice",
     why: "a cloned repository (.svcrc, branch, folder, git user) must not choose what runs",
   },

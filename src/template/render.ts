@@ -6,16 +6,18 @@
  *     from a context stays literal, so that a context can form no reference, environment name or filter.
  *  3. Text of a context with a line break or a NUL, which could split an argument or a header, is rejected.
  *  4. The operator decides what runs: unless the template says `{{raw …}}`, text of a context must not begin an option
- *     (`-…`), be program text (`sh -c`, `node -e`; interpreter.ts), be part of a variable that holds options or code
- *     (`NODE_OPTIONS`), or choose the program or the host. The repository chooses `.svcrc`, branch, folder names and git's
+ *     (`-…`), be program text (`sh -c`, `node -e`; interpreter.ts), be the program, package or script of a launcher (`npx`,
+ *     `docker run`; launcher.ts), be part of a variable that holds options, code or search paths (`NODE_OPTIONS`, `PATH`),
+ *     begin the working directory, or precede the path of a url. The repository chooses `.svcrc`, branch, folder names and git's
  *     user; the client chooses `transport.client`. A cloned repository must not run code. choice: Configuration.
  */
 import type { Path } from "../config/document.ts"
 import { programWords } from "../config/interpreter.ts"
+import { launchWords } from "../config/launcher.ts"
 import { OPTION_NAME } from "../config/plan.ts"
 import { digest } from "../lib/digest.ts"
 import { mapStrings } from "../lib/json.ts"
-import { isObject, type Params } from "../wire/message.ts"
+import type { Params } from "../wire/message.ts"
 import type { TemplateContext } from "./context.ts"
 import {
   type Expression,
@@ -80,7 +82,7 @@ export function renderTemplate(
     contributed.push(JSON.stringify([path, rendered]))
     return rendered
   })
-  if (problems.length === 0) problems.push(...programProblems(name, template, server, cache))
+  if (problems.length === 0) problems.push(...programProblems(name, template, shapeOf(template, context, cache), cache))
   return problems.length > 0 ? { problems } : { server: server as Params, key: digest(contributed.sort().join()) }
 }
 
@@ -156,46 +158,98 @@ function rejection([key, index]: Path, text: string, origin: Origin, before: str
     case "command":
       if (origin === "word" && (isFirst || /[\\/]/.test(text))) return CHOOSES
       return isFirst && DASH.test(text) ? OPTION : undefined
-    case "args":
-      return isFirst && DASH.test(text) ? OPTION : undefined
+    case "args": {
+      if (isFirst && DASH.test(text)) return OPTION
+      // `env NAME=…`, `docker run -e NAME=…`
+      const variable = /^(?:-e|--env=)?([A-Z_][A-Z0-9_]*|npm_config_\w*)=/.exec(before)?.[1]
+      return variable === undefined ? undefined : variableRejection(variable, origin)
+    }
+    case "cwd":
+      return isFirst && origin === "word" ? WORKS : undefined
     case "env":
-      return OPTION_NAME.test(typeof index === "number" ? before.replace(/=.*/s, "") : String(index))
-        ? OPTIONS
-        : undefined
+      return variableRejection(typeof index === "number" ? before.replace(/=.*/s, "") : String(index), origin)
     case "url":
     case "serverUrl":
     case "httpUrl":
-      return isFirst && origin === "word" ? CONNECTS : undefined
+      return isBehindAuthority(before) ? undefined : CONNECTS
   }
   return undefined
+}
+
+/** Returns why text of a context must not be in a variable, or undefined. A `_PATH` that no loader searches may hold a directory. */
+function variableRejection(name: string, origin: Origin): string | undefined {
+  if (PLAIN_VARIABLE.test(name)) return undefined
+  if (OPTION_NAME.test(name) || READ_BY_RUNTIMES.test(name) || SEARCHED.test(name)) return OPTIONS
+  return /_PATH$/i.test(name) && origin === "word" ? OPTIONS : undefined
+}
+
+/** Variables that match the patterns below but hold neither options nor code. */
+const PLAIN_VARIABLE = /^(?:NODE_ENV|GIT_BRANCH)$/i
+/** Families of variables that package managers, runtimes, loaders and git read. */
+const READ_BY_RUNTIMES =
+  /^(?:npm_|uv_|pip_|git_|node_|bun_|deno_|yarn_|pnpm_|python|perl|ruby|gem_|bundle_|lua_|php|_?java_|dotnet_|nuget_|cor_|coreclr_|cargo_|rustc?_|go(?:root|bin|env|toolchain)$|docker_|ld_|dyld_|bash_|xdg_|ssl_|curl_|openssl_)/i
+/** Names of variables that hold programs, search paths, proxies, certificates and the like. */
+const SEARCHED =
+  /(?:^|[^_])path$|(?:library|plugins?|modules?|libs?|bin|exe|executable|load|include)_path$|(?:proxy|home|hooks?|wrapper|shell|browser|library|libs?|pathext|certs?|bundle|executable|binary|loader)$|^(?:ps4|ifs|zdotdir|comspec|systemroot|appdata)$/i
+
+/** Whether the scheme, the host and the port of a url are complete, so that what follows is its path, query or fragment. */
+function isBehindAuthority(before: string): boolean {
+  // A reference is the operator's text. After the scheme of http any number of slashes and backslashes is accepted.
+  const rest = before
+    .trimStart()
+    .replace(REFERENCE, "r")
+    .replace(/^[^/?#\\]*:[/\\]*/, "")
+  return /^[^/?#\\]+[/?#\\]/.test(rest)
 }
 
 const ALLOW = "{{raw …}} allows it"
 const OPTION = `has a value that begins with - and would be an option: put text before it; ${ALLOW}`
 const OPTIONS = `must not be in a variable that holds options or code; ${ALLOW}`
 const CHOOSES = `must not choose the program: only a folder can begin a command; ${ALLOW}`
-const CONNECTS = `must not choose the host: put text before it; ${ALLOW}`
+const CONNECTS = `must not choose the host: it may only follow the host, in the path; ${ALLOW}`
+const WORKS = `must not choose the working directory: begin with text or with project.path; ${ALLOW}`
+const LAUNCHES = `must not choose what the command runs: pass it after the program, or in env; ${ALLOW}`
 const PROGRAM = `would be program text: pass it as an argument after the program, or in env; ${ALLOW}`
 
 /** Dashes of every kind: PowerShell accepts several, and old Windows programs convert the others. */
 const DASH = /^[\p{Pd}\u00ad\u2212]/u
 
-/** Returns problems of expressions in program text. `server` is the rendered template, or the template itself to validate it. */
+/** Returns the command of a template as a context shapes it, with `x` in place of what the context inserts. */
+function shapeOf({ command, args }: Params, context: TemplateContext, cache: ExpressionCache): Params {
+  const rules: OutputRules = {
+    literalText: (text) => text,
+    insertValue: (text, origin) => ({ text: origin === "svc" ? text : "x" }),
+  }
+  return mapStrings({ command, args }, (text) =>
+    hasExpression(text) ? evaluate(expressionOf(text, cache).parts, context, rules, []) : text,
+  ) as Params
+}
+
+/**
+ * Returns problems of expressions in words that choose what runs. The words are those of the template as a context shapes
+ * it, or of the template itself to validate it.
+ */
 function programProblems(
   name: string,
   template: Params,
-  server: unknown,
+  { command, args }: Params,
   cache: ExpressionCache,
 ): readonly TemplateProblem[] {
-  const { command, args } = isObject(server) ? server : {}
   const words = [command, ...(Array.isArray(args) ? args : [])].map(String)
-  return [...programWords(words)].flatMap((at) => {
+  const program = programWords(words)
+  return [...new Set([...program, ...launchWords(words)])].flatMap((at) => {
     const path = at === 0 ? ["command"] : ["args", at - 1]
     const text = at === 0 ? template.command : [template.args].flat()[at - 1]
     if (typeof text !== "string" || !hasExpression(text)) return []
     return [...everyPart(expressionOf(text, cache).parts)].flatMap((part) =>
       part.kind === "put" && part.origin !== "svc"
-        ? [problem(name, path, { expression: part.source, message: PROGRAM, severity: "error" })]
+        ? [
+            problem(name, path, {
+              expression: part.source,
+              message: program.has(at) ? PROGRAM : LAUNCHES,
+              severity: "error",
+            }),
+          ]
         : [],
     )
   })
@@ -205,12 +259,12 @@ function programProblems(
 function problemsOf({ parts, problems }: Expression, path: Path): ExpressionProblem[] {
   const field = fieldOf(path)
   const found = [...problems]
-  for (const [index, part] of [...everyPart(parts)].entries()) {
-    if (part.kind !== "put" || part.origin === "svc") continue
-    // Only the first part is certainly first; a part of a variable matters wherever it is.
-    if (index > 0 && path[0] !== "env") continue
-    const message = rejection(path, "", part.origin, "")
-    if (message !== undefined) found.push({ expression: part.source, message, severity: "error" })
+  for (const { part, before } of everyPut(parts)) {
+    if (part.origin === "svc") continue
+    // Rejected in any context if it is rejected after each text that can precede it.
+    const [message, ...others] = before.map((text) => rejection(path, "", part.origin, text))
+    if (message !== undefined && !others.includes(undefined))
+      found.push({ expression: part.source, message, severity: "error" })
   }
   for (const part of everyPart(parts)) {
     if (part.kind === "text" && field === "launch") {
@@ -231,6 +285,36 @@ function problemsOf({ parts, problems }: Expression, path: Path): ExpressionProb
   }
   return found
 }
+
+type Put = Extract<Part, { readonly kind: "put" }>
+
+/**
+ * Returns all expressions that insert text, each with up to MAX_BEFORE texts that can precede it: one for each branch of the
+ * blocks before it, with `x` in place of inserted text.
+ */
+function everyPut(parts: readonly Part[]): readonly { readonly part: Put; readonly before: readonly string[] }[] {
+  const puts: { part: Put; before: readonly string[] }[] = []
+  const walk = (inner: readonly Part[], start: readonly string[]): readonly string[] => {
+    let before = start
+    for (const part of inner)
+      switch (part.kind) {
+        case "text":
+          before = before.map((text) => text + part.text)
+          break
+        case "put":
+          puts.push({ part, before })
+          before = before.map((text) => `${text}x`)
+          break
+        case "if":
+          before = [...new Set([...walk(part.yes, before), ...walk(part.no, before)])].slice(0, MAX_BEFORE)
+      }
+    return before
+  }
+  walk(parts, [""])
+  return puts
+}
+
+const MAX_BEFORE = 4
 
 /** Whether a path is an entry of `env` in array form, where a name alone inherits that variable. */
 const isEnvEntry = ([key, index]: Path): boolean => key === "env" && typeof index === "number"

@@ -83,7 +83,7 @@ describe("an instance", () => {
   })
 
   test("has problems that show no values", () => {
-    expect(plan({ command: "x", cwd: "{{project.git.branch}}" })).toEqual({
+    expect(plan({ command: "x", cwd: "/at/{{project.git.branch}}" })).toEqual({
       kind: "wrong",
       problems: ["template fs: cwd: {{project.git.branch}}: has no value here"],
     })

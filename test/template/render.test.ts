@@ -33,8 +33,8 @@ function render(template: Params, context: TemplateContext = CONTEXT): unknown {
 }
 
 const text = (template: string, context?: TemplateContext): unknown => {
-  const rendered = render({ cwd: template }, context)
-  return Array.isArray(rendered) ? rendered : (rendered as Params).cwd
+  const rendered = render({ note: template }, context)
+  return Array.isArray(rendered) ? rendered : (rendered as Params).note
 }
 
 const SECRETS = { HOME: "home-secret", TOKEN: "token-secret", A: "a-secret", _: "underscore-secret" }
@@ -90,7 +90,7 @@ describe("a template", () => {
 
   test("rejects objects and lists as values", () => {
     for (const name of ["project.custom", "project.custom.flags", "project.custom.deep"])
-      expect(text(`{{${name}}}`)).toEqual([`template web: cwd: {{${name}}}: is not a text or a number`])
+      expect(text(`{{${name}}}`)).toEqual([`template web: note: {{${name}}}: is not a text or a number`])
   })
 
   test("treats a missing argument as false [template:missing]", () => {
@@ -106,11 +106,11 @@ describe("a template", () => {
 
 describe("validation", () => {
   const wrong = (template: string) =>
-    validateTemplate("web", { cwd: template }, new Map()).map(({ severity, message }) => `${severity}: ${message}`)
+    validateTemplate("web", { note: template }, new Map()).map(({ severity, message }) => `${severity}: ${message}`)
 
   test("finds syntax errors without a context", () => {
     expect(wrong("{{#if project.name}}x")).toEqual([
-      "error: template web: cwd: {{#if project.name}}: is not a valid template: a block is not closed",
+      "error: template web: note: {{#if project.name}}: is not a valid template: a block is not closed",
     ])
     expect(wrong("{{#if user.name}}x{{/iff}}")[0]).toContain("{{#if}} is closed by {{/iff}}")
     expect(wrong("a{{")).toHaveLength(1)
@@ -120,10 +120,10 @@ describe("validation", () => {
 
   test("finds unknown names, even if they would count as false", () => {
     expect(wrong("{{projct.name}}")).toEqual([
-      "error: template web: cwd: {{projct.name}}: there is no projct.name; did you mean project.name?",
+      "error: template web: note: {{projct.name}}: there is no projct.name; did you mean project.name?",
     ])
     expect(wrong('{{#if (eq project.git.brunch "x")}}{{/if}}')[0]).toBe(
-      "warning: template web: cwd: project.git.brunch: there is no project.git.brunch; did you mean project.git.branch?",
+      "warning: template web: note: project.git.brunch: there is no project.git.brunch; did you mean project.git.branch?",
     )
   })
 
@@ -280,7 +280,7 @@ describe("a context", () => {
     for (const server of [
       { command: "{{raw project.custom.x}}" },
       { args: ["{{project.custom.x}}"] },
-      { cwd: "{{project.custom.x}}" },
+      { cwd: "/x/{{project.custom.x}}" },
       { env: { A: "{{project.custom.x}}" } },
       { url: "{{raw project.custom.x}}" },
       { headers: { A: "{{project.custom.x}}" } },
@@ -320,10 +320,10 @@ describe("the operator decides what runs [template:project]", () => {
   })
 
   test("the same text is accepted behind the template's own text, or if the template says raw", () => {
-    const args = ["--entry={{project.custom.dash}}", "{{raw project.custom.dash}}", "{{project.custom.word}}"]
+    const args = ["a.mjs", "--entry={{project.custom.dash}}", "{{raw project.custom.dash}}", "{{project.custom.word}}"]
     expect(render({ command: "node", args }, context)).toEqual({
       command: "node",
-      args: [`--entry=${custom.dash}`, custom.dash, "evil"],
+      args: ["a.mjs", `--entry=${custom.dash}`, custom.dash, "evil"],
     })
   })
 
@@ -376,11 +376,106 @@ describe("the operator decides what runs [template:project]", () => {
       { env: { TITLE: "{{project.name}}", NODE_OPTIONS: "--title={{raw project.name}}" } },
       "holds options or code",
     ],
+    [{ url: "{{project.path}}" }, { url: "{{raw project.path}}" }, "must not choose the host"],
+    [
+      { cwd: "{{project.custom.word}}" },
+      { cwd: "/at/{{project.custom.word}}" },
+      "must not choose the working directory",
+    ],
     [{ env: ["LD_PRELOAD={{project.path}}/x.so"] }, { env: ["X={{project.path}}/x.so"] }, "holds options or code"],
   ])("a project chooses no program, no host and no variable's code: %j", (template, allowed, why) => {
     expect(messages(template)).toContain(why)
     expect(render(allowed, context)).not.toBeArray()
   })
+})
+
+const messagesAtLoad = (template: Params) => validateTemplate("web", template, new Map()).map(({ message }) => message)
+
+describe("what a project must not choose is refused when the configuration is loaded [template:project]", () => {
+  test.each<readonly [command: string, args: readonly string[]]>([
+    ["node", ["{{project.custom.x}}"]],
+    ["node", ["{{project.path}}/server.mjs"]],
+    ["node", ["--require", "{{project.custom.x}}", "server.mjs"]],
+    ["node", ["--import=data:text/javascript,{{project.custom.x}}", "server.mjs"]],
+    ["npx", ["-y", "{{project.custom.x}}"]],
+    ["npx", ["-y", "server@{{project.custom.x}}"]],
+    ["npx", ["-y", "--package", "{{project.custom.x}}", "server"]],
+    ["npx", ["-y", "tsx", "{{project.custom.x}}"]],
+    ["uvx", ["{{project.custom.x}}"]],
+    ["uvx", ["--from", "{{project.custom.x}}", "server"]],
+    ["docker", ["run", "-i", "{{project.custom.x}}"]],
+    ["docker", ["run", "-i", "image", "node", "{{project.custom.x}}"]],
+    ["docker", ["run", "-e", "NODE_OPTIONS={{project.custom.x}}", "image"]],
+    ["env", ["{{project.custom.x}}"]],
+    ["env", ["NODE_PATH={{project.custom.x}}", "server"]],
+    ["timeout", ["5", "{{project.custom.x}}"]],
+    ["xargs", ["{{project.custom.x}}"]],
+    ["python", ["-m", "{{project.custom.x}}"]],
+    ["php", ["-d", "auto_prepend_file={{project.custom.x}}", "server.php"]],
+    ["awk", ["{{project.custom.x}}"]],
+    ["expect", ["-c", "{{project.custom.x}}"]],
+    ["flock", ["/tmp/lock", "-c", "{{project.custom.x}}"]],
+    ["runuser", ["-u", "me", "-c", "{{project.custom.x}}"]],
+    ["watch", ["{{project.custom.x}}"]],
+    ["nix-shell", ["--run", "{{project.custom.x}}"]],
+    ["wsl", ["{{project.custom.x}}"]],
+    ["wrapper", ["--fast", "npx", "-y", "{{project.custom.x}}"]],
+  ])("in a command: %s %j", (command, args) => {
+    expect(messagesAtLoad({ command, args })).not.toEqual([])
+    expect(render({ command, args }, withCustom({ x: "evil" }))).toBeArray()
+    const allowed = args.map((arg) => arg.replaceAll("{{project", "{{raw project"))
+    expect(messagesAtLoad({ command, args: allowed })).toEqual([])
+    expect(render({ command, args: allowed }, withCustom({ x: "evil" }))).not.toBeArray()
+  })
+
+  test.each([
+    "http://{{project.custom.x}}/",
+    "https://{{user.username}}@host/",
+    "https://host{{project.custom.x}}/",
+    "https://host:{{project.custom.x}}/",
+    "https:/{{project.custom.x}}/",
+    "https:\\\\{{project.custom.x}}/",
+    "https:///{{project.custom.x}}",
+    "${BASE}{{project.custom.x}}",
+    "${SCHEME}://{{project.custom.x}}/",
+    "${BASE:-https://}{{project.custom.x}}/",
+    "{{project.path}}",
+    "{{#if project.name}}https://{{project.custom.x}}/{{/if}}",
+  ])("in a url: %s", (url) => {
+    expect(messagesAtLoad({ url })).not.toEqual([])
+    expect(String(render({ url }, withCustom({ x: "evil" })))).toContain("must not choose the host")
+  })
+
+  test.each(
+    "PATH NODE_PATH PYTHONPATH PYTHONHOME PERL5LIB DOTNET_STARTUP_HOOKS npm_config_registry UV_INDEX_URL PIP_INDEX_URL HTTPS_PROXY NODE_EXTRA_CA_CERTS HOME SHELL GIT_EXEC_PATH BROWSER RUSTC_WRAPPER CLASSPATH QT_PLUGIN_PATH JAVA_TOOL_OPTIONS SSL_CERT_FILE ZDOTDIR".split(
+      " ",
+    ),
+  )("in the variable %s", (name) => {
+    for (const env of [{ [name]: "a{{project.path}}" }, [`${name}=a{{project.path}}`]])
+      expect(messagesAtLoad({ command: "x", env })).not.toEqual([])
+  })
+})
+
+test.each<Params>([
+  { command: "npx", args: ["-y", "@modelcontextprotocol/server-filesystem", "{{project.path}}"] },
+  { command: "db-mcp", args: ["--schema", "{{project.git.branch}}"] },
+  { command: "uvx", args: ["mcp-server-git", "--repository", "{{project.path}}"] },
+  { command: "docker", args: ["run", "-i", "--rm", "-v", "{{project.path}}:/w", "image"] },
+  { command: "docker", args: ["run", "-i", "--mount", "type=bind,src={{project.path}},dst=/w", "image", "/w"] },
+  { command: "docker", args: ["run", "-i", "-e", "BRANCH={{project.git.branch}}", "image"] },
+  { command: "npx", args: ["-y", "server", "--root={{project.path}}"], env: { PROJECT: "{{project.path}}" } },
+  { command: "node", args: ["/opt/server.mjs", "{{project.path}}"], cwd: "{{project.path}}" },
+  { command: "python", args: ["-m", "server", "--root", "{{project.path}}"], cwd: "{{project.path}}/api" },
+  { command: "env", args: ["BRANCH={{project.git.branch}}", "server", "{{project.path}}"] },
+  { command: "{{project.path}}/bin/server" },
+  { command: "server", env: { PROJECT_PATH: "{{project.path}}", NODE_ENV: "{{project.name}}" } },
+  { command: "server", env: ["GIT_BRANCH={{project.git.branch}}", "CLIENT={{transport.client.name}}"] },
+  { url: "https://host/{{project.name}}/mcp?branch={{project.git.branch}}" },
+  { url: "${BASE}/{{project.name}}" },
+  { url: "{{#if project.name}}https://a/{{else}}https://b/{{/if}}{{project.name}}" },
+])("a template's common uses of a project are not refused: %j", (template) => {
+  expect(messagesAtLoad(template)).toEqual([])
+  expect(render(template)).not.toBeArray()
 })
 
 describe("a rendering's key", () => {
@@ -408,7 +503,7 @@ describe("a rendering's key", () => {
       { args: ["{{project.name}}", "x"] },
       { args: ["x", "{{project.name}}"] },
       { args: ["{{project.name}}", "{{project.name}}"] },
-      { cwd: "{{project.name}}" },
+      { cwd: "/at/{{project.name}}" },
     ].map((server) => keyOf(server))
     expect(new Set(keys).size).toBe(4)
   })
