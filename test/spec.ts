@@ -103,6 +103,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "connected alone can be hours old, and a failure before a reconnect is over",
   },
+  "tools:health": {
+    says: "mcp_status and svc mcp status show whether a server is healthy, why it is not, and its last ping, as /health and /health/mcp do",
+    from: "choice",
+    why: "connected alone does not tell a server that hangs from one that works",
+  },
   "tool:counts": {
     says: "tools counts what clients are offered, hiddenTools what is kept from them; a server whose tools are all hidden is said to offer nothing, in the log and in its status",
     from: "choice",

@@ -3,6 +3,7 @@ import type { ReloadResult } from "../agent/reload.ts"
 import type { Backend } from "../backend/backend.ts"
 import { isHidden } from "../catalog/catalog.ts"
 import { slugOf } from "../config/plan.ts"
+import { systemClock } from "../lib/clock.ts"
 import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
@@ -43,7 +44,12 @@ function answerControl(
   switch (method) {
     case "status":
       // The operator needs paths and addresses: only credentials are masked.
-      return { ...statusOf(agent.snapshot(), redactor().maskCredentials), pid: process.pid, version, url }
+      return {
+        ...statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials),
+        pid: process.pid,
+        version,
+        url,
+      }
     case "health": {
       const level = HEALTH_LEVELS.find((one) => one === params.level) ?? "full"
       const found = reportAt(String(params.path))?.({ facts: runtime.facts, level, ...redactor() }, agent.snapshot())

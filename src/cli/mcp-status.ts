@@ -83,7 +83,9 @@ export const status: CommandDef = {
         const rows = servers.flatMap(({ name, instances }) =>
           instances.length === 0 ? [rowWithoutInstance(name, live, reasons)] : instances.map(rowOf),
         )
-        parts.push(table(["name", "state", "since", "pid", "mcp", "tools", "restarts", "note"], rows))
+        parts.push(
+          table(["name", "state", "healthy", "since", "last ping", "pid", "mcp", "tools", "restarts", "note"], rows),
+        )
       }
       for (const { name, effective } of servers)
         if (effective !== undefined) parts.push(`${name}\n${effectiveTable(effective)}`)
@@ -138,7 +140,7 @@ function rowWithoutInstance(name: string, live: Status, issues: readonly Issue[]
   if (live.disabled.includes(name)) return [name, "disabled"]
   if (live.templates.includes(name)) return [name, "template, not in use"]
   const reasons = issues.flatMap(({ server, message }) => (server === name ? [message] : []))
-  return [name, "not loaded", "", "", "", "", "", reasons.join("; ")]
+  return [name, "not loaded", "", "", "", "", "", "", "", reasons.join("; ")]
 }
 
 /** Formats the tools that a server offers, such as `6 (2 hidden)`. */
@@ -151,22 +153,24 @@ function rowOf(one: ServerStatus): string[] {
     one.nextRetryAt === undefined
       ? ""
       : `next try in ${ago(Date.parse(one.nextRetryAt) - systemClock.now())} (attempt ${one.attempt}); `
-  const notes = [
+  const notes = new Set([
     one.empty === true ? "offers no tools, prompts or resources" : undefined,
     ...(one.issues ?? []),
     one.changedTools === undefined ? undefined : `changed tools: ${one.changedTools.join(", ")}`,
     one.suspiciousTools === undefined ? undefined : `invisible characters: ${one.suspiciousTools.join(", ")}`,
     `${retry}${one.lastError ?? ""}` || undefined,
     one.authorizationUrl === undefined ? undefined : `sign in: ${one.authorizationUrl}`,
-  ]
+  ])
   return [
     one.id,
     one.state,
+    one.healthy ? "yes" : "no",
     since,
+    one.lastPing === undefined ? "" : `${ago(systemClock.now() - Date.parse(one.lastPing))} ago`,
     one.pid === undefined ? "" : String(one.pid),
     one.protocolVersion ?? "",
     toolCount(one),
     one.restarts === 0 ? "" : String(one.restarts),
-    notes.filter((note) => note !== undefined).join("; "),
+    [...notes].filter((note) => note !== undefined).join("; "),
   ]
 }

@@ -4,6 +4,7 @@
  */
 
 import type { BackendSnapshot, Snapshot } from "../agent/snapshot.ts"
+import { UNRESPONSIVE } from "../backend/backend.ts"
 import { type BackendState, STATUS_BY_STATE } from "../backend/supervision.ts"
 import { formatIssue, type Issue } from "../lib/errors.ts"
 
@@ -49,7 +50,7 @@ export function healthReport(
 ): Report<HealthVerdict> {
   const servers = snapshot.backends
   const total = servers.length
-  const healthy = servers.filter((server) => isHealthy(server, facts.now)).length
+  const healthy = servers.filter((server) => healthOf(server, facts.now).healthy).length
   const verdict = overallHealth(snapshot.loaded, total, healthy)
   // Bun counts memory outside of the heap's blocks as used, but not in the heap's total.
   const heapTotal = Math.max(facts.heapTotal, facts.heapUsed)
@@ -113,10 +114,17 @@ export function readinessReport(
   }
 }
 
+/** Whether a server is healthy, and why it is not; the reason is not redacted, and undefined if nothing has failed yet. */
+export type ServerHealth = { readonly healthy: true } | { readonly healthy: false; readonly reason: string | undefined }
+
 /** choice: a server is healthy if it is connected, answers pings, and its transport did not fail in the last minute. */
-export function isHealthy({ state, responsive, lastTransportFailure }: BackendSnapshot, now: number): boolean {
-  const failedLately = lastTransportFailure !== undefined && now - lastTransportFailure.at < RECENT_MS
-  return STATUS_BY_STATE[state.kind].status === "connected" && responsive && !failedLately
+export function healthOf(backend: BackendSnapshot, now: number): ServerHealth {
+  const { state, responsive, lastTransportFailure, lastError } = backend
+  if (STATUS_BY_STATE[state.kind].status !== "connected") return { healthy: false, reason: lastError }
+  if (!responsive) return { healthy: false, reason: UNRESPONSIVE }
+  if (lastTransportFailure !== undefined && now - lastTransportFailure.at < RECENT_MS)
+    return { healthy: false, reason: lastTransportFailure.reason }
+  return { healthy: true }
 }
 
 /** Judges the servers together. choice: exactly half is unhealthy. */
@@ -153,11 +161,14 @@ function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
 }
 
 function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact: (text: string) => string) {
-  const { spec, state, lastConnected, lastError, listed } = server
+  const { spec, state, lastConnected, listed } = server
+  const health = healthOf(server, now)
+  // The reason of the current health is shown even if another list or request has failed since.
+  const lastError = health.healthy ? server.lastError : health.reason
   return {
     name: spec.id,
     status: STATUS_BY_STATE[state.kind].status,
-    healthy: isHealthy(server, now),
+    healthy: health.healthy,
     ...(lastConnected === undefined ? {} : { lastConnected: iso(lastConnected) }),
     ...(lastError === undefined ? {} : { lastError: redact(lastError) }),
     tags: spec.tuning.tags,

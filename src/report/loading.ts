@@ -5,7 +5,7 @@
 import { type BackendSnapshot, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import {
-  isHealthy,
+  healthOf,
   overallHealth,
   type ProcessFacts,
   type Report,
@@ -40,7 +40,7 @@ export function loadingReport(
   )
   const successRate = total === 0 ? 100 : Math.round((summary.ready / total) * 1000) / 10
   const averageLoadTime = times.length === 0 ? 0 : Math.round(times.reduce((sum, time) => sum + time, 0) / times.length)
-  const healthy = backends.filter((backend) => isHealthy(backend, facts.now)).length
+  const healthy = backends.filter((backend) => healthOf(backend, facts.now).healthy).length
   return {
     verdict: isComplete ? "complete" : "loading",
     successRate,
@@ -192,8 +192,8 @@ function details(
   { level, redactAll }: ReportOptions,
 ) {
   const { startedAt, endedAt } = backend.loading
-  const { lastError, authorizationUrl, listed } = backend
-  const error = state === "ready" ? listed?.failing.join("; ") || undefined : lastError
+  const { lastError, authorizationUrl } = backend
+  const error = state === "ready" ? problemsOf(backend, now).join("; ") || undefined : lastError
   return {
     state,
     status: STATUS_BY_STATE[backend.state.kind].status,
@@ -203,6 +203,13 @@ function details(
     ...(error === undefined ? {} : { error: redactAll(error) }),
     ...(level === "full" && authorizationUrl !== undefined ? { authorizationUrl } : {}),
   }
+}
+
+/** Returns what is wrong with a connected server: the lists that fail, and why it is not healthy. Not redacted. */
+function problemsOf(backend: BackendSnapshot, now: number): readonly string[] {
+  const health = healthOf(backend, now)
+  const reason = health.healthy ? undefined : health.reason
+  return [...(backend.listed?.failing ?? []), ...(reason === undefined ? [] : [reason])]
 }
 
 const neverLoaded = ({ now }: ProcessFacts): Report<"not_loaded"> => ({

@@ -1,8 +1,10 @@
 /** The status report for commands and assistants: one projection of the snapshot. */
 
 import { type BackendSnapshot, offersNothing, type Snapshot } from "../agent/snapshot.ts"
+import { UNRESPONSIVE } from "../backend/backend.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { formatIssue } from "../lib/errors.ts"
+import { healthOf } from "./health.ts"
 
 /** One server, as `svc mcp status` and `mcp_status` show it. Times are ISO 8601; texts are redacted. */
 export type ServerStatus = {
@@ -12,6 +14,8 @@ export type ServerStatus = {
   /** The state machine's kind: `connected`, `waiting`, `crashed` …; `degraded` for a connected server with issues. */
   readonly state: string
   readonly status: string
+  /** As in `/health`. */
+  readonly healthy: boolean
   readonly tags: readonly string[]
   readonly pid?: number
   /** When the server connected, or began to start. */
@@ -35,7 +39,10 @@ export type ServerStatus = {
   readonly changedTools?: readonly string[]
   /** Tools whose texts hold invisible characters. */
   readonly suspiciousTools?: readonly string[]
+  /** Why the server is not healthy. What is over is no news to a person. */
   readonly lastError?: string
+  /** When the last ping was answered or given up. svc pings a server that is idle. */
+  readonly lastPing?: string
   readonly authorizationUrl?: string
 }
 
@@ -48,8 +55,8 @@ export type Status = {
   readonly loaded: boolean
 }
 
-/** Makes the status report; `clean` redacts the text of errors. */
-export function statusOf(snapshot: Snapshot, clean: (text: string) => string): Status {
+/** Makes the status report for the moment `now`; `clean` redacts the text of errors. */
+export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) => string): Status {
   const iso = (time: number) => new Date(time).toISOString()
   return {
     loaded: snapshot.loaded,
@@ -57,14 +64,16 @@ export function statusOf(snapshot: Snapshot, clean: (text: string) => string): S
     disabled: snapshot.disabled,
     issues: snapshot.issues.map(formatIssue),
     servers: snapshot.backends.map((backend) => {
-      const { spec, state, listed, lastError, restartCount, authorizationUrl, ...found } = backend
+      const { spec, state, listed, lastPing, restartCount, authorizationUrl, ...found } = backend
       const issues = issuesOf(backend).map(clean)
+      const health = healthOf(backend, now)
       return {
         name: spec.name,
         id: spec.id,
         type: spec.launch.transport,
         state: issues.length > 0 ? "degraded" : state.kind,
         status: STATUS_BY_STATE[state.kind].status,
+        healthy: health.healthy,
         tags: spec.tuning.tags,
         restarts: restartCount,
         ...(state.kind === "connected" && state.pid !== undefined ? { pid: state.pid } : {}),
@@ -85,7 +94,8 @@ export function statusOf(snapshot: Snapshot, clean: (text: string) => string): S
         ...(issues.length > 0 ? { issues } : {}),
         ...(found.changedTools.length > 0 ? { changedTools: found.changedTools } : {}),
         ...(found.suspiciousTools.length > 0 ? { suspiciousTools: found.suspiciousTools } : {}),
-        ...(lastError === undefined || state.kind === "connected" ? {} : { lastError: clean(lastError) }),
+        ...(health.healthy || health.reason === undefined ? {} : { lastError: clean(health.reason) }),
+        ...(lastPing === undefined ? {} : { lastPing: iso(lastPing) }),
         ...(authorizationUrl === undefined ? {} : { authorizationUrl }),
       }
     }),
@@ -96,4 +106,4 @@ export function statusOf(snapshot: Snapshot, clean: (text: string) => string): S
 
 /** Returns what is wrong with a connected server. */
 const issuesOf = ({ listed, responsive }: BackendSnapshot): readonly string[] =>
-  listed === undefined ? [] : [...listed.failing, ...(responsive ? [] : ["pings go unanswered"])]
+  listed === undefined ? [] : [...listed.failing, ...(responsive ? [] : [UNRESPONSIVE])]

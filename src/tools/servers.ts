@@ -23,8 +23,14 @@ export const serverDetailsSchema = z.object({
     .describe("In more detail: connected, degraded, starting, waiting for a retry, crashed, disabled, left out …"),
   tools: z.number().optional().describe("The number of tools that clients are offered, while it is connected"),
   hiddenTools: z.number().optional().describe("The number of its tools that are hidden from clients"),
+  healthy: z
+    .boolean()
+    .optional()
+    .describe(
+      "Whether it is connected, answers pings, and no request failed in transport lately; absent if nothing runs",
+    ),
   tags: z.array(z.string()),
-  lastError: z.string().optional(),
+  lastError: z.string().optional().describe("Why it is not healthy"),
 })
 
 export type ServerDetails = Immutable<z.infer<typeof serverDetailsSchema>> & {
@@ -35,9 +41,9 @@ export type ServerDetails = Immutable<z.infer<typeof serverDetailsSchema>> & {
  * Returns all servers of mcp.json in its order, each with what runs of it. If the file is broken, returns the servers that
  * still run.
  */
-export function serversOf({ agent, editor, redactAll }: ToolContext): readonly ServerDetails[] {
-  const status = statusOf(agent.snapshot(), redactAll)
-  return [...writtenOr(status, editor.read().config)].map(([name, { section, server }]) => {
+export function serversOf(context: ToolContext): readonly ServerDetails[] {
+  const status = runningOf(context)
+  return [...writtenOr(status, context.editor.read().config)].map(([name, { section, server }]) => {
     const instances = status.servers.filter((one) => one.name === name)
     const enabled = !isDisabled(server)
     const template = section === "mcpTemplates"
@@ -51,6 +57,7 @@ export function serversOf({ agent, editor, redactAll }: ToolContext): readonly S
       status: (shown?.status ?? (state === "left out" ? "error" : "disconnected")) as ServerDetails["status"],
       state,
       tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
+      healthy: shown?.healthy,
       tools: shown?.tools,
       hiddenTools: shown?.hiddenTools,
       lastError: shown?.lastError,
@@ -70,7 +77,8 @@ export function serverOf(context: ToolContext, given: string): ServerDetails {
 }
 
 /** Returns what runs now, with credentials, paths and addresses masked. */
-export const runningOf = ({ agent, redactAll }: ToolContext): Status => statusOf(agent.snapshot(), redactAll)
+export const runningOf = ({ agent, clock, redactAll }: ToolContext): Status =>
+  statusOf(agent.snapshot(), clock.now(), redactAll)
 
 export const valueSchema = z.object({ key: z.string(), value: z.string(), from: z.array(z.string()) })
 
@@ -123,9 +131,10 @@ export const listText = (names: readonly string[]): string => (names.length === 
 
 // ---
 
-/** Returns the instance that stands for a server: one that is not connected, else a degraded one, else the first. */
+/** Returns the instance that stands for a server: one not connected, else one not healthy, a degraded one, or the first. */
 const worstOf = (instances: readonly ServerStatus[]): ServerStatus | undefined =>
   instances.find((one) => one.status !== "connected") ??
+  instances.find((one) => !one.healthy) ??
   instances.find((one) => one.issues !== undefined) ??
   instances[0]
 

@@ -19,6 +19,7 @@ const instanceSchema = z.object({
   id: z.string(),
   status: z.string(),
   state: z.string(),
+  healthy: z.boolean().describe("Whether it is connected, answers pings, and no request failed in transport lately"),
   pid: z.number().optional(),
   since: z.string().optional().describe("When it was connected, or began to start"),
   attempt: z.number().optional().describe("Failed attempts in a row"),
@@ -37,7 +38,8 @@ const instanceSchema = z.object({
     .optional()
     .describe("Tools whose definition has changed since they were first seen"),
   suspiciousTools: z.array(z.string()).optional().describe("Tools whose descriptions contain invisible characters"),
-  lastError: z.string().optional(),
+  lastError: z.string().optional().describe("Why it is not healthy"),
+  lastPing: z.string().optional().describe("When svc last pinged it, answered or not; it is pinged while it is idle"),
   authorizationUrl: z.string().optional().describe("Where a person must go to authorize svc"),
 })
 
@@ -46,7 +48,7 @@ export const mcpStatus = defineTool({
   category: "management",
   title: "Show the status of MCP servers",
   description:
-    "Shows the status of one server, or of all: process, restarts, last error, and what it offers. With details also what it is started with (secrets hidden) and the last lines of its log: use this to find out why a server fails.",
+    "Shows the status and health of one server, or of all: process, restarts, last error, and what it offers. With details also what it is started with (secrets hidden) and the last lines of its log: use this to find out why a server fails.",
   annotations: READS,
   input: z.object({
     serverName: SERVER_NAME.optional().describe("One server; by default all"),
@@ -83,9 +85,10 @@ export const mcpStatus = defineTool({
 
 // ---
 
-function statusText({ name, state, tools, hiddenTools, lastError }: ServerDetails): string {
+function statusText({ name, status, state, healthy, tools, hiddenTools, lastError }: ServerDetails): string {
+  const health = status === "connected" && healthy === false ? ", unhealthy" : ""
   const count = tools === undefined ? "" : `, ${counted(tools, "tool")}${hiddenNote(hiddenTools)}`
-  return `${name}: ${state}${count}${lastError === undefined ? "" : ` (${lastError})`}`
+  return `${name}: ${state}${health}${count}${lastError === undefined ? "" : ` (${lastError})`}`
 }
 
 function warningsAbout({ name, instances }: ServerDetails): readonly string[] {
@@ -93,7 +96,10 @@ function warningsAbout({ name, instances }: ServerDetails): readonly string[] {
     ...new Set(instances.flatMap((instance) => instance[key] ?? [])),
   ]
   const [changed, suspicious] = [toolsOf("changedTools"), toolsOf("suspiciousTools")]
-  const warnings = instances.flatMap(({ issues = [] }) => issues.map((issue) => `${name}: ${issue}`))
+  const warnings = instances.flatMap(({ status, lastError, issues = [] }) => {
+    const failure = status === "connected" && lastError !== undefined ? [lastError] : []
+    return [...new Set([...issues, ...failure])].map((problem) => `${name}: ${problem}`)
+  })
   if (instances.some(({ empty }) => empty === true))
     warnings.unshift(`${name} is connected but offers no tools, prompts or resources`)
   if (changed.length > 0)

@@ -29,10 +29,10 @@ test("with toolPinning strict a changed tool is not offered until it is approved
 })
 
 test("hidden tools are counted apart, and a server whose tools are all hidden offers nothing [tool:counts]", async () => {
-  const { agent, apply, logged } = createMemoryAgent(() => [tool("add"), tool("sub"), tool("add")])
+  const { agent, apply, clock, logged } = createMemoryAgent(() => [tool("add"), tool("sub"), tool("add")])
   const hide = (...disabledTools: string[]) =>
     apply({ mcpServers: { a: { command: "x", disabledTools, protocolVersion: "legacy" } } })
-  const report = () => statusOf(agent.snapshot(), String).servers[0]
+  const report = () => statusOf(agent.snapshot(), clock.now(), String).servers[0]
   await hide("add")
   expect(report()).toMatchObject({ tools: 1, hiddenTools: 1 })
   expect(report()?.empty).toBeUndefined()

@@ -10,14 +10,16 @@ type Json = Readonly<Record<string, unknown>>
 const readJson = async (svc: Instance, path: string): Promise<Json> =>
   (await (await fetch(`${svc.url}${path}`)).json()) as Json
 
-/** Calls an internal tool of svc and returns its structured content. */
-async function callTool(svc: Instance, tool: string, args: Json = {}): Promise<Json> {
-  const response = await fetch(`${svc.url}/mcp`, {
+const post = (svc: Instance, tool: string, args: Json = {}): Promise<Response> =>
+  fetch(`${svc.url}/mcp`, {
     method: "POST",
-    headers: { "content-type": "application/json", accept: "application/json, text/event-stream" },
+    headers: { "content-type": "application/json" },
     body: JSON.stringify({ tool, arguments: args }),
   })
-  const { result } = (await response.json()) as { result: { structuredContent: Json } }
+
+/** Calls an internal tool of svc and returns its structured content. */
+async function callTool(svc: Instance, tool: string, args: Json = {}): Promise<Json> {
+  const { result } = (await (await post(svc, tool, args)).json()) as { result: { structuredContent: Json } }
   return result.structuredContent
 }
 
@@ -117,11 +119,14 @@ test("a supervised server is starting at first, and restarting leaves loading co
   })
 })
 
-/** A legacy server over HTTP in this process. `stop` closes its port, `start` opens the same port again. */
+/**
+ * A legacy server over HTTP in this process. `stop` closes its port, `start` opens the same port again. It answers the tool
+ * `fail` with 502.
+ */
 function createRemote() {
   const answers: Record<string, object> = {
     initialize: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "r", version: "1" } },
-    "tools/list": { tools: [{ name: "t", inputSchema: { type: "object" } }] },
+    "tools/list": { tools: ["t", "fail"].map((name) => ({ name, inputSchema: { type: "object" } })) },
     "tools/call": { content: [] },
     ping: {},
   }
@@ -131,7 +136,9 @@ function createRemote() {
       hostname: "127.0.0.1",
       async fetch(request) {
         if (request.method !== "POST") return new Response(null, { status: 405 })
-        const { id, method } = (await request.json()) as { id?: unknown; method: string }
+        type Request = { id?: unknown; method: string; params?: { name?: string } }
+        const { id, method, params } = (await request.json()) as Request
+        if (params?.name === "fail") return new Response(null, { status: 502 })
         if (id === undefined) return new Response(null, { status: 202 })
         const result = answers[method]
         const error = { code: -32601, message: "unknown method" }
@@ -154,11 +161,7 @@ test("a remote server that was away for a moment is healthy as soon as it is bac
   await using svc = await startSvc({ config: { mcpServers: { r: { url: remote.url } } }, flags: FLAGS })
   await isConnected(svc, "r")
   await remote.stop()
-  await fetch(`${svc.url}/mcp`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ tool: "r_svc_t", arguments: {} }),
-  })
+  await post(svc, "r_svc_t")
   const details = async () => {
     const { servers } = await readJson(svc, "/health")
     return (servers as { details: readonly Json[] }).details[0]
@@ -168,5 +171,33 @@ test("a remote server that was away for a moment is healthy as soon as it is bac
   await eventually(async () => (await details())?.status === "connected")
   expect(await details()).toMatchObject({ healthy: true })
   expect((await fetch(`${svc.url}/health`)).status).toBe(200)
+  await remote.stop()
+})
+
+test("a connected server whose requests fail is unhealthy for the same reason everywhere [tools:health]", async () => {
+  const remote = createRemote()
+  await using svc = await startSvc({ config: { mcpServers: { r: { url: remote.url } } }, flags: FLAGS })
+  await isConnected(svc, "r")
+  expect(await callTool(svc, "mcp_status")).toMatchObject({
+    servers: [{ healthy: true, instances: [{ healthy: true }] }],
+  })
+  await post(svc, "r_svc_fail")
+  const { servers } = (await readJson(svc, "/health")) as { servers: { details: readonly Json[] } }
+  const lastError = servers.details[0]?.lastError
+  expect(servers.details[0]).toMatchObject({
+    status: "connected",
+    healthy: false,
+    lastError: expect.stringContaining("502"),
+  })
+  expect(await readJson(svc, "/health/mcp/r")).toMatchObject({ state: "ready", error: lastError })
+  const unhealthy = { healthy: false, lastError }
+  expect(await callTool(svc, "mcp_status", { serverName: "r" })).toMatchObject({
+    servers: [{ status: "connected", ...unhealthy, instances: [{ status: "connected", ...unhealthy }] }],
+    warnings: [`r: ${lastError}`],
+  })
+  expect(JSON.parse(await command(svc, "mcp", "status", "r", "--json"))).toMatchObject({
+    servers: [{ instances: [{ status: "connected", ...unhealthy }] }],
+  })
+  expect(await command(svc, "mcp", "status", "r")).toMatch(/r +connected +no .*502/)
   await remote.stop()
 })
