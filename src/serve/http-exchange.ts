@@ -1,6 +1,6 @@
 /**
- * The way back of one HTTP request: JSON until it must be SSE. The first thing that is not the answer turns the response
- * into a stream; nothing polls and nothing is held back. basic: Streamable HTTP, Receiving Messages.
+ * The way back of one HTTP request: JSON until it must be SSE. The first message before the answer turns the response into a
+ * stream; nothing polls and nothing is held back. basic: Streamable HTTP, Receiving Messages.
  */
 import { RequestError } from "../lib/errors.ts"
 import { Cancellation } from "../session/cancellation.ts"
@@ -16,18 +16,18 @@ export const SSE_HEADERS = {
   "x-accel-buffering": "no",
 }
 
-/** How most answers go out. Headers are made once: Bun would make them of an object for each answer. */
+/** The response of most answers. Its headers are made once: Bun would make them from an object for each answer. */
 const ANSWER: ResponseInit = { headers: new Headers(JSON_HEADERS) }
 
-/** An open stream to a client, as the server keeps it. */
+/** An open stream to a client, as the server holds it. */
 export type OpenStream = {
-  /** A comment that keeps an idle connection open. */
+  /** Sends a comment that keeps an idle connection open. */
   keepAlive(): void
-  /** svc is shutting down. */
+  /** Ends the stream: svc shuts down, or the token of its client expires. */
   close(): void
 }
 
-/** Where open streams are kept. */
+/** The open streams. */
 export type OpenStreams = Pick<Set<OpenStream>, "add" | "delete">
 
 export type AskClient = (
@@ -38,7 +38,7 @@ export type AskClient = (
   onprogress?: (params: Params) => void,
 ) => Promise<unknown>
 
-/** A legacy session, as its exchanges need it: its streams can be taken up again. */
+/** A legacy session, as its exchanges need it: its client can resume streams. */
 export type Resumable = { readonly events: EventLog; readonly sendsPrimingEvent: boolean }
 
 export class HttpExchange implements Exchange, OpenStream, EventSink {
@@ -50,7 +50,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   private resolve: (response: Response) => void = () => undefined
   private stream: ReadableStreamDefaultController<Uint8Array> | undefined
   private disconnected = false
-  /** Since when it is known that the client is gone, milliseconds since the epoch. */
+  /** When svc first saw that the client is disconnected, milliseconds since the epoch. */
   private disconnectedSince: number | undefined
   /** The number of the stream in the session's log, once there is one. */
   private logged: number | undefined
@@ -58,13 +58,13 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   constructor(
     private readonly asker: AskClient,
     private readonly streams: OpenStreams,
-    /** Where the client may come back for the rest; undefined where its leaving means that it gave up. */
+    /** Set if the client may come back for the rest; undefined if a closed connection cancels the request. */
     private readonly resumable?: Resumable,
     /** The request that it answers. */
     private readonly request?: Id,
     /**
-     * Says that the client is gone, where that matters only once there is more than the answer: asking Bun for it costs a
-     * tenth of relaying a call.
+     * Returns the signal of a closed connection; undefined if it is watched already. It matters only once there is more than
+     * the answer, and asking Bun for it costs a tenth of relaying a call.
      */
     private signal?: () => AbortSignal,
   ) {
@@ -85,11 +85,11 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   ): Promise<unknown> {
     this.watchAbort()
     if (this.disconnected && this.logged === undefined)
-      return Promise.reject(new RequestError("invalid_request", "The client is gone"))
+      return Promise.reject(new RequestError("invalid_request", "The client is disconnected"))
     return this.asker(method, params, signal, (text) => this.push(text), onprogress)
   }
 
-  /** Sends the answer and ends the response. `init` counts only where nothing was sent before. */
+  /** Sends the answer and ends the response. `init` counts only if nothing was sent before. */
   finish(frame: Uint8Array | string, init: ResponseInit = ANSWER): void {
     if (this.stream === undefined) {
       this.resolve(new Response(bodyOf(frame), init))
@@ -99,13 +99,13 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     this.finishStream()
   }
 
-  /** Ends the response to a cancelled request without an answer: as a stream, for JSON would have to be one. */
+  /** Ends the response to a cancelled request without an answer: as an empty stream, because JSON would need an answer. */
   finishUnanswered(): void {
     if (this.stream === undefined) this.resolve(new Response(null, { headers: SSE_HEADERS }))
     else this.finishStream()
   }
 
-  /** The client is gone. In the era in which it may come back for the rest, it has not given up. */
+  /** The client closed the connection. That cancels the request, unless the client may come back for the rest. */
   abort(): void {
     if (this.disconnected) return
     this.disconnected = true
@@ -114,13 +114,13 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     if (this.resumable === undefined) this.cancellation.cancel("the client closed the connection")
   }
 
-  /** A client that has gone may have come back for the rest. */
+  /** Whether the client is connected: here, or by a stream that it resumed. */
   isConnected(): boolean {
     this.watchAbort()
     return !this.disconnected || (this.logged !== undefined && this.resumable?.events.isConnected(this.logged) === true)
   }
 
-  /** Somebody must answer a question. A client that does not come back for it has given up in the end. */
+  /** Cancels the request if a client that must answer a server request has been disconnected for too long. */
   giveUpIfStale(now: number, others: boolean): void {
     this.disconnectedSince = this.isConnected() ? undefined : (this.disconnectedSince ?? now)
     if (
@@ -143,7 +143,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     if (!this.disconnected) this.stream?.enqueue(SSE_COMMENT)
   }
 
-  /** From now on it counts whether the client is still there. */
+  /** Starts to watch whether the connection is closed. */
   private watchAbort(): void {
     const signal = this.signal?.()
     this.signal = undefined
@@ -165,7 +165,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     else if (!this.disconnected) this.stream.enqueue(formatEvent(frame))
   }
 
-  /** An event of the session's log: false where nobody reads it any more. */
+  /** Sends an event of the session's log. Returns false if the client is disconnected. */
   event(id: string, frame: Uint8Array | string): boolean {
     if (this.disconnected) return false
     this.stream?.enqueue(formatEvent(frame, id))
@@ -205,23 +205,23 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   }
 }
 
-/** Says nothing, and that the stream is there. From: HTML, SSE. */
+/** A comment: shows that the stream is open. From: HTML, SSE. */
 export const SSE_COMMENT = new TextEncoder().encode(":\n\n")
 
-/** How a stream to a client counts what waits in it: Bun takes no more out of it than the client reads. */
+/** Counts the bytes that wait in a stream: Bun takes no more out of it than the client reads. */
 export const BYTE_STRATEGY = new ByteLengthQueuingStrategy({ highWaterMark: 0 })
 
-/** Whether so much waits for a client that it is let go: one that does not read must not make svc hold without bound. */
+/** Whether so much waits for a client that svc disconnects it: a client that does not read must not fill the memory. */
 export const isUnread = ({ desiredSize }: ReadableStreamDefaultController<Uint8Array>): boolean =>
   (desiredSize ?? 0) < -MAX_UNREAD_BYTES
 
-/** An event without data that tells the client where to take the stream up again, and when. From: SEP-1699. */
+/** Returns an event without data that says from which id, and when, the client can resume the stream. From: SEP-1699. */
 export const primingEvent = (id: string): Uint8Array =>
   new TextEncoder().encode(`id: ${id}\nretry: ${RETRY_MS}\ndata:\n\n`)
 
 // ---
 
-/** A large frame is written from where it is: as the body of a response Bun would copy it first. */
+/** Returns the body of a frame. A large frame is written from where it is: Bun would copy it first. */
 function bodyOf(frame: Uint8Array | string): ReadableStream | Uint8Array<ArrayBuffer> | string {
   if (typeof frame === "string" || frame.length < LARGE) return frame as Uint8Array<ArrayBuffer> | string
   const source = {
@@ -234,10 +234,10 @@ function bodyOf(frame: Uint8Array | string): ReadableStream | Uint8Array<ArrayBu
   return new ReadableStream(source)
 }
 
-/** From how many bytes on a copy costs more than a stream. */
+/** The bytes from which on a copy costs more than a stream. */
 const LARGE = 64 * 1024
 const RETRY_MS = 1000
 const BLOCKING_GIVE_UP_MS = 60_000
 const GIVE_UP_MS = 10 * 60_000
-/** The message that passes this mark is still taken, whatever its size. */
+/** The message that passes this mark is still sent, whatever its size. */
 const MAX_UNREAD_BYTES = 8 * 1024 * 1024

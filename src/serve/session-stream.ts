@@ -1,7 +1,8 @@
 /**
- * The stream that a session's client opens for what belongs to no request, or to take up one that broke.
+ * The stream that a session's client opens for messages that belong to no request, or to resume one that broke.
  * 2025-11-25: Transports, Listening for Messages from the Server; Resumability and Redelivery.
  */
+import { RPC_CODE } from "../lib/errors.ts"
 import { type EventSink, requestOf } from "../session/event-log.ts"
 import type { Session } from "../session/session.ts"
 import { errorText } from "../wire/message.ts"
@@ -16,11 +17,11 @@ import {
   SSE_HEADERS,
 } from "./http-exchange.ts"
 
-/** Opens it, after the event that the client saw last where it says one. */
+/** Opens the stream; resumes it after the event `last`, if the client names one. */
 export function openSessionStream(session: Session, last: string | null, streams: OpenStreams): Response {
   const about = { "mcp-session-id": session.id }
-  // Clients come back for more after an answer that is an error; this tells them that there is none. From: HTML, SSE.
-  if (last !== null && (last === TOLD || session.events.isOver(last)))
+  // Clients reconnect after an error answer; 204 tells them that nothing follows. From: HTML, SSE.
+  if (last !== null && (last === LOST_EVENT || session.events.isOver(last)))
     return new Response(null, { status: 204, headers: about })
   let stop: () => void = () => undefined
   const source = {
@@ -52,17 +53,17 @@ export function openSessionStream(session: Session, last: string | null, streams
         try {
           controller.close()
         } catch {
-          // The client had closed it already.
+          // The client has closed it already.
         }
       }
       streams.add(stream)
       controller.enqueue(SSE_COMMENT)
-      // A stream that cannot be taken up starts anew: a 404 would tell the client that its session is gone.
+      // A stream that cannot be resumed starts anew: a 404 would mean that the session is gone.
       number = last === null ? undefined : session.events.resume(last, sink)
       const lost = number === undefined && last !== null ? requestOf(last) : undefined
       if (lost !== undefined) {
-        // Nobody else will tell the client, and it would come back for ever.
-        controller.enqueue(formatEvent(errorText(lost, -32603, LOST), TOLD))
+        // Without this the client would reconnect for ever.
+        controller.enqueue(formatEvent(errorText(lost, RPC_CODE.internalError, LOST), LOST_EVENT))
         stop()
       } else if (number === undefined) {
         number = session.events.open(sink)
@@ -78,6 +79,6 @@ export function openSessionStream(session: Session, last: string | null, streams
 
 // ---
 
-/** The event after which nothing comes. */
-const TOLD = "told"
-const LOST = "The answer to this request is lost: svc was restarted while it ran, or it is too long ago"
+/** The id of the event that reports a lost answer: nothing follows it. */
+const LOST_EVENT = "told"
+const LOST = "The answer to this request is lost: svc restarted while it ran, or the answer is too old"

@@ -8,12 +8,12 @@ export type StdioStreams = {
   write(bytes: Uint8Array): void
 }
 
-/** Serves until the input ends and `quiet` has waited for what was asked by then. */
+/** Serves until the input ends and `drain` has waited for the requests that run then. */
 export async function serveStdio(
   streams: StdioStreams,
   deps: Omit<PipeDeps, "send">,
   limit: number,
-  quiet: (busy: () => boolean) => Promise<void>,
+  drain: (busy: () => boolean) => Promise<void>,
 ): Promise<void> {
   const pipe = new Pipe({
     ...deps,
@@ -25,6 +25,6 @@ export async function serveStdio(
     (edges) => pipe.overlong(edges, limit),
   )
   for await (const chunk of streams.input) feed(chunk)
-  await quiet(() => pipe.busy)
+  await drain(() => pipe.busy)
   pipe.close("the client is gone")
 }

@@ -1,8 +1,8 @@
 /**
- * The audit log: one JSON line for each call and each act of management. Lines are made after the answer has gone out.
- * Arguments are in them only where that is asked for, and without what looks secret.
+ * The audit log: one JSON line for each call and each management action. Lines are written after the answer has gone out.
+ * They hold arguments only if the operator asks for them, and then without what looks secret.
  */
-import { viewOf } from "../catalog/catalog.ts"
+import { type Route, type View, viewOf } from "../catalog/catalog.ts"
 import type { Clock } from "../lib/clock.ts"
 import { escaped } from "../lib/log.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -14,13 +14,13 @@ export type AuditOptions = {
   /** Milliseconds that only grow. */
   ticks(): number
   write(line: () => string): void
-  /** Takes secrets out of text. */
+  /** Masks secrets in text. */
   mask(text: string): string
   readonly withArguments: boolean
 }
 
 export function createAudit({ clock, ticks, write, mask, withArguments }: AuditOptions): Audit {
-  // Whatever a client says of itself may be wrong, but not unlimited.
+  // What a client states about itself may be wrong, but must be bounded.
   const short = (value: unknown) => (typeof value === "string" ? mask(value.slice(0, MAX_NAME)) : undefined)
   const clientName = ({ name, version }: Params) =>
     typeof name !== "string" ? undefined : short(typeof version === "string" ? `${name}/${version}` : name)
@@ -74,7 +74,7 @@ export function createAudit({ clock, ticks, write, mask, withArguments }: AuditO
   }
 }
 
-/** A JSON value without what its key or its looks call a secret, and not larger than a line of a log should be. */
+/** Masks what looks secret in a JSON value by its key or its form, and bounds its depth, width and length. */
 export function cleaned(value: unknown, mask: (text: string) => string, depth = 0): unknown {
   if (typeof value === "string") return mask(value.slice(0, MAX_TEXT))
   if (!isObject(value) && !Array.isArray(value)) return value
@@ -85,7 +85,7 @@ export function cleaned(value: unknown, mask: (text: string) => string, depth = 
       .slice(0, MAX_ENTRIES)
       .map(([key, inner]) => {
         const name = key.slice(0, MAX_NAME)
-        // A pair is masked for its key where any value would be.
+        // If any value of this key would be masked, the whole value is.
         return [name, mask(`${name}=x`) === `${name}=x` ? cleaned(inner, mask, depth + 1) : "[REDACTED]"]
       }),
   )
@@ -98,7 +98,7 @@ const MAX_TEXT = 4096
 const MAX_ENTRIES = 100
 const MAX_DEPTH = 8
 
-/** The bytes of a value as JSON; undefined where it is nested too deeply to be written. */
+/** Returns the size of a value as JSON, in bytes; undefined if it is nested too deeply to be written. */
 function sizeOf(value: unknown): number | undefined {
   try {
     return Buffer.byteLength(JSON.stringify(value))
@@ -107,7 +107,12 @@ function sizeOf(value: unknown): number | undefined {
   }
 }
 
-/** Where a call leads: a server and its own name for what is called; svc itself is `svc`. */
+function routeOf(method: string, name: string, view: View): Route | undefined {
+  if (method === "tools/call") return view.tools.get(name)
+  return method === "prompts/get" ? view.prompts.get(name) : view.resource(name)
+}
+
+/** Returns the server of a call and its own name for the tool, prompt or resource; svc itself is `svc`. */
 function targetOf({ request, client, gateway }: ClientCall): { server: string | undefined; name: unknown } {
   const params = isObject(request.params) ? request.params : {}
   const name = request.method === "resources/read" ? params.uri : params.name
@@ -115,11 +120,6 @@ function targetOf({ request, client, gateway }: ClientCall): { server: string | 
   if (request.method === "tools/call" && toolboxFor(client.scope, gateway)?.names.includes(name) === true)
     return { server: "svc", name }
   const view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
-  const route =
-    request.method === "tools/call"
-      ? view.tools.get(name)
-      : request.method === "prompts/get"
-        ? view.prompts.get(name)
-        : view.resource(name)
+  const route = routeOf(request.method, name, view)
   return route === undefined ? { server: undefined, name } : { server: route.id, name: route.name }
 }

@@ -3,13 +3,13 @@ import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 
 export type CallRateLimit = {
-  /** Takes one call from a bucket. Gives the seconds to wait where it is empty. */
+  /** Takes one call from a bucket. Returns the seconds to wait if the bucket is empty. */
   take(key: object | string, perMinute: number): number | undefined
 }
 
 export function createCallRateLimit(clock: Pick<Clock, "now">, onrefuse: () => void = () => undefined): CallRateLimit {
   const named = new BoundedMap<string, Bucket>(MAX_NAMED)
-  // A session's goes with the session.
+  // A session's bucket ends with the session.
   const held = new WeakMap<object, Bucket>()
   const bucketOf = (key: object | string, perMinute: number): Bucket => {
     const known = typeof key === "string" ? named.get(key) : held.get(key)

@@ -1,7 +1,9 @@
 /**
- * What one era lacks, put in or taken out: the params of a request on its way to a backend of the other era, and the code
- * of an error on its way back.
+ * Adapts params and error codes between the eras: adds or removes members that only one era has in a request to a backend,
+ * and replaces the code of an error on its way back.
  */
+
+import { RPC_CODE } from "../lib/errors.ts"
 import {
   type Era,
   META_CLIENT_CAPABILITIES,
@@ -14,7 +16,7 @@ import {
 import { isObject, metaOf, type Params } from "../wire/message.ts"
 import type { Client } from "./client.ts"
 
-/** Params as the backend's era has them: a request of a modern backend carries version and client in `_meta`. */
+/** Returns params for the backend's era: a request to a modern backend carries version and client in `_meta`. */
 export function adaptParams(params: Params, client: Client, era: Era): Params {
   if (client.era === era) return params
   const meta = metaOf(params)
@@ -42,19 +44,19 @@ export function adaptParams(params: Params, client: Client, era: Era): Params {
   return bare
 }
 
-/** "Resource not found" has another code in each era. server: Resources, Error Handling. */
+/** Returns the code of an error for an era: each has its own for "resource not found". server: Resources, Error Handling. */
 export function adaptCode(method: string, code: number, data: unknown, era: Era): number {
   if (method !== "resources/read" || !isObject(data) || typeof data.uri !== "string") return code
-  if (code !== INVALID_PARAMS && code !== LEGACY_NOT_FOUND) return code
-  return era === "modern" ? INVALID_PARAMS : LEGACY_NOT_FOUND
+  if (code !== RPC_CODE.invalidParams && code !== LEGACY_NOT_FOUND) return code
+  return era === "modern" ? RPC_CODE.invalidParams : LEGACY_NOT_FOUND
 }
 
 // ---
 
-const INVALID_PARAMS = -32602
+/** 2025-11-25: Resources, Error Handling. */
 const LEGACY_NOT_FOUND = -32002
 
-/** What a legacy client can do in the words of 2026-07-28, which has tasks in another form. */
+/** Returns a legacy client's capabilities without tasks, which 2026-07-28 has in another form. */
 function modernCapabilities({ tasks: _tasks, ...capabilities }: Params): Params {
   if (!isObject(capabilities.extensions)) return capabilities
   const { [TASKS_EXTENSION]: _extension, ...extensions } = capabilities.extensions

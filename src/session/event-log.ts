@@ -1,36 +1,36 @@
 /**
- * What was sent on a session's streams, kept so that a client whose connection broke can take a stream up where it was.
+ * Keeps what was sent on a session's streams, so that a client whose connection broke can resume a stream.
  * 2025-11-25: Transports, Resumability and Redelivery.
  *
- *  1. Bounded for each session in events, bytes and time; the oldest go first, and a stream that lost some goes on without
+ *  1. The log of a session is bounded in events, bytes and time. The oldest events go first; their stream goes on without
  *     them.
- *  2. A stream whose client is gone goes on: what it says is kept until the client is back.
- *  3. The ids of events say which log they are of: those of another, as before a restart, are not taken for its own. They
- *     say too which request's stream it is, so that a client can be told when its answer is lost.
+ *  2. A stream whose client is disconnected goes on: its events are kept until the client is back.
+ *  3. Event ids name their log. Ids from another log, for example from before a restart, are rejected. Ids also name the
+ *     request of the stream, so that svc can answer it with an error if its answer is lost.
  */
 import { parseExact } from "../lib/json.ts"
 import { type Id, isId } from "../wire/message.ts"
 
-/** Takes one event of a stream; false where nobody is there any more. */
+/** The client of a stream. `event` returns false if the client is disconnected. */
 export type EventSink = { event(id: string, frame: Uint8Array | string): boolean; end(): void }
 
 type StoredEvent = {
   readonly stream: LoggedStream
   readonly number: number
   readonly frame: Uint8Array | string
-  /** How old the log was. */
+  /** The age of the log when the event was sent. */
   readonly ageMinutes: number
 }
 type LoggedStream = {
   readonly id: number
-  /** What its events' ids end with: the request that it answers. */
+  /** The end of its events' ids: the request that it answers. */
   readonly requestTag: string
   last: number
   sink: EventSink | undefined
   done: boolean
 }
 
-/** The request whose stream an event is of, by the event's id; undefined where it is of none. */
+/** Returns the request on whose stream an event was sent, by the id of the event; undefined if there is none. */
 export function requestOf(eventId: string): Id | undefined {
   const mark = TAGGED_ID.exec(eventId)?.[1]
   if (mark === undefined) return undefined
@@ -49,10 +49,10 @@ export class EventLog {
   private lastStream = 0
   private ageMinutes = 0
 
-  /** `name` tells it from the other logs of its session: of `[a-z0-9]`. */
+  /** `name`, of `[a-z0-9]`, tells the log from other logs of its session. */
   constructor(private readonly name: string) {}
 
-  /** Opens a stream towards `sink`, for a request or for what belongs to none; gives its number. */
+  /** Opens a stream to `sink`, for a request or for messages that belong to none. Returns its number. */
   open(sink: EventSink, request?: Id): number {
     const id = ++this.lastStream
     const named = request === undefined ? "" : JSON.stringify(request)
@@ -62,13 +62,13 @@ export class EventLog {
     return id
   }
 
-  /** The id of an event that says where a stream begins, for one that has sent nothing yet. */
+  /** Returns the id of the event that marks the start of a stream. */
   start(id: number): string {
     const stream = this.streams.get(id)
     return stream === undefined ? "" : this.idOf(stream, 0)
   }
 
-  /** Sends a frame on a stream, or keeps it for when its client is back. */
+  /** Sends a frame on a stream and keeps it, also while the client is disconnected. */
   send(id: number, frame: Uint8Array | string): void {
     const stream = this.streams.get(id)
     if (stream === undefined) return
@@ -79,24 +79,24 @@ export class EventLog {
     if (stream.sink?.event(this.idOf(stream, stream.last), frame) === false) stream.sink = undefined
   }
 
-  /** A minute has passed: what nobody has come back for in a while is not kept for the rest of the session's life. */
+  /** Called once a minute: drops events older than MAX_AGE minutes. */
   onMinute(): void {
     this.ageMinutes++
     while ((this.kept[0]?.ageMinutes ?? this.ageMinutes) < this.ageMinutes - MAX_AGE) this.evict()
   }
 
-  /** The client of a stream is gone. */
+  /** Disconnects a stream from its client, unless another connection of the client has taken it over. */
   detach(id: number, sink: EventSink): void {
     const stream = this.streams.get(id)
     if (stream?.sink === sink) stream.sink = undefined
   }
 
-  /** Whether anybody is there to hear a stream. */
+  /** Whether the client of a stream is connected. */
   isConnected(id: number): boolean {
     return this.streams.get(id)?.sink !== undefined
   }
 
-  /** Ends a stream and forgets what it said. */
+  /** Ends a stream and drops its events. */
   drop(id: number): void {
     const stream = this.streams.get(id)
     if (stream === undefined) return
@@ -105,7 +105,7 @@ export class EventLog {
     stream.sink?.end()
   }
 
-  /** A stream has said all it had to say. */
+  /** Ends a stream whose last event was sent; its events are kept for a client that comes back. */
   end(id: number): void {
     const stream = this.streams.get(id)
     if (stream === undefined) return
@@ -116,8 +116,8 @@ export class EventLog {
   }
 
   /**
-   * Goes on with a stream after the event the client saw last. Gives the stream's number, or undefined where the id is
-   * none of ours.
+   * Resumes a stream after the event that the client saw last. Returns the number of the stream; undefined if the id is not
+   * from this log.
    */
   resume(lastEventId: string, sink: EventSink): number | undefined {
     const found = this.find(lastEventId)
@@ -134,7 +134,7 @@ export class EventLog {
     return stream.id
   }
 
-  /** Whether the client has seen all of a stream that has ended. */
+  /** Whether a stream has ended and the client has seen all of it. */
   isOver(lastEventId: string): boolean {
     const found = this.find(lastEventId)
     return found?.stream.done === true && found.seen === found.stream.last
@@ -170,7 +170,7 @@ export class EventLog {
     if (stream.done && number === stream.last) this.streams.delete(stream.id)
   }
 
-  /** Streams that are done are kept for a client that may come back, but not all of them. */
+  /** Keeps at most MAX_STREAMS streams that have ended. */
   private trim(): void {
     if (this.streams.size <= MAX_STREAMS) return
     for (const [id, stream] of this.streams) {
@@ -182,15 +182,15 @@ export class EventLog {
   }
 }
 
-/** A view would hold all of the buffer it is a view of. */
+/** Copies a view of a larger buffer: it would keep the whole buffer in memory. */
 const own = (frame: Uint8Array | string): Uint8Array | string =>
   typeof frame !== "string" && frame.byteLength < frame.buffer.byteLength ? frame.slice() : frame
 
 const TAGGED_ID = /^[a-z0-9]+-\d{1,15}-\d{1,15}-([\w-]+)$/
-/** A longer id would make headers that are too long. */
+/** A longer id would make too long a header. */
 const MAX_REQUEST_TAG = 256
 const MAX_EVENTS = 256
 const MAX_BYTES = 4 * 1024 * 1024
 const MAX_STREAMS = 32
-/** As long as a call waits for a client that has left its stream. */
+/** Minutes; as long as a call waits for a client that is disconnected. */
 const MAX_AGE = 10

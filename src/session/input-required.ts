@@ -1,13 +1,13 @@
 /**
- * A modern backend's `input_required` for a legacy client: its questions are put to the client as server requests, and
- * the request is tried again with the answers and the exact `requestState`. patterns: Multi Round-Trip Requests.
+ * Fulfils a modern backend's `input_required` for a legacy client: sends the client each input request as a server request;
+ * the call is then retried with the responses and the exact `requestState`. patterns: Multi Round-Trip Requests.
  */
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Exchange } from "./client.ts"
 
-/** The params of the retry. Throws what the client answered an error with, or where it gives up on its request. */
+/** Returns the params of the retry. Rejects with the error of the client, or if the client gives its request up. */
 export async function fulfilInputRequired(
   params: Params,
   result: Params,
@@ -16,24 +16,24 @@ export async function fulfilInputRequired(
 ): Promise<Params> {
   const questions = isObject(result.inputRequests) ? Object.entries(result.inputRequests) : []
   if (questions.length > MAX_QUESTIONS)
-    throw new RequestError("invalid_request", "The server asks too many questions at once")
+    throw new RequestError("invalid_request", "The server requests too many inputs at once")
   const { cancellation } = exchange
   cancellation.throwIfCancelled()
   const controller = new AbortController()
   const withdraw = () => controller.abort()
   cancellation.onabort(withdraw)
   let cancel: () => void = () => undefined
-  const look = () => {
+  const check = () => {
     exchange.giveUpIfStale?.(clock.now(), false)
-    cancel = clock.after(LOOK_MS, look)
+    cancel = clock.after(CHECK_MS, check)
   }
-  look()
+  check()
   const answers = await Promise.all(
     questions.map(async ([key, question]) => {
       if (!isObject(question) || typeof question.method !== "string")
-        throw new RequestError("invalid_request", "The server asked a question that is no request")
-      const asked = isObject(question.params) ? question.params : undefined
-      return [key, await exchange.ask(question.method, asked, controller.signal)] as const
+        throw new RequestError("invalid_request", "The server sent an input request without a method")
+      const asks = isObject(question.params) ? question.params : undefined
+      return [key, await exchange.ask(question.method, asks, controller.signal)] as const
     }),
   ).finally(() => {
     cancel()
@@ -51,5 +51,5 @@ export async function fulfilInputRequired(
 // ---
 
 const MAX_QUESTIONS = 100
-/** How often it is seen whether the client is still there to answer. */
-const LOOK_MS = 1000
+/** How often svc checks that the client is still connected, in milliseconds. */
+const CHECK_MS = 1000

@@ -1,4 +1,4 @@
-/** A call of one of svc's own tools: the client's way to be asked, its way to give up, and the answer in its era's form. */
+/** Runs svc's own tools for a client: connects confirmations, progress and cancellation, and answers in the client's era. */
 
 import { PeerError } from "../backend/connection.ts"
 import type { Scope } from "../catalog/scope.ts"
@@ -23,7 +23,7 @@ export function callInternalTool(
   const { params = {} } = request
   const name = asText(params.name)
   if (!toolbox.names.includes(name)) return undefined
-  // What svc has sealed does not come this far.
+  // State that svc has sealed does not come this far.
   if (params.requestState !== undefined) throw foreignState()
   const { signal } = exchange.cancellation
   const args = isObject(params.arguments) ? withDoubles(params.arguments) : {}
@@ -49,7 +49,7 @@ export function callInternalTool(
 
 // ---
 
-/** Whoever sits at the client, where it can show a form. client: Elicitation. */
+/** Returns the person at the client if the client can show a form. client: Elicitation. */
 function personOf(client: Client, exchange: Exchange, signal: AbortSignal): Person | undefined {
   if (missingCapability(client.capabilities, "elicitation/create", undefined) !== undefined) return undefined
   return {
@@ -59,7 +59,9 @@ function personOf(client: Client, exchange: Exchange, signal: AbortSignal): Pers
         properties: { confirm: { type: "boolean", title: yes } },
         required: ["confirm"],
       }
-      const answer = await exchange.ask("elicitation/create", { message, requestedSchema }, signal).catch(unasked)
+      const answer = await exchange
+        .ask("elicitation/create", { message, requestedSchema }, signal)
+        .catch(ignorePeerError)
       // No default, and no other answer: a client that fills in a form by itself must not agree for the person.
       return (
         isObject(answer) && answer.action === "accept" && isObject(answer.content) && answer.content.confirm === true
@@ -68,7 +70,7 @@ function personOf(client: Client, exchange: Exchange, signal: AbortSignal): Pers
   }
 }
 
-/** A client that answers a question with an error has not put it to anybody. */
-function unasked(error: unknown): undefined {
+/** Ignores an error that the client answered: it has not shown the form. */
+function ignorePeerError(error: unknown): undefined {
   if (!(error instanceof PeerError)) throw error
 }

@@ -132,7 +132,7 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
     let sent = adaptParams(openTask(params, spec, call), client, peer.era)
     for (let round = 0; ; round++) {
       if (cancellation.reason !== undefined) throw new BackendError(spec.name, cancellation.reason)
-      if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `asked for input ${MAX_ROUNDS} times`)
+      if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `requested input ${MAX_ROUNDS} times`)
       const flight = connection.request({
         method,
         params: sent,
@@ -163,6 +163,8 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
     throw error
   }
 }
+
+const completeMembers = (cacheable: boolean): Uint8Array => (cacheable ? COMPLETE_UNCACHED : COMPLETE)
 
 type Finish =
   | { readonly kind: "done"; readonly answer: Answer }
@@ -198,7 +200,7 @@ function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Fini
       (peer.era === "modern" && client.era === "legacy" && contains(bytes, NEEDLE_INPUT)) ||
       hasEscapedLetters(bytes)
     if (!slow) {
-      const members = completes ? (cacheable ? COMPLETE_UNCACHED : COMPLETE) : undefined
+      const members = completes ? completeMembers(cacheable) : undefined
       const relayed = withResponseId(frame, answer, encode(JSON.stringify(request.id)), members)
       return { kind: "done", answer: isToolCall ? new RelayedResult(relayed) : { frame: relayed, outcome: "ok" } }
     }
@@ -266,13 +268,18 @@ function elicitationsOf(data: unknown): readonly string[] {
   )
 }
 
-/** basic: Streamable HTTP, Standard Request Headers and Custom Headers from Tool Parameters. */
+function memberOfName(method: string): string {
+  if (method === "resources/read") return "uri"
+  return method.startsWith("tasks/") ? "taskId" : "name"
+}
+
+/** Returns the headers that repeat params. basic: Streamable HTTP, Standard Request Headers and Custom Headers from Tool Parameters. */
 function mirrorHeaders(
   method: string,
   params: Params,
   mirrored: readonly MirroredHeader[],
 ): Record<string, string> | undefined {
-  const name = method === "resources/read" ? params.uri : method.startsWith("tasks/") ? params.taskId : params.name
+  const name = params[memberOfName(method)]
   if (typeof name !== "string") return undefined
   return { "mcp-name": encodeHeader(name), ...paramHeaders(params.arguments, mirrored) }
 }

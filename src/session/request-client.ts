@@ -1,5 +1,6 @@
-/** The client of a modern request: everything it says of itself stands in the request. basic: `_meta`. */
+/** Reads the client of a modern request from the request itself. basic: `_meta`. */
 import type { Scope } from "../catalog/scope.ts"
+import { RPC_CODE } from "../lib/errors.ts"
 import {
   isLogLevel,
   LEGACY_VERSIONS,
@@ -14,7 +15,7 @@ import type { Client } from "./client.ts"
 
 export type Refusal = { readonly code: number; readonly message: string; readonly data?: unknown }
 
-/** The client, or why the request is refused. `session` is what its calls have in common. */
+/** Returns the client, or why the request is refused. `session` identifies the requests of one client. */
 export function requestClient(
   version: string,
   params: Params,
@@ -29,11 +30,13 @@ export function requestClient(
   const meta = metaOf(params) ?? {}
   const capabilities = meta[META_CLIENT_CAPABILITIES]
   if (!isObject(capabilities))
-    return { refusal: { code: -32602, message: `_meta must have ${META_CLIENT_CAPABILITIES} (an object)` } }
+    return {
+      refusal: { code: RPC_CODE.invalidParams, message: `_meta must have ${META_CLIENT_CAPABILITIES} (an object)` },
+    }
   const info = meta[META_CLIENT_INFO]
   const level = meta[META_LOG_LEVEL]
   if (level !== undefined && !isLogLevel(level))
-    return { refusal: { code: -32602, message: `${META_LOG_LEVEL} must be a log level` } }
+    return { refusal: { code: RPC_CODE.invalidParams, message: `${META_LOG_LEVEL} must be a log level` } }
   return {
     client: {
       era: "modern",

@@ -1,4 +1,4 @@
-/** How svc introduces itself: the results of `initialize` and `server/discover`, for the aggregate and for one server. */
+/** The results of `initialize` and `server/discover`, for the aggregate and for one server. */
 import { type View, viewOf } from "../catalog/catalog.ts"
 import { RequestError } from "../lib/errors.ts"
 import {
@@ -59,13 +59,13 @@ function introduce({ gateway, client }: About): Introduction {
   const { peer } = target
   return {
     capabilities: translate(peer, client.era),
-    // legacy clients must be told a name and a version; modern servers need not have them.
+    // Legacy clients require a name and a version; modern servers need not state them.
     serverInfo: { name: target.spec.name, version: "unknown", ...peer.serverInfo },
     instructions: view.instructions,
   }
 }
 
-/** All that a backend may come to offer is advertised at once: a client hears of capabilities only when it connects. */
+/** Advertises all that a backend may offer later: clients read capabilities only when they connect. */
 function aggregateCapabilities(view: View, era: Era): Params {
   const all = view.parts.map(({ listing }) => translate(listing, era))
   const extensions: Record<string, unknown> = {}
@@ -84,7 +84,7 @@ function aggregateCapabilities(view: View, era: Era): Params {
   }
 }
 
-/** What any of them can do; svc keeps the list itself. 2025-11-25: Tasks, Capabilities. */
+/** Unites the task capabilities of all backends; svc itself keeps the list. 2025-11-25: Tasks, Capabilities. */
 function uniteTasks(all: readonly Params[]): Params {
   const requests: Record<string, Params> = {}
   for (const tasks of all)
@@ -97,14 +97,14 @@ const membersOf = (value: unknown): readonly (readonly [string, unknown])[] =>
   isObject(value) ? Object.entries(value) : []
 
 /**
- * Extensions that work at the aggregate: apps need resources alone, and tasks lead to their backend. Methods of others
- * name no backend that svc could pass them on to.
+ * Extensions that work at the aggregate: apps need only resources, and task ids name their backend. Methods of other
+ * extensions name no backend.
  */
 const ROUTED: ReadonlySet<string> = new Set([UI_EXTENSION, TASKS_EXTENSION])
 
 /**
- * A backend's own capabilities; svc itself sees to `listChanged` and to subscriptions. Tasks have a form in each era, which
- * the other does not understand.
+ * Translates a backend's capabilities for a client's era. svc itself implements `listChanged` and subscriptions. Each era has
+ * its own form of tasks.
  */
 function translate(backend: { readonly era: Era; readonly capabilities: Params }, era: Era): Params {
   const { capabilities } = backend

@@ -1,13 +1,13 @@
 /**
- * One legacy client: what it said at `initialize`, the streams that lead to it, and svc's questions to it. The transport
- * gives it frames and takes frames; it knows nothing of HTTP.
+ * One legacy client: what it stated at `initialize`, the streams to it, and server requests to it. It knows nothing of HTTP:
+ * the transport hands it frames and takes frames.
  */
 import { PeerError, peerError } from "../backend/connection.ts"
 import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
-import { RequestError } from "../lib/errors.ts"
+import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
 import { type Id, isObject, metaOf, notificationText, type Params, type Response } from "../wire/message.ts"
 import { Cancellation } from "./cancellation.ts"
@@ -16,7 +16,7 @@ import { EventLog } from "./event-log.ts"
 import type { Gateway } from "./ports.ts"
 import { RunningRequests } from "./running-requests.ts"
 
-/** Where frames go that belong to no request. False where nobody listens. */
+/** Takes frames that belong to no request. Returns false if no stream is open. */
 export type Outlet = (text: string) => boolean
 
 type ClientQuestion = {
@@ -33,13 +33,13 @@ export class Session implements Client, SessionMemory {
   readonly session = this
   readonly memory = this
   logLevel: string | undefined
-  /** When the client was last heard of, milliseconds since the epoch. */
+  /** When the client sent its last request, milliseconds since the epoch. */
   lastSeen = 0
-  /** Backend id and URI of each resource it is subscribed to, by both. */
+  /** Backend id and URI of each resource that it is subscribed to, by both. */
   readonly subscriptions = new Map<string, readonly [id: string, uri: string]>()
-  /** Backend id and task of each task it has made that may outlive svc, by both. */
+  /** Backend id and id of each of its tasks that may outlive svc, by both. */
   readonly tasks = new BoundedMap<string, readonly [id: string, task: string]>(MAX_TASKS)
-  /** What was sent on its streams; made when there is a first one. */
+  /** What was sent on its streams; made with the first one. */
   private log: EventLog | undefined
   /** The stream that the client opened for what belongs to no request. */
   outlet: Outlet | undefined
@@ -57,7 +57,7 @@ export class Session implements Client, SessionMemory {
     readonly id: string,
     readonly principal: string,
     readonly scope: Scope,
-    /** What the client said at `initialize`. */
+    /** The params of `initialize`. */
     readonly params: Params,
   ) {
     this.protocolVersion = negotiateLegacy(params.protocolVersion)
@@ -65,7 +65,7 @@ export class Session implements Client, SessionMemory {
     this.capabilities = isObject(params.capabilities) ? params.capabilities : {}
   }
 
-  /** The client outside of any request: what is for it goes on the stream it opened for that. */
+  /** The way to the client outside of any request: the stream that it opened for that. */
   readonly owner: Exchange = {
     cancellation: new Cancellation(),
     notify: (text) => this.notify(text),
@@ -74,18 +74,18 @@ export class Session implements Client, SessionMemory {
       this.ask(method, params, signal, (text) => this.notify(text), onprogress),
   }
 
-  /** What was sent on the session's streams, to be taken up again. */
+  /** What was sent on the session's streams, so that the client can resume them. */
   get events(): EventLog {
     this.log ??= new EventLog(this.lastSeen.toString(36))
     return this.log
   }
 
-  /** A minute has passed. */
+  /** Called once a minute; drops old events. */
   onMinute(): void {
     this.log?.onMinute()
   }
 
-  /** Whether the client knows of streams that can be taken up before they have said anything. From: SEP-1699. */
+  /** Whether the client can resume a stream that has sent nothing yet. From: SEP-1699. */
   get sendsPrimingEvent(): boolean {
     return this.protocolVersion >= "2025-11-25"
   }
@@ -94,7 +94,7 @@ export class Session implements Client, SessionMemory {
     return this.running.size
   }
 
-  /** A notification of the client. One that svc does not know is the backend's business where there is only one. */
+  /** Takes a notification of the client. One that svc does not know goes to the only backend of its scope. */
   notified(method: string, params: Params, gateway: Gateway): void {
     switch (method) {
       case "notifications/initialized":
@@ -112,7 +112,7 @@ export class Session implements Client, SessionMemory {
     }
   }
 
-  /** The client's answer to a question. */
+  /** Takes the client's response to a server request. */
   answered(response: Response): void {
     if (response.id === null) return
     const question = this.clientRequests.get(response.id)
@@ -123,8 +123,8 @@ export class Session implements Client, SessionMemory {
   }
 
   /**
-   * Asks the client on `send`, the stream of the request it belongs to. Rejects with a PeerError (-32601) where the client
-   * did not say that it can answer such a question.
+   * Sends the client a request by `send`, on the stream of the client's request that it belongs to. Rejects with a PeerError
+   * (method not found) if the client did not advertise the capability.
    */
   ask(
     method: string,
@@ -134,10 +134,10 @@ export class Session implements Client, SessionMemory {
     onprogress?: (params: Params) => void,
   ): Promise<unknown> {
     if (missingCapability(this.capabilities, method, params) !== undefined)
-      return Promise.reject(new PeerError(-32601, `The client does not support ${method}`))
+      return Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`))
     if (signal.aborted) return Promise.reject(withdrawn())
     if (this.clientRequests.size >= MAX_QUESTIONS)
-      return Promise.reject(new RequestError("too_many", "Too many questions are open to this client"))
+      return Promise.reject(new RequestError("too_many", "Too many requests to this client are open"))
     const id = `svc-${++this.lastQuestion}`
     return new Promise((resolve, reject) => {
       const done = () => signal.removeEventListener("abort", abort)
@@ -158,13 +158,13 @@ export class Session implements Client, SessionMemory {
         },
         onprogress,
       })
-      // Several servers may use the same token towards one client.
-      const asked = onprogress === undefined ? params : { ...params, _meta: { ...metaOf(params), progressToken: id } }
-      send(JSON.stringify({ jsonrpc: "2.0", id, method, ...(asked === undefined ? {} : { params: asked }) }))
+      // Several servers may use the same token for one client.
+      const sent = onprogress === undefined ? params : { ...params, _meta: { ...metaOf(params), progressToken: id } }
+      send(JSON.stringify({ jsonrpc: "2.0", id, method, ...(sent === undefined ? {} : { params: sent }) }))
     })
   }
 
-  /** A notification that belongs to no request. While no stream is open the newest are held, up to a bound. */
+  /** Sends a notification that belongs to no request. While no stream is open, the newest are held, up to a bound. */
   notify(text: string): void {
     if (this.outlet?.(text) === true) return
     if (text.length > MAX_HELD_CHARS || this.queued.includes(text)) return
@@ -173,7 +173,7 @@ export class Session implements Client, SessionMemory {
     while (this.queued.length > MAX_HELD || size > MAX_HELD_CHARS) size -= this.queued.shift()?.length ?? 0
   }
 
-  /** Connects the stream for what belongs to no request and sends what was held for it. One before it ends. */
+  /** Connects the stream for messages that belong to no request, and sends what was held. Ends the stream before it. */
   open(outlet: Outlet, stream?: number): void {
     if (this.standalone !== undefined && this.standalone !== stream) this.log?.drop(this.standalone)
     this.standalone = stream
@@ -205,7 +205,7 @@ export class Session implements Client, SessionMemory {
     this.onchange()
   }
 
-  /** Tells the client which of its lists have changed with the catalog. */
+  /** Notifies the client of its lists that have changed with the catalog. */
   catalogChanged(gateway: Gateway): void {
     const before = this.lastView
     const view = viewOf(gateway.directory.catalogOf(this), this.scope)
@@ -221,7 +221,7 @@ export class Session implements Client, SessionMemory {
     gateway.notifications.setLogLevel(this, this.logLevel)
   }
 
-  /** Ends it: running requests are given up, open questions rejected. */
+  /** Ends the session: cancels running requests, rejects open server requests. */
   end(reason: string): void {
     this.outlet = undefined
     if (this.standalone !== undefined) this.log?.drop(this.standalone)
@@ -234,7 +234,7 @@ export class Session implements Client, SessionMemory {
 
 // ---
 
-const withdrawn = (): RequestError => new RequestError("invalid_request", "The question was withdrawn")
+const withdrawn = (): RequestError => new RequestError("invalid_request", "The server withdrew its request")
 
 const MAX_QUESTIONS = 100
 /** Remembered tasks of a session: the oldest are forgotten first. */

@@ -1,4 +1,4 @@
-/** The table of legacy sessions: bounded, and rid of those that nobody has used for long. */
+/** The table of legacy sessions: bounded, and swept of sessions that have been idle for long. */
 
 import { identityOf, type Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -9,7 +9,7 @@ import type { Gateway } from "./ports.ts"
 import { Session } from "./session.ts"
 
 export type SessionLimits = {
-  /** Sessions at most. */
+  /** The most sessions at once. */
   readonly count: number
   /** Milliseconds after which an unused session ends. */
   readonly ttl: number
@@ -23,9 +23,9 @@ export class Sessions {
     private readonly clock: Clock,
     private readonly limits: SessionLimits,
     private readonly onend: (session: Session) => void,
-    /** Where sessions outlive the process; undefined where they do not. */
+    /** Keeps sessions across restarts; undefined if they end with the process. */
     private readonly memory: SessionStore | undefined,
-    /** What a session saw that is taken up again: of the scope of its URL, and what the client said at `initialize`. */
+    /** Returns the scope of a restored session from the scope of its URL and its `initialize` params. */
     private readonly rescope: (scope: Scope, params: Params) => Scope = (scope) => scope,
   ) {
     this.sweep()
@@ -39,7 +39,7 @@ export class Sessions {
     return this.byId.values()
   }
 
-  /** Throws a RequestError where the table is full of sessions in use. */
+  /** Adds a session. Throws a RequestError if the table is full of sessions in use. */
   add(session: Session, gateway: Gateway): void {
     if (this.byId.size >= this.limits.count) {
       const oldest = this.leastRecentlyUsed()
@@ -53,8 +53,8 @@ export class Sessions {
   }
 
   /**
-   * The session, if it is this principal's and of this scope; another's is as unknown as none. One that an earlier run of
-   * svc knew is taken up again.
+   * Returns the session, if it is this principal's and of this scope; another principal's is as unknown as none. Restores a
+   * session of an earlier run of svc.
    */
   get(id: string, principal: string, scope: Scope, gateway: Gateway): Session | undefined {
     const session = this.byId.get(id) ?? this.restore(id, scope, gateway)
@@ -64,7 +64,7 @@ export class Sessions {
     return session
   }
 
-  /** Writes down what a session has become. */
+  /** Stores a session. */
   save(session: Session): void {
     const { principal, params, logLevel } = session
     const scope = identityOf(session.scope)
@@ -81,7 +81,7 @@ export class Sessions {
     this.onend(session)
   }
 
-  /** Ends all for this process; those that are remembered go on in the next. */
+  /** Ends all sessions for this process; stored ones go on in the next. */
   close(): void {
     this.cancelSweep()
     for (const session of this.byId.values()) {
@@ -105,7 +105,7 @@ export class Sessions {
       gateway.notifications.subscribe(backend, uri, session)
     }
     for (const [backend, task] of found.tasks ?? []) {
-      // An id that has been given to somebody else since is theirs.
+      // The backend may have given the id to another client since.
       if (gateway.tasks.owners.find("task", backend, task) !== undefined) continue
       gateway.tasks.owners.make({ kind: "task", backend, id: task, owner: session, caller: undefined, shared: true })
       session.addTask(backend, task)
@@ -113,7 +113,7 @@ export class Sessions {
     return session
   }
 
-  /** The one that nobody has used for longest, of whoever has the most: who opens many takes no room from others. */
+  /** Returns the least recently used idle session of the principal with the most, so that no client evicts another's. */
   private leastRecentlyUsed(): Session | undefined {
     const groups = new Map<string, { count: number; leastRecentlyUsed: Session | undefined }>()
     for (const session of this.byId.values()) {

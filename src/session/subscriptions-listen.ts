@@ -1,5 +1,5 @@
 /**
- * `subscriptions/listen`: a modern client's stream of what changes. patterns: Subscriptions.
+ * Serves `subscriptions/listen`: a modern client's stream of changes. patterns: Subscriptions.
  */
 import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
@@ -22,7 +22,7 @@ export function openSubscription(call: ClientCall): Promise<Answer | undefined> 
     : []
   const kinds = KINDS.filter(({ member }) => wanted[member] === true)
   const meta = { [META_SUBSCRIPTION]: request.id }
-  const say = (method: string, params: Params) =>
+  const notify = (method: string, params: Params) =>
     exchange.notify(
       notificationText(method, { ...params, _meta: { ...(isObject(params._meta) ? params._meta : {}), ...meta } }),
     )
@@ -38,15 +38,15 @@ export function openSubscription(call: ClientCall): Promise<Answer | undefined> 
       view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
       if (before === view) return
       for (const { method, notification } of kinds)
-        if (method.some((list) => hasChanged(before, view, list))) say(notification, {})
+        if (method.some((list) => hasChanged(before, view, list))) notify(notification, {})
     },
     updated(uri, params) {
-      if (uris.some((wanted) => isWithin(uri, wanted))) say("notifications/resources/updated", params)
+      if (uris.some((wanted) => isWithin(uri, wanted))) notify("notifications/resources/updated", params)
     },
   }
   for (const { route } of routes) gateway.notifications.subscribe(route.id, route.name, client.session)
   const stop = gateway.notifications.listen(listener)
-  const tasks = watchTasks(request, view, { gateway, client }, (task) => say("notifications/tasks", task))
+  const tasks = watchTasks(request, view, { gateway, client }, (task) => notify("notifications/tasks", task))
   const end = () => {
     stop()
     tasks.end()
@@ -57,7 +57,7 @@ export function openSubscription(call: ClientCall): Promise<Answer | undefined> 
     end()
     resolve(undefined)
   }
-  say("notifications/subscriptions/acknowledged", {
+  notify("notifications/subscriptions/acknowledged", {
     notifications: {
       ...Object.fromEntries(kinds.map(({ member }) => [member, true])),
       ...(routes.length > 0 ? { resourceSubscriptions: routes.map(({ uri }) => uri) } : {}),

@@ -1,21 +1,21 @@
 /**
- * Calls of modern clients that outlive a request: a legacy backend asks something in mid-call, the client gets the
- * question as an `input_required` result, and its retry finds the call that still waits in the backend.
+ * Calls of modern clients that outlive a request: a legacy backend sends a server request during a call, the client gets it
+ * as an `input_required` result, and its retry finds the call that still waits in the backend.
  * patterns: Multi Round-Trip Requests.
  *
- *  1. `requestState` is sealed and bound to principal, scope, method, parameters and an expiry; what does not fit is -32602. One
- *     that svc has not sealed goes to the backend.
- *  2. A call waits for its client only so long, and only so many wait at once. Where others wait for the same server it is
- *     much shorter: while the call is open, the server's questions to them cannot be told from its own.
- *  3. A client is never asked what it did not say it can answer: the request fails with -32021 and the call ends. A client
- *     without roots has none.
+ *  1. `requestState` is sealed and bound to principal, scope, method, parameters and an expiry; any other is refused with
+ *     -32602. State that svc has not sealed goes to the backend.
+ *  2. A call waits for its client WAIT_MS at most, and MAX_WAITING calls wait at once. It is YIELD_MS if other clients wait for
+ *     the same server: while the call is open, the server's requests to them cannot be told from requests to this client.
+ *  3. A client never gets a request that it has no capability for: the client's request fails with -32021 and the call ends.
+ *     A client without roots has an empty list of them.
  */
 import { PeerError } from "../backend/connection.ts"
 import { viewOf } from "../catalog/catalog.ts"
 import { identityOf } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
-import { RequestError } from "../lib/errors.ts"
+import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { canonical, parseExact } from "../lib/json.ts"
 import type { Sealer } from "../lib/seal.ts"
 import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
@@ -56,18 +56,18 @@ type CurrentTurn = {
 
 /** One call that may take several requests. */
 type SuspendedCall = {
-  /** Under which it is found again, once it waits for its client. */
+  /** The id in its `requestState`, once it waits for its client. */
   id: string | undefined
   readonly client: Client
   readonly questions: Map<string, SuspendedQuestion>
-  /** The request that waits at the moment, if one does. */
+  /** The request of the client that waits for an answer; undefined while the client is away. */
   current: CurrentTurn | undefined
-  /** Ends the backend's call. */
+  /** Cancels the backend's call. */
   readonly cancellation: Cancellation
-  /** The answer, once it is there and nobody was waiting for it. */
+  /** The answer that came while the client was away. */
   answer: Answer | undefined
   forget: () => void
-  /** Since when the client has been asked and is away, milliseconds since the epoch. */
+  /** When the client was last given a request to answer, milliseconds since the epoch. */
   awaySince: number
   asking: boolean
   count: number
@@ -86,7 +86,7 @@ export class SuspendedCalls {
       typeof state === "string" && state.startsWith(PREFIX)
         ? this.deps.sealer.open(state.slice(PREFIX.length))
         : undefined
-    // What svc did not seal may be the backend's own: another svc's looks the same.
+    // State that svc did not seal may be the backend's own: that of another svc looks the same.
     if (opened !== undefined) return this.resume(served, opened)
     const call: SuspendedCall = {
       id: undefined,
@@ -103,8 +103,8 @@ export class SuspendedCalls {
     const exchange: Exchange = {
       notify(text) {
         const { current } = call
-        const said = current === undefined || call.count === 0 ? text : withToken(text, current.request)
-        if (said !== undefined) current?.turn.notify(said)
+        const sent = current === undefined || call.count === 0 ? text : withToken(text, current.request)
+        if (sent !== undefined) current?.turn.notify(sent)
       },
       ask: (method, params, signal) => this.ask(call, method, params, signal),
       giveUpIfStale: (now, others) => this.giveUpIfStale(call, now, others),
@@ -115,7 +115,7 @@ export class SuspendedCalls {
     return promise
   }
 
-  /** Gives up all calls that wait for their clients. */
+  /** Cancels all calls that wait for their clients. */
   close(): void {
     for (const call of [...this.waiting.values()]) this.drop(call, "svc is shutting down")
   }
@@ -124,7 +124,7 @@ export class SuspendedCalls {
 
   private ask(call: SuspendedCall, method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown> {
     const missing = missingCapability(call.client.capabilities, method, params)
-    // Servers ask for roots whenever they like, not because a call needs them.
+    // Servers request roots at any time, not because a call needs them.
     if (missing !== undefined && method === "roots/list") return Promise.resolve({ roots: [] })
     if (missing !== undefined) {
       const { current } = call
@@ -139,12 +139,12 @@ export class SuspendedCalls {
           },
         ),
       )
-      // The call ends once the backend has been told why it gets no answer.
+      // The call ends after the backend has received the reason.
       queueMicrotask(() => this.drop(call, `the client cannot answer ${method}`))
-      return Promise.reject(new PeerError(-32601, `The client does not support ${method}`))
+      return Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`))
     }
     if (call.questions.size >= MAX_QUESTIONS)
-      return Promise.reject(new RequestError("too_many", "Too many questions are open"))
+      return Promise.reject(new RequestError("too_many", "Too many requests to this client are open"))
     if (signal.aborted) return Promise.reject(withdrawn())
     const key = `q${++call.count}`
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
@@ -154,7 +154,7 @@ export class SuspendedCalls {
     })
     if (!call.asking) {
       call.asking = true
-      // A server that asks several things at once gets them into one result.
+      // Several requests that a server sends at once go into one result.
       this.deps.clock.after(GATHER_MS, () => {
         call.asking = false
         this.put(call)
@@ -163,7 +163,7 @@ export class SuspendedCalls {
     return promise
   }
 
-  /** Puts the open questions to the client, if it waits. */
+  /** Gives the open requests of the server to the client, if its request waits. */
   private put(call: SuspendedCall): void {
     const { current } = call
     if (current === undefined || call.questions.size === 0) return
@@ -204,7 +204,7 @@ export class SuspendedCalls {
     const answers = request.params?.inputResponses
     if (answers !== undefined && (!isObject(answers) || Object.values(answers).some((answer) => !isObject(answer))))
       return refuse("inputResponses must be an object of results")
-    if (call.current !== undefined) return refuse("this call is being answered already")
+    if (call.current !== undefined) return refuse("another request answers this call at the moment")
     const promise = this.take(call, request, exchange)
     if (call.answer !== undefined) {
       this.finish(call, call.answer)
@@ -215,7 +215,7 @@ export class SuspendedCalls {
       call.questions.delete(key)
       question?.resolve(answer)
     }
-    // What was not answered is asked again.
+    // Requests without a response are given to the client again.
     if (call.questions.size > 0) this.put(call)
     return promise
   }
@@ -232,7 +232,7 @@ export class SuspendedCalls {
     current.resolve(call.count === 0 ? answer : this.readdressed(answer, current.request.id))
   }
 
-  /** The answer to the first request, as the answer to the one that waits now. Never throws: the client waits for it. */
+  /** Rewrites the answer to the first request for the one that waits now. Never throws: the client waits for it. */
   private readdressed(answer: Answer, id: Id): Answer {
     try {
       const frame = JSON.stringify({ ...(parseExact(textOf(answer.frame)) as Params), id })
@@ -242,13 +242,13 @@ export class SuspendedCalls {
     }
   }
 
-  /** Others wait for the server: a client that has been away for long has lost its turn. */
+  /** Drops a call whose client has been away for too long while others wait for the server. */
   private giveUpIfStale(call: SuspendedCall, now: number, others: boolean): void {
     if (!others || call.current !== undefined || !this.waits(call)) return
     if (now - call.awaySince >= YIELD_MS) this.drop(call, "the client did not answer while others waited")
   }
 
-  /** Ends a call whose client does not want it any more. */
+  /** Ends a call that its client gave up. */
   private drop(call: SuspendedCall, reason: string): void {
     this.leave(call)
     call.forget()
@@ -283,7 +283,7 @@ export class SuspendedCalls {
 
 // ---
 
-const withdrawn = (): RequestError => new RequestError("invalid_request", "The question was withdrawn")
+const withdrawn = (): RequestError => new RequestError("invalid_request", "The server withdrew its request")
 
 const PREFIX = "svc."
 const GATHER_MS = 25
@@ -292,13 +292,13 @@ const YIELD_MS = 60_000
 const MAX_WAITING = 1000
 const MAX_QUESTIONS = 100
 
-/** What a retry must have in common with its request: method and parameters, but for what a retry adds. */
+/** Returns a digest of what a retry must repeat of its request: method and params without what a retry adds. */
 function digestOf({ method, params }: Request): string {
   const { _meta, inputResponses, requestState, ...rest } = params ?? {}
   return sha256(canonical([method, rest]), "base64url")
 }
 
-/** A notification of the call under the token of the request that waits now; undefined where that wants no progress. */
+/** Rewrites a progress notification for the token of the request that waits now; undefined if that wants no progress. */
 function withToken(text: string, { params }: Request): string | undefined {
   const message: unknown = parseExact(text)
   if (!isObject(message) || message.method !== "notifications/progress" || !isObject(message.params)) return text

@@ -1,7 +1,7 @@
 /**
- * Ids of tasks as clients know them: the server's name where the address has several, the server's own id, and a mark of
- * svc's that binds both to their owner. Several clients share a server that cannot tell them apart, so the id itself says
- * whose task it is: no table is needed, nothing is lost with a restart, and what another has or made up is unknown.
+ * Ids of tasks as clients know them: the server's name if the address has several, the server's own id, and a mark of svc's
+ * that binds both to their owner. Clients share a server that cannot tell them apart, so the id itself proves the owner: it
+ * needs no table, survives a restart, and makes another client's or an invented id unknown.
  *
  *   files_svc_<the server's id>.<mark>    on /mcp and /sse
  *             <the server's id>.<mark>    on /servers/files/mcp
@@ -14,13 +14,13 @@ import type { ClientCall } from "./ports.ts"
 
 type About = Pick<ClientCall, "gateway" | "client">
 
-/** A server's URIs and tasks under the names that a client knows. */
+/** Returns the names under which a client knows a server's URIs and tasks. */
 export function namesFor({ id, slug }: ServerSpec, about: About): Names {
   const mark = (task: string) => `${task}.${markOf(task, id, about)}`
   return about.client.scope.kind === "aggregate" ? qualifiedNames(slug, mark) : { uri: (uri) => uri, task: mark }
 }
 
-/** The id that a server knows, of one without the server's name; undefined for what svc has not given this client. */
+/** Returns the server's own id of a task id without the server's name; undefined for one that is not this client's. */
 export function openTaskId(marked: string, server: string, about: About): string | undefined {
   const at = marked.lastIndexOf(".")
   const task = marked.slice(0, Math.max(0, at))
@@ -32,6 +32,6 @@ export function openTaskId(marked: string, server: string, about: About): string
 const markOf = (task: string, server: string, { gateway, client }: About): string =>
   gateway.tasks.mark(...ownerTexts(client), server, task)
 
-/** legacy tasks belong to their session, modern tasks to the principal: its clients have no session. */
+/** Legacy tasks belong to their session, modern tasks to the principal, because modern clients have no session. */
 const ownerTexts = ({ era, principal, id }: Client): readonly string[] =>
   id === undefined ? [era, principal] : [era, principal, id]

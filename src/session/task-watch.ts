@@ -1,6 +1,6 @@
 /**
- * Tasks that a modern client listens to. Servers may say how theirs go on and need not, so svc asks, as often as the
- * server wants to be asked, and tells the client what is new. extension: Tasks, Task Status Notifications.
+ * Watches the tasks that a modern client listens to. Servers need not notify of their tasks, so svc polls them, at the
+ * interval that the server states, and notifies the client of changes. extension: Tasks, Task Status Notifications.
  */
 import type { Route, View } from "../catalog/catalog.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -16,31 +16,31 @@ import { relay } from "./relay.ts"
 import type { Refusal } from "./request-client.ts"
 import { routeOfTask } from "./tasks.ts"
 
-/** Why a client may not listen to what it wants to, or undefined. */
+/** Returns why a client may not listen to the tasks that it names; undefined if it may. */
 export function refuseListen(request: Request, { capabilities }: Client): Refusal | undefined {
   const { extensions } = capabilities
   if (wantedTasks(request).length === 0 || (isObject(extensions) && isObject(extensions[TASKS_EXTENSION])))
     return undefined
   return {
     code: MISSING_CLIENT_CAPABILITY,
-    message: "Who listens to tasks must have the extension for them",
+    message: "Listening to tasks requires the tasks extension",
     data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
   }
 }
 
-/** Begins to tell of the tasks that are there and the client's; `end` stops it. */
+/** Starts to watch the tasks that exist and are the client's; `end` stops it. */
 export function watchTasks(
   request: Request,
   view: View,
   about: Pick<ClientCall, "gateway" | "client">,
-  say: (task: Params) => void,
+  notify: (task: Params) => void,
 ): { readonly ids: readonly string[]; end(): void } {
   const ends: (() => void)[] = []
   const ids = wantedTasks(request).filter((id) => {
     const route = routeOfTask(id, view, about)
     const target = route === undefined ? undefined : about.gateway.directory.target(route.id)
     if (route === undefined || target === undefined || typeof target === "string") return false
-    ends.push(watch(route, { ...about, params: request.params, clock: target.connection.clock, say }))
+    ends.push(watch(route, { ...about, params: request.params, clock: target.connection.clock, notify }))
     return true
   })
   return {
@@ -58,23 +58,23 @@ const POLL_MS = 2000
 const MIN_POLL_MS = 500
 const MAX_POLL_MS = 60_000
 
-/** The tasks that a client wants to listen to. */
+/** Returns the ids of the tasks that a client wants to listen to. */
 const wantedTasks = ({ params }: Request): readonly string[] => {
   const wanted = isObject(params?.notifications) ? params.notifications.taskIds : undefined
   return Array.isArray(wanted) ? wanted.filter((id): id is string => typeof id === "string").slice(0, MAX_TASKS) : []
 }
 
 type WatchedTask = Pick<ClientCall, "gateway" | "client"> & {
-  /** Those of the request to listen. */
+  /** The params of the request to listen. */
   readonly params: Params | undefined
   readonly clock: Clock
-  readonly say: (task: Params) => void
+  readonly notify: (task: Params) => void
 }
 
-function watch(route: Route, { gateway, client, params, clock, say }: WatchedTask): () => void {
+function watch(route: Route, { gateway, client, params, clock, notify }: WatchedTask): () => void {
   const request: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
-  const nobody = () => Promise.reject(new Error("nobody is asked"))
-  const exchange: Exchange = { cancellation: new Cancellation(), notify() {}, ask: nobody }
+  const cannotBeAsked = () => Promise.reject(new Error("a poll has no client to ask"))
+  const exchange: Exchange = { cancellation: new Cancellation(), notify() {}, ask: cannotBeAsked }
   const ask = async (): Promise<{ readonly result?: unknown; readonly code?: number | undefined }> => {
     const about = { taskId: route.name, _meta: metaOf(params) }
     const { frame, code } = await relay({ request, gateway, client, exchange }, about, route)
@@ -83,23 +83,23 @@ function watch(route: Route, { gateway, client, params, clock, say }: WatchedTas
   }
   let ended = false
   let cancel: () => void = () => undefined
-  let said = ""
-  const look = async () => {
-    // A server that is away or busy is asked again.
+  let last = ""
+  const poll = async () => {
+    // A server that is away or busy is polled again.
     const { result, code } = await ask().catch(() => ({ result: undefined, code: undefined }))
     if (ended || code === RPC_CODE.invalidParams) return
     const { resultType: _type, ...task } = isObject(result) ? result : {}
     const text = JSON.stringify(task)
-    if (isObject(result) && text !== said) say(task)
-    said = text
+    if (isObject(result) && text !== last) notify(task)
+    last = text
     if (isTerminal(task.status)) return
     const wait = numberOf(task.pollIntervalMs) ?? POLL_MS
-    cancel = clock.after(Math.min(Math.max(wait, MIN_POLL_MS), MAX_POLL_MS), () => void look())
+    cancel = clock.after(Math.min(Math.max(wait, MIN_POLL_MS), MAX_POLL_MS), () => void poll())
   }
-  void look()
+  void poll()
   return () => {
     ended = true
     cancel()
-    exchange.cancellation.cancel("nobody listens any more")
+    exchange.cancellation.cancel("the client does not listen any more")
   }
 }

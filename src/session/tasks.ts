@@ -1,10 +1,10 @@
 /**
  * Tasks: calls that a client comes back for, in both forms: `tasks/*` of 2025-11-25 and the tasks extension of 2026-07-28.
- * An id leads back to its backend, and belongs to the client that made it (task-id.ts). basic: Tasks; extension: Tasks.
+ * An id names its backend and belongs to the client that made it (task-id.ts). basic: Tasks; extension: Tasks.
  *
- *  1. What is another's is as unknown as what is not there.
- *  2. A legacy task belongs to its session, a modern task to the principal: its clients have no session.
- *  3. An id that a backend has given to another client since, as after its restart, is that client's.
+ *  1. Another client's task is as unknown as one that does not exist.
+ *  2. A legacy task belongs to its session, a modern task to the principal, because modern clients have no session.
+ *  3. An id that a backend gives to another client later, for example after its restart, belongs to that client.
  */
 import type { Ownership } from "../agent/task-owners.ts"
 import type { Route, View } from "../catalog/catalog.ts"
@@ -29,7 +29,7 @@ export function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
     : isObject(capabilities.extensions) && capabilities.extensions[TASKS_EXTENSION] !== undefined
 }
 
-/** `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. */
+/** Relays `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. */
 export function relayTask(call: ClientCall, view: View): Answering {
   const { method, params = {} } = call.request
   const { taskId } = params
@@ -41,13 +41,13 @@ export function relayTask(call: ClientCall, view: View): Answering {
   return relay(call, { ...params, taskId: route.name }, route)
 }
 
-/** Where a client's task leads; undefined for another's, which is as unknown as none. */
+/** Returns where a client's task leads; undefined for another client's task, and for an unknown one. */
 export function routeOfTask(
   taskId: unknown,
   view: View,
   about: Pick<ClientCall, "gateway" | "client">,
 ): Route | undefined {
-  const route = typeof taskId === "string" ? (view.task(taskId) ?? awayOf(taskId, about)) : undefined
+  const route = typeof taskId === "string" ? (view.task(taskId) ?? disconnectedTask(taskId, about)) : undefined
   const task = route === undefined ? undefined : openTaskId(route.name, route.id, about)
   if (route === undefined || task === undefined) return undefined
   const { gateway, client } = about
@@ -58,8 +58,8 @@ export function routeOfTask(
 }
 
 /**
- * `tasks/list`: a backend's own list holds the tasks of all of svc's clients, so svc asks for each that is this client's.
- * One that the backend has forgotten is left out, and so are those that svc has forgotten: they are still found by their ids.
+ * Answers `tasks/list`. A backend's own list holds the tasks of all clients, so svc gets each task of this client by its id.
+ * Tasks that the backend has dropped are left out, and so are those that svc has dropped, which are still found by their ids.
  */
 export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
   const { request, gateway, client } = call
@@ -68,7 +68,7 @@ export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
   const seen = new Set(view.parts.map(({ spec }) => spec.id))
   const owned = gateway.tasks.owners.of(ownerOf(client), "task").filter(({ backend }) => seen.has(backend))
   const start = cursor === undefined ? 0 : owned.findIndex((claim) => cursorOf(claim) === cursor) + 1
-  if (cursor !== undefined && start === 0) throw new RequestError("invalid_params", "The cursor is none of this list")
+  if (cursor !== undefined && start === 0) throw new RequestError("invalid_params", "The cursor is not from this list")
   const page = owned.slice(start, start + PAGE)
   const tasks: Params[] = []
   for (const claim of page) {
@@ -93,8 +93,11 @@ const PAGE = 50
 const cursorOf = ({ backend, id }: Ownership): string =>
   Buffer.from(JSON.stringify([backend, id])).toString("base64url")
 
-/** The way to a server that is not connected, by the name of a task of its. */
-function awayOf(taskId: string, { gateway, client }: Pick<ClientCall, "gateway" | "client">): Route | undefined {
+/** Returns the way to a server that is not connected, by the id of one of its tasks. */
+function disconnectedTask(
+  taskId: string,
+  { gateway, client }: Pick<ClientCall, "gateway" | "client">,
+): Route | undefined {
   const { scope } = client
   const split = scope.kind === "server" ? { slug: scope.id, name: taskId } : splitName(taskId)
   const id = split === undefined ? undefined : gateway.directory.disconnectedId(scope, split.slug)

@@ -1,30 +1,153 @@
-/** A client whose connection broke while it was asked something. */
+/** The way back of one HTTP request: when it is JSON, when it is a stream, and what a closed connection means. */
 import { describe, expect, test } from "bun:test"
-import { HttpExchange } from "../../src/serve/http-exchange.ts"
+import { type AskClient, HttpExchange, type OpenStream } from "../../src/serve/http-exchange.ts"
 import { EventLog } from "../../src/session/event-log.ts"
 
 const MINUTE = 60_000
 
-/** A request whose client was asked, its stream and what became of it. */
-async function asked(resumable: boolean) {
+const NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/progress"}'
+const ANSWER = '{"jsonrpc":"2.0","id":1,"result":{}}'
+
+/** An exchange of a legacy session (`primes`: of a client that can resume streams from their start) or of a modern client. */
+function exchangeOf(client: "modern" | "legacy" | "primes", asker: AskClient = async (_m, _p, _s, send) => send("{}")) {
   const events = new EventLog("l")
+  const streams = new Set<OpenStream>()
+  const connection = new AbortController()
   const exchange = new HttpExchange(
-    async (_method, _params, _signal, send) => send("{}"),
-    new Set(),
-    resumable ? { events, sendsPrimingEvent: true } : undefined,
+    asker,
+    streams,
+    client === "modern" ? undefined : { events, sendsPrimingEvent: client === "primes" },
+    1,
+    () => connection.signal,
   )
+  return { exchange, events, streams, connection }
+}
+
+const kindOf = (response: Response): string | null => response.headers.get("content-type")
+
+describe("a response", () => {
+  test("is JSON if nothing comes before the answer", async () => {
+    const { exchange, streams } = exchangeOf("legacy")
+    exchange.finish(ANSWER)
+    const response = await exchange.response
+    expect([response.status, kindOf(response), await response.text()]).toEqual([200, "application/json", ANSWER])
+    expect(streams.size).toBe(0)
+  })
+
+  test("has the status and headers of its answer", async () => {
+    const { exchange } = exchangeOf("modern")
+    exchange.finish(ANSWER, { status: 429, headers: { "retry-after": "3" } })
+    const response = await exchange.response
+    expect([response.status, response.headers.get("retry-after")]).toEqual([429, "3"])
+  })
+
+  test("is JSON for a large frame too, byte for byte", async () => {
+    const { exchange } = exchangeOf("legacy")
+    const frame = new TextEncoder().encode(`"${"x".repeat(1024 * 1024)}"`)
+    exchange.finish(frame)
+    expect(new Uint8Array(await (await exchange.response).arrayBuffer())).toEqual(frame)
+  })
+
+  test("becomes a stream with the first notification, and ends with the answer", async () => {
+    const { exchange, streams } = exchangeOf("modern")
+    exchange.notify(NOTIFICATION)
+    const response = await exchange.response
+    expect([kindOf(response), streams.size]).toEqual(["text/event-stream", 1])
+    exchange.finish(ANSWER, { status: 404 })
+    expect([response.status, await response.text()]).toEqual([200, `data: ${NOTIFICATION}\n\ndata: ${ANSWER}\n\n`])
+    expect(streams.size).toBe(0)
+  })
+
+  test("becomes a stream with the first server request", async () => {
+    const { exchange } = exchangeOf("modern")
+    await exchange.ask("elicitation/create", {}, new AbortController().signal)
+    expect(kindOf(await exchange.response)).toBe("text/event-stream")
+  })
+
+  test("of a client that can resume it begins with an event that says where it starts", async () => {
+    const { exchange, events } = exchangeOf("primes")
+    exchange.notify(NOTIFICATION)
+    exchange.finish(ANSWER)
+    const [priming, ...rest] = (await (await exchange.response).text()).split("\n\n")
+    expect(priming).toBe(`id: ${events.start(1)}\nretry: 1000\ndata:`)
+    expect(rest.map((event) => event.split("\n").at(-1))).toEqual([`data: ${NOTIFICATION}`, `data: ${ANSWER}`, ""])
+  })
+
+  test("of a client that cannot resume from the start has event ids and no such event", async () => {
+    const { exchange } = exchangeOf("legacy")
+    exchange.notify(NOTIFICATION)
+    exchange.finish(ANSWER)
+    const text = await (await exchange.response).text()
+    expect([text.startsWith("id: l-1-1"), text.includes("retry:")]).toEqual([true, false])
+  })
+
+  test("to a cancelled request is an empty stream, or the end of the stream that it is", async () => {
+    const { exchange } = exchangeOf("legacy")
+    exchange.finishUnanswered()
+    const response = await exchange.response
+    expect([kindOf(response), await response.text()]).toEqual(["text/event-stream", ""])
+    const other = exchangeOf("modern").exchange
+    other.notify(NOTIFICATION)
+    other.finishUnanswered()
+    expect(await (await other.response).text()).toBe(`data: ${NOTIFICATION}\n\n`)
+  })
+
+  test("that is a stream without an end is closed by its request, which then answers", async () => {
+    const { exchange, streams } = exchangeOf("modern")
+    exchange.notify(NOTIFICATION)
+    exchange.onstream(() => exchange.finish(ANSWER))
+    for (const stream of streams) stream.close()
+    expect(await (await exchange.response).text()).toEndWith(`data: ${ANSWER}\n\n`)
+  })
+})
+
+describe("a connection that the client closes", () => {
+  test("cancels the request of a modern client, and nothing more is sent", async () => {
+    const { exchange, streams } = exchangeOf("modern")
+    exchange.notify(NOTIFICATION)
+    await (await exchange.response).body?.cancel()
+    expect([exchange.cancellation.reason, streams.size]).toEqual(["the client closed the connection", 0])
+    exchange.notify(NOTIFICATION)
+    exchange.finish(ANSWER)
+  })
+
+  test("does not cancel the request of a legacy client, whose answer waits in the log", async () => {
+    const { exchange, events } = exchangeOf("legacy")
+    exchange.notify(NOTIFICATION)
+    await (await exchange.response).body?.cancel()
+    expect([exchange.cancellation.reason, exchange.isConnected()]).toEqual([undefined, false])
+    exchange.finish(ANSWER)
+    const seen: string[] = []
+    events.resume(events.start(1), { event: (_id, frame) => seen.push(String(frame)) > 0, end: () => seen.push("end") })
+    expect(seen).toEqual([NOTIFICATION, ANSWER, "end"])
+  })
+
+  test("is noticed when there is more than the answer, also if it was closed before", async () => {
+    const { exchange, connection } = exchangeOf("modern")
+    connection.abort()
+    expect(exchange.cancellation.reason).toBeUndefined()
+    exchange.notify(NOTIFICATION)
+    expect(exchange.cancellation.reason).toBe("the client closed the connection")
+    const refused = exchange.ask("elicitation/create", {}, new AbortController().signal)
+    expect(await refused.catch((error: Error) => error.message)).toBe("The client is disconnected")
+  })
+})
+
+/** A request whose client was sent a server request, and its connection. */
+async function asked() {
+  const { exchange, events } = exchangeOf("primes")
   await exchange.ask("elicitation/create", {}, new AbortController().signal)
   const { body } = await exchange.response
   return { exchange, events, lose: () => body?.cancel(), cancelled: () => exchange.cancellation.reason }
 }
 
-describe("a client of the 2025 era that is gone", () => {
-  test("may come back for ten minutes, and for one where others wait", async () => {
+describe("a legacy client that must answer a server request and is disconnected", () => {
+  test("may come back for ten minutes, and for one minute if other clients wait", async () => {
     for (const [others, minutes] of [
       [false, 10],
       [true, 1],
     ] as const) {
-      const { exchange, lose, cancelled } = await asked(true)
+      const { exchange, lose, cancelled } = await asked()
       exchange.giveUpIfStale(0, others)
       await lose()
       exchange.giveUpIfStale(100, others)
@@ -35,18 +158,12 @@ describe("a client of the 2025 era that is gone", () => {
     }
   })
 
-  test("has come back when its stream is taken up again", async () => {
-    const { exchange, events, lose, cancelled } = await asked(true)
+  test("is connected again when it resumes its stream", async () => {
+    const { exchange, events, lose, cancelled } = await asked()
     await lose()
     exchange.giveUpIfStale(0, true)
     events.resume(events.start(1), { event: () => true, end: () => undefined })
     exchange.giveUpIfStale(2 * MINUTE, true)
     expect(cancelled()).toBeUndefined()
   })
-})
-
-test("a client of the 2026 era that is gone has given up", async () => {
-  const { lose, cancelled } = await asked(false)
-  await lose()
-  expect(cancelled()).toBe("the client closed the connection")
 })

@@ -5,7 +5,7 @@ import { cleaned } from "../../src/session/audit.ts"
 
 const { maskCredentials: mask } = createRedactor(["hunter2hunter2"])
 
-test("arguments lose what their key or their looks call a secret", () => {
+test("arguments are masked if their key or their form is that of a secret", () => {
   const args = {
     path: "/home/me",
     password: "short",
@@ -24,12 +24,12 @@ test("arguments lose what their key or their looks call a secret", () => {
   })
 })
 
-test("numbers are written down as the client wrote them", () => {
+test("numbers are logged as the client wrote them", () => {
   const args = '{"n":[9007199254740993,1.0,-0,1e400]}'
   expect(JSON.stringify(cleaned(parseExact(args), mask))).toBe(args)
 })
 
-test("arguments are bounded in depth, width and length, and own a key that is named __proto__", () => {
+test("arguments are bounded in depth, width and length, and a key named __proto__ is an ordinary key", () => {
   let deep: unknown = "x"
   for (let depth = 0; depth < 10_000; depth++) deep = [deep]
   expect(JSON.stringify(cleaned(deep, mask))).toBe('[[[[[[[["…"]]]]]]]]')

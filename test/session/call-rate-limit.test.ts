@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { createCallRateLimit } from "../../src/session/call-rate-limit.ts"
 
-test("a bucket is filled evenly, and says how long to wait", () => {
+test("a bucket refills evenly, and an empty one returns the seconds to wait", () => {
   let now = 0
   const quota = createCallRateLimit({ now: () => now })
   const session = {}
@@ -19,7 +19,7 @@ test("a bucket is filled evenly, and says how long to wait", () => {
   expect(quota.take(session, 6)).toBe(10)
 })
 
-test("the table of names is bounded", () => {
+test("the table of named buckets is bounded", () => {
   const quota = createCallRateLimit({ now: () => 0 })
   expect(quota.take("first", 1)).toBeUndefined()
   expect(quota.take("first", 1)).toBe(60)

@@ -21,7 +21,7 @@ function listener(): EventSink & { seen: string[]; ended: boolean; gone: boolean
   return sink
 }
 
-test("a stream goes on after the event the client saw last", () => {
+test("a stream is resumed after the event that the client saw last", () => {
   const log = new EventLog("l")
   const first = listener()
   const stream = log.open(first)
@@ -40,7 +40,7 @@ test("a stream goes on after the event the client saw last", () => {
   expect([third.seen.length, third.ended]).toEqual([4, true])
 })
 
-test("streams do not mix", () => {
+test("a resumed stream sends its own events alone", () => {
   const log = new EventLog("l")
   const [a, b] = [log.open(listener()), log.open(listener())]
   log.send(a, "a")
@@ -50,7 +50,7 @@ test("streams do not mix", () => {
   expect(back.seen).toEqual(["l-2-1 b"])
 })
 
-test("a stream goes on without what is not kept any more, and memory is bounded", () => {
+test("a stream is resumed without the events that were evicted, and memory is bounded", () => {
   const log = new EventLog("l")
   const stream = log.open(listener())
   for (let count = 0; count < 1000; count++) log.send(stream, String(count))
@@ -70,7 +70,7 @@ test("a stream goes on without what is not kept any more, and memory is bounded"
   expect(later.seen).toHaveLength(4)
 })
 
-test("an event says which request's stream it is of, also to a log that does not know it", () => {
+test("an event id names the request of its stream, also to a log that does not know it", () => {
   for (const id of [7, -1.5, "", "a-b", "é\n", "7"]) {
     const log = new EventLog("l")
     const sink = listener()
@@ -88,7 +88,7 @@ test("an event says which request's stream it is of, also to a log that does not
   for (const event of ["", "l-1-1-", "l-1-1-e30", "l-1-1-%", "l-1-1-bnVsbA"]) expect(requestOf(event)).toBeUndefined()
 })
 
-test("the request whose stream an event is of has its id as the client wrote it", () => {
+test("an event id holds the id of its request as the client wrote it", () => {
   for (const odd of ODD_NUMBERS) {
     const log = new EventLog("l")
     const stream = log.open(listener(), parseExact(odd) as Id)
@@ -96,7 +96,7 @@ test("the request whose stream an event is of has its id as the client wrote it"
   }
 })
 
-test("a stream is over for who has seen its end", () => {
+test("a stream is over for a client that has seen its last event", () => {
   const log = new EventLog("l")
   const stream = log.open(listener(), 1)
   const start = log.start(stream)
@@ -111,7 +111,7 @@ test("a stream is over for who has seen its end", () => {
   ])
 })
 
-test("ids that are none of ours are refused", () => {
+test("ids that are not from this log are rejected", () => {
   const log = new EventLog("l")
   log.open(listener())
   for (const id of [
@@ -132,7 +132,7 @@ test("ids that are none of ours are refused", () => {
     expect(log.resume(id, listener())).toBeUndefined()
 })
 
-test("a stream that was given up is gone, and who hears which is known", () => {
+test("a dropped stream is gone, and it is known which streams have a client", () => {
   const log = new EventLog("l")
   const first = listener()
   const stream = log.open(first)
@@ -147,7 +147,7 @@ test("a stream that was given up is gone, and who hears which is known", () => {
   expect([second.ended, log.resume(log.start(stream), listener())]).toEqual([true, undefined])
 })
 
-test("what nobody has come back for in ten minutes is not kept for the rest of the session", () => {
+test("events older than ten minutes are dropped", () => {
   const log = new EventLog("l")
   const [old, young] = [log.open(listener()), log.open(listener())]
   log.send(old, "old")

@@ -19,7 +19,7 @@ const silent = (): Exchange => ({
 const run = (exchange: Exchange, clock = manualClock()) =>
   fulfilInputRequired({ name: "t" }, RESULT, exchange, clock).catch((error: Error) => error.message)
 
-test("the answers go back under their keys, with the exact state", async () => {
+test("the responses go back under their keys, with the exact requestState", async () => {
   const exchange = { ...silent(), ask: async (method: string) => ({ to: method }) }
   expect(await run(exchange)).toEqual({
     name: "t",
@@ -28,14 +28,14 @@ test("the answers go back under their keys, with the exact state", async () => {
   })
 })
 
-test("a client that cancels its request is asked no more, and the request is not tried again", async () => {
+test("a client that cancels its request has its server requests withdrawn, and the call is not retried", async () => {
   const exchange = silent()
   const ended = run(exchange)
   exchange.cancellation.cancel("was cancelled by the client")
   expect(await ended).toBe("withdrawn")
 })
 
-test("a client that has gone and does not come back is given up in the end", async () => {
+test("a client that is disconnected and does not come back has its request cancelled", async () => {
   const clock = manualClock()
   const exchange = silent()
   const began = clock.now()

@@ -191,7 +191,7 @@ test("a list of tasks holds their numbers as the server wrote them", async () =>
 })
 
 describe("an id", () => {
-  test("is another where it is written otherwise, and each has its own answer", async () => {
+  test("is another if it is written otherwise, and each request has its own answer", async () => {
     for (const era of ["legacy", "modern"] as const) {
       const { open, call, client, backend } = stage(era, "legacy")
       await open()
@@ -214,7 +214,7 @@ describe("an id", () => {
     }
   })
 
-  test("comes back as written from svc itself, whatever is wrong with the request", async () => {
+  test("comes back as written in svc's own answers, whatever is wrong with the request", async () => {
     const { open, client } = stage("legacy", "legacy")
     await open()
     for (const odd of ODD_NUMBERS)

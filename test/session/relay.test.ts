@@ -161,7 +161,7 @@ test("an answer is the same JSON on both paths, however it is written", async ()
   )
 })
 
-test("what svc has no business with arrives as it was written, duplicate keys and long numbers and all", async () => {
+test("a result that needs no change arrives as it was written, with duplicate keys and long numbers", async () => {
   const body = '{"a":1,"a":12345678901234567890,"b":1.0,"c":{"deep":[[[[{"x":1e400}]]]]},"d":"\\ud83d\\ude00\\/"}'
   const how: Case = { method: "tools/call", id: 7, client: "legacy", peer: "legacy", plain: false }
   for (const write of SHAPES.slice(0, 3)) {
@@ -218,7 +218,7 @@ const BROKEN: readonly (readonly [what: string, write: (id: string, result: stri
   ],
 ]
 
-describe("an answer that is more than one answer, or none, fails its call under the server's name [protocol:answer:checked]", () => {
+describe("a frame that is not exactly one answer fails its call under the server's name [protocol:answer:checked]", () => {
   for (const [what, write, reason] of BROKEN)
     test(what, async () => {
       const body = '{"content":[],"taskId":"t"}'

@@ -15,7 +15,7 @@ const gateway = fakeGateway()
 let count = 0
 const sessionOf = (principal: string) => new Session(`s${++count}`, principal, scope, {})
 
-test("who opens many sessions takes no room from others", async () => {
+test("a client that opens many sessions evicts its own", async () => {
   const clock = manualClock()
   const ended: string[] = []
   const sessions = new Sessions(clock, { count: 4, ttl: 1e9 }, ({ principal }) => void ended.push(principal), undefined)
@@ -36,7 +36,7 @@ test("who opens many sessions takes no room from others", async () => {
   sessions.close()
 })
 
-test("what is held for a session without a stream is bounded in size and in number, and the newest stays", () => {
+test("notifications held for a session without a stream are bounded in size and number, and the newest stay", () => {
   const session = sessionOf("p")
   const got: string[] = []
   const taken = () => {
@@ -53,7 +53,7 @@ test("what is held for a session without a stream is bounded in size and in numb
   expect(taken()).toEqual([])
 })
 
-test("a session that is taken up again still has its tasks, but for those that are somebody else's by now", () => {
+test("a restored session has its tasks, except for those that belong to another client by now", () => {
   const rows = new Map<string, string>()
   const memory: SessionStore = {
     load: (id) => JSON.parse(rows.get(id) ?? "null") ?? undefined,
@@ -80,7 +80,7 @@ test("a session that is taken up again still has its tasks, but for those that a
   second.sessions.close()
 })
 
-test("a session has only so many subscriptions", () => {
+test("the subscriptions of a session are bounded", () => {
   const session = sessionOf("p")
   for (let number = 0; number < 1000; number++) session.addSubscription("a", `x:${number}`)
   expect(() => session.addSubscription("a", "x:1000")).toThrow("1000")
@@ -89,7 +89,7 @@ test("a session has only so many subscriptions", () => {
   expect(session.subscriptions.size).toBe(1000)
 })
 
-test("the key of marks is made once, beside the sessions, and never where a link leads", () => {
+test("the key of task marks is created once, beside the sessions, and never through a symbolic link", () => {
   const folder = mkdtempSync(join(tmpdir(), "svc-key-"))
   const file = join(folder, "sessions.sqlite")
   const key = keepKey(file)

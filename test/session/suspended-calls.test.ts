@@ -4,6 +4,7 @@ import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { narrow } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker, createSealer } from "../../src/lib/seal.ts"
+import { errorAnswer } from "../../src/session/answer.ts"
 import { type Client, type Exchange, missingCapability } from "../../src/session/client.ts"
 import type { Gateway } from "../../src/session/ports.ts"
 import { SuspendedCalls } from "../../src/session/suspended-calls.ts"
@@ -134,7 +135,7 @@ const serve = async (asked: Request, who: Client = client): Promise<Answer> => {
   return JSON.parse(typeof frame === "string" ? frame : new TextDecoder().decode(frame))
 }
 
-test("questions in mid-call reach the client as results, and its answers the call that waits", async () => {
+test("server requests during a call reach the client as results, and its responses the call that waits", async () => {
   const first = await serve(request(1))
   expect(first.result?.resultType).toBe("input_required")
   const [key, question] = Object.entries(first.result?.inputRequests ?? {})[0] ?? []
@@ -158,7 +159,7 @@ test("questions in mid-call reach the client as results, and its answers the cal
   expect(server.sent.filter(({ method }) => method === "tools/call")).toHaveLength(1)
 })
 
-test("progress has the token of the request that waits, not of the one that began the call", async () => {
+test("progress has the token of the request that waits, not of the request that began the call", async () => {
   const heard: unknown[] = []
   exchange = fakeExchange({ notify: (text) => heard.push(JSON.parse(text).params) })
   const wanting = (progressToken: unknown) => ({ _meta: { progressToken } })
@@ -176,7 +177,15 @@ test("progress has the token of the request that waits, not of the one that bega
   expect(heard).toEqual([{ progressToken: 2, progress: 2 }])
 })
 
-test("an answer that is missing is asked for again", async () => {
+test("a retry whose headers disagree with its body is refused, and the call goes on waiting", async () => {
+  const first = await serve(request(1))
+  const retry = request(2, { requestState: first.result?.requestState, inputResponses: {} })
+  const verify = () => errorAnswer(2, -32020, "Header mismatch")
+  expect(await calls.serve({ request: retry, client, gateway, exchange, verify })).toMatchObject({ code: -32020 })
+  expect((await serve(retry)).result?.inputRequests).toEqual(first.result?.inputRequests as never)
+})
+
+test("a server request without a response is given to the client again", async () => {
   const first = await serve(request(1))
   const again = await serve(request(2, { requestState: first.result?.requestState, inputResponses: { other: {} } }))
   expect(again.result?.inputRequests).toEqual(first.result?.inputRequests as never)
@@ -194,14 +203,14 @@ test("a state that was changed, of another principal or scope, or on another req
   expect((await serve(request(5, { requestState: state, inputResponses: { q1: 7 } }))).error?.code).toBe(-32602)
 })
 
-test("a client is never asked what it cannot answer: the call ends with -32021", async () => {
+test("a client without the capability for a server request gets -32021, and the call ends", async () => {
   const { error } = await serve(request(1), { ...client, capabilities: {} })
   expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: { elicitation: {} } } } as never)
   await clock.pass(0)
   expect(server.sent.some(({ method }) => method === "notifications/cancelled")).toBe(true)
 })
 
-test("a client that can show forms alone is not sent to a page, and one that can show pages alone is shown no form", () => {
+test("a client that can only show forms gets no page, and a client that can only show pages gets no form", () => {
   const lacks = (elicitation: unknown, params: Params | undefined) =>
     missingCapability({ elicitation }, "elicitation/create", params)
   const page = { mode: "url" }
@@ -215,7 +224,7 @@ test("a client that can show forms alone is not sent to a page, and one that can
   expect(lacks({ url: {}, form: {} }, undefined)).toBeUndefined()
 })
 
-test("a server that looks for the roots of a client that has none finds none, and the call goes on", async () => {
+test("a server that requests the roots of a client without roots gets an empty list, and the call goes on", async () => {
   const first = calls.serve({ request: request(1), client, gateway, exchange })
   server.connection.receive(encode('{"jsonrpc":"2.0","id":"r1","method":"roots/list"}'))
   await clock.pass(30)
@@ -232,10 +241,10 @@ test("a client that gives up ends the call in the backend", async () => {
   expect((await serve(request(2, { requestState: first.result?.requestState }))).error?.code).toBe(-32602)
 })
 
-describe("a client that was asked and does not come back", () => {
+describe("a client that does not come back with its response", () => {
   const cancelled = () => server.sent.some(({ method }) => method === "notifications/cancelled")
 
-  test("has ten minutes while nobody else uses the server", async () => {
+  test("has ten minutes while no other client uses the server", async () => {
     const first = await serve(request(1))
     await clock.pass(9 * 60_000)
     expect(cancelled()).toBe(false)
@@ -244,7 +253,7 @@ describe("a client that was asked and does not come back", () => {
     expect(cancelled()).toBe(true)
   })
 
-  test("makes room after a minute where others wait, and is told to start again", async () => {
+  test("has one minute if other clients wait, and its late retry is refused", async () => {
     const first = await serve(request(1))
     const { connection } = server
     const caller = { session: {}, notify() {}, ask: async () => ({}) }
@@ -258,7 +267,7 @@ describe("a client that was asked and does not come back", () => {
   })
 })
 
-test("the retry of a call that waits is told where the server's answer is none", async () => {
+test("the retry of a suspended call gets an error if the server's answer is invalid", async () => {
   for (const ending of ["{ nope }", `{},"id":1`, `{"a":${"[".repeat(600)}${"]".repeat(600)}}`]) {
     server.endWith((id) => `{"jsonrpc":"2.0","id":"${id}","result":${ending}}`)
     let answer = await serve(request(1))

@@ -124,7 +124,7 @@ test.each(ERAS)(
   60_000,
 )
 
-test("a list holds what svc remembers of its session: who makes many takes no room from others [protocol:task:list]", async () => {
+test("a list holds the tasks that svc remembers of a session, and a client with many evicts its own [protocol:task:list]", async () => {
   const { start } = setUp("legacy")
   const [alice, mallory] = [clientOf("legacy", "alice"), clientOf("legacy", "mallory")]
   const gateway = start()
