@@ -169,7 +169,7 @@ function explain(kind: keyof typeof STATUS_BY_STATE, cause: string): string {
     case "failed":
       return `it could not be started or was lost${cause}; see \`svc mcp status\``
     case "unauthorized":
-      return "it wants authorization; see `svc mcp status`"
+      return "it requires authorization; see `svc mcp status`"
     case "stopped":
     case "connected":
       return "it is stopped"
