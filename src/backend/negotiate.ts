@@ -49,7 +49,7 @@ export type EraEvidence = "modern" | "legacy" | "unknown"
 const EXTENSIONS: Params = { [UI_EXTENSION]: { mimeTypes: ["text/html;profile=mcp-app"] } }
 
 /** svc's capabilities as a client of a shared legacy backend: all that any of its clients may have. */
-export const CLIENT_CAPABILITIES: Params = {
+const CLIENT_CAPABILITIES: Params = {
   extensions: EXTENSIONS,
   roots: { listChanged: true },
   sampling: { tools: {}, context: {} },

@@ -78,7 +78,7 @@ export type LineCaptureOptions = {
 }
 
 export const MAX_LINE_BYTES = 8 * 1024
-export const MAX_DISTINCT_LINES = 20
+const MAX_DISTINCT_LINES = 20
 
 /** Turns bytes into lines by rules 2 to 4, bounded in memory and in lines at any rate. */
 export class LineCapture {

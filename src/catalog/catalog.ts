@@ -24,7 +24,7 @@ export type CatalogSource = {
 }
 
 /** The part of one backend in the catalog. */
-export type ServerPart = CatalogSource & {
+type ServerPart = CatalogSource & {
   readonly qualified: EntryTexts
   readonly plain: EntryTexts
 }
@@ -126,7 +126,7 @@ export function hasChanged(before: View, after: View, method: ListMethod): boole
 }
 
 /** Returns the tools of a source that clients are offered: each name once, without hidden and quarantined tools. */
-export function offeredTools({ spec, listing, quarantined }: CatalogSource): readonly Tool[] {
+function offeredTools({ spec, listing, quarantined }: CatalogSource): readonly Tool[] {
   // A client of a modern HTTP server must not offer a tool with invalid `x-mcp-header` marks.
   const checksHeaders = listing.era === "modern" && spec.launch.transport !== "stdio"
   return uniqueByName(listing.tools).filter(

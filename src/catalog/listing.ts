@@ -5,9 +5,9 @@ import type { Era } from "../wire/era.ts"
 export type ListingEntry = { readonly [key: string]: unknown }
 
 export type Tool = ListingEntry & { readonly name: string }
-export type Prompt = ListingEntry & { readonly name: string }
-export type Resource = ListingEntry & { readonly uri: string; readonly name?: string }
-export type ResourceTemplate = ListingEntry & { readonly uriTemplate: string }
+type Prompt = ListingEntry & { readonly name: string }
+type Resource = ListingEntry & { readonly uri: string; readonly name?: string }
+type ResourceTemplate = ListingEntry & { readonly uriTemplate: string }
 
 export type ListMethod = "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list"
 

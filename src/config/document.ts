@@ -7,7 +7,7 @@ import { isObject, type Params } from "../wire/message.ts"
 /** The names and indexes that lead to a part of a document. */
 export type Path = readonly (string | number)[]
 /** Counted from 1. */
-export type TextPosition = { readonly line: number; readonly column: number }
+type TextPosition = { readonly line: number; readonly column: number }
 
 export type Document = {
   readonly file: string

@@ -20,7 +20,7 @@ export type Bundle = {
 }
 
 /** The cancellation and progress of a download. */
-export type DownloadOptions = {
+type DownloadOptions = {
   readonly signal: AbortSignal
   progress(message: string): void
 }

@@ -10,7 +10,7 @@ import { replaceFile } from "../store/files.ts"
 import { isObject } from "../wire/message.ts"
 
 /** An answer with its address. */
-export type CachedResponse = {
+type CachedResponse = {
   readonly url: string
   readonly etag: string | undefined
   /** When the registry last confirmed the answer, milliseconds since the epoch. */

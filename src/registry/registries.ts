@@ -18,9 +18,9 @@ import type { RegistryEntry } from "./entry.ts"
 import { rank, termsOf } from "./search.ts"
 
 /** A value, with warnings about registries that failed or answered from the cache. */
-export type RegistryResult<T> = { readonly value: T; readonly warnings: readonly string[] }
+type RegistryResult<T> = { readonly value: T; readonly warnings: readonly string[] }
 
-export type RegistryQuery = {
+type RegistryQuery = {
   readonly query: string
   readonly registry?: string | undefined
   /** npm, pypi, oci … or remote. */
@@ -30,13 +30,13 @@ export type RegistryQuery = {
   readonly cursor?: string | undefined
 }
 
-export type SearchResult = {
+type SearchResult = {
   readonly entries: readonly RegistryEntry[]
   readonly total: number
   readonly nextCursor: string | undefined
 }
 
-export type RegistryHealth = {
+type RegistryHealth = {
   readonly name: string
   readonly url: string
   readonly available: boolean

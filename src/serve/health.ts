@@ -27,7 +27,7 @@ export type HealthDeps = ReportOptions & {
 }
 
 /** A report as HTTP shows it. */
-export type HealthResponse = {
+type HealthResponse = {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: Report<string>["body"]

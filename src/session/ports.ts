@@ -44,10 +44,10 @@ export type Gateway = {
 export type Target = { readonly spec: ServerSpec; readonly connection: Connection; readonly peer: Peer }
 
 /** The lists whose entries are known by a name. */
-export type NameList = "tools/list" | "prompts/list"
+type NameList = "tools/list" | "prompts/list"
 
 /** A server that is connected, but has not answered a list. */
-export type UnlistedServer = { readonly id: string; readonly slug: string; readonly reason: string }
+type UnlistedServer = { readonly id: string; readonly slug: string; readonly reason: string }
 
 /** Which servers there are, what they offer, and how to reach them. */
 export type Directory = {
@@ -128,7 +128,7 @@ export type Observers = {
 }
 
 /** Counts what sessions relay. */
-export type Meter = {
+type Meter = {
   /** Milliseconds that only grow. */
   now(): number
   /** Records one finished tool call; `seconds` is how long it took. */

@@ -22,7 +22,7 @@ import { type Answering, relay, unknownMethod, unknownName } from "./relay.ts"
 import { openTaskId } from "./task-id.ts"
 
 /** Whether a backend makes tasks for clients of an era. */
-export function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
+function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
   if (era !== client) return false
   return era === "legacy"
     ? isObject(capabilities.tasks)

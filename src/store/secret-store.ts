@@ -19,7 +19,7 @@ import { replaceState } from "./files.ts"
 import { acquire } from "./lock.ts"
 
 /** Entries by name; each is a JSON value. */
-export type SecretEntries = Readonly<Record<string, unknown>>
+type SecretEntries = Readonly<Record<string, unknown>>
 
 /** A store of secrets. Its methods reject with an UnavailableError if the file cannot be trusted, opened or written. */
 export type SecretStore = {

@@ -140,7 +140,7 @@ export function parseLine(row: string, slug: string): LogLine | undefined {
 // ---
 
 const MAX_FILE_BYTES = 1024 * 1024
-export const MAX_FILES = 3
+const MAX_FILES = 3
 const MAX_LOG_LINES = 500
 
 const WRITE_MS = 250

@@ -12,7 +12,7 @@ import type { Params } from "../wire/message.ts"
 import { isObject } from "../wire/message.ts"
 
 /** The data from which a session is restored. */
-export type StoredSession = {
+type StoredSession = {
   readonly principal: string
   /** The scope: the path and query that the session was opened with. */
   readonly scope: string

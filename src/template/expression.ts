@@ -17,7 +17,7 @@ import { didYouMean } from "../lib/nearest.ts"
 import { CONTEXT_NAMES, type TemplateContext } from "./context.ts"
 
 /** An expression inside braces. */
-export type Value =
+type Value =
   | { readonly kind: "literal"; readonly value: string | number | boolean | undefined }
   | { readonly kind: "name"; readonly path: readonly string[] }
   | { readonly kind: "call"; readonly helper: Helper; readonly of: readonly Value[] }

@@ -24,7 +24,7 @@ export type ToolAnnotations = {
 }
 
 /** A group of tools, as `--internal-tools` names it. */
-export type ToolCategory = "discovery" | "installation" | "management"
+type ToolCategory = "discovery" | "installation" | "management"
 
 /** A category, `safe` for the tools that change nothing, or `all`. */
 export type ToolChoice = ToolCategory | "safe" | "all"

@@ -5,7 +5,7 @@ import { StreamableHTTPClientTransport as Http1 } from "@modelcontextprotocol/sd
 import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js"
 import type { Instance } from "./harness.ts"
 
-export type Result = {
+type Result = {
   readonly structuredContent: Record<string, unknown>
   readonly isError?: boolean
   readonly content: { readonly text: string }[]
