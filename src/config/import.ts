@@ -84,12 +84,12 @@ export function readForeignServers(
   if (!isObject(value)) return []
   const projects = isObject(value.projects) ? value.projects : {}
   // Claude Code writes Windows paths with slashes.
-  const here = projects[cwd] ?? projects[cwd.replaceAll("\\", "/")]
-  const project = isObject(here) ? here.mcpServers : undefined
+  const project = projects[cwd] ?? projects[cwd.replaceAll("\\", "/")]
+  const projectServers = isObject(project) ? project.mcpServers : undefined
   const dollars = dollarsIn(file)
   const sections: readonly (readonly [unknown, Dollars])[] = [
     [value.mcpServers, dollars],
-    [project, dollars],
+    [projectServers, dollars],
     [value.servers, dollars],
     [value.mcp_servers, "literal"],
     [value.context_servers, "literal"],

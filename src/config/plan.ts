@@ -47,11 +47,11 @@ export function plan(document: Document, world: World): Plan {
   /** Whether a name's slug is free; the first server gets it. */
   const claim = (named: NamedServer): boolean => {
     const slug = slugOf(named.name)
-    const taken = slugs.get(slug)
-    if (taken === undefined) slugs.set(slug, named.name)
+    const owner = slugs.get(slug)
+    if (owner === undefined) slugs.set(slug, named.name)
     else
-      reject(named, "name", `"${taken}" and "${named.name}" would give their tools the same names; rename one of them`)
-    return taken === undefined
+      reject(named, "name", `"${owner}" and "${named.name}" would give their tools the same names; rename one of them`)
+    return owner === undefined
   }
   for (const template of templates) {
     const { name, config } = template

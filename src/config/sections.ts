@@ -86,9 +86,9 @@ export function readSections(document: Document): Sections {
         "disabled is neither true nor false, and expressions are rendered only in mcpTemplates: the server runs",
         name,
       )
-  const taken = new Set(servers.map(({ name }) => name))
+  const names = new Set(servers.map(({ name }) => name))
   for (const server of named("servers")) {
-    if (!taken.has(server.name)) servers.push(server)
+    if (!names.has(server.name)) servers.push(server)
     else warn("duplicate_name", server.path, `${server.name} is also in mcpServers, which wins`)
   }
   return {

@@ -64,8 +64,8 @@ export async function changeDocuments(
   try {
     if (trial !== undefined) begun = await beginTrial(paths, trial)
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const done = attempt(paths, change, clock, begun)
-      if (done !== undefined) return done
+      const applied = attempt(paths, change, clock, begun)
+      if (applied !== undefined) return applied
     }
     throw contentionError(paths.file)
   } catch (error) {
@@ -134,9 +134,9 @@ async function recoverTrial(id: string, paths: Paths): Promise<readonly string[]
     const noted = readNote(note)
     // Several files may share the folder.
     if (noted !== undefined && noted.file !== paths.file) return []
-    const taken = noted === undefined ? [] : takeBack(noted, paths)
+    const reports = noted === undefined ? [] : takeBack(noted, paths)
     unlinkSync(note)
-    return taken
+    return reports
   } finally {
     release()
   }
@@ -152,8 +152,8 @@ function attempt(
   clock: Clock,
   trial: Trial | undefined,
 ): AppliedChange | undefined {
-  const were = readOriginals(paths)
-  const before = textsOf(were)
+  const originals = readOriginals(paths)
+  const before = textsOf(originals)
   const after = change(before)
   const folder = join(paths.directory, "backups")
   const hadFolder = existsSync(folder)
@@ -163,7 +163,7 @@ function attempt(
     if (kept !== undefined && existsSync(kept)) unlinkSync(kept)
     if (!hadFolder && existsSync(folder)) rmdirSync(folder)
   }
-  const done: AppliedChange = {
+  const applied: AppliedChange = {
     before,
     after,
     get backup() {
@@ -182,7 +182,7 @@ function attempt(
           ["dotenv", paths.dotenv],
         ] as const) {
           if (after[key] === before[key]) continue
-          if (now[key] === after[key]) restoreFile(path, were[key])
+          if (now[key] === after[key]) restoreFile(path, originals[key])
           else replaceFile(path, reverse(now)[key], undefined)
         }
         restore()
@@ -193,25 +193,26 @@ function attempt(
     },
   }
   try {
-    if (after.config !== before.config && were.config !== undefined) kept = backup(paths, were.config.bytes, clock)
+    if (after.config !== before.config && originals.config !== undefined)
+      kept = backup(paths, originals.config.bytes, clock)
     if (trial !== undefined) {
       const ours = {
         config: [before, after].map(({ config }) => digest(config)),
         dotenv: [before, after].map(({ dotenv }) => digest(dotenv)),
       }
-      replaceState(trial.note, noteOf({ name: trial.name, file: paths.file, ours, ...were, backup: kept ?? "" }))
+      replaceState(trial.note, noteOf({ name: trial.name, file: paths.file, ours, ...originals, backup: kept ?? "" }))
     }
     if (after.dotenv !== before.dotenv) replaceFile(paths.dotenv, after.dotenv, 0o600)
-    if (after.config === before.config) return done
+    if (after.config === before.config) return applied
     const isUnchanged = () => textsOf({ config: read(paths.file), dotenv: undefined }).config === before.config
-    const mode = were.config === undefined ? 0o600 : undefined
-    if (replaceFile(paths.file, after.config, mode, isUnchanged)) return done
+    const mode = originals.config === undefined ? 0o600 : undefined
+    if (replaceFile(paths.file, after.config, mode, isUnchanged)) return applied
   } catch (error) {
-    if (after.dotenv !== before.dotenv) restoreFile(paths.dotenv, were.dotenv)
+    if (after.dotenv !== before.dotenv) restoreFile(paths.dotenv, originals.dotenv)
     restore()
     throw error
   }
-  if (after.dotenv !== before.dotenv) restoreFile(paths.dotenv, were.dotenv)
+  if (after.dotenv !== before.dotenv) restoreFile(paths.dotenv, originals.dotenv)
   restore()
   return undefined
 }
@@ -232,14 +233,14 @@ type TrialNote = Originals & {
 }
 
 /** Takes a trial back, even if its process ended between the two writes. Returns a sentence about it, or none. */
-function takeBack({ name, ours, backup, ...were }: TrialNote, paths: Paths): readonly string[] {
+function takeBack({ name, ours, backup, ...originals }: TrialNote, paths: Paths): readonly string[] {
   const now = readDocuments(paths)
-  if (now.config === textsOf(were).config && now.dotenv === textsOf(were).dotenv) return []
+  if (now.config === textsOf(originals).config && now.dotenv === textsOf(originals).dotenv) return []
   const prefix = `svc ended before it verified a change of ${name}`
   if (!ours.config.includes(digest(now.config)) || !ours.dotenv.includes(digest(now.dotenv)))
     return [`${prefix}: the files have been edited since, so the change stays`]
-  restoreFile(paths.file, were.config)
-  restoreFile(paths.dotenv, were.dotenv)
+  restoreFile(paths.file, originals.config)
+  restoreFile(paths.dotenv, originals.dotenv)
   if (existsSync(backup)) unlinkSync(backup)
   return [`${prefix}: the change was taken back`]
 }

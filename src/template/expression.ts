@@ -31,7 +31,7 @@ export type Origin = "svc" | "place" | "word"
 /** A part of a template's string: literal text, an inserted value, or a block with parts of its own. */
 export type Part =
   | { readonly kind: "text"; readonly text: string }
-  | { readonly kind: "put"; readonly value: Value; readonly source: string; readonly origin: Origin }
+  | { readonly kind: "insert"; readonly value: Value; readonly source: string; readonly origin: Origin }
   | { readonly kind: "if"; readonly test: Value; readonly yes: readonly Part[]; readonly no: readonly Part[] }
 
 /** A problem with an expression. Shows no value. */
@@ -83,10 +83,10 @@ export function evaluate(
       case "if":
         text = evaluate(isTrue(evaluated(part.test, context)) ? part.yes : part.no, context, rules, problems, text)
         break
-      case "put": {
-        const put = insert(evaluated(part.value, context), (shown) => rules.insertValue(shown, part.origin, text))
-        if ("text" in put) text += put.text
-        else problems.push(problemAt(part.source, put.wrong))
+      case "insert": {
+        const inserted = insert(evaluated(part.value, context), (shown) => rules.insertValue(shown, part.origin, text))
+        if ("text" in inserted) text += inserted.text
+        else problems.push(problemAt(part.source, inserted.wrong))
       }
     }
   return text
@@ -196,14 +196,14 @@ const PLACE_NAMES: ReadonlySet<string> = new Set(["project.path", "context.path"
 /** Inserts a value as text; rejects missing values, objects and lists. */
 function insert(
   value: unknown,
-  put: (text: string) => ReturnType<OutputRules["insertValue"]>,
+  rule: (text: string) => ReturnType<OutputRules["insertValue"]>,
 ): ReturnType<OutputRules["insertValue"]> {
   switch (typeof value) {
     case "string":
-      return put(value)
+      return rule(value)
     case "number":
     case "boolean":
-      return put(String(value))
+      return rule(String(value))
     default:
       return { wrong: value === undefined || value === null ? "has no value here" : "is not a text or a number" }
   }
@@ -224,7 +224,9 @@ function readStatement(source: ExpressionSource, node: Node): Part[] {
   if (is<hbs.AST.MustacheStatement>(node, "MustacheStatement")) {
     const value =
       node.params.length > 0 || node.hash ? readCall(source, node) : readName(source, node, node.path, "error")
-    return value === undefined ? [] : [{ kind: "put", value, source: sourceOf(source, node), origin: originOf(value) }]
+    return value === undefined
+      ? []
+      : [{ kind: "insert", value, source: sourceOf(source, node), origin: originOf(value) }]
   }
   refuse(source, node, REFUSED[node.type] ?? "is not part of the template language")
   return []

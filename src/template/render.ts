@@ -71,7 +71,7 @@ export function renderTemplate(
     const found = problemsOf(expression, path).filter(({ severity }) => severity === "error")
     const rendered = found.length > 0 ? "" : evaluate(expression.parts, context, outputRulesOf(path), found)
     const nameOnly =
-      isEnvEntry(path) && !rendered.includes("=") ? [...everyPart(expression.parts)].find(isPut) : undefined
+      isEnvEntry(path) && !rendered.includes("=") ? [...everyPart(expression.parts)].find(isInsertion) : undefined
     if (found.length === 0 && nameOnly !== undefined)
       found.push({
         expression: nameOnly.source,
@@ -242,7 +242,7 @@ function programProblems(
     const text = at === 0 ? template.command : [template.args].flat()[at - 1]
     if (typeof text !== "string" || !hasExpression(text)) return []
     return [...everyPart(expressionOf(text, cache).parts)].flatMap((part) =>
-      part.kind === "put" && part.origin !== "svc"
+      part.kind === "insert" && part.origin !== "svc"
         ? [
             problem(name, path, {
               expression: part.source,
@@ -259,7 +259,7 @@ function programProblems(
 function problemsOf({ parts, problems }: Expression, path: Path): ExpressionProblem[] {
   const field = fieldOf(path)
   const found = [...problems]
-  for (const { part, before } of everyPut(parts)) {
+  for (const { part, before } of everyInsertion(parts)) {
     if (part.origin === "svc") continue
     // Rejected in any context if it is rejected after each text that can precede it.
     const [message, ...others] = before.map((text) => rejection(path, "", part.origin, text))
@@ -276,7 +276,7 @@ function problemsOf({ parts, problems }: Expression, path: Path): ExpressionProb
           severity: "error",
         })
     }
-    if (part.kind === "put" && field === "filter")
+    if (part.kind === "insert" && field === "filter")
       found.push({
         expression: part.source,
         message: "a context must not choose the inherited variables; use {{#if}} around fixed text",
@@ -286,14 +286,16 @@ function problemsOf({ parts, problems }: Expression, path: Path): ExpressionProb
   return found
 }
 
-type Put = Extract<Part, { readonly kind: "put" }>
+type Insertion = Extract<Part, { readonly kind: "insert" }>
 
 /**
  * Returns all expressions that insert text, each with up to MAX_BEFORE texts that can precede it: one for each branch of the
  * blocks before it, with `x` in place of inserted text.
  */
-function everyPut(parts: readonly Part[]): readonly { readonly part: Put; readonly before: readonly string[] }[] {
-  const puts: { part: Put; before: readonly string[] }[] = []
+function everyInsertion(
+  parts: readonly Part[],
+): readonly { readonly part: Insertion; readonly before: readonly string[] }[] {
+  const puts: { part: Insertion; before: readonly string[] }[] = []
   const walk = (inner: readonly Part[], start: readonly string[]): readonly string[] => {
     let before = start
     for (const part of inner)
@@ -301,7 +303,7 @@ function everyPut(parts: readonly Part[]): readonly { readonly part: Put; readon
         case "text":
           before = before.map((text) => text + part.text)
           break
-        case "put":
+        case "insert":
           puts.push({ part, before })
           before = before.map((text) => `${text}x`)
           break
@@ -319,7 +321,7 @@ const MAX_BEFORE = 4
 /** Whether a path is an entry of `env` in array form, where a name alone inherits that variable. */
 const isEnvEntry = ([key, index]: Path): boolean => key === "env" && typeof index === "number"
 
-const isPut = (part: Part) => part.kind === "put"
+const isInsertion = (part: Part) => part.kind === "insert"
 
 const hasExpression = (text: string): boolean => text.includes("{{")
 
