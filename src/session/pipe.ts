@@ -18,8 +18,9 @@ import {
   type Params,
   parseJson,
   type Request,
+  resultText,
 } from "../wire/message.ts"
-import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
+import { type Answer, errorAnswer, failureAnswer } from "./answer.ts"
 import { Cancellation } from "./cancellation.ts"
 import type { Exchange } from "./client.ts"
 import { accept, type EndpointDeps, initialize, serve } from "./endpoint.ts"
@@ -110,6 +111,11 @@ export class Pipe {
 
   private begin(request: Request): void {
     const { gateway } = this.deps
+    // Needs no session, so it waits for none.
+    if (request.method === "ping" && this.session === undefined && modernVersionOf(request.params) === undefined) {
+      this.send(resultText(request.id, "{}"))
+      return
+    }
     const isStream = request.method === "subscriptions/listen"
     if (!isStream) this.answering++
     const served = this.serve(request)
@@ -131,7 +137,6 @@ export class Pipe {
     const version = modernVersionOf(request.params)
     if (version !== undefined) return this.serveModern(request, version)
     if (request.method === "initialize") return this.open(request)
-    if (this.session === undefined && request.method === "ping") return resultAnswer(request.id, "{}")
     if (this.session === undefined) await this.opening
     const { session } = this
     if (session === undefined) throw new RequestError("invalid_request", "Send initialize first")

@@ -28,7 +28,7 @@ import { dispatch } from "./dispatch.ts"
 import type { ClientCall } from "./ports.ts"
 
 /** The way back of one modern request. */
-export type Turn = Pick<Exchange, "notify" | "cancellation">
+type Turn = Pick<Exchange, "notify" | "cancellation">
 
 export type SuspendedCallsDeps = {
   readonly clock: Clock

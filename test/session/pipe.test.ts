@@ -230,3 +230,9 @@ describe("an id", () => {
         )
   })
 })
+
+test("a ping before initialize is answered at once, in its place among refused messages", async () => {
+  const { client } = stage("legacy", "legacy")
+  const { toClient } = await client('[{"jsonrpc":"2.0","id":"p","method":"ping"},{"jsonrpc":"2.0","id":7}]')
+  expect(toClient.split("\n").map((line) => JSON.parse(line).id)).toEqual(["p", 7])
+})
