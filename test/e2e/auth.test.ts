@@ -175,7 +175,7 @@ test("a tokens file that others can read or own admits no client", async () => {
   renameSync(file, join(svc.folder, "elsewhere.json"))
   writeFileSync(join(svc.folder, "elsewhere.json"), `${text}\n`)
   symlinkSync("elsewhere.json", file)
-  await svc.said("no link")
+  await svc.said("not a link")
   expect((await token("create")).code).toBe(69)
   expect(await admitted()).toBe(false)
 }, 20_000)
