@@ -1,9 +1,10 @@
 /** svc's own tools: offered to clients if `--internal-tools` names them, and always to svc's own commands. */
 import { join } from "node:path"
+import { isDeepStrictEqual } from "node:util"
 import type { ReloadResult } from "../agent/reload.ts"
 import { parseDocument } from "../config/document.ts"
 import type { World } from "../config/plan.ts"
-import { readRegistries } from "../config/registries.ts"
+import { readRegistries, registrySecrets } from "../config/registries.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { type Bundles, createBundles } from "../registry/bundle.ts"
@@ -27,17 +28,23 @@ export type InternalTools = {
 }
 
 export function openInternalTools(
-  { agent, serverLogs, redactor, onbug }: Pick<Upstream, "agent"> & Logging,
+  { agent, serverLogs, redactor, followSecrets, onbug }: Pick<Upstream, "agent"> & Logging,
   paths: Paths,
   world: Omit<World, "dotenv">,
   reload: () => ReloadResult,
   bundles: Bundles = createBundles({ clock: systemClock, fetch }),
 ): InternalTools {
   const editor = createConfigEditor({ paths, clock: systemClock, world, reload })
+  // Those of the registries that were read last, whose answers may repeat them.
+  let secrets: readonly string[] = []
+  followSecrets([() => secrets])
   const registries = createRegistries(
     () => {
       const { config, dotenv } = editor.read()
-      return readRegistries(parseDocument(config, paths.file), editor.world(dotenv))
+      const sources = readRegistries(parseDocument(config, paths.file), editor.world(dotenv))
+      const found = sources.flatMap(registrySecrets)
+      if (!isDeepStrictEqual(found, secrets)) secrets = found
+      return sources
     },
     { clock: systemClock, cache: createRegistryCache(join(paths.directory, "registries")), fetch },
   )

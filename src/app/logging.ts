@@ -13,18 +13,17 @@ export type Logging = {
   readonly serverLogs: ServerLogs
   /** Returns a redactor that knows the secrets of this moment. */
   redactor(): Redactor
+  /** Adds sources of secrets; until it is called, the redactor knows patterns alone. */
+  followSecrets(sources: readonly (() => readonly string[])[]): void
   /** Logs an error that is a bug of svc, with its stack. */
   onbug(error: unknown): void
 }
-
-/** Names where secrets come from; until it is called, the redactor knows patterns alone. */
-export type FollowSecrets = (sources: readonly (() => readonly string[])[]) => void
 
 /** Opens the log. Without `paths`, the journals of servers are kept in memory alone. */
 export function openLogging(
   { logLevel, logFormat }: Pick<Settings, "logLevel" | "logFormat">,
   paths: Paths | undefined,
-): Logging & { readonly followSecrets: FollowSecrets } {
+): Logging {
   const { cleaner: redactor, follow: followSecrets } = createLiveRedactor()
   const mask = (text: string) => redactor().maskCredentials(text)
   const stderr = openLog({

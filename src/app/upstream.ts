@@ -15,7 +15,7 @@ import { createEraCache } from "../store/era-cache.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { createToolPins } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
-import type { FollowSecrets, Logging } from "./logging.ts"
+import type { Logging } from "./logging.ts"
 import type { Settings } from "./settings.ts"
 import { openUpstreamOAuth } from "./upstream-oauth.ts"
 
@@ -34,7 +34,7 @@ export type BindChildren = (onfail: (reason: string) => void) => Promise<void>
 export async function openUpstream(
   settings: Pick<Settings, "externalUrl" | "maxResult" | "templateLinger" | "filter">,
   paths: Paths | undefined,
-  { log, redactor, followSecrets }: Logging & { readonly followSecrets: FollowSecrets },
+  { log, redactor, followSecrets }: Logging,
   bindChildren: BindChildren | undefined = process.platform === "win32" ? openJobObject : undefined,
 ): Promise<Upstream> {
   const onunbound = (reason: string) => log.warn(`servers may outlive svc if it is killed: ${reason}`)

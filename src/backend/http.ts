@@ -104,11 +104,8 @@ export async function statusError(response: Response, deps: RemoteDeps): Promise
 
 /** Returns the error of an error status whose body has been read. */
 export function statusErrorWith({ status }: Response, body: Uint8Array, { mask }: RemoteDeps): HttpStatusError {
-  // Masked before it is cut: the redactor would not recognize half a secret.
-  const text = mask(decode(body.subarray(0, MASKED_BYTES)))
-    .replace(/\s+/g, " ")
-    .trim()
-    .slice(0, SNIPPET_LENGTH)
+  // Masked whole and without NULs, as UTF-16 has them: the redactor would not recognize half a secret.
+  const text = mask(decode(body).replaceAll("\0", "")).replace(/\s+/g, " ").trim().slice(0, SNIPPET_LENGTH)
   return new HttpStatusError(status, `answered ${status}${text === "" ? "" : `: ${text}`}`)
 }
 
@@ -154,7 +151,6 @@ export async function readBody(response: Response, limit: number): Promise<Uint8
 // ---
 
 const MAX_REDIRECTS = 3
-const MASKED_BYTES = 8 * 1024
 const SNIPPET_LENGTH = 200
 /** One for an expired token, one for a token that another request has renewed meanwhile, one for a refused new token. */
 const MAX_CHALLENGES = 3

@@ -5,6 +5,7 @@
 import { posix, win32 } from "node:path"
 import type { Issue } from "../lib/errors.ts"
 import { isSecretName } from "../lib/secret-names.ts"
+import { headerCredentials, urlCredentials } from "./credentials.ts"
 import { applyDefaults } from "./defaults.ts"
 import { type Document, issueAt } from "./document.ts"
 import { childEnvironment, type EnvironmentSources, lookUpVariable } from "./environment.ts"
@@ -97,7 +98,7 @@ export function planServer(
     const { text: value, missing, values } = substitute(text, (variable) => lookUpVariable(variable, world)?.value)
     for (const variable of missing)
       problems.push(`${where} refers to ${variable}, which is not set in the environment or in .env`)
-    for (const secret of [...values.filter((found) => !plain.has(found)), ...credentialsIn(value)]) secrets.add(secret)
+    for (const secret of [...values.filter((found) => !plain.has(found)), ...urlCredentials(value)]) secrets.add(secret)
     if (refused.test(value)) problems.push(`${where} contains a control character that is not allowed there`)
     return value
   }
@@ -242,8 +243,7 @@ function planRemote(
   for (const [name, value] of Object.entries(config.headers ?? {})) {
     if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) problems.push("headers has an invalid header name")
     const resolved = resolve(value, `headers.${name}`, NOT_IN_HEADER)
-    // Both the whole value and the value without its scheme: a server may repeat either.
-    for (const secret of [resolved, /^\S+\s+(\S+)$/.exec(resolved)?.[1]]) if (secret !== undefined) secrets.add(secret)
+    for (const secret of headerCredentials(resolved)) secrets.add(secret)
     headers[name.toLowerCase()] = resolved
   }
   const { oauth } = config
@@ -307,26 +307,3 @@ function absolute(path: string, world: World): string {
 }
 
 const pathsOf = (platform: string) => (platform === "win32" ? win32 : posix)
-
-/**
- * Returns the parts of URLs that must not be shown: passwords, users without a password, and parameters with secret names;
- * both as written and percent-decoded.
- */
-function credentialsIn(text: string): readonly string[] {
-  if (!text.includes("://")) return []
-  const users = [...text.matchAll(/:\/\/([^\s/?#@]{1,1024})@/g)].map(([, user = ""]) =>
-    user.slice(user.indexOf(":") + 1),
-  )
-  const parameters = [...text.matchAll(/[?&]([^\s=&#]{1,256})=([^\s&#]+)/g)].flatMap(([, name = "", value = ""]) =>
-    isSecretName(name) ? [value] : [],
-  )
-  return [...users, ...parameters].flatMap((written) => [written, decoded(written)])
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}

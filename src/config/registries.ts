@@ -1,6 +1,8 @@
 /** The MCP registries to search: `registries` in mcp.json, in their order; the official one if the key is missing. */
 import * as z from "zod"
 import { ConfigError } from "../lib/errors.ts"
+import { createRedactor } from "../lib/redact.ts"
+import { headerCredentials, urlCredentials } from "./credentials.ts"
 import { type Document, issueAt } from "./document.ts"
 import { type EnvironmentSources, lookUpVariable } from "./environment.ts"
 import { substitute } from "./substitution.ts"
@@ -23,6 +25,16 @@ export const registriesSchema = z.array(
     disabled: z.boolean().optional().describe("true leaves it out"),
   }),
 )
+
+/** Returns the values of a registry's address and headers that must not be shown. */
+export const registrySecrets = ({ url, headers }: RegistrySource): readonly string[] => [
+  ...urlCredentials(url),
+  ...Object.values(headers).flatMap(headerCredentials),
+]
+
+/** Returns the address of a registry without its credentials, to show. */
+export const shownUrl = (source: RegistrySource): string =>
+  createRedactor(registrySecrets(source)).maskCredentials(source.url)
 
 const OFFICIAL_REGISTRY: RegistrySource = {
   name: "official",

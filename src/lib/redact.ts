@@ -28,7 +28,7 @@ export function createRedactor(secrets: Iterable<string>): Redactor {
 /** Creates a redactor that hides the current secrets of its sources. It works before it has sources. */
 export function createLiveRedactor(): {
   cleaner(): Redactor
-  /** Sets the sources. A source returns a new array when its secrets change. */
+  /** Adds sources. A source returns a new array when its secrets change. */
   follow(sources: readonly (() => readonly string[])[]): void
 } {
   let sources: readonly (() => readonly string[])[] = []
@@ -44,7 +44,7 @@ export function createLiveRedactor(): {
       return current
     },
     follow(given) {
-      sources = given
+      sources = [...sources, ...given]
     },
   }
 }
@@ -180,5 +180,7 @@ function literals(secrets: Iterable<string>): RegExp | undefined {
   }
   if (spellings.size === 0) return undefined
   const sorted = [...spellings].sort((a, b) => b.length - a.length)
-  return new RegExp(sorted.map((spelling) => RegExp.escape(spelling)).join("|"), "g")
+  // A text may have been normalized: hosts are lower-cased, lines are wrapped.
+  const patterns = sorted.map((spelling) => RegExp.escape(spelling).replace(/(?:\\x20| )+/g, "\\s+"))
+  return new RegExp(patterns.join("|"), "gi")
 }

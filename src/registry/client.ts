@@ -2,9 +2,10 @@
  * The client of one MCP registry: the published HTTP API, version 0.1. Uses a cached answer while it is fresh, revalidates it
  * with its ETag after that, and uses it at any age if the registry cannot be reached.
  */
-import type { RegistrySource } from "../config/registries.ts"
+import { type RegistrySource, registrySecrets } from "../config/registries.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import { createRedactor } from "../lib/redact.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { RegistryCache } from "./cache.ts"
 import { type RegistryEntry, readEntry } from "./entry.ts"
@@ -139,6 +140,8 @@ async function ask(
   deps: RegistryClientDeps,
 ): Promise<RegistryResponse> {
   const fail = (message: string) => new RegistryError(source.name, message)
+  // A registry may repeat its headers. Masked before it is cut: the redactor would not recognize half a secret.
+  const masked = (text: string) => createRedactor(registrySecrets(source)).maskCredentials(text)
   const timeout = new AbortController()
   const cancel = deps.clock.after(TIMEOUT_MS, () => timeout.abort())
   let response: Response
@@ -155,7 +158,7 @@ async function ask(
     throw fail(
       timeout.signal.aborted
         ? `did not answer within ${TIMEOUT_MS / 1000} s`
-        : `cannot be reached: ${messageOf(error)}`,
+        : `cannot be reached: ${masked(messageOf(error))}`,
     )
   } finally {
     cancel()
@@ -163,12 +166,12 @@ async function ask(
   const { status } = response
   const location = response.headers.get("location")
   if (status >= 300 && status < 400 && location !== null)
-    throw fail(`redirects to ${location.slice(0, 200)}; if that is correct, make it the url of the registry`)
+    throw fail(`redirects to ${masked(location).slice(0, 200)}; if that is correct, make it the url of the registry`)
   const etag = response.headers.get("etag") ?? undefined
   if (status === 304 || status === 404) return { status, etag, body: {} }
   if (!response.ok) throw fail(`answered HTTP ${status}`)
   const type = response.headers.get("content-type") ?? ""
-  if (!/\bjson\b/i.test(type)) throw fail(`answered ${type.slice(0, 80) || "no content type"} instead of JSON`)
+  if (!/\bjson\b/i.test(type)) throw fail(`answered ${masked(type).slice(0, 80) || "no content type"} instead of JSON`)
   try {
     const body: unknown = JSON.parse(text)
     if (isObject(body)) return { status, etag, body }

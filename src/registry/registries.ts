@@ -2,7 +2,7 @@
  * All configured registries as one: searched together, and looked up in their order. A registry that fails is a warning if
  * another registry, or the cache, has an answer.
  */
-import type { RegistrySource } from "../config/registries.ts"
+import { type RegistrySource, shownUrl } from "../config/registries.ts"
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import {
@@ -221,12 +221,12 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
     status: (registry) =>
       Promise.all(
         chosen(registry).map(async (source) => {
-          const { name, url } = source
+          const about = { name: source.name, url: shownUrl(source) }
           try {
-            return { name, url, available: true, latencyMs: await ping(source, deps) }
+            return { ...about, available: true, latencyMs: await ping(source, deps) }
           } catch (error) {
             if (!(error instanceof RegistryError)) throw error
-            return { name, url, available: false, error: error.message }
+            return { ...about, available: false, error: error.message }
           }
         }),
       ),

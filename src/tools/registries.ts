@@ -1,5 +1,6 @@
 /** `mcp_registry_list`, `mcp_registry_status` and `mcp_registry_info`: the registries that servers come from. */
 import * as z from "zod"
+import { shownUrl } from "../config/registries.ts"
 import { REGISTRY } from "./search.ts"
 import { listText } from "./servers.ts"
 import { defineTool, READS } from "./tool.ts"
@@ -21,7 +22,7 @@ export const mcpRegistryList = defineTool({
   input: z.object({}),
   output: z.object({ registries: z.array(registrySchema) }),
   run(_, { registries }) {
-    const all = registries.sources().map(({ name, url }) => ({ name, url }))
+    const all = registries.sources().map((source) => ({ name: source.name, url: shownUrl(source) }))
     return { data: { registries: all }, text: listText(all.map(({ name, url }) => `${name} (${url})`)) }
   },
 })
@@ -54,19 +55,19 @@ export const mcpRegistryInfo = defineTool({
   description: "Shows one registry in detail: its address, whether it answers, and how many servers svc finds in it.",
   annotations: { ...READS, openWorldHint: true },
   input: z.object({ registry: REGISTRY.optional().describe("The registry's name; by default the first one") }),
-  output: healthSchema.extend({
+  // `error` is the failure of a tool.
+  output: healthSchema.omit({ error: true }).extend({
     servers: z.number().optional().describe("The number of servers that svc finds in it, 1000 at most"),
     examples: z.array(z.string()).describe("Names of some of them"),
-    warnings: z.array(z.string()),
+    warnings: z.array(z.string()).describe("Among them why it does not answer"),
   }),
   async run({ registry }, { registries }) {
     const name = registry ?? registries.sources()[0]?.name
     const [health] = await registries.status(name)
-    if (health === undefined || !health.available)
-      return {
-        data: { name: "", url: "", available: false, examples: [], warnings: [], ...health },
-        text: health?.error ?? "no registry is configured",
-      }
+    if (health === undefined || !health.available) {
+      const { name = "", url = "", error = "no registry is configured" } = health ?? {}
+      return { data: { name, url, available: false, examples: [], warnings: [error] }, text: error }
+    }
     const { value, warnings } = await registries.search({ query: "", registry: name, limit: SHOWN })
     return {
       data: {

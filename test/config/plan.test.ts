@@ -393,6 +393,13 @@ describe("references", () => {
     ])
     expect(secrets(web({ url: "https://ghp_token@h/%zz" }))).toEqual(["ghp_token"])
     expect(secrets(web({ headers: { authorization: "Bearer literal" } }))).toEqual(["Bearer literal", "literal"])
+    const basic = `basic ${Buffer.from("me:pass:word").toString("base64")}`
+    expect(secrets(web({ headers: { authorization: basic } }))).toEqual([
+      basic.slice("basic ".length),
+      basic,
+      "me:pass:word",
+      "pass:word",
+    ])
     const inherited = {
       parent: { GITHUB_TOKEN: "inherited", GIT_AUTHOR_NAME: "Some Body" },
       dotenv: { LOCAL: "of-the-file" },

@@ -114,6 +114,44 @@ const start = (registries: readonly object[], flags: readonly string[] = [], fol
     env: { PATH: `${fakeNpx()}:${process.env.PATH}` },
     ...(folder === undefined ? {} : { folder }),
   })
+test("credentials of a registry reach neither clients nor commands, not even where it repeats them [secrets:errors]", async () => {
+  const [key, token, password, query] = ["canary-in-header", "canary-in-scheme", "canary-in-user", "canary-in-query"]
+  let answer = (_key: string): Response => Response.json({})
+  await using registry = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch: ({ headers }) => answer(`${headers.get("x-api-key")} ${headers.get("authorization")?.split(" ")[1]}`),
+  })
+  const registries = [
+    { name: "echo", url: registry.url.href, headers: { "x-api-key": key, authorization: `Bearer ${token}` } },
+    { name: "other", url: `http://me:${password}@127.0.0.1:1/?api_key=${query}` },
+  ]
+  await using svc = await start(registries)
+  await using client = await connect1(svc)
+  const said: string[] = []
+  for (const next of [
+    (text: string) => Response.redirect(`http://127.0.0.1:1/${"x".repeat(150)}?${text}`),
+    (text: string) => new Response("", { headers: { "content-type": `text/${"x".repeat(60)}${text}` } }),
+    (text: string) => Response.json({ servers: [{ server: { name: "a/b", description: text, version: "1" } }] }),
+  ]) {
+    answer = next
+    for (const [tool, args] of [
+      ["mcp_search", { query: `q${said.length}` }],
+      ["mcp_registry_status", {}],
+      ["mcp_registry_info", {}],
+      ["mcp_registry_list", {}],
+    ] as const)
+      said.push(JSON.stringify(await client.call(tool, args as never)))
+    for (const args of [["list"], ["status"], ["search", `s${said.length}`]]) {
+      const { stdout, stderr } = await runSvc(["registry", ...args, "--config-dir", svc.folder])
+      said.push(stdout, stderr)
+    }
+  }
+  said.push(svc.stderr())
+  expect(said.join()).toContain("echo")
+  expect(said.filter((text) => /canary/.test(text))).toEqual([])
+}, 30_000)
+
 const configured = (registry: Registry) => [{ name: "test", url: registry.url }]
 const document = (svc: Instance) => JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "")
 
@@ -409,6 +447,10 @@ test("a registry that fails says how, and what was known of it is still given [r
   registry.fault = "500"
   expect((await client.call("mcp_registry_status")).structuredContent).toMatchObject({
     registries: [{ available: false, error: "test: answered HTTP 500" }],
+  })
+  expect((await client.call("mcp_registry_info")).structuredContent).toMatchObject({
+    available: false,
+    warnings: ["test: answered HTTP 500"],
   })
   registry.fault = "none"
   const { structuredContent: fresh } = await client.call("mcp_search", { query: "weather" })

@@ -178,6 +178,12 @@ test("every text takes linear time", () => {
   }
 })
 
+test("a known secret is hidden in another case and with other white space [secrets:errors]", () => {
+  const { maskKnown } = createRedactor(["Canary-In-Host", "first word second"])
+  expect(maskKnown("https://canary-in-host.example/ CANARY-IN-HOST")).toBe("https://[REDACTED].example/ [REDACTED]")
+  expect(maskKnown("first  word\nsecond, first+word+second")).toBe("[REDACTED], [REDACTED]")
+})
+
 test("a live redactor works before it has sources, and follows their secrets", () => {
   const { cleaner, follow } = createLiveRedactor()
   expect(cleaner().maskKnown("first-secret second-secret")).toBe("first-secret second-secret")
@@ -187,4 +193,6 @@ test("a live redactor works before it has sources, and follows their secrets", (
   expect(cleaner().maskKnown("first-secret")).toBe("[REDACTED]")
   planned = ["second-secret"]
   expect(cleaner().maskKnown("first-secret second-secret")).toBe("first-secret [REDACTED]")
+  follow([() => ["third-secret"]])
+  expect(cleaner().maskKnown("second-secret third-secret")).toBe("[REDACTED] [REDACTED]")
 })

@@ -62,6 +62,32 @@ test("a redirect is not followed, because the headers are for this registry alon
   expect(heard).toEqual([])
 })
 
+test("an error names no credential of the registry, whole or cut [secrets:errors]", async () => {
+  const token = "Canary-in-a-header-of-the-registry"
+  const registry = (answer: Response) =>
+    ping(
+      {
+        name: "test",
+        url: "http://registry",
+        headers: { "X-Api-Key": token, Authorization: `Basic ${btoa(`me:${token}`)}` },
+      },
+      deps({ fetch: () => Promise.resolve(answer) }),
+    ).catch((error: Error) => error.message)
+  const redirect = (location: string) => registry(new Response("", { status: 302, headers: { location } }))
+  const typed = (type: string) => registry(new Response("", { headers: { "content-type": type } }))
+  for (const message of [
+    await redirect(`https://${token.toLowerCase()}.example/`),
+    await redirect(`https://example/${"x".repeat(170)}/${token}`),
+    await redirect(`https://example/?basic=${btoa(`me:${token}`)}`),
+    await typed(`text/${token}`),
+    await typed(`text/${"x".repeat(60)}${token}`),
+  ]) {
+    expect(message).toMatch(/^test: (?:redirects to|answered text)/)
+    expect(message).not.toMatch(/canary/i)
+    expect(message).not.toContain(btoa(`me:${token}`).slice(0, 12))
+  }
+})
+
 test("any text can be requested as a name", async () => {
   const asked: string[] = []
   const none: RegistryClientDeps["fetch"] = (url) => {

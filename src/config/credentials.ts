@@ -1,0 +1,40 @@
+/** Finds the credentials inside of values that are known as a whole: URLs and HTTP headers. */
+import { isSecretName } from "../lib/secret-names.ts"
+
+/**
+ * Returns the parts of URLs that must not be shown: passwords, users without a password, and parameters with secret names;
+ * both as written and percent-decoded.
+ */
+export function urlCredentials(text: string): readonly string[] {
+  if (!text.includes("://")) return []
+  const users = [...text.matchAll(/:\/\/([^\s/?#@]{1,1024})@/g)].map(([, user = ""]) =>
+    user.slice(user.indexOf(":") + 1),
+  )
+  const parameters = [...text.matchAll(/[?&]([^\s=&#]{1,256})=([^\s&#]+)/g)].flatMap(([, name = "", value = ""]) =>
+    isSecretName(name) ? [value] : [],
+  )
+  return [...users, ...parameters].flatMap((written) => [written, decoded(written)])
+}
+
+/**
+ * Returns what a server may repeat of a header's value: the value, the value without its scheme, and of `Basic` the user
+ * with the password and the password alone (RFC 7617).
+ */
+export function headerCredentials(value: string): readonly string[] {
+  const [, scheme = "", token] = /^(\S+)\s+(\S+)$/.exec(value) ?? []
+  if (token === undefined) return [value]
+  if (scheme.toLowerCase() !== "basic") return [value, token]
+  const user = Buffer.from(token, "base64").toString("utf8")
+  const colon = user.indexOf(":")
+  return colon < 0 ? [value, token] : [value, token, user, user.slice(colon + 1)]
+}
+
+// ---
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
