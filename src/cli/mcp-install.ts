@@ -8,6 +8,7 @@ import { type ProgramCommand, usageError } from "../lib/command-line.ts"
 import { counted, visible } from "../lib/log.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { createBundles } from "../registry/bundle.ts"
+import { quoted } from "../tools/confirm.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const YES = { type: "boolean", alias: "y", description: "Do not ask for confirmation" } as const
@@ -47,7 +48,7 @@ export const install: ProgramCommand = {
     }
     return carryOut(args, rawArgs, "mcp_install", wanted, {
       ask: (data) =>
-        `install ${data.serverName} from ${visible(String(data.source))} and let svc run\n  ${data.command}${formatInherited(data)}\n?`,
+        `install ${quoted(String(data.serverName))} from ${visible(String(data.source))} and let svc run\n  ${data.command}${formatInherited(data)}\n?`,
       would: ({ serverName, source, command }) =>
         `would install ${serverName} from ${visible(String(source))}: ${command}`,
       done: (data) => `installed ${data.serverName}: ${data.status}${formatTools(data)}`,
@@ -105,7 +106,7 @@ type InstallTexts = {
   ask(plan: Params): string
   would(plan: Params): string
   done(data: Params): string
-  /** Whether a plan changes nothing. */
+  /** Whether a plan without values changes nothing. */
   isNoop?(plan: Params): boolean
 }
 
@@ -145,7 +146,7 @@ async function carryOut(
   }
   // Warnings come before the question: one may change the answer.
   const shown = warn(plan)
-  const noop = texts.isNoop?.(plan) === true
+  const noop = Object.keys(env).length === 0 && texts.isNoop?.(plan) === true
   if (args.yes !== true && !noop) {
     if (!isInteractive()) throw usageError(`add --yes to let svc run: ${plan.command}`)
     if (!(await promptYesNo(texts.ask(plan)))) return 0
@@ -173,7 +174,10 @@ const formatTools = ({ tools }: Params): string => (tools === undefined ? "" : `
 const formatInherited = ({ inherited }: Params): string =>
   inherited === undefined ? "" : `\n  serverDefaults adds: ${inherited}`
 const formatBundle = ({ bundle }: Params): string => (bundle === undefined ? "" : ` with ${visible(String(bundle))}`)
-const formatVersions = ({ serverName, from, to }: Params): string => visible(`${serverName} from ${from} to ${to}`)
+const formatVersions = ({ serverName, from, to }: Params): string => {
+  const [name, old, next] = [serverName, from, to].map((word) => quoted(String(word)))
+  return `${name} from ${old} to ${next}`
+}
 const formatChanges = ({ changes }: Params): string =>
   (Array.isArray(changes) ? changes.filter(isObject) : [])
     .map(({ key, from, to }) => `\n  ${key}: ${from ?? "nothing"} -> ${to ?? "nothing"}`)

@@ -4,6 +4,7 @@
  */
 import { posix, win32 } from "node:path"
 import type { Issue } from "../lib/errors.ts"
+import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { headerCredentials, urlCredentials } from "./credentials.ts"
 import { applyDefaults } from "./defaults.ts"
@@ -125,6 +126,8 @@ export const slugOf = (name: string): string => name.replace(/[^A-Za-z0-9._-]/g,
 /** Returns what is wrong with a server's name, or undefined. */
 export function nameProblem(name: string): string | undefined {
   if (name === "" || name.includes(SEPARATOR)) return `its name must not be empty or contain "${SEPARATOR}"`
+  // Two names that look the same must be the same.
+  if (visible(name) !== name) return "its name must not contain invisible, blank or control characters"
   // Paths of URLs drop these segments.
   return /^\.{1,2}$/.test(name) ? "its name must not be . or .." : undefined
 }

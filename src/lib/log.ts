@@ -54,9 +54,15 @@ export function printable(text: string): string {
   })
 }
 
-/** Escapes characters that JSON allows but that are invisible or affect a terminal. */
+/**
+ * Escapes characters that JSON allows but that are invisible or blank, affect a terminal, or have no agreed shape (private
+ * use, unassigned). The Braille blank and the null notehead are symbols to Unicode.
+ */
 export const escaped = (json: string): string =>
-  json.replace(/[\u007f-\u009f\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu, code)
+  json.replace(
+    /[\u007f-\u009f\u2800\u{1d159}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu,
+    code,
+  )
 
 /** Formats a number of things: `1 tool`, `2 tools`. */
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`

@@ -88,6 +88,11 @@ export const cleanText = (text: string): string =>
 
 // ---
 
+/** From: server.json, `name`. A question repeats it, so it is a word and no prose. */
+const NAME = /^[A-Za-z0-9.-]+\/[A-Za-z0-9._-]+$/
+/** server.json allows any text, and recommends semantic versions. A question repeats it, so it must be one word. */
+const VERSION = /^[\w.+!~:-]*$/
+
 const OFFICIAL = "io.modelcontextprotocol.registry/official"
 const MAX_TEXT = 4000
 const MAX_ITEMS = 100
@@ -140,17 +145,17 @@ const packageJson = z.object({
   environmentVariables: listOf(namedInput),
 })
 const serverJson = z.object({
-  name: word,
+  name: z.string().max(200).regex(NAME),
   title: text.optional().catch(undefined),
   description: text.default("").catch(""),
-  version: text.default("").catch(""),
+  version: z.string().max(255).regex(VERSION).default(""),
   websiteUrl: text.optional().catch(undefined),
   repository: z.object({ url: text }).optional().catch(undefined),
   packages: listOf(packageJson),
   remotes: listOf(transport),
 })
 const officialMeta = z.object({
-  status: text.default("active").catch("active"),
+  status: z.string().max(40).regex(/^\w+$/).default("active").catch("unknown"),
   isLatest: z.boolean().default(false).catch(false),
   publishedAt: text.optional().catch(undefined),
   updatedAt: text.optional().catch(undefined),

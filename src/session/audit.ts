@@ -21,7 +21,7 @@ export type AuditOptions = {
 
 export function createAudit({ clock, ticks, write, mask, withArguments }: AuditOptions): Audit {
   // What a client states about itself may be wrong, but must be bounded.
-  const short = (value: unknown) => (typeof value === "string" ? mask(value.slice(0, MAX_NAME)) : undefined)
+  const short = (value: unknown) => (typeof value === "string" ? masked(value, mask, MAX_NAME) : undefined)
   const clientName = ({ name, version }: Params) =>
     typeof name !== "string" ? undefined : short(typeof version === "string" ? `${name}/${version}` : name)
   const took = (started: number) => Math.round((ticks() - started) * 1000) / 1000
@@ -76,22 +76,43 @@ export function createAudit({ clock, ticks, write, mask, withArguments }: AuditO
 
 /** Masks what looks secret in a JSON value by its key or its form, and bounds its depth, width and length. */
 export function cleaned(value: unknown, mask: (text: string) => string, depth = 0): unknown {
-  if (typeof value === "string") return mask(value.slice(0, MAX_TEXT))
+  if (typeof value === "string") return masked(value, mask, MAX_TEXT)
   if (!isObject(value) && !Array.isArray(value)) return value
   if (depth >= MAX_DEPTH) return "…"
-  if (Array.isArray(value)) return value.slice(0, MAX_ENTRIES).map((one: unknown) => cleaned(one, mask, depth + 1))
+  const inside = (one: unknown) => cleaned(one, mask, depth + 1)
+  // `--api-key VALUE`, `["Authorization", VALUE]`
+  if (Array.isArray(value))
+    return value
+      .slice(0, MAX_ENTRIES)
+      .map((one: unknown, at) => (at > 0 && namesSecret(value[at - 1], mask) ? "[REDACTED]" : inside(one)))
+  // `{ "name": "Authorization", "value": VALUE }`
+  const pairs = namesSecret(value.name, mask) || namesSecret(value.key, mask)
   return Object.fromEntries(
     Object.entries(value)
       .slice(0, MAX_ENTRIES)
       .map(([key, inner]) => {
         const name = key.slice(0, MAX_NAME)
-        // If any value of this key would be masked, the whole value is.
-        return [name, mask(`${name}=x`) === `${name}=x` ? cleaned(inner, mask, depth + 1) : "[REDACTED]"]
+        const isSecret = isKeyOfSecret(name, mask) || (pairs && key === "value")
+        return [name, isSecret ? "[REDACTED]" : inside(inner)]
       }),
   )
 }
 
 // ---
+
+/** Whether any value of a key would be masked. */
+const isKeyOfSecret = (key: string, mask: (text: string) => string): boolean => mask(`${key}=x`) !== `${key}=x`
+
+/** Whether a value is the name of a key or a flag of which any value would be masked. */
+const namesSecret = (name: unknown, mask: (text: string) => string): boolean =>
+  typeof name === "string" && /^[\w.-]{1,200}$/.test(name) && isKeyOfSecret(name, mask)
+
+/** Masks a text before it is cut: half a secret would not be recognized. */
+const masked = (text: string, mask: (text: string) => string, length: number): string =>
+  mask(text.slice(0, length + MAX_SECRET)).slice(0, length)
+
+/** Characters beyond the cut in which a secret is still recognized. */
+const MAX_SECRET = 8192
 
 const MAX_NAME = 200
 const MAX_TEXT = 4096

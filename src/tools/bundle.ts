@@ -4,6 +4,7 @@ import { planBundle } from "../registry/bundle-manifest.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
 import { bundleOf, type InputValues, type Installable, planInstall } from "../registry/install-plan.ts"
 import type { DocumentChange } from "../store/transaction.ts"
+import { quotedAddress } from "./confirm.ts"
 import type { ToolContext } from "./tool.ts"
 
 /** Downloads and checks the bundle that an entry is installed from. Undefined if the entry is run in another way. */
@@ -29,7 +30,8 @@ export function planEntry(
 }
 
 /** Names a bundle in a question or an answer. */
-export const bundleText = ({ from, hash }: Bundle): string => `the bundle ${from.identifier} (sha256 ${hash})`
+export const bundleText = ({ from, hash }: Bundle): string =>
+  `the bundle ${quotedAddress(from.identifier)} (sha256 ${hash})`
 
 /**
  * Runs a change of a server with its bundle's files in their place from the moment in which the change is written. After it,

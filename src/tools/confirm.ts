@@ -106,9 +106,7 @@ export function commandText(server: Params, hideable: Params = {}, secret: Reado
   )
   const settings = [...unused, settingsText(server, hideable, secret)].join(" ").trim()
   return [
-    ...(remote
-      ? [`connect to ${quoted(String(url ?? ""), PLAIN_ADDRESS)}`]
-      : [quoted(String(command ?? "")), ...words]),
+    ...(remote ? [`connect to ${quotedAddress(String(url ?? ""))}`] : [quoted(String(command ?? "")), ...words]),
     ...(typeof cwd === "string" ? [`in ${quoted(cwd)}`] : []),
     ...(settings === "" ? [] : [`with ${settings}`]),
   ].join(" ")
@@ -133,6 +131,13 @@ export function inheritedText(server: Params, config: string): string | undefine
   const text = settingsText(inherited, writtenValues(inherited), new Set())
   return text === "" ? undefined : text
 }
+
+/** Quotes a word that could be read as several, or as a word of svc's own. */
+export const quoted = (part: string, plain = PLAIN_WORD): string =>
+  plain.test(part) && !OWN_WORDS.has(part) ? part : asJson(part)
+
+/** Quotes an address that could be read as several words. */
+export const quotedAddress = (address: string): string => quoted(address, PLAIN_ADDRESS)
 
 /** Returns the values of a server that may be secret, by name: of `env` and `headers`, and the client secret. */
 export const writtenValues = (server: Params): Params => ({
@@ -228,10 +233,7 @@ const REFERENCE_OR_TEXT = /(\$(?:[A-Za-z_]\w*|\{[^}]*\}))|(?:\$\$|[^$]|\$(?![A-Z
 
 const asJson = (value: unknown): string => visible(JSON.stringify(value))
 
-/** Quotes a word that could be read as several, or as a word of svc's own. */
-const quoted = (part: string, plain = /^[\w@%+=:,./~${}•-]+$/): string =>
-  plain.test(part) && !OWN_WORDS.has(part) ? part : asJson(part)
-
 const OWN_WORDS: ReadonlySet<string> = new Set(["connect", "in", "with"])
 
+const PLAIN_WORD = /^[\w@%+=:,./~${}•-]+$/
 const PLAIN_ADDRESS = /^[\w@%+=:,./~${}?&#;!*()'•-]+$/

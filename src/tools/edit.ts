@@ -14,6 +14,7 @@ import {
   confirm,
   type Question,
   questionOn,
+  quoted,
   writtenValues,
 } from "./confirm.ts"
 import { requireUnchanged, resolveServerName, validateChange, writtenServer } from "./plan-change.ts"
@@ -124,7 +125,7 @@ export function planEdit(
   const next = writtenServer(planned.config, newName)
   const consents = consentsTo(changedKeys(server, next), newName !== name)
   const effect = consents[0] === "installs" ? " and let svc run this" : ", as every client sees it"
-  const question = questionOn(`Change the MCP server ${name}${effect}`, {
+  const question = questionOn(`Change the MCP server ${quoted(name)}${effect}`, {
     server: next,
     kept: writtenValues(server),
     config: planned.config,

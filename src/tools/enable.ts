@@ -2,7 +2,7 @@
 import * as z from "zod"
 import { setDisabled } from "../config/edit.ts"
 import { applyEdit, reloadSchema, warningsOf } from "./apply-change.ts"
-import { confirm, questionOn, writtenValues } from "./confirm.ts"
+import { confirm, questionOn, quoted, writtenValues } from "./confirm.ts"
 import { configChange, resolveServerName, writtenServer } from "./plan-change.ts"
 import { serverOf } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext } from "./tool.ts"
@@ -32,8 +32,8 @@ const toggle = (disabled: boolean) => ({
         context,
         ["edits"],
         disabled
-          ? questionOn(`Disable the MCP server ${name}, and take its tools from every client`, { server, kept })
-          : questionOn(`Enable the MCP server ${name}: let svc run this and offer its tools to every client`, {
+          ? questionOn(`Disable the MCP server ${quoted(name)}, and take its tools from every client`, { server, kept })
+          : questionOn(`Enable the MCP server ${quoted(name)}: let svc run this and offer its tools to every client`, {
               server,
               kept,
               config,

@@ -7,6 +7,7 @@ import type { RegistryEntry } from "../registry/entry.ts"
 import { deepSecrets, type InputValues, type Installable, type RequestedInput } from "../registry/install-plan.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { bundleText, planEntry } from "./bundle.ts"
+import { quoted, quotedAddress } from "./confirm.ts"
 import {
   escapeReferences,
   isReference,
@@ -70,7 +71,7 @@ export function draftEntry(
     secrets: { names: plan.secret, hidden },
     missing: plan.missing,
     optional: plan.optional,
-    source: `${entry.name} ${entry.version} in the registry ${registryLabel(entry)}${from}`,
+    source: `${quoted(entry.name)} ${quoted(entry.version)} in the registry ${registryLabel(entry)}${from}`,
     version: entry.version,
     warnings: [
       ...registryStatus(entry),
@@ -149,7 +150,7 @@ export function draftCustom(name: string, custom: CustomServer): InstallDraft {
   if (url !== undefined) {
     if (args.length > 0 || Object.keys(env).length > 0)
       throw new ToolError("invalid_argument", "A url has no args and no env; put headers into config")
-    return draft({ url }, url)
+    return draft({ url }, quotedAddress(url))
   }
   const values = Object.keys(env).length > 0 ? literals(env) : undefined
   if (command !== undefined)

@@ -16,6 +16,7 @@ import {
   maskedCommand,
   type Proposal,
   questionOn,
+  quoted,
   settingsOf,
   writtenValues,
 } from "./confirm.ts"
@@ -79,7 +80,7 @@ export const mcpInstall = defineTool({
     await confirm(
       context,
       ["installs"],
-      questionOn(`Install the MCP server ${name} from ${draft.source} and let svc run this`, proposal),
+      questionOn(`Install the MCP server ${quoted(name)} from ${draft.source} and let svc run this`, proposal),
     )
     const { status, tools, reload, ...result } = await applyInstallation(context, {
       name,

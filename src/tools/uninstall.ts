@@ -4,7 +4,7 @@ import { addServer, removeServer } from "../config/edit.ts"
 import { substitute } from "../config/substitution.ts"
 import { applyChange, refuseUnapplied, reloadSchema } from "./apply-change.ts"
 import { pruneBundles } from "./bundle.ts"
-import { confirm, questionOn, writtenValues } from "./confirm.ts"
+import { confirm, questionOn, quoted, writtenValues } from "./confirm.ts"
 import { configChange, resolveServerName, writtenServer } from "./plan-change.ts"
 import { originOf } from "./registry-entries.ts"
 import { defineTool, SERVER_NAME, type ToolContext } from "./tool.ts"
@@ -33,7 +33,7 @@ export const mcpUninstall = defineTool({
     await confirm(
       context,
       ["edits"],
-      questionOn(`Uninstall the MCP server ${name}, and take its tools from every client`, question),
+      questionOn(`Uninstall the MCP server ${quoted(name)}, and take its tools from every client`, question),
     )
     return context.editor.exclusive(() => uninstall(context, name))
   },

@@ -24,6 +24,7 @@ import {
   type Proposal,
   type Question,
   questionOn,
+  quoted,
   writtenValues,
 } from "./confirm.ts"
 import { literals } from "./externalize-secrets.ts"
@@ -108,7 +109,7 @@ export function planUpdate(context: Pick<ToolContext, "editor" | "machine">, req
     command: maskedCommand(proposal),
     inherited: inheritedText(next, documents.config),
     question: questionOn(
-      `Update the MCP server ${name} from ${origin.version} to ${entry.version} of the registry ${registryLabel(entry)}${from} and let svc run this`,
+      `Update the MCP server ${quoted(name)} from ${quoted(origin.version)} to ${quoted(entry.version)} of the registry ${registryLabel(entry)}${from} and let svc run this`,
       proposal,
     ),
     change(written) {

@@ -97,6 +97,15 @@ describe("the file", () => {
     ])
   })
 
+  test("a name with characters that cannot be seen, or that turn text around, is rejected", () => {
+    for (const char of ["\u202e", "\u200b", "\u2800", "\u0007", "\u00a0", "\u{e0041}", "\ue000"])
+      expect(planned({ mcpServers: { [`a${char}b`]: { command: "x" } } })).toMatchObject({
+        specs: [],
+        issues: [{ message: expect.stringContaining("must not contain invisible, blank or control characters") }],
+      })
+    expect(planned({ mcpServers: { "Büro 数据 🚀": { command: "x" } } }).issues).toEqual([])
+  })
+
   test("a string for disabled that is neither true nor false is a warning", () => {
     const disabled = "{{not project.custom.usesDb}}"
     expect(problems(server({ disabled }))).toEqual([expect.stringMatching(/^warning 5 disabled is neither true nor/)])

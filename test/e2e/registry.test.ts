@@ -78,7 +78,7 @@ const SERVERS: readonly Server[] = [
     version: "1.0.0",
     packages: [{ registryType: "mcpb", identifier: "https://x/y.mcpb", version: "1", transport: { type: "stdio" } }],
   },
-  { name: "broken", description: 5, version: "1", packages: [{ nonsense: true }] } as never,
+  { name: "com.example/broken", description: 5, version: "1", packages: [{ nonsense: true }] } as never,
 ]
 
 /** A folder with an `npx` that runs small servers of ours: version 2.0.0 does not list. */
@@ -550,6 +550,12 @@ test("svc registry and svc mcp search, install and update do the same for a pers
     "updated weather from 1.0.0 to 1.1.0: connected, 3 tools\n",
   )
   expect((await svc("mcp", "update", "weather")).stdout).toBe("weather is already at 1.1.0\n")
+  const same = await svc("mcp", "update", "weather", "--yes", "--env", "WEATHER_API_KEY=sekret-weather-3")
+  expect(same).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining("updated weather from 1.1.0 to 1.1.0: connected"),
+  })
+  expect(readIfThere(join(folder, ".env"))).toContain("sekret-weather-3")
   registry.fault = "html"
   expect(await svc("registry", "status")).toMatchObject({ code: 69 })
   expect((await svc("registry", "info", "x/y")).code).toBe(69)

@@ -249,7 +249,7 @@ test("any answer of a registry is read, invalid parts dropped", () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.jsonValue(), (value, packages) => {
       readEntry(value, "r")
-      const found = readEntry({ name: "a", packages, remotes: packages }, "r")
+      const found = readEntry({ name: "a/b", packages, remotes: packages }, "r")
       if (found !== undefined) planInstall(found, {})
     }),
   )

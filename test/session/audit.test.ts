@@ -24,6 +24,29 @@ test("arguments are masked if their key or their form is that of a secret", () =
   })
 })
 
+test("values are masked behind the flag or the name of a secret, and before they are cut", () => {
+  const args = {
+    args: ["run", "--api-key", "VALUE", "--path", "/x"],
+    headers: [
+      ["Authorization", "VALUE"],
+      { name: "X-Api-Key", value: "VALUE" },
+      { key: "token", value: { any: "VALUE" } },
+      { name: "path", value: "/x" },
+    ],
+    long: `${"x".repeat(4090)}hunter2hunter2`,
+  }
+  expect(cleaned(args, mask)).toEqual({
+    args: ["run", "--api-key", "[REDACTED]", "--path", "/x"],
+    headers: [
+      ["Authorization", "[REDACTED]"],
+      { name: "X-Api-Key", value: "[REDACTED]" },
+      { key: "token", value: "[REDACTED]" },
+      { name: "path", value: "/x" },
+    ],
+    long: `${"x".repeat(4090)}[REDAC`,
+  })
+})
+
 test("numbers are logged as the client wrote them", () => {
   const args = '{"n":[9007199254740993,1.0,-0,1e400]}'
   expect(JSON.stringify(cleaned(parseExact(args), mask))).toBe(args)

@@ -78,6 +78,12 @@ test("no name and no argument makes a line of its own, is invisible or turns wha
   )
 })
 
+test("blank symbols and characters without an agreed shape are escaped", () => {
+  expect(commandText({ command: "sh", args: ["a\u2800b", "\u{1d159}", "\ue000"] })).toBe(
+    'sh "a\\u2800b" "\\ud834\\udd59" "\\ue000"',
+  )
+})
+
 test("no argument, address or name passes for another part of the command", () => {
   const server = { command: "sh", args: ["x", "in", "/safe", "with", "A=1"], cwd: "/evil", env: { "B C": "2" } }
   expect(commandText(server)).toBe('sh x "in" /safe "with" A=1 in /evil with "B C"=2')

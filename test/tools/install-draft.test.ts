@@ -61,7 +61,7 @@ describe("a server of a registry's entry", () => {
       warnings: [],
     })
     expect(draftEntry(at.context, entry(), { name: "mine" }).name).toBe("mine")
-    expect(draftEntry(at.context, entry({ name: "a/b_svc_c d" }), {}).name).toBe("b-c-d")
+    expect(draftEntry(at.context, entry({ name: "a/b_svc_c" }), {}).name).toBe("b-c")
   })
 
   test("tells what is missing, and hides secrets that come to stand in arguments", async () => {
