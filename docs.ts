@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { toJSONSchema, type ZodType } from "zod"
-import { SERVE_ARGS } from "./src/app/settings.ts"
+import { SERVE_OPTIONS } from "./src/app/serve-options.ts"
 import { oauthSchema, REMOTE_ONLY, STDIO_ONLY, serverSchema } from "./src/config/schema.ts"
 import { EXIT_CODES } from "./src/lib/errors.ts"
 import { exposition, Metrics } from "./src/report/metrics.ts"
@@ -31,7 +31,7 @@ const GENERATORS: Readonly<Record<string, () => string>> = {
   "serve-options": () =>
     table(
       ["option", "meaning"],
-      Object.entries(SERVE_ARGS).map(([name, { description }]) => [`\`--${name}\``, description]),
+      Object.entries(SERVE_OPTIONS).map(([name, { description }]) => [`\`--${name}\``, description]),
     ),
   "exit-codes": () =>
     table(

@@ -4,7 +4,7 @@ import { openJournal } from "../lib/journal.ts"
 import { createAudit } from "../session/audit.ts"
 import type { Audit } from "../session/ports.ts"
 import type { Logging } from "./logging.ts"
-import type { Settings } from "./settings.ts"
+import type { ServeOptions } from "./serve-options.ts"
 
 export type AuditLog = {
   /** Undefined without `--audit-log`. */
@@ -15,7 +15,7 @@ export type AuditLog = {
 
 /** Opens the audit log. Rejects with an UnavailableError if the file cannot be written. */
 export async function openAuditLog(
-  { auditLog, auditArguments }: Pick<Settings, "auditLog" | "auditArguments">,
+  { auditLog, auditArguments }: Pick<ServeOptions, "auditLog" | "auditArguments">,
   { log, redactor }: Pick<Logging, "log" | "redactor">,
 ): Promise<AuditLog> {
   if (auditLog === undefined) return { audit: undefined, closeAudit: async () => undefined }

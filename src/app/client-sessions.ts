@@ -21,7 +21,7 @@ import { ownName, type Paths } from "../store/paths.ts"
 import { keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Logging } from "./logging.ts"
-import type { Settings } from "./settings.ts"
+import type { ServeOptions } from "./serve-options.ts"
 import type { Upstream } from "./upstream.ts"
 
 export type ClientSessions = {
@@ -38,15 +38,15 @@ export type ClientSessions = {
 
 /** Builds the downstream side. Without `paths`, sessions and the owners of tasks end with svc. */
 export function openClientSessions(
-  settings: Settings,
+  options: ServeOptions,
   paths: Paths | undefined,
   { log, redactor, onbug }: Logging,
   { agent, instances }: Upstream,
   { metrics, audit }: { readonly metrics: Metrics | undefined; readonly audit: Audit | undefined },
 ): ClientSessions {
-  const { maxInFlight, pageSize, sessionRate, sessionTtl, startupWait, persist, transport } = settings
+  const { maxInFlight, pageSize, sessionRate, sessionTtl, startupWait, persist, transport } = options
   const trustedClient: TrustedClientDeps = { agent, instances, clock: systemClock, version, wait: startupWait }
-  const contexts = settings.trustContext ? createClientContexts(trustedClient, newId) : undefined
+  const contexts = options.trustContext ? createClientContexts(trustedClient, newId) : undefined
   // A client on stdio ends with svc, so its session needs no store.
   const store =
     paths !== undefined && persist && transport === "http"
@@ -86,7 +86,7 @@ export function openClientSessions(
     sessions,
     suspendedCalls,
     streams,
-    mcp: { gateway, sessions, suspendedCalls, newId, maxBody: settings.maxBody, contexts, onbug, streams },
+    mcp: { gateway, sessions, suspendedCalls, newId, maxBody: options.maxBody, contexts, onbug, streams },
     scopeOf: createScopes(() => agent.presets),
     trustedClient,
     offerTools(tools) {

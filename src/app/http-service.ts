@@ -14,7 +14,7 @@ import { type Listening, listenHttp } from "../serve/server.ts"
 import type { Paths } from "../store/paths.ts"
 import { openInboundAuth } from "./inbound-auth.ts"
 import type { Runtime } from "./runtime.ts"
-import type { Settings } from "./settings.ts"
+import type { ServeOptions } from "./serve-options.ts"
 import { readTls, watchTls } from "./tls.ts"
 
 export type HttpService = Listening & {
@@ -24,10 +24,14 @@ export type HttpService = Listening & {
 }
 
 /** Listens for clients. Throws an UnavailableError that names the address if it is taken. */
-export async function startHttp(runtime: Runtime, settings: Settings, paths: Paths | undefined): Promise<HttpService> {
+export async function startHttp(
+  runtime: Runtime,
+  options: ServeOptions,
+  paths: Paths | undefined,
+): Promise<HttpService> {
   const { agent, mcp, metrics, log, redactor, facts } = runtime
-  const { address, loopback, trustProxy, tls } = settings
-  const healthLimit = settings.healthRateLimit
+  const { address, loopback, trustProxy, tls } = options
+  const healthLimit = options.healthRateLimit
     ? createHealthLimit({
         limiter: createAddressLimiter(systemClock, HEALTH_LIMIT),
         trustProxy,
@@ -40,7 +44,7 @@ export async function startHttp(runtime: Runtime, settings: Settings, paths: Pat
     snapshot: () => agent.snapshot(),
     now: () => systemClock.now(),
     facts,
-    level: settings.healthLevel,
+    level: options.healthLevel,
     redactAll: (text: string) => redactor().redactAll(text),
   })
   const metricsEndpoint =
@@ -56,14 +60,14 @@ export async function startHttp(runtime: Runtime, settings: Settings, paths: Pat
     hide: (text) => redactor().maskKnown(text),
     client: () => runtime.oauth.description(),
   })
-  const base = () => (settings.externalUrl ?? local).replace(/\/$/, "")
-  const auth = await openInboundAuth(runtime, settings, paths, base)
+  const base = () => (options.externalUrl ?? local).replace(/\/$/, "")
+  const auth = await openInboundAuth(runtime, options, paths, base)
   const unix = "unix" in address ? address.unix : undefined
   if (unix !== undefined) await clearSocket(unix)
   let listening: Listening
   try {
     listening = listenHttp(
-      { address, tls: tls === undefined ? undefined : readTls(tls), receiveTimeout: settings.receiveTimeout },
+      { address, tls: tls === undefined ? undefined : readTls(tls), receiveTimeout: options.receiveTimeout },
       {
         agent,
         clock: systemClock,
@@ -71,8 +75,8 @@ export async function startHttp(runtime: Runtime, settings: Settings, paths: Pat
         pipes: new Map(),
         scopeOf: runtime.scopeOf,
         middleware: {
-          cors: createCors(settings.allowedOrigins),
-          hostCheck: createHostCheck(settings),
+          cors: createCors(options.allowedOrigins),
+          hostCheck: createHostCheck(options),
           authenticate: auth?.authenticate,
           healthLimit,
           resourceMetadata: auth?.resourceMetadata,
@@ -98,13 +102,13 @@ export async function startHttp(runtime: Runtime, settings: Settings, paths: Pat
   const local = unix === undefined ? localUrl(listening.url) : "http://localhost/"
   const certificate = tls === undefined ? undefined : watchTls(tls, listening, log)
   // A browser cannot be redirected to a Unix socket.
-  const publicUrl = settings.externalUrl ?? (unix === undefined ? local : undefined)
+  const publicUrl = options.externalUrl ?? (unix === undefined ? local : undefined)
   if (publicUrl !== undefined) runtime.setPublicUrl(publicUrl)
   return {
     ...listening,
     announce() {
       log.info(`listening on ${unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`}`)
-      if (!loopback && !settings.auth)
+      if (!loopback && !options.auth)
         log.warn("no authentication: every client that can reach this address can use every server")
     },
     close() {

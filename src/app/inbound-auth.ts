@@ -9,7 +9,7 @@ import { type ClientToken, readTokens } from "../store/client-tokens.ts"
 import type { Paths } from "../store/paths.ts"
 import { watchFiles } from "../store/watch.ts"
 import type { Runtime } from "./runtime.ts"
-import type { Settings } from "./settings.ts"
+import type { ServeOptions } from "./serve-options.ts"
 
 export const tokensFile = ({ directory }: Paths): string => join(directory, "tokens.json")
 
@@ -23,7 +23,7 @@ export type InboundAuth = {
 /** Opens authentication; undefined without `--auth`. `base` returns the address that clients reach svc under. */
 export async function openInboundAuth(
   { agent, log, mcp, streams }: Runtime,
-  { auth, authIssuer, authAudience, authByScope, healthLevel }: Settings,
+  { auth, authIssuer, authAudience, authByScope, healthLevel }: ServeOptions,
   paths: Paths | undefined,
   base: () => string,
 ): Promise<InboundAuth | undefined> {

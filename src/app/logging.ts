@@ -6,7 +6,7 @@ import { createLiveRedactor, type Redactor } from "../lib/redact.ts"
 import type { Paths } from "../store/paths.ts"
 import { createServerLogs, type ServerLogs, withServerLogs } from "../store/server-logs.ts"
 import { createStderrWriter } from "./output.ts"
-import type { Settings } from "./settings.ts"
+import type { ServeOptions } from "./serve-options.ts"
 
 export type Logging = {
   readonly log: Log
@@ -21,7 +21,7 @@ export type Logging = {
 
 /** Opens the log. Without `paths`, the journals of servers are kept in memory alone. */
 export function openLogging(
-  { logLevel, logFormat }: Pick<Settings, "logLevel" | "logFormat">,
+  { logLevel, logFormat }: Pick<ServeOptions, "logLevel" | "logFormat">,
   paths: Paths | undefined,
 ): Logging {
   const { cleaner: redactor, follow: followSecrets } = createLiveRedactor()

@@ -13,7 +13,7 @@ import { homeDirectory } from "../template/project.ts"
 import { createControlDispatch } from "./control-handlers.ts"
 import type { InternalTools } from "./internal-tools.ts"
 import type { Runtime } from "./runtime.ts"
-import type { Settings } from "./settings.ts"
+import type { ServeOptions } from "./serve-options.ts"
 
 /** `close` ends the loop and the control socket; `idle` resolves when no change by a tool is waiting for its outcome. */
 export type ReloadLoop = { close(): void; idle(): Promise<void> }
@@ -25,7 +25,7 @@ export type ReloadLoop = { close(): void; idle(): Promise<void> }
  */
 export async function startReloadLoop(
   runtime: Runtime,
-  settings: Settings,
+  options: ServeOptions,
   paths: Paths,
   url: string | undefined,
 ): Promise<ReloadLoop> {
@@ -70,7 +70,7 @@ export async function startReloadLoop(
     )
     return opened
   }
-  const { internalTools, confirmInstalls, confirmEdits } = settings
+  const { internalTools, confirmInstalls, confirmEdits } = options
   if (internalTools.length > 0)
     offerTools((await tools()).offer(internalTools, { installs: !confirmInstalls, edits: !confirmEdits }))
   const control =
@@ -79,7 +79,7 @@ export async function startReloadLoop(
       : await openControlSocket(paths, createControlDispatch({ runtime, url, reload, tools }), {
           mcp,
           trustedClient,
-          maxResult: settings.maxResult,
+          maxResult: options.maxResult,
         })
   for (const note of await recover(paths, systemClock)) log.warn(note)
   const { applied, issues } = reload()
@@ -89,7 +89,7 @@ export async function startReloadLoop(
   }
   // On Windows SIGHUP means that the console window was closed.
   if (process.platform !== "win32") process.on("SIGHUP", again)
-  watcher = settings.reload ? watchFiles(documentFiles(paths), systemClock, DEBOUNCE_MS, again) : undefined
+  watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, DEBOUNCE_MS, again) : undefined
   return {
     idle: async () => (await opened)?.idle(),
     close() {

@@ -15,7 +15,7 @@ import type { CommandContext } from "./command-context.ts"
 import { openInternalTools } from "./internal-tools.ts"
 import { openLogging } from "./logging.ts"
 import { say } from "./output.ts"
-import { readSettings } from "./settings.ts"
+import { readServeOptions } from "./serve-options.ts"
 import { openUpstream } from "./upstream.ts"
 
 /**
@@ -91,7 +91,7 @@ async function runOnce(
   signal: AbortSignal,
 ): Promise<unknown> {
   const logging = openLogging({ logLevel: "error", logFormat: "text" }, paths)
-  const upstream = await openUpstream(readSettings({}, {}, ""), paths, logging)
+  const upstream = await openUpstream(readServeOptions({}, {}, ""), paths, logging)
   const before = new Map<string, Launch>(plan(document(), fullWorld()).specs.map(({ id, launch }) => [id, launch]))
   const onlyNew = (planned: Plan): Plan => ({
     ...planned,

@@ -7,7 +7,7 @@ import type { Paths } from "../store/paths.ts"
 import { type AuditLog, openAuditLog } from "./audit-log.ts"
 import { type ClientSessions, openClientSessions } from "./client-sessions.ts"
 import { type Logging, openLogging } from "./logging.ts"
-import type { Settings } from "./settings.ts"
+import type { ServeOptions } from "./serve-options.ts"
 import { type BindChildren, openUpstream, type Upstream } from "./upstream.ts"
 
 export type Runtime = Logging &
@@ -21,23 +21,23 @@ export type Runtime = Logging &
 
 /** Builds a runtime. Without `paths`, nothing is kept on disk. Rejects with an UnavailableError if the audit log cannot be written. */
 export async function createRuntime(
-  settings: Settings,
+  options: ServeOptions,
   paths: Paths | undefined,
   bindChildren?: BindChildren,
 ): Promise<Runtime> {
   const startedAt = systemClock.now()
-  const logging = openLogging(settings, paths)
-  const upstream = await openUpstream(settings, paths, logging, bindChildren)
-  const auditLog = await openAuditLog(settings, logging)
-  const metrics = settings.metrics ? new Metrics() : undefined
-  const clients = openClientSessions(settings, paths, logging, upstream, { metrics, audit: auditLog.audit })
+  const logging = openLogging(options, paths)
+  const upstream = await openUpstream(options, paths, logging, bindChildren)
+  const auditLog = await openAuditLog(options, logging)
+  const metrics = options.metrics ? new Metrics() : undefined
+  const clients = openClientSessions(options, paths, logging, upstream, { metrics, audit: auditLog.audit })
   return {
     ...logging,
     ...upstream,
     ...auditLog,
     ...clients,
     metrics,
-    facts: () => processFacts(startedAt, settings.auth),
+    facts: () => processFacts(startedAt, options.auth),
   }
 }
 

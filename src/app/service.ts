@@ -7,17 +7,17 @@ import { startHttp } from "./http-service.ts"
 import { trimWhenIdle } from "./memory-trim.ts"
 import { startReloadLoop } from "./reload-loop.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
-import type { Settings } from "./settings.ts"
+import type { ServeOptions } from "./serve-options.ts"
 import { serveStdioClient } from "./stdio-service.ts"
 
 /** Runs svc until a signal or the end of its client. Without `paths`, it serves the demo. Returns the exit code. */
-export async function runService(settings: Settings, paths: Paths | undefined): Promise<number> {
-  const runtime = await createRuntime(settings, paths)
+export async function runService(options: ServeOptions, paths: Paths | undefined): Promise<number> {
+  const runtime = await createRuntime(options, paths)
   process.on("unhandledRejection", runtime.onbug)
   process.on("uncaughtException", runtime.onbug)
   // From here on the first signal stops gracefully, and the second at once.
   const { signal, forced } = watchInterrupts(process.platform === "win32" ? WINDOWS_STOP_SIGNALS : STOP_SIGNALS)
-  return Promise.race([serveUntil(runtime, settings, paths, signal), forced])
+  return Promise.race([serveUntil(runtime, options, paths, signal), forced])
 }
 
 // ---
@@ -30,7 +30,7 @@ const WINDOWS_STOP_SIGNALS = ["SIGINT", "SIGBREAK", "SIGHUP"] as const
 /** Serves until `signal` aborts or the client on stdio is gone, then stops everything in order. */
 async function serveUntil(
   runtime: Runtime,
-  settings: Settings,
+  options: ServeOptions,
   paths: Paths | undefined,
   signal: AbortSignal,
 ): Promise<number> {
@@ -38,9 +38,9 @@ async function serveUntil(
   const stopped = new Promise<string>((resolve) =>
     signal.addEventListener("abort", () => resolve(String(signal.reason)), { once: true }),
   )
-  const listening = settings.transport === "http" ? await startHttp(runtime, settings, paths) : undefined
-  agent.awaitInitialLoad(settings.startupWait)
-  const loop = paths === undefined ? undefined : await startReloadLoop(runtime, settings, paths, listening?.url.href)
+  const listening = options.transport === "http" ? await startHttp(runtime, options, paths) : undefined
+  agent.awaitInitialLoad(options.startupWait)
+  const loop = paths === undefined ? undefined : await startReloadLoop(runtime, options, paths, listening?.url.href)
   listening?.announce()
   const trim = trimWhenIdle(systemClock, () => agent.inFlight > 0)
   if (paths === undefined) runtime.instances.update(demoPlan(process.env))
@@ -53,7 +53,7 @@ async function serveUntil(
 
   const reason = await Promise.race([
     stopped,
-    ...(settings.transport === "stdio" ? [serveStdioClient(runtime, settings)] : []),
+    ...(options.transport === "stdio" ? [serveStdioClient(runtime, options)] : []),
   ])
   log.info(`stopping: ${reason}`)
   // In order: no new requests, then the running calls, then sessions, then backends.
@@ -62,7 +62,7 @@ async function serveUntil(
   loop?.close()
   listening?.close()
   void listening?.stop(false)
-  await waitWhile(systemClock, () => agent.inFlight > 0, settings.shutdownGrace)
+  await waitWhile(systemClock, () => agent.inFlight > 0, options.shutdownGrace)
   for (const stream of [...streams]) stream.close()
   sessions.close()
   suspendedCalls.close()

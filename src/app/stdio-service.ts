@@ -7,14 +7,14 @@ import { createTrustedClient } from "../serve/trusted-client.ts"
 import { createStdoutWriter } from "./output.ts"
 import { findProjectContext, watchProjectContext } from "./project-context.ts"
 import type { Runtime } from "./runtime.ts"
-import type { Settings } from "./settings.ts"
+import type { ServeOptions } from "./serve-options.ts"
 
 /** Serves the client on stdin and stdout, with the project of the working directory. Resolves with the reason of the end. */
 export async function serveStdioClient(
   { mcp, trustedClient: deps, log }: Runtime,
-  settings: Settings,
+  options: ServeOptions,
 ): Promise<string> {
-  const { maxBody, maxResult, shutdownGrace } = settings
+  const { maxBody, maxResult, shutdownGrace } = options
   const { promise: ended, resolve: end } = Promise.withResolvers<string>()
   const streams = { input: Bun.stdin.stream(), write: createStdoutWriter(WAITING_RESULTS * maxResult, end) }
   const directory = process.cwd()

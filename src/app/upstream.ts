@@ -16,7 +16,7 @@ import { ownName, type Paths } from "../store/paths.ts"
 import { createToolPins } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
 import type { Logging } from "./logging.ts"
-import type { Settings } from "./settings.ts"
+import type { ServeOptions } from "./serve-options.ts"
 import { openUpstreamOAuth } from "./upstream-oauth.ts"
 
 export type Upstream = {
@@ -32,7 +32,7 @@ export type BindChildren = (onfail: (reason: string) => void) => Promise<void>
 
 /** Builds the upstream side; nothing has started yet. Without `paths`, nothing is kept on disk. */
 export async function openUpstream(
-  settings: Pick<Settings, "externalUrl" | "maxResult" | "templateLinger" | "filter">,
+  options: Pick<ServeOptions, "externalUrl" | "maxResult" | "templateLinger" | "filter">,
   paths: Paths | undefined,
   { log, redactor, followSecrets }: Logging,
   bindChildren: BindChildren | undefined = process.platform === "win32" ? openJobObject : undefined,
@@ -48,7 +48,7 @@ export async function openUpstream(
   const oauth = openUpstreamOAuth(paths, {
     log,
     callback: () => callback,
-    metadataUrl: settings.externalUrl?.startsWith("https:") ? `${settings.externalUrl}${CLIENT_PATH}` : undefined,
+    metadataUrl: options.externalUrl?.startsWith("https:") ? `${options.externalUrl}${CLIENT_PATH}` : undefined,
     onchange: (server) => onauthorized(server),
   })
   // Caches belong to one configuration file: another file's servers may share names.
@@ -59,7 +59,7 @@ export async function openUpstream(
     log,
     startedAt: systemClock.now(),
     ids: createRequestIds(crypto.randomUUID().replaceAll("-", "").slice(0, 16)),
-    limit: settings.maxResult,
+    limit: options.maxResult,
     version,
     eras: createEraCache(cacheFile("eras"), systemClock),
     pins: createToolPins(cacheFile("tools"), systemClock),
@@ -70,7 +70,7 @@ export async function openUpstream(
       StdioLink.open(launch, events, {
         server,
         clock: systemClock,
-        limit: settings.maxResult,
+        limit: options.maxResult,
         grace: STOP_GRACE_MS,
         reaper,
         output: new ChildOutputLogger(systemClock, log, server, (text) => redactor().maskCredentials(text)),
@@ -82,8 +82,8 @@ export async function openUpstream(
     agent,
     clock: systemClock,
     log,
-    linger: settings.templateLinger,
-    selects: (tags) => matchesFilter(settings.filter, tags),
+    linger: options.templateLinger,
+    selects: (tags) => matchesFilter(options.filter, tags),
   })
   return {
     agent,

@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test"
 import { openLogging } from "../../src/app/logging.ts"
-import { readSettings } from "../../src/app/settings.ts"
+import { readServeOptions } from "../../src/app/serve-options.ts"
 import { openUpstream } from "../../src/app/upstream.ts"
 import { parseDocument } from "../../src/config/document.ts"
 import { plan } from "../../src/config/plan.ts"
 
 test("the upstream side works without sessions, and its log redacts the secrets that are planned later", async () => {
   const logging = openLogging({ logLevel: "error", logFormat: "text" }, undefined)
-  const { agent, instances } = await openUpstream(readSettings({}, {}, ""), undefined, logging)
+  const { agent, instances } = await openUpstream(readServeOptions({}, {}, ""), undefined, logging)
   const text = "the key is hunter2hunter2"
   expect(logging.redactor().maskKnown(text)).toBe(text)
   const server = { command: "true", env: { API_KEY: "hunter2hunter2" } }
@@ -19,7 +19,7 @@ test("the upstream side works without sessions, and its log redacts the secrets 
 
 test("the OAuth callback exists as soon as the public address is known", async () => {
   const logging = openLogging({ logLevel: "error", logFormat: "text" }, undefined)
-  const { agent, oauth, setPublicUrl } = await openUpstream(readSettings({}, {}, ""), undefined, logging)
+  const { agent, oauth, setPublicUrl } = await openUpstream(readServeOptions({}, {}, ""), undefined, logging)
   expect(oauth.callback()).toBeUndefined()
   setPublicUrl("https://svc.example/")
   expect(oauth.callback()).toBe("https://svc.example/oauth/callback")

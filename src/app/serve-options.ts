@@ -12,7 +12,7 @@ import type { ServerOptions } from "../serve/server.ts"
 import type { ToolChoice } from "../tools/tool.ts"
 import { CONFIG_ARGS } from "./command-context.ts"
 
-export const SERVE_ARGS = {
+export const SERVE_OPTIONS = {
   ...CONFIG_ARGS,
   host: { type: "string", description: "Address to listen on (default 127.0.0.1)" },
   port: { type: "string", description: "Port to listen on (default 3050; 0 picks a free one)" },
@@ -122,8 +122,8 @@ export const SERVE_ARGS = {
   },
 } as const satisfies ArgsDef
 
-/** Times are milliseconds, sizes bytes. */
-export type Settings = {
+/** The options of `svc serve` as their users read them. Times are milliseconds, sizes bytes. */
+export type ServeOptions = {
   readonly transport: "http" | "stdio"
   readonly address: ServerOptions["address"]
   /** The address is reachable from this machine alone. */
@@ -175,12 +175,12 @@ export type Settings = {
   readonly allowedOrigins: readonly string[]
 }
 
-/** Throws a RequestError (usage) where an option is none. */
-export function readSettings(
+/** Reads the options of `svc serve`, with their defaults. Throws a RequestError (usage) if a value is not valid. */
+export function readServeOptions(
   args: Readonly<Record<string, unknown>>,
   env: Readonly<Record<string, string | undefined>>,
   platform: string,
-): Settings {
+): ServeOptions {
   const option = readOptions(args, env)
   const transport = option.choice("transport", ["http", "stdio"], "http")
   const address = readAddress(option.text("listen"), platform) ?? {
