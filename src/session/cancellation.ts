@@ -9,7 +9,9 @@ import { RequestError } from "../lib/errors.ts"
 
 export class Cancellation {
   private given: string | undefined
-  private listeners: ((reason: string) => void)[] | undefined
+  /** Most requests have one listener at a time: only further ones need a list. */
+  private listener: ((reason: string) => void) | undefined
+  private furtherListeners: ((reason: string) => void)[] | undefined
   private controller: AbortController | undefined
 
   /** Why the request was given up; undefined while it is wanted. */
@@ -21,7 +23,7 @@ export class Cancellation {
   cancel(reason: string): void {
     if (this.given !== undefined) return
     this.given = reason
-    for (let next = this.listeners?.shift(); next !== undefined; next = this.listeners?.shift()) next(reason)
+    for (let next = this.takeListener(); next !== undefined; next = this.takeListener()) next(reason)
   }
 
   /** Calls `listener` when the request is cancelled. */
@@ -30,14 +32,22 @@ export class Cancellation {
       listener(this.given)
       return
     }
-    this.listeners ??= []
-    this.listeners.push(listener)
+    if (this.listener === undefined && this.furtherListeners === undefined) {
+      this.listener = listener
+      return
+    }
+    this.furtherListeners ??= []
+    this.furtherListeners.push(listener)
   }
 
   /** Removes a listener. */
   offabort(listener: (reason: string) => void): void {
-    const at = this.listeners?.indexOf(listener) ?? -1
-    if (at >= 0) this.listeners?.splice(at, 1)
+    if (this.listener === listener) {
+      this.listener = undefined
+      return
+    }
+    const at = this.furtherListeners?.indexOf(listener) ?? -1
+    if (at >= 0) this.furtherListeners?.splice(at, 1)
   }
 
   /** Returns a signal that is aborted with the request. */
@@ -62,5 +72,14 @@ export class Cancellation {
     this.onabort(give)
     wait.then(resolve, reject).finally(() => this.offabort(give))
     return promise
+  }
+
+  // ---
+
+  private takeListener(): ((reason: string) => void) | undefined {
+    const { listener } = this
+    if (listener === undefined) return this.furtherListeners?.shift()
+    this.listener = undefined
+    return listener
   }
 }

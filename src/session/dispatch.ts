@@ -4,7 +4,7 @@
  */
 
 import { PeerError } from "../backend/connection.ts"
-import { listResult, type Route, type View, viewOf } from "../catalog/catalog.ts"
+import { listResult, type Route, type View } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
@@ -71,14 +71,12 @@ function begin(call: ClientCall): Answering {
   if (method === "ping") return resultAnswer(id, "{}")
   if (CALLS.has(method))
     enforceSessionRate(gateway, client.owner === undefined ? `principal ${client.principal}` : client.session)
-  const wait = ready(call)
-  return wait === undefined ? route(call) : wait.then(() => route(call))
+  return ready(call, route)
 }
 
-function route(call: ClientCall): Answering {
+function route(call: ClientCall, view: View): Answering {
   const { request, client, gateway } = call
   const { method, id, params = {} } = request
-  const view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
   const refusal = call.verify?.(view)
   if (refusal !== undefined) return refusal
   switch (method) {

@@ -60,14 +60,14 @@ export async function initialize(
  * Answers a request of a legacy session or of a modern client; resolves with undefined if the client cancelled it and wants
  * no answer. Never rejects. `running` is where the client can cancel the request by its id.
  */
-export async function serve(
+export function serve(
   call: ClientCall,
   { suspendedCalls }: Pick<EndpointDeps, "suspendedCalls">,
   running?: RunningRequests,
 ): Promise<Answer | undefined> {
-  const end = running?.begin(call.request.id, call.exchange)
-  const answer = await answerOf(call, suspendedCalls)
-  return end === undefined || end() ? answer : undefined
+  if (running === undefined) return answerOf(call, suspendedCalls)
+  const end = running.begin(call.request.id, call.exchange)
+  return answerOf(call, suspendedCalls).then((answer) => (end() ? answer : undefined))
 }
 
 /** Takes a notification of a session's client, or its response to a server request. */
@@ -89,8 +89,7 @@ async function listen(call: ClientCall): Promise<Answer | undefined> {
   const refusal = refuseListen(request, client)
   if (refusal !== undefined) return errorAnswer(request.id, refusal.code, refusal.message, refusal.data)
   try {
-    await ready(call)
-    return await openSubscription(call)
+    return await ready(call, openSubscription)
   } catch (error) {
     return failureAnswer(request.id, error, { hide: gateway.hide, onbug: gateway.observers.onbug })
   }

@@ -11,16 +11,16 @@ import type { Cancellation } from "./cancellation.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
 
 /**
- * Returns the wait of a request; undefined if it has nothing to wait for. Throws, or rejects with, an UnavailableError if
- * svc stops; rejects with a RequestError as soon as the client cancels the request.
+ * Calls `serve` with what the client sees, at once or when the servers that the request needs are there. Throws, or rejects
+ * with, an UnavailableError if svc stops; rejects with a RequestError as soon as the client cancels the request.
  */
-export function ready(call: ClientCall): Promise<void> | undefined {
+export function ready<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
   const { gateway, exchange } = call
   const loaded = whenLoaded(gateway, exchange.cancellation)
-  return loaded === undefined ? whenServerBack(call) : loaded.then(() => whenServerBack(call))
+  return loaded === undefined ? serveLoaded(call, serve) : loaded.then(() => serveLoaded(call, serve))
 }
 
-/** The same for a request that names no server, such as `initialize`: waits for the first round of loading. */
+/** Returns the wait for the first round of loading; undefined if it is over. Throws and rejects as `ready` does. */
 export function whenLoaded(gateway: Gateway, cancellation: Cancellation): Promise<void> | undefined {
   refuseStopping(gateway)
   const { initialLoad } = gateway.directory
@@ -41,13 +41,18 @@ export async function waitFor<T>(wait: Promise<T>, gateway: Gateway, cancellatio
 
 // ---
 
-function whenServerBack(call: ClientCall): Promise<void> | undefined {
-  const { client, gateway, exchange } = call
-  const view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
+type Serve<T> = (call: ClientCall, view: View) => T | Promise<T>
+
+function serveLoaded<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
+  const view = viewFor(call)
   const id = serverOf(call, view)
-  const back = id === undefined ? undefined : gateway.directory.whenBack(id)
-  return back === undefined ? undefined : waitFor(back, gateway, exchange.cancellation)
+  const back = id === undefined ? undefined : call.gateway.directory.whenBack(id)
+  if (back === undefined) return serve(call, view)
+  return waitFor(back, call.gateway, call.exchange.cancellation).then(() => serve(call, viewFor(call)))
 }
+
+const viewFor = ({ client, gateway }: ClientCall): View =>
+  viewOf(gateway.directory.catalogOf(client.session), client.scope)
 
 /** Returns the id of the server to wait for; undefined if it is connected, or svc answers the request by itself. */
 function serverOf(call: ClientCall, view: View): string | undefined {

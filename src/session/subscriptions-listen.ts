@@ -12,9 +12,9 @@ import { watchTasks } from "./task-watch.ts"
 
 /**
  * Opens the stream. Resolves with the answer that ends it when the transport closes it, with undefined when the client
- * cancels it.
+ * cancels it. `opened` is what the client sees at first.
  */
-export function openSubscription(call: ClientCall): Promise<Answer | undefined> {
+export function openSubscription(call: ClientCall, opened: View): Promise<Answer | undefined> {
   const { request, client, gateway, exchange } = call
   const wanted = isObject(request.params?.notifications) ? request.params.notifications : {}
   const uris = Array.isArray(wanted.resourceSubscriptions)
@@ -26,7 +26,7 @@ export function openSubscription(call: ClientCall): Promise<Answer | undefined> 
     exchange.notify(
       notificationText(method, { ...params, _meta: { ...(isObject(params._meta) ? params._meta : {}), ...meta } }),
     )
-  let view: View = viewOf(gateway.directory.catalogOf(client.session), client.scope)
+  let view = opened
   const routes = uris.flatMap((uri) => {
     const route = view.resource(uri)
     return route === undefined ? [] : [{ uri, route }]
