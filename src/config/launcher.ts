@@ -9,15 +9,18 @@
  *     program, and both count.
  */
 
-/** Returns the indexes into `words` (the command, then its arguments) of the words that choose what runs. */
-export function launchWords(words: readonly string[]): ReadonlySet<number> {
-  const found = new Set<number>()
+/** What a word chooses: what runs, or a folder of this machine that a container gets to see. */
+export type LaunchWord = "program" | "folder"
+
+/** Returns the indexes into `words` (the command, then its arguments) of the words that choose something. */
+export function launchWords(words: readonly string[]): ReadonlyMap<number, LaunchWord> {
+  const found = new Map<number, LaunchWord>()
   let command = 0
   for (let at = 0; at < words.length; at++) {
     const launcher = launcherOf(words, at, at === command)
     if (launcher === undefined) continue
     if (launcher.kind === "joins") {
-      for (let rest = at + 1; rest < words.length; rest++) found.add(rest)
+      for (let rest = at + 1; rest < words.length; rest++) found.set(rest, "program")
       break
     }
     const target = markTarget(launcher, words, at, found)
@@ -55,6 +58,8 @@ type Launcher = {
   readonly flags?: RegExp
   /** Options whose value is data. */
   readonly data?: RegExp
+  /** Options whose value is a folder of this machine. */
+  readonly folders?: RegExp
   /** Operands that stand before the target, for example the duration of `timeout`. */
   readonly operands?: number
   /** Whether the name counts wherever it stands. */
@@ -105,9 +110,11 @@ const LAUNCHERS: readonly Launcher[] = [
     kind: "container",
     name: /^(?:docker|podman|nerdctl|finch)$/,
     flags: /^(?:-[itdqP]+|--(?:rm|init|interactive|tty|detach|privileged|read-only|quiet))$/,
-    data: /^(?:-[vewlhup]|--(?:volume|mount|env|workdir|label|name|hostname|user|publish))$/,
+    data: /^(?:-[ewlhup]|--(?:env|workdir|label|name|hostname|user|publish))$/,
+    folders: /^(?:-v|--(?:volume|mount))$/,
     anywhere: true,
   },
+  { kind: "interpreter", name: /^git$/, folders: /^(?:-C|--work-tree)$/ },
   { kind: "runner", name: /^env$/, flags: /^(?:-[i0v]?|--ignore-environment)$/ },
   {
     kind: "runner",
@@ -135,8 +142,13 @@ function launcherOf(words: readonly string[], at: number, isCommand: boolean): L
 }
 
 /** Adds the words of a launcher up to its target, and returns the index of the target. */
-function markTarget(launcher: Launcher, words: readonly string[], start: number, found: Set<number>): number {
-  const { kind, flags, data, operands = 0 } = launcher
+function markTarget(
+  launcher: Launcher,
+  words: readonly string[],
+  start: number,
+  found: Map<number, LaunchWord>,
+): number {
+  const { kind, flags, data, folders, operands = 0 } = launcher
   let before = operands
   let mayBeValue = false
   let options = true
@@ -147,14 +159,17 @@ function markTarget(launcher: Launcher, words: readonly string[], start: number,
       options = false
       mayBeValue = false
     } else if (options && /^[-+]./.test(word)) {
-      const isData = data?.test(word.replace(/=.*/s, "")) === true
-      if (isData && !hasValue) at++
-      if (!isData) found.add(at)
-      mayBeValue = !isData && !hasValue && flags?.test(word) !== true
+      const option = word.replace(/=.*/s, "")
+      const isFolder = folders?.test(option) === true
+      const isKnown = isFolder || data?.test(option) === true
+      if (isKnown && !hasValue) at++
+      if (isFolder) found.set(at, "folder")
+      if (!isKnown) found.set(at, "program")
+      mayBeValue = !isKnown && !hasValue && flags?.test(word) !== true
     } else if (kind === "runner" && !mayBeValue && /^[A-Za-z_]\w*=/.test(word)) {
       // An assignment; render.ts judges the variable.
     } else {
-      found.add(at)
+      found.set(at, "program")
       if (mayBeValue) mayBeValue = false
       else if (!takesSubcommand(kind) || !SUBCOMMAND.test(word)) {
         if (before === 0) return at

@@ -156,10 +156,11 @@ function rejection([key, index]: Path, text: string, origin: Origin, before: str
   const isFirst = before.trim() === ""
   switch (key) {
     case "command":
-      if (origin === "word" && (isFirst || /[\\/]/.test(text))) return CHOOSES
+      if (origin === "word" && (isFirst || /[\\/]$/.test(before) || /[\\/]/.test(text))) return CHOOSES
       return isFirst && DASH.test(text) ? OPTION : undefined
     case "args": {
       if (isFirst && DASH.test(text)) return OPTION
+      if (/^[\s-]+$/.test(before) && !isFirst) return NAMES_OPTION
       // `env NAME=…`, `docker run -e NAME=…`
       const variable = /^(?:-e|--env=)?([A-Z_][A-Z0-9_]*|npm_config_\w*)=/.exec(before)?.[1]
       return variable === undefined ? undefined : variableRejection(variable, origin)
@@ -204,10 +205,12 @@ function isBehindAuthority(before: string): boolean {
 
 const ALLOW = "{{raw …}} allows it"
 const OPTION = `has a value that begins with - and would be an option: put text before it; ${ALLOW}`
+const NAMES_OPTION = `must not choose the name of an option; ${ALLOW}`
 const OPTIONS = `must not be in a variable that holds options or code; ${ALLOW}`
 const CHOOSES = `must not choose the program: only a folder can begin a command; ${ALLOW}`
 const CONNECTS = `must not choose the host: it may only follow the host, in the path; ${ALLOW}`
 const WORKS = `must not choose the working directory: begin with text or with project.path; ${ALLOW}`
+const MOUNTS = `must not choose a folder of this machine: only project.path, context.path and user.home may; ${ALLOW}`
 const LAUNCHES = `must not choose what the command runs: pass it after the program, or in env; ${ALLOW}`
 const PROGRAM = `would be program text: pass it as an argument after the program, or in env; ${ALLOW}`
 
@@ -237,21 +240,22 @@ function programProblems(
 ): readonly TemplateProblem[] {
   const words = [command, ...(Array.isArray(args) ? args : [])].map(String)
   const program = programWords(words)
-  return [...new Set([...program, ...launchWords(words)])].flatMap((at) => {
+  const launch = launchWords(words)
+  const messageOf = (at: number, origin: Origin): string | undefined => {
+    if (program.has(at)) return PROGRAM
+    if (launch.get(at) === "program") return LAUNCHES
+    // A container or git may be given a folder that no word chooses.
+    return origin === "word" ? MOUNTS : undefined
+  }
+  return [...new Set([...program, ...launch.keys()])].flatMap((at) => {
     const path = at === 0 ? ["command"] : ["args", at - 1]
     const text = at === 0 ? template.command : [template.args].flat()[at - 1]
     if (typeof text !== "string" || !hasExpression(text)) return []
-    return [...everyPart(expressionOf(text, cache).parts)].flatMap((part) =>
-      part.kind === "insert" && part.origin !== "svc"
-        ? [
-            problem(name, path, {
-              expression: part.source,
-              message: program.has(at) ? PROGRAM : LAUNCHES,
-              severity: "error",
-            }),
-          ]
-        : [],
-    )
+    return [...everyPart(expressionOf(text, cache).parts)].flatMap((part) => {
+      if (part.kind !== "insert" || part.origin === "svc") return []
+      const message = messageOf(at, part.origin)
+      return message === undefined ? [] : [problem(name, path, { expression: part.source, message, severity: "error" })]
+    })
   })
 }
 

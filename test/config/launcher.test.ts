@@ -4,7 +4,7 @@ import { launchWords } from "../../src/config/launcher.ts"
 /** The words that choose what runs. */
 const chosen = (line: string) => {
   const words = line === "" ? [] : line.split(" ")
-  return [...launchWords(words)]
+  return [...launchWords(words).keys()]
     .sort((a, b) => a - b)
     .map((at) => words[at])
     .join(" ")
@@ -29,10 +29,14 @@ test.each([
   ["deno run -A app.ts arg", "run -A app.ts"],
   ["uvx package --repository arg", "package"],
   ["uv run --with other python -m module arg", "run --with other python -m module"],
-  ["docker run -i --rm -v /data:/w -e A=b image arg", "run -i --rm image"],
-  ["docker run --mount=type=bind,src=/a,dst=/b --network host image arg", "run --network host image"],
+  ["docker run -i --rm -v /data:/w -e A=b image arg", "run -i --rm /data:/w image"],
+  [
+    "docker run --mount=type=bind,src=/a,dst=/b --network host image arg",
+    "run --mount=type=bind,src=/a,dst=/b --network host image",
+  ],
   ["docker run image node app.js arg", "run image app.js"],
   ["docker -H tcp://h exec box sh -c CODE sh arg", "-H tcp://h exec box -c CODE"],
+  ["git -C /a -c core.pager=x log arg", "/a -c core.pager=x log"],
   ["env -i A=b node app.js arg", "-i node app.js"],
   ["timeout -s KILL 5 node app.js arg", "-s KILL 5 node app.js"],
   ["flock /tmp/lock -c CODE", "/tmp/lock -c CODE"],

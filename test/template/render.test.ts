@@ -405,6 +405,13 @@ describe("what a project must not choose is refused when the configuration is lo
     ["uvx", ["--from", "{{project.custom.x}}", "server"]],
     ["docker", ["run", "-i", "{{project.custom.x}}"]],
     ["docker", ["run", "-i", "image", "node", "{{project.custom.x}}"]],
+    ["docker", ["run", "-v", "{{project.custom.x}}", "image"]],
+    ["docker", ["run", "--mount=type=bind,src={{project.custom.x}},dst=/w", "image"]],
+    ["git", ["-c", "{{project.custom.x}}=y", "log"]],
+    ["server", ["-{{project.custom.x}}"]],
+    ["server", ["--{{project.custom.x}}=y"]],
+    ["/usr/bin/{{project.custom.x}}", []],
+    ["{{project.path}}/{{project.custom.x}}", []],
     ["docker", ["run", "-e", "NODE_OPTIONS={{project.custom.x}}", "image"]],
     ["env", ["{{project.custom.x}}"]],
     ["env", ["NODE_PATH={{project.custom.x}}", "server"]],
@@ -423,9 +430,9 @@ describe("what a project must not choose is refused when the configuration is lo
   ])("in a command: %s %j", (command, args) => {
     expect(messagesAtLoad({ command, args })).not.toEqual([])
     expect(render({ command, args }, withCustom({ x: "evil" }))).toBeArray()
-    const allowed = args.map((arg) => arg.replaceAll("{{project", "{{raw project"))
-    expect(messagesAtLoad({ command, args: allowed })).toEqual([])
-    expect(render({ command, args: allowed }, withCustom({ x: "evil" }))).not.toBeArray()
+    const [program, ...allowed] = [command, ...args].map((text) => text.replaceAll("{{project", "{{raw project"))
+    expect(messagesAtLoad({ command: program, args: allowed })).toEqual([])
+    expect(render({ command: program, args: allowed }, withCustom({ x: "evil" }))).not.toBeArray()
   })
 
   test.each([
@@ -462,6 +469,7 @@ test.each<Params>([
   { command: "uvx", args: ["mcp-server-git", "--repository", "{{project.path}}"] },
   { command: "docker", args: ["run", "-i", "--rm", "-v", "{{project.path}}:/w", "image"] },
   { command: "docker", args: ["run", "-i", "--mount", "type=bind,src={{project.path}},dst=/w", "image", "/w"] },
+  { command: "git", args: ["-C", "{{project.path}}", "log", "{{project.git.branch}}"] },
   { command: "docker", args: ["run", "-i", "-e", "BRANCH={{project.git.branch}}", "image"] },
   { command: "npx", args: ["-y", "server", "--root={{project.path}}"], env: { PROJECT: "{{project.path}}" } },
   { command: "node", args: ["/opt/server.mjs", "{{project.path}}"], cwd: "{{project.path}}" },
