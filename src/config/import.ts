@@ -1,6 +1,7 @@
 /** Imports servers from the configuration of other applications. Pure: paths and texts in, entries of mcp.json out. */
 import { posix, win32 } from "node:path"
 import { isLoopback } from "../lib/address.ts"
+import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { parseDocument } from "./document.ts"
 import { nameProblem } from "./plan.ts"
@@ -207,7 +208,7 @@ const isEmpty = (value: unknown): boolean =>
 
 /** Returns why a server cannot be imported, or undefined. */
 function problemOf(name: string, server: Params): string | undefined {
-  const parsed = serverSchema.safeParse(server)
+  const parsed = serverSchema.safeParse(server, { error: schemaProblem })
   if (!parsed.success) return parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("; ")
   const { command, url } = parsed.data
   if (command === undefined && url === undefined) return "it has neither a command nor a url"

@@ -2,6 +2,7 @@
 import * as z from "zod"
 import { ConfigError, type Issue, RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
+import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject } from "../wire/message.ts"
 import { type Document, issueAt, type Path, parseDocument, unknownKeys } from "./document.ts"
 import { type Edit, setAt } from "./edit.ts"
@@ -34,7 +35,7 @@ export function readPresets(document: Document): Presets {
   const presets = new Map<string, Preset>()
   for (const [name, value] of Object.entries(written)) {
     const path = ["presets", name]
-    const parsed = presetSchema.safeParse(value)
+    const parsed = presetSchema.safeParse(value, { error: schemaProblem })
     if (!parsed.success) {
       for (const problem of parsed.error.issues) {
         const at = [...path, ...(problem.path as Path)]

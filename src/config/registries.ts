@@ -2,6 +2,7 @@
 import * as z from "zod"
 import { ConfigError } from "../lib/errors.ts"
 import { createRedactor } from "../lib/redact.ts"
+import { schemaProblem } from "../lib/schema-problem.ts"
 import { headerCredentials, urlCredentials } from "./credentials.ts"
 import { type Document, issueAt } from "./document.ts"
 import { type EnvironmentSources, lookUpVariable } from "./environment.ts"
@@ -48,7 +49,7 @@ export function readRegistries(document: Document, sources: EnvironmentSources):
   if (registries === undefined) return [OFFICIAL_REGISTRY]
   const problem = (message: string) =>
     new ConfigError([issueAt(document, "error", "registries", ["registries"], message)])
-  const parsed = registriesSchema.safeParse(registries)
+  const parsed = registriesSchema.safeParse(registries, { error: schemaProblem })
   if (!parsed.success)
     throw problem(parsed.error.issues.map(({ path, message }) => `registries.${path.join(".")}: ${message}`).join("; "))
   return parsed.data

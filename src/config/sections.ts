@@ -2,6 +2,7 @@
 import type * as z from "zod"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
+import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Document, issueAt, type Path, unknownKeys } from "./document.ts"
 import { registriesSchema } from "./registries.ts"
@@ -46,12 +47,13 @@ export function readSections(document: Document): Sections {
   }
 
   // A faulty registry must not stop the servers.
-  for (const problem of registriesSchema.optional().safeParse(value.registries).error?.issues ?? [])
+  for (const problem of registriesSchema.optional().safeParse(value.registries, { error: schemaProblem }).error
+    ?.issues ?? [])
     issues.push(issueOf(problem, ["registries"]))
 
   const section = <T>(key: string, schema: z.ZodObject): T => {
     const raw = value[key] ?? {}
-    const parsed = schema.safeParse(raw)
+    const parsed = schema.safeParse(raw, { error: schemaProblem })
     if (!parsed.success) throw new ConfigError(parsed.error.issues.map((problem) => issueOf(problem, [key])))
     warnUnknown(raw, schema, [key])
     return parsed.data as T
@@ -67,7 +69,7 @@ export function readSections(document: Document): Sections {
       const path = [key, name]
       const renamed = isObject(server) ? withAliases(server) : server
       const later = key === "mcpTemplates" ? expressionsIn(renamed) : {}
-      const parsed = serverSchema.safeParse(without(renamed, Object.keys(later)))
+      const parsed = serverSchema.safeParse(without(renamed, Object.keys(later)), { error: schemaProblem })
       if (parsed.success) {
         warnUnknown(renamed, serverSchema, path, name)
         for (const key of idleKeys(parsed.data)) warn("idle_key", [...path, key], idleMessage(key, parsed.data), name)

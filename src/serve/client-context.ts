@@ -8,6 +8,7 @@ import { type Scope, withInstances } from "../catalog/scope.ts"
 import { digest } from "../lib/digest.ts"
 import { RequestError } from "../lib/errors.ts"
 import { withDoubles } from "../lib/json.ts"
+import { schemaProblem } from "../lib/schema-problem.ts"
 import { contextSchema, customSchema, type TemplateContext } from "../template/context.ts"
 import { metaOf, type Params } from "../wire/message.ts"
 import type { TrustedClientDeps } from "./trusted-client.ts"
@@ -94,7 +95,7 @@ const schema = z.object({
 })
 
 function contextOf(sent: unknown, info: unknown, sessionId: string, now: number, version: string): TemplateContext {
-  const parsed = schema.safeParse(withDoubles(sent))
+  const parsed = schema.safeParse(withDoubles(sent), { error: schemaProblem })
   if (!parsed.success) {
     const [problem] = parsed.error.issues
     throw new RequestError(

@@ -7,6 +7,7 @@ import { timingSafeEqual } from "node:crypto"
 import type { Socket } from "bun"
 import * as z from "zod"
 import { isBug, publicMessage, RequestError } from "../lib/errors.ts"
+import { schemaProblem } from "../lib/schema-problem.ts"
 import { Pipe } from "../session/pipe.ts"
 import { boundedText, customSchema } from "../template/context.ts"
 import { decode, encode } from "../wire/frame.ts"
@@ -234,7 +235,7 @@ const proxyMessageSchema = z.object({ svc: z.enum(["hello", "moved"]), surroundi
 
 /** Reads the project of a `hello` or `moved`. Throws a RequestError that says what is wrong with it. */
 function surroundingsOf(message: unknown): ProjectContext {
-  const { success, data, error } = proxyMessageSchema.safeParse(message)
+  const { success, data, error } = proxyMessageSchema.safeParse(message, { error: schemaProblem })
   if (success) return data.surroundings as ProjectContext
   const [problem] = error.issues
   throw new RequestError("invalid_params", `svc proxy sent an invalid ${problem?.path.join(".")}: ${problem?.message}`)

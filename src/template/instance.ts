@@ -5,6 +5,7 @@ import { type DefaultsConfig, type ServerConfig, serverSchema, type TemplateSett
 import { type NamedServer, readSections } from "../config/sections.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
+import { schemaProblem } from "../lib/schema-problem.ts"
 import type { TemplateContext } from "./context.ts"
 import { type ExpressionCache, renderTemplate, validateTemplate } from "./render.ts"
 
@@ -69,7 +70,7 @@ export function renderServer(
 ): { readonly server: ServerConfig; readonly key: string } | { readonly problems: readonly string[] } {
   const rendered = renderTemplate(name, template, context, cache)
   if ("problems" in rendered) return { problems: rendered.problems.map(({ message }) => message) }
-  const parsed = serverSchema.safeParse(rendered.server)
+  const parsed = serverSchema.safeParse(rendered.server, { error: schemaProblem })
   return parsed.success
     ? { server: parsed.data, key: rendered.key }
     : { problems: parsed.error.issues.map(({ path, message }) => `template ${name}: ${path.join(".")}: ${message}`) }

@@ -6,6 +6,7 @@ import { dirname } from "node:path"
 import * as z from "zod"
 import { issueAt, type Path, parseDocument, unknownKeys } from "../config/document.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
+import { schemaProblem } from "../lib/schema-problem.ts"
 import { boundedText, customSchema } from "./context.ts"
 
 export const SVCRC = ".svcrc"
@@ -29,7 +30,7 @@ export type Svcrc = z.infer<typeof schema>
 export function parseSvcrc(text: string, file: string): { readonly svcrc: Svcrc; readonly issues: readonly Issue[] } {
   const document = parseDocument(text, file)
   const { value } = document
-  const parsed = schema.safeParse(value)
+  const parsed = schema.safeParse(value, { error: schemaProblem })
   if (!parsed.success)
     throw new ConfigError(
       parsed.error.issues.map((problem) => {

@@ -8,6 +8,7 @@ import type { Clock } from "../lib/clock.ts"
 import { ConfigError, isBug, publicMessage, RequestError } from "../lib/errors.ts"
 import { mapStrings } from "../lib/json.ts"
 import { nearest } from "../lib/nearest.ts"
+import { schemaProblem } from "../lib/schema-problem.ts"
 import type { Bundles } from "../registry/bundle.ts"
 import type { Machine } from "../registry/bundle-manifest.ts"
 import { RegistryError } from "../registry/client.ts"
@@ -217,7 +218,7 @@ function check<I extends z.ZodObject>(input: I, args: Params): z.output<I> {
     // Many callers write null for an argument that is absent.
     if (value !== null && value !== undefined) named[member] ??= value
   }
-  const parsed = input.safeParse(named)
+  const parsed = input.safeParse(named, { error: schemaProblem })
   if (parsed.success) return parsed.data
   throw new ToolError(
     "invalid_argument",
