@@ -16,7 +16,7 @@ export const SERVE_OPTIONS = {
   ...CONFIG_ARGS,
   host: { type: "string", description: "Address to listen on (default 127.0.0.1)" },
   port: { type: "string", description: "Port to listen on (default 3050; 0 picks a free one)" },
-  listen: { type: "string", description: "HOST:PORT or unix:/path, instead of --host and --port" },
+  listen: { type: "string", description: "Address as HOST:PORT or unix:/path, instead of --host and --port" },
   "tls-cert": {
     type: "string",
     description: "Certificate chain (PEM); reloaded when the file changes",
@@ -26,22 +26,22 @@ export const SERVE_OPTIONS = {
   auth: { type: "boolean", description: "Require a token from clients; see `svc auth token`" },
   "auth-issuer": {
     type: "string",
-    description: "OAuth issuer whose access tokens are accepted, too (turns --auth on)",
+    description: "OAuth issuer; svc also accepts its access tokens (turns --auth on)",
   },
   "auth-audience": {
     type: "string",
-    description: "Audience that access tokens must name (default: the address they are used at)",
+    description: "Audience that access tokens must name (default: the URL to which the client sends them)",
   },
   "auth-scopes": {
     type: "string",
     description:
-      "on or off (default on). on: a tagged server requires the scope tag:NAME of one of its tags; off: any valid token opens every server",
+      "Whether scopes of access tokens limit servers. on (default): a tagged server requires the scope tag:NAME of one of its tags; off: every valid token grants every server",
   },
-  transport: { type: "string", description: "http or stdio (default http)" },
-  demo: { type: "boolean", description: "Serve a small built-in server; reads no configuration" },
+  transport: { type: "string", description: "Transport for clients: http or stdio (default http)" },
+  demo: { type: "boolean", description: "Serve a small built-in MCP server, without a configuration" },
   reload: {
     type: "boolean",
-    description: "Apply changes of the files while running (default; --no-reload turns it off)",
+    description: "Apply changes to mcp.json and .env while running (default; --no-reload turns it off)",
   },
   "startup-wait": {
     type: "string",
@@ -54,7 +54,7 @@ export const SERVE_OPTIONS = {
   "max-body": { type: "string", description: "Largest request body (default 4MiB)" },
   "receive-timeout": {
     type: "string",
-    description: "How long a client may take to send a request (default 2m, at most 4m)",
+    description: "How long a client may take to send a complete request (default 2m, at most 4m)",
   },
   "max-result": { type: "string", description: "Largest message from a server (default 64MiB)" },
   "session-ttl": { type: "string", description: "How long an unused session is kept (default 24h)" },
@@ -62,18 +62,21 @@ export const SERVE_OPTIONS = {
     type: "string",
     description: "Maximum concurrent requests per server and per session (default 1000)",
   },
-  "session-rate-limit": { type: "string", description: "Calls per minute of one session (default: no limit)" },
+  "session-rate-limit": { type: "string", description: "Maximum calls per minute of one session (default: no limit)" },
   "audit-log": {
     type: "string",
-    description: "Append a line for each call and change to this file",
+    description: "File to which svc appends a line for each call and change",
     valueHint: "path",
   },
-  "audit-arguments": { type: "boolean", description: "Include the arguments of tool calls in the audit log, redacted" },
+  "audit-arguments": {
+    type: "boolean",
+    description: "Include the arguments of tool calls in the audit log, with secrets redacted",
+  },
   pagination: { type: "string", description: "Entries per page of a list (default 0: all on one page)" },
   filter: { type: "string", description: 'Run only servers whose tags match, such as "web and not slow"' },
   "template-linger": {
     type: "string",
-    description: "How long a template instance runs on without clients (default 30s)",
+    description: "How long a template instance keeps running without clients (default 30s)",
   },
   "template-context": {
     type: "string",
@@ -83,7 +86,10 @@ export const SERVE_OPTIONS = {
     type: "boolean",
     description: "Keep sessions and the owners of tasks across restarts (default; --no-persist turns it off)",
   },
-  "health-info-level": { type: "string", description: "Detail of /health: full, basic or minimal (default minimal)" },
+  "health-info-level": {
+    type: "string",
+    description: "Level of detail of /health: full, basic or minimal (default minimal)",
+  },
   "health-rate-limit": {
     type: "string",
     description: "Limit each address to 200 requests to /health in 5 minutes: on or off (default on)",
@@ -91,34 +97,38 @@ export const SERVE_OPTIONS = {
   "trust-proxy": {
     type: "string",
     description:
-      "Proxies whose X-Forwarded-For is trusted: off, loopback, or comma-separated addresses and CIDRs (default off)",
+      "Proxies from which svc accepts X-Forwarded-For: off, loopback, or comma-separated addresses and CIDRs (default off)",
   },
   "internal-tools": {
     type: "string",
     description:
-      "Offer tools that manage svc: all, or comma-separated discovery, installation, management, safe (default: none)",
+      "Offer tools that manage svc: all, or a comma-separated list of discovery, installation, management and safe (default: none)",
   },
   "confirm-installs": {
     type: "string",
-    description: "Ask a person before running a new command: on or off (default on); refused if no person can be asked",
+    description:
+      "Ask a person before running a new command: on or off (default on); if the client cannot ask, svc refuses the change",
   },
   "confirm-edits": {
     type: "string",
     description:
-      "Ask a person before changing what clients are offered: on or off (default on); refused if no person can be asked",
+      "Ask a person before changing what clients see: on or off (default on); if the client cannot ask, svc refuses the change",
   },
   metrics: { type: "boolean", description: "Serve Prometheus metrics at /metrics" },
-  "log-level": { type: "string", description: "debug, info, warn or error (default info)" },
-  "log-format": { type: "string", description: "text or json (default text)" },
+  "log-level": { type: "string", description: "Least severe level to log: debug, info, warn or error (default info)" },
+  "log-format": { type: "string", description: "Format of the log: text or json (default text)" },
   "external-url": {
     type: "string",
     description: "Public URL of svc, if it differs from the address it listens on",
   },
-  "allowed-host": { type: "string", description: "Additional host names that svc is reached under, comma-separated" },
+  "allowed-host": {
+    type: "string",
+    description: "Additional host names that clients may use for svc, comma-separated",
+  },
   "allowed-origin": { type: "string", description: "Origins of web pages that may call svc, comma-separated" },
   "allow-unauthenticated": {
     type: "boolean",
-    description: "Allow listening beyond this machine without authentication",
+    description: "Listen beyond this machine without authentication",
   },
 } as const satisfies ArgsDef
 
@@ -126,13 +136,13 @@ export const SERVE_OPTIONS = {
 export type ServeOptions = {
   readonly transport: "http" | "stdio"
   readonly address: ServerOptions["address"]
-  /** The address is reachable from this machine alone. */
+  /** Only this machine can reach the address. */
   readonly loopback: boolean
   readonly tls: { readonly cert: string; readonly key: string } | undefined
   readonly auth: boolean
   readonly authIssuer: string | undefined
   readonly authAudience: string | undefined
-  /** The scopes of an issuer's token decide which tagged servers it opens. */
+  /** The scopes of an issuer's token decide which tagged servers it grants. */
   readonly authByScope: boolean
   readonly demo: boolean
   readonly reload: boolean
@@ -140,7 +150,7 @@ export type ServeOptions = {
   readonly startupWait: number
   readonly shutdownGrace: number
   readonly maxBody: number
-  /** For a request to be received completely. */
+  /** The time within which a request must arrive completely. */
   readonly receiveTimeout: number
   readonly maxResult: number
   readonly sessionTtl: number
@@ -162,9 +172,9 @@ export type ServeOptions = {
   readonly trustProxy: TrustProxy
   /** The internal tools that clients are offered. */
   readonly internalTools: readonly ToolChoice[]
-  /** New commands run only if a person agrees. */
+  /** A person must approve a new command before it runs. */
   readonly confirmInstalls: boolean
-  /** Descriptions, hidden tools and names, which other clients' models read, change only if a person agrees. */
+  /** A person must approve changes to descriptions, hidden tools and names, which other clients' models read. */
   readonly confirmEdits: boolean
   readonly metrics: boolean
   readonly logLevel: LogLevel
@@ -190,24 +200,28 @@ export function readServeOptions(
   const loopback = "unix" in address || isLoopback(address.hostname)
   const authIssuer = option.text("auth-issuer")
   if (authIssuer !== undefined && !(URL.canParse(authIssuer) && /^https?:/.test(authIssuer)))
-    throw usageError("--auth-issuer must be an http or https address")
+    throw usageError("--auth-issuer must be an http or https URL, such as https://id.example.com")
   if (authIssuer?.startsWith("http:") && !isLoopback(new URL(authIssuer).hostname))
-    throw usageError("--auth-issuer must use https unless it is on this machine: over http its keys could be forged")
+    throw usageError(
+      "--auth-issuer must use https unless the issuer runs on this machine: over http, an attacker could replace its keys",
+    )
   const auth = option.flag("auth") || authIssuer !== undefined
   if (transport === "http" && !loopback && !auth && !option.flag("allow-unauthenticated"))
     throw usageError(
-      `listening on ${"hostname" in address ? address.hostname : ""} without authentication lets everyone who can reach it use every server; add --auth, or --allow-unauthenticated if that is intended`,
+      `listening on ${"hostname" in address ? address.hostname : ""} without authentication lets every client that can reach this address use every server; add --auth, or --allow-unauthenticated if you want that`,
     )
   const [cert, key] = [option.text("tls-cert"), option.text("tls-key")]
   if ((cert === undefined) !== (key === undefined)) throw usageError("--tls-cert and --tls-key must be given together")
   const trustProxy = parseTrustProxy(option.text("trust-proxy") ?? "off")
   if (trustProxy === undefined)
-    throw usageError("--trust-proxy must be off, loopback, or comma-separated addresses and CIDRs")
+    throw usageError(
+      `--trust-proxy must be off, loopback, or comma-separated addresses and CIDRs, not ${option.text("trust-proxy")}`,
+    )
   const internalTools = list(option.text("internal-tools")).map(toolChoiceOf)
   const filter = option.text("filter")
   const externalUrl = option.text("external-url")?.replace(/\/+$/, "")
   if (externalUrl !== undefined && !(URL.canParse(externalUrl) && /^https?:/.test(externalUrl)))
-    throw usageError("--external-url must be an http or https address")
+    throw usageError("--external-url must be an http or https URL, such as https://svc.example.com")
   return {
     transport,
     address,
@@ -275,13 +289,15 @@ function readFilter(text: string): TagFilter {
   return parsed.filter
 }
 
-/** Pinned here, not read from the tools: they are loaded only if they are used. */
+/** Listed here and not read from the tools, because svc loads the tools only if they are used. */
 const TOOL_CHOICES = ["all", "safe", "discovery", "installation", "management"] as const satisfies readonly ToolChoice[]
 
 function toolChoiceOf(word: string): ToolChoice {
   const choice = TOOL_CHOICES.find((one) => one === word)
   if (choice !== undefined) return choice
-  throw usageError(`--internal-tools must be ${TOOL_CHOICES.join(", ")}, not ${word}${didYouMean(word, TOOL_CHOICES)}`)
+  throw usageError(
+    `--internal-tools must be one or more of ${TOOL_CHOICES.join(", ")}, not ${word}${didYouMean(word, TOOL_CHOICES)}`,
+  )
 }
 
 const list = (text: string | undefined): readonly string[] =>

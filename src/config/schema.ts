@@ -17,63 +17,72 @@ const env = z
   .union([z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])), z.array(z.string())], {
     error: "must be an object of names and values, or an array of NAME=value and NAME",
   })
-  .describe("Environment variables: an object, or an array of NAME=value and NAME (taken from the parent or .env)")
+  .describe(
+    "Environment variables: an object, or an array of NAME=value and NAME; NAME takes the value from the environment of svc or from .env",
+  )
 
 export const oauthSchema = z.strictObject({
-  clientId: z.string().optional().describe("Client ID that svc is registered under"),
+  clientId: z.string().optional().describe("Client ID of svc at the authorization server"),
   clientSecret: z
     .string()
     .optional()
     .describe("Client secret; use a reference such as ${NAME} rather than the secret itself"),
-  scopes: z.array(z.string()).optional().describe("Scopes to request (default: those that the server names)"),
+  scopes: z.array(z.string()).optional().describe("Scopes to request (default: the scopes that the server requires)"),
   autoRegister: z
     .boolean()
     .optional()
     .describe("Register dynamically if the authorization server supports it (default true)"),
-  redirectUrl: z.string().optional().describe("Redirect URI that the browser returns to"),
+  redirectUrl: z.string().optional().describe("Redirect URI to which the browser returns after the sign-in"),
   grantType: z
     .enum(["authorization_code", "client_credentials"])
     .optional()
-    .describe("client_credentials needs no browser (default authorization_code)"),
+    .describe("authorization_code (default) signs in with a browser, client_credentials without one"),
   tokenEndpointAuthMethod: z
     .enum(["none", "client_secret_basic", "client_secret_post", "private_key_jwt"])
     .optional()
-    .describe("Client authentication at the token endpoint; for private_key_jwt, clientSecret is the key in PEM form"),
+    .describe(
+      "Client authentication at the token endpoint; for private_key_jwt, clientSecret is the private key in PEM format",
+    ),
 })
 
 const shared = {
   env: env.optional(),
-  timeout: timeout.optional().describe("Deprecated: use connectionTimeout and requestTimeout"),
-  connectionTimeout: timeout.optional().describe("Milliseconds to connect, initialize and list"),
-  requestTimeout: timeout.optional().describe("Milliseconds for one request; progress restarts the time"),
+  timeout: timeout.optional().describe("Deprecated: sets both connectionTimeout and requestTimeout"),
+  connectionTimeout: timeout.optional().describe("Milliseconds allowed for connecting, initializing and listing"),
+  requestTimeout: timeout
+    .optional()
+    .describe("Milliseconds allowed for one request; a progress notification restarts the timer"),
   oauth: oauthSchema.optional().describe("OAuth for remote servers"),
   headers: z.record(z.string(), z.string()).optional().describe("HTTP headers for remote servers"),
   inheritParentEnv: z.boolean().optional().describe("Inherit the environment of svc, except SVC_*"),
   envFilter: z
     .array(z.string())
     .optional()
-    .describe("Patterns that select inherited variables: NAME, PREFIX_*, !NAME, !PREFIX_*; the last match wins"),
-  restartOnExit: z.boolean().optional().describe("Supervise a stdio server: restart it when its connection is lost"),
+    .describe(
+      "Patterns that include or exclude (!) inherited variables: NAME, PREFIX_*, !NAME, !PREFIX_*; the last match wins",
+    ),
+  restartOnExit: z
+    .boolean()
+    .optional()
+    .describe("Supervise the server: restart it when it exits or its connection is lost"),
   maxRestarts: z.number().int().min(0).optional().describe("Maximum consecutive restarts (default 5; 0: unlimited)"),
   restartDelay: milliseconds.optional().describe("Milliseconds before the first restart (default 1000)"),
   toolPinning: z
     .enum(["off", "report", "strict"])
     .optional()
     .describe(
-      "When a tool changes after it was first seen: report (default) warns, strict hides it until it is approved, off ignores it",
+      "What svc does when the definition of a tool changes: report (default) warns, strict hides the tool until you approve it, off ignores the change",
     ),
   idleTimeout: milliseconds
     .optional()
-    .describe(
-      'Milliseconds after which an unused process of a session ends (isolation "session"; default 600000; 0: never)',
-    ),
+    .describe('With isolation "session": milliseconds after which svc ends an idle process (default 600000; 0: never)'),
   maxProcesses: z
     .number()
     .int()
     .min(1)
     .optional()
-    .describe('Maximum concurrent processes of sessions (isolation "session"; default 50)'),
-  rateLimit: z.number().int().min(1).optional().describe("Calls per minute"),
+    .describe('With isolation "session": maximum number of concurrent processes (default 50)'),
+  rateLimit: z.number().int().min(1).optional().describe("Maximum calls per minute (default: no limit)"),
 }
 
 export const defaultsSchema = z.object(shared)
@@ -83,7 +92,7 @@ export const serverSchema = z.object({
   type: z
     .enum(["stdio", ...REMOTE_TRANSPORTS, "streamable-http", "streamable_http", "streamablehttp"])
     .optional()
-    .describe("Default: stdio with a command, http with a url; the last three mean streamableHttp"),
+    .describe("Transport (default: stdio with a command, http with a url); the last three values mean streamableHttp"),
   command: z.string().min(1).optional().describe("Command to run"),
   args: z.array(z.string()).optional().describe("Arguments of the command"),
   cwd: z.string().optional().describe("Working directory, relative to the configuration file"),
@@ -92,20 +101,28 @@ export const serverSchema = z.object({
       error: "must be pipe, overlapped, inherit, ignore or the number of a file descriptor",
     })
     .optional()
-    .describe("pipe (default) and overlapped write to the log, inherit to the terminal; ignore discards"),
-  url: z.string().min(1).optional().describe("Address of a remote server"),
+    .describe(
+      "Where the stderr of the server goes: to the log (pipe, the default, and overlapped), to the stderr of svc (inherit), to a file descriptor (its number) or nowhere (ignore)",
+    ),
+  url: z.string().min(1).optional().describe("URL of a remote server"),
   tags: z.array(z.string()).optional().describe("Tags for routing, presets and access control"),
-  protocolVersion: z.enum(["legacy", "2026-07-28", "auto"]).optional().describe("MCP era (default auto)"),
+  protocolVersion: z
+    .enum(["legacy", "2026-07-28", "auto"])
+    .optional()
+    .describe("Protocol era: legacy (2025 revisions), 2026-07-28, or auto (default) to detect it"),
   disabled: z
     .union([z.boolean(), z.string()], { error: "must be true, false or a text" })
     .optional()
-    .describe("true keeps the server from starting; in a template, also an expression"),
-  disabledTools: z.array(z.string()).optional().describe("Tools to hide"),
+    .describe("true: svc does not run the server; in a template, also an expression"),
+  disabledTools: z.array(z.string()).optional().describe("Tools to hide, by the server's own tool names"),
   toolDescriptionOverrides: z
     .record(z.string().regex(/\S/, "the name of a tool must not be empty"), z.string().regex(/\S/, "must not be blank"))
     .optional()
-    .describe("Tool descriptions to show instead, by the server's own tool name"),
-  isolation: z.enum(["shared", "session"]).optional().describe("One process for all clients, or one per session"),
+    .describe("Replacements for tool descriptions, by the server's own tool names"),
+  isolation: z
+    .enum(["shared", "session"])
+    .optional()
+    .describe("shared (default): one process for all clients; session: one process per client session"),
   installedFrom: z
     .object({
       registry: z.string(),
@@ -116,15 +133,17 @@ export const serverSchema = z.object({
       values: z.record(z.string(), z.string()).optional(),
     })
     .optional()
-    .describe("Registry entry that the server was installed from; written by svc, for updates"),
+    .describe("Registry entry that the server was installed from; svc writes it, for updates"),
 })
 
 export const templateSettingsSchema = z.object({
-  validateOnReload: z.boolean().optional().describe("Check all templates whenever the configuration is loaded"),
+  validateOnReload: z.boolean().optional().describe("Check all templates each time svc loads the configuration"),
   failureMode: z
     .enum(["strict", "graceful"])
     .optional()
-    .describe("When a template fails: strict rejects the configuration, graceful (default) leaves that template out"),
+    .describe(
+      "What svc does when a template has an error: strict rejects the configuration, graceful (default) leaves the template out",
+    ),
   cacheContext: z.boolean().optional().describe("Cache rendered templates by the hash of their context"),
 })
 
