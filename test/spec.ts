@@ -416,6 +416,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server that could add a member or break the JSON would answer other servers' calls, or hang them",
   },
+  "protocol:result-type": {
+    says: "a result of a legacy server is complete for a modern client, whatever resultType it has; a modern server's resultType that is no string, or that the client has no capability for, fails the call",
+    from: "choice",
+    why: "a server that makes no state and no modern tasks must not put requests before a client by a member that its era does not know",
+  },
   "protocol:whose": {
     says: "a question or a log line that may be one of several clients' is shown to none of them",
     from: "choice",

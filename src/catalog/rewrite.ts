@@ -2,7 +2,7 @@
  * Replaces URIs and task ids in a backend's results and notifications by their names in the aggregate. Objects are never
  * changed in place; unknown members are kept.
  */
-import { META_TASK } from "../wire/era.ts"
+import { type Era, META_TASK } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
 import { qualify, qualifyUri } from "./name.ts"
@@ -28,10 +28,10 @@ export const qualifiedNames = (slug: string, mark: (id: string) => string = (id)
 })
 
 /**
- * Returns a result of `method` with its URIs and task ids renamed: `contents[].uri` of a resource read, `resource_link` and
- * embedded `resource` blocks of tool results and prompt messages, and tasks.
+ * Returns a result of `method` of a server of this era with its URIs and task ids renamed: `contents[].uri` of a resource
+ * read, `resource_link` and embedded `resource` blocks of tool results and prompt messages, and tasks.
  */
-export function rewriteResult(method: string, result: Params, names: Names): Params {
+export function rewriteResult(method: string, result: Params, names: Names, era: Era): Params {
   switch (method) {
     case "resources/read":
       return Array.isArray(result.contents)
@@ -39,10 +39,11 @@ export function rewriteResult(method: string, result: Params, names: Names): Par
         : result
     case "tools/call":
     case "tasks/result":
-      return renameTask(rewriteToolResult(result, names), names.task)
+      return renameTask(rewriteToolResult(result, names, era), names.task)
     case "tasks/get":
+    case "tasks/update":
     case "tasks/cancel":
-      return withTaskId(renameTask(rewriteToolResult(result, names), names.task), names)
+      return withTaskId(renameTask(rewriteToolResult(result, names, era), names.task), names)
     case "prompts/get":
       return Array.isArray(result.messages)
         ? {
@@ -69,8 +70,9 @@ export function rewriteNotification(method: string, params: Params, names: Names
 }
 
 /** Returns the id of the task that a call became, or undefined. 2025-11-25: `task`; tasks extension: `resultType`. */
-export function createdTask(result: Params): string | undefined {
-  const task = result.resultType === "task" ? result : result.task
+export function createdTask(result: Params, era: Era): string | undefined {
+  if (era === "modern" && result.resultType !== "task") return undefined
+  const task = era === "modern" ? result : result.task
   return isObject(task) && typeof task.taskId === "string" ? task.taskId : undefined
 }
 
@@ -87,14 +89,15 @@ export function renameTask(value: Params, rename: (id: string) => string): Param
 const withTaskId = (value: Params, names: Names): Params =>
   typeof value.taskId === "string" ? { ...value, taskId: names.task(value.taskId) } : value
 
-function rewriteToolResult(result: Params, names: Names): Params {
-  if (result.resultType === "task") return withTaskId(result, names)
-  if (isObject(result.task) && createdTask(result) !== undefined)
-    return { ...result, task: withTaskId(result.task, names) }
+function rewriteToolResult(result: Params, names: Names, era: Era): Params {
+  if (createdTask(result, era) !== undefined)
+    return isObject(result.task) && era === "legacy"
+      ? { ...result, task: withTaskId(result.task, names) }
+      : withTaskId(result, names)
   const changed = Array.isArray(result.content)
     ? { ...result, content: result.content.map((block: unknown) => rewriteBlock(block, names)) }
     : result
-  return isObject(changed.result) ? { ...changed, result: rewriteToolResult(changed.result, names) } : changed
+  return isObject(changed.result) ? { ...changed, result: rewriteToolResult(changed.result, names, era) } : changed
 }
 
 function rewriteBlock(block: unknown, names: Names): unknown {

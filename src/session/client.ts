@@ -2,7 +2,7 @@
 import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
 import type { Scope } from "../catalog/scope.ts"
-import type { Era } from "../wire/era.ts"
+import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Cancellation } from "./cancellation.ts"
 
@@ -42,6 +42,10 @@ export type SessionMemory = {
 /** Returns the owner of what a client creates and comes back for: its session, or the principal of a modern client. */
 export const ownerOf = (client: Client): Ownership["owner"] =>
   client.era === "legacy" ? client.session : client.principal
+
+/** Whether a modern client takes a task for the result of a call. extension: Tasks. */
+export const supportsTasks = ({ era, capabilities: { extensions } }: Client): boolean =>
+  era === "modern" && isObject(extensions) && isObject(extensions[TASKS_EXTENSION])
 
 /** Returns the capability that a client lacks for a server request, in the shape of `capabilities`; undefined if it has it. */
 export function missingCapability(

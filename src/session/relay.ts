@@ -19,7 +19,7 @@ import { asBuffer, contains, encode, hasEscapedLetters, withResponseId } from ".
 import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
 import { asText, isId, isObject, metaOf, notificationText, type Params, type Response } from "../wire/message.ts"
 import { type Answer, errorAnswer, RelayedResult, resultAnswer } from "./answer.ts"
-import { type Client, type Exchange, ownerOf } from "./client.ts"
+import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks } from "./client.ts"
 import { adaptCode, adaptParams } from "./era-params.ts"
 import { fulfilInputRequired } from "./input-required.ts"
 import type { ClientCall, Target } from "./ports.ts"
@@ -176,7 +176,8 @@ const MAX_ROUNDS = 100
 const NEEDLE_URI = encode('"uri"')
 const NEEDLE_TASK = encode('"taskId"')
 const NEEDLE_RESULT_TYPE = encode('"resultType"')
-const NEEDLE_INPUT = encode('"input_required"')
+const NEEDLE_TTL = encode('"ttlMs"')
+const NEEDLE_CACHE_SCOPE = encode('"cacheScope"')
 const COMPLETE = encode('"resultType":"complete"')
 const COMPLETE_UNCACHED = encode('"resultType":"complete","ttlMs":0,"cacheScope":"private"')
 
@@ -187,17 +188,17 @@ function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Fini
   const qualified = client.scope.kind === "aggregate"
   const cacheable = request.method === "resources/read"
   const isToolCall = request.method === "tools/call"
-  const bytes = outcome.kind === "frame" ? asBuffer(outcome.frame) : undefined
-  // Some modern servers omit the `resultType` that each result must have. In bytes, a name that stands deeper counts too.
-  const completes =
-    client.era === "modern" && (peer.era === "legacy" || (bytes !== undefined && !contains(bytes, NEEDLE_RESULT_TYPE)))
-  if (outcome.kind === "frame" && bytes !== undefined) {
+  if (outcome.kind === "frame") {
     const { frame, answer } = outcome
+    const bytes = asBuffer(frame)
+    const type = resultTypeIn(bytes)
+    // Some modern servers omit the `resultType` that each result must have.
+    const completes = client.era === "modern" && (peer.era === "legacy" || type === "none")
     const slow =
       (qualified && contains(bytes, NEEDLE_URI)) ||
       contains(bytes, NEEDLE_TASK) ||
-      (completes && contains(bytes, NEEDLE_RESULT_TYPE)) ||
-      (peer.era === "modern" && client.era === "legacy" && contains(bytes, NEEDLE_INPUT)) ||
+      (peer.era === "modern" ? type === "other" : completes && type !== "none") ||
+      (completes && cacheable && (contains(bytes, NEEDLE_TTL) || contains(bytes, NEEDLE_CACHE_SCOPE))) ||
       hasEscapedLetters(bytes)
     if (!slow) {
       const members = completes ? completeMembers(cacheable) : undefined
@@ -215,19 +216,54 @@ function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Fini
     return { kind: "done", answer: errorAnswer(request.id, adapted === code ? written : adapted, text, shown) }
   }
   const result = isObject(message.result) ? message.result : {}
+  if (peer.era === "modern") checkResultType(result, target, call)
   if (peer.era === "modern" && client.era === "legacy" && result.resultType === "input_required")
     return { kind: "input", result }
-  const named = rewriteResult(request.method, result, names)
-  const whole =
-    client.era === "modern" && (peer.era === "legacy" || result.resultType === undefined)
-      ? { resultType: "complete", ...(cacheable ? { ttlMs: 0, cacheScope: "private" } : {}), ...named }
-      : named
+  const named = rewriteResult(request.method, result, names, peer.era)
+  const whole = client.era === "modern" ? completed(named, peer.era, cacheable) : named
   const answer: Answer = {
     frame: JSON.stringify({ ...message, id: request.id, result: whole }),
     outcome: isToolCall && result.isError === true ? "tool_error" : "ok",
   }
-  const task = isToolCall ? createdTask(result) : undefined
+  const task = isToolCall ? createdTask(result, peer.era) : undefined
   return task === undefined ? { kind: "done", answer } : { kind: "task", answer, task }
+}
+
+/** Returns the `resultType` that a frame states as far as bytes show it: a name that stands deeper in the result counts too. */
+function resultTypeIn(bytes: Buffer): "none" | "complete" | "other" {
+  const at = bytes.indexOf(NEEDLE_RESULT_TYPE)
+  if (at < 0) return "none"
+  const end = at + NEEDLE_RESULT_TYPE.length
+  const isOnly = bytes.indexOf(NEEDLE_RESULT_TYPE, end) < 0
+  return isOnly && /^\s{0,4}:\s{0,4}"complete"/.test(bytes.toString("latin1", end, end + 20)) ? "complete" : "other"
+}
+
+/** Returns a result with the members that modern results must have. Those of a legacy server mean nothing and are replaced. */
+function completed(result: Params, era: Era, cacheable: boolean): Params {
+  const members = { resultType: "complete", ...(cacheable ? { ttlMs: 0, cacheScope: "private" } : {}) }
+  if (era === "legacy") return { ...members, ...result, ...members }
+  return result.resultType === undefined ? { ...members, ...result } : result
+}
+
+/**
+ * Throws a BackendError for a `resultType` that a modern server may not send to this client. Types that svc does not know
+ * pass. basic: Result Type; patterns: Multi Round-Trip Requests; extension: Tasks.
+ */
+function checkResultType(
+  { resultType, inputRequests }: Params,
+  { spec }: Target,
+  { request, client }: ClientCall,
+): void {
+  if (resultType !== undefined && typeof resultType !== "string")
+    throw new BackendError(spec.name, "answered with a resultType that is no string")
+  if (resultType === "task" && !(request.method === "tools/call" && supportsTasks(client)))
+    throw new BackendError(spec.name, `answered ${request.method} with a task, which the client does not support`)
+  if (resultType !== "input_required" || client.era === "legacy" || !isObject(inputRequests)) return
+  for (const asked of Object.values(inputRequests)) {
+    const { method, params } = isObject(asked) ? asked : {}
+    if (missingCapability(client.capabilities, asText(method), isObject(params) ? params : undefined) !== undefined)
+      throw new BackendError(spec.name, `requested ${asText(method)}, which the client does not support`)
+  }
 }
 
 /** Parses a backend's answer. Throws a BackendError if it cannot be parsed. */

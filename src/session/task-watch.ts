@@ -10,17 +10,15 @@ import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, isTerminal, metaOf, type Params, type Request } from "../wire/message.ts"
 import { Cancellation } from "./cancellation.ts"
-import type { Client, Exchange } from "./client.ts"
+import { type Client, type Exchange, supportsTasks } from "./client.ts"
 import type { ClientCall } from "./ports.ts"
 import { relay } from "./relay.ts"
 import type { Refusal } from "./request-client.ts"
 import { routeOfTask } from "./tasks.ts"
 
 /** Returns why a client may not listen to the tasks that it names; undefined if it may. */
-export function refuseListen(request: Request, { capabilities }: Client): Refusal | undefined {
-  const { extensions } = capabilities
-  if (wantedTasks(request).length === 0 || (isObject(extensions) && isObject(extensions[TASKS_EXTENSION])))
-    return undefined
+export function refuseListen(request: Request, client: Client): Refusal | undefined {
+  if (wantedTasks(request).length === 0 || supportsTasks(client)) return undefined
   return {
     code: MISSING_CLIENT_CAPABILITY,
     message: "Listening to tasks requires the tasks extension",

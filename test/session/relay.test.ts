@@ -252,3 +252,42 @@ test("an error without a code or a message arrives as an error under the server'
       error: { code: -32603, message: `s: answered with a malformed error${words}` },
     })
 })
+
+describe("the resultType of an answer", () => {
+  const how = { method: "tools/call", id: 7, client: "modern", plain: true } as const
+  const ask = (peer: Era, result: object, more: Partial<Case> = {}) =>
+    relayed({ ...how, peer, ...more }, (id) => `{"jsonrpc":"2.0","id":"${id}","result":${JSON.stringify(result)}}`)
+  const asking = {
+    resultType: "input_required",
+    inputRequests: { a: { method: "elicitation/create", params: { message: "your password?" } } },
+    requestState: "mine",
+  }
+
+  test("of a legacy server is complete, whatever it sends [protocol:result-type]", async () => {
+    for (const body of [asking, { resultType: "task", taskId: "t1" }, { resultType: 5 }, { content: [] }]) {
+      const seen = (await ask("legacy", body)) as Answer
+      expect(seen.result).toMatchObject({ resultType: "complete" })
+      expect(seen.result?.taskId).toBe("taskId" in body ? "t1" : undefined)
+    }
+    const read = { contents: [], ttlMs: "long", cacheScope: "public" }
+    expect(await ask("legacy", read, { method: "resources/read" })).toMatchObject({
+      result: { resultType: "complete", ttlMs: 0, cacheScope: "private" },
+    })
+  })
+
+  test("of a modern server fails the call if it may not send it to this client [protocol:result-type]", async () => {
+    for (const [body, reason] of [
+      [{ resultType: 5 }, "s: answered with a resultType that is no string"],
+      [{ resultType: "complete", a: [{ resultType: "complete" }] }, undefined],
+      [{ resultType: "other" }, undefined],
+      [{ resultType: "task", taskId: "t1" }, "s: answered tools/call with a task, which the client does not support"],
+      [asking, "s: requested elicitation/create, which the client does not support"],
+    ] as const) {
+      const { result } = (await ask("modern", body)) as Answer
+      if (reason === undefined) expect(result).toEqual(body)
+      else expect(result).toEqual({ resultType: "complete", content: [{ type: "text", text: reason }], isError: true })
+    }
+    const legacy = (await ask("modern", { resultType: 5 }, { client: "legacy" })) as Answer
+    expect(legacy.result).toMatchObject({ isError: true })
+  })
+})

@@ -69,7 +69,8 @@ function setUp(era: Era) {
 }
 
 const clientOf = (era: Era, who: string, scope: Scope = AGGREGATE): Client => ({
-  ...{ era, protocolVersion: "x", info: {}, capabilities: {}, scope, logLevel: undefined },
+  ...{ era, protocolVersion: "x", info: {}, scope, logLevel: undefined },
+  capabilities: era === "modern" ? { extensions: { "io.modelcontextprotocol/tasks": {} } } : {},
   ...(era === "legacy" ? { principal: "all", id: who } : { principal: who }),
   session: {},
 })
