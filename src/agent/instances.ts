@@ -8,7 +8,7 @@ import { EMPTY_PLAN, type Plan, type ServerSpec } from "../config/server-spec.ts
 import type { Clock } from "../lib/clock.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { contextKey, type TemplateContext } from "../template/context.ts"
+import { contextFingerprint, type TemplateContext } from "../template/context.ts"
 import { planInstance, type Templates } from "../template/instance.ts"
 import type { ExpressionCache } from "../template/render.ts"
 import type { Agent, Applied } from "./agent.ts"
@@ -138,7 +138,7 @@ export class Instances {
   private render(context: TemplateContext): Rendering {
     const { templates } = this
     if (templates === undefined || templates.named.length === 0) return EMPTY_RENDERING
-    const key = contextKey(context)
+    const key = contextFingerprint(context)
     const known = this.rendered.get(key)
     if (known !== undefined) return known
     const { defaults, world, settings } = templates

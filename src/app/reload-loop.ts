@@ -7,7 +7,7 @@ import { ConfigError } from "../lib/errors.ts"
 import { openControlSocket } from "../serve/control-socket.ts"
 import { createMissing, documentFiles, readTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
-import { recover } from "../store/transaction.ts"
+import { recoverTrials } from "../store/transaction.ts"
 import { type Watch, watchFiles } from "../store/watch.ts"
 import { homeDirectory } from "../template/project.ts"
 import { createControlDispatch } from "./control-handlers.ts"
@@ -81,7 +81,7 @@ export async function startReloadLoop(
           trustedClient,
           maxResult: options.maxResult,
         })
-  for (const note of await recover(paths, systemClock)) log.warn(note)
+  for (const note of await recoverTrials(paths, systemClock)) log.warn(note)
   const { applied, issues } = reload()
   if (applied === undefined && issues.some(({ code }) => code === "template")) {
     control?.close()

@@ -8,7 +8,7 @@ import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { watchInterrupts } from "../lib/interrupt.ts"
 import type { Bundles } from "../registry/bundle.ts"
 import { createMissing, readTexts } from "../store/documents.ts"
-import { recover } from "../store/transaction.ts"
+import { recoverTrials } from "../store/transaction.ts"
 import { TOOLS } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { CommandContext } from "./command-context.ts"
@@ -76,7 +76,7 @@ async function runHere(
   // A tool that only reads makes no files, and has nothing to take back.
   if (!writes) return runOnce(context, tool, args, bundles, new AbortController().signal)
   await createMissing(context.paths, systemClock)
-  for (const note of await recover(context.paths, systemClock)) say(note)
+  for (const note of await recoverTrials(context.paths, systemClock)) say(note)
   if (args.dryRun === true) return runOnce(context, tool, args, bundles, new AbortController().signal)
   const { signal, forced } = watchInterrupts()
   return Promise.race([runOnce(context, tool, args, bundles, signal), forced])

@@ -12,7 +12,7 @@ import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
 import type { CacheHint, Listing, ListMethod, Tool } from "./listing.ts"
 import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
-import { identityOf, type Scope, sees } from "./scope.ts"
+import { identityOf, type Scope, scopeIncludes } from "./scope.ts"
 
 /** A connected backend, its listing, and the names of its tools that are kept from clients because they changed. */
 export type CatalogSource = {
@@ -101,7 +101,7 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
   const known = catalog.views.get(key)
   if (known !== undefined) return known
   const view = createView(
-    catalog.parts.filter((part) => sees(scope, part.spec)),
+    catalog.parts.filter((part) => scopeIncludes(scope, part.spec)),
     scope.kind === "server" ? "plain" : "qualified",
   )
   catalog.views.set(key, view)

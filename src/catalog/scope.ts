@@ -29,7 +29,7 @@ export const identityOf = (scope: Scope): string =>
   scope.kind === "server" ? `server ${scope.id}` : `aggregate ${scope.name}`
 
 /** Whether a scope includes a backend. */
-export const sees = (scope: Scope, spec: ServerSpec): boolean =>
+export const scopeIncludes = (scope: Scope, spec: ServerSpec): boolean =>
   scope.kind === "server"
     ? scope.id === spec.id
     : (spec.id === spec.name || scope.instances.has(spec.id)) && scope.selects(spec.tuning.tags)

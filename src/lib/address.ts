@@ -45,7 +45,7 @@ export function parseRange(text: string): ((address: string) => boolean) | undef
 }
 
 /** Returns the network that one client owns: the /64 of an IPv6 address, or the IPv4 address itself. */
-export function networkOf(address: string): string {
+export function clientNetworkOf(address: string): string {
   const plain = plainHost(address)
   if (isIP(plain) !== 6) return plain
   const [head = [], tail = []] = plain.split("::").map((part) => part.split(":").filter((group) => group !== ""))

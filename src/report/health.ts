@@ -101,7 +101,8 @@ export function readinessReport(
   facts: ProcessFacts,
   options: ReportOptions,
 ): Report<ReadinessVerdict> {
-  const ready = snapshot.loaded && !supervised(snapshot).some(({ state }) => STATUS_BY_STATE[state.kind].holdsReady)
+  const ready =
+    snapshot.loaded && !supervisedBackends(snapshot).some(({ state }) => STATUS_BY_STATE[state.kind].holdsReady)
   const verdict = ready ? "ready" : "not_ready"
   return {
     verdict,
@@ -109,7 +110,7 @@ export function readinessReport(
       status: verdict,
       timestamp: iso(facts.now),
       configuration: summary(snapshot, facts),
-      backendSupervision: supervision(snapshot, options),
+      backendSupervision: supervisionSummary(snapshot, options),
     },
   }
 }
@@ -192,7 +193,7 @@ function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact
 }
 
 /** Returns the backends that svc restarts. Readiness and the supervision summary cover these alone. */
-export const supervised = (snapshot: Snapshot): readonly BackendSnapshot[] =>
+export const supervisedBackends = (snapshot: Snapshot): readonly BackendSnapshot[] =>
   snapshot.backends.filter(({ spec }) => spec.tuning.restart.kind === "supervised")
 
 const STATE_NAMES = {
@@ -207,8 +208,8 @@ const supervisedState = ({ kind }: BackendState): string =>
   kind === "starting" ? kind : STATE_NAMES[STATUS_BY_STATE[kind].aggregate ?? "stopped"]
 
 /** Makes the supervision summary: counts at `minimal`, else one entry for each backend. spec: Supervision summary. */
-export function supervision(snapshot: Snapshot, { level, redactAll }: ReportOptions): unknown {
-  const backends = supervised(snapshot)
+export function supervisionSummary(snapshot: Snapshot, { level, redactAll }: ReportOptions): unknown {
+  const backends = supervisedBackends(snapshot)
   if (level === "minimal") {
     const counts = { total: backends.length, connected: 0, restarting: 0, crashLoop: 0, stopped: 0 }
     for (const { state } of backends) {

@@ -10,8 +10,8 @@ import {
   type ProcessFacts,
   type Report,
   type ReportOptions,
-  supervised,
-  supervision,
+  supervisedBackends,
+  supervisionSummary,
 } from "./health.ts"
 
 /** `not_loaded`: no configuration was ever loaded. */
@@ -57,7 +57,7 @@ export function loadingReport(
               ),
             },
           }),
-      backendSupervision: supervision(snapshot, options),
+      backendSupervision: supervisionSummary(snapshot, options),
       degraded: overallHealth(snapshot.loaded, total, healthy) !== "healthy",
       timestamp: iso(facts.now),
     },
@@ -106,8 +106,8 @@ export function serverReport(
       ...(options.level === "minimal" || instances.length === 0
         ? {}
         : { instances: instances.map((one) => ({ id: one.spec.id, state: loadingState(one) })) }),
-      ...(supervised(snapshot).includes(worst) && options.level !== "minimal"
-        ? { backendSupervision: supervision({ ...snapshot, backends: found }, options) }
+      ...(supervisedBackends(snapshot).includes(worst) && options.level !== "minimal"
+        ? { backendSupervision: supervisionSummary({ ...snapshot, backends: found }, options) }
         : {}),
       timestamp: iso(facts.now),
     },

@@ -2,7 +2,7 @@
  * The rate limit of the health endpoints: fixed windows by client address, in a bounded table. Also finds the client's
  * address behind a trusted proxy. spec: Limits; choice: Rate limit.
  */
-import { isAddress, isLoopback, networkOf, parseRange, plainHost } from "../lib/address.ts"
+import { clientNetworkOf, isAddress, isLoopback, parseRange, plainHost } from "../lib/address.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
@@ -52,7 +52,7 @@ export function createAddressLimiter(
   const seconds = Math.ceil(windowMs / 1000)
   return (address) => {
     const now = clock.now()
-    const key = networkOf(address)
+    const key = clientNetworkOf(address)
     let window = windows.get(key)
     if (window === undefined || window.ends <= now) {
       windows.delete(key)

@@ -4,7 +4,7 @@ import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
-import { type Scope, sees } from "../catalog/scope.ts"
+import { type Scope, scopeIncludes } from "../catalog/scope.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Marker } from "../lib/seal.ts"
 import { asText, notificationText, type Params } from "../wire/message.ts"
@@ -67,13 +67,14 @@ function createDirectory({ agent, startupWaitMs, redact }: GatewayDeps): Directo
         .all()
         .find(
           ({ published, spec }) =>
-            published === undefined && sees(scope, spec) && (scope.kind === "server" || spec.slug === slug),
+            published === undefined && scopeIncludes(scope, spec) && (scope.kind === "server" || spec.slug === slug),
         )
       return found?.spec.id
     },
     unlisted(scope, slug, method) {
       for (const { published, spec } of agent.all()) {
-        if (published === undefined || !sees(scope, spec) || (scope.kind !== "server" && spec.slug !== slug)) continue
+        if (published === undefined || !scopeIncludes(scope, spec) || (scope.kind !== "server" && spec.slug !== slug))
+          continue
         const reason = published.listing.failing?.[method]
         if (reason === undefined || published.listing[LIST_KEYS[method]].length > 0) continue
         const why = reason === UNANSWERED ? ` ${reason}` : ` failed${cause(reason)}; svc requests it again`
@@ -133,14 +134,14 @@ function createObserver(
       const updated = method === "notifications/resources/updated"
       const subscribed = updated ? agent.subscriptions.subscribersOf(spec.id, asText(params.uri)) : undefined
       for (const session of sessions()) {
-        if (!sees(session.scope, spec)) continue
+        if (!scopeIncludes(session.scope, spec)) continue
         if (method === "notifications/message" && !wantsLog(session, params.level)) continue
         if (subscribed?.has(session) === false) continue
         session.notify(notificationText(method, shownIn(session.scope, spec, method, params)))
       }
       if (!updated) return
       for (const listener of listeners) {
-        if (!sees(listener.client.scope, spec)) continue
+        if (!scopeIncludes(listener.client.scope, spec)) continue
         const shown = shownIn(listener.client.scope, spec, method, params)
         listener.updated(asText(shown.uri), shown)
       }

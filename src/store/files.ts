@@ -63,7 +63,7 @@ export function makePrivateFolder(folder: string): void {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
   } catch (cause) {
-    throw new UnavailableError(`cannot create ${folder}: ${messageOf(cause)}; ${ELSEWHERE}`, { cause })
+    throw new UnavailableError(`cannot create ${folder}: ${messageOf(cause)}; ${WRITABLE_FOLDER_ADVICE}`, { cause })
   }
 }
 
@@ -78,7 +78,7 @@ export function isAlive(pid: number): boolean {
 }
 
 /** The advice for a folder that svc cannot write to. */
-export const ELSEWHERE =
+export const WRITABLE_FOLDER_ADVICE =
   "svc keeps files of its own there: choose a writable folder with --config-dir (mcp.json may stay where it is: --config)"
 
 /** Returns the temporary files in a folder of the files that `of` selects by name. Killed writers leave them. */

@@ -77,7 +77,7 @@ export async function changeDocuments(
 }
 
 /** Takes back the trials of processes that have ended, and removes what else they left. Returns a sentence for each trial. */
-export async function recover(paths: Paths, clock: Clock): Promise<readonly string[]> {
+export async function recoverTrials(paths: Paths, clock: Clock): Promise<readonly string[]> {
   if (!existsSync(paths.directory)) return []
   if (trialsIn(paths).length === 0 && !hasBundles(paths) && documentTemporaries(paths).length === 0) return []
   const release = await lockDocuments(paths, clock)

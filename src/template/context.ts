@@ -112,7 +112,7 @@ export function buildContext({
 }
 
 /** Returns the key of a context, which does not depend on its timestamp. */
-export function contextKey({ context: { timestamp: _, ...request }, ...rest }: TemplateContext): string {
+export function contextFingerprint({ context: { timestamp: _, ...request }, ...rest }: TemplateContext): string {
   return digest(JSON.stringify({ ...rest, request }))
 }
 

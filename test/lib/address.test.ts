@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { isAddress, isLoopback, isPrivate, networkOf, parseRange, plainHost } from "../../src/lib/address.ts"
+import { clientNetworkOf, isAddress, isLoopback, isPrivate, parseRange, plainHost } from "../../src/lib/address.ts"
 
 const THIS_MACHINE = [
   ..."localhost LOCALHOST localhost. svc.localhost svc.localhost. 127.0.0.1 127.0.0.2 127.255.255.254".split(" "),
@@ -53,12 +53,12 @@ test("a range includes addresses of its family, and no name", () => {
 })
 
 test("addresses of one /64 are one client", () => {
-  expect(["2001:db8:1:2::1", "2001:db8:1:2:3:4:5:6", "[2001:DB8:1:2::]"].map(networkOf)).toEqual([
+  expect(["2001:db8:1:2::1", "2001:db8:1:2:3:4:5:6", "[2001:DB8:1:2::]"].map(clientNetworkOf)).toEqual([
     "2001:db8:1:2::/64",
     "2001:db8:1:2::/64",
     "2001:db8:1:2::/64",
   ])
-  expect(["::1", "::ffff:1.2.3.4", "1.2.3.4", "unix"].map(networkOf)).toEqual([
+  expect(["::1", "::ffff:1.2.3.4", "1.2.3.4", "unix"].map(clientNetworkOf)).toEqual([
     "0:0:0:0::/64",
     "1.2.3.4",
     "1.2.3.4",

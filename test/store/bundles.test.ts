@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { systemClock } from "../../src/lib/clock.ts"
 import { type BundleFile, createBundleStore } from "../../src/store/bundles.ts"
 import type { Paths } from "../../src/store/paths.ts"
-import { recover } from "../../src/store/transaction.ts"
+import { recoverTrials } from "../../src/store/transaction.ts"
 
 const [OLD, NEW] = ["a".repeat(64), "b".repeat(64)]
 const short = (hash: string) => hash.slice(0, 16)
@@ -96,7 +96,7 @@ test("the next start removes what a killed process left, unless a backup names i
   writeFileSync(join(bundles, ".DS_Store"), "")
   // Another configuration that shares the folder has bundles of its own.
   const elsewhere = await put({ ...paths, file: join(paths.directory, "other.json") }, "v", OLD)
-  expect(await recover(paths, systemClock)).toEqual([])
+  expect(await recoverTrials(paths, systemClock)).toEqual([])
   expect([kept, backed, lost, elsewhere].map((folder) => existsSync(folder))).toEqual([true, true, false, true])
   expect(readdirSync(bundles).sort()).toEqual([".DS_Store", "s", "t", ...staging.sort()])
   staged.commit()

@@ -18,7 +18,7 @@ import { addVariables, parseDotenv } from "../../src/config/dotenv.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { listBackups, lockDocuments } from "../../src/store/documents.ts"
 import type { Paths } from "../../src/store/paths.ts"
-import { changeDocuments, type DocumentChange, readDocuments, recover } from "../../src/store/transaction.ts"
+import { changeDocuments, type DocumentChange, readDocuments, recoverTrials } from "../../src/store/transaction.ts"
 
 const CONFIG = '{ "mcpServers": {} } // mine\r\n'
 
@@ -96,10 +96,10 @@ describe("a change of both documents", () => {
       const before = contents(paths.directory)
       await changeDocuments(paths, both, systemClock, "new")
       // A process that is alive may still keep its change: it holds the lock of the note.
-      expect(await recover(paths, systemClock)).toEqual([])
+      expect(await recoverTrials(paths, systemClock)).toEqual([])
       renameSync(noteIn(paths), join(paths.directory, "trial-99999999.json"))
-      expect(await recover({ ...paths, file: join(paths.directory, "other.json") }, systemClock)).toEqual([])
-      expect(await recover(paths, systemClock)).toEqual([
+      expect(await recoverTrials({ ...paths, file: join(paths.directory, "other.json") }, systemClock)).toEqual([])
+      expect(await recoverTrials(paths, systemClock)).toEqual([
         "svc ended before it verified a change of new: the change was taken back",
       ])
       expect(contents(paths.directory)).toEqual(before)
@@ -115,7 +115,7 @@ describe("a change of both documents", () => {
     expect(trialsIn(paths)).toEqual([])
     writeFileSync(note, noted)
     writeFileSync(paths.dotenv, "KEY=1\n")
-    expect(await recover(paths, systemClock)).toHaveLength(1)
+    expect(await recoverTrials(paths, systemClock)).toHaveLength(1)
     expect([readFileSync(paths.file, "utf8"), existsSync(paths.dotenv), existsSync(note)]).toEqual([
       CONFIG,
       false,
@@ -123,15 +123,15 @@ describe("a change of both documents", () => {
     ])
     const kept = await changeDocuments(paths, both, systemClock, "new")
     kept.keep()
-    expect([await recover(paths, systemClock), trialsIn(paths)]).toEqual([[], []])
+    expect([await recoverTrials(paths, systemClock), trialsIn(paths)]).toEqual([[], []])
     writeFileSync(note, noted)
     writeFileSync(paths.file, "// by hand\n{}")
-    expect(await recover(paths, systemClock)).toEqual([
+    expect(await recoverTrials(paths, systemClock)).toEqual([
       "svc ended before it verified a change of new: the files have been edited since, so the change stays",
     ])
     expect([readFileSync(paths.file, "utf8"), existsSync(note)]).toEqual(["// by hand\n{}", false])
     writeFileSync(note, "{ half")
-    expect([await recover(paths, systemClock), trialsIn(paths)]).toEqual([[], []])
+    expect([await recoverTrials(paths, systemClock), trialsIn(paths)]).toEqual([[], []])
   })
 
   test("on trial survives the recovery of another process, even in another pid namespace, until its own is killed", async () => {
@@ -147,11 +147,11 @@ describe("a change of both documents", () => {
     // As its note is called where the owner's id is the one of a process that has ended here.
     for (const name of trialsIn(paths))
       renameSync(join(paths.directory, name), join(paths.directory, name.replace(`${owner.pid}`, "99999999")))
-    expect(await recover(paths, systemClock)).toEqual([])
+    expect(await recoverTrials(paths, systemClock)).toEqual([])
     expect(readDocuments(paths).config).toBe(`${CONFIG}// more\n`)
     owner.kill("SIGKILL")
     await owner.exited
-    expect(await recover(paths, systemClock)).toHaveLength(1)
+    expect(await recoverTrials(paths, systemClock)).toHaveLength(1)
     expect([readDocuments(paths).config, trialsIn(paths)]).toEqual([CONFIG, []])
   })
 
@@ -160,7 +160,7 @@ describe("a change of both documents", () => {
     const done = await changeDocuments(paths, both, systemClock, "new")
     renameSync(noteIn(paths), join(paths.directory, "trial-99999999.json"))
     const release = await lockDocuments(paths, systemClock)
-    const recovery = recover(paths, systemClock)
+    const recovery = recoverTrials(paths, systemClock)
     for (const name of trialsIn(paths)) unlinkSync(join(paths.directory, name))
     release()
     expect(await recovery).toEqual([])
@@ -172,7 +172,7 @@ describe("a change of both documents", () => {
     const paths = place()
     const names = Array.from({ length: 12 }, (_, at) => `// change ${at}\n`)
     const change = async (line: string) => {
-      await recover(paths, systemClock)
+      await recoverTrials(paths, systemClock)
       const done = await changeDocuments(
         paths,
         ({ config, dotenv }) => ({ config: `${config}${line}`, dotenv }),
@@ -224,7 +224,7 @@ describe("a change of both documents", () => {
 test("the next start removes what a killed writer left", async () => {
   const paths = place()
   writeFileSync(join(paths.directory, ".mcp.json.0123456789ab.tmp"), "secret")
-  expect(await recover(paths, systemClock)).toEqual([])
+  expect(await recoverTrials(paths, systemClock)).toEqual([])
   expect(Object.keys(contents(paths.directory))).toEqual([paths.file])
 })
 
