@@ -6,7 +6,7 @@
 import { parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { Environment } from "../config/environment.ts"
-import { plan, type World } from "../config/plan.ts"
+import { type HostEnvironment, plan } from "../config/plan.ts"
 import { readPresets } from "../config/presets.ts"
 import { ConfigError, formatIssue, type Issue, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -24,7 +24,7 @@ export type ReloadDeps = {
   readonly paths: Paths
   /** Reads their texts. */
   read(): DocumentTexts
-  readonly world: Omit<World, "dotenv">
+  readonly world: Omit<HostEnvironment, "dotenv">
 }
 
 /** What a reload changed; undefined if the document was refused. `issues`: everything that is wrong now. */

@@ -4,7 +4,7 @@ import type { ArgsDef } from "citty"
 import { createReload } from "../agent/reload.ts"
 import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
-import type { World } from "../config/plan.ts"
+import type { HostEnvironment } from "../config/plan.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
@@ -33,8 +33,8 @@ export const CONTEXT_ARGS = {
 export type CommandContext = {
   readonly paths: Paths
   /** What plans depend on besides the documents; `world` adds `.env`. */
-  readonly baseWorld: Omit<World, "dotenv">
-  world(): World
+  readonly baseWorld: Omit<HostEnvironment, "dotenv">
+  world(): HostEnvironment
   document(): Document
   /** Calls a control method of the running instance; undefined if none runs. `timeout` in milliseconds. */
   ask(method: string, params?: Params, timeout?: number): Promise<unknown>

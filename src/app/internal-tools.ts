@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { isDeepStrictEqual } from "node:util"
 import type { ReloadResult } from "../agent/reload.ts"
 import { parseDocument } from "../config/document.ts"
-import type { World } from "../config/plan.ts"
+import type { HostEnvironment } from "../config/plan.ts"
 import { readRegistries, registrySecrets } from "../config/registries.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
@@ -30,7 +30,7 @@ export type InternalTools = {
 export function openInternalTools(
   { agent, serverLogs, redactor, followSecrets, onbug }: Pick<Upstream, "agent"> & Logging,
   paths: Paths,
-  world: Omit<World, "dotenv">,
+  world: Omit<HostEnvironment, "dotenv">,
   reload: () => ReloadResult,
   bundles: Bundles = createBundles({ clock: systemClock, fetch }),
 ): InternalTools {

@@ -8,7 +8,7 @@ import { isObject } from "../wire/message.ts"
 import { applyDefaults, type ValueOrigin } from "./defaults.ts"
 import type { Document } from "./document.ts"
 import { lookUpVariable } from "./environment.ts"
-import type { World } from "./plan.ts"
+import type { HostEnvironment } from "./plan.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
 import { type NamedServer, readSections } from "./sections.ts"
 import { substitute } from "./substitution.ts"
@@ -27,7 +27,7 @@ export const HIDDEN = "•••"
 export function effectiveOf(
   document: Document,
   name: string,
-  world: World,
+  world: HostEnvironment,
   showSecrets: boolean,
 ): readonly EffectiveValue[] | undefined {
   const { defaults, servers, templates } = readSections(document)
@@ -39,7 +39,7 @@ export function effectiveOf(
 export function effectiveServer(
   written: ServerConfig,
   defaults: DefaultsConfig,
-  world: World,
+  world: HostEnvironment,
   showSecrets: boolean,
 ): readonly EffectiveValue[] | undefined {
   const transport = transportOf(written)
@@ -86,7 +86,7 @@ type Item = {
   readonly from: readonly ValueOrigin[]
 }
 
-function rowOf({ key, name, value, from }: Item, world: World, showSecrets: boolean): EffectiveValue {
+function rowOf({ key, name, value, from }: Item, world: HostEnvironment, showSecrets: boolean): EffectiveValue {
   const row = (text: string, more: readonly ("env" | ".env")[] = []) => ({
     key: name === undefined ? key : `${key}.${name}`,
     value: text,

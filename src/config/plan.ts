@@ -24,7 +24,7 @@ import {
 import { substitute } from "./substitution.ts"
 
 /** The inputs of a plan besides the documents. */
-export type World = EnvironmentSources & {
+export type HostEnvironment = EnvironmentSources & {
   readonly home: string
   /** The folder of the configuration file. */
   readonly folder: string
@@ -37,7 +37,7 @@ export type Planned = { readonly spec: ServerSpec } | { readonly problems: reado
  * Plans a document, without template instances. A faulty server becomes an issue; throws a ConfigError if a section that all
  * servers share is faulty. spec: Configuration file.
  */
-export function plan(document: Document, world: World): Plan {
+export function plan(document: Document, world: HostEnvironment): Plan {
   const { defaults, servers, templates, issues: found } = readSections(document)
   const issues: Issue[] = [...found]
   const specs: ServerSpec[] = []
@@ -85,7 +85,7 @@ export function planServer(
   name: string,
   written: ServerConfig,
   defaults: DefaultsConfig,
-  world: World,
+  world: HostEnvironment,
 ): Planned {
   const transport = transportOf(written)
   if (transport === undefined) return { problems: ["it needs a command or a url"] }
@@ -172,7 +172,7 @@ const MAX_PROCESSES = 50
 
 function planChild(
   config: ServerConfig,
-  world: World,
+  world: HostEnvironment,
   resolve: Resolve,
   problems: string[],
   secrets: Set<string>,
@@ -296,14 +296,14 @@ function restartKind(config: ServerConfig, transport: Launch["transport"]): Tuni
   return config.restartOnExit === true ? "supervised" : "never"
 }
 
-function expandHome(path: string, { home, platform }: World): string {
+function expandHome(path: string, { home, platform }: HostEnvironment): string {
   if (path === "~") return home
   return path.startsWith("~/") || (platform === "win32" && path.startsWith("~\\"))
     ? pathsOf(platform).join(home, path.slice(2))
     : path
 }
 
-function absolute(path: string, world: World): string {
+function absolute(path: string, world: HostEnvironment): string {
   const expanded = expandHome(path, world)
   const { isAbsolute, join } = pathsOf(world.platform)
   return isAbsolute(expanded) ? expanded : join(world.folder, expanded)

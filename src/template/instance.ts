@@ -1,6 +1,6 @@
 /** Template instances: an instance is an ordinary ServerSpec with an id that identifies the rendering. spec: Templates. */
 import { type Document, issueAt } from "../config/document.ts"
-import { isDisabled, planServer, type World } from "../config/plan.ts"
+import { type HostEnvironment, isDisabled, planServer } from "../config/plan.ts"
 import { type DefaultsConfig, type ServerConfig, serverSchema, type TemplateSettings } from "../config/schema.ts"
 import { type NamedServer, readSections } from "../config/sections.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
@@ -14,7 +14,7 @@ export type Templates = {
   readonly named: readonly { readonly name: string; readonly config: ServerConfig }[]
   readonly settings: Required<TemplateSettings>
   readonly defaults: DefaultsConfig
-  readonly world: World
+  readonly world: HostEnvironment
   /** Problems that occur in any context; templates with an error are not in `named`. */
   readonly issues: readonly Issue[]
 }
@@ -23,7 +23,7 @@ export type Templates = {
  * Reads the templates `names` of a document. Throws a ConfigError if one is faulty and `failureMode` is `strict`.
  * spec: templateSettings.
  */
-export function readTemplates(document: Document, names: readonly string[], world: World): Templates {
+export function readTemplates(document: Document, names: readonly string[], world: HostEnvironment): Templates {
   const { defaults, templates, settings: written } = readSections(document)
   const settings = { ...SETTINGS, ...written }
   const chosen = templates.filter(({ name }) => names.includes(name))
@@ -49,7 +49,7 @@ export function planInstance(
   template: ServerConfig,
   context: TemplateContext,
   defaults: DefaultsConfig,
-  world: World,
+  world: HostEnvironment,
   cache: ExpressionCache,
 ): Instance {
   const rendered = renderServer(name, template, context, cache)

@@ -4,7 +4,7 @@
  */
 import type { ReloadResult } from "../agent/reload.ts"
 import { parseDotenv } from "../config/dotenv.ts"
-import type { World } from "../config/plan.ts"
+import type { HostEnvironment } from "../config/plan.ts"
 import type { Clock } from "../lib/clock.ts"
 import { type BundleStore, createBundleStore } from "../store/bundles.ts"
 import type { Paths } from "../store/paths.ts"
@@ -21,7 +21,7 @@ export type ConfigEditor = {
   readonly bundleStore: BundleStore
   read(): WrittenDocuments
   /** Returns what the documents are planned with, for a text of `.env`. */
-  world(dotenv: string): World
+  world(dotenv: string): HostEnvironment
   /** Writes a change, then reloads. With `trial`, a server's name, the change is on trial until it is kept or undone. */
   change(
     change: DocumentChange,
@@ -35,7 +35,7 @@ export type ConfigEditor = {
 export type ConfigEditorDeps = {
   readonly paths: Paths
   readonly clock: Clock
-  readonly world: Omit<World, "dotenv">
+  readonly world: Omit<HostEnvironment, "dotenv">
   reload(): ReloadResult
 }
 

@@ -4,7 +4,7 @@
  */
 import { HIDDEN } from "../config/effective.ts"
 import { lookUpVariable } from "../config/environment.ts"
-import type { World } from "../config/plan.ts"
+import type { HostEnvironment } from "../config/plan.ts"
 import { mapStrings } from "../lib/json.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -48,7 +48,7 @@ export function externalizeSecrets(
   server: Params,
   prefix: string,
   { names, hidden, kept }: SecretLocations,
-  world: World,
+  world: HostEnvironment,
 ): ExternalizedServer {
   const variables: Record<string, string> = {}
   const references = new Set<string>()
@@ -106,7 +106,7 @@ function freeName(
   prefix: string,
   value: string,
   taken: Readonly<Record<string, string>>,
-  world: World,
+  world: HostEnvironment,
 ): string {
   const clean = (name: string) => name.replace(/[^A-Za-z0-9_]/g, "_").replace(/^(?=[0-9])/, "_")
   const fits = (name: string) => {

@@ -1,7 +1,7 @@
 /** An agent whose servers answer in memory: no process is started and nothing is written. */
 import { Agent } from "../../src/agent/agent.ts"
 import { parseDocument } from "../../src/config/document.ts"
-import { plan, type World } from "../../src/config/plan.ts"
+import { type HostEnvironment, plan } from "../../src/config/plan.ts"
 import type { ServerSpec, StdioLaunch } from "../../src/config/server-spec.ts"
 import { BackendError } from "../../src/lib/errors.ts"
 import { createEraCache } from "../../src/store/era-cache.ts"
@@ -9,7 +9,7 @@ import { createToolPins } from "../../src/store/tool-pins.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
 
-export const WORLD: World = { parent: {}, dotenv: {}, platform: "linux", home: "/h", folder: "/etc" }
+export const WORLD: HostEnvironment = { parent: {}, dotenv: {}, platform: "linux", home: "/h", folder: "/etc" }
 
 /** The tools that a server lists; "silent" if it never answers, undefined if it does not start. */
 export type ToolsOf = (launch: StdioLaunch, spec: ServerSpec) => readonly object[] | "silent" | undefined

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { parseDocument } from "../../src/config/document.ts"
-import { plan, type World } from "../../src/config/plan.ts"
+import { type HostEnvironment, plan } from "../../src/config/plan.ts"
 import type { RemoteLaunch, ServerSpec, StdioLaunch } from "../../src/config/server-spec.ts"
 import { ConfigError } from "../../src/lib/errors.ts"
 
@@ -13,23 +13,23 @@ const parent = {
   APP_ONE: "1",
   APP_TWO: "2",
 }
-const world: World = { parent, dotenv: {}, platform: "linux", home: "/home/u", folder: "/etc/svc" }
+const world: HostEnvironment = { parent, dotenv: {}, platform: "linux", home: "/home/u", folder: "/etc/svc" }
 
-const planned = (document: unknown, more: Partial<World> = {}) =>
+const planned = (document: unknown, more: Partial<HostEnvironment> = {}) =>
   plan(parseDocument(typeof document === "string" ? document : JSON.stringify(document, null, 2), "mcp.json"), {
     ...world,
     ...more,
   })
 
-function single(document: unknown, more: Partial<World> = {}): ServerSpec {
+function single(document: unknown, more: Partial<HostEnvironment> = {}): ServerSpec {
   const { specs, issues } = planned(document, more)
   expect(issues.filter(({ severity }) => severity === "error")).toEqual([])
   expect(specs).toHaveLength(1)
   return specs[0] as ServerSpec
 }
 
-const child = (document: unknown, more: Partial<World> = {}) => single(document, more).launch as StdioLaunch
-const remote = (document: unknown, more: Partial<World> = {}) => single(document, more).launch as RemoteLaunch
+const child = (document: unknown, more: Partial<HostEnvironment> = {}) => single(document, more).launch as StdioLaunch
+const remote = (document: unknown, more: Partial<HostEnvironment> = {}) => single(document, more).launch as RemoteLaunch
 const server = (more: object, defaults?: object) => ({
   serverDefaults: defaults,
   mcpServers: { a: { command: "x", ...more } },
@@ -249,7 +249,7 @@ describe("a server", () => {
   })
 
   test("resolves cwd against the folder of the file or the home", () => {
-    const cwd = (text: string, more?: Partial<World>) => child(server({ cwd: text }), more).cwd
+    const cwd = (text: string, more?: Partial<HostEnvironment>) => child(server({ cwd: text }), more).cwd
     expect([cwd("a/b"), cwd("/a"), cwd("~"), cwd("~/a")]).toEqual(["/etc/svc/a/b", "/a", "/home/u", "/home/u/a"])
     const windows = { platform: "win32", home: "C:\\U", folder: "C:\\S", parent: {} }
     expect([cwd("a", windows), cwd("D:\\a", windows), cwd("~\\a", windows)]).toEqual(["C:\\S\\a", "D:\\a", "C:\\U\\a"])
@@ -394,7 +394,7 @@ describe("references", () => {
   })
 
   test("are not needed to find credentials in URLs and headers", () => {
-    const secrets = (document: unknown, more?: Partial<World>) => [...single(document, more).secrets].sort()
+    const secrets = (document: unknown, more?: Partial<HostEnvironment>) => [...single(document, more).secrets].sort()
     expect(secrets(web({ url: "https://user:p%40ssword@h/?api_key=abcdef123&page=second" }))).toEqual([
       "abcdef123",
       "p%40ssword",

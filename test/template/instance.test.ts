@@ -1,13 +1,19 @@
 import { describe, expect, test } from "bun:test"
 import { parseDocument } from "../../src/config/document.ts"
-import type { World } from "../../src/config/plan.ts"
+import type { HostEnvironment } from "../../src/config/plan.ts"
 import { jsonSchema, type ServerConfig } from "../../src/config/schema.ts"
 import { readSections } from "../../src/config/sections.ts"
 import { formatIssue } from "../../src/lib/errors.ts"
 import type { TemplateContext } from "../../src/template/context.ts"
 import { planInstance, templateIssues } from "../../src/template/instance.ts"
 
-const WORLD: World = { parent: { TOKEN: "secret-1" }, dotenv: {}, platform: "linux", home: "/home/ada", folder: "/etc" }
+const WORLD: HostEnvironment = {
+  parent: { TOKEN: "secret-1" },
+  dotenv: {},
+  platform: "linux",
+  home: "/home/ada",
+  folder: "/etc",
+}
 const contextOf = (path: string, custom = {}): TemplateContext => ({
   project: { path, name: "p", git: {}, custom },
   user: { username: "ada", home: "/home/ada" },

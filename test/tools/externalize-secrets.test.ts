@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import type { World } from "../../src/config/plan.ts"
+import type { HostEnvironment } from "../../src/config/plan.ts"
 import {
   escapeReferences,
   externalizeSecrets,
@@ -9,7 +9,7 @@ import {
   placeholder,
 } from "../../src/tools/externalize-secrets.ts"
 
-const world = (parent: Record<string, string> = {}, dotenv: Record<string, string> = {}): World => ({
+const world = (parent: Record<string, string> = {}, dotenv: Record<string, string> = {}): HostEnvironment => ({
   platform: "linux",
   parent,
   dotenv,
