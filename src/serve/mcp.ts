@@ -28,7 +28,7 @@ import { type AskClient, HttpExchange, type OpenStreams } from "./http-exchange.
 import { readJson } from "./request-body.ts"
 import { accepted, errorResponse, JSON_HEADERS, noContent, retryHeaders } from "./respond.ts"
 import { openSessionStream } from "./session-stream.ts"
-import { parseSimpleCall, serveSimpleCall } from "./simple-call.ts"
+import { parseToolInvocation, serveToolInvocation } from "./tool-invocation.ts"
 
 export type McpDeps = EndpointDeps & {
   /** Returns unguessable text for a session's id. */
@@ -85,8 +85,9 @@ type Received = {
 function post(value: unknown, received: Received): Response | Promise<Response> {
   const { http, scope, principal, deps } = received
   if (Array.isArray(value)) return postBatch(value, received)
-  const simple = parseSimpleCall(value)
-  if (simple !== undefined) return serveSimpleCall(simple, { scope, principal, signal: http.signal }, deps.gateway)
+  const invocation = parseToolInvocation(value)
+  if (invocation !== undefined)
+    return serveToolInvocation(invocation, { scope, principal, signal: http.signal }, deps.gateway)
   const message = asMessage(value)
   const header = http.headers.get("mcp-protocol-version")
   if (!isRequest(message)) {

@@ -14,7 +14,7 @@ import { errorText, type Id, isObject } from "../wire/message.ts"
 export const JSON_HEADERS = { "content-type": "application/json" }
 
 /** The shape of an error's body: a JSON-RPC error, `{error: message}`, or `{error: {code, message}}`. */
-export type ErrorShape = "jsonrpc" | "json" | "simple-call"
+export type ErrorShape = "jsonrpc" | "json" | "tool-invocation"
 
 /** How to render an error. */
 export type ErrorRendering = {
@@ -85,7 +85,7 @@ function bodyOf(shape: ErrorShape, { id, code, message, data, retryAfter }: Erro
       return errorText(id, code, message, data)
     case "json":
       return JSON.stringify(retryAfter === undefined ? { error: message } : { error: message, retryAfter })
-    case "simple-call":
+    case "tool-invocation":
       return JSON.stringify({ error: { code, message } })
   }
 }

@@ -158,7 +158,7 @@ test(
 )
 
 test(
-  "a simple call gets a result, or an error of its server",
+  "a tool invocation gets a result, or an error of its server",
   async () => {
     await each(async (_id, tool) => {
       const response = await post({ tool, arguments: {} })

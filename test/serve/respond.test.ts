@@ -20,7 +20,7 @@ test("MCP paths get JSON-RPC errors, all other paths plain JSON", () => {
 
 test("each shape has its body; the error decides the status and the code", async () => {
   const error = new RequestError("not_found", "no such thing")
-  const read = async (shape: "jsonrpc" | "json" | "simple-call", more = {}) => {
+  const read = async (shape: "jsonrpc" | "json" | "tool-invocation", more = {}) => {
     const response = errorResponse(error, { shape, ...more })
     expect(response.headers.get("content-type")).toBe("application/json")
     return [response.status, await response.json()]
@@ -33,7 +33,7 @@ test("each shape has its body; the error decides the status and the code", async
     { jsonrpc: "2.0", id: 7, error: { ...rpc, code: -32020 } },
   ])
   expect(await read("json", { id: 7 })).toEqual([404, { error: "no such thing" }])
-  expect(await read("simple-call")).toEqual([404, { error: rpc }])
+  expect(await read("tool-invocation")).toEqual([404, { error: rpc }])
 })
 
 test("the statuses of the error classes", () => {

@@ -17,23 +17,25 @@ import { textOf } from "../wire/frame.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import { errorResponse, jsonResponse, retryHeaders } from "./respond.ts"
 
-export type SimpleCall = { readonly tool: string; readonly arguments: unknown }
+export type ToolInvocation = { readonly tool: string; readonly arguments: unknown }
 
 /** Returns the call that a request body holds; undefined if it holds none. */
-export function parseSimpleCall(body: unknown): SimpleCall | undefined {
+export function parseToolInvocation(body: unknown): ToolInvocation | undefined {
   if (!isObject(body) || typeof body.tool !== "string" || "jsonrpc" in body) return undefined
   return { tool: body.tool, arguments: body.arguments ?? {} }
 }
 
 /** Answers `{result}`, or `{error: {code, message}}` with 400, 404, 429, 502 or 503. Never rejects. */
-export async function serveSimpleCall(
-  { tool, arguments: args }: SimpleCall,
+export async function serveToolInvocation(
+  { tool, arguments: args }: ToolInvocation,
   { scope, principal, signal }: { scope: Scope; principal: string; signal: AbortSignal },
   gateway: Gateway,
 ): Promise<Response> {
   if (!isObject(args))
-    return errorResponse(new RequestError("invalid_params", "arguments must be an object"), { shape: "simple-call" })
-  const client = simpleClient(scope, principal)
+    return errorResponse(new RequestError("invalid_params", "arguments must be an object"), {
+      shape: "tool-invocation",
+    })
+  const client = sessionlessClient(scope, principal)
   const cancellation = new Cancellation()
   const exchange: Exchange = {
     cancellation,
@@ -58,7 +60,7 @@ export async function serveSimpleCall(
 // ---
 
 /** A client without a session and without capabilities. */
-const simpleClient = (scope: Scope, principal: string): Client => ({
+const sessionlessClient = (scope: Scope, principal: string): Client => ({
   era: "legacy",
   protocolVersion: LEGACY_VERSIONS[0],
   info: {},
