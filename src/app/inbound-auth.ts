@@ -70,7 +70,6 @@ export async function openInboundAuth(
 
 // ---
 
-const DEBOUNCE_MS = 300
 const REFRESH_MS = 600_000
 
 /** Follows the tokens file. A file that cannot be trusted counts as empty, and the log says so. */
@@ -95,6 +94,6 @@ function watchTokens(
   }
   read()
   if (needed && tokens.size === 0) log.warn("no client can connect yet: create a token with `svc auth token create`")
-  const watcher = watchFiles([file], systemClock, DEBOUNCE_MS, read)
+  const watcher = watchFiles([file], systemClock, read)
   return { current: () => tokens, close: () => watcher.close() }
 }

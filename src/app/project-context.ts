@@ -35,7 +35,7 @@ export function watchProjectContext(
   onchange: (context: ProjectContext) => void,
 ): { close(): void } {
   let last = find(directory, queries, () => undefined, {})
-  return watchFiles(projectFiles(directory), systemClock, DEBOUNCE_MS, () => {
+  return watchFiles(projectFiles(directory), systemClock, () => {
     const before = JSON.stringify(last.context)
     last = find(directory, queries, note, last.svcrc)
     if (JSON.stringify(last.context) !== before) onchange(last.context)
@@ -43,8 +43,6 @@ export function watchProjectContext(
 }
 
 // ---
-
-const DEBOUNCE_MS = 100
 
 function isDirectory(path: string): boolean {
   try {

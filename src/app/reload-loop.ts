@@ -89,7 +89,7 @@ export async function startReloadLoop(
   }
   // On Windows SIGHUP means that the console window was closed.
   if (process.platform !== "win32") process.on("SIGHUP", again)
-  watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, DEBOUNCE_MS, again) : undefined
+  watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, again) : undefined
   return {
     idle: async () => (await opened)?.idle(),
     close() {
@@ -101,8 +101,6 @@ export async function startReloadLoop(
 }
 
 // ---
-
-const DEBOUNCE_MS = 300
 
 /** What a reload did, for the log. */
 function summaryOf(applied: Applied): string {

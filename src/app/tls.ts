@@ -29,7 +29,7 @@ export function readTls({ cert, key }: Tls): Tls {
 
 /** Serves new connections with the new certificate whenever the files change. */
 export function watchTls(files: Tls, listening: Listening, log: Log): { close(): void } {
-  return watchFiles([files.cert, files.key], systemClock, DEBOUNCE_MS, () => {
+  return watchFiles([files.cert, files.key], systemClock, () => {
     try {
       listening.secure(readTls(files))
       log.info("certificate replaced: new connections use it")
@@ -38,7 +38,3 @@ export function watchTls(files: Tls, listening: Listening, log: Log): { close():
     }
   })
 }
-
-// ---
-
-const DEBOUNCE_MS = 300

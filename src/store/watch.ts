@@ -12,10 +12,10 @@ export type Watch = {
 }
 
 /**
- * Calls `onchange` when the text of a file has changed, `debounce` milliseconds after the last event. Events of folders are
- * fast, but some file systems have none, so the files are also compared every 2 s.
+ * Calls `onchange` when the text of a file has changed, DEBOUNCE_MS after the last event. Events of folders are fast, but
+ * some file systems have none, so the files are also compared every POLL_MS.
  */
-export function watchFiles(files: readonly string[], clock: Clock, debounce: number, onchange: () => void): Watch {
+export function watchFiles(files: readonly string[], clock: Clock, onchange: () => void): Watch {
   let seen = fingerprint(files)
   let cancelDebounce: (() => void) | undefined
   let deadline = 0
@@ -32,7 +32,7 @@ export function watchFiles(files: readonly string[], clock: Clock, debounce: num
     if (cancelDebounce === undefined) deadline = clock.now() + POLL_MS
     else if (clock.now() > deadline) return
     cancelDebounce?.()
-    cancelDebounce = clock.after(debounce, compare)
+    cancelDebounce = clock.after(DEBOUNCE_MS, compare)
   }
   const watchers = new Map<string, FSWatcher>()
   const attach = () => {
@@ -78,6 +78,8 @@ export function watchFiles(files: readonly string[], clock: Clock, debounce: num
 
 // ---
 
+/** Editors write several times for one change. */
+const DEBOUNCE_MS = 300
 const POLL_MS = 2000
 
 /** Returns a hash of the texts: the same bytes cause no reload. */

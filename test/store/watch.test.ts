@@ -20,7 +20,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 test("a change is seen in a folder with constant other events", async () => {
   const clock = manualClock()
   let seen = 0
-  const watched = watchFiles([file], clock, 300, () => seen++)
+  const watched = watchFiles([file], clock, () => seen++)
   let noticed: () => void = () => undefined
   const own = watch(folder, () => noticed())
   writeFileSync(file, "1")
@@ -51,7 +51,7 @@ test("every kind of change is seen: edit, replace, delete, re-create, swapped li
     new Promise<void>((resolve) => {
       notice = resolve
     })
-  const watchers = [file, mounted].map((one) => watchFiles([one, beside], systemClock, 10, () => notice()))
+  const watchers = [file, mounted].map((one) => watchFiles([one, beside], systemClock, () => notice()))
   const steps: (() => void)[] = [
     () => writeFileSync(file, "1"),
     () => writeFileSync(file, "2"),
