@@ -4,7 +4,7 @@ import { Agent } from "../agent/agent.ts"
 import { Instances } from "../agent/instances.ts"
 import { createReaper } from "../backend/reaper.ts"
 import { ChildOutputLogger } from "../backend/stderr.ts"
-import { StdioLink } from "../backend/stdio.ts"
+import { StdioTransport } from "../backend/stdio.ts"
 import { matchesFilter } from "../config/tag-filter.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -67,7 +67,7 @@ export async function openUpstream(
     // Each call has a timeout of its own.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
     openChild: (launch, events, { name: server }) =>
-      StdioLink.open(launch, events, {
+      StdioTransport.open(launch, events, {
         server,
         clock: systemClock,
         limit: options.maxResult,

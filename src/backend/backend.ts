@@ -12,9 +12,9 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { type Clock, formatDuration, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { LearnedBehaviour } from "./attribution.ts"
+import { InsufficientScopeError, LostError, reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
 import { PeerError } from "./connection.ts"
-import { InsufficientScopeError, LostError, reasonWithoutName, UnauthorizedError } from "./link.ts"
-import type { OpenConnection, OpenHooks } from "./open-connection.ts"
+import type { EstablishedConnection, OpenHooks } from "./open-connection.ts"
 import {
   type BackendEffect,
   type BackendEvent,
@@ -31,7 +31,7 @@ export type BackendDeps = {
     spec: ServerSpec,
     hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "onrenewed" | "before" | "learned">,
     signal: AbortSignal,
-  ): Promise<OpenConnection>
+  ): Promise<EstablishedConnection>
   /** The state, the facts or the listing changed. */
   onchange(backend: Backend): void
   /** Takes a line for the log. */
@@ -74,12 +74,12 @@ export class Backend {
     authorizationUrl: undefined,
   }
   /** The connection and its listing, exactly while the state is connected. */
-  published: { readonly open: OpenConnection; readonly listing: Listing } | undefined
+  published: { readonly open: EstablishedConnection; readonly listing: Listing } | undefined
   /** What was published last, for the next connection. */
   private lastListing: Listing | undefined
   /** What was learned of its calls, over all its connections. */
   private readonly learned = new LearnedBehaviour()
-  private current: OpenConnection | undefined
+  private current: EstablishedConnection | undefined
   private opening: { readonly controller: AbortController; readonly done: Promise<void> } | undefined
   private queue: Promise<void>
   private cancelTimer: (() => void) | undefined
@@ -235,7 +235,7 @@ export class Backend {
       before: this.lastListing,
       learned: this.learned,
     }
-    let open: OpenConnection
+    let open: EstablishedConnection
     try {
       open = await this.deps.open(this.spec, hooks, signal)
     } catch (error) {
@@ -246,7 +246,7 @@ export class Backend {
     else this.opened(epoch, open)
   }
 
-  private opened(epoch: number, open: OpenConnection): void {
+  private opened(epoch: number, open: EstablishedConnection): void {
     const { clock } = this.deps
     this.current = open
     this.facts.loadingEndedAt ??= clock.now()
@@ -332,7 +332,7 @@ export class Backend {
     this.changed()
   }
 
-  private publish(open: OpenConnection, listing: Listing): void {
+  private publish(open: EstablishedConnection, listing: Listing): void {
     const failing = failuresOf(listing)
     if (failing.length > 0) this.facts.lastError = failing.join("; ")
     this.published = { open, listing }

@@ -1,11 +1,11 @@
 /**
- * One MCP connection to a backend over a link: the requests of svc and its clients, and the backend's notifications and
+ * One MCP connection to a backend over a transport: the requests of svc and its clients, and the backend's notifications and
  * server requests.
  *
  *  1. A success response is passed on as the bytes it came in, once they are known to be one. Everything else is parsed. An
  *     invalid message fails the request that it names.
  *  2. Every request ends exactly once: with an answer, a transport failure, its timeout, its cancellation, or the end of the
- *     link.
+ *     transport.
  *  3. A message that belongs to a call reaches only the call's client; attribution.ts decides which. A client that has been
  *     disconnected for long while a server request waits for it gives up its call, so that other clients are unblocked.
  */
@@ -36,7 +36,7 @@ import {
   resultText,
 } from "../wire/message.ts"
 import { Attribution, type Caller, type LearnedBehaviour, type PendingCall } from "./attribution.ts"
-import type { Link, Loss } from "./link.ts"
+import type { ClientTransport, Loss } from "./client-transport.ts"
 
 export type OutboundRequest = {
   readonly method: string
@@ -124,7 +124,7 @@ export class Connection {
   )
   /** When a request was last sent while a server request was open that could have been of another client. */
   private ambiguousSince = Number.NEGATIVE_INFINITY
-  private link: Link | undefined
+  private transport: ClientTransport | undefined
   private lost: Error | undefined
   private cancelSweep: (() => void) | undefined
 
@@ -139,13 +139,13 @@ export class Connection {
     this.lastUsed = this.lastTraffic
   }
 
-  /** Sets the link that requests are sent over. */
-  attach(link: Link): void {
-    this.link = link
+  /** Sets the transport that requests are sent over. */
+  attach(transport: ClientTransport): void {
+    this.transport = transport
   }
 
   get pid(): number | undefined {
-    return this.link?.pid
+    return this.transport?.pid
   }
 
   /** Requests that wait for their answers, except pings that follow a cancellation. */
@@ -160,14 +160,14 @@ export class Connection {
 
   /** Bytes that the backend has not read yet. */
   get buffered(): number {
-    return this.link?.buffered ?? 0
+    return this.transport?.buffered ?? 0
   }
 
-  /** Sends a request. Its outcome rejects with a BackendError or, for a 401, with the link's error. */
+  /** Sends a request. Its outcome rejects with a BackendError or, for a 401, with the transport's error. */
   request(call: OutboundRequest): SentRequest {
     const number = this.ids.next()
     const outcome = new Promise<RequestOutcome>((resolve, reject) => {
-      if (this.lost !== undefined || this.link === undefined) {
+      if (this.lost !== undefined || this.transport === undefined) {
         reject(this.lost ?? new BackendError(this.server, "is not connected"))
         return
       }
@@ -184,7 +184,7 @@ export class Connection {
         this.ambiguousSince = now
       const text = requestText(this.ids.text(number), call)
       call.onsent?.(text)
-      this.link.send(text, { number, method, ...withHeaders(call.headers) })
+      this.transport.send(text, { number, method, ...withHeaders(call.headers) })
     })
     return { number, outcome }
   }
@@ -206,7 +206,7 @@ export class Connection {
 
   /** Sends a notification. */
   notify(method: string, params?: Params): void {
-    this.link?.send(notificationText(method, params), { number: undefined, method })
+    this.transport?.send(notificationText(method, params), { number: undefined, method })
   }
 
   /** Cancels a request at the backend. Its outcome rejects with `error`. */
@@ -284,7 +284,7 @@ export class Connection {
 
   /** Whether the transport tells which request a message belongs to. */
   private get hasRequestStreams(): boolean {
-    return this.link?.abandon !== undefined
+    return this.transport?.abandon !== undefined
   }
 
   /** Takes one message of a frame, which may be a batch. */
@@ -413,7 +413,7 @@ export class Connection {
 
   /** Answers a server request, by asking the client it belongs to. */
   private async answer(id: Id, method: string, params: Params | undefined, caller: Caller | undefined): Promise<void> {
-    const reply = (text: string) => this.link?.send(text, { number: undefined, method: undefined })
+    const reply = (text: string) => this.transport?.send(text, { number: undefined, method: undefined })
     if (method === "ping") return reply(resultText(id, "{}"))
     if (caller === undefined || caller === UNKNOWN_CALLER) {
       // Servers request roots as soon as they are initialized; without a caller there is no client that has any.
@@ -446,7 +446,7 @@ export class Connection {
   }
 
   private sendCancel(number: number, reason: string): void {
-    if (this.link?.abandon !== undefined) this.link.abandon(number)
+    if (this.transport?.abandon !== undefined) this.transport.abandon(number)
     else this.notify("notifications/cancelled", { requestId: this.ids.text(number), reason })
   }
 

@@ -1,7 +1,7 @@
 /**
- * What links to remote backends share: requests with credentials, and reading of responses.
+ * What transports to remote backends share: requests with credentials, and reading of responses.
  *
- *  1. A network failure before any response may mean that the server is gone: the link is lost if a ping fails so too.
+ *  1. A network failure before any response may mean that the server is gone: the transport is lost if a ping fails so too.
  *     Some servers reset the connection of one request and answer the others.
  *  2. Redirects are followed within the origin only: headers may be secrets.
  */
@@ -9,7 +9,7 @@ import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { decode, type RequestIds } from "../wire/frame.ts"
 import { type ServerSentEvent, SseDecoder } from "../wire/sse.ts"
-import { type LinkEvents, type OversizeWatch, UnauthorizedError } from "./link.ts"
+import { type OversizeWatch, type TransportEvents, UnauthorizedError } from "./client-transport.ts"
 import { HttpStatusError } from "./negotiate.ts"
 
 /** Credentials for a remote backend, from its OAuth settings. */
@@ -27,10 +27,10 @@ export type Credentials = {
   challenged(response: Response, sent: string | undefined): Promise<boolean>
 }
 
-export type RemoteEvents = LinkEvents & {
+export type RemoteEvents = TransportEvents & {
   /** The server's session was opened anew: its lists may have changed. */
   onrenewed?(): void
-  /** A request got no response at all: the server is to be pinged. A ping without a response loses the link. */
+  /** A request got no response at all: the server is to be pinged. A ping without a response loses the transport. */
   onsuspect?(): void
   /** The server refused the stream for its own messages with a 401. */
   onrefused?(error: UnauthorizedError): void

@@ -15,8 +15,8 @@ import { messageOf, RPC_CODE } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import type { Log } from "../lib/log.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { InsufficientScopeError, reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
 import { type Connection, PeerError, subscriptionOf } from "./connection.ts"
-import { InsufficientScopeError, reasonWithoutName, UnauthorizedError } from "./link.ts"
 import { ownMeta, type Peer } from "./negotiate.ts"
 
 /** The hooks of a connection that its lister uses. */

@@ -19,8 +19,8 @@ import {
   UNSUPPORTED_VERSION,
 } from "../wire/era.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
+import { UnauthorizedError } from "./client-transport.ts"
 import { type Connection, PeerError } from "./connection.ts"
-import { UnauthorizedError } from "./link.ts"
 
 /** How a backend describes itself. */
 export type Peer = {

@@ -1,10 +1,10 @@
 /**
- * Opens a connection to a backend: link, era, lists. An open connection serves calls and follows `list_changed`.
+ * Opens a connection to a backend: transport, era, lists. An open connection serves calls and follows `list_changed`.
  */
 
 import { isDeepStrictEqual } from "node:util"
 import type { Listing } from "../catalog/listing.ts"
-import type { ProtocolMode, RemoteLaunch, ServerSpec, StdioLaunch, Transport } from "../config/server-spec.ts"
+import type { ProtocolMode, RemoteLaunch, ServerSpec, StdioLaunch, TransportType } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -14,14 +14,20 @@ import type { Era } from "../wire/era.ts"
 import { encode, type RequestIds } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
 import type { Caller, LearnedBehaviour } from "./attribution.ts"
+import {
+  type ClientTransport,
+  type Loss,
+  LostError,
+  type TransportEvents,
+  UnauthorizedError,
+} from "./client-transport.ts"
 import { Connection, withoutSubscription } from "./connection.ts"
 import type { Credentials, RemoteDeps, RemoteEvents } from "./http.ts"
-import { type Link, type LinkEvents, type Loss, LostError, UnauthorizedError } from "./link.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
-import { SseLink } from "./sse.ts"
+import { SseTransport } from "./sse.ts"
 import { LineCapture } from "./stderr.ts"
-import { StreamableLink } from "./streamable-http.ts"
+import { StreamableHttpTransport } from "./streamable-http.ts"
 
 /** What a connection reports and reads while it lives. */
 export type OpenHooks = ListerHooks & {
@@ -40,7 +46,7 @@ export type OpenHooks = ListerHooks & {
 }
 
 export type OpenDeps = {
-  openChild(launch: StdioLaunch, events: LinkEvents, spec: ServerSpec): Link | Promise<Link>
+  openChild(launch: StdioLaunch, events: TransportEvents, spec: ServerSpec): ClientTransport | Promise<ClientTransport>
   readonly fetch: RemoteDeps["fetch"]
   credentials(spec: ServerSpec, launch: RemoteLaunch): Credentials | undefined
   readonly ids: RequestIds
@@ -53,7 +59,7 @@ export type OpenDeps = {
 }
 
 /** An open connection, as the backend's driver and the agent see it. */
-export type OpenConnection = {
+export type EstablishedConnection = {
   readonly connection: Connection
   readonly peer: Peer
   /** What the backend has listed so far. */
@@ -86,15 +92,15 @@ export async function openConnection(
   hooks: OpenHooks,
   deps: OpenDeps,
   signal: AbortSignal,
-): Promise<OpenConnection> {
+): Promise<EstablishedConnection> {
   const { launch } = spec
   const remembered = deps.eras.get(launch)
   const listUntil = deps.clock.now() + spec.tuning.connectionTimeout * LIST_SHARE
-  const attempt = (link: LinkKind, mode: ProtocolMode) =>
-    new OpenAttempt(spec, hooks, deps, { link, mode, remembered, listUntil }).run(signal)
-  let open: OpenConnection
+  const attempt = (transport: TransportKind, mode: ProtocolMode) =>
+    new OpenAttempt(spec, hooks, deps, { transport, mode, remembered, listUntil }).run(signal)
+  let open: EstablishedConnection
   try {
-    open = await attempt(LINK_OF_TRANSPORT[launch.transport], launch.mode)
+    open = await attempt(FIRST_TRANSPORT[launch.transport], launch.mode)
   } catch (error) {
     if (signal.aborted) throw error
     // The remembered era may be wrong: the next attempt probes again.
@@ -113,10 +119,10 @@ export async function openConnection(
 
 // ---
 
-type LinkKind = "stdio" | "sse" | "streamable"
+type TransportKind = "stdio" | "sse" | "streamable"
 
-/** The link that each transport tries first. */
-const LINK_OF_TRANSPORT: Readonly<Record<Transport, LinkKind>> = {
+/** The transport that each type tries first. */
+const FIRST_TRANSPORT: Readonly<Record<TransportType, TransportKind>> = {
   stdio: "stdio",
   http: "streamable",
   streamableHttp: "streamable",
@@ -137,7 +143,7 @@ const STOPPED = "was stopped while it started"
 class ProbeExit extends LostError {}
 
 type AttemptOptions = {
-  readonly link: LinkKind
+  readonly transport: TransportKind
   readonly mode: ProtocolMode
   /** The era that was learned of this launch before. */
   readonly remembered: Era | undefined
@@ -145,7 +151,7 @@ type AttemptOptions = {
   readonly listUntil: number
 }
 
-/** One attempt to open a connection over one kind of link: link, then era, then lists. */
+/** One attempt to open a connection over one kind of transport: transport, then era, then lists. */
 class OpenAttempt {
   private readonly connection: Connection
   private readonly closed = Promise.withResolvers<Loss>()
@@ -179,30 +185,30 @@ class OpenAttempt {
     })
   }
 
-  async run(signal: AbortSignal): Promise<OpenConnection> {
+  async run(signal: AbortSignal): Promise<EstablishedConnection> {
     const { connection } = this
-    const link = await this.openLink()
-    connection.attach(link)
+    const transport = await this.openTransport()
+    connection.attach(transport)
     const abort = () => {
       this.lister?.end()
       connection.end({ reason: STOPPED })
-      void link.close()
+      void transport.close()
     }
     signal.addEventListener("abort", abort)
     try {
       if (signal.aborted) throw new BackendError(this.spec.name, STOPPED)
-      const peer = await this.negotiate(link)
+      const peer = await this.negotiate(transport)
       const { before, learned } = this.hooks
       if (!isDeepStrictEqual(before?.serverInfo, peer.serverInfo)) learned?.forgetVersion()
       const lister = await this.list(peer)
       this.throwIfOver(signal)
       lister.begin()
       this.opened = true
-      return new ReadyConnection(connection, link, peer, lister, this.closed.promise)
+      return new ListedConnection(connection, transport, peer, lister, this.closed.promise)
     } catch (error) {
       this.lister?.end()
       connection.end({ reason: "could not be opened" })
-      await link.close()
+      await transport.close()
       throw this.withExit(error)
     } finally {
       signal.removeEventListener("abort", abort)
@@ -230,10 +236,10 @@ class OpenAttempt {
     return new (probing ? ProbeExit : LostError)(this.spec.name, lost, { cause: error })
   }
 
-  private async openLink(): Promise<Link> {
+  private async openTransport(): Promise<ClientTransport> {
     const { spec, deps, options } = this
     const { launch } = spec
-    const events = this.linkEvents()
+    const events = this.transportEvents()
     if (launch.transport === "stdio") return deps.openChild(launch, events, spec)
     const { fetch, clock, ids, limit } = deps
     const credentials = deps.credentials(spec, launch)
@@ -243,10 +249,12 @@ class OpenAttempt {
       return createRedactor([...spec.secrets, ...tokens]).maskCredentials(text)
     }
     const remote: RemoteDeps = { fetch, clock, ids, limit, credentials, mask }
-    return options.link === "sse" ? SseLink.open(launch, events, remote) : new StreamableLink(launch, events, remote)
+    return options.transport === "sse"
+      ? SseTransport.open(launch, events, remote)
+      : new StreamableHttpTransport(launch, events, remote)
   }
 
-  private linkEvents(): RemoteEvents {
+  private transportEvents(): RemoteEvents {
     const { connection, hooks } = this
     return {
       onframe: (frame, related) => connection.receive(frame, related),
@@ -279,7 +287,7 @@ class OpenAttempt {
     )
   }
 
-  /** Pings a server that did not respond to a request. A ping without a response loses the link by itself. */
+  /** Pings a server that did not respond to a request. A ping without a response loses the transport by itself. */
   private pingSuspect(): void {
     if (this.lister === undefined || this.suspected) return
     this.suspected = true
@@ -292,21 +300,21 @@ class OpenAttempt {
   }
 
   /** Agrees on an era and a revision. */
-  private async negotiate(link: Link): Promise<Peer> {
+  private async negotiate(transport: ClientTransport): Promise<Peer> {
     const { connection, hooks, deps, options, spec } = this
     const { mode, remembered } = options
     const timeout = spec.tuning.connectionTimeout
-    this.probing = options.link === "stdio" && mode === "auto" && remembered !== "legacy"
+    this.probing = options.transport === "stdio" && mode === "auto" && remembered !== "legacy"
     const peer = await negotiate(connection, {
-      mode: options.link === "sse" ? "legacy" : mode,
+      mode: options.transport === "sse" ? "legacy" : mode,
       remembered,
-      probeTimeout: options.link === "stdio" ? Math.min(PROBE_MS, timeout / 2) : undefined,
+      probeTimeout: options.transport === "stdio" ? Math.min(PROBE_MS, timeout / 2) : undefined,
       timeout,
       version: deps.version,
       capabilities: hooks.capabilities,
     })
     this.probing = false
-    link.settle?.(peer.era, peer.protocolVersion)
+    transport.settle?.(peer.era, peer.protocolVersion)
     if (peer.era === "legacy") connection.notify("notifications/initialized")
     return peer
   }
@@ -321,10 +329,10 @@ class OpenAttempt {
   }
 }
 
-class ReadyConnection implements OpenConnection {
+class ListedConnection implements EstablishedConnection {
   constructor(
     readonly connection: Connection,
-    private readonly link: Link,
+    private readonly transport: ClientTransport,
     readonly peer: Peer,
     private readonly lister: Lister,
     readonly closed: Promise<Loss>,
@@ -335,7 +343,7 @@ class ReadyConnection implements OpenConnection {
   }
 
   get pid(): number | undefined {
-    return this.link.pid
+    return this.transport.pid
   }
 
   get inFlight(): number {
@@ -345,7 +353,7 @@ class ReadyConnection implements OpenConnection {
   async close(): Promise<void> {
     this.lister.end()
     this.connection.end({ reason: "was stopped" })
-    await this.link.close()
+    await this.transport.close()
   }
 
   ping(timeout: number): Promise<void> {

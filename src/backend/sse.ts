@@ -1,8 +1,9 @@
-/** Links over the deprecated HTTP+SSE transport. basic 2024-11-05: Transports, HTTP with SSE. */
+/** The deprecated HTTP+SSE transport. basic 2024-11-05: Transports, HTTP with SSE. */
 import type { RemoteLaunch } from "../config/server-spec.ts"
 import { messageOf } from "../lib/errors.ts"
 import { decode } from "../wire/frame.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
+import { type ClientTransport, type Outgoing, watchOversize } from "./client-transport.ts"
 import {
   ACCEPT_JSON_OR_SSE,
   fetchWithCredentials,
@@ -14,10 +15,9 @@ import {
   readEvents,
   statusError,
 } from "./http.ts"
-import { type Link, type Outgoing, watchOversize } from "./link.ts"
 
 /** Receives messages on one event stream and posts to the endpoint that the stream's first event names. */
-export class SseLink implements Link {
+export class SseTransport implements ClientTransport {
   readonly pid = undefined
   readonly buffered = 0
   private readonly stopped = new AbortController()
@@ -32,10 +32,10 @@ export class SseLink implements Link {
   ) {}
 
   /** Opens the stream and waits for its endpoint. Rejects with the transport's failure. */
-  static async open(launch: RemoteLaunch, events: RemoteEvents, deps: RemoteDeps): Promise<SseLink> {
-    const link = new SseLink(launch, events, deps)
-    await link.connect()
-    return link
+  static async open(launch: RemoteLaunch, events: RemoteEvents, deps: RemoteDeps): Promise<SseTransport> {
+    const transport = new SseTransport(launch, events, deps)
+    await transport.connect()
+    return transport
   }
 
   send(frame: Uint8Array | string, { number, method }: Outgoing): void {
@@ -78,7 +78,7 @@ export class SseLink implements Link {
     this.postUrl = endpoint
   }
 
-  /** Reads the stream until it ends, which loses the link. */
+  /** Reads the stream until it ends, which loses the transport. */
   private async read(response: Response): Promise<void> {
     const { limit, clock } = this.deps
     const watch = watchOversize(clock, this.events.ondropped, () =>

@@ -1,9 +1,9 @@
 /**
- * Links to stdio backends: a child in a process group of its own, frames as lines over its pipes.
+ * The stdio transport: a child in a process group of its own, frames as lines over its pipes.
  *
  *  1. The child's environment is the launch's and nothing else.
  *  2. The child ends with its process group: `close` resolves when the group is empty (process-tree.ts).
- *  3. The link is lost when the child exits, closes its stdout, or closes its stdin. The loss is reported once.
+ *  3. The transport is lost when the child exits, closes its stdout, or closes its stdin. The loss is reported once.
  *  4. A child that does not read its stdin delays only its own callers: the frames that wait for it are counted and bounded.
  */
 import { statSync } from "node:fs"
@@ -11,7 +11,7 @@ import type { StdioLaunch } from "../config/server-spec.ts"
 import { type Clock, delay, withTimeout } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { createSplitter, escapeSeparatorsIn, lineOf } from "../wire/lines.ts"
-import { type Link, type LinkEvents, type Outgoing, watchOversize } from "./link.ts"
+import { type ClientTransport, type Outgoing, type TransportEvents, watchOversize } from "./client-transport.ts"
 import { type ChildProcess, endTree } from "./process-tree.ts"
 import type { Reaper } from "./reaper.ts"
 import { resolveCommand } from "./resolve-command.ts"
@@ -30,9 +30,9 @@ export type StdioDeps = {
   readonly output: ChildOutput
 }
 
-export class StdioLink implements Link {
+export class StdioTransport implements ClientTransport {
   readonly pid: number
-  /** Whether the link is lost or closed. */
+  /** Whether the transport is lost or closed. */
   private over = false
   private closing: Promise<void> | undefined
   private readonly stopReading = new AbortController()
@@ -44,7 +44,7 @@ export class StdioLink implements Link {
 
   private constructor(
     private readonly child: ChildProcess,
-    private readonly events: LinkEvents,
+    private readonly events: TransportEvents,
     private readonly deps: StdioDeps,
   ) {
     this.pid = child.pid
@@ -55,8 +55,8 @@ export class StdioLink implements Link {
   }
 
   /** Starts the child. Throws a BackendError if it cannot be started. */
-  static open(launch: StdioLaunch, events: LinkEvents, deps: StdioDeps): StdioLink {
-    return new StdioLink(spawn(launch, deps), events, deps)
+  static open(launch: StdioLaunch, events: TransportEvents, deps: StdioDeps): StdioTransport {
+    return new StdioTransport(spawn(launch, deps), events, deps)
   }
 
   get buffered(): number {
@@ -125,7 +125,7 @@ export class StdioLink implements Link {
   }
 
   /**
-   * Loses the link after a short wait. The exit says more than the end of a pipe, stdout may hold answers from before the
+   * Loses the transport after a short wait. The exit says more than the end of a pipe, stdout may hold answers from before the
    * exit, and stderr may explain it. The wait is bounded because a grandchild may hold stdout open.
    */
   private async loseSoon(reason: string): Promise<void> {

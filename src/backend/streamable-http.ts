@@ -1,5 +1,5 @@
 /**
- * Links over Streamable HTTP, with a session for legacy servers and without one for modern servers. basic: Transports,
+ * The Streamable HTTP transport, with a session for legacy servers and without one for modern servers. basic: Transports,
  * Streamable HTTP.
  *
  *  1. A stream that breaks in the middle costs only its request.
@@ -15,6 +15,7 @@ import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import { asText, isObject } from "../wire/message.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
+import { type ClientTransport, type Outgoing, UnauthorizedError } from "./client-transport.ts"
 import {
   ACCEPT_JSON_OR_SSE,
   fetchWithCredentials,
@@ -31,11 +32,10 @@ import {
   statusErrorWith,
   TooLargeError,
 } from "./http.ts"
-import { type Link, type Outgoing, UnauthorizedError } from "./link.ts"
 import { HttpStatusError } from "./negotiate.ts"
 
 /** Is usable at once: connects with the first frame, and reports failures through `events`. */
-export class StreamableLink implements Link {
+export class StreamableHttpTransport implements ClientTransport {
   readonly pid = undefined
   readonly buffered = 0
   /** What aborts each request in flight. */
@@ -202,7 +202,7 @@ export class StreamableLink implements Link {
     if (error instanceof NetworkError) this.suspect(method, error)
   }
 
-  /** Handles a request that got no response: loses the link if the server is not known to be there otherwise. */
+  /** Handles a request that got no response: loses the transport if the server is not known to be there otherwise. */
   private suspect(method: string, error: NetworkError): void {
     if (this.negotiated === undefined || PINGS.has(method)) this.lose(error.message)
     else this.events.onsuspect?.()

@@ -1,6 +1,6 @@
 /** Merges `serverDefaults` into a server. spec: serverDefaults, merge rules 1 to 6. */
 import { type DefaultsConfig, REMOTE_ONLY, type ServerConfig, STDIO_ONLY } from "./schema.ts"
-import type { Transport } from "./server-spec.ts"
+import type { TransportType } from "./server-spec.ts"
 
 /** The source of an effective value. */
 export type ValueOrigin = "server" | "default" | "built-in"
@@ -9,7 +9,7 @@ export type ValueOrigin = "server" | "default" | "built-in"
 export function applyDefaults(
   server: ServerConfig,
   defaults: DefaultsConfig,
-  transport: Transport,
+  transport: TransportType,
 ): { readonly config: ServerConfig; readonly origins: Readonly<Record<string, readonly ValueOrigin[]>> } {
   const merged: Record<string, unknown> = { ...server }
   const origins: Record<string, readonly ValueOrigin[]> = Object.fromEntries(

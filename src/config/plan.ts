@@ -16,7 +16,7 @@ import {
   type Launch,
   type OAuthSettings,
   type Plan,
-  type RemoteTransport,
+  type RemoteTransportType,
   SEPARATOR,
   type ServerSpec,
   type Tuning,
@@ -228,7 +228,7 @@ function planChild(
 }
 
 function planRemote(
-  transport: RemoteTransport,
+  transport: RemoteTransportType,
   config: ServerConfig,
   resolve: Resolve,
   problems: string[],

@@ -3,7 +3,7 @@
 import * as z from "zod"
 import type { Params } from "../wire/message.ts"
 import { registriesSchema } from "./registries.ts"
-import { REMOTE_TRANSPORTS, type Transport } from "./server-spec.ts"
+import { REMOTE_TRANSPORTS, type TransportType } from "./server-spec.ts"
 
 const milliseconds = z
   .number()
@@ -184,7 +184,7 @@ export const STDIO_ONLY = [
 export const REMOTE_ONLY = ["url", "headers", "oauth"] as const
 
 /** Returns the transport of a server, each under one name; undefined with neither type, command nor url. */
-export function transportOf(config: Pick<ServerConfig, "type" | "command" | "url">): Transport | undefined {
+export function transportOf(config: Pick<ServerConfig, "type" | "command" | "url">): TransportType | undefined {
   switch (config.type) {
     case undefined:
       if (config.command !== undefined) return "stdio"

@@ -14,8 +14,8 @@ export type ProtocolMode = "auto" | "legacy" | "2026-07-28"
 
 /** The transports of remote servers, as `type` names them in the configuration. */
 export const REMOTE_TRANSPORTS = ["http", "sse", "streamableHttp"] as const
-export type RemoteTransport = (typeof REMOTE_TRANSPORTS)[number]
-export type Transport = "stdio" | RemoteTransport
+export type RemoteTransportType = (typeof REMOTE_TRANSPORTS)[number]
+export type TransportType = "stdio" | RemoteTransportType
 
 /** How to start a child process. */
 export type StdioLaunch = {
@@ -43,7 +43,7 @@ export type OAuthSettings = {
 
 /** How to reach a remote server. */
 export type RemoteLaunch = {
-  readonly transport: RemoteTransport
+  readonly transport: RemoteTransportType
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly oauth: OAuthSettings | undefined

@@ -4,7 +4,7 @@
  * Code Protection.
  */
 
-import { TransientError } from "../backend/link.ts"
+import { TransientError } from "../backend/client-transport.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
 import type { AuthorizationServer, OAuthClient } from "./oauth-client.ts"

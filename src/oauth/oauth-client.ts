@@ -28,7 +28,7 @@ import {
   startAuthorization,
   validateAuthorizationResponseIssuer,
 } from "@modelcontextprotocol/client"
-import { TransientError } from "../backend/link.ts"
+import { TransientError } from "../backend/client-transport.ts"
 
 export { computeScopeUnion, isStrictScopeSuperset }
 

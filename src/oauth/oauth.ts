@@ -6,8 +6,8 @@
  *  3. A server that refuses a new token would refuse another one too: svc asks for no more.
  */
 
+import { InsufficientScopeError, loginHint, TransientError, UnauthorizedError } from "../backend/client-transport.ts"
 import { type Credentials, reasonOf } from "../backend/http.ts"
-import { InsufficientScopeError, loginHint, TransientError, UnauthorizedError } from "../backend/link.ts"
 import type { RemoteLaunch, ServerSpec } from "../config/server-spec.ts"
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"

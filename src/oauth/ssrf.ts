@@ -8,8 +8,8 @@
  *  3. A server reached over https may not name an http authorization server.
  */
 
+import { TransientError } from "../backend/client-transport.ts"
 import { readBody, reasonOf } from "../backend/http.ts"
-import { TransientError } from "../backend/link.ts"
 import { isPrivate } from "../lib/address.ts"
 
 /** The type of fetch that the SDK takes. */

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
 import { Backend } from "../../src/backend/backend.ts"
+import { type Loss, LostError, UnauthorizedError } from "../../src/backend/client-transport.ts"
 import { PeerError } from "../../src/backend/connection.ts"
-import { type Loss, LostError, UnauthorizedError } from "../../src/backend/link.ts"
-import type { OpenConnection } from "../../src/backend/open-connection.ts"
+import type { EstablishedConnection } from "../../src/backend/open-connection.ts"
 import { STATUS_BY_STATE } from "../../src/backend/supervision.ts"
 import type { Listing } from "../../src/catalog/listing.ts"
 import type { RestartPolicy, ServerSpec } from "../../src/config/server-spec.ts"
@@ -71,7 +71,7 @@ function bench(spec = specOf(), options: { holdClose?: boolean; onchange?: () =>
   const backend = new Backend(spec, {
     clock,
     open: (_, { onfailure, onrenewed, ...known }, signal) =>
-      new Promise<OpenConnection>((resolve, reject) => {
+      new Promise<EstablishedConnection>((resolve, reject) => {
         expect(living.size).toBe(0)
         signal.addEventListener("abort", () => reject(new Error("given up")))
         attempts.push({
@@ -97,7 +97,11 @@ function bench(spec = specOf(), options: { holdClose?: boolean; onchange?: () =>
   return { backend, clock, attempts, notes, seen, last }
 }
 
-function connect(clock: ManualClock, living: Set<object>, hold: boolean): { open: OpenConnection; control: Connected } {
+function connect(
+  clock: ManualClock,
+  living: Set<object>,
+  hold: boolean,
+): { open: EstablishedConnection; control: Connected } {
   let lose: (loss: Loss) => void = () => undefined
   let finish: () => void = () => undefined
   const me = {}
@@ -127,7 +131,7 @@ function connect(clock: ManualClock, living: Set<object>, hold: boolean): { open
     },
     idleSince: () => control.idleSince,
     // The driver hands the connection on and does not look into it.
-  } as unknown as OpenConnection
+  } as unknown as EstablishedConnection
   return { open, control }
 }
 
@@ -292,7 +296,7 @@ test("an attempt that never ends does not block its replacement for ever", async
     clock,
     open: () => {
       attempts++
-      return new Promise<OpenConnection>(() => undefined)
+      return new Promise<EstablishedConnection>(() => undefined)
     },
     onchange() {},
     onnote() {},

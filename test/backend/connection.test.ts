@@ -1,8 +1,8 @@
 /** One connection: attribution of messages, invalid messages, and requests that end. */
 import { beforeEach, describe, expect, test } from "bun:test"
 import type { Caller } from "../../src/backend/attribution.ts"
+import type { ClientTransport } from "../../src/backend/client-transport.ts"
 import { Connection, peerError } from "../../src/backend/connection.ts"
-import type { Link } from "../../src/backend/link.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import type { Params } from "../../src/wire/message.ts"
 import { type ManualClock, manualClock, settle } from "../clock.ts"
@@ -14,7 +14,7 @@ let sent: Sent[]
 let heard: (readonly [caller: Caller | undefined, method: string])[]
 let connection: Connection
 
-const open = (link: Partial<Link> = {}, owner?: Caller) => {
+const open = (transport: Partial<ClientTransport> = {}, owner?: Caller) => {
   connection = new Connection("s", createRequestIds("x"), clock, {
     owner,
     callerOfTask: (id) => (id === "t1" ? ann.caller : undefined),
@@ -27,7 +27,7 @@ const open = (link: Partial<Link> = {}, owner?: Caller) => {
     buffered: 0,
     close: async () => undefined,
     send: (frame) => void sent.push(JSON.parse(String(frame))),
-    ...link,
+    ...transport,
   })
 }
 
@@ -230,11 +230,11 @@ describe("a ping after a cancellation", () => {
   })
 
   test("is not sent if messages tell their client", () => {
-    for (const [link, owner] of [
+    for (const [transport, owner] of [
       [{ abandon: () => undefined }, undefined],
       [{}, ann.caller],
     ] as const) {
-      open(link, owner)
+      open(transport, owner)
       sent = []
       connection.cancel(call(ann), new Error("cancelled"))
       expect(sent.some(({ method }) => method === "ping")).toBe(false)

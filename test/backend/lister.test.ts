@@ -1,7 +1,7 @@
 /** What a server is asked and told on a connection that is open, or has been opened anew. */
 import { expect, test } from "bun:test"
+import { UnauthorizedError } from "../../src/backend/client-transport.ts"
 import { Connection } from "../../src/backend/connection.ts"
-import { UnauthorizedError } from "../../src/backend/link.ts"
 import { Lister } from "../../src/backend/lister.ts"
 import type { Peer } from "../../src/backend/negotiate.ts"
 import { buildCatalog, emptyCatalog, viewOf } from "../../src/catalog/catalog.ts"

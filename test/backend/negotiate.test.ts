@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
+import { UnauthorizedError } from "../../src/backend/client-transport.ts"
 import { Connection, PeerError } from "../../src/backend/connection.ts"
-import { UnauthorizedError } from "../../src/backend/link.ts"
 import { classify, HttpStatusError, negotiate } from "../../src/backend/negotiate.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"

@@ -1,6 +1,6 @@
 /** Connections to a remote server whose answers a test chooses, on a clock that it turns. */
 import { expect, test } from "bun:test"
-import { type OpenConnection, openConnection } from "../../src/backend/open-connection.ts"
+import { type EstablishedConnection, openConnection } from "../../src/backend/open-connection.ts"
 import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { silentLog } from "../../src/lib/log.ts"
@@ -53,7 +53,7 @@ function remote(faults: Record<string, Fault>) {
     return init.method === "POST" ? answer(id, method) : new Response(null, { status: 405 })
   }
   let losses = 0
-  const open = async (before?: Listing): Promise<OpenConnection> => {
+  const open = async (before?: Listing): Promise<EstablishedConnection> => {
     const hooks = {
       onnotification() {},
       owner: undefined,
@@ -135,24 +135,24 @@ test("a server that resets the stream for its own messages stays connected", asy
 
 test("a slow list holds the others up for two seconds, and is offered when it comes", async () => {
   const { clock, listings, silent, open } = remote({ "prompts/list": "silent" })
-  let opened: OpenConnection | undefined
+  let opened: EstablishedConnection | undefined
   void open().then((connection) => {
     opened = connection
   })
   await turns(clock, 1900)
   expect(opened).toBeUndefined()
   await turns(clock, 200)
-  expect(offered((opened as unknown as OpenConnection).listing)).toEqual(["t"])
+  expect(offered((opened as unknown as EstablishedConnection).listing)).toEqual(["t"])
   silent["prompts/list"]?.()
   await turns(clock)
   expect(listings.map(offered)).toContainEqual(["t", "p"])
-  expect(failuresOf((opened as unknown as OpenConnection).listing)).toEqual([])
+  expect(failuresOf((opened as unknown as EstablishedConnection).listing)).toEqual([])
   await opened?.close()
 })
 
 test("the tools are waited for as long as they take, up to half a minute", async () => {
   const { clock, silent, open } = remote({ "tools/list": "silent" })
-  let opened: OpenConnection | undefined
+  let opened: EstablishedConnection | undefined
   const opening = open().then((connection) => {
     opened = connection
   })
@@ -161,7 +161,7 @@ test("the tools are waited for as long as they take, up to half a minute", async
   silent["tools/list"]?.()
   await turns(clock)
   await opening
-  expect(offered((opened as unknown as OpenConnection).listing)).toEqual(["t", "p"])
+  expect(offered((opened as unknown as EstablishedConnection).listing)).toEqual(["t", "p"])
   await opened?.close()
 })
 

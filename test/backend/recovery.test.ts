@@ -5,7 +5,7 @@ import { Backend } from "../../src/backend/backend.ts"
 import { resultOf } from "../../src/backend/connection.ts"
 import { openConnection } from "../../src/backend/open-connection.ts"
 import { createReaper } from "../../src/backend/reaper.ts"
-import { StdioLink } from "../../src/backend/stdio.ts"
+import { StdioTransport } from "../../src/backend/stdio.ts"
 import type { RestartPolicy, ServerSpec, StdioLaunch } from "../../src/config/server-spec.ts"
 import { systemClock as clock } from "../../src/lib/clock.ts"
 import { silentLog } from "../../src/lib/log.ts"
@@ -58,7 +58,7 @@ function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, co
         { owner: undefined, subscriptions: () => [], logLevel: () => undefined, onnotification() {}, ...hooks },
         {
           openChild: (childLaunch, events) =>
-            StdioLink.open(childLaunch, events, {
+            StdioTransport.open(childLaunch, events, {
               server: "dying",
               clock,
               limit: 1 << 20,

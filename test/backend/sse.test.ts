@@ -1,7 +1,7 @@
-/** Links over HTTP+SSE, to a server in memory. */
+/** Transports over HTTP+SSE, to a server in memory. */
 import { expect, test } from "bun:test"
-import type { Loss } from "../../src/backend/link.ts"
-import { SseLink } from "../../src/backend/sse.ts"
+import type { Loss } from "../../src/backend/client-transport.ts"
+import { SseTransport } from "../../src/backend/sse.ts"
 import { systemClock as clock } from "../../src/lib/clock.ts"
 import { createRequestIds, decode, encode } from "../../src/wire/frame.ts"
 
@@ -26,7 +26,7 @@ function serve(post: (frame: string) => Response = () => new Response(null, { st
     return post(String(body))
   }
   const settled = Promise.withResolvers<void>()
-  const link = SseLink.open(
+  const transport = SseTransport.open(
     launch,
     {
       onframe(frame) {
@@ -47,13 +47,23 @@ function serve(post: (frame: string) => Response = () => new Response(null, { st
   )
   const write = (text: string) => controller?.enqueue(encode(text))
   const end = () => controller?.close()
-  return { link, write, end, posted, frames, losses, failures, received: waiting.promise, settled: settled.promise }
+  return {
+    transport,
+    write,
+    end,
+    posted,
+    frames,
+    losses,
+    failures,
+    received: waiting.promise,
+    settled: settled.promise,
+  }
 }
 
 test("posts to the endpoint that the stream names, and passes on the stream's messages", async () => {
-  const { link, write, posted, frames, received } = serve()
+  const { transport, write, posted, frames, received } = serve()
   write("event: endpoint\ndata: /messages?s=1\n\n")
-  const opened = await link
+  const opened = await transport
   opened.send('{"id":1}', { number: 1, method: "ping" })
   write('event: message\ndata: {"ok":true}\n\n')
   await received
@@ -63,32 +73,32 @@ test("posts to the endpoint that the stream names, and passes on the stream's me
 })
 
 test("an endpoint of another origin is refused", async () => {
-  const { link, write, losses } = serve()
+  const { transport, write, losses } = serve()
   write("event: endpoint\ndata: http://elsewhere/messages\n\n")
-  await expect(link).rejects.toThrow("named an endpoint of another origin")
+  await expect(transport).rejects.toThrow("named an endpoint of another origin")
   expect(losses).toEqual([])
 })
 
 test("a stream that ends before its endpoint fails the attempt", async () => {
-  const { link, end } = serve()
+  const { transport, end } = serve()
   end()
-  await expect(link).rejects.toThrow("closed its event stream")
+  await expect(transport).rejects.toThrow("closed its event stream")
 })
 
-test("a stream that ends loses the link once", async () => {
-  const { link, write, end, losses, settled } = serve()
+test("a stream that ends loses the transport once", async () => {
+  const { transport, write, end, losses, settled } = serve()
   write("event: endpoint\ndata: /messages\n\n")
-  const opened = await link
+  const opened = await transport
   end()
   await settled
   await opened.close()
   expect(losses).toEqual([{ reason: "closed its event stream" }])
 })
 
-test("a post that is refused fails its request and not the link", async () => {
-  const { link, write, losses, failures, settled } = serve(() => new Response("too busy", { status: 503 }))
+test("a post that is refused fails its request and not the transport", async () => {
+  const { transport, write, losses, failures, settled } = serve(() => new Response("too busy", { status: 503 }))
   write("event: endpoint\ndata: /messages\n\n")
-  const opened = await link
+  const opened = await transport
   opened.send("{}", { number: 7, method: "tools/call" })
   await settled
   expect(failures).toEqual([[7, "answered 503: too busy"]])

@@ -1,9 +1,9 @@
 /** Real processes. Whatever a test starts is ended by the end of the file. */
 import { afterEach, expect, test } from "bun:test"
 import { join } from "node:path"
-import type { Link, Loss } from "../../src/backend/link.ts"
+import type { ClientTransport, Loss } from "../../src/backend/client-transport.ts"
 import { createReaper } from "../../src/backend/reaper.ts"
-import { type StdioDeps, StdioLink } from "../../src/backend/stdio.ts"
+import { type StdioDeps, StdioTransport } from "../../src/backend/stdio.ts"
 import type { StdioLaunch } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { isAlive, until } from "../process.ts"
@@ -12,10 +12,10 @@ const DYING = join(import.meta.dir, "../fixtures/dying.ts")
 const OUT = { number: undefined, method: undefined }
 const text = (bytes: Uint8Array) => Buffer.from(bytes).toString("utf8")
 const reaper = createReaper(() => undefined)
-const opened: Link[] = []
+const opened: ClientTransport[] = []
 
 afterEach(async () => {
-  await Promise.all(opened.splice(0).map((link) => link.close()))
+  await Promise.all(opened.splice(0).map((transport) => transport.close()))
 })
 
 function launchOf(command: string, args: readonly string[], more: Partial<StdioLaunch> = {}): StdioLaunch {
@@ -34,7 +34,7 @@ function start(launch: StdioLaunch, more: Partial<StdioDeps> = {}) {
   const lost = new Promise<Loss>((resolve) => {
     lose = resolve
   })
-  const link = StdioLink.open(
+  const transport = StdioTransport.open(
     launch,
     {
       onframe: (frame) => frames.push(text(frame)),
@@ -62,8 +62,8 @@ function start(launch: StdioLaunch, more: Partial<StdioDeps> = {}) {
       ...more,
     },
   )
-  opened.push(link)
-  return { link, frames, noise, losses, lost, failures, dropped, stderr: () => stderr }
+  opened.push(transport)
+  return { transport, frames, noise, losses, lost, failures, dropped, stderr: () => stderr }
 }
 
 const dying = (...args: string[]) => start(launchOf(process.execPath, [DYING, ...args]))
@@ -72,22 +72,22 @@ const shell = (script: string, more?: Partial<StdioDeps>, launch?: Partial<Stdio
   start(launchOf("sh", ["-c", script], launch), more)
 
 test("frames sent in one turn arrive in order", async () => {
-  const { link, frames } = start(launchOf("cat", []))
+  const { transport, frames } = start(launchOf("cat", []))
   const sent = Array.from({ length: 5000 }, (_, n) => `{"n":${n},"text":"zażółć"}`)
-  for (const frame of sent) link.send(frame, OUT)
-  link.send(new TextEncoder().encode('{"bytes":true}'), OUT)
+  for (const frame of sent) transport.send(frame, OUT)
+  transport.send(new TextEncoder().encode('{"bytes":true}'), OUT)
   await until(() => frames.length === sent.length + 1)
   expect(frames).toEqual([...sent, '{"bytes":true}'])
-  expect(link.buffered).toBe(0)
+  expect(transport.buffered).toBe(0)
 })
 
 test("a frame is one line for a child whose reader ends lines at Unicode's separators too", async () => {
-  const { link, frames } = start(launchOf("cat", []))
+  const { transport, frames } = start(launchOf("cat", []))
   const frame = '{"a":"\u0085 \u2028 \u2029"}'
   const escaped = '{"a":"\\u0085 \\u2028 \\u2029"}'
-  link.send(frame, OUT)
+  transport.send(frame, OUT)
   await until(() => frames.length === 1)
-  link.send(new TextEncoder().encode(frame), OUT)
+  transport.send(new TextEncoder().encode(frame), OUT)
   await until(() => frames.length === 2)
   expect(frames).toEqual([escaped, escaped])
 })
@@ -134,64 +134,64 @@ test("a child that exits at once is reported lost once, with its exit code, and 
 })
 
 test("answers given before an exit arrive before the loss", async () => {
-  const { link, frames, lost } = dying("after", "2")
-  for (const id of [1, 2, 3]) link.send(call(id), OUT)
+  const { transport, frames, lost } = dying("after", "2")
+  for (const id of [1, 2, 3]) transport.send(call(id), OUT)
   expect(await lost).toMatchObject({ reason: "exited with code 4" })
   expect(frames).toHaveLength(2)
 })
 
 test("the loss of a killed child names the signal", async () => {
-  const { link, lost } = dying("sigkill")
-  link.send(call(1), OUT)
+  const { transport, lost } = dying("sigkill")
+  transport.send(call(1), OUT)
   expect(await lost).toMatchObject({ reason: "was terminated by SIGKILL", exit: { code: null, signal: "SIGKILL" } })
 })
 
 test("a child that closes its stdout and lives on is lost, and close ends it", async () => {
-  const { link, lost } = dying("close-stdout")
-  link.send(call(1), OUT)
+  const { transport, lost } = dying("close-stdout")
+  transport.send(call(1), OUT)
   expect(await lost).toEqual({ reason: "closed its stdout" })
-  await link.close()
-  expect(isAlive(link.pid ?? 0)).toBe(false)
+  await transport.close()
+  expect(isAlive(transport.pid ?? 0)).toBe(false)
 })
 
 test("a child that closes its stdin and lives on is lost", async () => {
-  const { link, lost } = shell("exec 0<&-; echo '{}'; exec sleep 60")
-  link.send("{}", OUT)
-  const timer = setInterval(() => link.send("{}", OUT), 20)
+  const { transport, lost } = shell("exec 0<&-; echo '{}'; exec sleep 60")
+  transport.send("{}", OUT)
+  const timer = setInterval(() => transport.send("{}", OUT), 20)
   expect(await lost).toEqual({ reason: "closed its stdin" })
   clearInterval(timer)
 })
 
 test("close ends a child that ignores the end of stdin and SIGTERM", async () => {
-  const { link, frames, losses } = dying("stubborn")
-  link.send(call(1), OUT)
+  const { transport, frames, losses } = dying("stubborn")
+  transport.send(call(1), OUT)
   await until(() => frames.length === 1)
-  await link.close()
-  expect(isAlive(link.pid ?? 0)).toBe(false)
+  await transport.close()
+  expect(isAlive(transport.pid ?? 0)).toBe(false)
   expect(losses).toEqual([])
 })
 
 test("close ends the whole group, even if its leader has exited and a grandchild holds stdout and ignores SIGTERM", async () => {
-  const { link, lost, frames } = shell(
+  const { transport, lost, frames } = shell(
     `sh -c 'trap "" TERM; echo "{\\"pid\\":$$}"; while :; do sleep 1; done' & read line; exit 0`,
   )
   await until(() => frames.length === 1)
   const { pid } = JSON.parse(frames[0] ?? "") as { pid: number }
-  link.send("{}", OUT)
+  transport.send("{}", OUT)
   expect(await lost).toMatchObject({ reason: "exited with code 0" })
   expect(isAlive(pid)).toBe(true)
-  await link.close()
+  await transport.close()
   await until(() => !isAlive(pid))
 })
 
 test("frames for a child that does not read are buffered up to the limit, and then requests fail", async () => {
-  const { link, failures } = shell("exec sleep 60", { limit: 200_000 })
-  link.send(`{"x":"${"y".repeat(300_000)}"}`, { number: 1, method: "tools/call" })
-  expect(link.buffered).toBeGreaterThan(200_000)
-  link.send("{}", { number: 2, method: "tools/call" })
+  const { transport, failures } = shell("exec sleep 60", { limit: 200_000 })
+  transport.send(`{"x":"${"y".repeat(300_000)}"}`, { number: 1, method: "tools/call" })
+  expect(transport.buffered).toBeGreaterThan(200_000)
+  transport.send("{}", { number: 2, method: "tools/call" })
   expect(failures).toEqual([2])
-  await link.close()
-  expect(isAlive(link.pid ?? 0)).toBe(false)
+  await transport.close()
+  expect(isAlive(transport.pid ?? 0)).toBe(false)
 })
 
 test("a line over the limit is dropped, and the child lives on", async () => {
@@ -214,13 +214,13 @@ test("stderr is captured or passed as the launch says [stderr:capture]", async (
 })
 
 test("a descendant that a child leaves behind ends with it", async () => {
-  const { link, frames, lost } = dying("fork")
-  link.send('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"child"}}', OUT)
+  const { transport, frames, lost } = dying("fork")
+  transport.send('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"child"}}', OUT)
   await until(() => frames.length === 1)
   const pid = Number(JSON.parse(frames[0] ?? "").result.content[0].text)
   expect(isAlive(pid)).toBe(true)
-  link.send(call(2), OUT)
+  transport.send(call(2), OUT)
   await lost
-  await link.close()
+  await transport.close()
   expect(isAlive(pid)).toBe(false)
 })

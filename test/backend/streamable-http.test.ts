@@ -1,6 +1,6 @@
-/** A link over Streamable HTTP to a server that forgets its sessions. */
+/** A transport over Streamable HTTP to a server that forgets its sessions. */
 import { describe, expect, test } from "bun:test"
-import { StreamableLink } from "../../src/backend/streamable-http.ts"
+import { StreamableHttpTransport } from "../../src/backend/streamable-http.ts"
 import { systemClock as clock } from "../../src/lib/clock.ts"
 import { createRequestIds, decode } from "../../src/wire/frame.ts"
 
@@ -35,14 +35,14 @@ function forgetful(refusal: () => Response) {
   }
 }
 
-/** Opens a link. Returns a function that sends a request and resolves with what the link reported for it. */
+/** Opens a transport. Returns a function that sends a request and resolves with what the transport reported for it. */
 async function open(
   server: Pick<ReturnType<typeof forgetful>, "fetch">,
   onframe = (frame: Uint8Array, settle: (said: string) => void) => settle(decode(frame)),
 ) {
   const waiting = new Map<number, (said: string) => void>()
   const settle = (number: number | undefined, said: string) => waiting.get(number ?? -1)?.(said)
-  const link = new StreamableLink(
+  const transport = new StreamableHttpTransport(
     { transport: "http", url: "http://server/mcp", headers: {}, oauth: undefined, mode: "legacy" } as never,
     {
       onframe: (frame, number) => onframe(frame, (said) => settle(number, said)),
@@ -55,11 +55,11 @@ async function open(
   const ask = (method: string) => {
     const number = ids.next()
     const said = new Promise<string>((resolve) => waiting.set(number, resolve))
-    link.send(JSON.stringify({ jsonrpc: "2.0", id: ids.text(number), method }), { number, method })
+    transport.send(JSON.stringify({ jsonrpc: "2.0", id: ids.text(number), method }), { number, method })
     return said
   }
   await ask("initialize")
-  link.settle?.("legacy", "2025-11-25")
+  transport.settle?.("legacy", "2025-11-25")
   return ask
 }
 

@@ -1,5 +1,5 @@
 /**
- * A link carries frames to one backend and back, over a child's pipes or HTTP. It knows of MCP only what its transport
+ * A transport carries frames to one backend and back, over a child's pipes or HTTP. It knows of MCP only what it
  * needs: method and name for headers, and the id to say which request failed.
  */
 import type { Clock } from "../lib/clock.ts"
@@ -8,12 +8,12 @@ import type { Era } from "../wire/era.ts"
 import type { ProcessExit } from "./supervision.ts"
 
 /**
- * Why a link ended without being closed by svc. `exit`: the process ended. `exitReason`: the line of its stderr that
+ * Why a transport ended without being closed by svc. `exit`: the process ended. `exitReason`: the line of its stderr that
  * explains the exit. Both are for the operator, not for clients.
  */
 export type Loss = { readonly reason: string; readonly exit?: ProcessExit; readonly exitReason?: string }
 
-export type LinkEvents = {
+export type TransportEvents = {
   /**
    * One JSON-RPC message, without the line break. The bytes stay valid and unchanged afterwards. `related` is the number
    * of svc's request on whose stream the message came, if the transport has a stream for each request.
@@ -21,7 +21,7 @@ export type LinkEvents = {
   onframe(frame: Uint8Array, related?: number): void
   /** A message past the size limit was dropped. `edges` are its first and last bytes. */
   ondropped(edges: Uint8Array, related?: number): void
-  /** The link is lost. Called once at most, and not after `close()`. */
+  /** The transport is lost. Called once at most, and not after `close()`. */
   onclose(loss: Loss): void
   /** Whether the request still waits for its response: only then is a stream that ended resumed. */
   isPending?(number: number): boolean
@@ -69,7 +69,7 @@ export type Outgoing = {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export type Link = {
+export type ClientTransport = {
   readonly pid: number | undefined
   /** Sends one frame, without a line break. Never throws: a failure becomes `onfail` or `onclose`. */
   send(frame: Uint8Array | string, about: Outgoing): void
@@ -77,9 +77,9 @@ export type Link = {
   readonly buffered: number
   /** Abandons a request and closes its stream. Present only if the transport has a stream for each request. */
   abandon?(number: number): void
-  /** Tells the transport the negotiated revision: remote links put it into headers and open their streams. */
+  /** Tells the transport the negotiated revision: remote transports put it into headers and open their streams. */
   settle?(era: Era, protocolVersion: string): void
-  /** Ends the link. Resolves when the process is observed dead or the connections are closed. */
+  /** Ends the transport. Resolves when the process is observed dead or the connections are closed. */
   close(): Promise<void>
 }
 
@@ -110,7 +110,7 @@ export class TransientError extends TypeError {
 /** The token is valid but lacks a scope for one request (403, insufficient_scope). Other requests go on. */
 export class InsufficientScopeError extends UnauthorizedError {}
 
-/** The link was lost before the connection was ready. */
+/** The transport was lost before the connection was ready. */
 export class LostError extends BackendError {
   constructor(
     server: string,
