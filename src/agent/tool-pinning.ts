@@ -58,7 +58,7 @@ export class ToolPinning {
         { server },
       )
     if (suspicious.length > 0)
-      this.log.warn(`descriptions of tools contain invisible characters: ${list(suspicious)}`, { server })
+      this.log.warn(`tool descriptions contain invisible characters: ${list(suspicious)}`, { server })
   }
 }
 

@@ -115,7 +115,7 @@ function markKey(paths: Paths | undefined, log: Log): Uint8Array {
   try {
     if (paths !== undefined) return keepKey(sessionsFile(paths))
   } catch (error) {
-    log.warn(`tasks that clients create now will be unknown after a restart of svc: ${messageOf(error)}`)
+    log.warn(`tasks will not survive a restart of svc: ${messageOf(error)}`)
   }
   return crypto.getRandomValues(new Uint8Array(32))
 }

@@ -31,7 +31,7 @@ export async function startReloadLoop(
 ): Promise<ReloadLoop> {
   const { agent, audit, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
   if (await createMissing(paths, systemClock))
-    log.info(`created an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit it`)
+    log.info(`created an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit the file`)
   const world = { parent: process.env, platform: process.platform, home: homeDirectory(), folder: dirname(paths.file) }
   const apply = createReload({
     agent,
@@ -52,7 +52,7 @@ export async function startReloadLoop(
     const { applied } = reloaded
     end?.(applied === undefined ? "error" : "ok")
     if (applied === undefined) {
-      log.warn("configuration not reloaded; still using the last good one")
+      log.warn("the configuration is invalid; svc keeps using the last valid one")
       return reloaded
     }
     log.info(`reloaded: ${summaryOf(applied)}`)

@@ -32,7 +32,7 @@ export function watchTls(files: Tls, listening: Listening, log: Log): { close():
   return watchFiles([files.cert, files.key], systemClock, () => {
     try {
       listening.secure(readTls(files))
-      log.info("certificate replaced: new connections use it")
+      log.info("reloaded the certificate; new connections use it")
     } catch (error) {
       log.error(`certificate not replaced: ${messageOf(error)}`)
     }

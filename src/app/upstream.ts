@@ -37,7 +37,7 @@ export async function openUpstream(
   { log, redactor, followSecrets }: Logging,
   bindChildren: BindChildren | undefined = process.platform === "win32" ? openJobObject : undefined,
 ): Promise<Upstream> {
-  const onunbound = (reason: string) => log.warn(`servers may outlive svc if it is killed: ${reason}`)
+  const onunbound = (reason: string) => log.warn(`servers may keep running if svc is killed: ${reason}`)
   const reaper = createReaper(onunbound)
   await bindChildren?.(onunbound)
   process.on("exit", () => reaper.close())

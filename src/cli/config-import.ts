@@ -132,7 +132,7 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
   if (typeof from === "string" && application === undefined) {
     const file = resolve(from)
     if (!existsSync(file))
-      throw new RequestError("not_found", `${file} does not exist; the applications are ${APPLICATIONS.join(", ")}`)
+      throw new RequestError("not_found", `${file} does not exist; give a file or one of ${APPLICATIONS.join(", ")}`)
     return [known.find((one) => one.file === file) ?? { file, owner: "user", application }]
   }
   const wanted = known.filter((one) => application === undefined || one.application === application)

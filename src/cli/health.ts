@@ -28,7 +28,7 @@ export const health: CommandDef = {
     const option = readOptions(args, process.env)
     if (args.level !== undefined && args.url !== undefined)
       throw usageError(
-        "--level works without --url alone: an svc at another address decides on its level of detail itself",
+        "--level cannot be used with --url: the svc at that address sets its own level with --health-info-level",
       )
     const port = option.integer("port", 3050, 1, 65_535)
     const given = option.text("url")
@@ -75,9 +75,12 @@ async function askHttp(url: string, path: HealthPath): Promise<HealthReply> {
         : await fetch(`http://localhost${path}`, { signal, headers, unix })
     body = await response.json()
   } catch (cause) {
-    throw new UnavailableError(`cannot reach ${url}${path}: ${reasonOf(cause)} (is svc running there? see --url)`, {
-      cause,
-    })
+    throw new UnavailableError(
+      `cannot reach ${url}${path}: ${reasonOf(cause)} ; start it with \`svc serve\`, or give its address with --url`,
+      {
+        cause,
+      },
+    )
   }
   // /health/mcp may require a token; its refusal has no report.
   if (isObject(body) && (typeof body.status === "string" || path === "/health/mcp"))

@@ -17,7 +17,7 @@ export const logs: CommandDef = {
     name: { type: "positional", required: false, description: "Name of one server (default: all)" },
     ...CONTEXT_ARGS,
     follow: { type: "boolean", alias: "f", description: "Keep printing new lines" },
-    since: { type: "string", description: "Only lines of this last period, such as 10m" },
+    since: { type: "string", description: "Show only lines from the last period of this length, such as 10m" },
   },
   async run({ args }) {
     const context = openContext(args)
@@ -27,7 +27,10 @@ export const logs: CommandDef = {
     const wanted = typeof args.name === "string" ? slugOf(args.name) : undefined
     await context.ask("flush")
     if (wanted !== undefined && !known().includes(wanted)) {
-      throw new RequestError("not_found", `there is no log of ${args.name}${didYouMean(wanted, known())}`)
+      throw new RequestError(
+        "not_found",
+        `there is no log of a server named ${args.name}${didYouMean(wanted, known())}`,
+      )
     }
     const since = typeof args.since === "string" ? systemClock.now() - readOptions(args, {}).duration("since", 0) : 0
     const read = openLogFiles(folder)

@@ -90,7 +90,7 @@ export const uninstall: CommandDef = {
   args: { name: { type: "positional", required: true, description: "Name of the server" }, ...CONTEXT_ARGS, yes: YES },
   async run({ args }) {
     if (args.yes !== true) {
-      if (!isInteractive()) throw usageError("add --yes to uninstall without confirmation")
+      if (!isInteractive()) throw usageError("no terminal to ask for confirmation; add --yes to uninstall without it")
       if (!(await promptYesNo(`uninstall ${args.name}?`))) return 0
     }
     const done = await runTool(openContext(args), "mcp_uninstall", { serverName: args.name })
@@ -148,7 +148,8 @@ async function carryOut(
   const shown = warn(plan)
   const noop = Object.keys(env).length === 0 && texts.isNoop?.(plan) === true
   if (args.yes !== true && !noop) {
-    if (!isInteractive()) throw usageError(`add --yes to let svc run: ${plan.command}`)
+    if (!isInteractive())
+      throw usageError(`no terminal to ask for confirmation; add --yes to let svc run: ${plan.command}`)
     if (!(await promptYesNo(texts.ask(plan)))) return 0
   }
   if (!noop) say(`starting ${plan.serverName} …`)

@@ -104,7 +104,7 @@ async function switchTool(args: Readonly<Record<string, unknown>>, disabled: boo
     .ask("tools", { name })
     .catch(() => undefined)
   if (answer !== undefined && !toolsIn(answer).some((one) => isMeant(String(one.name))))
-    say(`warning: ${name} has no tool ${tool} at the moment`)
+    say(`warning: ${name} offers no tool named ${tool} now`)
   const offered = toolsIn(answer).flatMap((one) => (one.disabled === true ? [] : [String(one.name)]))
   if (disabled && offered.length === 1 && offered.every(isMeant) && args.yes !== true) {
     if (!isInteractive()) throw usageError(`${tool} is the last tool that ${name} offers; add --yes to hide it`)

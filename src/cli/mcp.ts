@@ -31,7 +31,9 @@ const add: ProgramCommand = {
     const [command, ...rest] = split < 0 ? [] : rawArgs.slice(split + 1)
     const { url } = args
     if ((command === undefined) === (typeof url !== "string"))
-      throw usageError("give --url, or a command after --: svc mcp add NAME -- COMMAND ARGS…")
+      throw usageError(
+        "give a command after --, or the URL of a remote server: svc mcp add NAME -- COMMAND ARGS…, or svc mcp add NAME --url URL",
+      )
     const pairs = (flag: string, separator: RegExp) =>
       Object.fromEntries(
         repeated(rawArgs, flag).map((text) => {
@@ -69,7 +71,8 @@ const edit: CommandDef = {
   run({ args }) {
     const patch = typeof args.patch === "string" ? parsePatch(args.patch) : {}
     const { rename } = args
-    if (typeof args.patch !== "string" && typeof rename !== "string") throw usageError("give a patch or --rename")
+    if (typeof args.patch !== "string" && typeof rename !== "string")
+      throw usageError("give a JSON merge patch such as '{\"disabled\": true}', or --rename")
     const name = String(args.name)
     const whole: Edit = (text) => {
       const patched = patchServer(name, patch)(text)

@@ -50,7 +50,8 @@ export const preset: CommandDef = {
       "Create a preset",
       { filter: FILTER, description: DESCRIPTION },
       (name, { filter, description }) => {
-        if (text(filter) === undefined) throw usageError("a preset needs --filter")
+        if (text(filter) === undefined)
+          throw usageError('--filter is missing; give an expression over tags, such as --filter "web and not slow"')
         return createPreset(name, {
           filter: String(filter),
           ...(description ? { description: String(description) } : {}),
@@ -136,7 +137,7 @@ export const preset: CommandDef = {
         const status = (await context.ask("status")) as (Status & { readonly url?: string }) | undefined
         const url = new URL("mcp", status?.url ?? "http://127.0.0.1:3050/")
         url.searchParams.set("preset", name)
-        if (status === undefined) say("svc is not running for this configuration; this is its default address")
+        if (status === undefined) say("svc is not running for this configuration; showing the default address")
         print(args.json === true, { url: url.href }, () => url.href)
         return 0
       },

@@ -111,5 +111,5 @@ function checkExists(text: string, name: string): void {
 
 function checkFilter(text: string): void {
   const parsed = parseFilter(text)
-  if ("problem" in parsed) throw new RequestError("invalid_params", formatFilterProblem("The filter", parsed.problem))
+  if ("problem" in parsed) throw new RequestError("invalid_params", formatFilterProblem("the filter", parsed.problem))
 }

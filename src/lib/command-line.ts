@@ -42,7 +42,7 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
     if (found === undefined) {
       const near = nearest(word, names)
       throw usageError(
-        `unknown command: ${[...path, word].join(" ")}${near === undefined ? `; there are ${names.join(", ")}` : `; did you mean ${[...path, near].join(" ")}?`}`,
+        `unknown command: ${[...path, word].join(" ")}${near === undefined ? `; the commands are ${names.join(", ")}` : `; did you mean ${[...path, near].join(" ")}?`}`,
       )
     }
     command = (await resolved(found)) as CommandDef
@@ -64,7 +64,7 @@ export function readOptions(
 ) {
   const raw = (flag: string): string | undefined => {
     const value = args[flag]
-    if (value === "") throw usageError(`--${flag} is empty`)
+    if (value === "") throw usageError(`--${flag} needs a value: it is empty`)
     if (typeof value === "string") return value
     const variable = env[variableOf(flag)]
     return variable === undefined || variable === "" ? undefined : variable

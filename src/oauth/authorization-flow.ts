@@ -57,7 +57,10 @@ export class AuthorizationFlow {
   async finish(response: URLSearchParams): Promise<{ readonly name: string; readonly failure?: RequestError }> {
     const found = this.pending.get(response.get("state") ?? "")
     if (found === undefined)
-      throw new RequestError("not_found", "svc is not waiting for this authorization (any more); start it again")
+      throw new RequestError(
+        "not_found",
+        "svc does not wait for this sign-in, or no longer; start it again with `svc auth login`",
+      )
     this.pending.delete(found.state)
     const { source } = found
     const { name } = source
@@ -79,7 +82,8 @@ export class AuthorizationFlow {
   /** Resolves when the authorization with this state is finished. Rejects with why it failed. */
   finished(state: string): Promise<void> {
     const outcome = this.outcomes.get(state)
-    if (outcome === undefined) throw new RequestError("not_found", "unknown authorization")
+    if (outcome === undefined)
+      throw new RequestError("not_found", "svc does not know this sign-in; start it again with `svc auth login`")
     return outcome
   }
 

@@ -334,7 +334,7 @@ const newTokenRefused = (tokens: TokenSet | undefined): UnauthorizedError =>
 
 function remote(spec: ServerSpec): Remote {
   if (isRemote(spec)) return spec
-  throw new RequestError("invalid_params", `${spec.name} is a stdio server: only remote servers use authorization`)
+  throw new RequestError("invalid_params", `${spec.name} is a stdio server; only remote servers require a sign-in`)
 }
 
 /** Returns the error of an authorization that cannot start. Throws a TransientError as it is. */

@@ -245,7 +245,7 @@ export class TokenSource {
       return true
     } catch (error) {
       if (!oauth.isRevoked(error)) throw error
-      deps.warn(this.name, `its authorization is no longer valid: ${messageOf(error)}`)
+      deps.warn(this.name, `the sign-in is no longer valid: ${messageOf(error)}`)
       await this.change({ tokens: undefined, client: undefined })
       return false
     }

@@ -17,7 +17,7 @@ export class RegistryError extends Error {
     readonly registry: string,
     message: string,
   ) {
-    super(`${registry}: ${message}`)
+    super(`registry ${registry}: ${message}`)
   }
 }
 
@@ -60,7 +60,7 @@ export async function getVersion(
   return get(source, path, deps, (body) => {
     if (body === undefined) return undefined
     const entry = readEntry(body, source.name)
-    if (entry === undefined) throw new RegistryError(source.name, "sent an answer that is not a server")
+    if (entry === undefined) throw new RegistryError(source.name, "sent an invalid server entry")
     return entry
   })
 }
@@ -94,8 +94,7 @@ const MAX_BYTES = 8 * 1024 * 1024
 
 /** Reads a page. Throws a RegistryError if the answer is not a list. */
 function readPage(value: unknown, { name }: RegistrySource): RegistryPage {
-  if (!isObject(value) || !Array.isArray(value.servers))
-    throw new RegistryError(name, "sent an answer that is not a list")
+  if (!isObject(value) || !Array.isArray(value.servers)) throw new RegistryError(name, "sent an invalid list")
   const entries = value.servers.flatMap((one: unknown) => readEntry(one, name) ?? [])
   const next = isObject(value.metadata) ? (value.metadata.nextCursor ?? value.metadata.next_cursor) : undefined
   return { entries, nextCursor: typeof next === "string" && next !== "" ? next : undefined }

@@ -38,7 +38,7 @@ export const createHealthLimit =
     const { headers, retryAfter } = limiter(clientAddress(address(), forwarded, trustProxy))
     if (retryAfter === undefined) return withHeaders(next(inbound), headers)
     onlimited()
-    const error = new RequestError("too_many", "Too many requests", { retryAfter })
+    const error = new RequestError("too_many", "Too many requests from this address; try again later", { retryAfter })
     return errorResponse(error, { shape: shapeOf(path), headers: { ...headers, ...UNCACHED } })
   }
 

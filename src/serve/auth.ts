@@ -74,7 +74,8 @@ export function createAuthentication(options: AuthOptions): Middleware {
     if (search !== "" && TOKEN_IN_QUERY.test(search))
       return refuse(new RequestError("invalid_request", IN_QUERY), path, "invalid_request")
     const header = request.headers.get("authorization")
-    if (header === null) return refuse(new RequestError("unauthorized", "A bearer token is needed"), path)
+    if (header === null)
+      return refuse(new RequestError("unauthorized", "Send a bearer token in the Authorization header"), path)
     const text = BEARER.exec(header)?.[1]
     if (text === undefined) return unauthorized(path, "Authorization must be Bearer and a token")
     const principal = staticPrincipal(text)

@@ -58,7 +58,7 @@ export function createHealth(deps: HealthDeps): Middleware {
     const find = live ? undefined : reportAt(path)
     const refuse = (error: RequestError, headers = {}) =>
       errorResponse(error, { shape: shapeOf(path), headers: { ...UNCACHED, ...headers } })
-    if (!live && find === undefined) return refuse(new RequestError("not_found", "Not found"))
+    if (!live && find === undefined) return refuse(new RequestError("not_found", "There is no such health report"))
     if (request.method !== "GET" && request.method !== "HEAD")
       return refuse(new RequestError("wrong_method", "Method not allowed"), { allow: "GET, HEAD" })
     try {

@@ -134,7 +134,7 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
   const { http, deps } = received
   const { gateway } = deps
   if (values.length === 0 || values.length > MAX_BATCH)
-    throw new RequestError("invalid_request", `A batch must hold 1 to ${MAX_BATCH} messages`)
+    throw new RequestError("invalid_request", `A batch must have 1 to ${MAX_BATCH} messages`)
   const session = sessionOf(received)
   const messages = values.map(asMessage)
   const whole = new HttpExchange(askerOf(session), deps.streams, session, undefined, () => http.signal)
@@ -288,7 +288,8 @@ function openStream(received: Received): Response {
 /** Returns the session that a request names. Throws a RequestError without a session id, or for another principal's. */
 function sessionOf({ http, scope, principal, deps }: Received): Session {
   const id = http.headers.get("mcp-session-id")
-  if (id === null) throw new RequestError("invalid_request", "Mcp-Session-Id is missing: send initialize first")
+  if (id === null)
+    throw new RequestError("invalid_request", "The Mcp-Session-Id header is missing: send initialize first")
   const version = http.headers.get("mcp-protocol-version")
   if (version !== null && !isLegacyVersion(version)) throw unsupportedVersion(version)
   const session = deps.sessions.get(id, principal, scope, deps.gateway)

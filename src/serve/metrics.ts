@@ -11,7 +11,7 @@ export const createMetricsEndpoint =
     if (path !== "/metrics") return next(inbound)
     if (principal.tags !== undefined)
       return errorResponse(
-        new RequestError("forbidden", "/metrics covers all servers; this token is limited to some tags"),
+        new RequestError("forbidden", "/metrics reports on all servers, but this token is limited to some tags"),
         { shape: shapeOf(path) },
       )
     return new Response(exposition(), { headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" } })

@@ -157,7 +157,7 @@ function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope
     }
     const name = SERVER_PATH.exec(path)?.[1]
     if (name !== undefined) return serveBackend(decode(name), inbound, mcp, deps)
-    throw new RequestError("not_found", `Nothing is at ${path.slice(0, 200)}; MCP is at /mcp`)
+    throw new RequestError("not_found", `There is no endpoint ${path.slice(0, 200)}; MCP is at /mcp`)
   } catch (error) {
     return errorResponse(error, { shape: shapeOf(path), onbug: deps.mcp.onbug })
   }

@@ -108,7 +108,10 @@ function relayTo(target: Target | string, call: ClientCall, params: Params, rout
     if (wait !== undefined) return fail(`is called more often than it may be; try again in ${wait} s`)
   }
   if ((client.inFlight ?? 0) > maxInFlight)
-    throw new RequestError("too_many", `This session has ${maxInFlight} requests in flight already`)
+    throw new RequestError(
+      "too_many",
+      `This session has ${maxInFlight} requests in flight already; wait for a response`,
+    )
   const { session, logLevel } = client
   if (logLevel === undefined || client.era === "legacy" || target.peer.era === "modern")
     return callBackend(target, call, params, route)

@@ -185,7 +185,10 @@ export class Session implements Client, SessionMemory {
     const key = `${backend} ${uri}`
     if (this.subscriptions.has(key)) return
     if (this.subscriptions.size >= MAX_SUBSCRIPTIONS || uri.length > MAX_URI)
-      throw new RequestError("too_many", `A session may be subscribed to ${MAX_SUBSCRIPTIONS} resources of short URIs`)
+      throw new RequestError(
+        "too_many",
+        `A session may subscribe to at most ${MAX_SUBSCRIPTIONS} resources, fewer if their URIs are long`,
+      )
     this.subscriptions.set(key, [backend, uri])
     this.onchange()
   }

@@ -43,7 +43,8 @@ export class Sessions {
   add(session: Session, gateway: Gateway): void {
     if (this.byId.size >= this.limits.count) {
       const oldest = this.leastRecentlyUsed()
-      if (oldest === undefined) throw new RequestError("too_many", `There are ${this.limits.count} sessions already`)
+      if (oldest === undefined)
+        throw new RequestError("too_many", `svc has ${this.limits.count} sessions already; try again later`)
       this.remove(oldest.id, "made room for another session")
     }
     session.lastSeen = this.clock.now()

@@ -291,7 +291,7 @@ function readName(
     return refuse(source, around, `is not a name such as ${CONTEXT_NAMES[0]}`)
   const name = node.original
   if (!CONTEXT_NAMES.includes(name) && !name.startsWith("project.custom.")) {
-    const message = `there is no ${name}${didYouMean(name, CONTEXT_NAMES)}`
+    const message = `there is no variable ${name}${didYouMean(name, CONTEXT_NAMES)}`
     source.problems.push({ ...problemAt(sourceOf(source, around), message), severity })
   }
   return { kind: "name", path: node.parts }

@@ -143,7 +143,7 @@ export async function applyChange(
     editor.reload()
     throw new ToolError(
       "internal",
-      `${reason}. It could not be taken back (${publicMessage(error)}): the file is as the change left it`,
+      `${reason}. svc could not undo the change (${publicMessage(error)}): the file still contains it`,
     )
   }
   editor.reload()
@@ -151,8 +151,8 @@ export async function applyChange(
   if (tried !== undefined) agent.forgetLaunch(name, tried)
   const again = await connectOutcome(agent, name)
   const still =
-    again.kind === "error" ? ` What ran before does not run any more either: ${redactAll(again.reason)}` : ""
-  throw new ToolError("rolled_back", `${reason}. Everything is as it was before.${still}`, {
+    again.kind === "error" ? ` The previous version no longer connects either: ${redactAll(again.reason)}` : ""
+  throw new ToolError("rolled_back", `${reason}. svc undid the change.${still}`, {
     data: { log: lines(slugOf(name)) },
   })
 }

@@ -48,7 +48,7 @@ export const mcpEdit = defineTool({
   }),
   async run({ serverName, patch, newName, confirmZeroTools, dryRun }, context) {
     if (Object.keys(patch).length === 0 && newName === undefined)
-      throw new ToolError("invalid_argument", "Give a patch or a newName: there is nothing to change")
+      throw new ToolError("invalid_argument", "There is nothing to change: give a patch or a newName")
     const documents = context.editor.read()
     const name = resolveServerName(documents.config, serverName)
     const plan = planEdit(context, { documents, name, patch, newName })

@@ -149,7 +149,7 @@ export function draftCustom(name: string, custom: CustomServer): InstallDraft {
   })
   if (url !== undefined) {
     if (args.length > 0 || Object.keys(env).length > 0)
-      throw new ToolError("invalid_argument", "A url has no args and no env; put headers into config")
+      throw new ToolError("invalid_argument", "args and env do not apply to a url; give headers in config")
     return draft({ url }, quotedAddress(url))
   }
   const values = Object.keys(env).length > 0 ? literals(env) : undefined

@@ -117,7 +117,10 @@ type InstallRequest = CustomServer & {
 async function draftOf(args: InstallRequest, context: ToolContext): Promise<InstallDraft> {
   if ([args.command, args.url, args.package].some((one) => one !== undefined)) return draftCustom(args.serverName, args)
   if (args.args !== undefined)
-    throw new ToolError("invalid_argument", "args go with a command or a package; a registry's entry has its own")
+    throw new ToolError(
+      "invalid_argument",
+      "args apply only to a command or a package; a registry entry has its own arguments",
+    )
   const { value, warnings } = await context.registries.find(
     args.registryId ?? args.serverName,
     args.version ?? "latest",
@@ -137,7 +140,7 @@ function planInstallation(context: ToolContext, request: InstallRequest, draft: 
   const problem = nameProblem(name)
   if (problem !== undefined) throw new ToolError("invalid_argument", `No server can be named "${name}": ${problem}`)
   if (writtenServers(documents.config).has(name))
-    throw new ToolError("conflict", `There is a server named ${name} already`, {
+    throw new ToolError("conflict", `There is already a server named ${name}`, {
       hint: { tool: "mcp_edit", args: { serverName: name }, does: "changes it" },
     })
   const server = withMergePatch(draft.server, {

@@ -58,7 +58,7 @@ export function validateChange({ editor }: PlanContext, before: WrittenDocuments
 /** Throws a ToolError (conflict) if a server is not written as it was when the person was asked about it. */
 export function requireUnchanged({ config }: WrittenDocuments, name: string, before: Params): void {
   if (isDeepStrictEqual(writtenServers(config).get(name)?.server, before)) return
-  throw new ToolError("conflict", `${name} was changed meanwhile`, {
+  throw new ToolError("conflict", `${name} was changed in the meantime`, {
     hint: { tool: "mcp_status", args: { serverName: name, details: true }, does: "shows it as it is now" },
   })
 }

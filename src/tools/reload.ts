@@ -44,7 +44,7 @@ async function restart(context: ToolContext, serverName: string) {
   const { name, state, enabled, instances } = serverOf(context, serverName)
   if (instances.length === 0) {
     const [tool, does] = enabled ? ["mcp_status", "shows why"] : ["mcp_enable", "starts it"]
-    throw new ToolError("conflict", `${name} does not run (${state})`, {
+    throw new ToolError("conflict", `${name} is not running (${state})`, {
       hint: { tool, args: { serverName: name }, does },
     })
   }

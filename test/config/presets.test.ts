@@ -83,9 +83,9 @@ describe("an edit of presets", () => {
   test("is rejected if the name or the filter is invalid", () => {
     expect(() => createPreset("dev", { filter: "a" })(TEXT)).toThrow("there is already a preset named dev")
     expect(() => createPreset("a b", { filter: "a" })(TEXT)).toThrow("The name of a preset must be")
-    expect(() => createPreset("x", { filter: "a b" })(TEXT)).toThrow("The filter is invalid at column 3")
+    expect(() => createPreset("x", { filter: "a b" })(TEXT)).toThrow("the filter is invalid at column 3")
     expect(() => editPreset("de", { filter: "a" })(TEXT)).toThrow("did you mean dev?")
-    expect(() => editPreset("dev", { filter: "(" })(TEXT)).toThrow("The filter is invalid at column 2")
+    expect(() => editPreset("dev", { filter: "(" })(TEXT)).toThrow("the filter is invalid at column 2")
     expect(() => deletePreset("other")(TEXT)).toThrow("no preset is named other")
   })
 })

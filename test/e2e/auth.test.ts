@@ -366,7 +366,7 @@ test("a Unix socket stays private to its user after a new certificate", async ()
   const flags = ["--listen", `unix:${unix}`, "--tls-cert", cert, "--tls-key", key]
   await using svc = await startSvc({ config, folder, flags, ready: /listening on unix:/ })
   makeCertificate(cert, key, "second")
-  await svc.said("certificate replaced")
+  await svc.said("reloaded the certificate")
   expect(statSync(unix).mode & 0o777).toBe(0o600)
   const live = await fetch("https://localhost/health/live", { unix, tls: { rejectUnauthorized: false } })
   expect(live.status).toBe(200)

@@ -226,7 +226,7 @@ describe("a bundle that cannot be installed leaves the folder byte for byte [too
     ["mac", "invalid_argument", /runs on darwin, not on linux/],
     ["ruby", "invalid_argument", /manifest\.json is invalid at server\.type/],
     ["nothere", "invalid_argument", /needs no-such-program/],
-    ["exit", "rolled_back", /the moon is in the wrong phase[\s\S]*Everything is as it was before/],
+    ["exit", "rolled_back", /the moon is in the wrong phase[\s\S]*svc undid the change/],
   ])(
     "%s",
     async (name, code, message) => {

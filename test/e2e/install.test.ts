@@ -214,7 +214,7 @@ describe("an installation that fails leaves the folder byte for byte [tools:roll
       const { structuredContent } = await client.call("mcp_install", whole)
       expect(structuredContent).toMatchObject({ error: { code } })
       if (code === "rolled_back")
-        expect((structuredContent.error as { message: string }).message).toContain("Everything is as it was before.")
+        expect((structuredContent.error as { message: string }).message).toContain("svc undid the change.")
       if (name === "at its start") expect(JSON.stringify(structuredContent)).toContain("the moon is in the wrong phase")
       expect(documents(svc.folder)).toEqual(before)
       expect(processes(`${FAILING} `)).toEqual([])
@@ -456,7 +456,7 @@ describe.each([
     const file = () => JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers
     expect(await svc("install", "new", "--", "bun", ECHO)).toMatchObject({
       code: 64,
-      stderr: `svc: add --yes to let svc run: bun ${ECHO}\n`,
+      stderr: `svc: no terminal to ask for confirmation; add --yes to let svc run: bun ${ECHO}\n`,
     })
     expect((await svc("install", "new", "--", "bun", ECHO, "--auth-module=/tmp/x")).stderr).toEndWith(
       "--auth-module=/tmp/x\n",
@@ -487,7 +487,7 @@ describe.each([
     const silent = await svc("install", "bad", "--yes", "--", "bun", FAILING, "exit")
     expect([silent.code, silent.stderr]).toEqual([69, expect.stringContaining("the moon is in the wrong phase")])
     const failed = await svc("install", "bad", "--yes", "--", "bun", FAILING, "list")
-    expect([failed.code, failed.stderr]).toEqual([69, expect.stringContaining("Everything is as it was before")])
+    expect([failed.code, failed.stderr]).toEqual([69, expect.stringContaining("svc undid the change")])
     expect(readIfThere(join(folder, "mcp.json"))).toBe(before)
     expect((await svc("uninstall", "new")).code).toBe(64)
     expect((await svc("uninstall", "new", "--yes")).stdout).toStartWith("uninstalled new; backup: ")

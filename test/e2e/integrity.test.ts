@@ -46,7 +46,7 @@ test("what is approved and what is not is known after a restart, and unseen char
   await first.exited
   await using second = await startSvc({ folder: first.folder, config: config("Adds\u200b\u202e") })
   expect(await names(second.url)).toEqual(["a_svc_same"])
-  await second.said("descriptions of tools contain invisible characters: add")
+  await second.said("tool descriptions contain invisible characters: add")
 }, 20_000)
 
 test("the servers of two files in one directory are different servers", async () => {

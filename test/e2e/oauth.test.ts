@@ -135,7 +135,7 @@ test(
       await call(svc)
       return (await healthOf(svc)).state === "awaiting_oauth"
     })
-    expect(svc.stderr()).toContain("its authorization is no longer valid")
+    expect(svc.stderr()).toContain("the sign-in is no longer valid")
     await logIn(svc)
     expect((await call(svc)).result).toMatchObject(YOU)
   },
@@ -429,7 +429,7 @@ test("svc auth login says plainly what it cannot do", async () => {
   const other = await runSvc(["auth", "login", "nobody", "--config-dir", folder], env)
   expect(other).toMatchObject({ code: 64, stderr: "svc: no server is named nobody\n" })
   const child = await runSvc(["auth", "login", "files", "--config-dir", folder], env)
-  expect(child).toMatchObject({ code: 64, stderr: expect.stringContaining("only remote servers use authorization") })
+  expect(child).toMatchObject({ code: 64, stderr: expect.stringContaining("only remote servers require a sign-in") })
   const late = await startAuthority()
   const resource = startResource(late)
   await Bun.write(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { web: { url: resource.url } } }))

@@ -250,7 +250,7 @@ test.each([
     expect(failed.structuredContent).toMatchObject({
       error: {
         code: "rolled_back",
-        message: expect.stringMatching(/I will not list.*Everything is as it was before\.$/),
+        message: expect.stringMatching(/I will not list.*svc undid the change\.$/),
       },
     })
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBe(before)
@@ -489,7 +489,7 @@ test("several registries are one, and one that is down costs a warning", async (
   await using client = await connect1(svc)
   expect((await client.call("mcp_search", { query: "weather" })).structuredContent).toMatchObject({
     servers: [{ name: NAME, registry: "first", version: "1.0.0" }, { registry: "second" }],
-    warnings: [expect.stringMatching(/^down: cannot be reached/)],
+    warnings: [expect.stringMatching(/^registry down: cannot be reached/)],
   })
   expect((await client.call("mcp_info", { serverName: "com.example/sky" })).structuredContent).toMatchObject({
     entry: { registry: "second" },
@@ -535,7 +535,7 @@ test("svc registry and svc mcp search, install and update do the same for a pers
   })
   const extra = await svc("mcp", "install", NAME, "--env", "WEATHER_API_KEY=sekret-weather-2", "--env", "EXTRA=1")
   expect(extra.stderr).toStartWith(
-    "warning: its registry entry does not declare EXTRA\nsvc: add --yes to let svc run: npx ",
+    "warning: its registry entry does not declare EXTRA\nsvc: no terminal to ask for confirmation; add --yes to let svc run: npx ",
   )
   const given = ["--yes", "--env", "WEATHER_API_KEY=sekret-weather-2"]
   expect((await svc("mcp", "install", NAME, "--version", "1.0.0", ...given)).stdout).toBe(

@@ -83,7 +83,7 @@ test.each([
       structuredContent: { restarted: [], reload: { applied: true, added: [] } },
     })
     expect((await client.call("mcp_reload", { serverName: "off" })).structuredContent).toMatchObject({
-      error: { code: "conflict", message: "off does not run (disabled)", hint: { tool: "mcp_enable" } },
+      error: { code: "conflict", message: "off is not running (disabled)", hint: { tool: "mcp_enable" } },
     })
 
     const patch = { disabledTools: ["echo1"], env: { MY_TOKEN: "sekret-value-2" }, tags: null }
@@ -119,7 +119,7 @@ test("a file that is broken hides nothing of what runs still, and a warning stan
   await using client = await connect1(svc)
   const { structuredContent: before } = await client.call("mcp_list")
   svc.write('{ "mcpServers": {')
-  await svc.said("configuration not reloaded; still using the last good one")
+  await svc.said("the configuration is invalid; svc keeps using the last valid one")
   const { structuredContent: list } = await client.call("mcp_list")
   expect(list.servers).toEqual(expect.arrayContaining(before.servers as object[]))
   expect((await client.call("mcp_status", { serverName: "one" })).structuredContent).toMatchObject({

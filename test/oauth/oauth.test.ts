@@ -139,17 +139,19 @@ test("finished resolves or rejects as the authorization ended, also afterwards",
   const refused = new URLSearchParams({ state: bad?.state ?? "", error: "access_denied", iss: authority.issuer })
   await expect(one.oauth.finish(refused)).rejects.toThrow("web was not authorized: access_denied")
   await expect(one.oauth.finished(bad?.state ?? "")).rejects.toThrow("access_denied")
-  expect(() => one.oauth.finished("guessed")).toThrow("unknown authorization")
+  expect(() => one.oauth.finished("guessed")).toThrow("svc does not know this sign-in")
 })
 
 test("a state that svc did not issue, or accepted once, is refused", async () => {
   const one = processOf()
   const begun = await one.oauth.begin(one.spec, undefined)
   const answer = await answerTo(begun?.url ?? "")
-  await expect(one.oauth.finish(new URLSearchParams({ state: "guessed", code: "x" }))).rejects.toThrow("is not waiting")
-  await expect(one.oauth.finish(new URLSearchParams({ code: "x" }))).rejects.toThrow("is not waiting")
+  await expect(one.oauth.finish(new URLSearchParams({ state: "guessed", code: "x" }))).rejects.toThrow(
+    "does not wait for this sign-in",
+  )
+  await expect(one.oauth.finish(new URLSearchParams({ code: "x" }))).rejects.toThrow("does not wait for this sign-in")
   await one.oauth.finish(answer)
-  await expect(one.oauth.finish(answer)).rejects.toThrow("is not waiting")
+  await expect(one.oauth.finish(answer)).rejects.toThrow("does not wait for this sign-in")
 })
 
 test("a response that names another issuer is refused before its code is redeemed", async () => {

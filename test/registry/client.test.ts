@@ -36,7 +36,7 @@ test("a registry that does not answer within ten seconds is unavailable, whether
     expect(said).toBeUndefined()
     await clock.pass(1)
     await asked
-    expect(said).toMatchObject({ name: "RegistryError", message: "test: did not answer within 10 s" })
+    expect(said).toMatchObject({ name: "RegistryError", message: "registry test: did not answer within 10 s" })
     expect(clock.timers).toBe(0)
   }
 })
@@ -82,7 +82,7 @@ test("an error names no credential of the registry, whole or cut [secrets:errors
     await typed(`text/${token}`),
     await typed(`text/${"x".repeat(60)}${token}`),
   ]) {
-    expect(message).toMatch(/^test: (?:redirects to|answered text)/)
+    expect(message).toMatch(/^registry test: (?:redirects to|answered text)/)
     expect(message).not.toMatch(/canary/i)
     expect(message).not.toContain(btoa(`me:${token}`).slice(0, 12))
   }

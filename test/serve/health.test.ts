@@ -103,7 +103,7 @@ describe("/health", () => {
       { error: "Method not allowed" },
     ])
     const lost = await ask(deps, "/health/x")
-    expect([lost.status, await lost.json()]).toEqual([404, { error: "Not found" }])
+    expect([lost.status, await lost.json()]).toEqual([404, { error: "There is no such health report" }])
     for (const response of [post, lost]) expect(response.headers.get("cache-control")).toBe(UNCACHED["cache-control"])
   })
 

@@ -151,7 +151,7 @@ describe("the order of the middleware [inbound:order]", () => {
       429,
       "60",
       "0",
-      { error: "Too many requests", retryAfter: 60 },
+      { error: "Too many requests from this address; try again later", retryAfter: 60 },
     ])
     expect(headers.get("cache-control")).toContain("no-store")
     expect(reached).toMatchObject({ reports: before, limited: 1 })
@@ -180,14 +180,14 @@ describe("the shapes of errors [inbound:errors]", () => {
     const rpc = (message: string, code = -32600) => ({ jsonrpc: "2.0", error: { code, message } })
     const full = bearer(all)
     for (const [path, method, headers, status, body] of [
-      ["/mcp", "POST", {}, 401, rpc("A bearer token is needed")],
-      ["/metrics", "GET", {}, 401, { error: "A bearer token is needed" }],
+      ["/mcp", "POST", {}, 401, rpc("Send a bearer token in the Authorization header")],
+      ["/metrics", "GET", {}, 401, { error: "Send a bearer token in the Authorization header" }],
       [
         "/metrics",
         "GET",
         bearer(team),
         403,
-        { error: "/metrics covers all servers; this token is limited to some tags" },
+        { error: "/metrics reports on all servers, but this token is limited to some tags" },
       ],
       ["/mcp", "PUT", full, 405, rpc("Method not allowed")],
       ["/sse", "POST", full, 405, rpc("Method not allowed")],
@@ -196,7 +196,7 @@ describe("the shapes of errors [inbound:errors]", () => {
       ["/servers/missing/mcp", "POST", full, 404, rpc("No server is named missing", -32602)],
       ["/servers/%zz/mcp", "POST", full, 404, rpc("No server is named %zz", -32602)],
       ["/servers/shop/mcp", "POST", bearer(team), 404, rpc("No server is named shop", -32602)],
-      ["/missing", "GET", full, 404, { error: "Nothing is at /missing; MCP is at /mcp" }],
+      ["/missing", "GET", full, 404, { error: "There is no endpoint /missing; MCP is at /mcp" }],
       ["/health/mcp/missing", "GET", full, 404, { error: "No server has this name", timestamp: expect.any(String) }],
     ] as const) {
       const response = await ask(path, headers, method)

@@ -120,10 +120,10 @@ describe("validation", () => {
 
   test("finds unknown names, even if they would count as false", () => {
     expect(wrong("{{projct.name}}")).toEqual([
-      "error: template web: note: {{projct.name}}: there is no projct.name; did you mean project.name?",
+      "error: template web: note: {{projct.name}}: there is no variable projct.name; did you mean project.name?",
     ])
     expect(wrong('{{#if (eq project.git.brunch "x")}}{{/if}}')[0]).toBe(
-      "warning: template web: note: project.git.brunch: there is no project.git.brunch; did you mean project.git.branch?",
+      "warning: template web: note: project.git.brunch: there is no variable project.git.brunch; did you mean project.git.branch?",
     )
   })
 

@@ -34,22 +34,21 @@ describe("a change", () => {
     const before = at.documents()
     await expect(applyChange(at.context, adding("a", { command: "broken" }))).rejects.toMatchObject({
       fault: "rolled_back",
-      message: "a: is not there. Everything is as it was before.",
+      message: "a: is not there. svc undid the change.",
       data: { log: ["the last line of its log"] },
     })
     expect(at.documents()).toEqual(before)
     expect(at.agent.all()).toEqual([])
   })
 
-  test("says if what ran before does not run any more either", async () => {
+  test("says if the previous version no longer connects either", async () => {
     let works = true
     await using at = stage({ config: { mcpServers: { a: { command: "x" } } }, toolsOf: () => (works ? [] : undefined) })
     await at.start()
     works = false
     const change = { ...adding("a", {}), change: configChange(addServer("a", { command: "y" }, true)) }
     await expect(applyChange(at.context, change)).rejects.toMatchObject({
-      message:
-        "a: is not there. Everything is as it was before. What ran before does not run any more either: is not there",
+      message: "a: is not there. svc undid the change. The previous version no longer connects either: is not there",
     })
   })
 
@@ -70,12 +69,12 @@ describe("a change", () => {
     await during.clock.pass(4000)
     expect(during.reports).toEqual(["waiting for a to connect", "waiting for a to connect"])
     waiting.abort()
-    expect(await failed).toBe("a: the caller gave up. Everything is as it was before.")
+    expect(await failed).toBe("a: the caller gave up. svc undid the change.")
     expect(during.servers()).toEqual({})
     expect(during.reports).toHaveLength(2)
   })
 
-  test("that cannot be taken back says so, and the file is as the change left it", async () => {
+  test("that cannot be undone says so, and the file still contains it", async () => {
     await using at = stage({ config: { mcpServers: {} } })
     const change = {
       ...adding("a", { command: "broken" }),
@@ -94,7 +93,7 @@ describe("a change", () => {
     }
     await expect(applyChange({ ...at.context, editor: meddling }, change)).rejects.toMatchObject({
       fault: "internal",
-      message: expect.stringContaining("It could not be taken back"),
+      message: expect.stringContaining("svc could not undo the change"),
     })
     expect(at.documents().config).toContain("broken")
   })

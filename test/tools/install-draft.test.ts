@@ -38,8 +38,8 @@ describe("a server that no registry describes", () => {
     const refusals: readonly (readonly [CustomServer, string])[] = [
       [{}, one],
       [{ command: "a", url: "https://x" }, one],
-      [{ url: "https://x", args: ["a"] }, "no args and no env"],
-      [{ url: "https://x", env: { A: "b" } }, "no args and no env"],
+      [{ url: "https://x", args: ["a"] }, "args and env do not apply to a url"],
+      [{ url: "https://x", env: { A: "b" } }, "args and env do not apply to a url"],
       [{ package: "--evil" }, "must be the name of"],
       [{ package: "a", version: "1 --evil" }, "must be the name of"],
     ]

@@ -231,7 +231,7 @@ describe("mcp_update", () => {
     const env = { API_KEY: "other" }
     expect(await at.run(mcpUpdate, { serverName: "w", env }).catch((error: unknown) => error)).toMatchObject({
       fault: "rolled_back",
-      message: expect.stringMatching(/^w: .*Everything is as it was before\.$/),
+      message: expect.stringMatching(/^w: .*svc undid the change\.$/),
       data: { log: ["the last line of its log"] },
     })
     expect(at.documents()).toEqual(before)
@@ -275,7 +275,7 @@ describe("mcp_update", () => {
     }
     expect(
       await mcpUpdate.run({ serverName: "w" }, { ...at.context, person: meddling }).catch((error) => error),
-    ).toMatchObject({ fault: "conflict", message: "w was changed meanwhile" })
+    ).toMatchObject({ fault: "conflict", message: "w was changed in the meantime" })
     expect(at.documents().config).toContain('"other"')
   })
 
