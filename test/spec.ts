@@ -352,6 +352,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "as .gitignore does",
   },
+  "env:child:repeated": {
+    says: "of equal patterns the first stays",
+    from: "choice",
+    why: "a server that only repeats a default must not let in what the default excludes",
+  },
   "env:child:declared": { says: "no filter applies to declared variables", from: "Server object" },
   "env:child:array": {
     says: "NAME alone in an env array takes the value from the parent or .env",

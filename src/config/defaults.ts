@@ -31,14 +31,9 @@ export function applyDefaults(
   // Rule 1: objects merge, the server's keys win; arrays are replaced.
   if (isRecord(server.env) && isRecord(defaults.env) && transport === "stdio")
     merge("env", { ...defaults.env, ...server.env })
-  // Rule 2: the server's patterns follow the defaults'; of a repeated pattern the last one is kept.
-  if (server.envFilter !== undefined && defaults.envFilter !== undefined && transport === "stdio") {
-    const all = [...defaults.envFilter, ...server.envFilter]
-    merge(
-      "envFilter",
-      all.filter((pattern, index) => all.lastIndexOf(pattern) === index),
-    )
-  }
+  // Rule 2: the server's patterns follow the defaults'; of equal patterns the first stays, as in `childEnvironment`.
+  if (server.envFilter !== undefined && defaults.envFilter !== undefined && transport === "stdio")
+    merge("envFilter", [...new Set([...defaults.envFilter, ...server.envFilter])])
   return { config: merged as ServerConfig, origins }
 }
 

@@ -67,11 +67,13 @@ export function childEnvironment(options: EnvironmentOptions): Readonly<Record<s
   const fold = (name: string) => (windows ? name.toUpperCase() : name)
   const safe = new Set<string>(windows ? SAFE_WINDOWS : SAFE_POSIX)
   const everything = inheritParentEnv && envFilter.length === 0
+  // Of equal patterns the first stays: a server that only repeats a default must not let in what a later default excludes.
+  const patterns = new Set(envFilter.map(fold))
   const chosen = new Map<string, readonly [name: string, value: string]>()
   const inherit = (source: Environment, explicit: boolean) => {
     for (const [name, value] of Object.entries(source)) {
       if (value === undefined || fold(name).startsWith("SVC_")) continue
-      const verdict = lastMatch(name, envFilter, fold)
+      const verdict = lastMatch(fold(name), patterns)
       // A variable of `.env` is inherited only if a pattern matches it.
       const inherited = verdict ?? (!explicit && (everything || safe.has(fold(name))))
       if (inherited) chosen.set(fold(name), [name, value])
@@ -86,12 +88,12 @@ export function childEnvironment(options: EnvironmentOptions): Readonly<Record<s
 // ---
 
 /** Returns whether the last matching pattern includes a name, or undefined if no pattern matches. */
-function lastMatch(name: string, patterns: readonly string[], fold: (name: string) => string): boolean | undefined {
+function lastMatch(name: string, patterns: Iterable<string>): boolean | undefined {
   let verdict: boolean | undefined
   for (const pattern of patterns) {
     const include = !pattern.startsWith("!")
-    const body = fold(include ? pattern : pattern.slice(1))
-    const matches = body.endsWith("*") ? fold(name).startsWith(body.slice(0, -1)) : fold(name) === body
+    const body = include ? pattern : pattern.slice(1)
+    const matches = body.endsWith("*") ? name.startsWith(body.slice(0, -1)) : name === body
     if (matches) verdict = include
   }
   return verdict

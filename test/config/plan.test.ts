@@ -277,9 +277,16 @@ describe("serverDefaults", () => {
     expect(child(server({}, { env: ["C=3"] })).env).toMatchObject({ C: "3" })
   })
 
-  test("envFilter entries of the server follow and decide [defaults:envFilter]", () => {
+  test("envFilter entries of the server follow and decide; of two equal ones the first stays [defaults:envFilter] [env:child:repeated]", () => {
     expect(child(server({ envFilter: ["APP_ONE"] }, { envFilter: ["APP_*", "!APP_ONE"] })).env).toMatchObject({
       APP_ONE: "1",
+      APP_TWO: "2",
+    })
+    const repeated = child(server({ envFilter: ["APP_*"] }, { envFilter: ["APP_*", "!APP_ONE"] })).env
+    expect(repeated).toEqual({ APP_TWO: "2", HOME: "/home/u", PATH: "/bin" })
+    expect(child(server({ envFilter: ["APP_*", "!APP_ONE", "APP_*"] })).env).toEqual(repeated)
+    const windows = { platform: "win32", parent: { APP_ONE: "1", APP_TWO: "2" } }
+    expect(child(server({ envFilter: ["app_*"] }, { envFilter: ["APP_*", "!APP_ONE"] }), windows).env).toEqual({
       APP_TWO: "2",
     })
     expect(child(server({ envFilter: ["!APP_TWO"] }, { envFilter: ["APP_*"] })).env).not.toHaveProperty("APP_TWO")
