@@ -157,7 +157,7 @@ export class Agent {
     const oldOrder = this.plan?.specs.map(({ id }) => id)
     this.plan = plan
     this.issues = plan.issues
-    this.secretValues = [...new Set(plan.specs.flatMap(({ secrets }) => secrets))]
+    this.secretValues = [...new Set([...plan.specs.flatMap(({ secrets }) => secrets), ...plan.idleSecrets])]
     const order = plan.specs.map(({ id }) => id)
     const wanted = new Set(order)
     for (const [id, backend] of this.backends) {

@@ -32,5 +32,5 @@ export function demoPlan(env: Readonly<Record<string, string | undefined>>): Pla
       toolPinning: "report",
     },
   }
-  return { specs: [demo], templates: [], disabled: [], issues: [] }
+  return { specs: [demo], templates: [], disabled: [], issues: [], idleSecrets: [] }
 }

@@ -31,7 +31,13 @@ export type HostEnvironment = EnvironmentSources & {
 }
 
 /** A planned server, or the problems that prevent it. Problems never show values. */
-export type Planned = { readonly spec: ServerSpec } | { readonly problems: readonly string[] }
+export type Planned =
+  | { readonly spec: ServerSpec }
+  | {
+      readonly problems: readonly string[]
+      /** The values that must not be shown although the server does not run. */
+      readonly secrets: readonly string[]
+    }
 
 /**
  * Plans a document, without template instances. A faulty server becomes an issue; throws a ConfigError if a section that all
@@ -43,6 +49,7 @@ export function plan(document: Document, world: HostEnvironment): Plan {
   const specs: ServerSpec[] = []
   const disabled: string[] = []
   const rendered: string[] = []
+  const idleSecrets: string[] = []
   const slugs = new Map<string, string>()
   const reject = ({ name, path }: NamedServer, code: string, message: string) =>
     issues.push(issueAt(document, "error", code, path, `${name} is not loaded: ${message}`, name))
@@ -58,6 +65,10 @@ export function plan(document: Document, world: HostEnvironment): Plan {
   for (const template of templates) {
     const { name, config } = template
     if (config === undefined) continue
+    // Its type may be an expression; what it runs tells the transport.
+    const { type: _expression, ...typeless } = config
+    const written = secretsOf(planServer(name, name, typeless, defaults, world))
+    idleSecrets.push(...written.filter((secret) => !EXPRESSION.test(secret)))
     const problem = nameProblem(name)
     if (problem !== undefined) reject(template, "server", problem)
     else if (isDisabled(config)) disabled.push(name)
@@ -68,15 +79,16 @@ export function plan(document: Document, world: HostEnvironment): Plan {
   for (const server of servers) {
     const { name, config } = server
     if (config === undefined || templated.has(name)) continue
-    if (isDisabled(config)) {
-      disabled.push(name)
+    const planned = planServer(name, name, config, defaults, world)
+    if (isDisabled(config)) disabled.push(name)
+    else if ("problems" in planned) for (const problem of planned.problems) reject(server, "server", problem)
+    else if (claim(server)) {
+      specs.push(planned.spec)
       continue
     }
-    const planned = planServer(name, name, config, defaults, world)
-    if ("problems" in planned) for (const problem of planned.problems) reject(server, "server", problem)
-    else if (claim(server)) specs.push(planned.spec)
+    idleSecrets.push(...secretsOf(planned))
   }
-  return { specs, templates: rendered, disabled, issues }
+  return { specs, templates: rendered, disabled, issues, idleSecrets }
 }
 
 /** Plans one server under an id; a template must be rendered already. */
@@ -88,9 +100,9 @@ export function planServer(
   world: HostEnvironment,
 ): Planned {
   const transport = transportOf(written)
-  if (transport === undefined) return { problems: ["it needs a command or a url"] }
+  if (transport === undefined) return { problems: ["it needs a command or a url"], secrets: [] }
   const problem = nameProblem(name)
-  if (problem !== undefined) return { problems: [problem] }
+  if (problem !== undefined) return { problems: [problem], secrets: [] }
   const { config } = applyDefaults(written, defaults, transport)
   const problems: string[] = []
   const secrets = new Set<string>()
@@ -107,7 +119,8 @@ export function planServer(
     transport === "stdio"
       ? planChild(config, world, resolve, problems, secrets)
       : planRemote(transport, config, resolve, problems, secrets)
-  if (problems.length > 0 || launch === undefined) return { problems: [...new Set(problems)] }
+  const known = [...secrets].filter((secret) => secret.length >= MIN_SECRET)
+  if (problems.length > 0 || launch === undefined) return { problems: [...new Set(problems)], secrets: known }
   return {
     spec: {
       id,
@@ -115,7 +128,7 @@ export function planServer(
       slug: slugOf(name),
       launch,
       tuning: planTuning(config, transport),
-      secrets: [...secrets].filter((secret) => secret.length >= MIN_SECRET),
+      secrets: known,
     },
   }
 }
@@ -139,12 +152,15 @@ export function isDisabled({ disabled }: { readonly disabled?: unknown }): boole
 
 /** Variables from which programs take options or code: their values decide what runs. */
 export const OPTION_NAME =
-  /(?:^|_|RUBY|PERL5)OPT(?:S|IONS)?$|FLAGS$|_ARGS$|_COMMAND$|ASKPASS$|PRELOAD$|STARTUP$|EDITOR$|PAGER$|^(?:LD|DYLD)_|^(?:BASH_)?ENV$/i
+  /(?:^|_|RUBY|PERL5)OPT(?:S|IONS)?$|FLAGS$|_ARGS$|_COMMAND$|ASKPASS$|PRELOAD$|STARTUP$|EDITOR$|PAGER$|KEYRING_PROVIDER$|_SOCK$|^GIT_CONFIG_|^(?:LD|DYLD)_|^(?:BASH_)?ENV$/i
 
 // ---
 
 /** Variables whose values are no secrets: they are parts of paths that people must be able to read. */
 const PLAIN = ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "USER", "LOGNAME", "USERNAME", "PWD", "PATH", "TMPDIR"]
+
+/** Returns the values of a server that must not be shown, whether it can run or not. */
+const secretsOf = (planned: Planned): readonly string[] => ("spec" in planned ? planned.spec : planned).secrets
 
 /** Substitutes references. `where` is for messages; `refused` matches characters that are not allowed. */
 type Resolve = (text: string, where: string, refused?: RegExp) => string
@@ -158,6 +174,8 @@ const NOT_IN_ENV = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
 const NOT_IN_HEADER = /[^\t\x20-\x7e\x80-\xff]/
 
 const MIN_SECRET = 6
+/** An expression alone is no secret, and stands in many texts. */
+const EXPRESSION = /^\{\{[^{}]*\}\}$/
 /**
  * Default connection timeouts. `npx`, `uvx` and `docker` download packages at the first start, and twenty of them at once
  * slow each other down. Ending a download halfway would waste it, and no other server waits for it.

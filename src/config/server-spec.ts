@@ -107,6 +107,8 @@ export type Plan = {
   readonly disabled: readonly string[]
   /** Servers that are not loaded, unknown keys and the like. */
   readonly issues: readonly Issue[]
+  /** Values that must never be shown, of servers without a spec: disabled, not loaded, or templates as written. */
+  readonly idleSecrets: readonly string[]
 }
 
-export const EMPTY_PLAN: Plan = { specs: [], templates: [], disabled: [], issues: [] }
+export const EMPTY_PLAN: Plan = { specs: [], templates: [], disabled: [], issues: [], idleSecrets: [] }

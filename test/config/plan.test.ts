@@ -432,6 +432,27 @@ describe("references", () => {
       expect([name, named(name)]).toEqual([name, false])
   })
 
+  test("make secrets of servers that do not run, too: disabled, left out, and templates as written", () => {
+    const headers = { "X-Workspace": "header-value" }
+    const url = "http://h/mcp"
+    for (const document of [
+      { mcpServers: { a: { url, headers, disabled: true } } },
+      { mcpServers: { a: { url: "${NOWHERE}", headers } } },
+      { mcpServers: { "a b": { url }, "a/b": { url, headers } } },
+      {
+        mcpTemplates: { a: { url, headers: { ...headers, "X-Path": "{{project.path}}" }, type: "{{transport.type}}" } },
+      },
+      { mcpTemplates: { a: { url, headers, disabled: true } } },
+    ])
+      expect(planned(document).idleSecrets).toEqual(["header-value"])
+    expect(planned({ mcpServers: { a: { command: "x", env: { API_KEY: "$TOKEN" }, disabled: true } } })).toMatchObject({
+      disabled: ["a"],
+      idleSecrets: ["from-parent"],
+      issues: [],
+    })
+    expect(planned({ mcpServers: { a: { url, headers } } }).idleSecrets).toEqual([])
+  })
+
   test("make their values secrets, except for parts of common paths", () => {
     const places = { args: ["$HOME/x"], env: ["FILE=${HOME}/y", "HOME", "TOKEN"] }
     expect(single(server(places), { parent: { HOME: "/home/somebody", TOKEN: "from-parent" } }).secrets).toEqual([
