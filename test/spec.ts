@@ -736,7 +736,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "Internal tools",
   },
   "tools:confirm": {
-    says: "what would run something new is put to a person with the exact command; where nobody can be asked it is refused (confirmation_required) unless --confirm-installs is off",
+    says: "what would run something new, or something that was disabled, is put to a person with the exact command; where nobody can be asked it is refused (confirmation_required) unless --confirm-installs is off",
     from: "choice",
     why: "an assistant must not choose alone what runs",
   },
@@ -749,6 +749,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "a person who is asked sees command, arguments, environment, headers, folder, file and what serverDefaults adds, uncut; hidden is only what they typed at a terminal or keep in mcp.json, never what an assistant passed",
     from: "choice",
     why: "code hides in what a registry, a file or an assistant calls secret, and behind what is cut off",
+  },
+  "tools:agreed": {
+    says: "what a person was shown at a terminal is what an installation or an update runs: if the registry, the values or mcp.json give another server meanwhile, nothing is changed (conflict)",
+    from: "choice",
+    why: "the run asks the registry again, which may answer each time anew",
   },
   "tools:form": {
     says: "the form that asks a person has no default, and only confirm: true agrees",

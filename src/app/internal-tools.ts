@@ -76,8 +76,9 @@ export function openInternalTools(
   return {
     offer: (choices, trusted) => createToolbox(chooseTools(choices), { ...context, trusted }, onbug),
     idle: () => editor.exclusive(() => Promise.resolve()),
-    run({ tool, arguments: args }, signal, progress = () => undefined) {
-      const caller: ToolCaller = { person: undefined, signal, progress }
+    run({ tool, arguments: args, agreed }, signal, progress = () => undefined) {
+      const terminal = { agreed: typeof agreed === "string" ? agreed : undefined }
+      const caller: ToolCaller = { person: undefined, terminal, signal, progress }
       const running = own.call(String(tool), isObject(args) ? args : {}, caller)
       if (running === undefined) throw new RequestError("unknown_method", `this svc has no tool ${String(tool)}`)
       return running

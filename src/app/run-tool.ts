@@ -18,13 +18,21 @@ import { say } from "./output.ts"
 import { readServeOptions } from "./serve-options.ts"
 import { openUpstream } from "./upstream.ts"
 
+/** What a command that calls a tool twice, for a plan and for its execution, keeps from one call to the next. */
+export type PlannedRun = {
+  /** Keeps downloads. */
+  readonly bundles: Bundles
+  /** The `digest` of the plan that the person has agreed to. */
+  readonly agreed?: string | undefined
+}
+
 /**
- * Returns the structured result of the tool. `bundles` keeps downloads from one call to the next. Throws a RequestError
+ * Returns the structured result of the tool. Throws a RequestError
  * for an error of the caller, an UnavailableError for any other error of the tool, and Interrupted at a second signal.
  */
-export async function runTool(context: CommandContext, tool: string, args: Params, bundles?: Bundles): Promise<Params> {
-  const result =
-    (await context.ask("tool", { tool, arguments: args }, TIMEOUT_MS)) ?? (await runHere(context, tool, args, bundles))
+export async function runTool(context: CommandContext, tool: string, args: Params, run?: PlannedRun): Promise<Params> {
+  const call = { tool, arguments: args, agreed: run?.agreed }
+  const result = (await context.ask("tool", call, TIMEOUT_MS)) ?? (await runHere(context, call, run?.bundles))
   const data = isObject(result) && isObject(result.structuredContent) ? result.structuredContent : {}
   if (!isObject(data.error)) return data
   // The server's own output is often the only hint at the cause.
@@ -65,28 +73,25 @@ const LOG_LINES = 10
 /** Longer than any server may take to connect. */
 const TIMEOUT_MS = 30 * 60_000
 
+/** The control socket's parameters of a call. */
+type ToolCall = { readonly tool: string; readonly arguments: Params; readonly agreed: string | undefined }
+
 /** Runs the tool in this process. A tool that changes something and is interrupted takes back what it has written. */
-async function runHere(
-  context: CommandContext,
-  tool: string,
-  args: Params,
-  bundles: Bundles | undefined,
-): Promise<unknown> {
-  const writes = TOOLS.some(({ name, annotations }) => name === tool && !annotations.readOnlyHint)
+async function runHere(context: CommandContext, call: ToolCall, bundles: Bundles | undefined): Promise<unknown> {
+  const writes = TOOLS.some(({ name, annotations }) => name === call.tool && !annotations.readOnlyHint)
   // A tool that only reads makes no files, and has nothing to take back.
-  if (!writes) return runOnce(context, tool, args, bundles, new AbortController().signal)
+  if (!writes) return runOnce(context, call, bundles, new AbortController().signal)
   await createMissing(context.paths, systemClock)
   for (const note of await recoverTrials(context.paths, systemClock)) say(note)
-  if (args.dryRun === true) return runOnce(context, tool, args, bundles, new AbortController().signal)
+  if (call.arguments.dryRun === true) return runOnce(context, call, bundles, new AbortController().signal)
   const { signal, forced } = watchInterrupts()
-  return Promise.race([runOnce(context, tool, args, bundles, signal), forced])
+  return Promise.race([runOnce(context, call, bundles, signal), forced])
 }
 
 /** Builds the upstream side alone, starts only the servers that the tool adds or changes, and stops them again. */
 async function runOnce(
   { paths, baseWorld: world, document, world: fullWorld }: CommandContext,
-  tool: string,
-  args: Params,
+  call: ToolCall,
   bundles: Bundles | undefined,
   signal: AbortSignal,
 ): Promise<unknown> {
@@ -107,7 +112,7 @@ async function runOnce(
   })
   try {
     const tools = openInternalTools({ ...upstream, ...logging }, paths, world, reload, bundles)
-    return await tools.run({ tool, arguments: args }, signal, say)
+    return await tools.run(call, signal, say)
   } finally {
     await upstream.agent.close()
     logging.serverLogs.flush()

@@ -28,7 +28,7 @@ import { visible } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { createMissing, editConfig, readTexts } from "../store/documents.ts"
 import { homeDirectory } from "../template/project.ts"
-import { commandText, settingsOf, writtenValues } from "../tools/confirm.ts"
+import { commandText, hidesSecrets, settingsOf, writtenValues } from "../tools/confirm.ts"
 import { isObject } from "../wire/message.ts"
 
 export const importServers: CommandDef = {
@@ -94,7 +94,7 @@ export const importServers: CommandDef = {
           file: from.file,
           ...(from.application === undefined ? {} : { application: from.application }),
           project: from.owner === "project",
-          command: commandText(server, writtenValues(server)),
+          command: commandText(server, hidesSecrets(writtenValues(server))),
           added: willAdd && problem === undefined,
           notes,
           ...(problem === undefined ? {} : { problem }),
@@ -172,13 +172,13 @@ const formatSource = ({ file, application, owner }: From): string =>
 
 /** The command, cut for the table; the confirmation shows it whole. */
 function summary({ server }: ForeignServer): string {
-  const text = commandText(server, writtenValues(server))
+  const text = commandText(server, hidesSecrets(writtenValues(server)))
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
 }
 
 /** Everything that would run and be set. */
 function full({ name, server, from }: Row, hidden: boolean): string {
-  const lines = [commandText(server, hidden ? writtenValues(server) : {}), ...settingsOf(server)]
+  const lines = [commandText(server, hidesSecrets(hidden ? writtenValues(server) : {})), ...settingsOf(server)]
   return [visible(`${name}, from ${formatSource(from)}:`), ...lines.map((line) => `  ${line}`)].join("\n")
 }
 

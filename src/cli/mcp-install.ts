@@ -110,7 +110,7 @@ type InstallTexts = {
   isNoop?(plan: Params): boolean
 }
 
-/** Plans with a dry run of the tool, asks for missing values and for confirmation, and runs the tool. Returns the exit code. */
+/** Plans with a dry run of the tool, asks for missing values and for confirmation, and runs that plan. Returns the exit code. */
 async function carryOut(
   args: Readonly<Record<string, unknown>>,
   rawArgs: readonly string[],
@@ -126,7 +126,8 @@ async function carryOut(
     env[name] = value
   }
   const bundles = createBundles({ clock: systemClock, fetch })
-  const run = (more: Params) => runTool(context, tool, { ...wanted, env, ...more }, bundles)
+  const run = (more: Params, agreed?: string) =>
+    runTool(context, tool, { ...wanted, env, ...more }, { bundles, agreed })
   let plan = await run({ dryRun: true })
   const missing = missingOf(plan)
   const needed = missing.map(formatMissing).join(", ")
@@ -153,7 +154,8 @@ async function carryOut(
     if (!(await promptYesNo(texts.ask(plan)))) return 0
   }
   if (!noop) say(`starting ${plan.serverName} …`)
-  const data = noop ? plan : await run({})
+  // A registry is asked again by the run: what was shown is what runs.
+  const data = noop ? plan : await run({}, typeof plan.digest === "string" ? plan.digest : undefined)
   warn(data, shown)
   print(args.json === true, data, () => texts.done(data))
   return 0

@@ -31,6 +31,7 @@ export function callInternalTool(
   let progress = 0
   const running = toolbox.call(name, args, {
     person: personOf(client, exchange, signal),
+    terminal: undefined,
     signal,
     progress(message) {
       if (!isId(token)) return

@@ -1,13 +1,15 @@
 /**
  * Asks a person before svc runs something new, or changes what other clients' models read. choice: Internal tools.
  *
- *  1. The person sees all of it, uncut: the command, its arguments and environment, and what `serverDefaults` adds.
+ *  1. The person sees all of it, uncut: the command, its arguments and environment, and what `serverDefaults` adds. Only a
+ *     value under a secret name may be hidden; a command, an argument and a url are shown, whatever a registry calls secret.
  *  2. In a client nothing counts as typed by the person: the assistant passed the arguments. A value under a secret name is
  *     shown, unless it is only a reference, or stood in mcp.json before, where the person put it.
- *  3. In answers, which a terminal's question repeats, the caller's values under secret names are hidden.
+ *  3. A terminal's question is made of the answer to a dry run: the person typed the values that the caller passed.
  *  4. What a registry, a bundle or a file fixes is shown, whatever its name: code may hide in it.
  *  5. A server with both a command and a url is refused: only one is used, and the person could agree to the other.
  *  6. If the client cannot ask, the operator decides once, with `--confirm-installs` and `--confirm-edits`.
+ *  7. An answer to a model shows no secret and no header's value.
  */
 import { isDeepStrictEqual } from "node:util"
 import { applyDefaults } from "../config/defaults.ts"
@@ -24,6 +26,9 @@ import { type ToolContext, ToolError } from "./tool.ts"
 
 /** What must be agreed to: what runs, or what other clients' models read. Each has an option to do without. */
 export type Consent = keyof ToolContext["trusted"]
+
+/** What must be agreed to before a server starts that was not to run: it runs, and every client's model reads its tools. */
+export const STARTING: readonly [Consent, ...Consent[]] = ["installs", "edits"]
 
 /** What a person is asked about a server, and the same for an answer. */
 export type Question = {
@@ -50,25 +55,41 @@ export type Proposal = {
   readonly lines?: readonly string[]
 }
 
-/** Returns what the server runs or connects to, for an answer: the caller's secrets are hidden. */
-export const maskedCommand = ({ server, secrets = NO_SECRETS, kept, given }: Proposal): string =>
-  commandText(maskPlaceholders(server, secrets), { ...kept, ...given }, secrets.names)
+/** The audience of a text about a server: a person whom a client asks, a person at a terminal, or a model that gets an answer. */
+export type Audience = "client" | "terminal" | "model"
+
+/** Returns the audience of a tool's answer. */
+export const audienceOf = ({ terminal }: Pick<ToolContext, "terminal">): Audience =>
+  terminal === undefined ? "model" : "terminal"
+
+/** Returns what the server runs or connects to, with what the audience must not see hidden. */
+export function commandFor(audience: Audience, { server, secrets = NO_SECRETS, kept = {}, given }: Proposal): string {
+  switch (audience) {
+    case "client":
+      return commandText(fillPlaceholders(server, secrets), hidesSecrets(kept))
+    case "terminal":
+      return commandText(fillPlaceholders(server, secrets), hidesSecrets({ ...kept, ...given }))
+    case "model":
+      return commandText(
+        maskPlaceholders(server, secrets),
+        andHeaders(hidesSecrets({ ...kept, ...given }, secrets.names)),
+      )
+  }
+}
 
 /**
  * Returns the question whether a server is to become what a proposal says. Throws a ToolError if a server that is to run has
  * both a command and a url.
  */
 export function questionOn(what: string, proposal: Proposal): Question {
-  const { server, secrets = NO_SECRETS, kept, config, lines = [] } = proposal
+  const { server, config, lines = [] } = proposal
   if (config !== undefined) requireOneTarget(server)
-  const inherited = config === undefined ? undefined : inheritedText(server, config)
-  const rest = [...(inherited === undefined ? [] : [`serverDefaults adds: ${inherited}`]), ...lines]
-  const command = commandText(fillPlaceholders(server, secrets), kept, secrets.names)
-  return {
-    what,
-    shown: [command, ...rest].join("\n"),
-    masked: [maskedCommand(proposal), ...rest].join("\n"),
+  const textFor = (audience: Audience): string => {
+    const inherited = config === undefined ? undefined : inheritedText(audience, server, config)
+    const added = inherited === undefined ? [] : [`serverDefaults adds: ${inherited}`]
+    return [commandFor(audience, proposal), ...added, ...lines].join("\n")
   }
+  return { what, shown: textFor("client"), masked: textFor("model") }
 }
 
 /** Asks a person once. Throws a ToolError if they decline, or if the client cannot ask and the operator has not agreed. */
@@ -92,11 +113,20 @@ export async function confirm(
   )
 }
 
-/**
- * Returns what a server runs or connects to, and what it gets to see, in one line, uncut. A value is hidden if it stands in
- * `hideable` under its name and the name is secret, by its looks or in `secret`; references in it are shown.
- */
-export function commandText(server: Params, hideable: Params = {}, secret: ReadonlySet<string> = new Set()): string {
+/** Whether a value of `env`, `headers` or `oauth` is hidden. References in it are shown. */
+export type Hides = (name: string, value: unknown, section: ValueSection) => boolean
+
+/** Hides a value that stands in `hideable` under its name, if the name is secret, by its looks or in `names`. */
+export const hidesSecrets =
+  (hideable: Params, names: ReadonlySet<string> = new Set()): Hides =>
+  (name, value) =>
+    Object.hasOwn(hideable, name) &&
+    hideable[name] === value &&
+    (names.has(name) || isSecretName(name)) &&
+    !OPTION_NAME.test(name)
+
+/** Returns what a server runs or connects to, and what it gets to see, in one line, uncut. */
+export function commandText(server: Params, hides: Hides = () => false): string {
   const { command, args, url, cwd } = withAliases(server)
   const remote = isRemote(server)
   const words = Array.isArray(args) ? args.map((part) => quoted(String(part))) : []
@@ -104,7 +134,7 @@ export function commandText(server: Params, hideable: Params = {}, secret: Reado
   const unused = Object.entries(remote ? { command, args } : { url }).flatMap(([key, value]) =>
     value === undefined ? [] : [`${key}=${asJson(value)}`],
   )
-  const settings = [...unused, settingsText(server, hideable, secret)].join(" ").trim()
+  const settings = [...unused, settingsText(server, hides)].join(" ").trim()
   return [
     ...(remote ? [`connect to ${quotedAddress(String(url ?? ""))}`] : [quoted(String(command ?? "")), ...words]),
     ...(typeof cwd === "string" ? [`in ${quoted(cwd)}`] : []),
@@ -113,7 +143,7 @@ export function commandText(server: Params, hideable: Params = {}, secret: Reado
 }
 
 /** Returns what `serverDefaults` in the text of mcp.json adds to a server, or undefined if that is nothing of `commandText`. */
-export function inheritedText(server: Params, config: string): string | undefined {
+export function inheritedText(audience: Audience, server: Params, config: string): string | undefined {
   const { defaults } = readSections(parseDocument(config, "mcp.json"))
   // The sections were checked as far as they are read here.
   const written = server as ServerConfig
@@ -128,7 +158,8 @@ export function inheritedText(server: Params, config: string): string | undefine
       return [[key, Object.fromEntries(Object.entries(value).filter(([name]) => !Object.hasOwn(own, name)))]]
     }),
   )
-  const text = settingsText(inherited, writtenValues(inherited), new Set())
+  const hides = hidesSecrets(writtenValues(inherited))
+  const text = settingsText(inherited, audience === "model" ? andHeaders(hides) : hides)
   return text === "" ? undefined : text
 }
 
@@ -141,7 +172,7 @@ export const quotedAddress = (address: string): string => quoted(address, PLAIN_
 
 /** Returns the values of a server that may be secret, by name: of `env` and `headers`, and the client secret. */
 export const writtenValues = (server: Params): Params => ({
-  ...Object.fromEntries(valuesIn(server).filter(([, value]) => value !== undefined)),
+  ...Object.fromEntries(valuesIn(server).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))),
   ...(isObject(server.oauth) ? { clientSecret: server.oauth.clientSecret } : {}),
 })
 
@@ -191,38 +222,43 @@ const IN_COMMAND: ReadonlySet<string> = new Set([
   "installedFrom",
 ])
 
+/** The settings of a server that have values by name. */
+type ValueSection = "env" | "headers" | "oauth"
+
+/** Hides the values of headers, too: under any name they may authorize. */
+const andHeaders =
+  (hides: Hides): Hides =>
+  (name, value, section) =>
+    section === "headers" || hides(name, value, section)
+
 /** Returns the environment, headers, inheritance and OAuth settings of a server. */
-function settingsText(server: Params, hideable: Params, secret: ReadonlySet<string>): string {
+function settingsText(server: Params, hides: Hides): string {
   const { inheritParentEnv, envFilter, oauth } = server
-  const isHidden = (name: string, value: unknown): boolean =>
-    Object.hasOwn(hideable, name) &&
-    hideable[name] === value &&
-    (secret.has(name) || isSecretName(name)) &&
-    !OPTION_NAME.test(name)
-  const shown = (name: string, value: unknown): unknown =>
-    typeof value === "string" && isHidden(name, value) ? onlyReferences(value) : value
-  const values = valuesIn(server).map(([name, value]) =>
-    value === undefined ? quoted(name) : `${quoted(name)}=${quoted(String(shown(name, value)))}`,
+  const shown: (...value: Parameters<Hides>) => unknown = (name, value, section) =>
+    typeof value === "string" && hides(name, value, section) ? onlyReferences(value) : value
+  const values = valuesIn(server).map(([name, value, section]) =>
+    value === undefined ? quoted(name) : `${quoted(name)}=${quoted(String(shown(name, value, section)))}`,
   )
   if (inheritParentEnv !== undefined) values.push(`inheritParentEnv=${asJson(inheritParentEnv)}`)
   if (envFilter !== undefined) values.push(`envFilter=${asJson(envFilter)}`)
   if (isObject(oauth)) {
-    const members = Object.entries(oauth).map(([name, value]) => [name, shown(name, value)])
+    const members = Object.entries(oauth).map(([name, value]) => [name, shown(name, value, "oauth")])
     values.push(`oauth=${asJson(Object.fromEntries(members))}`)
   }
   return values.join(" ")
 }
 
 /** The members of `env` and `headers`. In an `env` array, a name alone has no value. */
-const valuesIn = ({ env, headers }: Params): readonly (readonly [string, string | undefined])[] =>
-  [env, headers].flatMap((section) =>
-    Array.isArray(section)
-      ? section.map((one): readonly [string, string | undefined] => {
+const valuesIn = (server: Params): readonly (readonly [string, string | undefined, ValueSection])[] =>
+  (["env", "headers"] as const).flatMap((key) => {
+    const section = server[key]
+    return Array.isArray(section)
+      ? section.map((one): readonly [string, string | undefined, ValueSection] => {
           const [name = "", ...rest] = String(one).split("=")
-          return [name, rest.length === 0 ? undefined : rest.join("=")]
+          return [name, rest.length === 0 ? undefined : rest.join("="), key]
         })
-      : Object.entries(isObject(section) ? section : {}).map(([name, value]) => [name, String(value)] as const),
-  )
+      : Object.entries(isObject(section) ? section : {}).map(([name, value]) => [name, String(value), key] as const)
+  })
 
 /** Hides a value but for the variables that it refers to. */
 const onlyReferences = (value: string): string =>

@@ -142,7 +142,7 @@ export function planEdit(
     consents,
     question,
     change(written) {
-      requireUnchanged(written, name, server)
+      requireUnchanged(written, documents, name)
       const changed = edited(written)
       validateChange(context, written, changed)
       return changed

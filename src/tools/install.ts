@@ -11,9 +11,10 @@ import type { Params } from "../wire/message.ts"
 import { applyInstallation, reloadSchema } from "./apply-change.ts"
 import { openBundle } from "./bundle.ts"
 import {
+  audienceOf,
+  commandFor,
   confirm,
   inheritedText,
-  maskedCommand,
   type Proposal,
   questionOn,
   quoted,
@@ -22,7 +23,16 @@ import {
 } from "./confirm.ts"
 import { literals, maskPlaceholders } from "./externalize-secrets.ts"
 import { type CustomServer, draftCustom, draftEntry, type InstallDraft, missingSchema } from "./install-draft.ts"
-import { planWrite, reverseWrite, type ServerWrite, withMergePatch } from "./plan-change.ts"
+import {
+  digestFor,
+  digestOf,
+  planWrite,
+  requireAgreed,
+  requireUnchanged,
+  reverseWrite,
+  type ServerWrite,
+  withMergePatch,
+} from "./plan-change.ts"
 import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
 
 export const mcpInstall = defineTool({
@@ -66,7 +76,7 @@ export const mcpInstall = defineTool({
   }),
   async run(args, context) {
     const plan = planInstallation(context, args, await draftOf(args, context))
-    const { draft, about, write, proposal, references } = plan
+    const { documents, draft, about, write, proposal, references, digest } = plan
     const { name, warnings } = draft
     if (draft.missing.length > 0 && !args.dryRun)
       throw new ToolError("invalid_argument", missingText(draft), { data: { ...about, installed: false } })
@@ -77,6 +87,7 @@ export const mcpInstall = defineTool({
         text: `would install ${name}: ${about.command}${needs}`,
       }
     }
+    requireAgreed(context, digest)
     await confirm(
       context,
       ["installs"],
@@ -86,7 +97,10 @@ export const mcpInstall = defineTool({
       name,
       bundle: draft.bundle,
       enabled: !isDisabled(write.server),
-      change: (written) => planWrite(context, write, written).documents,
+      change(written) {
+        requireUnchanged(written, documents, name)
+        return planWrite(context, write, written).documents
+      },
       reverse: (made) => reverseWrite(name, removeServer(name), made),
     })
     return {
@@ -156,17 +170,19 @@ function planInstallation(context: ToolContext, request: InstallRequest, draft: 
     config: documents.config,
     lines: settingsOf(maskPlaceholders(server, secrets)),
   }
+  const digest = digestOf(write, documents, draft.bundle)
   const about = {
     serverName: name,
-    command: maskedCommand(proposal),
-    inherited: inheritedText(server, documents.config),
+    digest: digestFor(context, digest),
+    command: commandFor(audienceOf(context), proposal),
+    inherited: inheritedText(audienceOf(context), server, documents.config),
     source: draft.source,
     version: draft.version,
     missing: draft.missing,
     optional: draft.optional,
   }
   const references = draft.missing.length > 0 ? [] : planWrite(context, write, documents).references
-  return { draft, about, write, proposal, references }
+  return { documents, draft, about, write, proposal, references, digest }
 }
 
 const missingText = ({ name, missing }: InstallDraft): string =>

@@ -7,12 +7,15 @@ import { parseDocument } from "../config/document.ts"
 import { addVariables } from "../config/dotenv.ts"
 import { type Edit, writtenServers } from "../config/edit.ts"
 import { plan, slugOf } from "../config/plan.ts"
+import { sha256 } from "../lib/digest.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
+import { canonical } from "../lib/json.ts"
 import { nearest } from "../lib/nearest.ts"
+import type { Bundle } from "../registry/bundle.ts"
 import type { AppliedChange, DocumentChange, WrittenDocuments } from "../store/transaction.ts"
 import { readTemplates } from "../template/instance.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { externalizeSecrets, type SecretLocations } from "./externalize-secrets.ts"
+import { externalizeSecrets, fillPlaceholders, type SecretLocations } from "./externalize-secrets.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
 /** What planning needs of the context. */
@@ -55,12 +58,40 @@ export function validateChange({ editor }: PlanContext, before: WrittenDocuments
   return fresh.map(({ message }) => message)
 }
 
-/** Throws a ToolError (conflict) if a server is not written as it was when the person was asked about it. */
-export function requireUnchanged({ config }: WrittenDocuments, name: string, before: Params): void {
-  if (isDeepStrictEqual(writtenServers(config).get(name)?.server, before)) return
+/**
+ * Throws a ToolError (conflict) if a server, or what `serverDefaults` adds to it, is not written as it was in the documents
+ * that the person was asked about.
+ */
+export function requireUnchanged(written: WrittenDocuments, asked: WrittenDocuments, name: string): void {
+  const [now, before] = [written, asked].map(({ config }) => [writtenServers(config).get(name), defaultsIn(config)])
+  if (isDeepStrictEqual(now, before)) return
   throw new ToolError("conflict", `${name} was changed in the meantime`, {
     hint: { tool: "mcp_status", args: { serverName: name, details: true }, does: "shows it as it is now" },
   })
+}
+
+/** Returns a digest of everything that decides what a server runs: the server with its secrets, the defaults and its bundle. */
+export const digestOf = (
+  { name, server, secrets }: Pick<ServerWrite, "name" | "server" | "secrets">,
+  { config }: WrittenDocuments,
+  bundle: Bundle | undefined,
+): string =>
+  sha256(
+    canonical({ name, server: fillPlaceholders(server, secrets), defaults: defaultsIn(config), bundle: bundle?.hash }),
+    "hex",
+  )
+
+/** Returns a plan's digest for an answer: to a terminal alone, since short secrets can be guessed from a digest. */
+export const digestFor = ({ terminal }: Pick<ToolContext, "terminal">, digest: string): string | undefined =>
+  terminal === undefined ? undefined : digest
+
+/** Throws a ToolError (conflict) if the person at the terminal was shown another plan: a registry may answer anew each time. */
+export function requireAgreed({ terminal }: Pick<ToolContext, "terminal">, digest: string): void {
+  if (terminal?.agreed === undefined || terminal.agreed === digest) return
+  throw new ToolError(
+    "conflict",
+    "What would run now is not what was shown: the registry or mcp.json has changed in the meantime. Nothing was changed; run the command again",
+  )
 }
 
 /** Makes an edit of mcp.json a change of both documents. */
@@ -136,6 +167,9 @@ export function withMergePatch(target: Params, patch: Params): Params {
 }
 
 // ---
+
+/** Returns `serverDefaults` as written. */
+const defaultsIn = (config: string): unknown => parseDocument(config, "mcp.json").value.serverDefaults
 
 /** Characters of an unknown name that an error repeats. */
 const MAX_NAME = 200

@@ -2,7 +2,7 @@
 import * as z from "zod"
 import { parseDocument } from "../config/document.ts"
 import { writtenServers } from "../config/edit.ts"
-import { type EffectiveValue, effectiveOf } from "../config/effective.ts"
+import { type EffectiveValue, effectiveOf, HIDDEN } from "../config/effective.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
 import { isRemote } from "../config/sections.ts"
 import { ConfigError } from "../lib/errors.ts"
@@ -82,7 +82,7 @@ export const runningOf = ({ agent, clock, redactAll }: ToolContext): Status =>
 
 export const valueSchema = z.object({ key: z.string(), value: z.string(), from: z.array(z.string()) })
 
-/** Returns what a server is started with and where each value came from, secrets hidden unless `showSecrets`. */
+/** Returns what a server is started with and where each value came from, secrets and headers hidden unless `showSecrets`. */
 export function valuesOf(
   { editor }: Pick<ToolContext, "editor">,
   name: string,
@@ -91,7 +91,10 @@ export function valuesOf(
 ): readonly EffectiveValue[] {
   try {
     const document = parseDocument(texts.config, "mcp.json")
-    return effectiveOf(document, name, editor.world(texts.dotenv), showSecrets) ?? []
+    const values = effectiveOf(document, name, editor.world(texts.dotenv), showSecrets) ?? []
+    // A header may authorize under any name.
+    const isShown = (key: string) => showSecrets || !key.startsWith("headers.")
+    return values.map((one) => (isShown(one.key) ? one : { ...one, value: HIDDEN }))
   } catch (error) {
     if (error instanceof ConfigError) return []
     throw error

@@ -36,6 +36,12 @@ export type Person = {
   agrees(message: string, yes: string): Promise<boolean>
 }
 
+/** A person at a terminal, who is shown the answer to a dry run before the tool runs. */
+export type Terminal = {
+  /** The `digest` of that answer; undefined if there was none. */
+  readonly agreed: string | undefined
+}
+
 /** What tools work with. */
 export type ToolContext = {
   readonly agent: Agent
@@ -54,6 +60,8 @@ export type ToolContext = {
   readonly trusted: { readonly installs: boolean; readonly edits: boolean }
   /** Undefined if the caller cannot ask a person. */
   readonly person: Person | undefined
+  /** Set if a person at a terminal is the caller: a command of svc. */
+  readonly terminal: Terminal | undefined
   /** Aborted when the caller gives up. */
   readonly signal: AbortSignal
   /** Reports that the call goes on, for callers whose timeout that resets. */
@@ -61,7 +69,7 @@ export type ToolContext = {
 }
 
 /** The part of the context that each call has of its own. */
-export type ToolCaller = Pick<ToolContext, "person" | "signal" | "progress">
+export type ToolCaller = Pick<ToolContext, "person" | "terminal" | "signal" | "progress">
 
 export type ToolFault =
   | "not_found"
@@ -256,10 +264,21 @@ function codeOf(error: unknown): ToolFault {
   }
 }
 
-/** Masks secrets in every text of a result, and drops members that are undefined. */
-function clean(result: ToolResult, { maskCredentials }: ToolContext): ToolResult {
-  return mapStrings(result, maskCredentials) as ToolResult
+/**
+ * Masks secrets in every text of a result, and drops members that are undefined. A terminal's question is made of the
+ * members in `ASKED`: a value that is known from elsewhere must not hide a part of what the person agrees to.
+ */
+function clean(result: ToolResult, { maskCredentials, terminal }: ToolContext): ToolResult {
+  const mask = (text: string, path: readonly (string | number)[]): string =>
+    terminal !== undefined && ASKED.has(path.join(".")) ? text : maskCredentials(text)
+  return mapStrings(result, mask) as ToolResult
 }
+
+const ASKED: ReadonlySet<string> = new Set([
+  "structuredContent.command",
+  "structuredContent.inherited",
+  "structuredContent.digest",
+])
 
 function schemaOf(schema: z.ZodObject): Params {
   const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { target: "draft-2020-12", io: "input" })

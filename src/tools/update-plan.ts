@@ -18,9 +18,10 @@ import type { AppliedChange, DocumentChange, WrittenDocuments } from "../store/t
 import { isObject, type Params } from "../wire/message.ts"
 import { bundleText, planEntry } from "./bundle.ts"
 import {
+  audienceOf,
   changedSettings,
+  commandFor,
   inheritedText,
-  maskedCommand,
   type Proposal,
   type Question,
   questionOn,
@@ -29,7 +30,7 @@ import {
 } from "./confirm.ts"
 import { literals } from "./externalize-secrets.ts"
 import { originFor, registryLabel, withPlaceholders } from "./install-draft.ts"
-import { mergePatchOf, planWrite, requireUnchanged, reverseWrite, writtenServer } from "./plan-change.ts"
+import { digestOf, mergePatchOf, planWrite, requireUnchanged, reverseWrite, writtenServer } from "./plan-change.ts"
 import { originOf, type ServerOrigin } from "./registry-entries.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
@@ -60,12 +61,17 @@ export type UpdatePlan = {
   /** What serverDefaults adds to it. */
   readonly inherited: string | undefined
   readonly question: Question
+  /** Stands for everything that decides what runs. */
+  readonly digest: string
   readonly change: DocumentChange
   reverse(made: Pick<AppliedChange, "before" | "after">): DocumentChange
 }
 
 /** Plans an update. Throws a ToolError (conflict) if svc cannot run the new version. */
-export function planUpdate(context: Pick<ToolContext, "editor" | "machine">, request: UpdateRequest): UpdatePlan {
+export function planUpdate(
+  context: Pick<ToolContext, "editor" | "machine" | "terminal">,
+  request: UpdateRequest,
+): UpdatePlan {
   const { name, origin, documents, entry, bundle, env } = request
   const server = writtenServer(documents.config, name)
   const { values: given, hidden } = withPlaceholders(entry, env, bundle)
@@ -91,9 +97,10 @@ export function planUpdate(context: Pick<ToolContext, "editor" | "machine">, req
     config: documents.config,
     lines: changedSettings(server, next),
   }
+  const audience = audienceOf(context)
   const hasOwnArgs = keepsArgs && plan.package !== undefined
   const differs = hasOwnArgs && !isDeepStrictEqual(next.args, plan.server.args)
-  const ownCommand = maskedCommand({ ...proposal, server: plan.server })
+  const ownCommand = commandFor(audience, { ...proposal, server: plan.server })
   const from = bundle === undefined ? "" : `, ${bundleText(bundle)},`
   const write = { name, server: next, secrets, edit: (safe: Params) => patchServer(name, mergePatchOf(server, safe)) }
   return {
@@ -106,14 +113,15 @@ export function planUpdate(context: Pick<ToolContext, "editor" | "machine">, req
     warnings: differs
       ? [`the arguments of ${name} stay as they are; by itself the new version runs ${ownCommand}`]
       : [],
-    command: maskedCommand(proposal),
-    inherited: inheritedText(next, documents.config),
+    command: commandFor(audience, proposal),
+    inherited: inheritedText(audience, next, documents.config),
     question: questionOn(
       `Update the MCP server ${quoted(name)} from ${quoted(origin.version)} to ${quoted(entry.version)} of the registry ${registryLabel(entry)}${from} and let svc run this`,
       proposal,
     ),
+    digest: digestOf(write, documents, bundle),
     change(written) {
-      requireUnchanged(written, name, server)
+      requireUnchanged(written, documents, name)
       return planWrite(context, write, written).documents
     },
     reverse: (made) => reverseWrite(name, patchServer(name, mergePatchOf(next, server)), made),

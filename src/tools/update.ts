@@ -11,9 +11,9 @@ import type { WrittenDocuments } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
 import { applyInstallation, reloadSchema } from "./apply-change.ts"
 import { bundleText, openBundle } from "./bundle.ts"
-import { confirm, inheritedText, maskedCommand, writtenValues } from "./confirm.ts"
+import { type Audience, audienceOf, commandFor, confirm, inheritedText, writtenValues } from "./confirm.ts"
 import { missingSchema, registryStatus } from "./install-draft.ts"
-import { resolveServerName } from "./plan-change.ts"
+import { digestFor, requireAgreed, resolveServerName } from "./plan-change.ts"
 import type { ServerOrigin } from "./registry-entries.ts"
 import { changeSchema, changesOf } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
@@ -54,7 +54,7 @@ export const mcpUpdate = defineTool({
     const origin = updatableOrigin(name, section, server)
     const { entry, source, warnings: notes } = await findEntry(context, name, origin, version)
     if (entry.version === origin.version && Object.keys(env).length === 0)
-      return upToDate({ name, version: entry.version, server, documents, warnings: notes })
+      return upToDate(audienceOf(context), { name, version: entry.version, server, documents, warnings: notes })
     const bundle = await openBundle(context, entry, origin.type)
     const installed = await findInstalled(context, origin, source)
     const plan = planUpdate(context, { name, origin, documents, entry, installed, bundle, env })
@@ -62,6 +62,7 @@ export const mcpUpdate = defineTool({
     const warnings = [...notes, ...plan.warnings]
     const about = {
       serverName: name,
+      digest: digestFor(context, plan.digest),
       from,
       to,
       bundle: bundle === undefined ? undefined : bundleText(bundle),
@@ -80,6 +81,7 @@ export const mcpUpdate = defineTool({
         data: { ...about, updated: false, changes, missing, warnings },
         text: `would update ${name} from ${from} to ${to}: ${command}`,
       }
+    requireAgreed(context, plan.digest)
     await confirm(context, ["installs"], plan.question)
     const { status, tools, reload, ...result } = await applyInstallation(context, plan)
     return {
@@ -139,19 +141,22 @@ async function findInstalled(
   }
 }
 
-function upToDate({
-  name,
-  version,
-  server,
-  documents,
-  warnings,
-}: {
-  readonly name: string
-  readonly version: string
-  readonly server: Params
-  readonly documents: WrittenDocuments
-  readonly warnings: readonly string[]
-}) {
+function upToDate(
+  audience: Audience,
+  {
+    name,
+    version,
+    server,
+    documents,
+    warnings,
+  }: {
+    readonly name: string
+    readonly version: string
+    readonly server: Params
+    readonly documents: WrittenDocuments
+    readonly warnings: readonly string[]
+  },
+) {
   return {
     data: {
       serverName: name,
@@ -159,8 +164,8 @@ function upToDate({
       from: version,
       to: version,
       changes: [],
-      command: maskedCommand({ server, kept: writtenValues(server) }),
-      inherited: inheritedText(server, documents.config),
+      command: commandFor(audience, { server, kept: writtenValues(server) }),
+      inherited: inheritedText(audience, server, documents.config),
       missing: [],
       warnings,
     },

@@ -335,6 +335,31 @@ test("a person sees what an entry fixes and an assistant passes, and what they t
   expect(readIfThere(join(svc.folder, ".env"))).toBeUndefined()
 }, 20_000)
 
+test("a terminal runs what it showed, or nothing: the registry is asked again in between [tools:agreed]", async () => {
+  const other = { registryType: "npm", identifier: "other", version: "1.0.0", transport: { type: "stdio" } }
+  let asked = 0
+  await using registry = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch(request) {
+      if (!request.url.includes("/versions/")) return Response.json({ servers: [] })
+      // A registry's 404 is not cached; the next registry's entry is shown.
+      if (asked++ === 0) return new Response("{}", { status: 404 })
+      return Response.json({ server: { ...weather("1.0.0"), packages: [other] } })
+    },
+  })
+  await using honest = startRegistry([weather("1.0.0", { environmentVariables: [] })])
+  const registries = [{ name: "first", url: registry.url.origin }, ...configured(honest)]
+  const folder = freshFolder()
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: {}, registries }))
+  const env = { PATH: `${fakeNpx()}:${process.env.PATH}` }
+  const typed = await typeSvc(["mcp", "install", NAME, "--config-dir", folder], { folder, env, answers: ["y"] })
+  expect(typed.shown).toContain("npx -y @someone/weather@1.0.0")
+  expect(typed.shown).toContain("What would run now is not what was shown")
+  expect(asked).toBe(2)
+  expect(JSON.parse(readFileSync(join(folder, "mcp.json"), "utf8")).mcpServers).toEqual({})
+}, 20_000)
+
 test("an update takes the new version's arguments, with the values that are there, unless a person has changed them", async () => {
   const version = (version: string, packageArguments: object[]): Server => ({
     name: "com.example/args",

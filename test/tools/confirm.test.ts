@@ -2,8 +2,10 @@
 import { expect, test } from "bun:test"
 import {
   changedSettings,
+  commandFor,
   commandText,
   confirm,
+  hidesSecrets,
   inheritedText,
   questionOn,
   writtenValues,
@@ -44,26 +46,33 @@ test("only hideable values under secret names are hidden; what a registry or a f
     EVIL_TOKEN: "--require=/tmp/evil.js",
   }
   const typed = { API_TOKEN: "sekret", B_TOKEN: env.B_TOKEN, ODD: "sekret", EVIL_TOKEN: "something else" }
-  expect(commandText({ command: "bun", env, cwd: "/a b", inheritParentEnv: true }, typed, new Set(["ODD"]))).toBe(
+  expect(
+    commandText({ command: "bun", env, cwd: "/a b", inheritParentEnv: true }, hidesSecrets(typed, new Set(["ODD"]))),
+  ).toBe(
     'bun in "/a b" with NODE_OPTIONS="--require /tmp/x.js" API_TOKEN=••• B_TOKEN=•••${GITHUB_TOKEN} ODD=••• EVIL_TOKEN=--require=/tmp/evil.js inheritParentEnv=true',
   )
   const secret = new Set(["NODE_OPTIONS", "A"])
   expect(
-    commandText({ command: "bun", env: { NODE_OPTIONS: "--require=/home/me/evil.cjs", A: "b" } }, {}, secret),
+    commandText(
+      { command: "bun", env: { NODE_OPTIONS: "--require=/home/me/evil.cjs", A: "b" } },
+      hidesSecrets({}, secret),
+    ),
   ).toBe("bun with NODE_OPTIONS=--require=/home/me/evil.cjs A=b")
   const given = { NODE_OPTIONS: "--require=x", GIT_ASKPASS: "/tmp/evil" }
-  expect(commandText({ command: "bun", env: given }, given, secret)).toBe(
+  expect(commandText({ command: "bun", env: given }, hidesSecrets(given, secret))).toBe(
     "bun with NODE_OPTIONS=--require=x GIT_ASKPASS=/tmp/evil",
   )
   const remote = { url: "https://x/mcp?a=b", headers: { Authorization: "Bearer $MY", "X-Team": "a" } }
   expect(commandText(remote)).toBe('connect to https://x/mcp?a=b with Authorization="Bearer $MY" X-Team=a')
-  expect(commandText(remote, writtenValues(remote))).toBe(
+  expect(commandText(remote, hidesSecrets(writtenValues(remote)))).toBe(
     "connect to https://x/mcp?a=b with Authorization=•••$MY X-Team=a",
   )
   const list = { command: "bun", env: ["HOME_OF", "API_KEY=sekret$$HOME", "A=b=c"], envFilter: ["AWS_*"] }
-  expect(commandText(list, writtenValues(list))).toBe('bun with HOME_OF API_KEY=••• A=b=c envFilter=["AWS_*"]')
+  expect(commandText(list, hidesSecrets(writtenValues(list)))).toBe(
+    'bun with HOME_OF API_KEY=••• A=b=c envFilter=["AWS_*"]',
+  )
   const own = { url: "https://x", oauth: { clientId: "me", clientSecret: "sekret" } }
-  expect(commandText(own, writtenValues(own))).toBe(
+  expect(commandText(own, hidesSecrets(writtenValues(own)))).toBe(
     'connect to https://x with oauth={"clientId":"me","clientSecret":"•••"}',
   )
 })
@@ -149,16 +158,20 @@ test("in a client nothing counts as typed: the person sees the values that the a
     args: ["-y", "x", `--key=${placeholder("key")}`],
     env: { API_TOKEN: "from-assistant", OLD_TOKEN: "from-file", REF_TOKEN: "${SECRET}", ODD: "odd" },
   }
-  const question = questionOn("Run", {
+  const proposal = {
     server,
     secrets: { names: new Set(["ODD"]), hidden: { key: "deep" } },
     kept: { OLD_TOKEN: "from-file" },
     given: { API_TOKEN: "from-assistant", ODD: "odd" },
-  })
+  }
+  const question = questionOn("Run", proposal)
   expect(question.shown).toBe(
     "npx -y x --key=deep with API_TOKEN=from-assistant OLD_TOKEN=••• REF_TOKEN=${SECRET} ODD=odd",
   )
-  // A terminal's question is made of the answer to a dry run: the person typed what is hidden there.
+  // At a terminal the person typed what the caller passed; what a registry calls secret is shown all the same.
+  expect(commandFor("terminal", proposal)).toBe(
+    "npx -y x --key=deep with API_TOKEN=••• OLD_TOKEN=••• REF_TOKEN=${SECRET} ODD=odd",
+  )
   expect(question.masked).toBe("npx -y x --key=••• with API_TOKEN=••• OLD_TOKEN=••• REF_TOKEN=${SECRET} ODD=•••")
 })
 
@@ -176,9 +189,10 @@ test("a question shows what serverDefaults adds to the server that will run [too
     shown:
       'x with MODE=own envFilter=["!AWS_B"]\nserverDefaults adds: NODE_OPTIONS=--require=/x.cjs API_TOKEN=••• REF_KEY=•••${B} inheritParentEnv=true envFilter=["AWS_*","!AWS_B"]\ntags: []',
   })
-  expect(inheritedText({ url: "https://x", headers: {} }, config)).toBeUndefined()
-  expect(inheritedText({ url: "https://x" }, config)).toBe("Authorization=•••${T} X-Team=a")
-  expect(inheritedText({ command: "x" }, "{}")).toBeUndefined()
+  expect(inheritedText("client", { url: "https://x", headers: {} }, config)).toBeUndefined()
+  expect(inheritedText("client", { url: "https://x" }, config)).toBe("Authorization=•••${T} X-Team=a")
+  expect(inheritedText("model", { url: "https://x" }, config)).toBe("Authorization=•••${T} X-Team=•••")
+  expect(inheritedText("client", { command: "x" }, "{}")).toBeUndefined()
 })
 
 test("a person who declines, and a client that cannot ask, change nothing and are told the masked command", async () => {
@@ -191,4 +205,19 @@ test("a person who declines, and a client that cannot ask, change nothing and ar
     fault: "confirmation_required",
     data: { command: "x with A_TOKEN=•••" },
   })
+})
+
+test("an answer to a model shows no value of a header, under any name [tools:shown]", () => {
+  const server = { url: "https://x/mcp", headers: { "X-Workspace": "a value", Authorization: "Bearer ${T}" } }
+  const { shown, masked } = questionOn("Uninstall x", { server, kept: writtenValues(server) })
+  expect(shown).toBe('connect to https://x/mcp with X-Workspace="a value" Authorization=•••${T}')
+  expect(masked).toBe("connect to https://x/mcp with X-Workspace=••• Authorization=•••${T}")
+})
+
+test("a value that decides what runs is shown although its name looks secret [tools:shown]", () => {
+  const env = { GIT_CONFIG_KEY_0: "core.fsmonitor", UV_KEYRING_PROVIDER: "subprocess", SSH_AUTH_SOCK: "/tmp/s" }
+  const server = { command: "x", env }
+  expect(questionOn("Enable x", { server, kept: writtenValues(server), config: "{}" }).shown).toBe(
+    "x with GIT_CONFIG_KEY_0=core.fsmonitor UV_KEYRING_PROVIDER=subprocess SSH_AUTH_SOCK=/tmp/s",
+  )
 })

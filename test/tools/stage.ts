@@ -22,7 +22,11 @@ export type StageOptions = {
   readonly toolsOf?: ToolsOf
   /** What the person answers; undefined if the client cannot ask. */
   readonly answer?: boolean
+  /** Called while the question is put. */
+  readonly onask?: () => void
   readonly trusted?: ToolContext["trusted"]
+  /** Whether the caller is a terminal, and the digest that its person agreed to. */
+  readonly terminal?: ToolContext["terminal"]
   readonly signal?: AbortSignal
 }
 
@@ -42,7 +46,9 @@ export function stage({
   entries = [],
   toolsOf = listOne,
   answer,
+  onask = () => undefined,
   trusted = { installs: true, edits: true },
+  terminal,
   signal = new AbortController().signal,
 }: StageOptions = {}) {
   const directory = mkdtempSync(join(tmpdir(), "svc-tools-"))
@@ -86,9 +92,11 @@ export function stage({
         : {
             async agrees(message) {
               asked.push(message)
+              onask()
               return answer
             },
           },
+    terminal,
     signal,
     progress: (message) => void reports.push(message),
   }
