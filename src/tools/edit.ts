@@ -2,6 +2,7 @@
 import * as z from "zod"
 import { isHidden } from "../catalog/catalog.ts"
 import { patchServer, renameServer } from "../config/edit.ts"
+import { isDisabled } from "../config/plan.ts"
 import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import type { DocumentChange, WrittenDocuments } from "../store/transaction.ts"
@@ -15,6 +16,8 @@ import {
   type Question,
   questionOn,
   quoted,
+  STARTING,
+  settingsOf,
   writtenValues,
 } from "./confirm.ts"
 import { requireUnchanged, resolveServerName, validateChange, writtenServer } from "./plan-change.ts"
@@ -123,8 +126,11 @@ export function planEdit(
   const planned = edited(documents)
   const warnings = [...validateChange(context, documents, planned), ...openSecrets(patch)]
   const next = writtenServer(planned.config, newName)
-  const consents = consentsTo(changedKeys(server, next), newName !== name)
+  const changed = changedKeys(server, next)
+  const starts = changed.includes("disabled") && !isDisabled(next)
+  const consents = starts ? STARTING : consentsTo(changed, newName !== name)
   const effect = consents[0] === "installs" ? " and let svc run this" : ", as every client sees it"
+  const unchanged = Object.fromEntries(Object.entries(next).filter(([key]) => !changed.includes(key)))
   const question = questionOn(`Change the MCP server ${quoted(name)}${effect}`, {
     server: next,
     kept: writtenValues(server),
@@ -132,6 +138,8 @@ export function planEdit(
     lines: [
       ...(newName === name ? [] : [`name: ${visible(name)} -> ${visible(newName)}`]),
       ...changedSettings(server, next),
+      // The person has not agreed to what did not run.
+      ...(starts ? settingsOf(unchanged) : []),
     ],
   })
   return {

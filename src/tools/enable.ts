@@ -2,8 +2,8 @@
 import * as z from "zod"
 import { setDisabled } from "../config/edit.ts"
 import { applyEdit, reloadSchema, warningsOf } from "./apply-change.ts"
-import { confirm, questionOn, quoted, writtenValues } from "./confirm.ts"
-import { configChange, resolveServerName, writtenServer } from "./plan-change.ts"
+import { confirm, questionOn, quoted, STARTING, settingsOf, writtenValues } from "./confirm.ts"
+import { configChange, requireUnchanged, resolveServerName, writtenServer } from "./plan-change.ts"
 import { serverOf } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext } from "./tool.ts"
 
@@ -21,25 +21,25 @@ const toggle = (disabled: boolean) => ({
   input: z.object({ serverName: SERVER_NAME }),
   output,
   async run({ serverName }: { serverName: string }, context: ToolContext) {
-    const { config } = context.editor.read()
+    const documents = context.editor.read()
+    const { config } = documents
     const name = resolveServerName(config, serverName)
     const edit = setDisabled(name, disabled)
     const changed = edit(config) !== config
-    const server = writtenServer(config, name)
+    const server = writtenServer(edit(config), name)
     const kept = writtenValues(server)
-    if (changed)
-      await confirm(
-        context,
-        ["edits"],
-        disabled
-          ? questionOn(`Disable the MCP server ${quoted(name)}, and take its tools from every client`, { server, kept })
-          : questionOn(`Enable the MCP server ${quoted(name)}: let svc run this and offer its tools to every client`, {
-              server,
-              kept,
-              config,
-            }),
-      )
-    const { outcome, reload } = await applyEdit(context, name, configChange(edit))
+    if (changed && disabled) {
+      const what = `Disable the MCP server ${quoted(name)}, and take its tools from every client`
+      await confirm(context, ["edits"], questionOn(what, { server, kept }))
+    } else if (changed) {
+      const what = `Enable the MCP server ${quoted(name)}: let svc run this and offer its tools to every client`
+      // What starts needs the consent that its installation needed.
+      await confirm(context, STARTING, questionOn(what, { server, kept, config, lines: settingsOf(server) }))
+    }
+    const { outcome, reload } = await applyEdit(context, name, (written) => {
+      if (changed) requireUnchanged(written, documents, name)
+      return configChange(edit)(written)
+    })
     const { status, state } = serverOf(context, name)
     return {
       data: { serverName: name, enabled: !disabled, changed, status, reload, warnings: warningsOf(name, outcome) },

@@ -2,10 +2,11 @@
 import * as z from "zod"
 import { addServer, removeServer } from "../config/edit.ts"
 import { substitute } from "../config/substitution.ts"
+import type { WrittenDocuments } from "../store/transaction.ts"
 import { applyChange, refuseUnapplied, reloadSchema } from "./apply-change.ts"
 import { pruneBundles } from "./bundle.ts"
 import { confirm, questionOn, quoted, writtenValues } from "./confirm.ts"
-import { configChange, resolveServerName, writtenServer } from "./plan-change.ts"
+import { configChange, requireUnchanged, resolveServerName, writtenServer } from "./plan-change.ts"
 import { originOf } from "./registry-entries.ts"
 import { defineTool, SERVER_NAME, type ToolContext } from "./tool.ts"
 
@@ -26,29 +27,32 @@ export const mcpUninstall = defineTool({
     warnings: z.array(z.string()),
   }),
   async run({ serverName }, context) {
-    const { config } = context.editor.read()
-    const name = resolveServerName(config, serverName)
-    const server = writtenServer(config, name)
+    const documents = context.editor.read()
+    const name = resolveServerName(documents.config, serverName)
+    const server = writtenServer(documents.config, name)
     const question = { server, kept: writtenValues(server) }
     await confirm(
       context,
       ["edits"],
       questionOn(`Uninstall the MCP server ${quoted(name)}, and take its tools from every client`, question),
     )
-    return context.editor.exclusive(() => uninstall(context, name))
+    return context.editor.exclusive(() => uninstall(context, name, documents))
   },
 })
 
 // ---
 
-async function uninstall(context: ToolContext, name: string) {
+async function uninstall(context: ToolContext, name: string, asked: WrittenDocuments) {
   const { editor, agent } = context
   const before = editor.read()
   const server = writtenServer(before.config, name)
   const ids = agent.all().flatMap(({ spec }) => (spec.name === name ? [spec.id] : []))
   const { reload, backup } = await applyChange(context, {
     name,
-    change: configChange(removeServer(name)),
+    change(written) {
+      requireUnchanged(written, asked, name)
+      return configChange(removeServer(name))(written)
+    },
     reverse: () => configChange(addServer(name, server, true)),
     refuse: refuseUnapplied,
   })

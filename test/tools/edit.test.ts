@@ -27,6 +27,7 @@ describe("the plan of an edit", () => {
       [{ toolDescriptionOverrides: { one: "text" } }, ["edits"]],
       [{ disabled: true }, ["edits"]],
       [{ args: ["a"], tags: ["a"] }, ["installs", "edits"]],
+      [{ disabled: false }, ["installs", "edits"]],
       [{ command: "x" }, []],
     ]
     for (const [patch, consents] of cases) expect([patch, (await planned(patch)).consents]).toEqual([patch, consents])
@@ -49,6 +50,22 @@ describe("the plan of an edit", () => {
     ])
     const offered = await planned({ tags: ["t"] })
     expect(offered.question.what).toBe("Change the MCP server a, as every client sees it")
+  })
+
+  test("shows everything that runs if it enables a server [tools:confirm]", async () => {
+    const config = { mcpServers: { a: { ...SERVER, disabled: true, restartOnExit: true } } }
+    for (const disabled of [null, false, "no"]) {
+      const { question, consents } = await planned({ disabled, tags: ["t"] }, undefined, config)
+      expect(consents).toEqual(["installs", "edits"])
+      expect(question.what).toBe("Change the MCP server a and let svc run this")
+      expect(question.shown.split("\n").toSorted()).toEqual([
+        `disabled: true -> ${disabled === null ? "nothing" : JSON.stringify(disabled)}`,
+        'disabledTools: ["two"]',
+        "restartOnExit: true",
+        'tags: ["t"]',
+        "x with API_KEY=•••",
+      ])
+    }
   })
 
   test("warns of a secret that is written into mcp.json, not of a reference", async () => {

@@ -1,0 +1,47 @@
+/** Tests enabling, disabling and uninstalling a server: what a person is asked, and that what was shown is what happens. */
+import { expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
+import { mcpDisable, mcpEnable } from "../../src/tools/enable.ts"
+import { mcpUninstall } from "../../src/tools/uninstall.ts"
+import { stage } from "./stage.ts"
+
+const OFF = { command: "x", args: ["v"], disabled: true, tags: ["t"], disabledTools: ["two"] }
+const CONFIG = { mcpServers: { off: OFF, on: { command: "y" } } }
+
+test("enabling needs the consent that an installation needs, too [tools:confirm]", async () => {
+  for (const trusted of [
+    { installs: false, edits: true },
+    { installs: true, edits: false },
+  ]) {
+    await using at = stage({ config: CONFIG, trusted })
+    await expect(at.run(mcpEnable, { serverName: "off" })).rejects.toMatchObject({ fault: "confirmation_required" })
+    expect(at.servers().off).toEqual(OFF)
+  }
+  await using at = stage({ config: CONFIG, trusted: { installs: true, edits: true } })
+  expect(await at.run(mcpEnable, { serverName: "off" })).toMatchObject({ enabled: true, changed: true })
+})
+
+test("the question shows every setting of a server that is enabled [tools:shown]", async () => {
+  await using at = stage({ config: { ...CONFIG, serverDefaults: { env: { A: "b" } } }, answer: true })
+  await at.run(mcpEnable, { serverName: "off" })
+  expect(at.asked).toEqual([
+    'Enable the MCP server off: let svc run this and offer its tools to every client?\n\nx v\nserverDefaults adds: A=b\ntags: ["t"]\ndisabledTools: ["two"]',
+  ])
+})
+
+test("a server that changes while the question is put is left as it is [tools:shown]", async () => {
+  for (const [tool, serverName] of [
+    [mcpEnable, "off"],
+    [mcpDisable, "on"],
+    [mcpUninstall, "on"],
+  ] as const)
+    for (const changed of [
+      { mcpServers: { off: { ...OFF, args: ["not shown"] }, on: { command: "z" } } },
+      { ...CONFIG, serverDefaults: { env: { NODE_OPTIONS: "--require=/x" } } },
+    ]) {
+      const onask = () => writeFileSync(at.paths.file, JSON.stringify(changed))
+      await using at = stage({ config: CONFIG, answer: true, onask })
+      await expect(at.run(tool, { serverName })).rejects.toMatchObject({ fault: "conflict" })
+      expect(JSON.parse(at.documents().config ?? "")).toEqual(changed)
+    }
+})
