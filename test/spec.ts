@@ -452,7 +452,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "clients share a server that cannot tell them apart",
   },
   "protocol:task:mark": {
-    says: "the id of a task carries a mark that binds it to its owner, after a restart of svc too; an id that svc has not given to this client is unknown. Without authentication all modern clients are one principal, and the mark alone keeps others out",
+    says: "the id of a task carries a mark that binds it to its owner, after a restart of svc too, and to the process of a shared stdio server, unless the id is a random UUID; an id that svc has not given to this client is unknown. Without authentication all modern clients are one principal, and the mark alone keeps others out",
     from: "choice",
     why: "a table of owners is lost with a restart and full one day; a server's own ids may be counted",
   },

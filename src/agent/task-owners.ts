@@ -20,6 +20,8 @@ export type Ownership = {
   readonly caller: Caller | undefined
   /** Whether other clients use the process too. Processes of single sessions may give the same id twice. */
   readonly shared: boolean
+  /** Called when the process has given the id to another client. */
+  readonly onlost?: (() => void) | undefined
 }
 
 export class TaskOwners {
@@ -32,7 +34,9 @@ export class TaskOwners {
   make(ownership: Ownership): void {
     const name = nameOf(ownership)
     const { owner } = ownership
-    const before = [this.byOwner.get(owner)?.get(name), ownership.shared ? this.shared.get(name) : undefined]
+    const last = ownership.shared ? this.shared.get(name) : undefined
+    const before = [this.byOwner.get(owner)?.get(name), last]
+    if (last !== undefined && last.owner !== owner) last.onlost?.()
     for (const old of before) if (old !== undefined) this.drop(old)
     const own = this.byOwner.get(owner) ?? new Map<string, Ownership>()
     this.byOwner.set(owner, own.set(name, ownership))

@@ -125,6 +125,7 @@ export class Connection {
   /** When a request was last sent while a server request was open that could have been of another client. */
   private ambiguousSince = Number.NEGATIVE_INFINITY
   private transport: ClientTransport | undefined
+  private knownGeneration: string | undefined
   private lost: Error | undefined
   private cancelSweep: (() => void) | undefined
 
@@ -142,6 +143,12 @@ export class Connection {
   /** Sets the transport that requests are sent over. */
   attach(transport: ClientTransport): void {
     this.transport = transport
+  }
+
+  /** Text that no other connection has, in any run of svc. */
+  get generation(): string {
+    this.knownGeneration ??= this.ids.text(this.ids.next())
+    return this.knownGeneration
   }
 
   get pid(): number | undefined {

@@ -36,6 +36,8 @@ export type SessionMemory = {
   removeSubscription(backend: string, uri: string): void
   /** Adds a task that the client may come back for after a restart. */
   addTask(backend: string, task: string): void
+  /** Removes a task whose id the backend has given to another client. */
+  removeTask(backend: string, task: string): void
   setLogLevel(level: string): void
 }
 

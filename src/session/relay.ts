@@ -11,7 +11,6 @@ import { peerError, type RequestOutcome, responseOf } from "../backend/connectio
 import { type Route, viewOf } from "../catalog/catalog.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
-import type { ServerSpec } from "../config/server-spec.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import { severityOf } from "../wire/era.ts"
@@ -24,7 +23,7 @@ import { adaptCode, adaptParams } from "./era-params.ts"
 import { fulfilInputRequired } from "./input-required.ts"
 import type { ClientCall, Target } from "./ports.ts"
 import { waitFor } from "./ready.ts"
-import { namesFor, openTaskId } from "./task-id.ts"
+import { isOwnProcess, namesFor, openTaskId } from "./task-id.ts"
 
 /** An answer; a promise is made only if something is waited for. */
 export type Answering = Answer | Promise<Answer>
@@ -69,10 +68,10 @@ export function backendFailure(error: BackendError, { request, gateway, client }
 
 function relayToBackend(call: ClientCall, params: Params, route: Route): Answering {
   const shared = call.gateway.directory.target(route.id)
-  // A client that exists only for its request has no session to isolate.
-  if (typeof shared === "string" || shared.spec.tuning.isolation !== "session" || call.client.owner === undefined)
+  const { owner } = call.client
+  if (typeof shared === "string" || owner === undefined || !isOwnProcess(shared.spec, call.client))
     return relayTo(shared, call, params, route)
-  return dedicatedTarget(shared, call.client.owner, call).then((target) => relayTo(target, call, params, route))
+  return dedicatedTarget(shared, owner, call).then((target) => relayTo(target, call, params, route))
 }
 
 /**
@@ -132,7 +131,7 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
   if (client.era === "modern" && peer.era === "legacy" && params.requestState !== undefined) throw foreignState()
   const caller = new RelayCaller(target, call)
   try {
-    let sent = adaptParams(openTask(params, spec, call), client, peer.era)
+    let sent = adaptParams(openTask(params, target, call), client, peer.era)
     for (let round = 0; ; round++) {
       if (cancellation.reason !== undefined) throw new BackendError(spec.name, cancellation.reason)
       if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `requested input ${MAX_ROUNDS} times`)
@@ -210,7 +209,7 @@ function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Fini
     }
   }
   const message = parsed(outcome, spec.name)
-  const names = namesFor(spec, call)
+  const names = namesFor(target, call)
   if (message.error !== undefined) {
     const { code, written, message: text, data } = peerError(message.error)
     const adapted = adaptCode(request.method, code, data, client.era)
@@ -285,15 +284,17 @@ function recordOwnership(kind: Ownership["kind"], id: string, target: Target, ca
   const caller =
     client.owner === undefined ? undefined : new RelayCaller(target, { gateway, client, exchange: client.owner })
   const shared = caller === undefined || spec.tuning.isolation !== "session"
-  gateway.tasks.owners.make({ kind, backend: spec.id, id, owner: ownerOf(client), caller, shared })
+  const onlost = kind === "task" ? () => client.memory?.removeTask(spec.id, id) : undefined
+  gateway.tasks.owners.make({ kind, backend: spec.id, id, owner: ownerOf(client), caller, shared, onlost })
   return caller
 }
 
 /** Replaces the task id in a client's params by the backend's own. Throws a RequestError for another client's task. */
-function openTask(params: Params, { id, slug }: ServerSpec, context: CallContext): Params {
+function openTask(params: Params, target: Target, context: CallContext): Params {
+  const { id, slug } = target.spec
   return renameTask(params, (shown) => {
     const split = isQualified(context.client) ? splitName(shown) : { slug, name: shown }
-    const task = split?.slug === slug ? openTaskId(split.name, id, context) : undefined
+    const task = split?.slug === slug ? openTaskId(split.name, id, target, context) : undefined
     if (task === undefined) throw unknownName("task", shown, undefined)
     return task
   })
@@ -339,18 +340,17 @@ class RelayCaller implements Caller {
   notify(method: string, params: Params): void {
     const { client, exchange } = this.context
     if (method === "notifications/message" && !wantsLog(client, params.level)) return
-    const shown = rewriteNotification(method, params, namesFor(this.target.spec, this.context))
+    const shown = rewriteNotification(method, params, namesFor(this.target, this.context))
     exchange.notify(notificationText(method, shown))
   }
 
   async ask(...[method, params, signal, onprogress]: Parameters<Caller["ask"]>): Promise<unknown> {
     const { exchange } = this.context
-    const { spec } = this.target
     if (typeof params?.elicitationId === "string")
       recordOwnership("elicitation", params.elicitationId, this.target, this.context)
-    const shown = params === undefined ? undefined : renameTask(params, namesFor(spec, this.context).task)
+    const shown = params === undefined ? undefined : renameTask(params, namesFor(this.target, this.context).task)
     const reply = await exchange.ask(method, shown, signal, onprogress)
-    return isObject(reply) ? openTask(reply, spec, this.context) : reply
+    return isObject(reply) ? openTask(reply, this.target, this.context) : reply
   }
 
   isConnected(): boolean {

@@ -202,6 +202,10 @@ export class Session implements Client, SessionMemory {
     this.onchange()
   }
 
+  removeTask(backend: string, task: string): void {
+    if (this.tasks.delete(`${backend} ${task}`)) this.onchange()
+  }
+
   setLogLevel(level: string): void {
     if (this.logLevel === level) return
     this.logLevel = level

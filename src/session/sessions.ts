@@ -108,7 +108,17 @@ export class Sessions {
     for (const [backend, task] of found.tasks ?? []) {
       // The backend may have given the id to another client since.
       if (gateway.tasks.owners.find("task", backend, task) !== undefined) continue
-      gateway.tasks.owners.make({ kind: "task", backend, id: task, owner: session, caller: undefined, shared: true })
+      const onlost = () => session.removeTask(backend, task)
+      const owned = {
+        kind: "task",
+        backend,
+        id: task,
+        owner: session,
+        caller: undefined,
+        shared: true,
+        onlost,
+      } as const
+      gateway.tasks.owners.make(owned)
       session.addTask(backend, task)
     }
     return session

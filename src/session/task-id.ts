@@ -3,34 +3,60 @@
  * that binds both to their owner. Clients share a server that cannot tell them apart, so the id itself proves the owner: it
  * needs no table, survives a restart, and makes another client's or an invented id unknown.
  *
+ * A task of a stdio server ends with the server's process: the next process may count anew and give the id to another client.
+ * The mark of such a task names the process, unless the id is random: servers that keep their tasks can give random ids.
+ *
  *   files_svc_<the server's id>.<mark>    on /mcp and /sse
  *             <the server's id>.<mark>    on /servers/files/mcp
  */
 import { type Names, qualifiedNames } from "../catalog/rewrite.ts"
-import type { ServerSpec } from "../config/server-spec.ts"
 import { isSameMark } from "../lib/seal.ts"
 import type { Client } from "./client.ts"
-import type { ClientCall } from "./ports.ts"
+import type { ClientCall, Target } from "./ports.ts"
 
 type About = Pick<ClientCall, "gateway" | "client">
 
 /** Returns the names under which a client knows a server's URIs and tasks. */
-export function namesFor({ id, slug }: ServerSpec, about: About): Names {
-  const mark = (task: string) => `${task}.${markOf(task, id, about)}`
+export function namesFor(target: Target, about: About): Names {
+  const { id, slug } = target.spec
+  const mark = (task: string) => `${task}.${markOf(task, id, processOf(target, about.client), about)}`
   return about.client.scope.kind === "aggregate" ? qualifiedNames(slug, mark) : { uri: (uri) => uri, task: mark }
 }
 
-/** Returns the server's own id of a task id without the server's name; undefined for one that is not this client's. */
-export function openTaskId(marked: string, server: string, about: About): string | undefined {
+/**
+ * Returns the server's own id of a task id without the server's name; undefined for one that is not this client's. `target`
+ * is the server's, or the reason why it is not connected.
+ */
+export function openTaskId(marked: string, server: string, target: Target | string, about: About): string | undefined {
   const at = marked.lastIndexOf(".")
   const task = marked.slice(0, Math.max(0, at))
-  return at >= 0 && isSameMark(marked.slice(at + 1), markOf(task, server, about)) ? task : undefined
+  return at >= 0 && isSameMark(marked.slice(at + 1), markOf(task, server, processOf(target, about.client), about))
+    ? task
+    : undefined
 }
 
 // ---
 
-const markOf = (task: string, server: string, { gateway, client }: About): string =>
-  gateway.tasks.mark(...ownerTexts(client), server, task)
+function markOf(task: string, server: string, process: string | undefined, { gateway, client }: About): string {
+  const named = process === undefined || RANDOM_ID.test(task) ? [] : [process]
+  return gateway.tasks.mark(...ownerTexts(client), server, task, ...named)
+}
+
+/** A random UUID, which is never given twice. From: RFC 9562, UUID Version 4. */
+const RANDOM_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
+
+/**
+ * Returns the process that a task of this client ends with. Undefined for a remote server, for a session's own process, which
+ * has no other client, and for a server that is not connected.
+ */
+function processOf(target: Target | string, client: Client): string | undefined {
+  if (typeof target === "string" || target.spec.launch.transport !== "stdio") return undefined
+  return isOwnProcess(target.spec, client) ? undefined : target.connection.generation
+}
+
+/** Whether a client has a process of its own of this server. A client that exists only for its request has none. */
+export const isOwnProcess = ({ tuning }: Target["spec"], { owner }: Client): boolean =>
+  owner !== undefined && tuning.isolation === "session"
 
 /** Legacy tasks belong to their session, modern tasks to the principal, because modern clients have no session. */
 const ownerTexts = ({ era, principal, id }: Client): readonly string[] =>

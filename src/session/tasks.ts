@@ -19,7 +19,7 @@ import { type Answer, resultAnswer } from "./answer.ts"
 import { ownerOf } from "./client.ts"
 import type { ClientCall } from "./ports.ts"
 import { type Answering, relay, unknownMethod, unknownName } from "./relay.ts"
-import { openTaskId } from "./task-id.ts"
+import { isOwnProcess, openTaskId } from "./task-id.ts"
 
 /** Whether a backend makes tasks for clients of an era. */
 function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
@@ -48,13 +48,14 @@ export function routeOfTask(
   about: Pick<ClientCall, "gateway" | "client">,
 ): Route | undefined {
   const route = typeof taskId === "string" ? (view.task(taskId) ?? disconnectedTask(taskId, about)) : undefined
-  const task = route === undefined ? undefined : openTaskId(route.name, route.id, about)
-  if (route === undefined || task === undefined) return undefined
+  if (route === undefined) return undefined
   const { gateway, client } = about
+  const target = gateway.directory.target(route.id)
+  const task = openTaskId(route.name, route.id, target, about)
+  if (task === undefined) return undefined
   const owner = gateway.tasks.owners.find("task", route.id, task)?.owner
-  const chunk = view.parts.find(({ spec }) => spec.id === route.id)
-  const isOwnProcess = client.owner !== undefined && chunk?.spec.tuning.isolation === "session"
-  return owner === undefined || owner === ownerOf(client) || isOwnProcess ? { ...route, name: task } : undefined
+  const isOwn = typeof target !== "string" && isOwnProcess(target.spec, client)
+  return owner === undefined || owner === ownerOf(client) || isOwn ? { ...route, name: task } : undefined
 }
 
 /**

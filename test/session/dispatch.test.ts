@@ -139,6 +139,7 @@ test("a subscription that the session has no room for is not made at the server"
     },
     removeSubscription() {},
     addTask() {},
+    removeTask() {},
     setLogLevel() {},
   }
   const client = fakeClient("legacy", { memory })

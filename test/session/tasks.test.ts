@@ -19,8 +19,11 @@ type Answer = { result?: Params & { task?: Params; tasks?: Params[] }; error?: {
 const OWN: Scope = { kind: "server", id: "s" }
 const KEY = new Uint8Array(32).fill(1)
 
-/** A server that counts its tasks and shows each to whoever asks, as seen through one run of svc. */
-function setUp(era: Era) {
+/**
+ * A process of a server that counts its tasks (`idOf` names them) and shows each to any client, as seen through one run of
+ * svc.
+ */
+function setUp(era: Era, transport = "streamableHttp", idOf = (count: number) => `t${count}`) {
   const clock = manualClock()
   const tuning = {
     disabledTools: [],
@@ -29,16 +32,16 @@ function setUp(era: Era) {
     isolation: "shared",
     tags: [],
   }
-  const spec = { id: "s", name: "s", slug: "s", secrets: [], launch: {}, tuning } as unknown as ServerSpec
+  const spec = { id: "s", name: "s", slug: "s", secrets: [], launch: { transport }, tuning } as unknown as ServerSpec
   const seen: Params[] = []
   let made = 0
   const answer = (method: string, params: Params) => {
     seen.push({ method, ...params })
-    const task = { taskId: method === "tools/call" ? `t${++made}` : params.taskId, status: "working" }
+    const task = { taskId: method === "tools/call" ? idOf(++made) : params.taskId, status: "working" }
     if (method !== "tools/call") return task
     return era === "modern" ? { resultType: "task", ...task } : { task }
   }
-  const connection = new Connection("s", createRequestIds("x"), clock, {
+  const connection = new Connection("s", createRequestIds(crypto.randomUUID().replaceAll("-", "")), clock, {
     owner: undefined,
     onprotocolerror() {},
     onnotification() {},
@@ -165,4 +168,41 @@ test("an id that the server has given to another client since is that client's",
   const gateway = again.start()
   expect(await make(gateway, bob)).toStartWith("s_svc_t1.")
   expect((await ask(gateway, alice, "tasks/get", { taskId: task })).error?.code).toBe(-32602)
+})
+
+test.each(ERAS)(
+  "a task of %p on a stdio server ends with the process, because the next one may give its id again [protocol:task:mark]",
+  async (era) => {
+    const [before, after] = [setUp(era, "stdio"), setUp(era, "stdio")]
+    const [alice, mallory] = [clientOf(era, "alice"), clientOf(era, "mallory")]
+    const task = await make(before.start(), mallory)
+    expect(task).toMatch(/^s_svc_t1\.[\w-]{22}$/)
+    const own = await make(after.start(), alice)
+    // svc was restarted, too: no table of owners helps.
+    const gateway = after.start()
+    expect((await ask(gateway, mallory, "tasks/get", { taskId: task })).error?.code).toBe(-32602)
+    expect((await ask(gateway, alice, "tasks/get", { taskId: own })).result).toMatchObject({ taskId: own })
+    // A random id is given once.
+    const id = crypto.randomUUID()
+    const [first, second] = [setUp(era, "stdio", () => id), setUp(era, "stdio", () => id)]
+    const kept = await make(first.start(), alice)
+    expect((await ask(second.start(), alice, "tasks/get", { taskId: kept })).result).toMatchObject({ taskId: kept })
+  },
+)
+
+test("a session does not keep a task whose id its server has given to another session since", async () => {
+  const [first, second] = [setUp("legacy"), setUp("legacy")]
+  const kept = new Set<string>()
+  const memory = {
+    ...{ addSubscription() {}, removeSubscription() {}, setLogLevel() {} },
+    addTask: (server: string, task: string) => void kept.add(`${server} ${task}`),
+    removeTask: (server: string, task: string) => void kept.delete(`${server} ${task}`),
+  }
+  const [alice, bob] = [{ ...clientOf("legacy", "alice"), memory }, clientOf("legacy", "bob")]
+  const gateway = first.start()
+  await make(gateway, alice)
+  expect([...kept]).toEqual(["s t1"])
+  // The server counts anew.
+  await make({ ...second.start(), tasks: gateway.tasks }, bob)
+  expect([...kept]).toEqual([])
 })
