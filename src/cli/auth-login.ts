@@ -17,7 +17,7 @@ import { isObject, type Params } from "../wire/message.ts"
 const NAME = { type: "positional", required: true, description: "Name of the server" } as const
 
 export const login: CommandDef = {
-  meta: { name: "login", description: "Sign in to a remote server, in the browser" },
+  meta: { name: "login", description: "Sign in to a remote server with a browser" },
   args: {
     name: NAME,
     ...CONTEXT_ARGS,

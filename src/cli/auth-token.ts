@@ -12,7 +12,7 @@ export const token: CommandDef = {
   meta: { name: "token", description: "Manage the tokens of clients" },
   subCommands: {
     create: {
-      meta: { name: "create", description: "Create a token; it is shown once" },
+      meta: { name: "create", description: "Create a token and print it, once" },
       args: {
         ...CONTEXT_ARGS,
         name: { type: "string", description: "Name of the token, such as its user's" },
@@ -42,7 +42,7 @@ export const token: CommandDef = {
       },
     },
     list: {
-      meta: { name: "list", description: "List the tokens, without their secrets" },
+      meta: { name: "list", description: "List the tokens, without their values" },
       args: CONTEXT_ARGS,
       run({ args }) {
         const rows = [...tokensOf(openContext(args)).values()].map(({ hash: _, ...rest }) => rest)

@@ -23,7 +23,7 @@ export const config: CommandDef = {
       },
     },
     check: {
-      meta: { name: "check", description: "Check the configuration; exits with 78 if it has errors" },
+      meta: { name: "check", description: "Check the configuration; exit with 78 if it has errors" },
       args: CONTEXT_ARGS,
       run({ args }) {
         const context = openContext(args)
@@ -55,7 +55,7 @@ export const config: CommandDef = {
       },
     },
     restore: {
-      meta: { name: "restore", description: "Restore a backup; the current file becomes a backup" },
+      meta: { name: "restore", description: "Restore a backup, and back up the current file first" },
       args: {
         backup: {
           type: "positional",

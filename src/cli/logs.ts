@@ -12,7 +12,7 @@ import { didYouMean } from "../lib/nearest.ts"
 import { formatLine, type LogLine, openLogFiles } from "../store/server-logs.ts"
 
 export const logs: CommandDef = {
-  meta: { name: "logs", description: "Show recent output of the servers" },
+  meta: { name: "logs", description: "Show what the servers wrote to stderr, and what svc logged about them" },
   args: {
     name: { type: "positional", required: false, description: "Name of one server (default: all)" },
     ...CONTEXT_ARGS,

@@ -86,7 +86,7 @@ export const update: CommandDef = {
 }
 
 export const uninstall: CommandDef = {
-  meta: { name: "uninstall", description: "Stop a server and remove it from the configuration; keeps a backup" },
+  meta: { name: "uninstall", description: "Stop a server and remove it from the configuration, with a backup" },
   args: { name: { type: "positional", required: true, description: "Name of the server" }, ...CONTEXT_ARGS, yes: YES },
   async run({ args }) {
     if (args.yes !== true) {

@@ -16,7 +16,7 @@ import { buildContext } from "../template/context.ts"
 import { renderServer } from "../template/instance.ts"
 
 export const render: CommandDef = {
-  meta: { name: "render", description: "Show a template rendered for a project" },
+  meta: { name: "render", description: "Show how a template renders for a project" },
   args: {
     name: { type: "positional", required: true, description: "Name of the template" },
     ...CONTEXT_ARGS,

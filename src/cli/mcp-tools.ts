@@ -60,7 +60,7 @@ export const tools: CommandDef = {
       meta: { name: "approve", description: "Approve changed tools" },
       args: {
         server: SERVER,
-        tool: { type: "positional", required: false, description: "One tool (default: all that have changed)" },
+        tool: { type: "positional", required: false, description: "Name of one tool (default: all changed tools)" },
         ...CONTEXT_ARGS,
       },
       async run({ args }) {

@@ -15,7 +15,10 @@ const NAME = { type: "positional", required: true, description: "Name of the ser
 
 const add: ProgramCommand = {
   addressFlag: "url",
-  meta: { name: "add", description: "Add a server: `svc mcp add NAME -- COMMAND ARGS…`, or with --url" },
+  meta: {
+    name: "add",
+    description: "Add a server: `svc mcp add NAME -- COMMAND ARGS…`, or `svc mcp add NAME --url URL`",
+  },
   args: {
     name: NAME,
     ...CONTEXT_ARGS,

@@ -22,13 +22,13 @@ import { decode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
 
 export const proxy: CommandDef = {
-  meta: { name: "proxy", description: "Bridge a stdio client to the running svc, with its project's context" },
+  meta: { name: "proxy", description: "Connect a stdio client to the running svc, with the context of its project" },
   args: {
     ...CONFIG_ARGS,
     project: { type: "string", description: "Directory of the project (default: the working directory)" },
-    tags: { type: "string", description: "Only servers with one of these tags, comma-separated" },
-    "tag-filter": { type: "string", description: 'Only servers whose tags match, such as "web and not slow"' },
-    preset: { type: "string", description: "Only servers of this preset" },
+    tags: { type: "string", description: "Offer only servers with one of these tags, comma-separated" },
+    "tag-filter": { type: "string", description: 'Offer only servers whose tags match, such as "web and not slow"' },
+    preset: { type: "string", description: "Offer only the servers of this preset" },
     start: { type: "boolean", description: "Start svc in the background if it is not running" },
   },
   async run({ args }) {

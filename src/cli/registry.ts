@@ -17,7 +17,7 @@ export const search: CommandDef = {
     type: { type: "string", description: "Kind of server: npm, pypi, oci, nuget, mcpb or remote" },
     transport: { type: "string", description: "Transport: stdio, streamable-http or sse" },
     limit: { type: "string", description: "Maximum number of results (default 20)" },
-    cursor: { type: "string", description: "Cursor of the next page, as the page before printed it" },
+    cursor: { type: "string", description: "Cursor of the next page, as printed below the previous page" },
   },
   async run({ args }) {
     const { query, registry, type, transport, limit, cursor } = args
@@ -109,7 +109,7 @@ const list: CommandDef = {
 }
 
 const status: CommandDef = {
-  meta: { name: "status", description: "Check that the registries answer; exits with 69 if one does not" },
+  meta: { name: "status", description: "Check whether the registries answer; exit with 69 if one does not" },
   args: {
     name: { type: "positional", required: false, description: "Name of one registry (default: all)" },
     ...CONTEXT_ARGS,
@@ -132,7 +132,7 @@ const status: CommandDef = {
 }
 
 export const registry: CommandDef = {
-  meta: { name: "registry", description: "Browse the MCP registries" },
+  meta: { name: "registry", description: "Search and inspect the MCP registries" },
   subCommands: { search, info, versions, list, status },
 }
 

@@ -3,7 +3,7 @@ import type { CommandDef } from "citty"
 import { version } from "../lib/version.ts"
 
 export const root: CommandDef = {
-  meta: { name: "svc", version, description: "One MCP server in front of all of yours" },
+  meta: { name: "svc", version, description: "Offer all your MCP servers as one MCP server" },
   subCommands: {
     serve: () => import("./serve.ts").then(({ serve }) => serve),
     proxy: () => import("./proxy.ts").then(({ proxy }) => proxy),

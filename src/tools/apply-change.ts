@@ -22,11 +22,11 @@ export const reloadSchema = z
     applied: z.boolean().describe("False if the configuration is broken and the last valid one still runs"),
     added: z.array(z.string()),
     removed: z.array(z.string()),
-    replaced: z.array(z.string()).describe("Restarted, because what starts them has changed"),
+    replaced: z.array(z.string()).describe("Restarted, because their launch changed"),
     retuned: z.array(z.string()).describe("Changed without a restart"),
-    issues: z.array(z.string()).describe("Everything that is wrong with the configuration now"),
+    issues: z.array(z.string()).describe("All current problems of the configuration"),
   })
-  .describe("What the change of the file did to what runs")
+  .describe("The effect of the change on the running servers")
 export type ReloadReport = z.infer<typeof reloadSchema>
 
 export function reloadReport({ applied, issues }: ReloadResult): ReloadReport {

@@ -107,8 +107,8 @@ export async function confirm(
   if (lacking.length === 0) return
   throw new ToolError(
     "confirmation_required",
-    "A person must agree to this first, and this client cannot ask one (it does not support elicitation). Show the command to the person, " +
-      `and let them do it in a terminal (\`svc mcp install\`, \`edit\`, \`enable\`, \`disable\`, \`uninstall\`) or start svc with ${lacking.join(" and ")}.`,
+    "A person must approve this first, but this client cannot ask (it does not support elicitation). Show the command to the person, " +
+      `and let them run it in a terminal (\`svc mcp install\`, \`edit\`, \`enable\`, \`disable\`, \`uninstall\`) or start svc with ${lacking.join(" and ")}.`,
     { data: { command: masked } },
   )
 }

@@ -29,7 +29,7 @@ export const mcpEdit = defineTool({
   category: "management",
   title: "Edit an MCP server's configuration",
   description:
-    'Changes a server\'s configuration by a JSON merge patch (RFC 7396): members replace, null removes, objects merge, arrays are replaced whole. For example {"requestTimeout": 60000, "disabledTools": ["write_file"], "env": {"OLD": null}}. An invalid result is refused before anything is written. Use dryRun first to see what would change. The person confirms changes of what runs, and of what other clients are offered. Put secrets into .env and refer to them as ${NAME}.',
+    'Changes a server\'s configuration by a JSON merge patch (RFC 7396): members replace, null removes, objects merge, arrays are replaced whole. For example {"requestTimeout": 60000, "disabledTools": ["write_file"], "env": {"OLD": null}}. svc refuses an invalid result and writes nothing. Use dryRun first to see what would change. A person must approve changes to what runs and to what other clients see. Put secrets into .env and refer to them as ${NAME}.',
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
   input: z.object({
     serverName: SERVER_NAME,
@@ -43,7 +43,7 @@ export const mcpEdit = defineTool({
   }),
   output: z.object({
     serverName: z.string().describe("The server's name after the edit"),
-    changes: z.array(changeSchema).describe("What changes of the values that it is started with, secrets hidden"),
+    changes: z.array(changeSchema).describe("The settings that change, secrets hidden"),
     dryRun: z.boolean(),
     status: z.string().optional().describe("The server's status after the edit"),
     reload: reloadSchema.optional(),

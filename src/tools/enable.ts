@@ -10,7 +10,7 @@ import { defineTool, SERVER_NAME, type ToolContext } from "./tool.ts"
 const output = z.object({
   serverName: z.string(),
   enabled: z.boolean(),
-  changed: z.boolean().describe("False if it was so already"),
+  changed: z.boolean().describe("False if the server was in this state already"),
   status: z.string(),
   reload: reloadSchema,
   warnings: z.array(z.string()),
@@ -52,7 +52,7 @@ export const mcpEnable = defineTool({
   name: "mcp_enable",
   title: "Enable an MCP server",
   description:
-    "Enables a disabled server, after the person has confirmed it: the server is started and its tools are offered. Reports whether it connected; if it failed, mcp_status with details says why.",
+    "Enables a disabled server once a person has approved it: starts the server and offers its tools. Reports whether the server connected; if it failed, mcp_status with details says why.",
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: false },
   ...toggle(false),
 })
@@ -61,7 +61,7 @@ export const mcpDisable = defineTool({
   name: "mcp_disable",
   title: "Disable an MCP server",
   description:
-    "Stops a server and removes its tools, after the person has confirmed it. Its configuration stays; mcp_enable undoes it.",
+    "Stops a server and withdraws its tools, once a person has approved it. Keeps its configuration; mcp_enable starts it again.",
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
   ...toggle(true),
 })

@@ -16,7 +16,7 @@ export const mcpInfo = defineTool({
   category: "discovery",
   title: "Show an MCP server in detail",
   description:
-    "Shows a server in detail: if it is installed, its configuration (secrets hidden) and status; from the registry, its description, versions, the command that it would run, and the values that it needs. Takes the name of an installed server or a name in a registry.",
+    "Shows a server in detail: for an installed server, its configuration (secrets hidden) and status; for a server in a registry, its description, its versions, the command that installing it would run, and the values that it needs. Takes the name of an installed server or a name in a registry.",
   annotations: { ...READS, openWorldHint: true },
   input: z.object({
     serverName: SERVER_NAME.describe("The name of an installed server, or a name as mcp_search shows it"),
@@ -26,11 +26,17 @@ export const mcpInfo = defineTool({
     serverName: z.string(),
     installed: z.boolean(),
     server: serverDetailsSchema.optional().describe("The installed server of this name"),
-    configuration: z.array(valueSchema).optional().describe("What it is started with, and where each value comes from"),
+    configuration: z
+      .array(valueSchema)
+      .optional()
+      .describe("Its effective configuration, and where each value comes from"),
     installedVersion: z.string().optional(),
     entry: entrySchema.optional().describe("The registry's entry"),
     versions: z.array(z.string()).describe("The versions in the registry, if it has several"),
-    command: z.string().optional().describe("What mcp_install would run or connect to"),
+    command: z
+      .string()
+      .optional()
+      .describe("The command that mcp_install would run, or the URL that it would connect to"),
     required: z.array(missingSchema).describe("Values that must be given in env to install it"),
     optional: z.array(missingSchema).describe("Values that may be given"),
     warnings: z.array(z.string()),

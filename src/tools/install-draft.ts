@@ -19,9 +19,9 @@ import {
 import { type ToolContext, ToolError } from "./tool.ts"
 
 export const missingSchema = z.object({
-  name: z.string().describe("The name to give it under in env"),
+  name: z.string().describe("The name of the value in env"),
   description: z.string().optional(),
-  secret: z.boolean().describe("Ask the person for it; do not make it up"),
+  secret: z.boolean().describe("Whether it is a secret: ask the person for it, and do not make it up"),
   choices: z.array(z.string()).optional(),
   default: z.string().optional(),
 })

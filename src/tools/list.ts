@@ -16,7 +16,7 @@ export const mcpList = defineTool({
   category: "management",
   title: "List MCP servers",
   description:
-    "Lists the MCP servers that svc manages: whether each is enabled, its status, its tags and how many tools it offers. Use it first: the other mcp_* tools take the names that it shows.",
+    "Lists the MCP servers that svc manages: whether each is enabled, its status, its tags and how many tools it offers. Call this tool first: the other mcp_* tools take the names that it shows.",
   annotations: READS,
   input: z.object({
     filter: z

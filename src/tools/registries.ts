@@ -16,8 +16,7 @@ export const mcpRegistryList = defineTool({
   name: "mcp_registry_list",
   category: "discovery",
   title: "List the registries",
-  description:
-    "Lists the MCP registries that svc searches, in their order. They are configured as `registries` in mcp.json.",
+  description: "Lists the MCP registries that svc searches, in order. `registries` in mcp.json configures them.",
   annotations: READS,
   input: z.object({}),
   output: z.object({ registries: z.array(registrySchema) }),
@@ -31,7 +30,8 @@ export const mcpRegistryStatus = defineTool({
   name: "mcp_registry_status",
   category: "discovery",
   title: "Check the registries",
-  description: "Checks whether each registry answers, and how quickly. Use it if mcp_search or mcp_install fails.",
+  description:
+    "Checks whether each registry answers, and how quickly. Use this tool if mcp_search or mcp_install fails.",
   annotations: { ...READS, openWorldHint: true },
   input: z.object({ registry: REGISTRY.optional() }),
   output: z.object({ registries: z.array(healthSchema) }),
@@ -58,8 +58,8 @@ export const mcpRegistryInfo = defineTool({
   // `error` is the failure of a tool.
   output: healthSchema.omit({ error: true }).extend({
     servers: z.number().optional().describe("The number of servers that svc finds in it, 1000 at most"),
-    examples: z.array(z.string()).describe("Names of some of them"),
-    warnings: z.array(z.string()).describe("Among them why it does not answer"),
+    examples: z.array(z.string()).describe("Names of some of its servers"),
+    warnings: z.array(z.string()).describe("Warnings, such as why the registry does not answer"),
   }),
   async run({ registry }, { registries }) {
     const name = registry ?? registries.sources()[0]?.name

@@ -12,7 +12,7 @@ export const entrySchema = z.object({
   description: z.string(),
   version: z.string(),
   registry: z.string(),
-  types: z.array(z.string()).describe("How it can be run: npm, pypi, oci, mcpb, remote …"),
+  types: z.array(z.string()).describe("The ways to run it: npm, pypi, oci, mcpb, remote …"),
   transports: z.array(z.string()),
   status: z.string().describe("active, deprecated or deleted"),
   installed: z.boolean(),

@@ -9,14 +9,14 @@ export const mcpReload = defineTool({
   category: "management",
   title: "Reload the configuration or restart a server",
   description:
-    "With serverName: restarts that server at once and reports whether it connected; use it for a server that hangs or has crashed too often. Without: reads mcp.json and .env again and reports what changed.",
+    "With serverName: restarts that server immediately and reports whether it connected; use this for a server that hangs or that svc no longer restarts. Without serverName: reloads mcp.json and .env and reports what changed.",
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
   input: z.object({
-    serverName: SERVER_NAME.optional().describe("The server to restart; without it the configuration is read again"),
+    serverName: SERVER_NAME.optional().describe("The server to restart; without it, svc reloads the configuration"),
   }),
   output: z.object({
-    restarted: z.array(z.string()).describe("The ids of what was restarted"),
-    reload: reloadSchema.optional().describe("What reading the file again did"),
+    restarted: z.array(z.string()).describe("The ids of the restarted servers and instances"),
+    reload: reloadSchema.optional().describe("The result of the reload"),
     warnings: z.array(z.string()),
   }),
   run: ({ serverName }, context) => (serverName === undefined ? reload(context) : restart(context, serverName)),

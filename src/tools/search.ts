@@ -11,20 +11,20 @@ export const mcpSearch = defineTool({
   category: "discovery",
   title: "Search for MCP servers",
   description:
-    "Searches the MCP registries for servers by words in name, title and description, best match first, and shows which are installed. mcp_info shows one in detail with the values it needs; mcp_install installs it.",
+    "Searches the MCP registries for servers by words in name, title and description, best match first, and shows which are installed. mcp_info shows a server and the values that it needs; mcp_install installs it.",
   annotations: { ...READS, openWorldHint: true },
   input: z.object({
     query: z.string().default("").describe("What the server should do, in a few words; empty lists all servers"),
     registry: REGISTRY.optional(),
     type: z.enum(["npm", "pypi", "oci", "nuget", "mcpb", "remote"]).optional().describe("Only servers of this type"),
     transport: z.enum(["stdio", "streamable-http", "sse"]).optional().describe("Only servers with this transport"),
-    limit: z.number().int().min(1).max(100).default(20).describe("The most servers in one answer"),
-    cursor: z.string().optional().describe("nextCursor of the previous answer, for the next page"),
+    limit: z.number().int().min(1).max(100).default(20).describe("Maximum number of servers in one response"),
+    cursor: z.string().optional().describe("nextCursor of the previous response, for the next page"),
   }),
   output: z.object({
     servers: z.array(entrySchema),
     total: z.number().describe("The number of servers that match"),
-    nextCursor: z.string().optional().describe("Set if there are more"),
+    nextCursor: z.string().optional().describe("Set if there are more servers"),
     warnings: z.array(z.string()),
   }),
   async run(query, { registries, editor }) {

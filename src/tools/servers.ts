@@ -16,12 +16,14 @@ export const serverDetailsSchema = z.object({
   name: z.string(),
   type: z.string().describe("stdio, http, sse or streamableHttp"),
   enabled: z.boolean(),
-  template: z.boolean().describe("Whether it is rendered for each project and client, so that its instances run"),
+  template: z.boolean().describe("Whether it is a template, which svc renders for each project and client"),
   status: z.enum(["connected", "error", "disconnected", "awaiting_oauth"]),
   state: z
     .string()
-    .describe("In more detail: connected, degraded, starting, waiting for a retry, crashed, disabled, left out …"),
-  tools: z.number().optional().describe("The number of tools that clients are offered, while it is connected"),
+    .describe(
+      "The status in more detail: connected, degraded, starting, waiting for a retry, crashed, disabled, left out …",
+    ),
+  tools: z.number().optional().describe("The number of tools that clients see, while it is connected"),
   hiddenTools: z.number().optional().describe("The number of its tools that are hidden from clients"),
   healthy: z
     .boolean()

@@ -21,14 +21,14 @@ const instanceSchema = z.object({
   state: z.string(),
   healthy: z.boolean().describe("Whether it is connected, answers pings, and no request failed in transport lately"),
   pid: z.number().optional(),
-  since: z.string().optional().describe("When it was connected, or began to start"),
-  attempt: z.number().optional().describe("Failed attempts in a row"),
+  since: z.string().optional().describe("When it connected, or began to start"),
+  attempt: z.number().optional().describe("Consecutive failed attempts"),
   nextRetryAt: z.string().optional(),
   restarts: z.number(),
   protocolVersion: z.string().optional(),
   era: z.string().optional(),
-  tools: z.number().optional().describe("Tools that clients are offered"),
-  hiddenTools: z.number().optional().describe("Tools that are hidden from clients"),
+  tools: z.number().optional().describe("Number of tools that clients see"),
+  hiddenTools: z.number().optional().describe("Number of tools hidden from clients"),
   prompts: z.number().optional(),
   resources: z.number().optional(),
   empty: z.literal(true).optional().describe("It is connected but offers no tools, prompts or resources"),
@@ -39,7 +39,10 @@ const instanceSchema = z.object({
     .describe("Tools whose definition has changed since they were first seen"),
   suspiciousTools: z.array(z.string()).optional().describe("Tools whose descriptions contain invisible characters"),
   lastError: z.string().optional().describe("Why it is not healthy"),
-  lastPing: z.string().optional().describe("When svc last pinged it, answered or not; it is pinged while it is idle"),
+  lastPing: z
+    .string()
+    .optional()
+    .describe("When svc last pinged the server, answered or not; svc pings it while it is idle"),
   authorizationUrl: z.string().optional().describe("Where a person must go to authorize svc"),
 })
 
@@ -48,10 +51,10 @@ export const mcpStatus = defineTool({
   category: "management",
   title: "Show the status of MCP servers",
   description:
-    "Shows the status and health of one server, or of all: process, restarts, last error, and what it offers. With details also what it is started with (secrets hidden) and the last lines of its log: use this to find out why a server fails.",
+    "Shows the status and health of one server, or of all: process, restarts, last error, and what it offers. With details: also its effective configuration (secrets hidden) and the last lines of its log; use details to find out why a server fails.",
   annotations: READS,
   input: z.object({
-    serverName: SERVER_NAME.optional().describe("One server; by default all"),
+    serverName: SERVER_NAME.optional().describe("Name of one server (default: all)"),
     details: z.boolean().default(false).describe("Adds the effective configuration and the last lines of the log"),
   }),
   output: z.object({
@@ -59,7 +62,7 @@ export const mcpStatus = defineTool({
       serverDetailsSchema.extend({
         instances: z
           .array(instanceSchema)
-          .describe("What runs of it: one process or connection, or one for each instance of a template"),
+          .describe("Its processes or connections: one, or one for each instance of a template"),
         configuration: z.array(valueSchema).optional(),
         log: z.array(z.string()).optional(),
       }),

@@ -15,13 +15,13 @@ export const mcpUninstall = defineTool({
   category: "installation",
   title: "Uninstall an MCP server",
   description:
-    "Stops a server and removes it from mcp.json, after the person has confirmed it. The previous file is kept as a backup, which the answer names. Values in .env stay; the answer names those that no server refers to any more. To stop a server only for a while, use mcp_disable.",
+    "Stops a server and removes it from mcp.json, once a person has approved it. svc keeps the previous file as a backup, which the result names. Values in .env stay; the result names those that no server refers to any more. To stop a server temporarily, use mcp_disable.",
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
   input: z.object({ serverName: SERVER_NAME }),
   output: z.object({
     serverName: z.string(),
     uninstalled: z.boolean(),
-    backup: z.string().optional().describe("Where the previous mcp.json is kept; `svc config restore` restores it"),
+    backup: z.string().optional().describe("The backup of the previous mcp.json; `svc config restore` restores it"),
     unusedVariables: z.array(z.string()).describe("Variables of .env that no server refers to any more"),
     reload: reloadSchema,
     warnings: z.array(z.string()),

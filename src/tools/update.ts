@@ -24,7 +24,7 @@ export const mcpUpdate = defineTool({
   category: "installation",
   title: "Update an MCP server",
   description:
-    "Updates a server that was installed from a registry, to its latest or to a given version, and reports what changes. The server's own settings stay. The person confirms the new command. If the new version does not connect, the old one is restored. With dryRun nothing is changed.",
+    "Updates a server that was installed from a registry, to its latest version or to a given one, and reports what changes. The server keeps its other settings. A person must approve the new command. If the new version does not connect, svc restores the old one. With dryRun, nothing changes.",
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: true },
   input: z.object({
     serverName: SERVER_NAME,
@@ -35,13 +35,13 @@ export const mcpUpdate = defineTool({
   output: z.object({
     serverName: z.string(),
     updated: z.boolean(),
-    from: z.string().describe("The version before"),
-    to: z.string().describe("The version that was asked for"),
-    changes: z.array(changeSchema).describe("What changes of the values that it is started with, secrets hidden"),
+    from: z.string().describe("The version before the update"),
+    to: z.string().describe("The version after the update"),
+    changes: z.array(changeSchema).describe("The settings that change, secrets hidden"),
     command: z.string(),
     inherited: z.string().optional().describe("What serverDefaults adds to the command's environment or headers"),
     bundle: z.string().optional().describe("The bundle that it is installed from, with its hash"),
-    missing: z.array(missingSchema).describe("Values that are needed and were not given"),
+    missing: z.array(missingSchema).describe("Required values that were not given"),
     status: z.string().optional(),
     tools: z.number().optional(),
     reload: reloadSchema.optional(),

@@ -114,7 +114,7 @@ test("mcp status shows the running servers and the error while mcp.json is inval
   const svc = inFolder(instance.folder)
   await instance.said("a: connected")
   instance.write("{ broken")
-  await instance.said("not reloaded")
+  await instance.said("svc keeps using the last valid one")
   const { code, stdout } = await svc("mcp", "status", "--verbose")
   expect(code).toBe(0)
   expect(stdout).toMatch(/^a +connected/m)

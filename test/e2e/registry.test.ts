@@ -463,7 +463,10 @@ test("a registry that fails says how, and what was known of it is still given [r
     ])
       expect([fault, result.structuredContent.error]).toMatchObject([
         fault,
-        { code: "registry_unavailable", message: expect.stringMatching(/^test: (?:answered|sent an answer)/) },
+        {
+          code: "registry_unavailable",
+          message: expect.stringMatching(/^registry test: (?:answered|sent an invalid)/),
+        },
       ])
   }
   expect((await client.call("mcp_registry_status")).structuredContent).toMatchObject({
@@ -471,11 +474,11 @@ test("a registry that fails says how, and what was known of it is still given [r
   })
   registry.fault = "500"
   expect((await client.call("mcp_registry_status")).structuredContent).toMatchObject({
-    registries: [{ available: false, error: "test: answered HTTP 500" }],
+    registries: [{ available: false, error: "registry test: answered HTTP 500" }],
   })
   expect((await client.call("mcp_registry_info")).structuredContent).toMatchObject({
     available: false,
-    warnings: ["test: answered HTTP 500"],
+    warnings: ["registry test: answered HTTP 500"],
   })
   registry.fault = "none"
   const { structuredContent: fresh } = await client.call("mcp_search", { query: "weather" })
@@ -496,7 +499,7 @@ test("a registry that fails says how, and what was known of it is still given [r
   registry.fault = "500"
   expect((await again.call("mcp_search", { query: "weather" })).structuredContent).toMatchObject({
     servers: fresh.servers,
-    warnings: ["test: answered HTTP 500; using the answer from 120 min ago"],
+    warnings: ["registry test: answered HTTP 500; using the answer from 120 min ago"],
   })
   registry.fault = "none"
   expect((await again.call("mcp_search", { query: "weather" })).structuredContent).toEqual(fresh)

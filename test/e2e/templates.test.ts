@@ -361,7 +361,7 @@ test("strict refuses what graceful leaves out [template:failure]", async () => {
   expect(await a.tools()).toHaveLength(2)
   // What runs stays when a strict document is wrong.
   svc.write({ mcpTemplates: { wrong }, templateSettings: { failureMode: "strict" } })
-  await svc.said("not reloaded")
+  await svc.said("svc keeps using the last valid one")
   expect(await a.tools()).toHaveLength(2)
   for (const path of [folder, project]) rmSync(path, { recursive: true })
 }, 20_000)
