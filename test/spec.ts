@@ -352,6 +352,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "as .gitignore does",
   },
+  "env:child:filter-mode": {
+    says: "inheritParentEnv false inherits nothing; true with only negative patterns all but those; omitted what envFilter includes",
+    from: "choice",
+    why: "what is written means what it says: false is off, and exclusions alone are from everything",
+  },
+  "env:child:own": {
+    says: "a SVC_* variable reaches a child only by a pattern that begins with SVC_, or through env",
+    from: "choice",
+    why: "options of svc may be secret, and a pattern as wide as * does not mean them",
+  },
+  "env:child:idle-filter": {
+    says: "an envFilter without effect is a warning",
+    from: "choice",
+    why: "a variable that is silently missing looks like a fault of the server",
+  },
   "env:child:repeated": {
     says: "of equal patterns the first stays",
     from: "choice",

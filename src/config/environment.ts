@@ -8,7 +8,8 @@ export type EnvironmentOptions = {
   readonly parent: Environment
   /** The `.env` beside the configuration. */
   readonly dotenv: Environment
-  readonly inheritParentEnv: boolean
+  /** True inherits all but SVC_*, or what `envFilter` includes; false nothing; undefined what `envFilter` includes. */
+  readonly inheritParentEnv: boolean | undefined
   readonly envFilter: readonly string[]
   /** The variables of the server's `env`, resolved. They win, and no filter applies to them. */
   readonly declared: Readonly<Record<string, string>>
@@ -60,38 +61,82 @@ export function lookUpVariable(
   return undefined
 }
 
+/** The settings that decide what a child inherits, and the variables that they decide on. */
+export type InheritanceOptions = Omit<EnvironmentOptions, "declared">
+
 /** Returns the environment of a child, sorted by name so that equal environments compare equal. */
 export function childEnvironment(options: EnvironmentOptions): Readonly<Record<string, string>> {
-  const { platform, parent, dotenv, inheritParentEnv, envFilter, declared } = options
-  const windows = platform === "win32"
-  const fold = (name: string) => (windows ? name.toUpperCase() : name)
-  const safe = new Set<string>(windows ? SAFE_WINDOWS : SAFE_POSIX)
-  const everything = inheritParentEnv && envFilter.length === 0
-  // Of equal patterns the first stays: a server that only repeats a default must not let in what a later default excludes.
-  const patterns = new Set(envFilter.map(fold))
+  const { platform, parent, dotenv, declared } = options
+  const inheritance = inheritanceOf(options)
+  const fold = foldFor(platform)
   const chosen = new Map<string, readonly [name: string, value: string]>()
-  const inherit = (source: Environment, explicit: boolean) => {
-    for (const [name, value] of Object.entries(source)) {
-      if (value === undefined || fold(name).startsWith("SVC_")) continue
-      const verdict = lastMatch(fold(name), patterns)
-      // A variable of `.env` is inherited only if a pattern matches it.
-      const inherited = verdict ?? (!explicit && (everything || safe.has(fold(name))))
-      if (inherited) chosen.set(fold(name), [name, value])
-    }
+  const inherit = (source: Environment, inherits: (name: string) => boolean) => {
+    for (const [name, value] of Object.entries(source))
+      if (value !== undefined && inherits(fold(name))) chosen.set(fold(name), [name, value])
   }
-  inherit(dotenv, true)
-  inherit(parent, false)
+  // A variable of `.env` is inherited only if a pattern matches it.
+  inherit(dotenv, (name) => inheritance.verdict(name) === true)
+  inherit(parent, (name) => inheritance.verdict(name) ?? inheritance.byDefault(name))
   for (const [name, value] of Object.entries(declared)) chosen.set(fold(name), [name, value])
   return Object.fromEntries([...chosen.values()].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
+/** Returns why `envFilter` has no effect, or undefined if it has one. */
+export function idleFilterReason(options: InheritanceOptions): string | undefined {
+  const { platform, parent, dotenv, inheritParentEnv, envFilter } = options
+  if (envFilter.length === 0) return undefined
+  const includes = envFilter.some(isInclusive)
+  if (includes && inheritParentEnv === false)
+    return "inheritParentEnv is false, so envFilter lets nothing in; remove one of them"
+  const { verdict } = inheritanceOf(options)
+  if (includes) {
+    const names = [...Object.keys(parent), ...Object.keys(dotenv)].map(foldFor(platform))
+    return names.some((name) => verdict(name) === true)
+      ? undefined
+      : "envFilter lets nothing in: no variable in the environment or in .env matches it"
+  }
+  if (inheritParentEnv === true || safeSetOf(platform).some((name) => verdict(name) === false)) return undefined
+  return "envFilter only excludes variables, and none is inherited; set inheritParentEnv: true to inherit the others"
+}
+
 // ---
 
+/** What a child inherits. Names are folded. */
+type Inheritance = {
+  /** Returns whether the last matching pattern includes a name, or undefined if no pattern matches. */
+  verdict(name: string): boolean | undefined
+  /** Returns whether a variable of the parent is inherited that no pattern matches. */
+  byDefault(name: string): boolean
+}
+
+function inheritanceOf({ platform, inheritParentEnv, envFilter }: InheritanceOptions): Inheritance {
+  const safe = new Set<string>(safeSetOf(platform))
+  const everything = inheritParentEnv === true && !envFilter.some(isInclusive)
+  const usable = inheritParentEnv === false ? envFilter.filter((pattern) => !isInclusive(pattern)) : envFilter
+  // Of equal patterns the first stays: a server that only repeats a default must not let in what a later default excludes.
+  const patterns = [...new Set(usable.map(foldFor(platform)))]
+  // Options of svc may be secret. A wider pattern such as * does not mean them.
+  const forOwn = patterns.filter((pattern) => !isInclusive(pattern) || pattern.startsWith(OWN_PREFIX))
+  return {
+    verdict: (name) => lastMatch(name, name.startsWith(OWN_PREFIX) ? forOwn : patterns),
+    byDefault: (name) => safe.has(name) || (everything && !name.startsWith(OWN_PREFIX)),
+  }
+}
+
+const OWN_PREFIX = "SVC_"
+
+const isInclusive = (pattern: string): boolean => !pattern.startsWith("!")
+
+const safeSetOf = (platform: string): readonly string[] => (platform === "win32" ? SAFE_WINDOWS : SAFE_POSIX)
+
+/** Returns the function that makes names comparable: Windows ignores their case. */
+const foldFor = (platform: string) => (name: string) => (platform === "win32" ? name.toUpperCase() : name)
+
 /** Returns whether the last matching pattern includes a name, or undefined if no pattern matches. */
-function lastMatch(name: string, patterns: Iterable<string>): boolean | undefined {
+function lastMatch(name: string, patterns: readonly string[]): boolean | undefined {
   let verdict: boolean | undefined
   for (const pattern of patterns) {
-    const include = !pattern.startsWith("!")
+    const include = isInclusive(pattern)
     const body = include ? pattern : pattern.slice(1)
     const matches = body.endsWith("*") ? name.startsWith(body.slice(0, -1)) : name === body
     if (matches) verdict = include

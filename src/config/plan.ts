@@ -8,8 +8,8 @@ import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { headerCredentials, urlCredentials } from "./credentials.ts"
 import { applyDefaults } from "./defaults.ts"
-import { type Document, issueAt } from "./document.ts"
-import { childEnvironment, type EnvironmentSources, lookUpVariable } from "./environment.ts"
+import { type Document, issueAt, type Path } from "./document.ts"
+import { childEnvironment, type EnvironmentSources, idleFilterReason, lookUpVariable } from "./environment.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
 import { type NamedServer, readSections } from "./sections.ts"
 import {
@@ -61,6 +61,20 @@ export function plan(document: Document, world: HostEnvironment): Plan {
     else
       reject(named, "name", `"${owner}" and "${named.name}" would give their tools the same names; rename one of them`)
     return owner === undefined
+  }
+  const warnIdleFilter = (config: Inheriting, path: Path, name?: string) => {
+    const { inheritParentEnv, envFilter = [] } = config
+    const reason = idleFilterReason({ ...world, inheritParentEnv, envFilter })
+    if (reason === undefined) return
+    issues.push(issueAt(document, "warning", "idle_filter", [...path, "envFilter"], reason, name))
+  }
+  // Defaults that only exclude, or match nothing, may serve servers with patterns of their own.
+  if (defaults.inheritParentEnv === false) warnIdleFilter(defaults, ["serverDefaults"])
+  for (const { name, config, path } of [...templates, ...servers]) {
+    if (config?.envFilter === undefined || transportOf(config) !== "stdio" || isDisabled(config)) continue
+    const { config: effective } = applyDefaults(config, defaults, "stdio")
+    // An expression of a template is not known before it is rendered.
+    if (effective.envFilter?.some((pattern) => pattern.includes("{{")) !== true) warnIdleFilter(effective, path, name)
   }
   for (const template of templates) {
     const { name, config } = template
@@ -162,6 +176,9 @@ const PLAIN = ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "USER", "LOGNAM
 /** Returns the values of a server that must not be shown, whether it can run or not. */
 const secretsOf = (planned: Planned): readonly string[] => ("spec" in planned ? planned.spec : planned).secrets
 
+/** The settings of a server, or of the defaults, that decide what a child inherits. */
+type Inheriting = Pick<DefaultsConfig, "inheritParentEnv" | "envFilter">
+
 /** Substitutes references. `where` is for messages; `refused` matches characters that are not allowed. */
 type Resolve = (text: string, where: string, refused?: RegExp) => string
 
@@ -227,7 +244,7 @@ function planChild(
     platform: world.platform,
     parent: world.parent,
     dotenv: world.dotenv,
-    inheritParentEnv: config.inheritParentEnv ?? false,
+    inheritParentEnv: config.inheritParentEnv,
     envFilter: config.envFilter ?? [],
     declared,
   })

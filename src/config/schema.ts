@@ -54,7 +54,12 @@ const shared = {
     .describe("Milliseconds allowed for one request; a progress notification restarts the timer"),
   oauth: oauthSchema.optional().describe("OAuth for remote servers"),
   headers: z.record(z.string(), z.string()).optional().describe("HTTP headers for remote servers"),
-  inheritParentEnv: z.boolean().optional().describe("Inherit the environment of svc, except SVC_*"),
+  inheritParentEnv: z
+    .boolean()
+    .optional()
+    .describe(
+      "true: inherit the environment of svc, except SVC_*; false: inherit nothing; not set: inherit what envFilter includes",
+    ),
   envFilter: z
     .array(z.string())
     .optional()

@@ -485,7 +485,64 @@ describe("a child's environment", () => {
 
   test("follows the last matching pattern [env:child:filter]", () => {
     expect(child(server({ envFilter: ["APP_*", "!APP_TWO", "!PATH"] })).env).toEqual({ APP_ONE: "1", HOME: "/home/u" })
-    expect(child(server({ envFilter: ["SVC_*"] })).env).not.toHaveProperty("SVC_PORT")
+  })
+
+  test("inherits all but what it excludes, nothing, or what the filter names, as inheritParentEnv says [env:child:filter-mode]", () => {
+    const all = child(server({ inheritParentEnv: true })).env
+    const { APP_ONE: _one, APP_TWO: _two, ...rest } = all
+    expect(child(server({ inheritParentEnv: true, envFilter: ["!APP_*"] })).env).toEqual(rest)
+    expect(child(server({ envFilter: ["!APP_*"] })).env).toEqual({ HOME: "/home/u", PATH: "/bin" })
+    expect(child(server({ inheritParentEnv: true, envFilter: ["APP_*"] })).env).not.toHaveProperty("TOKEN")
+    const none = { HOME: "/home/u", PATH: "/bin" }
+    const local = { dotenv: { APP_LOCAL: "l" } }
+    expect(child(server({ inheritParentEnv: false, envFilter: ["APP_*"] }), local).env).toEqual(none)
+    expect(child(server({ inheritParentEnv: false }, { envFilter: ["APP_*"] }), local).env).toEqual(none)
+    expect(child(server({ inheritParentEnv: false, envFilter: ["!PATH"] })).env).toEqual({ HOME: "/home/u" })
+    // A variable of .env needs a pattern that includes it.
+    expect(child(server({ inheritParentEnv: true, envFilter: ["!APP_ONE"] }), local).env).not.toHaveProperty(
+      "APP_LOCAL",
+    )
+  })
+
+  test("gets variables of svc only by a pattern that names them [env:child:own]", () => {
+    for (const envFilter of [["SVC_PORT"], ["SVC_*"]]) expect(child(server({ envFilter })).env.SVC_PORT).toBe("1")
+    for (const envFilter of [["*"], ["!APP_*"], ["SVC_*", "!SVC_PORT"]])
+      expect(child(server({ envFilter, inheritParentEnv: true })).env).not.toHaveProperty("SVC_PORT")
+    expect(child(server({ envFilter: ["SVC_PORT", "!S*"] })).env).not.toHaveProperty("SVC_PORT")
+  })
+
+  test("with a filter that has no effect is a warning [env:child:idle-filter]", () => {
+    const contradiction = "inheritParentEnv is false, so envFilter lets nothing in; remove one of them"
+    const written = (more: object, defaults?: object) => planned(server(more, defaults)).issues
+    expect(written({ inheritParentEnv: false, envFilter: ["APP_*"] })).toMatchObject([
+      { severity: "warning", code: "idle_filter", server: "a", line: 6, message: contradiction },
+    ])
+    expect(written({}, { inheritParentEnv: false, envFilter: ["APP_*"] })).toMatchObject([
+      { severity: "warning", line: 4, message: contradiction },
+    ])
+    expect(written({ envFilter: ["!APP_*"] })).toMatchObject([
+      {
+        message:
+          "envFilter only excludes variables, and none is inherited; set inheritParentEnv: true to inherit the others",
+      },
+    ])
+    expect(written({ envFilter: ["NOWHERE", "NO_*"] })).toMatchObject([
+      { message: "envFilter lets nothing in: no variable in the environment or in .env matches it" },
+    ])
+    for (const more of [
+      { envFilter: ["APP_ONE"] },
+      { envFilter: ["SVC_PORT"] },
+      { envFilter: ["!PATH"] },
+      { inheritParentEnv: true, envFilter: ["!APP_*"] },
+      { inheritParentEnv: false, envFilter: [] },
+    ])
+      expect(written(more)).toEqual([])
+    // A server may opt out of what the defaults let in.
+    expect(written({ inheritParentEnv: false }, { envFilter: ["APP_*"] })).toEqual([])
+    const template = { command: "x", inheritParentEnv: false, envFilter: ["APP_*"] }
+    expect(planned({ mcpTemplates: { t: template } }).issues).toMatchObject([{ server: "t", message: contradiction }])
+    const expression = { command: "x", envFilter: ["{{user.name}}_*"] }
+    expect(planned({ mcpTemplates: { t: expression } }).issues).toEqual([])
   })
 
   test("has the declared variables whatever the filter says [env:child:declared]", () => {
