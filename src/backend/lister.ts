@@ -34,6 +34,9 @@ export type ListerHooks = {
 }
 export type ListerDeps = { readonly clock: Clock; readonly log: Log; readonly version: string }
 
+/** Returns when an attempt that starts now goes on without the lists that have not been answered. Milliseconds since the epoch. */
+export const listDeadline = (now: number, connectionTimeout: number): number => now + connectionTimeout * LIST_SHARE
+
 export class Lister {
   /** svc's own lists and streams in flight: they do not make a server busy, and delay neither pings nor a stop. */
   running = 0
@@ -75,11 +78,12 @@ export class Lister {
 
   /**
    * Requests all lists that the backend declares. Waits for all of them for PARTIAL_MS, then for the tools alone, or for the
-   * first list of a backend without tools, and at most `ms` milliseconds in all. Takes a later answer when it comes. Rejects
-   * if the connection is lost or refuses svc meanwhile.
+   * first list of a backend without tools, until `deadline` (`listDeadline`), and LIST_MS at most. Takes a later answer when
+   * it comes. Rejects if the connection is lost or refuses svc meanwhile.
    */
-  async list(ms: number): Promise<void> {
+  async list(deadline: number): Promise<void> {
     const { clock } = this.deps
+    const ms = Math.min(Math.max(deadline - clock.now(), 0), LIST_MS)
     const methods = METHODS.filter((method) => this.declares(method))
     for (const method of methods) this.stale.add(method)
     const lists = methods.map((method) => this.refresh(method))
@@ -355,6 +359,10 @@ const MAX_REASON = 500
 const RELIST_MS = 20
 /** After which a server is offered without its slow lists. */
 const PARTIAL_MS = 2000
+/** After which a server is offered without any list that it has not answered, tools included. */
+const LIST_MS = 30_000
+/** The share of the connection timeout that lists may take: the rest is for what comes after them. */
+const LIST_SHARE = 0.9
 const RESTORE_MS = 1000
 const RESTORE_MAX_MS = 60_000
 const RELISTEN_MS = 1000

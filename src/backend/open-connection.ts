@@ -23,7 +23,7 @@ import {
 } from "./client-transport.ts"
 import { Connection, withoutSubscription } from "./connection.ts"
 import type { Credentials, RemoteDeps, RemoteEvents } from "./http.ts"
-import { Lister, type ListerHooks } from "./lister.ts"
+import { Lister, type ListerHooks, listDeadline } from "./lister.ts"
 import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
 import { SseTransport } from "./sse.ts"
 import { LineCapture } from "./stderr.ts"
@@ -95,9 +95,9 @@ export async function openConnection(
 ): Promise<EstablishedConnection> {
   const { launch } = spec
   const remembered = deps.eras.get(launch)
-  const listUntil = deps.clock.now() + spec.tuning.connectionTimeout * LIST_SHARE
+  const deadline = listDeadline(deps.clock.now(), spec.tuning.connectionTimeout)
   const attempt = (transport: TransportKind, mode: ProtocolMode) =>
-    new OpenAttempt(spec, hooks, deps, { transport, mode, remembered, listUntil }).run(signal)
+    new OpenAttempt(spec, hooks, deps, { transport, mode, remembered, deadline }).run(signal)
   let open: EstablishedConnection
   try {
     open = await attempt(FIRST_TRANSPORT[launch.transport], launch.mode)
@@ -133,10 +133,6 @@ const FIRST_TRANSPORT: Readonly<Record<TransportType, TransportKind>> = {
 const SSE_STATUSES = [400, 404, 405]
 const PROBE_MS = 5000
 const SUSPECT_PING_MS = 10_000
-/** The share of the connection timeout that lists may take: the rest is for what comes after them. */
-const LIST_SHARE = 0.9
-/** How long lists are waited for: then the server is offered without any that it has not answered. */
-const LIST_MS = 30_000
 const STOPPED = "was stopped while it started"
 
 /** The process exited before it answered the probe of its era. */
@@ -148,7 +144,7 @@ type AttemptOptions = {
   /** The era that was learned of this launch before. */
   readonly remembered: Era | undefined
   /** When the attempt goes on without the lists that have not been answered, milliseconds since the epoch. */
-  readonly listUntil: number
+  readonly deadline: number
 }
 
 /** One attempt to open a connection over one kind of transport: transport, then era, then lists. */
@@ -324,7 +320,7 @@ class OpenAttempt {
     const { connection, hooks, deps, options, spec } = this
     const lister = new Lister(spec, connection, peer, hooks, deps)
     this.lister = lister
-    await lister.list(Math.min(Math.max(options.listUntil - deps.clock.now(), 0), LIST_MS))
+    await lister.list(options.deadline)
     return lister
   }
 }
