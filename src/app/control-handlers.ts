@@ -1,7 +1,7 @@
 /** What svc's own commands may ask of a running svc over the control socket. */
 import type { ReloadResult } from "../agent/reload.ts"
 import type { Backend } from "../backend/backend.ts"
-import { isHidden } from "../catalog/catalog.ts"
+import { hidesEveryTool, isHidden } from "../catalog/hidden-tools.ts"
 import { slugOf } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
@@ -71,8 +71,10 @@ function answerControl(
       return { server: spec.name, approved }
     }
     case "tools": {
-      const [backend] = find(runtime, String(params.name))
+      const instances = find(runtime, String(params.name))
+      const [backend] = instances
       const { spec, published } = backend
+      const { disabledTools } = params
       if (published === undefined) throw new UnavailableError(`${spec.name} is not connected`)
       return {
         tools: published.listing.tools.map(({ name, description }) => ({
@@ -81,6 +83,9 @@ function answerControl(
           disabled: isHidden(spec, name),
           ...(agent.isQuarantined(backend, name) ? { held: true } : {}),
         })),
+        ...(Array.isArray(disabledTools)
+          ? { hidesEveryTool: hidesEveryTool(instances, disabledTools.map(String)) }
+          : {}),
       }
     }
     case "flush":

@@ -13,7 +13,7 @@ import type { OAuth } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, CLIENT_PATH } from "../serve/oauth-callback.ts"
 import { createEraCache } from "../store/era-cache.ts"
 import { ownName, type Paths } from "../store/paths.ts"
-import { createToolPins } from "../store/tool-pins.ts"
+import { createToolPins, toolPinsFile } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -52,8 +52,7 @@ export async function openUpstream(
     onchange: (server) => onauthorized(server),
   })
   // Caches belong to one configuration file: another file's servers may share names.
-  const cacheFile = (name: string) =>
-    paths === undefined ? undefined : join(paths.directory, `${ownName(name, paths)}.json`)
+  const eraFile = paths === undefined ? undefined : join(paths.directory, `${ownName("eras", paths)}.json`)
   const agent = new Agent({
     clock: systemClock,
     log,
@@ -61,8 +60,8 @@ export async function openUpstream(
     ids: createRequestIds(crypto.randomUUID().replaceAll("-", "").slice(0, 16)),
     limit: options.maxResult,
     version,
-    eras: createEraCache(cacheFile("eras"), systemClock),
-    pins: createToolPins(cacheFile("tools"), systemClock),
+    eras: createEraCache(eraFile, systemClock),
+    pins: createToolPins(paths === undefined ? undefined : toolPinsFile(paths), systemClock),
     credentials: (spec, launch) => oauth.credentials(spec, launch),
     // Each call has a timeout of its own.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),

@@ -9,6 +9,7 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
+import { isHidden } from "./hidden-tools.ts"
 import type { CacheHint, Listing, ListMethod, Tool } from "./listing.ts"
 import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
@@ -146,16 +147,6 @@ export type ToolCounts = { readonly tools: number; readonly hiddenTools: number 
 
 /** Returns " (2 hidden)" for texts that follow a count of tools; "" if none is hidden. */
 export const hiddenNote = (hiddenTools = 0): string => (hiddenTools === 0 ? "" : ` (${hiddenTools} hidden)`)
-
-/** Whether `disabledTools` names a tool, by its local name or as `<server>_svc_<tool>`. */
-export function isHidden(spec: ServerSpec, tool: string): boolean {
-  const { disabledTools } = spec.tuning
-  return (
-    disabledTools.includes(tool) ||
-    disabledTools.includes(qualify(spec.slug, tool)) ||
-    disabledTools.includes(qualify(spec.name, tool))
-  )
-}
 
 // ---
 

@@ -3,6 +3,7 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
 import { editServers } from "../app/edit-servers.ts"
 import { print, say, table } from "../app/output.ts"
+import { hidesEveryTool } from "../catalog/hidden-tools.ts"
 import { setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
 import { slugOf } from "../config/plan.ts"
 import { SEPARATOR } from "../config/server-spec.ts"
@@ -10,6 +11,7 @@ import { usageError } from "../lib/command-line.ts"
 import { visible } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { readTexts } from "../store/documents.ts"
+import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const SERVER = { type: "positional", required: true, description: "Name of the server" } as const
@@ -31,7 +33,10 @@ export const tools: CommandDef = {
         const name = String(args.server)
         // The file holds the hidden tools; the others are known to a running server alone.
         const answer =
-          (await context.ask("tools", { name })) ?? (args.disabled === true ? hiddenInFile(context, name) : undefined)
+          (await context.ask("tools", { name })) ??
+          (args.disabled === true
+            ? { tools: hiddenInFile(context, name).disabledTools.map((tool) => ({ name: tool, disabled: true })) }
+            : undefined)
         if (answer === undefined) throw notRunning(context.paths)
         const shown = toolsIn(answer).filter((tool) => args.disabled !== true || tool.disabled === true)
         print(args.json === true, shown, () =>
@@ -88,27 +93,48 @@ function stateOf({ disabled, held }: Params): string {
   return held === true ? "changed, not approved" : ""
 }
 
-function hiddenInFile(context: CommandContext, given: string): Params {
+/** Returns a server's name in the file and the tools that the file hides. */
+function hiddenInFile(context: CommandContext, given: string): { name: string; disabledTools: readonly string[] } {
   const servers = writtenServers(readTexts(context.paths).config ?? "")
-  const { disabledTools } = servers.get(writtenName(given, servers.keys()))?.server ?? {}
-  return { tools: Array.isArray(disabledTools) ? disabledTools.map((name) => ({ name, disabled: true })) : [] }
+  const name = writtenName(given, servers.keys())
+  const { disabledTools } = servers.get(name)?.server ?? {}
+  return { name, disabledTools: Array.isArray(disabledTools) ? disabledTools.map(String) : [] }
 }
 
-/** Hides or shows a tool. Asks before it hides the last one of a running server. */
+/**
+ * Whether hiding a tool would leave a server without an enabled tool, by the tools that svc listed last; undefined if it never
+ * listed any. For a server that does not run.
+ */
+function hidesLastKnownTool(context: CommandContext, given: string, tool: string): boolean | undefined {
+  const { name, disabledTools } = hiddenInFile(context, given)
+  const tools = pinnedTools(toolPinsFile(context.paths), name).map((one) => ({ name: one }))
+  if (tools.length === 0) return undefined
+  const spec = { name, slug: slugOf(name), tuning: { disabledTools } }
+  return hidesEveryTool([{ spec, published: { listing: { tools } } }], [...disabledTools, tool])
+}
+
+/** Hides or shows a tool. Asks before it hides the last one. */
 async function switchTool(args: Readonly<Record<string, unknown>>, disabled: boolean): Promise<number> {
   const name = String(args.server)
   const tool = String(args.tool)
   const local = tool.replace(`${slugOf(name)}${SEPARATOR}`, "")
   const isMeant = (other: string) => other === tool || other === local
-  const answer = await openContext(args)
-    .ask("tools", { name })
+  const context = openContext(args)
+  const answer = await context
+    .ask("tools", { name, disabledTools: [...hiddenInFile(context, name).disabledTools, tool] })
     .catch(() => undefined)
   if (answer !== undefined && !toolsIn(answer).some((one) => isMeant(String(one.name))))
     say(`warning: ${name} offers no tool named ${tool} now`)
-  const offered = toolsIn(answer).flatMap((one) => (one.disabled === true ? [] : [String(one.name)]))
-  if (disabled && offered.length === 1 && offered.every(isMeant) && args.yes !== true) {
-    if (!isInteractive()) throw usageError(`${tool} is the last tool that ${name} offers; add --yes to hide it`)
-    if (!(await promptYesNo(`${visible(`${tool} is the last tool that ${name} offers`)}; hide it?`))) return 0
+  if (disabled && args.yes !== true) {
+    const isLast = isObject(answer) ? answer.hidesEveryTool === true : hidesLastKnownTool(context, name, tool)
+    if (isLast === undefined)
+      say(
+        `warning: the tools of ${name} are not known, so svc cannot tell whether ${tool} is the last one that it offers`,
+      )
+    if (isLast === true) {
+      if (!isInteractive()) throw usageError(`${tool} is the last tool that ${name} offers; add --yes to hide it`)
+      if (!(await promptYesNo(`${visible(`${tool} is the last tool that ${name} offers`)}; hide it?`))) return 0
+    }
   }
   return editServers(
     args,

@@ -3,10 +3,12 @@
  * two starts is noticed. A broken or missing file is an empty store.
  */
 import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
+import { ownName, type Paths } from "./paths.ts"
 
 export type ToolPins = {
   /**
@@ -17,6 +19,14 @@ export type ToolPins = {
   /** Pins the last listed hash of one tool, or of all tools. Returns the names of tools that had changed. */
   approve(server: string, tool: string | undefined): readonly string[]
 }
+
+/** Returns the path of the pins of a configuration. */
+export const toolPinsFile = (paths: Paths): string => join(paths.directory, `${ownName("tools", paths)}.json`)
+
+/** Returns the names of a server's tools that were ever pinned; none if its listing was never seen. */
+export const pinnedTools = (file: string, server: string): readonly string[] => [
+  ...(new Map(read(file)).get(server)?.keys() ?? []),
+]
 
 /** Creates the pins; in memory alone if `file` is undefined. */
 export function createToolPins(file: string | undefined, clock: Clock): ToolPins {

@@ -1,6 +1,6 @@
 /** `mcp_edit`: changes a server by a JSON merge patch, checked before it is written. */
 import * as z from "zod"
-import { isHidden } from "../catalog/catalog.ts"
+import { hidesEveryTool } from "../catalog/hidden-tools.ts"
 import { patchServer, renameServer } from "../config/edit.ts"
 import { isDisabled } from "../config/plan.ts"
 import { visible } from "../lib/log.ts"
@@ -57,7 +57,7 @@ export const mcpEdit = defineTool({
     const plan = planEdit(context, { documents, name, patch, newName })
     const { newName: after, changes, question } = plan
     const warnings = [...plan.warnings]
-    if (!confirmZeroTools && hidesAllTools(context, name, plan.next)) {
+    if (!confirmZeroTools && wouldOfferNothing(context, name, plan.next)) {
       const message = `${name} would offer no tool any more`
       if (!dryRun)
         throw new ToolError("confirmation_required", message, {
@@ -191,14 +191,9 @@ function consentsTo(keys: readonly string[], renamed: boolean): readonly Consent
   return [...(installs ? ["installs" as const] : []), ...(edits ? ["edits" as const] : [])]
 }
 
-/** Whether a server that offers tools now would offer none. */
-function hidesAllTools({ agent }: ToolContext, name: string, { disabledTools }: Params): boolean {
-  const hidden = Array.isArray(disabledTools) ? disabledTools.map(String) : []
-  return agent.find(name).some(({ spec, published }) => {
-    const tools = (published?.listing.tools ?? []).filter((tool) => !isHidden(spec, tool.name))
-    const next = { ...spec, tuning: { ...spec.tuning, disabledTools: hidden } }
-    return tools.length > 0 && tools.every((tool) => isHidden(next, tool.name))
-  })
+/** Whether an edit would leave a server that offers tools now without one. */
+function wouldOfferNothing({ agent }: ToolContext, name: string, { disabledTools }: Params): boolean {
+  return hidesEveryTool(agent.find(name), Array.isArray(disabledTools) ? disabledTools.map(String) : [])
 }
 
 /** Warns of secrets that a patch writes into mcp.json. */

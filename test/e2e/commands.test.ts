@@ -452,8 +452,28 @@ test("the last tool of a server is hidden after confirmation alone [tools:zero]"
   const { shown } = await typeSvc([...disable, ...place], { folder, answers: ["n"] })
   expect(shown).toContain("one_svc_echo is the last tool that one offers; hide it? [y/N]")
   expect(readIfThere(join(folder, "mcp.json"))).not.toContain("disabledTools")
+  const listed = async () =>
+    eventually(async () => readIfThere(join(folder, "tools.json"))?.includes('"echo"') === true)
+  await listed()
+  instance.signal("SIGTERM")
+  await instance.exited
+  // Without a running svc, by the tools that it listed last.
+  expect(await inFolder(folder)(...disable)).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining("the last tool that one offers; add --yes"),
+  })
   expect(await inFolder(folder)(...disable, "--yes")).toMatchObject({ code: 0 })
   expect(readIfThere(join(folder, "mcp.json"))).toContain("disabledTools")
+})
+
+test("a tool of a server that svc never saw is hidden with a warning [tools:zero]", async () => {
+  const folder = freshFolder()
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { one: echo() } }))
+  const { code, stderr } = await inFolder(folder)("mcp", "tools", "disable", "one", "echo")
+  expect([code, stderr]).toEqual([
+    0,
+    "warning: the tools of one are not known, so svc cannot tell whether echo is the last one that it offers\n",
+  ])
 })
 
 test("config import imports servers of other applications and overwrites none", async () => {
