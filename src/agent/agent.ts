@@ -145,7 +145,7 @@ export class Agent {
     return count
   }
 
-  /** Makes what runs equal to `plan`. A backend whose spec is the same is not touched. */
+  /** Starts, stops and changes backends until they match `plan`. Leaves backends with an unchanged spec alone. */
   apply(plan: Plan): Applied {
     const applied = {
       added: [] as string[],
@@ -544,7 +544,7 @@ function updateLogLevel(backends: Iterable<Backend>): void {
 /** Notifications that name their owner only by an id, and what the id is of. */
 const OWNED_NOTIFICATIONS: Readonly<Record<string, Ownership["kind"]>> = {
   "notifications/tasks/status": "task",
-  // Of the tasks extension: svc asks for the tasks that a client listens to.
+  // Tasks extension: svc requests the tasks that a client listens to.
   "notifications/tasks": "task",
   "notifications/elicitation/complete": "elicitation",
 }

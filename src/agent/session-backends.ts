@@ -7,7 +7,7 @@
  *  2. A server has `maxProcesses` at most. To start one more, the process that has been unused for longest is stopped; a
  *     process in use never is.
  *  3. A process is in use while it starts, while a call runs on it, while its client is connected and is subscribed to a
- *     resource or is being asked, and while it works on a task.
+ *     resource, while a server request to its client is open, and while it works on a task.
  *  4. A process that is being stopped counts until it is dead.
  */
 
@@ -47,9 +47,10 @@ export class SessionBackends {
 
   /**
    * Returns the session's own process of a server, and starts it at the session's first call and again after it has failed.
-   * It is not connected if the start failed. Undefined if the server is gone; a text if there is no room for the process.
-   * `owner` leads to the client outside of any call; `caller` is told if the session lost what its earlier process held.
-   * The process is told the client's `capabilities`.
+   * It is not connected if the start failed. Returns undefined if the server was removed, or the reason if there is no room
+   * for the process. `owner` leads to the client outside of any call; `caller` is notified if the session lost the state of
+   * its earlier process.
+   * svc announces the client's `capabilities` to the process.
    */
   async open(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Backend | string | undefined> {
     const { session } = owner
@@ -177,7 +178,7 @@ export class SessionBackends {
     return end
   }
 
-  /** Stops a process whose session goes on; the session is told with its next call. */
+  /** Stops a process whose session continues; the session is notified with its next call. */
   private drop(entry: SessionBackend, reason: string): Promise<void> {
     const { id, owner, backend } = entry
     // A process that is not connected holds nothing that the session could lose.

@@ -7,7 +7,7 @@ export type SubscriptionsDeps = {
   onsubscriptions(id: string, session: object, isShared: boolean): void
   /** A session set its log level. */
   onlevel(session: object): void
-  /** The level that shared backends are asked for changed. */
+  /** Called when the log level that svc requests from shared backends has changed. */
   onsharedlevel(): void
 }
 
@@ -65,8 +65,8 @@ export class Subscriptions {
   }
 
   /**
-   * Drops a session's log level. Backends are told only at the next change, because modern clients set and drop it with
-   * each request.
+   * Drops a session's log level. Notifies backends only at the next change, because modern clients set and drop the level
+   * with each request.
    */
   dropLevel(session: object): void {
     if (!this.logLevels.has(session)) return
@@ -82,9 +82,9 @@ export class Subscriptions {
   }
 
   /**
-   * The level that shared backends are asked for. A legacy backend has one for all clients: the least severe that any
-   * session wants. A session without a level gets every message, so backends are asked for all of them as long as another
-   * session has a level.
+   * Returns the log level that svc requests from shared backends. A legacy backend has one level for all clients: the least
+   * severe that any session wants. A session without a level gets every message, so svc requests all messages while
+   * another session has a level.
    */
   get sharedLevel(): string | undefined {
     return this.announced

@@ -30,7 +30,7 @@ export type ClientSessions = {
   readonly streams: Set<OpenStream>
   readonly mcp: McpDeps
   readonly scopeOf: ScopeOf
-  /** For clients whose context templates may use. */
+  /** For clients with a context that templates may use. */
   readonly trustedClient: TrustedClientDeps
   /** Offers svc's own tools to clients. */
   offerTools(tools: Toolbox): void

@@ -1,4 +1,4 @@
-/** What svc's own commands may ask of a running svc over the control socket. */
+/** The requests that svc's own commands may send to a running svc over the control socket. */
 import type { ReloadResult } from "../agent/reload.ts"
 import type { Backend } from "../backend/backend.ts"
 import { hidesEveryTool, isHidden } from "../catalog/hidden-tools.ts"

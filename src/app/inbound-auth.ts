@@ -28,7 +28,7 @@ export async function openInboundAuth(
   base: () => string,
 ): Promise<InboundAuth | undefined> {
   if (!auth) return undefined
-  // Closes all streams: clients reconnect, and those whose token was revoked are refused.
+  // Closes all streams: clients reconnect, and svc refuses those with a revoked token.
   const onrevoked = () => {
     for (const stream of [...streams]) stream.close()
   }

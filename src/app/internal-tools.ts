@@ -21,7 +21,7 @@ import type { Upstream } from "./upstream.ts"
 export type InternalTools = {
   /** Returns the tools that `choices` name, for clients. */
   offer(choices: readonly ToolChoice[], trusted: ToolContext["trusted"]): Toolbox
-  /** Runs a tool for a command, whose user has agreed to it at the terminal. `signal` aborts when the command has ended. */
+  /** Runs a tool for a command, after its user has approved it at the terminal. `signal` aborts when the command has ended. */
   run(params: Params, signal: AbortSignal, progress?: ToolCaller["progress"]): Promise<ToolResult>
   /** Resolves when no change is waiting for its outcome. */
   idle(): Promise<void>

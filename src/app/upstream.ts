@@ -42,7 +42,7 @@ export async function openUpstream(
   await bindChildren?.(onunbound)
   process.on("exit", () => reaper.close())
 
-  // Bound late: the address is known when svc listens, and the agent exists after the credentials that it asks for.
+  // Bound late: the address is known when svc listens, and the agent is created after the credentials that it uses.
   let callback: string | undefined
   let onauthorized: (server: string) => void = () => undefined
   const oauth = openUpstreamOAuth(paths, {

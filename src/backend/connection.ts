@@ -513,7 +513,7 @@ const MAX_SERVER_REQUESTS = 1000
 const MAX_TASK_PROGRESS = 1000
 /** As long as a cancelled call counts at most (attribution.ts): a busy backend reads nothing. */
 const CANCELLATION_PING_MS = 5 * 60_000
-/** How long a caller with an open server request is told that it blocks others, after their last call. */
+/** How long after the last call of other callers an open server request counts as blocking them. */
 const AMBIGUOUS_MS = 60_000
 
 const withHeaders = (headers: OutboundRequest["headers"]) => (headers === undefined ? {} : { headers })

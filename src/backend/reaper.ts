@@ -3,10 +3,10 @@
  * shell, the reaper, holds a pipe to svc and the list of the groups. When the pipe ends, the reaper ends the groups that
  * are left. A process that made a session of its own is in no group of svc.
  *
- *  1. The reaper runs before the first child, and one that dies is replaced at once by one that has the list.
- *  2. The reaper is told of a child before the child exists, because svc may be killed before it knows the group's number.
- *     On Linux the reaper then finds the group by the mark, an open file that the child inherits. On other systems such a
- *     child may be left.
+ *  1. The reaper runs before the first child, and a reaper that dies is replaced at once by a new one with the same list.
+ *  2. svc announces a child to the reaper before the child exists, because svc may be killed before it knows the group's
+ *     number. On Linux the reaper then finds the group by the mark, an open file that the child inherits. On other systems
+ *     such a child may be left.
  *
  * Why a shell: it costs 0.1 MB and 0.3 ms once, for any number of children; it works on Linux and macOS; and it reaches
  * the descendants of a child. The parent-death signal of Linux reaches only the child itself, and only through a wrapper

@@ -66,7 +66,7 @@ export class StreamableHttpTransport implements ClientTransport {
   abandon(number: number): void {
     const controller = this.requests.get(number)
     this.requests.delete(number)
-    // Closing the stream cancels a modern request; a legacy server needs to be told.
+    // Closing the stream cancels a modern request; a legacy server needs a notification.
     if (this.negotiated?.era !== "modern" && controller !== undefined) {
       const id = JSON.stringify(this.deps.ids.text(number))
       const cancelled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${id}}}`
@@ -335,7 +335,7 @@ export class StreamableHttpTransport implements ClientTransport {
 
 const FIRST_RETRY_MS = 1000
 const MAX_RETRY_MS = 30_000
-/** The shortest `retry` that svc follows: a server may ask it to reconnect at once, for ever. */
+/** The shortest `retry` that svc follows: a server may request immediate reconnection every time. */
 const MIN_RETRY_MS = 100
 const MAX_RESUMES = 100
 const DELETE_TIMEOUT_MS = 1000

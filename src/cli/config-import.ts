@@ -1,7 +1,7 @@
 /**
  * `svc config import`: imports the servers of other applications.
  *
- *  1. It shows everything that would run, uncut, and asks for confirmation.
+ *  1. It shows everything that would run, in full, and asks for confirmation.
  *  2. It never overwrites a server.
  *  3. It reads the files of a project, which its repository controls, with `--project` alone.
  */
@@ -75,7 +75,7 @@ export const importServers: CommandDef = {
         )}\n`,
       )
     }
-    // A dry run asks no question, so secrets are hidden in it.
+    // A dry run needs no confirmation, so it hides secrets.
     if (args["dry-run"] === true && args.json !== true)
       process.stdout.write(added.map((row) => `\n${full(row, true)}\n`).join(""))
     const willAdd = added.length > 0 && args["dry-run"] !== true && (args.yes === true || (await confirm(added)))
@@ -182,7 +182,7 @@ function full({ name, server, from }: Row, hidden: boolean): string {
   return [visible(`${name}, from ${formatSource(from)}:`), ...lines.map((line) => `  ${line}`)].join("\n")
 }
 
-/** Asks for confirmation. Throws a RequestError (usage) if no person can be asked. */
+/** Asks for confirmation. Throws a RequestError (usage) if there is no terminal. */
 function confirm(added: readonly Row[]): Promise<boolean> {
   if (!isInteractive()) throw usageError("add --yes to import without confirmation")
   const shown = added.map((row) => full(row, false)).join("\n")

@@ -60,7 +60,7 @@ type HealthPath = "/health" | "/health/ready" | "/health/mcp"
 type HealthReply = { readonly ok: boolean; readonly body: Record<string, unknown> }
 type AskHealth = (path: HealthPath) => Promise<HealthReply>
 
-/** Asks over HTTP, as a load balancer does. */
+/** Requests a health report over HTTP, as a load balancer does. */
 async function askHttp(url: string, path: HealthPath): Promise<HealthReply> {
   let response: Response
   let body: unknown

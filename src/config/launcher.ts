@@ -9,7 +9,7 @@
  *     program, and both count.
  */
 
-/** What a word chooses: what runs, or a folder of this machine that a container gets to see. */
+/** The thing that a word chooses: a program to run, or a folder of this machine that a container can read. */
 export type LaunchWord = "program" | "folder"
 
 /** Returns the indexes into `words` (the command, then its arguments) of the words that choose something. */
@@ -54,7 +54,7 @@ type Launcher = {
    * command, a container an image and then a command. A launcher that joins its words makes code of all of them.
    */
   readonly kind: "interpreter" | "shell" | "runner" | "container" | "joins"
-  /** Options that take no value. An option whose value is the code itself (`-e`) is one: the code is the first operand. */
+  /** Options that take no value. An option that takes code (`-e`) counts as one: the code is the first operand. */
   readonly flags?: RegExp
   /** Options whose value is data. */
   readonly data?: RegExp

@@ -170,7 +170,7 @@ export const OPTION_NAME =
 
 // ---
 
-/** Variables whose values are no secrets: they are parts of paths that people must be able to read. */
+/** Variables with values that are not secret: they are parts of paths that must stay readable. */
 const PLAIN = ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "USER", "LOGNAME", "USERNAME", "PWD", "PATH", "TMPDIR"]
 
 /** Returns the values of a server that must not be shown, whether it can run or not. */

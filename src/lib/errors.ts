@@ -9,7 +9,7 @@
 export type Issue = {
   readonly code: string
   readonly severity: "error" | "warning"
-  /** One sentence: what is wrong and what to do. Contains no value, which may be secret. */
+  /** One sentence: what is wrong and what to do. Never contains a value, because a value may be secret. */
   readonly message: string
   readonly file?: string
   readonly line?: number

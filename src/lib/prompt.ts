@@ -4,7 +4,7 @@
  */
 import { Interrupted, RequestError } from "./errors.ts"
 
-/** Whether a person can be asked: stdin is a terminal. */
+/** Whether stdin is a terminal, at which a person can answer. */
 export const isInteractive = (): boolean => process.stdin.isTTY === true
 
 /** Asks a yes-or-no question; anything but yes is no. */

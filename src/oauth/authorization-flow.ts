@@ -39,12 +39,12 @@ export class AuthorizationFlow {
   /** By state. */
   private readonly pending = new Map<string, PendingAuthorization>()
   private readonly starting = new Map<string, Promise<PendingAuthorization>>()
-  /** The ends of the last authorizations by state, for callers that ask late. */
+  /** The outcomes of the latest authorizations by state, for callers that wait for one after it has ended. */
   private readonly outcomes = new BoundedMap<string, Promise<void>>(MAX_OUTCOMES)
 
   constructor(private readonly deps: AuthorizationFlowDeps) {}
 
-  /** Starts an authorization, once for all callers that want the same at a time. Rejects with why it cannot start. */
+  /** Starts an authorization; concurrent callers with the same arguments share it. Rejects with the reason if it cannot start. */
   start(source: TokenSource, redirectUrl: string, scope: string | undefined): Promise<PendingAuthorization> {
     const key = JSON.stringify([source.key, redirectUrl, scope])
     const started =
@@ -79,7 +79,7 @@ export class AuthorizationFlow {
     }
   }
 
-  /** Resolves when the authorization with this state is finished. Rejects with why it failed. */
+  /** Resolves when the authorization with this state is finished. Rejects with the reason if it failed. */
   finished(state: string): Promise<void> {
     const outcome = this.outcomes.get(state)
     if (outcome === undefined)

@@ -3,7 +3,7 @@
  *
  *  1. A refusal is answered without a person if possible: by a renewal, or by a new token for svc itself.
  *  2. Else the error names the address at which a person authorizes svc.
- *  3. A server that refuses a new token would refuse another one too: svc asks for no more.
+ *  3. A server that refuses a new token would refuse another one too: svc requests no other token.
  */
 
 import { InsufficientScopeError, loginHint, TransientError, UnauthorizedError } from "../backend/client-transport.ts"

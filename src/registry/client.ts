@@ -27,7 +27,7 @@ export type RegistryClientDeps = {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
 }
 
-/** An answer, possibly from the cache. */
+/** A response, possibly from the cache. */
 export type CachedAnswer<T> = {
   readonly value: T
   /** Age in milliseconds, and why the answer is not current; undefined if it is fresh or was just confirmed. */

@@ -98,7 +98,7 @@ export function bundleOf({ packages }: RegistryEntry, type?: string): Package | 
   return first !== undefined && isBundle(first) ? first : undefined
 }
 
-/** Whether an address is safe to download from: https, or http on this machine, so that nobody can change the data. */
+/** Whether an address is safe to download from: https, or http on this machine, so that no attacker can change the data. */
 export const isSafeAddress = (address: string): boolean => {
   const { protocol, hostname } = URL.parse(address) ?? {}
   return protocol === "https:" || (protocol === "http:" && isLoopback(hostname ?? ""))

@@ -13,7 +13,7 @@ export type Inbound = {
   readonly path: string
   /** The query of the URL with its question mark, or "". */
   readonly search: string
-  /** Returns the address of the client's socket. Costs a system call: only middleware that needs the address asks. */
+  /** Returns the address of the client's socket. Costs a system call: call it only if the address is needed. */
   readonly address: () => string
   /** ANONYMOUS until the authentication has run. */
   readonly principal: Principal
@@ -25,7 +25,7 @@ export type Respond = (inbound: Inbound) => Response | Promise<Response>
 /** Answers a request, or hands it on to `next`. */
 export type Middleware = (inbound: Inbound, next: Respond) => Response | Promise<Response>
 
-/** Reads what middleware asks of each request. The URL is not parsed whole, because this runs for every call. */
+/** Reads the parts of a request that middleware needs. Does not parse the whole URL, because this runs for every call. */
 export function createInbound(request: Request, address: () => string): Inbound {
   const { url } = request
   // Bun gives the bare path if the request has no Host.

@@ -194,7 +194,7 @@ async function postModern(request: RpcRequest, version: string | undefined, rece
 
 /** Modern clients get server requests in results, never in the middle of a stream. */
 const cannotBeAsked = () =>
-  Promise.reject(new RequestError("invalid_request", "This client cannot be asked while its request runs"))
+  Promise.reject(new RequestError("invalid_request", "svc cannot send this client requests while its own request runs"))
 
 const askerOf =
   (session: Session): AskClient =>

@@ -1,4 +1,4 @@
-/** The principal of a request: who is authenticated, and which servers its token opens. */
+/** The principal of a request: the authenticated identity, and the servers that its token grants. */
 import { narrow, type Scope } from "../catalog/scope.ts"
 
 /** Who a request is from. */

@@ -4,7 +4,7 @@
  *
  *  1. Requests that were in flight when the connection was lost fail once, with a clear error; they are not sent again.
  *  2. Requests that arrive while no instance runs are held for a bounded time.
- *  3. A new instance gets the session's state: `initialize`, the log level, subscriptions. The client is told that its lists
+ *  3. A new instance gets the session's state: `initialize`, the log level, subscriptions. The client is notified that its lists
  *     may have changed.
  */
 import { Backoff } from "../lib/backoff.ts"
@@ -41,7 +41,7 @@ export type ProxyDeps = {
     line(bytes: Uint8Array): void
     lost(): void
   }): Promise<{ link: ProxyLink; token: string } | undefined>
-  /** Shows a message to the person who runs the client. */
+  /** Shows a message to the user of the client. */
   note(text: string): void
 }
 

@@ -62,7 +62,7 @@ export const accepted = (): Response => new Response(null, { status: HTTP_STATUS
 export const noContent = (headers?: Readonly<Record<string, string>>): Response =>
   new Response(null, { status: HTTP_STATUS.noContent, headers: headers ?? NO_HEADERS })
 
-/** Returns the header that asks the client to wait; none if it need not. RFC 9110, 10.2.3. */
+/** Returns the Retry-After header; no header if the client need not wait. RFC 9110, 10.2.3. */
 export const retryHeaders = (seconds: number | undefined): Readonly<Record<string, string>> =>
   seconds === undefined ? NO_HEADERS : { "retry-after": String(seconds) }
 

@@ -1,6 +1,6 @@
 /**
  * `POST /mcp` with `{tool, arguments}`: one call without the envelope of JSON-RPC, for scripts. It runs svc's own tools and
- * the aggregated ones; its client cannot be asked while it runs. spec: Internal tool invocation; choice: Inbound.
+ * the aggregated ones; svc cannot send its client requests while it runs. spec: Internal tool invocation; choice: Inbound.
  */
 import { viewOf } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
@@ -40,7 +40,7 @@ export async function serveToolInvocation(
   const exchange: Exchange = {
     cancellation,
     notify: () => undefined,
-    ask: () => Promise.reject(new RequestError("invalid_request", "This client cannot be asked")),
+    ask: () => Promise.reject(new RequestError("invalid_request", "svc cannot send this client requests")),
   }
   const abort = () => cancellation.cancel("the client closed the connection")
   signal.addEventListener("abort", abort)

@@ -1,6 +1,6 @@
 /**
  * The audit log: one JSON line for each call and each management action. Lines are written after the answer has gone out.
- * They hold arguments only if the operator asks for them, and then without what looks secret.
+ * They contain arguments only with `--audit-arguments`, and then without values that look secret.
  */
 import { type Route, type View, viewOf } from "../catalog/catalog.ts"
 import type { Clock } from "../lib/clock.ts"

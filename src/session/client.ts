@@ -78,7 +78,7 @@ export function missingCapability(
 export type Exchange = {
   /** Sends a notification that belongs to the request, as JSON text. */
   notify(text: string): void
-  /** Sends the client a request while its own runs. Rejects if the client cannot be asked. */
+  /** Sends the client a server request while its own request runs. Rejects if the client cannot receive one. */
   ask: Caller["ask"]
   /** Returns whether the client is connected; a client without this always is. */
   isConnected?: Caller["isConnected"]

@@ -202,7 +202,7 @@ function routeOfName(name: unknown, routes: View["tools"], call: ClientCall): Ro
   return disconnectedRoute(split?.slug, split?.name ?? name, call)
 }
 
-/** Returns the way to a server that is not connected: its client is told that, and not that it has no such name. */
+/** Returns a route to a server that is not connected, so that the error says this instead of "unknown name". */
 function disconnectedRoute(slug: string | undefined, name: string, { gateway, client }: ClientCall): Route | undefined {
   const id = gateway.directory.disconnectedId(client.scope, slug)
   return id === undefined ? undefined : { id, slug: slug ?? id, name, mirrored: [] }

@@ -1,10 +1,10 @@
 /**
- * Keeps what was sent on a session's streams, so that a client whose connection broke can resume a stream.
+ * Keeps the events sent on a session's streams, so that a client can resume a stream after its connection broke.
  * 2025-11-25: Transports, Resumability and Redelivery.
  *
  *  1. The log of a session is bounded in events, bytes and time. The oldest events go first; their stream goes on without
  *     them.
- *  2. A stream whose client is disconnected goes on: its events are kept until the client is back.
+ *  2. A stream continues while its client is disconnected: its events are kept until the client reconnects.
  *  3. Event ids name their log. Ids from another log, for example from before a restart, are rejected. Ids also name the
  *     request of the stream, so that svc can answer it with an error if its answer is lost.
  */
@@ -105,7 +105,7 @@ export class EventLog {
     stream.sink?.end()
   }
 
-  /** Ends a stream whose last event was sent; its events are kept for a client that comes back. */
+  /** Ends a stream after its last event; keeps its events for a client that reconnects. */
   end(id: number): void {
     const stream = this.streams.get(id)
     if (stream === undefined) return

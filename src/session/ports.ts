@@ -71,13 +71,13 @@ export type Directory = {
   whenBack(id: string): Promise<void> | undefined
   /**
    * Returns the client's own process of a server with `isolation: "session"`, or the reason why there is none. `owner` leads
-   * to the client outside of any call. `caller` is notified if the state of an earlier process is lost. The process is told
-   * the client's `capabilities`.
+   * to the client outside of any call. `caller` is notified if the state of an earlier process is lost. svc announces
+   * the client's `capabilities` to the process.
    */
   dedicated(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Target | string>
 }
 
-/** What sessions want to hear of servers, and what clients tell servers. */
+/** Notifications from servers to sessions, and from clients to servers. */
 export type Notifications = {
   /** Subscribes a session to a resource (the backend's own URI). */
   subscribe(id: string, uri: string, session: object): void
@@ -92,7 +92,7 @@ export type Notifications = {
   listen(listener: Listener): () => void
 }
 
-/** A modern client's stream that is told of changes. */
+/** A modern client's stream that receives notifications of changes. */
 export type Listener = {
   readonly client: Client
   /** The catalog changed. */

@@ -118,7 +118,7 @@ function relayTo(target: Target | string, call: ClientCall, params: Params, rout
   return callBackend(target, call, params, route).finally(() => gateway.notifications.dropLogLevel(session))
 }
 
-/** Sends the request, again for each round of input that a modern backend asks a legacy client for. */
+/** Sends the request, and sends it again for each round of input that a modern backend requests from a legacy client. */
 async function callBackend(target: Target, call: ClientCall, params: Params, route: Route): Promise<Answer> {
   const { request, client, gateway } = call
   const { cancellation } = call.exchange
@@ -173,7 +173,7 @@ type Finish =
   | { readonly kind: "task"; readonly answer: Answer; readonly task: string }
   | { readonly kind: "input"; readonly result: Params }
 
-/** Rounds of input at most: a backend that always asks for more would keep svc busy for ever. */
+/** Maximum rounds of input: without a limit, a backend that always requests more would keep svc busy forever. */
 const MAX_ROUNDS = 100
 const NEEDLE_URI = encode('"uri"')
 const NEEDLE_TASK = encode('"taskId"')

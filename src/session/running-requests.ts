@@ -28,7 +28,7 @@ export class RunningRequests {
     exchange.cancellation.cancel(typeof reason === "string" ? reason : "was cancelled by the client")
   }
 
-  /** Cancels all requests. They are answered: the client did not ask for it. */
+  /** Cancels all requests and answers them with an error, because the client did not cancel them itself. */
   end(reason: string): void {
     for (const exchange of this.exchanges.values()) exchange.cancellation.cancel(reason)
     this.exchanges.clear()

@@ -248,7 +248,7 @@ export class SuspendedCalls {
     if (now - call.awaySince >= YIELD_MS) this.drop(call, "the client did not answer while others waited")
   }
 
-  /** Ends a call that its client gave up. */
+  /** Ends a call that its client has cancelled. */
   private drop(call: SuspendedCall, reason: string): void {
     this.leave(call)
     call.forget()

@@ -71,7 +71,7 @@ type WatchedTask = Pick<ClientCall, "gateway" | "client"> & {
 
 function watch(route: Route, { gateway, client, params, clock, notify }: WatchedTask): () => void {
   const request: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
-  const cannotBeAsked = () => Promise.reject(new Error("a poll has no client to ask"))
+  const cannotBeAsked = () => Promise.reject(new Error("a poll has no client"))
   const exchange: Exchange = { cancellation: new Cancellation(), notify() {}, ask: cannotBeAsked }
   const ask = async (): Promise<{ readonly result?: unknown; readonly code?: number | undefined }> => {
     const about = { taskId: route.name, _meta: metaOf(params) }

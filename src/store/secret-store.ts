@@ -159,7 +159,7 @@ type KeyRef = { readonly key: "state" | "keychain"; readonly id: string }
 const KEY_BYTES = 32
 /** A keychain that works answers at once; a missing one may never answer. */
 const TRY_MS = 3000
-/** The keychain may ask its user first. */
+/** The keychain may first ask the user for permission. */
 const READ_MS = 30_000
 /** Longer than the timeout of an authorization server. */
 const EXCLUSIVE_MS = 60_000

@@ -109,17 +109,17 @@ export function warningsOf(name: string, outcome: ConnectOutcome): string[] {
   }
 }
 
-/** A change that is taken back unless it comes to what it must. */
+/** A change that svc undoes unless its outcome is the required one. */
 export type VerifiedChange = {
   readonly name: string
   readonly change: DocumentChange
   /** Returns what takes the change out of documents that another program has changed since. */
   reverse(made: Pick<AppliedChange, "before" | "after">): DocumentChange
-  /** Returns why the change must be taken back, if it must. */
+  /** Returns the reason to undo the change, or undefined to keep it. */
   refuse(outcome: ConnectOutcome, reloaded: ReloadResult): string | undefined
 }
 
-/** Makes a change and waits for the server. Throws a ToolError (rolled_back) if the change was taken back. */
+/** Makes a change and waits for the server. Throws a ToolError (rolled_back) if svc undid the change. */
 export async function applyChange(
   context: ToolContext,
   { name, change, reverse, refuse }: VerifiedChange,

@@ -8,7 +8,7 @@
  *  3. A terminal's question is made of the answer to a dry run: the person typed the values that the caller passed.
  *  4. What a registry, a bundle or a file fixes is shown, whatever its name: code may hide in it.
  *  5. A server with both a command and a url is refused: only one is used, and the person could agree to the other.
- *  6. If the client cannot ask, the operator decides once, with `--confirm-installs` and `--confirm-edits`.
+ *  6. If the client does not support elicitation, the operator decides once, with `--confirm-installs` and `--confirm-edits`.
  *  7. An answer to a model shows no secret and no header's value.
  */
 import { isDeepStrictEqual } from "node:util"
@@ -30,7 +30,7 @@ export type Consent = keyof ToolContext["trusted"]
 /** What must be agreed to before a server starts that was not to run: it runs, and every client's model reads its tools. */
 export const STARTING: readonly [Consent, ...Consent[]] = ["installs", "edits"]
 
-/** What a person is asked about a server, and the same for an answer. */
+/** The question to a person about a server, and its text for the result. */
 export type Question = {
   /** What will happen, in words. */
   readonly what: string
@@ -92,7 +92,7 @@ export function questionOn(what: string, proposal: Proposal): Question {
   return { what, shown: textFor("client"), masked: textFor("model") }
 }
 
-/** Asks a person once. Throws a ToolError if they decline, or if the client cannot ask and the operator has not agreed. */
+/** Asks a person once. Throws a ToolError if the person declines, or if the client cannot ask and no flag approves it. */
 export async function confirm(
   { person, trusted }: Pick<ToolContext, "person" | "trusted">,
   consents: readonly [Consent, ...Consent[]],

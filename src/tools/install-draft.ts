@@ -165,7 +165,7 @@ export function draftCustom(name: string, custom: CustomServer): InstallDraft {
 const shortName = (name: string): string =>
   (name.split("/").at(-1) ?? name).replace(/[^A-Za-z0-9._-]/g, "-").replaceAll("_svc_", "-")
 
-/** Returns the names of given values that nothing of an entry asks for. */
+/** Returns the names of given values that an entry does not declare. */
 const unusedNames = (
   entry: RegistryEntry,
   { env, headers }: Params,
@@ -191,7 +191,7 @@ const isBundleSecret = (name: string, { packages }: RegistryEntry, { manifest }:
   isSensitive(manifest, name) ||
   packages.some(({ environmentVariables }) => environmentVariables.some((one) => one.name === name && one.isSecret))
 
-/** Whether an entry asks for a value under this name anywhere. */
+/** Whether an entry declares a value of this name anywhere. */
 const declares = (entry: RegistryEntry, name: string): boolean => JSON.stringify(entry).includes(JSON.stringify(name))
 
 /** Returns the command that runs a package: npm's by default. */

@@ -18,7 +18,7 @@ import { isObject, type Params } from "../wire/message.ts"
 import { externalizeSecrets, fillPlaceholders, type SecretLocations } from "./externalize-secrets.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
-/** What planning needs of the context. */
+/** The part of the context that planning needs. */
 export type PlanContext = { readonly editor: Pick<ToolContext["editor"], "world"> }
 
 /** Returns the name under which a server is written; its slug leads to it too. Throws a ToolError (not_found). */

@@ -30,7 +30,7 @@ type ToolCategory = "discovery" | "installation" | "management"
 /** A category, `safe` for the tools that change nothing, or `all`. */
 export type ToolChoice = ToolCategory | "safe" | "all"
 
-/** A person at the client, who can be asked during a call. */
+/** A person at the client, for questions during a call. */
 export type Person = {
   /** Asks a yes-or-no question; `yes` is the label of the consent. */
   agrees(message: string, yes: string): Promise<boolean>
@@ -64,7 +64,7 @@ export type ToolContext = {
   readonly terminal: Terminal | undefined
   /** Aborted when the caller gives up. */
   readonly signal: AbortSignal
-  /** Reports that the call goes on, for callers whose timeout that resets. */
+  /** Reports progress, which resets the timeout of many callers. */
   progress(message: string): void
 }
 
@@ -125,7 +125,7 @@ export type ToolResult = {
   readonly isError?: true
 }
 
-/** Makes a tool whose `run` gets arguments that fit `input`. */
+/** Makes a tool; `run` gets arguments that fit `input`. */
 export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(
   tool: Omit<InternalTool, "input" | "output" | "run"> & {
     readonly input: I
@@ -182,7 +182,7 @@ export function toolEntry({ name, title, description, annotations, input, output
   })
 }
 
-/** A value of which nothing can be changed. */
+/** A deeply read-only value. */
 export type Immutable<T> = T extends readonly (infer E)[]
   ? readonly Immutable<E>[]
   : T extends object
@@ -201,7 +201,7 @@ export const READS: ToolAnnotations = {
 
 // ---
 
-/** Returns the code of anything thrown, and what a caller may be told of it. */
+/** Returns the code of anything thrown, and the message that a caller may see. */
 function toolFailure(error: unknown): {
   readonly code: ToolFault
   readonly message: string

@@ -38,7 +38,7 @@ export type UpdateRequest = {
   readonly name: string
   readonly origin: ServerOrigin
   readonly documents: WrittenDocuments
-  /** The entry of the version that is asked for. */
+  /** The entry of the requested version. */
   readonly entry: RegistryEntry
   /** The entry of the installed version; undefined if its registry does not have it any more. */
   readonly installed: RegistryEntry | undefined
