@@ -221,6 +221,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the first run must work",
   },
+  "config:file:empty": {
+    says: "an empty file is not JSON, at the first start too; a missing one is an empty configuration then",
+    from: "choice",
+    why: "a file that is being written, or that a full disk cut off, must not pass for a configuration",
+  },
   "config:file:jsonc": {
     says: "comments, trailing commas and a byte-order mark are accepted",
     from: "choice",

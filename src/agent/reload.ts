@@ -64,8 +64,9 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
         if (presets !== (texts.presets ?? "")) agent.setPresets(read.presets)
         presets = texts.presets ?? ""
       })
-      // An empty or missing file is an empty document at the start; later it is being written or moved.
-      if (loaded && (texts.config ?? "").trim() === "") throw emptyDocument(texts.config, paths.file)
+      // A missing file is an empty document at the start; later it is being moved.
+      if (texts.config === undefined ? loaded : texts.config.trim() === "")
+        throw emptyDocument(texts.config, paths.file)
       const document = parseDocument(texts.config ?? "", paths.file)
       const surroundings = { ...world, dotenv }
       const planned = plan(document, surroundings)
@@ -92,7 +93,7 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
 
 function emptyDocument(text: string | undefined, file: string): ConfigError {
   const what = text === undefined ? "the file is gone" : "not valid JSON: the file is empty"
-  const message = `${what}; {} stops all servers`
+  const message = `${what}; write {} for a configuration without servers`
   return new ConfigError([{ code: "json", severity: "error", file, line: 1, column: 1, message }])
 }
 
