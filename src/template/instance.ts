@@ -4,6 +4,7 @@ import { type HostEnvironment, isDisabled, planServer } from "../config/plan.ts"
 import { type DefaultsConfig, type ServerConfig, serverSchema, type TemplateSettings } from "../config/schema.ts"
 import { type NamedServer, readSections } from "../config/sections.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
+import { digest } from "../lib/digest.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import type { TemplateContext } from "./context.ts"
@@ -61,6 +62,13 @@ export function planInstance(
     : { kind: "wrong", problems: planned.problems.map((problem) => `template ${name}: ${problem}`) }
 }
 
+/**
+ * Returns the identity of an instance of a template: a digest of its rendered expressions. Contexts with equal renderings have
+ * the same key and share an instance. Other edits of the template keep the key, so that a running instance can be compared
+ * with its new definition.
+ */
+export const instanceKey = (contributed: readonly string[]): string => digest([...contributed].sort().join())
+
 /** Renders a template for a context; references to the environment stay unresolved. */
 export function renderServer(
   name: string,
@@ -72,7 +80,7 @@ export function renderServer(
   if ("problems" in rendered) return { problems: rendered.problems.map(({ message }) => message) }
   const parsed = serverSchema.safeParse(rendered.server, { error: schemaProblem })
   return parsed.success
-    ? { server: parsed.data, key: rendered.key }
+    ? { server: parsed.data, key: instanceKey(rendered.contributed) }
     : { problems: parsed.error.issues.map(({ path, message }) => `template ${name}: ${path.join(".")}: ${message}`) }
 }
 

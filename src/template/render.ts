@@ -6,16 +6,15 @@
  *     from a context stays literal, so that a context can form no reference, environment name or filter.
  *  3. Text of a context with a line break or a NUL, which could split an argument or a header, is rejected.
  *  4. The operator decides what runs: unless the template says `{{raw …}}`, text of a context must not begin an option
- *     (`-…`), be program text (`sh -c`, `node -e`; interpreter.ts), be the program, package or script of a launcher (`npx`,
- *     `docker run`; launcher.ts), be part of a variable that holds options, code or search paths (`NODE_OPTIONS`, `PATH`),
+ *     (`-…`), be program text (`sh -c`, `node -e`; program-words.ts), be the program, package or script of a launcher (`npx`,
+ *     `docker run`; launch-words.ts), be part of a variable that holds options, code or search paths (`NODE_OPTIONS`, `PATH`),
  *     begin the working directory, or precede the path of a url. The repository chooses `.svcrc`, branch, folder names and git's
  *     user; the client chooses `transport.client`. A cloned repository must not run code. choice: Configuration.
  */
 import type { Path } from "../config/document.ts"
-import { programWords } from "../config/interpreter.ts"
-import { launchWords } from "../config/launcher.ts"
+import { launchWords } from "../config/launch-words.ts"
 import { OPTION_NAME } from "../config/plan.ts"
-import { digest } from "../lib/digest.ts"
+import { programWords } from "../config/program-words.ts"
 import { mapStrings } from "../lib/json.ts"
 import type { Params } from "../wire/message.ts"
 import type { TemplateContext } from "./context.ts"
@@ -47,11 +46,8 @@ export type TemplateProblem = {
 export type Rendered =
   | {
       readonly server: Params
-      /**
-       * A digest of the rendered expressions. Contexts with equal renderings have the same key and share an instance. Other
-       * edits of the template keep the key, so that a running instance can be compared with its new definition.
-       */
-      readonly key: string
+      /** The texts that expressions contributed to, each with its path, as JSON: what the context decides of the server. */
+      readonly contributed: readonly string[]
     }
   | { readonly problems: readonly TemplateProblem[] }
 
@@ -83,7 +79,7 @@ export function renderTemplate(
     return rendered
   })
   if (problems.length === 0) problems.push(...programProblems(name, template, shapeOf(template, context, cache), cache))
-  return problems.length > 0 ? { problems } : { server: server as Params, key: digest(contributed.sort().join()) }
+  return problems.length > 0 ? { problems } : { server: server as Params, contributed }
 }
 
 /** Returns the problems of a template that occur in any context. Warnings are names that no context has. */

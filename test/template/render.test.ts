@@ -6,6 +6,7 @@ import { planServer } from "../../src/config/plan.ts"
 import { serverSchema } from "../../src/config/schema.ts"
 import { substitute } from "../../src/config/substitution.ts"
 import { contextSchema, type TemplateContext } from "../../src/template/context.ts"
+import { instanceKey } from "../../src/template/instance.ts"
 import { renderTemplate, validateTemplate } from "../../src/template/render.ts"
 import type { Params } from "../../src/wire/message.ts"
 
@@ -489,7 +490,7 @@ test.each<Params>([
 describe("a rendering's key", () => {
   const keyOf = (template: Params, context: TemplateContext = CONTEXT) => {
     const rendered = renderTemplate("web", template, context, new Map())
-    return "key" in rendered ? rendered.key : undefined
+    return "contributed" in rendered ? instanceKey(rendered.contributed) : undefined
   }
   const template = { args: ["{{project.path}}"], env: { A: "{{user.username}}", B: "2" } }
   const elsewhere = { ...CONTEXT, project: { ...CONTEXT.project, path: "/other" } }

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { launchWords } from "../../src/config/launcher.ts"
+import { launchWords } from "../../src/config/launch-words.ts"
 
 /** The words that choose what runs. */
 const chosen = (line: string) => {

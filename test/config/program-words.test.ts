@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { programWords } from "../../src/config/interpreter.ts"
+import { programWords } from "../../src/config/program-words.ts"
 
 /** The words that count as program text. */
 const program = (...words: string[]) => [...programWords(words)].sort((a, b) => a - b).map((at) => words[at])
