@@ -26,7 +26,7 @@ export const effectiveTable = (effective: readonly EffectiveValue[]): string =>
     effective.map((row) => [`  ${row.key}`, row.value, row.from.join(", ")]),
   )
 
-/** Prints a result, as JSON if `json` is set. Control characters are escaped: text from servers must not drive the terminal. */
+/** Prints a result, as JSON if `asJson` is true. Escapes control characters: text from servers must not drive the terminal. */
 export function print(asJson: boolean, value: unknown, text: () => string): void {
   const out = asJson ? escaped(JSON.stringify(value, null, 2)) : printableLines(text())
   if (out !== "") process.stdout.write(`${out}\n`)

@@ -76,7 +76,7 @@ async function askHttp(url: string, path: HealthPath): Promise<HealthReply> {
     body = await response.json()
   } catch (cause) {
     throw new UnavailableError(
-      `cannot reach ${url}${path}: ${reasonOf(cause)} ; start it with \`svc serve\`, or give its address with --url`,
+      `cannot reach ${url}${path}: ${reasonOf(cause)}; start it with \`svc serve\`, or give its address with --url`,
       {
         cause,
       },
