@@ -441,6 +441,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server that could add a member or break the JSON would answer other servers' calls, or hang them",
   },
+  "protocol:id": {
+    says: "a request of a session, or of a client on a channel, whose id is in flight is refused; the first one goes on",
+    from: "choice",
+    why: "the second would take the first one's cancellation away",
+  },
   "protocol:result-type": {
     says: "a result of a legacy server is complete for a modern client, whatever resultType it has; a modern server's resultType that is no string, or that the client has no capability for, fails the call",
     from: "choice",

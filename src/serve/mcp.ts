@@ -61,7 +61,7 @@ export async function serveMcp(request: Request, scope: Scope, principal: string
       case "GET":
         return openStream(received)
       case "DELETE":
-        deps.sessions.remove(sessionOf(received).id, "was ended by the client")
+        endSession(received)
         return noContent()
       default:
         return refuse(new RequestError("wrong_method", "Method not allowed"), received, { allow: "GET, POST, DELETE" })
@@ -272,6 +272,14 @@ const NAME_SOURCES: Readonly<Record<string, string>> = {
 const isModernHeader = (header: string): boolean => header >= MODERN_VERSIONS[0] && /^\d{4}-\d{2}-\d{2}$/.test(header)
 
 const isLegacyVersion = (version: string): boolean => (LEGACY_VERSIONS as readonly string[]).includes(version)
+
+/** Ends the session as its client asks: its running requests get no answers. */
+function endSession(received: Received): void {
+  const { id, running } = sessionOf(received)
+  const reason = "was ended by the client"
+  running.drop(reason)
+  received.deps.sessions.remove(id, reason)
+}
 
 /** Opens the stream of a session. */
 function openStream(received: Received): Response {

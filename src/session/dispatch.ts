@@ -131,7 +131,7 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
   const { pageSize } = gateway.limits
   if (client.scope.kind === "server") {
     const target = gateway.directory.target(client.scope.id)
-    if (typeof target === "string") throw new RequestError("not_found", target)
+    if (typeof target === "string") throw new BackendError(client.scope.id, target)
   }
   const toolbox = method === "tools/list" ? toolboxFor(client.scope, gateway) : undefined
   const cursor = request.params?.cursor

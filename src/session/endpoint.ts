@@ -3,14 +3,14 @@
  * finds their client, and hands each in with a way back. Sessions, both eras, streams and cancellation are served here.
  */
 import type { Scope } from "../catalog/scope.ts"
-import { UnavailableError } from "../lib/errors.ts"
+import { BackendError } from "../lib/errors.ts"
 import { isResponse, type Notification, type Request, type Response } from "../wire/message.ts"
 import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
 import type { Cancellation } from "./cancellation.ts"
 import { dispatch, enforceSessionRate } from "./dispatch.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
-import { ready, whenLoaded } from "./ready.ts"
-import type { RunningRequests } from "./running-requests.ts"
+import { ready, whenConnected, whenLoaded } from "./ready.ts"
+import { type RunningRequests, repeatedId } from "./running-requests.ts"
 import { initializeResult } from "./server-capabilities.ts"
 import { Session } from "./session.ts"
 import type { Sessions } from "./sessions.ts"
@@ -37,7 +37,7 @@ export type Opening = {
 
 /**
  * Opens a legacy session. Rejects with a RequestError for a client over its rate limit, with an UnavailableError if svc
- * stops or the only server of the scope is not connected. lifecycle: Initialization.
+ * stops, with a BackendError if the only server of the scope is not connected. lifecycle: Initialization.
  */
 export async function initialize(
   { request, id, principal, cancellation, identify }: Opening,
@@ -47,8 +47,11 @@ export async function initialize(
   enforceSessionRate(gateway, `principal ${principal}`)
   // Both waits run at once: the client's own servers start while the others load.
   const [scope] = await Promise.all([identify(), whenLoaded(gateway, cancellation)])
-  const target = scope.kind === "server" ? gateway.directory.target(scope.id) : undefined
-  if (typeof target === "string") throw new UnavailableError(target)
+  if (scope.kind === "server") {
+    await whenConnected(scope.id, gateway, cancellation)
+    const target = gateway.directory.target(scope.id)
+    if (typeof target === "string") throw new BackendError(scope.id, target)
+  }
   const session = new Session(id, principal, scope, request.params ?? {})
   const answer = resultAnswer(request.id, JSON.stringify(initializeResult({ gateway, client: session })))
   sessions.remove(id, "was initialized again")
@@ -66,7 +69,9 @@ export function serve(
   running?: RunningRequests,
 ): Promise<Answer | undefined> {
   if (running === undefined) return answerOf(call, suspendedCalls)
-  const end = running.begin(call.request.id, call.exchange)
+  const { id } = call.request
+  const end = running.begin(id, call.exchange)
+  if (end === undefined) return Promise.resolve(repeatedId(id))
   return answerOf(call, suspendedCalls).then((answer) => (end() ? answer : undefined))
 }
 

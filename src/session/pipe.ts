@@ -25,7 +25,7 @@ import { Cancellation } from "./cancellation.ts"
 import type { Exchange } from "./client.ts"
 import { accept, type EndpointDeps, initialize, serve } from "./endpoint.ts"
 import { requestClient } from "./request-client.ts"
-import { RunningRequests } from "./running-requests.ts"
+import { RunningRequests, repeatedId } from "./running-requests.ts"
 import type { Session } from "./session.ts"
 
 export type PipeDeps = EndpointDeps & {
@@ -175,6 +175,7 @@ export class Pipe {
       Promise.reject(new RequestError("invalid_request", "A 2026-era client answers server requests by a retry"))
     const exchange = this.exchangeFor(cannotBeAsked)
     const end = this.running.begin(request.id, exchange)
+    if (end === undefined) return repeatedId(request.id)
     let answer: Answer | undefined
     try {
       this.identified ??= this.identify(client.info)

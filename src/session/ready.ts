@@ -27,6 +27,12 @@ export function whenLoaded(gateway: Gateway, cancellation: Cancellation): Promis
   return initialLoad === undefined ? undefined : waitFor(initialLoad, gateway, cancellation)
 }
 
+/** The same for a request that needs one server: waits if it is starting or is about to be back. */
+export function whenConnected(id: string, gateway: Gateway, cancellation: Cancellation): Promise<void> | undefined {
+  const back = gateway.directory.isConnected(id) ? undefined : gateway.directory.whenBack(id)
+  return back === undefined ? undefined : waitFor(back, gateway, cancellation)
+}
+
 /** Throws an UnavailableError if svc stops: its servers are gone, but their tools are not unknown. */
 export function refuseStopping({ directory }: Pick<Gateway, "directory">): void {
   if (directory.stopping) throw new UnavailableError("svc is shutting down")
@@ -112,7 +118,6 @@ const disconnected = (slug: string | undefined, { client, gateway }: ClientCall)
 const OWN_METHODS: ReadonlySet<string> = new Set([
   "initialize",
   "ping",
-  "server/discover",
   "tools/list",
   "prompts/list",
   "resources/list",

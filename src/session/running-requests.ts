@@ -1,5 +1,6 @@
 /** The requests of one client that run, so that the client can cancel them. basic: Cancellation. */
 import { type Id, isId, keyOfId, type Params } from "../wire/message.ts"
+import { type Answer, refusalAnswer } from "./answer.ts"
 import type { Exchange } from "./client.ts"
 
 export class RunningRequests {
@@ -10,9 +11,14 @@ export class RunningRequests {
     return this.exchanges.size
   }
 
-  /** Registers a request. The returned function removes it and says whether it gets an answer: a cancelled one gets none. */
-  begin(id: Id, exchange: Exchange): () => boolean {
+  /**
+   * Registers a request. The returned function removes it and says whether it gets an answer: a cancelled one gets none.
+   * Returns undefined if a request with this id runs that is not cancelled.
+   */
+  begin(id: Id, exchange: Exchange): (() => boolean) | undefined {
     const key = keyOfId(id)
+    const before = this.exchanges.get(key)
+    if (before !== undefined && !this.unwanted.has(before)) return undefined
     this.exchanges.set(key, exchange)
     return () => {
       if (this.exchanges.get(key) === exchange) this.exchanges.delete(key)
@@ -28,9 +34,23 @@ export class RunningRequests {
     exchange.cancellation.cancel(typeof reason === "string" ? reason : "was cancelled by the client")
   }
 
+  /** Cancels all requests and answers none of them, because the client ended the session itself. */
+  drop(reason: string): void {
+    for (const exchange of this.exchanges.values()) this.unwanted.add(exchange)
+    this.end(reason)
+  }
+
   /** Cancels all requests and answers them with an error, because the client did not cancel them itself. */
   end(reason: string): void {
     for (const exchange of this.exchanges.values()) exchange.cancellation.cancel(reason)
     this.exchanges.clear()
   }
 }
+
+/** Refuses a request with the id of one that runs. basic: Requests. */
+export const repeatedId = (id: Id): Answer =>
+  refusalAnswer(
+    id,
+    "invalid_request",
+    "A request with this id is in flight already; give each request an id of its own",
+  )

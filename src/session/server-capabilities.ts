@@ -1,6 +1,6 @@
 /** The results of `initialize` and `server/discover`, for the aggregate and for one server. */
 import { type View, viewOf } from "../catalog/catalog.ts"
-import { RequestError } from "../lib/errors.ts"
+import { BackendError } from "../lib/errors.ts"
 import {
   type Era,
   LEGACY_VERSIONS,
@@ -55,7 +55,7 @@ function introduce({ gateway, client }: About): Introduction {
       instructions: view.instructions,
     }
   const target = gateway.directory.target(scope.id)
-  if (typeof target === "string") throw new RequestError("not_found", target)
+  if (typeof target === "string") throw new BackendError(scope.id, target)
   const { peer } = target
   return {
     capabilities: translate(peer, client.era),

@@ -102,8 +102,8 @@ describe("a list", () => {
     const client = fakeClient("legacy", AT_SERVER)
     const directory = { target: () => "is not available" }
     expect(await errorOf(ask("tools/list", {}, { client, directory }))).toEqual({
-      code: -32602,
-      message: "is not available",
+      code: -32603,
+      message: "s: is not available",
     })
   })
 

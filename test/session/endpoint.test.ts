@@ -2,8 +2,9 @@ import { describe, expect, test } from "bun:test"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { createSealer } from "../../src/lib/seal.ts"
 import { Cancellation } from "../../src/session/cancellation.ts"
+import type { Exchange } from "../../src/session/client.ts"
 import { accept, initialize, type Opening, serve } from "../../src/session/endpoint.ts"
-import type { Gateway, Listener } from "../../src/session/ports.ts"
+import type { Gateway, Listener, Target } from "../../src/session/ports.ts"
 import { RunningRequests } from "../../src/session/running-requests.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
@@ -83,8 +84,19 @@ describe("initialize", () => {
     )
     const identify = async () => ({ kind: "server", id: "s" }) as const
     const deps = endpoint({ directory: { target: () => "is not available" } })
-    expect(await failureOf(initialize(opening({ identify }), deps))).toBe("UnavailableError: is not available")
+    expect(await failureOf(initialize(opening({ identify }), deps))).toBe("BackendError: s: is not available")
     expect(deps.sessions.size).toBe(0)
+  })
+
+  test("waits for the only server of the address if it is about to be back", async () => {
+    const back = Promise.withResolvers<void>()
+    let target: Target | string = "is not available"
+    const deps = endpoint({ directory: { target: () => target, whenBack: () => back.promise } })
+    const opened = initialize(opening({ identify: async () => ({ kind: "server", id: "s" }) }), deps)
+    await settle()
+    target = { spec: fakeSpec(), peer: fakePeer("legacy") } as Target
+    back.resolve()
+    expect(textOf((await opened).answer.frame)).toContain('"serverInfo":{"name":"s"')
   })
 
   test("counts against the rate limit of the client", async () => {
@@ -126,6 +138,43 @@ describe("a request of a session", () => {
     const answer = serve(call, deps, session.running)
     session.end("expired")
     expect(textOf((await answer)?.frame ?? "")).toContain('"message":"expired"')
+  })
+
+  test("is not answered if its client ends the session", async () => {
+    const deps = endpoint({ directory: { initialLoad: new Promise(() => undefined) } })
+    const session = new Session("id", "me", AGGREGATE, {})
+    const exchange = fakeExchange()
+    const answer = serve(
+      { request: request("tools/list"), client: session, exchange, gateway: deps.gateway },
+      deps,
+      session.running,
+    )
+    session.running.drop("was ended by the client")
+    expect([await answer, exchange.cancellation.reason]).toEqual([undefined, "was ended by the client"])
+  })
+
+  test("is refused if its id is in flight, and the first request with the id can be cancelled [protocol:id]", async () => {
+    const deps = endpoint({ directory: { initialLoad: new Promise(() => undefined) } })
+    const session = new Session("id", "me", AGGREGATE, {})
+    const [first, second, third] = [fakeExchange(), fakeExchange(), fakeExchange()]
+    const start = (exchange: Exchange) =>
+      serve({ request: request("tools/list"), client: session, exchange, gateway: deps.gateway }, deps, session.running)
+    const answer = start(first)
+    expect(JSON.parse(textOf((await start(second))?.frame ?? ""))).toMatchObject({
+      id: 1,
+      error: { code: -32600, message: expect.stringContaining("in flight") },
+    })
+    accept(cancelled(1), session, deps.gateway)
+    // The client may use the id again from here on.
+    const again = start(third)
+    expect(await answer).toBeUndefined()
+    accept(cancelled(1), session, deps.gateway)
+    expect(await again).toBeUndefined()
+    expect([first, second, third].map(({ cancellation }) => cancellation.reason !== undefined)).toEqual([
+      true,
+      false,
+      true,
+    ])
   })
 
   test("is told apart from another with an id that is written otherwise", () => {
