@@ -342,6 +342,10 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "Environment substitution",
   },
   "env:dotenv:broken": { says: "a malformed .env is refused; the last working environment stays", from: "Errors" },
+  "env:dotenv:unreadable": {
+    says: "a .env that is not UTF-8 or cannot be read is refused as .env; the last working environment stays",
+    from: "Errors",
+  },
   "env:child:safe": {
     says: "a child gets the safe set, what the filter lets in, and env",
     from: "choice",

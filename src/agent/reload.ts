@@ -8,7 +8,7 @@ import { parseDotenv } from "../config/dotenv.ts"
 import type { Environment } from "../config/environment.ts"
 import { type HostEnvironment, plan } from "../config/plan.ts"
 import { readPresets } from "../config/presets.ts"
-import { ConfigError, formatIssue, type Issue, messageOf } from "../lib/errors.ts"
+import { ConfigError, formatIssue, type Issue, messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { DocumentTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
@@ -22,7 +22,7 @@ export type ReloadDeps = {
   readonly log: Log
   /** The documents' paths, for messages. */
   readonly paths: Paths
-  /** Reads their texts. */
+  /** Returns their reader. */
   read(): DocumentTexts
   readonly world: Omit<HostEnvironment, "dotenv">
 }
@@ -46,28 +46,29 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
     const issues: Issue[] = []
     try {
       const texts = read()
-      // A broken `.env` or presets.json is refused alone.
-      const attempt = (read: () => void) => {
+      // A broken or unreadable `.env` or presets.json is refused alone.
+      const attempt = (file: string, read: () => void) => {
         try {
           read()
         } catch (error) {
-          if (!(error instanceof ConfigError)) throw error
-          issues.push(...error.issues)
+          if (!(error instanceof ConfigError || error instanceof UnavailableError)) throw error
+          issues.push(...issuesOf(error, file))
         }
       }
-      attempt(() => {
-        dotenv = parseDotenv(texts.dotenv ?? "", paths.dotenv)
+      attempt(paths.dotenv, () => {
+        dotenv = parseDotenv(texts.dotenv() ?? "", paths.dotenv)
       })
-      attempt(() => {
-        const read = readPresets(parseDocument(texts.presets ?? "{}", paths.presets))
+      attempt(paths.presets, () => {
+        const text = texts.presets()
+        const read = readPresets(parseDocument(text ?? "{}", paths.presets))
         issues.push(...read.issues)
-        if (presets !== (texts.presets ?? "")) agent.setPresets(read.presets)
-        presets = texts.presets ?? ""
+        if (presets !== (text ?? "")) agent.setPresets(read.presets)
+        presets = text ?? ""
       })
+      const text = texts.config()
       // A missing file is an empty document at the start; later it is being moved.
-      if (texts.config === undefined ? loaded : texts.config.trim() === "")
-        throw emptyDocument(texts.config, paths.file)
-      const document = parseDocument(texts.config ?? "", paths.file)
+      if (text === undefined ? loaded : text.trim() === "") throw emptyDocument(text, paths.file)
+      const document = parseDocument(text ?? "", paths.file)
       const surroundings = { ...world, dotenv }
       const planned = plan(document, surroundings)
       const templates = readTemplates(document, planned.templates, surroundings)

@@ -57,8 +57,8 @@ export function openContext(args: Readonly<Record<string, unknown>>): CommandCon
   return {
     paths,
     baseWorld,
-    document: () => parseDocument(readTexts(paths).config ?? "", paths.file),
-    world: () => ({ ...baseWorld, dotenv: parseDotenv(readTexts(paths).dotenv ?? "", paths.dotenv) }),
+    document: () => parseDocument(readTexts(paths).config() ?? "", paths.file),
+    world: () => ({ ...baseWorld, dotenv: parseDotenv(readTexts(paths).dotenv() ?? "", paths.dotenv) }),
     ask: (method, params = {}, timeout) => callControl(paths, method, params, timeout),
   }
 }

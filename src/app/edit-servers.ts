@@ -17,7 +17,7 @@ export async function editServers(args: Readonly<Record<string, unknown>>, edit:
   let introduced: readonly Issue[] = []
   const checked: Edit = (text) => {
     const texts = readTexts(context.paths)
-    const issuesOf = (config: string) => findIssues(context, () => ({ ...texts, config }))
+    const issuesOf = (config: string) => findIssues(context, () => ({ ...texts, config: () => config }))
     const changed = edit(text)
     const known = new Set(issuesOf(text).map(({ message }) => message))
     // Without file and line: the text that they point into is not written yet.

@@ -49,7 +49,7 @@ export const importServers: CommandDef = {
     const address = isObject(status) && typeof status.url === "string" ? status.url : "http://127.0.0.1:3050/"
     const files = sources(args.from, args.project === true)
     // Slugs, not names: "a b" and "a/b" would give their tools the same names.
-    const taken = new Set([...writtenServers(readTexts(paths).config ?? "").keys()].map(slugOf))
+    const taken = new Set([...writtenServers(readTexts(paths).config() ?? "").keys()].map(slugOf))
     const rows = files.flatMap((source): readonly Row[] =>
       serversIn(source.file, args.from === undefined).map((found) => {
         const problem = found.problem ?? conflictOf(found, taken, address)

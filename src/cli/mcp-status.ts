@@ -19,7 +19,7 @@ export const list: CommandDef = {
   async run({ args }) {
     const context = openContext(args)
     const status = await statusOf(context)
-    const read = whileGood(status, () => writtenServers(readTexts(context.paths).config ?? ""))
+    const read = whileGood(status, () => writtenServers(readTexts(context.paths).config() ?? ""))
     if (read === undefined) say("mcp.json is invalid; showing the running servers (see `svc config check`)")
     const written = read ?? running(status)
     const rows = [...written].map(([name, { section, server }]) => {
@@ -58,7 +58,7 @@ export const status: CommandDef = {
     const context = openContext(args)
     const live = await statusOf(context)
     const good = whileGood(live, () => {
-      const { config = "" } = readTexts(context.paths)
+      const config = readTexts(context.paths).config() ?? ""
       return { document: context.document(), world: context.world(), known: writtenServers(config) }
     })
     const known = [...(good?.known ?? running(live)).keys()]

@@ -95,7 +95,7 @@ function stateOf({ disabled, held }: Params): string {
 
 /** Returns a server's name in the file and the tools that the file hides. */
 function hiddenInFile(context: CommandContext, given: string): { name: string; disabledTools: readonly string[] } {
-  const servers = writtenServers(readTexts(context.paths).config ?? "")
+  const servers = writtenServers(readTexts(context.paths).config() ?? "")
   const name = writtenName(given, servers.keys())
   const { disabledTools } = servers.get(name)?.server ?? {}
   return { name, disabledTools: Array.isArray(disabledTools) ? disabledTools.map(String) : [] }

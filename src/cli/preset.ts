@@ -165,7 +165,7 @@ function matching(servers: readonly Tagged[], filter: string): readonly string[]
 }
 
 function presetsOf({ paths }: CommandContext): Presets {
-  const presets = readPresets(parseDocument(readTexts(paths).presets ?? "{}", paths.presets))
+  const presets = readPresets(parseDocument(readTexts(paths).presets() ?? "{}", paths.presets))
   for (const issue of presets.issues) say(formatIssue(issue))
   return presets
 }

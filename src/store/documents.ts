@@ -13,20 +13,22 @@ import { findTemporaries, makePrivateFolder, readText, removeAll, replaceFile } 
 import { acquire, type Release } from "./lock.ts"
 import { ownName, type Paths } from "./paths.ts"
 
-/** The texts of the documents; undefined for a missing file. */
+/** Reads the text of each document; undefined for a missing file. Throws an UnavailableError if the file cannot be read. */
 export type DocumentTexts = {
-  readonly config: string | undefined
-  readonly dotenv: string | undefined
-  readonly presets: string | undefined
+  config(): string | undefined
+  dotenv(): string | undefined
+  presets(): string | undefined
 }
 
 /** Returns the files of the documents, for a watch. */
 export const documentFiles = ({ file, dotenv, presets }: Paths): readonly string[] => [file, dotenv, presets]
 
-/** Reads the documents. Throws an UnavailableError if one cannot be read. */
-export function readTexts(paths: Paths): DocumentTexts {
-  return { config: readText(paths.file), dotenv: readText(paths.dotenv), presets: readText(paths.presets) }
-}
+/** Returns the reader of the documents. One that cannot be read does not keep the others from being read. */
+export const readTexts = ({ file, dotenv, presets }: Paths): DocumentTexts => ({
+  config: () => readText(file),
+  dotenv: () => readText(dotenv),
+  presets: () => readText(presets),
+})
 
 /** Creates the folder, a minimal mcp.json and its JSON Schema if mcp.json is missing. Resolves to whether it did. */
 export async function createMissing(paths: Paths, clock: Clock): Promise<boolean> {

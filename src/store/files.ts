@@ -31,12 +31,19 @@ export function readText(path: string): string | undefined {
   }
 }
 
-/** Decodes the bytes of a file: UTF-8, or UTF-16 with a byte-order mark, as Windows PowerShell's `>` writes it. */
+/**
+ * Decodes the bytes of a file: UTF-8, or UTF-16 with a byte-order mark, as Windows PowerShell's `>` writes it. Throws for
+ * anything else: replacement characters would pass for values, and an edit would write them.
+ */
 export function decodeText(bytes: Buffer): string {
   const [first, second] = bytes
   if (first === 0xff && second === 0xfe) return new TextDecoder("utf-16le").decode(bytes)
   if (first === 0xfe && second === 0xff) return new TextDecoder("utf-16be").decode(bytes)
-  return bytes.toString("utf8")
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    throw new UnavailableError("the file is not UTF-8 text")
+  }
 }
 
 /**

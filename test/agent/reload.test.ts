@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, unlinkSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, rmSync, unlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createReload } from "../../src/agent/reload.ts"
@@ -19,12 +19,18 @@ function follow() {
   folders.push(directory)
   const at = (name: string) => join(directory, name)
   const paths = { directory, file: at("mcp.json"), dotenv: at(".env"), presets: at("presets.json") }
-  const { agent, log } = createMemoryAgent(() => [tool("one")])
+  /** The environments of the processes, in the order of their starts. */
+  const started: Readonly<Record<string, string>>[] = []
+  const { agent, log } = createMemoryAgent(({ env }) => {
+    started.push(env)
+    return [tool("one")]
+  })
   const instances = { update: agent.apply.bind(agent) }
   const apply = createReload({ agent, instances, log, paths, read: () => readTexts(paths), world: WORLD })
   return {
     agent,
     paths,
+    started,
     write: (document: unknown) => writeFileSync(paths.file, JSON.stringify(document)),
     /** Reloads. Resolves to the issues and to what changed. */
     async reload() {
@@ -59,4 +65,36 @@ test("an empty file is refused at the start and later, a missing one only later 
   expect((await reload()).issues).toEqual([
     "mcp.json:1:1: the file is gone; write {} for a configuration without servers",
   ])
+})
+
+test("a .env that is not UTF-8 or cannot be read is refused under its own name; its last values stay [env:dotenv:unreadable]", async () => {
+  const { paths, reload, started, write } = follow()
+  const document = (a: object) => ({ mcpServers: { a: { command: "x", env: { V: "${V}" }, ...a } } })
+  write(document({}))
+  writeFileSync(paths.dotenv, "V=ä\n")
+  await reload()
+  expect(started).toEqual([{ V: "ä" }])
+  writeFileSync(paths.dotenv, Buffer.from("V=\xff\xfe\n", "latin1"))
+  expect(await reload()).toMatchObject({
+    applied: { replaced: [] },
+    issues: [".env: cannot read .env: the file is not UTF-8 text"],
+  })
+  unlinkSync(paths.dotenv)
+  mkdirSync(paths.dotenv)
+  const { applied, issues } = await reload()
+  expect(issues).toEqual([expect.stringMatching(/^\.env: cannot read \.env: EISDIR/)])
+  expect(applied).toMatchObject({ replaced: [] })
+  // The configuration is applied nevertheless, with the last values.
+  write(document({ args: ["new"] }))
+  expect((await reload()).applied).toMatchObject({ replaced: ["a"] })
+  expect(started).toEqual([{ V: "ä" }, { V: "ä" }])
+})
+
+test("an mcp.json that is not UTF-8 is refused", async () => {
+  const { paths, reload } = follow()
+  writeFileSync(paths.file, Buffer.from('{"mcpServers":{"\xe4":{"command":"x"}}}', "latin1"))
+  expect(await reload()).toMatchObject({
+    applied: undefined,
+    issues: ["mcp.json: cannot read mcp.json: the file is not UTF-8 text"],
+  })
 })

@@ -129,11 +129,11 @@ test("documents in the encoding of Windows PowerShell are read and edited", asyn
   writeFileSync(paths.file, text, "utf16le")
   writeFileSync(paths.dotenv, Buffer.from("\ufeffA=ä\r\n", "utf16le").swap16())
   const { config, dotenv } = readTexts(paths)
-  expect([config, dotenv]).toEqual([text.slice(1), "A=ä\r\n"])
+  expect([config(), dotenv()]).toEqual([text.slice(1), "A=ä\r\n"])
   expect(await editConfig(paths, (before) => before.replace("{}", '{ "a": { "command": "x" } }'), systemClock)).toBe(
     true,
   )
-  expect(readTexts(paths).config).toBe('{\r\n  "mcpServers": { "a": { "command": "x" } }\r\n}\r\n')
+  expect(readTexts(paths).config()).toBe('{\r\n  "mcpServers": { "a": { "command": "x" } }\r\n}\r\n')
 })
 
 test("concurrent edits lose nothing [config:edit:lock]", async () => {
@@ -203,5 +203,5 @@ test("a missing file is created with its schema, an existing one is kept", async
   expect(JSON.parse(readFileSync(paths.file, "utf8"))).toEqual({ $schema: "../config/mcp.schema.json", mcpServers: {} })
   expect(JSON.parse(readFileSync(join(folder, "mcp.schema.json"), "utf8"))).toEqual(jsonSchema())
   expect(await createMissing(paths, systemClock)).toBe(false)
-  expect(readTexts(paths).dotenv).toBeUndefined()
+  expect(readTexts(paths).dotenv()).toBeUndefined()
 })

@@ -110,7 +110,7 @@ export function stage({
     /** Reads both documents; an absent `.env` is undefined. */
     documents() {
       const texts = readTexts(paths)
-      return { config: texts.config, dotenv: texts.dotenv }
+      return { config: texts.config(), dotenv: texts.dotenv() }
     },
     servers: (): Record<string, Params> => JSON.parse(readFileSync(paths.file, "utf8")).mcpServers ?? {},
     /** Starts what the documents name. */
