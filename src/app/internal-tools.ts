@@ -20,7 +20,7 @@ import type { Upstream } from "./upstream.ts"
 
 export type InternalTools = {
   /** Returns the tools that `choices` name, for clients. */
-  offer(choices: readonly ToolChoice[], trusted: ToolContext["trusted"]): Toolbox
+  offer(choices: readonly ToolChoice[], preapproved: ToolContext["preapproved"]): Toolbox
   /** Runs a tool for a command, after its user has approved it at the terminal. `signal` aborts when the command has ended. */
   run(params: Params, signal: AbortSignal, progress?: ToolCaller["progress"]): Promise<ToolResult>
   /** Resolves when no change is waiting for its outcome. */
@@ -48,7 +48,7 @@ export function openInternalTools(
     },
     { clock: systemClock, cache: createRegistryCache(join(paths.directory, "registries")), fetch },
   )
-  const context: Omit<ToolContext, keyof ToolCaller | "trusted"> = {
+  const context: Omit<ToolContext, keyof ToolCaller | "preapproved"> = {
     agent,
     clock: systemClock,
     editor,
@@ -70,11 +70,11 @@ export function openInternalTools(
   // At a terminal the whole command is shown before it runs: text in it that looks like a secret may be code.
   const own = createToolbox(
     TOOLS,
-    { ...context, maskCredentials: (text) => redactor().maskKnown(text), trusted: { installs: true, edits: true } },
+    { ...context, maskCredentials: (text) => redactor().maskKnown(text), preapproved: { installs: true, edits: true } },
     onbug,
   )
   return {
-    offer: (choices, trusted) => createToolbox(chooseTools(choices), { ...context, trusted }, onbug),
+    offer: (choices, preapproved) => createToolbox(chooseTools(choices), { ...context, preapproved }, onbug),
     idle: () => editor.exclusive(() => Promise.resolve()),
     run({ tool, arguments: args, agreed }, signal, progress = () => undefined) {
       const terminal = { agreed: typeof agreed === "string" ? agreed : undefined }

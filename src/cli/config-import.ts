@@ -28,7 +28,7 @@ import { visible } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { createMissing, editConfig, readTexts } from "../store/documents.ts"
 import { homeDirectory } from "../template/project.ts"
-import { commandText, hidesSecrets, settingsOf, writtenValues } from "../tools/confirm.ts"
+import { commandText, hidesSecrets, settingsOf, writtenValues } from "../tools/consent-text.ts"
 import { isObject } from "../wire/message.ts"
 
 export const importServers: CommandDef = {

@@ -8,7 +8,7 @@ import { type ProgramCommand, usageError } from "../lib/command-line.ts"
 import { counted, visible } from "../lib/log.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { createBundles } from "../registry/bundle.ts"
-import { quoted } from "../tools/confirm.ts"
+import { quoted } from "../tools/consent-text.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const YES = { type: "boolean", alias: "y", description: "Do not ask for confirmation" } as const

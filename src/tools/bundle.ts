@@ -4,7 +4,7 @@ import { planBundle } from "../registry/bundle-manifest.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
 import { bundleOf, type InputValues, type Installable, planInstall } from "../registry/install-plan.ts"
 import type { DocumentChange } from "../store/transaction.ts"
-import { quotedAddress } from "./confirm.ts"
+import { quotedAddress } from "./consent-text.ts"
 import type { ToolContext } from "./tool.ts"
 
 /** Downloads and checks the bundle that an entry is installed from. Undefined if the entry is run in another way. */

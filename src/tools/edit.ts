@@ -8,18 +8,16 @@ import { isSecretName } from "../lib/secret-names.ts"
 import type { DocumentChange, WrittenDocuments } from "../store/transaction.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { applyEdit, reloadSchema, warningsOf } from "./apply-change.ts"
+import { type ConsentKind, confirm, STARTING } from "./consent.ts"
 import {
-  type Consent,
   changedKeys,
   changedSettings,
-  confirm,
   type Question,
   questionOn,
   quoted,
-  STARTING,
   settingsOf,
   writtenValues,
-} from "./confirm.ts"
+} from "./consent-text.ts"
 import { requireUnchanged, resolveServerName, validateChange, writtenServer } from "./plan-change.ts"
 import { type Change, changeSchema, changesOf, listText } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
@@ -108,7 +106,7 @@ export type EditPlan = {
   readonly changes: readonly Change[]
   readonly warnings: readonly string[]
   /** What a person must agree to; empty for an edit that an assistant may make alone. */
-  readonly consents: readonly Consent[]
+  readonly consents: readonly ConsentKind[]
   readonly question: Question
   readonly change: DocumentChange
 }
@@ -185,7 +183,7 @@ const OFFERED: ReadonlySet<string> = new Set([
 ])
 
 /** Returns what a person must agree to if these settings change. */
-function consentsTo(keys: readonly string[], renamed: boolean): readonly Consent[] {
+function consentsTo(keys: readonly string[], renamed: boolean): readonly ConsentKind[] {
   const installs = keys.some((key) => !HARMLESS.has(key) && !OFFERED.has(key))
   const edits = renamed || keys.some((key) => OFFERED.has(key))
   return [...(installs ? ["installs" as const] : []), ...(edits ? ["edits" as const] : [])]

@@ -7,7 +7,7 @@ import type { RegistryEntry } from "../registry/entry.ts"
 import { deepSecrets, type InputValues, type Installable, type RequestedInput } from "../registry/install-plan.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { bundleText, planEntry } from "./bundle.ts"
-import { quoted, quotedAddress } from "./confirm.ts"
+import { quoted, quotedAddress } from "./consent-text.ts"
 import {
   escapeReferences,
   isReference,

@@ -10,17 +10,17 @@ import type { RequestedInput } from "../registry/install-plan.ts"
 import type { Params } from "../wire/message.ts"
 import { applyInstallation, reloadSchema } from "./apply-change.ts"
 import { openBundle } from "./bundle.ts"
+import { confirm } from "./consent.ts"
 import {
   audienceOf,
   commandFor,
-  confirm,
   inheritedText,
   type Proposal,
   questionOn,
   quoted,
   settingsOf,
   writtenValues,
-} from "./confirm.ts"
+} from "./consent-text.ts"
 import { literals, maskPlaceholders } from "./externalize-secrets.ts"
 import { type CustomServer, draftCustom, draftEntry, type InstallDraft, missingSchema } from "./install-draft.ts"
 import {

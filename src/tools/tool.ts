@@ -57,7 +57,7 @@ export type ToolContext = {
   /** Returns the last lines of a server's log, oldest first. */
   lines(slug: string): readonly string[]
   /** What the operator has agreed to in advance: to run new commands, and to change what other clients' models read. */
-  readonly trusted: { readonly installs: boolean; readonly edits: boolean }
+  readonly preapproved: { readonly installs: boolean; readonly edits: boolean }
   /** Undefined if the caller cannot ask a person. */
   readonly person: Person | undefined
   /** Set if a person at a terminal is the caller: a command of svc. */

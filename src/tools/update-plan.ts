@@ -27,7 +27,7 @@ import {
   questionOn,
   quoted,
   writtenValues,
-} from "./confirm.ts"
+} from "./consent-text.ts"
 import { literals } from "./externalize-secrets.ts"
 import { originFor, registryLabel, withPlaceholders } from "./install-draft.ts"
 import { digestOf, mergePatchOf, planWrite, requireUnchanged, reverseWrite, writtenServer } from "./plan-change.ts"

@@ -1,6 +1,6 @@
 /** Tests edits of a server: what a person must agree to, what is refused, and what is written. */
 import { describe, expect, test } from "bun:test"
-import type { Consent } from "../../src/tools/confirm.ts"
+import type { ConsentKind } from "../../src/tools/consent.ts"
 import { mcpEdit, planEdit } from "../../src/tools/edit.ts"
 import type { Params } from "../../src/wire/message.ts"
 import { tool } from "../agent/memory-agent.ts"
@@ -16,7 +16,7 @@ async function planned(patch: Params, newName?: string, config: object = CONFIG)
 
 describe("the plan of an edit", () => {
   test("needs a person for what runs and for what clients are offered, and nobody for timing", async () => {
-    const cases: readonly (readonly [patch: Params, consents: readonly Consent[]])[] = [
+    const cases: readonly (readonly [patch: Params, consents: readonly ConsentKind[]])[] = [
       [{ requestTimeout: 9000, restartOnExit: true, rateLimit: 10 }, []],
       [{ command: "y" }, ["installs"]],
       [{ env: { MODE: "1" } }, ["installs"]],

@@ -9,15 +9,15 @@ const OFF = { command: "x", args: ["v"], disabled: true, tags: ["t"], disabledTo
 const CONFIG = { mcpServers: { off: OFF, on: { command: "y" } } }
 
 test("enabling needs the consent that an installation needs, too [tools:confirm]", async () => {
-  for (const trusted of [
+  for (const preapproved of [
     { installs: false, edits: true },
     { installs: true, edits: false },
   ]) {
-    await using at = stage({ config: CONFIG, trusted })
+    await using at = stage({ config: CONFIG, preapproved })
     await expect(at.run(mcpEnable, { serverName: "off" })).rejects.toMatchObject({ fault: "confirmation_required" })
     expect(at.servers().off).toEqual(OFF)
   }
-  await using at = stage({ config: CONFIG, trusted: { installs: true, edits: true } })
+  await using at = stage({ config: CONFIG, preapproved: { installs: true, edits: true } })
   expect(await at.run(mcpEnable, { serverName: "off" })).toMatchObject({ enabled: true, changed: true })
 })
 

@@ -24,7 +24,7 @@ export type StageOptions = {
   readonly answer?: boolean
   /** Called while the question is put. */
   readonly onask?: () => void
-  readonly trusted?: ToolContext["trusted"]
+  readonly preapproved?: ToolContext["preapproved"]
   /** Whether the caller is a terminal, and the digest that its person agreed to. */
   readonly terminal?: ToolContext["terminal"]
   readonly signal?: AbortSignal
@@ -47,7 +47,7 @@ export function stage({
   toolsOf = listOne,
   answer,
   onask = () => undefined,
-  trusted = { installs: true, edits: true },
+  preapproved = { installs: true, edits: true },
   terminal,
   signal = new AbortController().signal,
 }: StageOptions = {}) {
@@ -85,7 +85,7 @@ export function stage({
     maskCredentials: (text) => text,
     redactAll: (text) => text,
     lines: () => ["the last line of its log"],
-    trusted,
+    preapproved,
     person:
       answer === undefined
         ? undefined

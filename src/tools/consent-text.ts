@@ -1,5 +1,5 @@
 /**
- * Asks a person before svc runs something new, or changes what other clients' models read. choice: Internal tools.
+ * What a person is shown before svc runs something new, or changes what other clients' models read. choice: Internal tools.
  *
  *  1. The person sees all of it, uncut: the command, its arguments and environment, and what `serverDefaults` adds. Only a
  *     value under a secret name may be hidden; a command, an argument and a url are shown, whatever a registry calls secret.
@@ -8,8 +8,7 @@
  *  3. A terminal's question is made of the answer to a dry run: the person typed the values that the caller passed.
  *  4. What a registry, a bundle or a file fixes is shown, whatever its name: code may hide in it.
  *  5. A server with both a command and a url is refused: only one is used, and the person could agree to the other.
- *  6. If the client does not support elicitation, the operator decides once, with `--confirm-installs` and `--confirm-edits`.
- *  7. An answer to a model shows no secret and no header's value.
+ *  6. An answer to a model shows no secret and no header's value.
  */
 import { isDeepStrictEqual } from "node:util"
 import { applyDefaults } from "../config/defaults.ts"
@@ -23,12 +22,6 @@ import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { fillPlaceholders, maskPlaceholders, NO_SECRETS, type SecretLocations } from "./externalize-secrets.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
-
-/** What must be agreed to: what runs, or what other clients' models read. Each has an option to do without. */
-export type Consent = keyof ToolContext["trusted"]
-
-/** What must be agreed to before a server starts that was not to run: it runs, and every client's model reads its tools. */
-export const STARTING: readonly [Consent, ...Consent[]] = ["installs", "edits"]
 
 /** The question to a person about a server, and its text for the result. */
 export type Question = {
@@ -90,27 +83,6 @@ export function questionOn(what: string, proposal: Proposal): Question {
     return [commandFor(audience, proposal), ...added, ...lines].join("\n")
   }
   return { what, shown: textFor("client"), masked: textFor("model") }
-}
-
-/** Asks a person once. Throws a ToolError if the person declines, or if the client cannot ask and no flag approves it. */
-export async function confirm(
-  { person, trusted }: Pick<ToolContext, "person" | "trusted">,
-  consents: readonly [Consent, ...Consent[]],
-  { what, shown, masked }: Question,
-): Promise<void> {
-  if (person !== undefined) {
-    const yes = `Yes, ${consents.includes("installs") ? "run" : "change"} exactly this`
-    if (await person.agrees(`${visible(what)}?\n\n${shown}`, yes)) return
-    throw new ToolError("declined", "The person declined: nothing was changed", { data: { command: masked } })
-  }
-  const lacking = consents.filter((consent) => !trusted[consent]).map((consent) => `--confirm-${consent} off`)
-  if (lacking.length === 0) return
-  throw new ToolError(
-    "confirmation_required",
-    "A person must approve this first, but this client cannot ask (it does not support elicitation). Show the command to the person, " +
-      `and let them run it in a terminal (\`svc mcp install\`, \`edit\`, \`enable\`, \`disable\`, \`uninstall\`) or start svc with ${lacking.join(" and ")}.`,
-    { data: { command: masked } },
-  )
 }
 
 /** Whether a value of `env`, `headers` or `oauth` is hidden. References in it are shown. */

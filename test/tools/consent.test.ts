@@ -1,19 +1,19 @@
 /** Tests what a person is shown before something runs, or changes what models read. */
 import { expect, test } from "bun:test"
+import { confirm } from "../../src/tools/consent.ts"
 import {
   changedSettings,
   commandFor,
   commandText,
-  confirm,
   hidesSecrets,
   inheritedText,
   questionOn,
   writtenValues,
-} from "../../src/tools/confirm.ts"
+} from "../../src/tools/consent-text.ts"
 import { placeholder } from "../../src/tools/externalize-secrets.ts"
 import type { Params } from "../../src/wire/message.ts"
 
-const NOBODY = { person: undefined, trusted: { installs: false, edits: false } }
+const NOBODY = { person: undefined, preapproved: { installs: false, edits: false } }
 
 /** The question that is put to a person. */
 async function asked(what: string, server: Params): Promise<string> {
@@ -141,7 +141,11 @@ test("settings that the command does not show are shown before and after the cha
 
 test("if the client cannot ask, each option agrees to its own part", async () => {
   const pass = (installs: boolean, edits: boolean, consents: Parameters<typeof confirm>[1]) =>
-    confirm({ person: undefined, trusted: { installs, edits } }, consents, { what: "", shown: "", masked: "" }).then(
+    confirm({ person: undefined, preapproved: { installs, edits } }, consents, {
+      what: "",
+      shown: "",
+      masked: "",
+    }).then(
       () => "passes",
       (error: Error) => error.message.match(/--confirm-.* off/)?.[0],
     )
@@ -198,8 +202,8 @@ test("a question shows what serverDefaults adds to the server that will run [too
 test("a person who declines, and a client that cannot ask, change nothing and are told the masked command", async () => {
   const question = questionOn("Run", { server: { command: "x", env: { A_TOKEN: "s" } }, given: { A_TOKEN: "s" } })
   const person = { agrees: () => Promise.resolve(false) }
-  const trusted = { installs: false, edits: false }
-  const refusal = (asked: typeof person | undefined) => confirm({ person: asked, trusted }, ["installs"], question)
+  const preapproved = { installs: false, edits: false }
+  const refusal = (asked: typeof person | undefined) => confirm({ person: asked, preapproved }, ["installs"], question)
   await expect(refusal(person)).rejects.toMatchObject({ fault: "declined", data: { command: "x with A_TOKEN=•••" } })
   await expect(refusal(undefined)).rejects.toMatchObject({
     fault: "confirmation_required",
