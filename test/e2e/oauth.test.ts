@@ -61,7 +61,10 @@ test(
       expect(await pid()).toEqual(before)
 
       // The answer was good once; what it brought is kept, and shown to nobody.
-      expect(await browse(end.url)).toMatchObject({ status: 400, text: expect.stringContaining("is not waiting") })
+      expect(await browse(end.url)).toMatchObject({
+        status: 400,
+        text: expect.stringContaining("svc does not wait for this sign-in"),
+      })
       tokens = tokensIn(secretsOf(svc.folder))
       expect(tokens).toHaveLength(2)
       expect(statSync(join(svc.folder, "secrets", "oauth.json")).mode & 0o777).toBe(0o600)
