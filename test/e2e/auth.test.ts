@@ -68,7 +68,7 @@ test("with --auth everything but the health checks of load balancers requires a 
   for (const flag of ["--tags", "--expires"]) {
     for (const args of [[flag, ""], [`${flag}=`]]) {
       const empty = await token("create", ...args)
-      expect([empty.code, empty.stdout, empty.stderr]).toEqual([64, "", `svc: ${flag} is empty\n`])
+      expect([empty.code, empty.stdout, empty.stderr]).toEqual([64, "", `svc: ${flag} needs a value: it is empty\n`])
     }
   }
   expect((await token("create", "--expires", "999999999d")).code).toBe(64)
