@@ -14,7 +14,8 @@ export async function promptYesNo(question: string): Promise<boolean> {
 
 /**
  * Asks for one line; the end of the input ends it, too. A secret is not echoed. Throws Interrupted at Ctrl-C, and a
- * RequestError when the line is longer than MAX_LINE.
+ * RequestError at the end of a line that is longer than MAX_LINE: its rest is read as well, because the terminal would echo
+ * it, and the shell would take it for a command.
  */
 export function promptLine(question: string, secret: boolean): Promise<string> {
   const { stdin, stderr } = process
@@ -33,7 +34,11 @@ export function promptLine(question: string, secret: boolean): Promise<string> {
       }
       end()
     }
-    const onEnd = () => settle(() => resolve(line))
+    const onEnd = () =>
+      settle(() => {
+        if (line.length <= MAX_LINE) resolve(line)
+        else reject(new RequestError("usage", `the answer is longer than ${MAX_LINE} characters`))
+      })
     const onData = (chunk: Buffer) => {
       for (const key of chunk.toString("utf8")) {
         switch (key) {
@@ -45,14 +50,12 @@ export function promptLine(question: string, secret: boolean): Promise<string> {
             return settle(() => reject(new Interrupted("prompt")))
           case BACKSPACE:
           case "\b":
-            line = line.slice(0, -1)
+            if (line.length <= MAX_LINE) line = line.slice(0, -1)
             break
           default:
-            line += key
+            if (line.length <= MAX_LINE) line += key
         }
       }
-      if (line.length > MAX_LINE)
-        settle(() => reject(new RequestError("usage", `the answer is longer than ${MAX_LINE} characters`)))
     }
     stdin.on("data", onData)
     stdin.on("end", onEnd)

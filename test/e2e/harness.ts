@@ -206,17 +206,27 @@ export async function typeSvc(
   const decoder = new TextDecoder()
   let shown = ""
   let seen = 0
-  await using terminal = new Bun.Terminal({
-    cols: 200,
-    rows: 50,
-    data(terminal, bytes) {
-      shown += decoder.decode(bytes, { stream: true })
-      if (!/(?:\[y\/N\]|:) $/.test(shown.slice(seen))) return
-      seen = shown.length
-      terminal.write(`${left.shift() ?? ""}\r`)
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>()
+  const child = Bun.spawn([SVC, ...args], {
+    cwd: folder,
+    env: { ...freshEnv(folder), ...env },
+    terminal: {
+      cols: 200,
+      rows: 50,
+      data(terminal, bytes) {
+        shown += decoder.decode(bytes, { stream: true })
+        if (!/(?:\[y\/N\]|:) $/.test(shown.slice(seen))) return
+        seen = shown.length
+        terminal.write(`${left.shift() ?? ""}\r`)
+      },
+      // The exit of svc is too early: the terminal may still hold what svc wrote.
+      exit(terminal) {
+        terminal.close()
+        end()
+      },
     },
   })
-  const child = Bun.spawn([SVC, ...args], { cwd: folder, env: { ...freshEnv(folder), ...env }, terminal })
+  await ended
   const code = await child.exited
   return { code, shown: shown.replaceAll("\r\n", "\n") }
 }
