@@ -1,10 +1,11 @@
 /** Runs the command that the arguments name, and turns an error into one line and an exit code. The only file that ends the process. */
-import { renderUsage, runCommand } from "citty"
+import { parseArgs, renderUsage, runCommand } from "citty"
 import { say } from "./app/output.ts"
 import { root } from "./cli/root.ts"
-import { findCommand } from "./lib/command-line.ts"
+import { type FoundCommand, findCommand } from "./lib/command-line.ts"
 import { codesOf, Interrupted, publicMessage } from "./lib/errors.ts"
 import { bypassProxyForLoopback } from "./lib/no-proxy.ts"
+import { createRedactor } from "./lib/redact.ts"
 import { commit, version } from "./lib/version.ts"
 
 /** Commands that handle a closed stdout themselves. */
@@ -24,8 +25,10 @@ async function main(words: readonly string[]): Promise<number> {
     process.stdout.write(`${version} (${commit})\n`)
     return 0
   }
+  let found: FoundCommand | undefined
   try {
-    const { command, path, args, help } = await findCommand(root, words)
+    found = await findCommand(root, words)
+    const { command, path, args, help } = found
     if (help) {
       const parent = path.length === 0 ? undefined : { meta: { name: ["svc", ...path.slice(0, -1)].join(" ") } }
       const usage = await renderUsage(command, parent)
@@ -46,9 +49,23 @@ async function main(words: readonly string[]): Promise<number> {
   } catch (error) {
     const { exit } = codesOf(error)
     if (error instanceof Interrupted) process.exit(exit)
-    if (exit !== 70) say(`svc: ${publicMessage(error)}`)
-    else process.stderr.write(`svc: internal error: ${error instanceof Error ? error.stack : String(error)}\n`)
+    const mask = createRedactor(found === undefined ? [] : await secretsOf(found)).maskKnown
+    if (exit !== 70) say(mask(`svc: ${publicMessage(error)}`))
+    else process.stderr.write(mask(`svc: internal error: ${error instanceof Error ? error.stack : String(error)}\n`))
     return exit
+  }
+}
+
+/** Returns the secrets of the configuration that a command works with: its error may quote a server. */
+async function secretsOf({ command, args }: FoundCommand): Promise<readonly string[]> {
+  const definitions = (typeof command.args === "function" ? await command.args() : await command.args) ?? {}
+  if (!("config" in definitions)) return []
+  const { configuredSecrets, openContext } = await import("./app/command-context.ts")
+  try {
+    return configuredSecrets(openContext(parseArgs([...args], definitions)))
+  } catch {
+    // The command has not found its configuration either.
+    return []
   }
 }
 

@@ -4,7 +4,7 @@ import type { ArgsDef } from "citty"
 import { createReload } from "../agent/reload.ts"
 import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
-import type { HostEnvironment } from "../config/plan.ts"
+import { type HostEnvironment, plan } from "../config/plan.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
@@ -60,6 +60,16 @@ export function openContext(args: Readonly<Record<string, unknown>>): CommandCon
     document: () => parseDocument(readTexts(paths).config() ?? "", paths.file),
     world: () => ({ ...baseWorld, dotenv: parseDotenv(readTexts(paths).dotenv() ?? "", paths.dotenv) }),
     ask: (method, params = {}, timeout) => callControl(paths, method, params, timeout),
+  }
+}
+
+/** Returns the secrets of the configuration; none if it cannot be read. */
+export function configuredSecrets(context: Pick<CommandContext, "document" | "world">): readonly string[] {
+  try {
+    const { specs, idleSecrets } = plan(context.document(), context.world())
+    return [...specs.flatMap(({ secrets }) => secrets), ...idleSecrets]
+  } catch {
+    return []
   }
 }
 

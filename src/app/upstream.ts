@@ -50,6 +50,7 @@ export async function openUpstream(
     callback: () => callback,
     metadataUrl: options.externalUrl?.startsWith("https:") ? `${options.externalUrl}${CLIENT_PATH}` : undefined,
     onchange: (server) => onauthorized(server),
+    mask: (text) => redactor().maskKnown(text),
   })
   // Caches belong to one configuration file: another file's servers may share names.
   const eraFile = paths === undefined ? undefined : join(paths.directory, `${ownName("eras", paths)}.json`)

@@ -76,7 +76,7 @@ export class PeerError extends Error {
 export type ConnectionHooks = {
   /** A notification, with the caller that it belongs to, if any. Progress is sent to its caller and not reported here. */
   onnotification(method: string, params: Params, caller: Caller | undefined): void
-  /** An invalid message that names no request: what is wrong with it, and how it starts. */
+  /** An invalid message that names no request: what is wrong with it, and how it starts. Not redacted, and to be cut after that. */
   onprotocolerror(text: string): void
   /** The only client of a dedicated connection: it gets server requests outside of calls too. */
   readonly owner: Caller | undefined
@@ -313,9 +313,7 @@ export class Connection {
   /** Fails the request that an invalid message names, or reports the message if it names none. */
   private rejectFrame(frame: Uint8Array, reason: string, named?: number): void {
     const number =
-      named ??
-      this.ids.findInEdges(frame.subarray(0, EXCERPT_BYTES)) ??
-      this.ids.findInEdges(frame.subarray(-EXCERPT_BYTES))
+      named ?? this.ids.findInEdges(frame.subarray(0, EDGE_BYTES)) ?? this.ids.findInEdges(frame.subarray(-EDGE_BYTES))
     if (number !== undefined && this.pending.has(number)) this.fail(number, new BackendError(this.server, reason))
     else this.hooks.onprotocolerror(`${reason}: ${decode(frame.subarray(0, EXCERPT_BYTES))}`)
   }
@@ -508,7 +506,9 @@ export function withoutSubscription(params: Params): Params {
 }
 
 const SWEEP_MS = 250
-const EXCERPT_BYTES = 512
+const EDGE_BYTES = 512
+/** More than is logged of a message, so that a secret at the cut is still recognized. */
+const EXCERPT_BYTES = 4096
 const MAX_SERVER_REQUESTS = 1000
 const MAX_TASK_PROGRESS = 1000
 /** As long as a cancelled call counts at most (attribution.ts): a busy backend reads nothing. */

@@ -32,7 +32,13 @@ export type ListerHooks = {
   /** The capabilities of the only client of a dedicated connection; undefined for a shared connection. */
   readonly capabilities?: Params | undefined
 }
-export type ListerDeps = { readonly clock: Clock; readonly log: Log; readonly version: string }
+export type ListerDeps = {
+  readonly clock: Clock
+  readonly log: Log
+  readonly version: string
+  /** Masks credentials in the text of a server. */
+  mask(text: string): string
+}
 
 /** Returns when an attempt that starts now goes on without the lists that have not been answered. Milliseconds since the epoch. */
 export const listDeadline = (now: number, connectionTimeout: number): number => now + connectionTimeout * LIST_SHARE
@@ -286,7 +292,8 @@ export class Lister {
     this.failures.set(method, { backoff, cancel })
     if (known === undefined)
       this.deps.log.warn(`${method} failed: ${reason}; svc retries until it succeeds`, { server: this.spec.name })
-    const shown = reason.slice(0, MAX_REASON)
+    // Masked whole: the redactor would not recognize half a secret.
+    const shown = this.deps.mask(reason).slice(0, MAX_REASON)
     if (this.listing.failing?.[method] !== shown)
       this.publish({ failing: { ...this.listing.failing, [method]: shown } })
   }

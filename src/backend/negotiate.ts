@@ -91,6 +91,8 @@ export type NegotiateOptions = {
   readonly version: string
   /** The capabilities of the only client of a dedicated connection; undefined for a shared connection. */
   readonly capabilities?: Params | undefined
+  /** Masks credentials in the text of a server. */
+  mask(text: string): string
 }
 
 /** Agrees on an era and a revision. Rejects with the transport's failure, or with a BackendError. */
@@ -121,11 +123,12 @@ async function discover(connection: Connection, options: NegotiateOptions, retri
   } catch (error) {
     if (!(error instanceof PeerError) || error.code !== UNSUPPORTED_VERSION || retried) throw error
     // The error lists the revisions that the server speaks. If svc's is among them, it must answer.
-    checkVersions(connection, isObject(error.data) && Array.isArray(error.data.supported) ? error.data.supported : [])
+    const { data } = error
+    checkVersions(connection, isObject(data) && Array.isArray(data.supported) ? data.supported : [], options)
     return discover(connection, options, true)
   }
   const supported = Array.isArray(result.supportedVersions) ? result.supportedVersions : []
-  checkVersions(connection, supported)
+  checkVersions(connection, supported, options)
   if (supported.length === 0)
     throw new PeerError(RPC_CODE.methodNotFound, "answered server/discover without supportedVersions")
   const meta = isObject(result._meta) ? result._meta : {}
@@ -134,13 +137,17 @@ async function discover(connection: Connection, options: NegotiateOptions, retri
 }
 
 /** Throws if a server does not speak svc's modern revision: a PeerError if it speaks a legacy one, else a BackendError. */
-function checkVersions({ server }: Connection, supported: readonly unknown[]): void {
+function checkVersions(
+  { server }: Connection,
+  supported: readonly unknown[],
+  { mask }: Pick<NegotiateOptions, "mask">,
+): void {
   if (supported.length === 0 || supported.includes(MODERN_VERSION)) return
   if (supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version)))
     throw new PeerError(RPC_CODE.methodNotFound, "speaks only legacy revisions")
   throw new BackendError(
     server,
-    `speaks only ${supported.map(asText).join(", ").slice(0, 200)}, which svc does not support`,
+    `speaks only ${mask(supported.map(asText).join(", ")).slice(0, 200)}, which svc does not support`,
   )
 }
 
@@ -189,7 +196,7 @@ async function initialize(connection: Connection, options: NegotiateOptions): Pr
   if (typeof version !== "string" || !(LEGACY_VERSIONS as readonly string[]).includes(version))
     throw new BackendError(
       connection.server,
-      `answered initialize with a revision that svc does not support: ${asText(version).slice(0, 40)}`,
+      `answered initialize with a revision that svc does not support: ${options.mask(asText(version)).slice(0, 40)}`,
     )
   return peer("legacy", version, result.serverInfo, result)
 }

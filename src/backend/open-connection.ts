@@ -134,6 +134,8 @@ const SSE_STATUSES = [400, 404, 405]
 const PROBE_MS = 5000
 const SUSPECT_PING_MS = 10_000
 const STOPPED = "was stopped while it started"
+/** Bytes that are logged of one invalid message at most. */
+const MAX_PROTOCOL_ERROR_BYTES = 600
 
 /** The process exited before it answered the probe of its era. */
 class ProbeExit extends LostError {}
@@ -154,6 +156,7 @@ class OpenAttempt {
   /** Logs invalid messages, bounded like stderr, because a server may write nothing else. */
   private protocolErrors: LineCapture | undefined
   private lister: Lister | undefined
+  private credentials: Credentials | undefined
   private lost: Loss | undefined
   /** Whether the attempt has succeeded. */
   private opened = false
@@ -216,9 +219,16 @@ class OpenAttempt {
   private logProtocolError(text: string): void {
     const { clock, log } = this.deps
     const emit = (line: string) => log.warn(line, { server: this.spec.name })
-    // The log redacts.
-    this.protocolErrors ??= new LineCapture({ clock, redact: (line) => line, emit })
+    const redact = (line: string) => this.mask(line)
+    this.protocolErrors ??= new LineCapture({ clock, redact, emit, limit: MAX_PROTOCOL_ERROR_BYTES })
     this.protocolErrors.pushLine(encode(text))
+  }
+
+  /** Masks credentials in a text of the server: before it is cut, because half a secret would not be recognized. */
+  private mask(text: string): string {
+    const { last } = this.credentials ?? {}
+    const tokens = last === undefined ? [] : [last, last.slice(last.indexOf(" ") + 1)]
+    return createRedactor([...this.spec.secrets, ...tokens]).maskCredentials(text)
   }
 
   private throwIfOver(signal: AbortSignal): void {
@@ -239,12 +249,8 @@ class OpenAttempt {
     if (launch.transport === "stdio") return deps.openChild(launch, events, spec)
     const { fetch, clock, ids, limit } = deps
     const credentials = deps.credentials(spec, launch)
-    const mask = (text: string) => {
-      const { last } = credentials ?? {}
-      const tokens = last === undefined ? [] : [last, last.slice(last.indexOf(" ") + 1)]
-      return createRedactor([...spec.secrets, ...tokens]).maskCredentials(text)
-    }
-    const remote: RemoteDeps = { fetch, clock, ids, limit, credentials, mask }
+    this.credentials = credentials
+    const remote: RemoteDeps = { fetch, clock, ids, limit, credentials, mask: (text) => this.mask(text) }
     return options.transport === "sse"
       ? SseTransport.open(launch, events, remote)
       : new StreamableHttpTransport(launch, events, remote)
@@ -308,6 +314,7 @@ class OpenAttempt {
       timeout,
       version: deps.version,
       capabilities: hooks.capabilities,
+      mask: (text) => this.mask(text),
     })
     this.probing = false
     transport.settle?.(peer.era, peer.protocolVersion)
@@ -318,7 +325,7 @@ class OpenAttempt {
   /** Requests the lists, and waits for them for a limited time. */
   private async list(peer: Peer): Promise<Lister> {
     const { connection, hooks, deps, options, spec } = this
-    const lister = new Lister(spec, connection, peer, hooks, deps)
+    const lister = new Lister(spec, connection, peer, hooks, { ...deps, mask: (text) => this.mask(text) })
     this.lister = lister
     await lister.list(options.deadline)
     return lister

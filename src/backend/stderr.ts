@@ -75,6 +75,8 @@ export type LineCaptureOptions = {
   redact(text: string): string
   /** Receives one line, clean and redacted. */
   emit(line: string): void
+  /** Bytes of a line at most. */
+  readonly limit?: number
 }
 
 export const MAX_LINE_BYTES = 8 * 1024
@@ -83,7 +85,7 @@ const MAX_DISTINCT_LINES = 20
 /** Turns bytes into lines by rules 2 to 4, bounded in memory and in lines at any rate. */
 export class LineCapture {
   /** The start of a line that has not ended. */
-  private readonly held = new Uint8Array(HELD_BYTES)
+  private readonly held: Uint8Array
   private size = 0
   /** Whether the rest of the current line is skipped. */
   private skipping = false
@@ -93,7 +95,9 @@ export class LineCapture {
   private dropped = 0
   private cancelSummary: (() => void) | undefined
 
-  constructor(private readonly options: LineCaptureOptions) {}
+  constructor(private readonly options: LineCaptureOptions) {
+    this.held = new Uint8Array((options.limit ?? MAX_LINE_BYTES) + CUT_MARGIN_BYTES)
+  }
 
   push(chunk: Uint8Array): void {
     this.openWindow()
@@ -131,7 +135,7 @@ export class LineCapture {
 
   private endLine(part: Uint8Array): void {
     if (!this.skipping && this.size === 0) {
-      this.takeLine(part.length > HELD_BYTES ? part.subarray(0, HELD_BYTES) : part)
+      this.takeLine(part.subarray(0, this.held.length))
       return
     }
     if (!this.skipping) this.hold(part)
@@ -141,10 +145,10 @@ export class LineCapture {
   }
 
   private hold(bytes: Uint8Array): void {
-    const part = bytes.subarray(0, HELD_BYTES - this.size)
+    const part = bytes.subarray(0, this.held.length - this.size)
     this.held.set(part, this.size)
     this.size += part.length
-    if (this.size < HELD_BYTES) return
+    if (this.size < this.held.length) return
     this.takeLine(this.held)
     this.size = 0
     this.skipping = true
@@ -172,7 +176,7 @@ export class LineCapture {
   private takeDistinct(bytes: Uint8Array): void {
     // Repeats of the last line are reported before the next line, in the order they came.
     if (this.distinct.at(-1)?.repeats) this.summarize()
-    const text = render(bytes, this.options.redact)
+    const text = render(bytes, this.held.length, this.options.redact)
     this.distinct.push({ bytes: Buffer.from(bytes), text, repeats: 0 })
     if (text !== "") this.options.emit(text)
   }
@@ -210,8 +214,8 @@ type DistinctLine = { readonly bytes: Buffer; readonly text: string; repeats: nu
 
 const LF = 0x0a
 const EMPTY = new Uint8Array()
-/** More bytes than are shown, so that a secret at the cut is still recognized. */
-const HELD_BYTES = MAX_LINE_BYTES + 1024
+/** Bytes that are held beyond those shown, so that a secret at the cut is still recognized. */
+const CUT_MARGIN_BYTES = 1024
 const EXCERPT = 60
 const CUT = " … (cut)"
 
@@ -226,12 +230,15 @@ const encoder = new TextEncoder()
 
 const times = (count: number): string => (count === 1 ? "once" : `${count} times`)
 
-/** Returns a line as it is logged: without controls, redacted, and cut. */
-function render(bytes: Uint8Array, redact: (text: string) => string): string {
+/** Returns a line as it is logged: without controls, redacted, and cut. A line of `held` bytes may have been longer. */
+function render(bytes: Uint8Array, held: number, redact: (text: string) => string): string {
   const text = redact(stripControls(decoder.decode(bytes)).trimEnd())
   const whole = encoder.encode(text)
-  if (bytes.length < HELD_BYTES && whole.length <= MAX_LINE_BYTES) return text
-  let end = Math.min(MAX_LINE_BYTES, whole.length)
+  const limit = held - CUT_MARGIN_BYTES
+  const isWhole = bytes.length < held
+  if (isWhole && whole.length <= limit) return text
+  // Redaction may have moved the end of what was held, which may be half a secret, to before the limit.
+  let end = Math.min(limit, isWhole ? whole.length : Math.max(0, whole.length - CUT_MARGIN_BYTES))
   while (end > 0 && ((whole[end] ?? 0) & 0xc0) === 0x80) end--
   return decoder.decode(whole.subarray(0, end)) + CUT
 }

@@ -1,6 +1,6 @@
 /** `svc auth login`, `status` and `logout`: sign-in to remote servers, through the running svc or in this process if none runs. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, configuredSecrets, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { answerOAuthControl, openUpstreamOAuth } from "../app/upstream-oauth.ts"
 import { plan } from "../config/plan.ts"
@@ -10,6 +10,7 @@ import { formatDuration, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { publicMessage, statusOfFault, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
+import { createRedactor } from "../lib/redact.ts"
 import type { AuthStatus, OAuth, StartedAuthorization } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/oauth-callback.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -130,6 +131,7 @@ async function connect(context: CommandContext): Promise<AskOAuth> {
     callback: () => undefined,
     metadataUrl: undefined,
     onchange: () => undefined,
+    mask: (text) => createRedactor([...configuredSecrets(context), ...oauth.secrets]).maskKnown(text),
   })
   const all = () => specsOf(context)
   const find = (name: string): ServerSpec => {

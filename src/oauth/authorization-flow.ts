@@ -17,6 +17,8 @@ export type AuthorizationFlowDeps = Pick<TokenSourceDeps, "clock" | "loadOAuthCl
   readonly metadataUrl: string | undefined
   /** Returns an unguessable value. */
   newState(): string
+  /** Masks secrets in the text of an authorization server: before it is cut, because half a secret would not be recognized. */
+  mask(text: string): string
 }
 
 /** An authorization that waits for its response. */
@@ -72,7 +74,7 @@ export class AuthorizationFlow {
       const { isRevoked } = await this.deps.loadOAuthClient()
       // The authorization server has forgotten the registration: the next authorization makes a new one.
       if (isRevoked(cause)) await source.change({ client: undefined })
-      const message = `${name} was not authorized: ${messageOf(cause).slice(0, MAX_REASON)}`
+      const message = `${name} was not authorized: ${this.deps.mask(messageOf(cause)).slice(0, MAX_REASON)}`
       const failure = new RequestError("invalid_request", message, undefined, { cause })
       found.settle(failure)
       return { name, failure }
@@ -197,7 +199,7 @@ export class AuthorizationFlow {
         throw new Error(
           metadata === undefined
             ? "no OAuth metadata was found: put a token into the server's headers, or set oauth"
-            : `${issuer} did not register svc: ${messageOf(error).slice(0, 300)}`,
+            : `${issuer} did not register svc: ${this.deps.mask(messageOf(error)).slice(0, 300)}`,
           { cause: error },
         )
       },

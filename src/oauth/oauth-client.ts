@@ -193,8 +193,7 @@ export async function redeem(
     issParameterSupported: metadata?.authorization_response_iss_parameter_supported === true,
   })
   const error = response.get("error")
-  if (error !== null)
-    throw new Error(`${error}: ${response.get("error_description") ?? "no reason was given"}`.slice(0, 300))
+  if (error !== null) throw new Error(`${error}: ${response.get("error_description") ?? "no reason was given"}`)
   const code = response.get("code")
   if (code === null) throw new Error("the authorization server sent neither a code nor an error")
   return exchangeAuthorization(url, {

@@ -9,10 +9,12 @@ import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { silentLog } from "../../src/lib/log.ts"
+import { createRedactor } from "../../src/lib/redact.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
 import { ODD_NUMBERS } from "../numbers.ts"
 
+const SECRET = "a-configured-secret"
 const spec = { name: "s", tuning: { requestTimeout: 1000 } } as unknown as ServerSpec
 
 function open(peer: Partial<Peer>, wanted: { level: string | undefined; uris: readonly string[] }) {
@@ -37,7 +39,7 @@ function open(peer: Partial<Peer>, wanted: { level: string | undefined; uris: re
     connection,
     { era: "legacy", capabilities: { logging: {}, resources: { subscribe: true } }, ...peer } as Peer,
     { onlisting() {}, subscriptions: () => wanted.uris, logLevel: () => wanted.level },
-    { clock, log: silentLog, version: "1" },
+    { clock, log: silentLog, version: "1", mask: createRedactor([SECRET]).maskKnown },
   )
   return { lister, sent }
 }
@@ -86,7 +88,12 @@ test("a listing keeps its numbers as written, and its freshness is a safe intege
   })
   const peer = { era: "modern", capabilities: { tools: {} } } as unknown as Peer
   const about = { onlisting() {}, subscriptions: () => [], logLevel: () => undefined }
-  const lister = new Lister(spec, connection, peer, about, { clock, log: silentLog, version: "1" })
+  const lister = new Lister(spec, connection, peer, about, {
+    clock,
+    log: silentLog,
+    version: "1",
+    mask: createRedactor([SECRET]).maskKnown,
+  })
   await lister.list(1000)
   const { listing } = lister
   const launch = { transport: "stdio" }
@@ -138,7 +145,7 @@ function server(answers: Answers) {
     connection,
     { era: "legacy", capabilities: { tools: {}, prompts: {}, resources: {} } } as unknown as Peer,
     { onlisting: (listing) => void offered.push(listing), subscriptions: () => [], logLevel: () => undefined },
-    { clock, log: silentLog, version: "1" },
+    { clock, log: silentLog, version: "1", mask: createRedactor([SECRET]).maskKnown },
   )
   const namesOf = ({ tools, prompts, resources }: Listing) =>
     [...tools, ...prompts, ...resources].map(({ name }) => name)
@@ -152,6 +159,16 @@ const good = (): Answers => ({
   "resources/list": { result: { resources: [{ name: "r", uri: "a:b" }] } },
   "resources/templates/list": { error: { code: -32601, message: "Method not found" } },
 })
+test("the reason of a failed list is masked before it is cut: no part of a secret is shown", async () => {
+  const { lister } = server({
+    ...good(),
+    "tools/list": { error: { code: 1, message: `${"x".repeat(490)}${SECRET}` } },
+  })
+  await lister.list(1000)
+  expect(failuresOf(lister.listing)).toEqual([`tools/list: ${"x".repeat(490)}[REDACTED]`])
+  lister.end()
+})
+
 const KINDS = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] as const
 
 test.each(KINDS)(

@@ -3,6 +3,7 @@ import { UnauthorizedError } from "../../src/backend/client-transport.ts"
 import { Connection, PeerError } from "../../src/backend/connection.ts"
 import { classify, HttpStatusError, negotiate } from "../../src/backend/negotiate.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { createRedactor } from "../../src/lib/redact.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 
 type Asked = { id: string; method: string; params: Record<string, unknown> }
@@ -30,7 +31,15 @@ function connect(answer: (asked: Asked) => object | undefined) {
   return { connection, asked }
 }
 
-const options = { mode: "auto", remembered: undefined, probeTimeout: undefined, timeout: 5000, version: "1" } as const
+const SECRET = "a-configured-secret"
+const options = {
+  mode: "auto",
+  remembered: undefined,
+  probeTimeout: undefined,
+  timeout: 5000,
+  version: "1",
+  mask: createRedactor([SECRET]).maskKnown,
+} as const
 const hello = { result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "old" } } }
 const discovered = { result: { resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: {} } }
 const unknown = { error: { code: -32601, message: "no such method" } }
@@ -100,4 +109,13 @@ test("refusals and failures are not evidence of an era", () => {
   for (const status of [400, 404, 405, 406]) expect(classify(new HttpStatusError(status, ""))).toBe("legacy")
   for (const code of [-32020, -32021, -32022]) expect(classify(new PeerError(code, ""))).toBe("modern")
   for (const code of [-32601, -32602, -32000]) expect(classify(new PeerError(code, ""))).toBe("legacy")
+})
+
+test("a revision is masked before it is cut: no part of a secret is shown", async () => {
+  const named = connect(() => ({ result: { protocolVersion: `${"x".repeat(30)}${SECRET}` } }))
+  await expect(negotiate(named.connection, { ...options, mode: "legacy" })).rejects.toThrow(/x{30}\[REDACTED\]$/)
+  const listed = connect(() => ({ result: { supportedVersions: [`${"x".repeat(190)}${SECRET}`] } }))
+  await expect(negotiate(listed.connection, { ...options, mode: "2026-07-28" })).rejects.toThrow(
+    /x{190}\[REDACTED\], which/,
+  )
 })

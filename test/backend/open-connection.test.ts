@@ -4,7 +4,7 @@ import { type EstablishedConnection, openConnection } from "../../src/backend/op
 import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { silentLog } from "../../src/lib/log.ts"
-import { createRequestIds } from "../../src/wire/frame.ts"
+import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
 
 const url = "http://server/mcp"
@@ -177,4 +177,50 @@ test("a connection offers what the one before listed until it has listed that it
   await minutes(clock, 1)
   expect(offered(after.listing)).toEqual(["t", "p"])
   await after.close()
+})
+
+test("an invalid message is masked before it is cut: no part of a secret is logged", async () => {
+  const secret = "a-configured-secret"
+  const logged: string[] = []
+  let receive: (frame: string) => void = () => undefined
+  const results: Record<string, object> = { initialize: { protocolVersion: "2025-11-25", capabilities: {} } }
+  const open = await openConnection(
+    { ...spec, launch: { transport: "stdio", mode: "legacy" }, secrets: [secret] } as unknown as ServerSpec,
+    {
+      onnotification() {},
+      owner: undefined,
+      onfailure() {},
+      onrenewed() {},
+      onlisting() {},
+      subscriptions: () => [],
+      logLevel: () => undefined,
+    },
+    {
+      openChild(_launch, events) {
+        receive = (frame) => events.onframe(encode(frame))
+        return {
+          pid: 1,
+          buffered: 0,
+          close: async () => undefined,
+          send(frame) {
+            const { id, method } = JSON.parse(String(frame))
+            if (id !== undefined) receive(JSON.stringify({ jsonrpc: "2.0", id, result: results[method] ?? {} }))
+          },
+        }
+      },
+      fetch: () => Promise.reject(new Error("no network")),
+      credentials: () => undefined,
+      ids: createRequestIds("x"),
+      clock: manualClock(),
+      log: { ...silentLog, warn: (text) => void logged.push(text) },
+      eras: { get: () => undefined, set() {}, forget() {} },
+      limit: 1 << 20,
+      version: "1",
+    },
+    new AbortController().signal,
+  )
+  for (let before = 480; before < 620; before += 8) receive(`{"jsonrpc":"1.0","x":"${"x".repeat(before)}${secret}"}`)
+  expect(logged.length).toBeGreaterThan(10)
+  for (const line of logged) expect(line).not.toContain("a-c")
+  await open.close()
 })

@@ -118,6 +118,14 @@ test("a secret at the cut of a line is redacted", () => {
   expect(out[0]).not.toContain("hunt")
 })
 
+test("a line that redaction shortens shows no part of the secret at the end of what was read", () => {
+  const secret = "hunter2-and-more"
+  const { out, write } = bench((text) => text.replaceAll(secret, "[REDACTED]"))
+  for (let shift = 0; shift < secret.length; shift++) write(`${"x".repeat(shift)}${secret.repeat(1000)}\n`)
+  expect(out).toHaveLength(secret.length)
+  for (const line of out) expect(line).not.toContain("hunt")
+})
+
 test("a child cannot control a terminal or forge a line", () => {
   expect(stripControls("\u001b[31mred\u001b[0m \u001b]8;;http://x\u0007link\u001b]8;;\u001b\\ \u001b(Bok")).toBe(
     "red link ok",

@@ -516,3 +516,20 @@ test("config import imports servers of other applications and overwrites none", 
   expect(await svc("config", "import", "codex")).toMatchObject({ code: 78, stdout: "" })
   expect((await svc("config", "import", folder)).code).toBe(78)
 })
+
+test("the error of a command without a running svc hides the secrets of the configuration", async () => {
+  const secret = "a-configured-secret"
+  using server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: ({ url }) =>
+      url.includes("/.well-known/")
+        ? Response.json({ resource: `http://${secret}.test/`, authorization_servers: [`http://127.0.0.1/`] })
+        : new Response(null, { status: 401 }),
+  })
+  const folder = freshFolder()
+  const web = { url: `http://127.0.0.1:${server.port}/mcp`, headers: { "x-key": secret } }
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { web } }))
+  const { code, stderr } = await inFolder(folder)("auth", "login", "web", "--no-browser")
+  expect([code, stderr]).toEqual([64, expect.stringContaining("http://[REDACTED].test/")])
+})

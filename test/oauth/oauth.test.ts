@@ -8,6 +8,7 @@ import type { Credentials } from "../../src/backend/http.ts"
 import type { RemoteLaunch, ServerSpec } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { silentLog } from "../../src/lib/log.ts"
+import { createRedactor } from "../../src/lib/redact.ts"
 import { OAuth } from "../../src/oauth/oauth.ts"
 import { openSecretStore } from "../../src/store/secret-store.ts"
 import { type Authority, browse, type Resource, startAuthority, startResource } from "../fixtures/authority.ts"
@@ -27,6 +28,7 @@ afterEach(async () => {
 })
 
 const CALLBACK = "http://127.0.0.1:1/oauth/callback"
+const SECRET = "a-configured-secret"
 const tokenRequests = () => authority.asked.get("/token") ?? 0
 
 /** Simulates a process: an OAuth object that shares only the store on disk. `pass` moves its clock. */
@@ -47,6 +49,7 @@ function processOf(talk = (url: string, init: RequestInit): Promise<Response> =>
     metadataUrl: undefined,
     newState: () => crypto.randomUUID(),
     onchange() {},
+    mask: (text) => createRedactor([SECRET]).maskKnown(text),
   })
   const launch: RemoteLaunch = { transport: "http", url: resource.url, headers: {}, oauth: undefined, mode: "auto" }
   const spec = { id: "web", name: "web", slug: "web", launch } as ServerSpec
@@ -140,6 +143,18 @@ test("finished resolves or rejects as the authorization ended, also afterwards",
   await expect(one.oauth.finish(refused)).rejects.toThrow("web was not authorized: access_denied")
   await expect(one.oauth.finished(bad?.state ?? "")).rejects.toThrow("access_denied")
   expect(() => one.oauth.finished("guessed")).toThrow("svc does not know this sign-in")
+})
+
+test("the error of an authorization server is masked before it is cut: no part of a secret is shown", async () => {
+  const one = processOf()
+  const begun = await one.oauth.begin(one.spec, undefined)
+  const refused = new URLSearchParams({
+    state: begun?.state ?? "",
+    error: "access_denied",
+    error_description: `${"x".repeat(280)}${SECRET} ${"y".repeat(180)}${SECRET}`,
+    iss: authority.issuer,
+  })
+  await expect(one.oauth.finish(refused)).rejects.toThrow(/x{280}\[REDACTED\] y{180}\[REDACTED\]$/)
 })
 
 test("a state that svc did not issue, or accepted once, is refused", async () => {
