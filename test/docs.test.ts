@@ -37,6 +37,13 @@ test("architecture.md names every folder of src", () => {
     if (entry.isDirectory()) expect(text).toContain(`${entry.name}/`)
 })
 
+test("architecture.md names a file that exists for every subject", () => {
+  const [, section = ""] = read("docs/architecture.md").split("## Where it is decided\n")
+  const files = [...(section.split("\n## ")[0] ?? "").matchAll(/`([\w-]+\/[\w-]+\.ts)`/g)].map(([, file = ""]) => file)
+  expect(files.length).toBeGreaterThan(25)
+  expect(files.filter((file) => !existsSync(join(root, "src", file)))).toEqual([])
+})
+
 /** The anchors that Markdown renderers give to headings. */
 const anchorsOf = (text: string): readonly string[] =>
   [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) =>
