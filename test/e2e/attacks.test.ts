@@ -438,7 +438,7 @@ test("a client that starts a command and never reads is let go before it costs m
     child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: ++id, method: "tools/call", params })}\n`)
     return void child.stdin.flush()
   })
-  expect(said).toContain("stopping: the client does not read")
+  expect(said).toContain("stopping: client does not read")
   child.kill()
   await reading
 }, 20_000)

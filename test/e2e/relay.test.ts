@@ -65,7 +65,11 @@ async function open(url: string): Promise<Record<string, string>> {
 const frame = (id: unknown, name: string, args: object) =>
   JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } })
 
-async function call(url: string, headers: Record<string, string>, name: string, args: object, id: unknown = 1) {
+/** Ids of requests that a test does not name: an id that is in flight is refused. */
+let lastId = 1000
+const nextId = () => ++lastId
+
+async function call(url: string, headers: Record<string, string>, name: string, args: object, id: unknown = nextId()) {
   const response = await fetch(`${url}/mcp`, { method: "POST", headers, body: frame(id, name, args) })
   const text = await response.text()
   return JSON.parse(/^data: (.*)$/m.exec(text)?.[1] ?? text) as {
@@ -194,8 +198,9 @@ test("clients that do not read make svc hold no more than a bounded part, and ot
   // A stream of two hundred megabytes that nobody reads.
   const flood = await silent(svc, post(headers, frame(1, "a_svc_flood", { count: 2000, bytes: 100_000 })))
   // As much in answers, on a few connections that ask for the next before they have read the last.
-  const asks = Array.from({ length: 50 }, (_, id) => post(headers, frame(id + 10, "b_svc_large", { bytes: MB })))
-  const answers = await Promise.all(Array.from({ length: 4 }, () => silent(svc, asks.join(""))))
+  const ask = () => post(headers, frame(nextId(), "b_svc_large", { bytes: MB }))
+  const asks = () => Array.from({ length: 50 }, ask).join("")
+  const answers = await Promise.all(Array.from({ length: 4 }, () => silent(svc, asks())))
   const other = await open(svc.url)
   expect((await call(svc.url, other, "b_svc_say", {})).result).toEqual({ content: [] })
   // The server has said all it had to say.
@@ -217,13 +222,17 @@ test("a server that does not read its input holds up nobody but its own callers"
   const before = memory(svc.pid)
   const gone = new AbortController()
   const post = (name: string, args: object) =>
-    fetch(`${svc.url}/mcp`, { method: "POST", headers, body: frame(2, name, args), signal: gone.signal })
+    fetch(`${svc.url}/mcp`, { method: "POST", headers, body: frame(nextId(), name, args), signal: gone.signal })
   const waiting: Promise<unknown>[] = [post("deaf_svc_deaf", {}).catch(() => undefined)]
   const refusals: string[] = []
+  let peak = 0
   for (let n = 0; n < 40; n++)
     waiting.push(
       post("deaf_svc_say", { body: "x".repeat(MB / 2) })
-        .then(async (response) => refusals.push(await response.text()))
+        .then(async (response) => {
+          refusals.push(await response.text())
+          peak = Math.max(peak, memory(svc.pid) - before)
+        })
         .catch(() => undefined),
     )
   // Two megabytes wait for it at most; who comes later is told at once.
@@ -232,6 +241,7 @@ test("a server that does not read its input holds up nobody but its own callers"
   const say = async () =>
     expect((await call(svc.url, headers, "well_svc_say", { body: '{"content":[]}' })).result).toEqual({ content: [] })
   for (let n = 0; n < 20; n++) await say()
+  expect(peak).toBeLessThan(100)
   // What is not held is given back while svc goes on.
   await eventually(async () => {
     await say()
