@@ -116,9 +116,9 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
 export function hasChanged(before: View, after: View, method: ListMethod): boolean {
   if (before === after) return false
   const { parts } = after
-  // A listing of another process (shared or dedicated) is no new listing of this one.
-  const isRelisted = ({ listing, own }: ServerPart, now: ServerPart | undefined) =>
-    listing[LIST_KEYS[method]] !== now?.listing[LIST_KEYS[method]] && own === now?.own
+  // A listing of another process is no new listing of this one. Its capabilities are an object of each connection.
+  const isRelisted = ({ listing }: ServerPart, now: ServerPart | undefined) =>
+    listing[LIST_KEYS[method]] !== now?.listing[LIST_KEYS[method]] && listing.capabilities === now?.listing.capabilities
   return (
     before.parts.length !== parts.length ||
     before.parts.some((part, index) => isRelisted(part, parts[index])) ||

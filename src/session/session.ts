@@ -218,7 +218,8 @@ export class Session implements Client, SessionMemory {
     const view = viewOf(gateway.directory.catalogOf(this), this.scope)
     this.lastView = view
     if (before === undefined || before === view) return
-    for (const [method, notification] of LIST_CHANGES) if (hasChanged(before, view, method)) this.notify(notification)
+    for (const [notification, lists] of LIST_CHANGES)
+      if (lists.some((method) => hasChanged(before, view, method))) this.notify(notification)
   }
 
   /** Starts to follow the catalog. `onchange` is called when what svc remembers of the session changes. */
@@ -252,9 +253,8 @@ const MAX_URI = 4096
 const MAX_HELD = 100
 const MAX_HELD_CHARS = 1024 * 1024
 
-const LIST_CHANGES: readonly (readonly [ListMethod, string])[] = [
-  ["tools/list", notificationText("notifications/tools/list_changed")],
-  ["prompts/list", notificationText("notifications/prompts/list_changed")],
-  ["resources/list", notificationText("notifications/resources/list_changed")],
-  ["resources/templates/list", notificationText("notifications/resources/list_changed")],
+const LIST_CHANGES: readonly (readonly [string, readonly ListMethod[]])[] = [
+  [notificationText("notifications/tools/list_changed"), ["tools/list"]],
+  [notificationText("notifications/prompts/list_changed"), ["prompts/list"]],
+  [notificationText("notifications/resources/list_changed"), ["resources/list", "resources/templates/list"]],
 ]

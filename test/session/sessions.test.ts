@@ -4,11 +4,13 @@ import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { TaskOwners } from "../../src/agent/task-owners.ts"
+import { buildCatalog, type Catalog, emptyCatalog, withOwn } from "../../src/catalog/catalog.ts"
+import type { Listing } from "../../src/catalog/listing.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
 import { keepKey, openSessionStore, type SessionStore } from "../../src/store/session-store.ts"
 import { manualClock } from "../clock.ts"
-import { AGGREGATE, fakeGateway } from "../fakes.ts"
+import { AGGREGATE, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
 
 const scope = AGGREGATE
 const gateway = fakeGateway()
@@ -99,4 +101,32 @@ test("the key of task marks is created once, beside the sessions, and never thro
   symlinkSync(join(folder, "elsewhere"), join(folder, "link"))
   expect(() => keepKey(join(folder, "link"))).toThrow("not a link")
   rmSync(folder, { recursive: true })
+})
+
+test("a session is notified once of each list that a restart of its own process has changed", () => {
+  const spec = fakeSpec()
+  const entry = { name: "a", uri: "a:b", uriTemplate: "a:{b}" }
+  /** What a process lists that has just started. */
+  const listingOf = (resources: readonly (typeof entry)[]) => ({
+    ...fakePeer("legacy"),
+    ...{ tools: [entry], prompts: [entry], resources, resourceTemplates: [...resources] },
+  })
+  const shared = buildCatalog([{ spec, listing: listingOf([]) }], emptyCatalog())
+  const own = (listing: Listing, before: Catalog) => withOwn(shared, new Map([["s", { spec, listing }]]), before)
+  const first = listingOf([])
+  let catalog = own(first, shared)
+  const changing = fakeGateway({ directory: { catalogOf: () => catalog } })
+  const session = sessionOf("p")
+  const seen: unknown[] = []
+  session.open((text) => seen.push(JSON.parse(text).method) > 0)
+  session.begin(changing, () => undefined)
+  const change = (listing: Listing) => {
+    catalog = own(listing, catalog)
+    session.catalogChanged(changing)
+    return seen.splice(0)
+  }
+  const second = listingOf([entry])
+  expect(change(second)).toEqual(["notifications/resources/list_changed"])
+  // A process may have a reason to list again that the list does not show.
+  expect(change({ ...second, prompts: [entry] })).toEqual(["notifications/prompts/list_changed"])
 })
