@@ -221,6 +221,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the first run must work",
   },
+  "config:server:last-valid": {
+    says: "an entry that becomes invalid while it runs keeps its last valid form, with an issue; at the first start it is left out",
+    from: "choice",
+    why: "a slip in one value must not end a process and the calls on it",
+  },
   "config:file:empty": {
     says: "an empty file is not JSON, at the first start too; a missing one is an empty configuration then",
     from: "choice",

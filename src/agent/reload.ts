@@ -6,7 +6,7 @@
 import { parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { Environment } from "../config/environment.ts"
-import { type HostEnvironment, plan } from "../config/plan.ts"
+import { type HostEnvironment, type LastValid, plan } from "../config/plan.ts"
 import { readPresets } from "../config/presets.ts"
 import { ConfigError, formatIssue, type Issue, messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -36,6 +36,7 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
   let presets = ""
   let reported = ""
   let loaded = false
+  let last: LastValid = { servers: new Map(), templates: new Map() }
   const report = (issues: readonly Issue[]) => {
     const text = issues.map(formatIssue).join("\n")
     if (text === reported) return
@@ -70,8 +71,8 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
       if (text === undefined ? loaded : text.trim() === "") throw emptyDocument(text, paths.file)
       const document = parseDocument(text ?? "", paths.file)
       const surroundings = { ...world, dotenv }
-      const planned = plan(document, surroundings)
-      const templates = readTemplates(document, planned.templates, surroundings)
+      const planned = plan(document, surroundings, last)
+      const templates = readTemplates(document, planned.templates, surroundings, last.templates)
       const whole = {
         ...planned,
         templates: templates.named.map(({ name }) => name),
@@ -79,6 +80,10 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
       }
       const applied = instances.update(whole, templates)
       loaded = true
+      last = {
+        servers: new Map(planned.specs.map((spec) => [spec.name, spec])),
+        templates: new Map(templates.named.map(({ name, config }) => [name, config])),
+      }
       report(whole.issues)
       return { applied, issues: whole.issues }
     } catch (error) {

@@ -6,6 +6,7 @@ import { posix, win32 } from "node:path"
 import type { Issue } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
+import { isObject } from "../wire/message.ts"
 import { headerCredentials, urlCredentials } from "./credentials.ts"
 import { applyDefaults } from "./defaults.ts"
 import { type Document, issueAt, type Path } from "./document.ts"
@@ -39,11 +40,18 @@ export type Planned =
       readonly secrets: readonly string[]
     }
 
+/** The entries as they were applied last, by name. */
+export type LastValid = {
+  readonly servers: ReadonlyMap<string, ServerSpec>
+  readonly templates: ReadonlyMap<string, ServerConfig>
+}
+
 /**
- * Plans a document, without template instances. A faulty server becomes an issue; throws a ConfigError if a section that all
+ * Plans a document, without template instances. An entry with a wrong type or value keeps its form in `last`, with an issue,
+ * unless it is disabled or a variable is not set. A faulty server becomes an issue; throws a ConfigError if a section that all
  * servers share is faulty. spec: Configuration file.
  */
-export function plan(document: Document, world: HostEnvironment): Plan {
+export function plan(document: Document, world: HostEnvironment, last: LastValid = NOTHING): Plan {
   const { defaults, servers, templates, issues: found } = readSections(document)
   const issues: Issue[] = [...found]
   const specs: ServerSpec[] = []
@@ -62,6 +70,16 @@ export function plan(document: Document, world: HostEnvironment): Plan {
       reject(named, "name", `"${owner}" and "${named.name}" would give their tools the same names; rename one of them`)
     return owner === undefined
   }
+  /** Returns the last valid form of a faulty entry, with a warning, or undefined if the entry is left out. */
+  const keep = <T>({ name, path: [section = "", key = ""], config }: NamedServer, forms: ReadonlyMap<string, T>) => {
+    const form = forms.get(name)
+    const entries = document.value[section]
+    const written = config ?? (isObject(entries) ? entries[key] : undefined)
+    if (form === undefined || (isObject(written) && isDisabled(written))) return undefined
+    const message = `${name} keeps running in its last valid form`
+    issues.push(issueAt(document, "warning", "last_valid", [section, key], message, name))
+    return form
+  }
   const warnIdleFilter = (config: Inheriting, path: Path, name?: string) => {
     const { inheritParentEnv, envFilter = [] } = config
     const reason = idleFilterReason({ ...world, inheritParentEnv, envFilter })
@@ -77,7 +95,8 @@ export function plan(document: Document, world: HostEnvironment): Plan {
     if (effective.envFilter?.some((pattern) => pattern.includes("{{")) !== true) warnIdleFilter(effective, path, name)
   }
   for (const template of templates) {
-    const { name, config } = template
+    const { name } = template
+    const config = template.config ?? keep(template, last.templates)
     if (config === undefined) continue
     // Its type may be an expression; what it runs tells the transport.
     const { type: _expression, ...typeless } = config
@@ -92,11 +111,22 @@ export function plan(document: Document, world: HostEnvironment): Plan {
   const templated = new Set(templates.map(({ name }) => name))
   for (const server of servers) {
     const { name, config } = server
-    if (config === undefined || templated.has(name)) continue
+    if (templated.has(name)) continue
+    if (config === undefined) {
+      const kept = keep(server, last.servers)
+      if (kept !== undefined && claim(server)) specs.push(kept)
+      continue
+    }
     const planned = planServer(name, name, config, defaults, world)
     if (isDisabled(config)) disabled.push(name)
-    else if ("problems" in planned) for (const problem of planned.problems) reject(server, "server", problem)
-    else if (claim(server)) {
+    else if ("problems" in planned) {
+      const isUnset = planned.problems.some((problem) => problem.endsWith(UNSET))
+      const kept = isUnset ? undefined : keep(server, last.servers)
+      for (const problem of planned.problems)
+        if (kept === undefined) reject(server, "server", problem)
+        else issues.push(issueAt(document, "error", "server", server.path, `${name}: ${problem}`, name))
+      if (kept !== undefined && claim(server)) specs.push(kept)
+    } else if (claim(server)) {
       specs.push(planned.spec)
       continue
     }
@@ -123,8 +153,7 @@ export function planServer(
   const plain = new Set(PLAIN.map((variable) => world.parent[variable]))
   const resolve: Resolve = (text, where, refused = NUL) => {
     const { text: value, missing, values } = substitute(text, (variable) => lookUpVariable(variable, world)?.value)
-    for (const variable of missing)
-      problems.push(`${where} refers to ${variable}, which is not set in the environment or in .env`)
+    for (const variable of missing) problems.push(`${where} refers to ${variable}${UNSET}`)
     for (const secret of [...values.filter((found) => !plain.has(found)), ...urlCredentials(value)]) secrets.add(secret)
     if (refused.test(value)) problems.push(`${where} contains a control character that is not allowed there`)
     return value
@@ -175,6 +204,11 @@ const PLAIN = ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "USER", "LOGNAM
 
 /** Returns the values of a server that must not be shown, whether it can run or not. */
 const secretsOf = (planned: Planned): readonly string[] => ("spec" in planned ? planned.spec : planned).secrets
+
+const NOTHING: LastValid = { servers: new Map(), templates: new Map() }
+
+/** The end of a problem that leaves a server out even if it runs: its variable may be gone on purpose. */
+const UNSET = ", which is not set in the environment or in .env"
 
 /** The settings of a server, or of the defaults, that decide what a child inherits. */
 type Inheriting = Pick<DefaultsConfig, "inheritParentEnv" | "envFilter">
@@ -229,7 +263,7 @@ function planChild(
       if (at >= 0) declare(entry.slice(0, at), resolve(entry.slice(at + 1), "env", NOT_IN_ENV))
       else {
         const found = lookUpVariable(entry, world)
-        if (found === undefined) problems.push(`env names ${entry}, which is not set in the environment or in .env`)
+        if (found === undefined) problems.push(`env names ${entry}${UNSET}`)
         else {
           if (!PLAIN.includes(entry)) secrets.add(found.value)
           declare(entry, found.value)

@@ -21,13 +21,21 @@ export type Templates = {
 }
 
 /**
- * Reads the templates `names` of a document. Throws a ConfigError if one is faulty and `failureMode` is `strict`.
+ * Reads the templates `names` of a document; an invalid one has its form in `last`. Throws a ConfigError if one is faulty and
+ * `failureMode` is `strict`.
  * spec: templateSettings.
  */
-export function readTemplates(document: Document, names: readonly string[], world: HostEnvironment): Templates {
+export function readTemplates(
+  document: Document,
+  names: readonly string[],
+  world: HostEnvironment,
+  last: ReadonlyMap<string, ServerConfig> = new Map(),
+): Templates {
   const { defaults, templates, settings: written } = readSections(document)
   const settings = { ...SETTINGS, ...written }
-  const chosen = templates.filter(({ name }) => names.includes(name))
+  const chosen = templates.flatMap((template) =>
+    names.includes(template.name) ? [{ ...template, config: template.config ?? last.get(template.name) }] : [],
+  )
   const issues = settings.validateOnReload ? templateIssues(document, chosen, new Map()) : []
   const errors = issues.filter(({ severity }) => severity === "error")
   if (settings.failureMode === "strict" && errors.length > 0) throw new ConfigError(errors)

@@ -3,8 +3,11 @@ import { mkdirSync, mkdtempSync, rmSync, unlinkSync, writeFileSync } from "node:
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createReload } from "../../src/agent/reload.ts"
+import { parseDocument } from "../../src/config/document.ts"
+import { plan } from "../../src/config/plan.ts"
 import { formatIssue } from "../../src/lib/errors.ts"
 import { readTexts } from "../../src/store/documents.ts"
+import { readTemplates } from "../../src/template/instance.ts"
 import { settle } from "../clock.ts"
 import { createMemoryAgent, tool, WORLD } from "./memory-agent.ts"
 
@@ -97,4 +100,58 @@ test("an mcp.json that is not UTF-8 is refused", async () => {
     applied: undefined,
     issues: ["mcp.json: cannot read mcp.json: the file is not UTF-8 text"],
   })
+})
+
+test("an entry that becomes invalid while it runs keeps its last valid form, with an issue [config:server:last-valid]", async () => {
+  const { agent, reload, started, write } = follow()
+  const blank = { command: "x", toolDescriptionOverrides: { one: "" } }
+  const described = "mcpServers.a.toolDescriptionOverrides.one: must not be blank"
+  write({ mcpServers: { a: blank, b: { command: "x" } } })
+  // Nothing runs yet: it is left out.
+  expect(await reload()).toMatchObject({ applied: { added: ["b"] }, issues: [expect.stringContaining(described)] })
+  write({ mcpServers: { a: { command: "x", tags: ["t"] }, b: { command: "x" } } })
+  await reload()
+  const starts = started.length
+  for (const [entry, problem] of [
+    [blank, described],
+    [{ command: 7 }, "mcpServers.a.command: "],
+    [{ command: "x", env: { "A=B": "x" } }, "a: env has an invalid variable name"],
+    [{}, "a: it needs a command or a url"],
+    ["nonsense", "mcpServers.a: "],
+  ] as const) {
+    write({ mcpServers: { a: entry, b: { command: "x", tags: [String(problem)] } } })
+    const { applied, issues } = await reload()
+    expect(applied).toEqual({ added: [], removed: [], replaced: [], retuned: ["b"] })
+    expect(issues.join("\n")).toContain(problem)
+    expect(issues.join("\n")).toContain("a keeps running in its last valid form")
+    expect(started).toHaveLength(starts)
+    expect(
+      agent
+        .snapshot()
+        .backends.map(({ spec }) => spec.id)
+        .sort(),
+    ).toEqual(["a", "b"])
+  }
+  // A variable may be gone on purpose, as may a server that is disabled or removed.
+  for (const entry of [{ command: "$GONE" }, { ...blank, disabled: true }, undefined]) {
+    write({ mcpServers: { a: { command: "x" } } })
+    await reload()
+    write({ mcpServers: { a: entry } })
+    expect((await reload()).applied).toMatchObject({ removed: ["a"] })
+    write({ mcpServers: { a: blank } })
+    expect((await reload()).applied).toMatchObject({ added: [] })
+  }
+})
+
+test("a template that becomes invalid keeps its last valid form too [config:server:last-valid]", () => {
+  const last = { servers: new Map(), templates: new Map([["t", { command: "x" }]]) }
+  const read = (t: object) => {
+    const document = parseDocument(JSON.stringify({ mcpTemplates: { t } }), "mcp.json")
+    const planned = plan(document, WORLD, last)
+    return { planned, named: readTemplates(document, planned.templates, WORLD, last.templates).named }
+  }
+  const { planned, named } = read({ command: 7 })
+  expect(named).toEqual([{ name: "t", config: { command: "x" } }])
+  expect(planned.issues.map(({ severity }) => severity)).toEqual(["error", "warning"])
+  expect(read({ command: 7, disabled: true }).named).toEqual([])
 })
