@@ -51,6 +51,7 @@ const COMMA = 0x2c
 const DIGIT_0 = 0x30
 const DIGIT_4 = 0x34
 const DIGIT_7 = 0x37
+const DIGIT_9 = 0x39
 const ESCAPE = encoder.encode("\\u00")
 const BRACE = 0x7d
 const OPEN_BRACE = 0x7b
@@ -59,19 +60,56 @@ const BYTE_ORDER_MARK = encoder.encode("\ufeff")
 /** The most digits of an id's number: doubles hold so many exactly. */
 const MAX_DIGITS = 15
 const MAX_BATCH = 1000
+// The parts of a response around its id, by their place in it.
+const RESULT_AFTER_ID = encoder.encode(',"result":{')
+const RESULT_FIRST = encoder.encode('{"result":{')
+const VERSION_THEN_RESULT = encoder.encode('{"jsonrpc":"2.0","result":{')
+const VERSION_AFTER_RESULT = encoder.encode(',"jsonrpc":"2.0"')
 
 /** Creates the ids of a process. `random` is unguessable text of `[A-Za-z0-9]`, new for each process. */
 export function createRequestIds(random: string): RequestIds {
   const prefix = `svc${random}.`
-  const head = encode(`{"jsonrpc":"2.0","id":"${prefix}`)
-  const afterHead = encode(',"result":{')
-  const tail = encode(`,"id":"${prefix}`)
-  const tailHead = encode('{"result":{')
-  const tailHead2 = encode('{"jsonrpc":"2.0","result":{')
-  const version = encode(',"jsonrpc":"2.0"')
+  const idFirst = encode(`{"jsonrpc":"2.0","id":"${prefix}`)
+  const idLast = encode(`,"id":"${prefix}`)
   const digitsPattern = new RegExp(`^[1-9][0-9]{0,${MAX_DIGITS - 1}}$`)
   const mention = new RegExp(`"id"\\s*:\\s*"${RegExp.escape(prefix)}([1-9][0-9]{0,${MAX_DIGITS - 1}})"`)
   let last = 0
+  /**
+   * Matches a frame that begins with `idFirst`, for example this one, with start 22, end 31 and result 42:
+   *     {"jsonrpc":"2.0","id":"svcX.42","result":{}}
+   *                           ^22      ^31        ^42
+   */
+  const matchIdFirst = (frame: Uint8Array): FramedResponse | undefined => {
+    const digits = idFirst.length
+    const quote = endOfDigits(frame, digits)
+    const number = readDigits(frame, digits, quote)
+    if (number === undefined || frame[quote] !== QUOTE || !matches(frame, RESULT_AFTER_ID, quote + 1)) return undefined
+    const result = quote + 1 + RESULT_AFTER_ID.length
+    if (endOfValue(frame, result - 1, MAX_DEPTH - 1) !== frame.length - 1) return undefined
+    return { number, start: digits - prefix.length - 1, end: quote + 1, result }
+  }
+  /**
+   * Matches a frame with its id last, for example these, with result 27 (11), start 34 and end 43:
+   *     {"jsonrpc":"2.0","result":{},"id":"svcX.42"}
+   *                                ^27    ^34      ^43
+   *     {"result":{},"jsonrpc":"2.0","id":"svcX.42"}
+   *                ^11                    ^34      ^43
+   */
+  const matchIdLast = (frame: Uint8Array): FramedResponse | undefined => {
+    const quote = frame.length - 2
+    if (frame[quote] !== QUOTE) return undefined
+    const digits = startOfDigits(frame, quote)
+    const number = readDigits(frame, digits, quote)
+    const tail = digits - idLast.length
+    if (number === undefined || !matches(frame, idLast, tail)) return undefined
+    const isResultFirst = matches(frame, RESULT_FIRST, 0)
+    if (!isResultFirst && !matches(frame, VERSION_THEN_RESULT, 0)) return undefined
+    const result = isResultFirst ? RESULT_FIRST.length : VERSION_THEN_RESULT.length
+    const end = endOfValue(frame, result - 1, MAX_DEPTH - 1)
+    if (end < 0 || (isResultFirst && !matches(frame, VERSION_AFTER_RESULT, end))) return undefined
+    if ((isResultFirst ? end + VERSION_AFTER_RESULT.length : end) !== tail) return undefined
+    return { number, start: digits - prefix.length - 1, end: quote + 1, result }
+  }
   return {
     next: () => ++last,
     text: (number) => prefix + number,
@@ -85,41 +123,9 @@ export function createRequestIds(random: string): RequestIds {
       return found === undefined ? undefined : Number(found)
     },
     matchResponse(frame) {
-      const { length } = frame
       // Rejects most other frames at once.
-      if (frame[length - 1] !== BRACE) return undefined
-      if (matches(frame, head, 0)) {
-        let at = head.length
-        let number = 0
-        for (; at < head.length + MAX_DIGITS; at++) {
-          const digit = (frame[at] as number) - DIGIT_0
-          if (!(digit >= 0 && digit <= 9)) break
-          number = number * 10 + digit
-        }
-        if (number === 0 || frame[head.length] === DIGIT_0) return undefined
-        if (frame[at] !== QUOTE || !matches(frame, afterHead, at + 1)) return undefined
-        const result = at + 1 + afterHead.length
-        if (endOfValue(frame, result - 1, MAX_DEPTH - 1) !== length - 1) return undefined
-        return { number, start: head.length - prefix.length - 1, end: at + 1, result }
-      }
-      if (frame[length - 2] !== QUOTE) return undefined
-      let at = length - 3
-      let number = 0
-      for (let scale = 1; at > length - 3 - MAX_DIGITS; at--, scale *= 10) {
-        const digit = (frame[at] as number) - DIGIT_0
-        if (!(digit >= 0 && digit <= 9)) break
-        number += digit * scale
-      }
-      const first = at + 1
-      const before = first - tail.length
-      if (number === 0 || frame[first] === DIGIT_0 || !matches(frame, tail, before)) return undefined
-      const hasVersionLast = matches(frame, tailHead, 0)
-      if (!hasVersionLast && !matches(frame, tailHead2, 0)) return undefined
-      const result = hasVersionLast ? tailHead.length : tailHead2.length
-      const end = endOfValue(frame, result - 1, MAX_DEPTH - 1)
-      if (end < 0 || (hasVersionLast && !matches(frame, version, end))) return undefined
-      if ((hasVersionLast ? end + version.length : end) !== before) return undefined
-      return { number, start: first - prefix.length - 1, end: length - 1, result }
+      if (frame[frame.length - 1] !== BRACE) return undefined
+      return matches(frame, idFirst, 0) ? matchIdFirst(frame) : matchIdLast(frame)
     },
   }
 }
@@ -247,6 +253,30 @@ function replaceId(frame: Uint8Array, { start, end, result }: FramedResponse, id
   frame.copyWithin(start + id.length, end)
   return frame.subarray(0, frame.length - (end - start - id.length))
 }
+
+/** Returns the offset behind the digits that begin at `start`, MAX_DIGITS at most. */
+function endOfDigits(frame: Uint8Array, start: number): number {
+  let at = start
+  while (at < start + MAX_DIGITS && isDigit(frame[at])) at++
+  return at
+}
+
+/** Returns the offset of the digits that end before `end`, MAX_DIGITS at most. */
+function startOfDigits(frame: Uint8Array, end: number): number {
+  let at = end
+  while (at > end - MAX_DIGITS && isDigit(frame[at - 1])) at--
+  return at
+}
+
+/** Returns the number that digits write, or undefined if there are none or the first is 0. */
+function readDigits(frame: Uint8Array, start: number, end: number): number | undefined {
+  if (start === end || frame[start] === DIGIT_0) return undefined
+  let number = 0
+  for (let at = start; at < end; at++) number = number * 10 + (frame[at] as number) - DIGIT_0
+  return number
+}
+
+const isDigit = (byte: number | undefined): boolean => byte !== undefined && byte >= DIGIT_0 && byte <= DIGIT_9
 
 function matches(frame: Uint8Array, part: Uint8Array, at: number): boolean {
   if (at < 0 || frame.length < at + part.length) return false
