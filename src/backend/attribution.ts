@@ -34,6 +34,7 @@
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Params } from "../wire/message.ts"
+import { extendSteadyRow, isSteady, type SteadyRow } from "./steady-row.ts"
 
 /** The client of a call, as the connection to a backend sees it. */
 export type Caller = {
@@ -90,7 +91,7 @@ export class LearnedBehaviour {
   /** How many calls in a row were answered because of their server request (rule 6). */
   readonly rows = new BoundedMap<string, number>(MAX_KINDS)
   /** How many calls in a row sent a server request equally long after they began (rule 7). */
-  readonly steadyRows = new BoundedMap<string, SteadyRow>(MAX_KINDS)
+  readonly steadyRows = new BoundedMap<string, SteadyRow<CancelledCall>>(MAX_KINDS)
 
   /** Forgets what another version of the server may do differently: all but that calls continue. */
   forgetVersion(): void {
@@ -202,7 +203,7 @@ export class Attribution {
     for (const [old, { cancelledAt }] of this.cancelled) if (cancelledAt + LONG_MS <= now) this.cancelled.delete(old)
   }
 
-  /** Rule 7. */
+  /** Rule 7 (steady-row.ts): learns whether calls of a kind send a server request equally long after they began. */
   private learnSteadyRow(call: PendingCall): void {
     const { steadyRows } = this.learned
     const kind = kindOf(call)
@@ -213,9 +214,9 @@ export class Attribution {
     }
     // One of several calls proves nothing, either way.
     if (!seen.alone) return
-    const row = extended(steadyRows.get(kind), seen, seen.at - call.since)
+    const row = extendSteadyRow(steadyRows.get(kind), seen, seen.at - call.since)
     steadyRows.set(kind, row)
-    if (row.count < STEADY_ROW || row.delays.length > 0) return
+    if (!isSteady(row)) return
     for (const suspects of row.suspects.splice(0)) explain(suspects)
   }
 
@@ -290,12 +291,6 @@ const GRACE_MS = 20
 const REACTION_MS = 100
 /** How many calls in a row must have sent one server request before a call of their kind explains one. */
 const ROW = 4
-/** How many calls in a row must have sent their server request equally long after they began. */
-const STEADY_ROW = 8
-/** What a call counts for if no cancelled call can have sent its server request. */
-const QUIET_CALLS = 2
-/** How far apart "equally long" may be: this, or a quarter of the time. */
-const STEADY_MS = 40
 const MAX_CANCELLED = 1000
 const MAX_KINDS = 1000
 
@@ -326,37 +321,6 @@ type SeenServerRequests = {
   readonly suspects: CancelledCall[]
   /** Whether no call was cancelled for LONG_MS before. */
   readonly quiet: boolean
-}
-
-/** Calls of one kind in a row that sent one server request each, equally long after they began. */
-type SteadyRow = {
-  readonly count: number
-  /** The shortest and the longest time from a call to its server request. */
-  readonly least: number
-  readonly most: number
-  /** The times from cancelled calls to the server requests that are equally long for each request of the row. */
-  readonly delays: readonly number[]
-  /** The suspects of each request that is not explained yet. */
-  readonly suspects: CancelledCall[][]
-}
-
-/** Returns the row with one call more, or a new one if the call does not fit. `after`: from the call to its request. */
-function extended(row: SteadyRow | undefined, { suspects, quiet, at }: SeenServerRequests, after: number): SteadyRow {
-  // From its beginning, and as a negative number from its cancellation.
-  const now = suspects.flatMap(({ cancelledAt, ran }) => [at - cancelledAt + ran, cancelledAt - at - 1])
-  const count = quiet ? QUIET_CALLS : 1
-  const least = Math.min(row?.least ?? after, after)
-  const most = Math.max(row?.most ?? after, after)
-  if (row === undefined || most - least > Math.max(STEADY_MS, most / 4))
-    return { count, least: after, most: after, delays: quiet ? [] : now, suspects: [suspects] }
-  const fits = (delay: number) => now.some((other) => delay < 0 === other < 0 && Math.abs(other - delay) <= STEADY_MS)
-  return {
-    count: Math.min(row.count + count, STEADY_ROW),
-    least,
-    most,
-    delays: quiet ? [] : row.delays.filter(fits),
-    suspects: [...row.suspects, suspects].slice(-STEADY_ROW),
-  }
 }
 
 /** Takes a server request off the cancelled calls that may have sent it. */

@@ -3,7 +3,7 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { qualify } from "./name.ts"
 
 /** What decides which tools of a server are hidden. */
-export type HidingServer = Pick<ServerSpec, "name" | "slug"> & {
+type HidingServer = Pick<ServerSpec, "name" | "slug"> & {
   readonly tuning: Pick<ServerSpec["tuning"], "disabledTools">
 }
 
@@ -17,7 +17,7 @@ export function isHidden({ name, slug, tuning: { disabledTools } }: HidingServer
 }
 
 /** One running instance of a server, or what is known of one. */
-export type ToolSource = {
+type ToolSource = {
   readonly spec: HidingServer
   readonly published: { readonly listing: { readonly tools: readonly { readonly name: string }[] } } | undefined
 }
