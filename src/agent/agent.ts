@@ -145,6 +145,11 @@ export class Agent {
     return count
   }
 
+  /** Resolves when no client's request is in flight to a backend that runs now. */
+  async drained(): Promise<void> {
+    await Promise.all(this.running().map(({ published }) => published?.open.drained()))
+  }
+
   /** Starts, stops and changes backends until they match `plan`. Leaves backends with an unchanged spec alone. */
   apply(plan: Plan): Applied {
     const applied = {

@@ -1,5 +1,5 @@
 /** The life of `svc serve`, from the first line of the log to the end of the last child. */
-import { systemClock, waitWhile } from "../lib/clock.ts"
+import { delay, systemClock, withTimeout } from "../lib/clock.ts"
 import { watchInterrupts } from "../lib/interrupt.ts"
 import type { Paths } from "../store/paths.ts"
 import { demoPlan } from "./demo.ts"
@@ -62,7 +62,9 @@ async function serveUntil(
   loop?.close()
   listening?.close()
   void listening?.stop(false)
-  await waitWhile(systemClock, () => agent.inFlight > 0, options.shutdownGrace)
+  await withTimeout(systemClock, options.shutdownGrace, agent.drained())
+  // The last answers are on their way to the clients: one turn of the event loop writes them.
+  await delay(systemClock, 0)
   for (const stream of [...streams]) stream.close()
   sessions.close()
   suspendedCalls.close()

@@ -1,5 +1,5 @@
 /** Serves the one client that started svc with `--transport stdio`. */
-import { systemClock, waitWhile } from "../lib/clock.ts"
+import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { WAITING_RESULTS } from "../serve/proxy-server.ts"
 import { serveStdio } from "../serve/stdio.ts"
@@ -29,9 +29,8 @@ export async function serveStdioClient(
     }
   })
   const { scope, initialize } = client
-  const served = serveStdio(streams, { ...mcp, id, scope, principal: "stdio", onclient: initialize }, maxBody, (busy) =>
-    waitWhile(systemClock, busy, shutdownGrace),
-  )
+  const pipe = { ...mcp, id, scope, principal: "stdio", onclient: initialize }
+  const served = serveStdio(streams, pipe, maxBody, systemClock, shutdownGrace)
   const reason = await Promise.race([served.then(() => "client disconnected"), ended])
   watch.close()
   client.detach()

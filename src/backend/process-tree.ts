@@ -4,7 +4,7 @@
  * On Windows taskkill ends the tree.
  */
 import { readdirSync, readFileSync } from "node:fs"
-import { type Clock, waitWhile, withTimeout } from "../lib/clock.ts"
+import { type Clock, delay, withTimeout } from "../lib/clock.ts"
 
 /** A child with a pipe to its stdin and one from its stdout. */
 export type ChildProcess = Bun.Subprocess<"pipe", "pipe", "pipe" | "inherit" | "ignore" | number>
@@ -23,18 +23,28 @@ export async function endTree(child: ChildProcess, clock: Clock, grace: number):
   await withTimeout(clock, grace, child.exited)
   if (!isAlive(child)) return
   await signalTree(child, "SIGTERM")
-  await waitWhile(clock, () => isAlive(child), grace)
+  await untilDead(child, clock, grace)
   if (!isAlive(child)) return
   await signalTree(child, "SIGKILL")
   await child.exited
-  await waitWhile(clock, () => isAlive(child), REMAINS_MS)
+  await untilDead(child, clock, REMAINS_MS)
 }
 
 // ---
 
 /** How long the rest of a group may take to die after SIGKILL. */
 const REMAINS_MS = 1000
+const POLL_MS = 20
 const WINDOWS = process.platform === "win32"
+
+/**
+ * Waits until the child and its group are dead, at most `ms` milliseconds. Polls: the exit of the child is an event, but no
+ * system reports the end of a process group.
+ */
+async function untilDead(child: ChildProcess, clock: Clock, ms: number): Promise<void> {
+  const until = clock.now() + ms
+  while (isAlive(child) && clock.now() < until) await delay(clock, POLL_MS)
+}
 
 /** Whether the child or, on POSIX, any process of its group is alive. */
 function isAlive({ pid, exitCode, signalCode }: ChildProcess): boolean {

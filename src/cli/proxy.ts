@@ -11,7 +11,7 @@ import { createStdoutWriter, say } from "../app/output.ts"
 import { ownCommand } from "../app/own-command.ts"
 import { findProjectContext, projectDirectory, watchProjectContext } from "../app/project-context.ts"
 import { readQuery } from "../catalog/selection.ts"
-import { systemClock, waitWhile } from "../lib/clock.ts"
+import { systemClock, withTimeout } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { proxyEndpoint } from "../serve/control-socket.ts"
 import { type ProxyDeps, ProxySession } from "../serve/proxy-client.ts"
@@ -64,7 +64,7 @@ export const proxy: CommandDef = {
     )
     const input = (async () => {
       for await (const chunk of Bun.stdin.stream()) feed(chunk)
-      await waitWhile(systemClock, () => session.busy, END_MS)
+      await withTimeout(systemClock, END_MS, session.drained())
     })()
     await Promise.race([input, stop])
     watch.close()

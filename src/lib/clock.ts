@@ -20,12 +20,6 @@ export function delay(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   })
 }
 
-/** Waits while `busy()` is true, at most `ms` milliseconds. Polls every 20 ms. */
-export async function waitWhile(clock: Clock, busy: () => boolean, ms: number): Promise<void> {
-  const until = clock.now() + ms
-  while (busy() && clock.now() < until) await delay(clock, POLL_MS)
-}
-
 /** Waits for a promise, at most `ms` milliseconds. Rejects if the promise does. */
 export async function withTimeout(clock: Clock, ms: number, promise: Promise<unknown>): Promise<void> {
   const late = Promise.withResolvers<void>()
@@ -51,6 +45,5 @@ export const systemClock: Clock = {
 
 // ---
 
-const POLL_MS = 20
 /** The longest delay of setTimeout: 24 days. */
 const MAX_MS = 2 ** 31 - 1

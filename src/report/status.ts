@@ -2,7 +2,7 @@
 
 import { type BackendSnapshot, offersNothing, type Snapshot } from "../agent/snapshot.ts"
 import { UNRESPONSIVE } from "../backend/backend.ts"
-import { STATUS_BY_STATE } from "../backend/supervision.ts"
+import { STATUS_BY_STATE, type StateStatus } from "../backend/supervision.ts"
 import { formatIssue } from "../lib/errors.ts"
 import { healthOf } from "./health.ts"
 
@@ -13,7 +13,7 @@ export type ServerStatus = {
   readonly type: string
   /** The state machine's kind: `connected`, `waiting`, `crashed` …; `degraded` for a connected server with issues. */
   readonly state: string
-  readonly status: string
+  readonly status: StateStatus["status"]
   /** As in `/health`. */
   readonly healthy: boolean
   readonly tags: readonly string[]

@@ -57,6 +57,8 @@ export class ProxySession {
   private initialized: string | undefined
   /** Requests of the client without a response, by the keys of their ids. */
   private readonly open = new Map<string, ProxiedRequest>()
+  /** Resolves when no request waits for its response. */
+  private drain: PromiseWithResolvers<void> | undefined
   /** Requests of the instance without a response, by the keys of their ids. */
   private readonly serverRequests = new Map<string, Id>()
   /** Requests to replay to a new instance, by what they set. */
@@ -91,9 +93,11 @@ export class ProxySession {
     else if (this.link === undefined) this.retry(0)
   }
 
-  /** Whether a request waits for its response. */
-  get busy(): boolean {
-    return [...this.open.values()].some(({ method }) => method !== "subscriptions/listen")
+  /** Resolves when no request waits for its response; streams do not count. */
+  drained(): Promise<void> {
+    if (!this.isWaiting()) return Promise.resolve()
+    this.drain ??= Promise.withResolvers<void>()
+    return this.drain.promise
   }
 
   /** Ends the session: the client has disconnected. */
@@ -129,6 +133,18 @@ export class ProxySession {
 
   // ---
 
+  private isWaiting(): boolean {
+    return [...this.open.values()].some(({ method }) => method !== "subscriptions/listen")
+  }
+
+  /** Removes a request that has its response or needs none. */
+  private settle(key: string): void {
+    this.open.delete(key)
+    if (this.drain === undefined || this.isWaiting()) return
+    this.drain.resolve()
+    this.drain = undefined
+  }
+
   /** Records a message; false if it must not be relayed. */
   private remember(message: ReturnType<typeof asMessage>, line: string): boolean {
     if (isResponse(message)) return message.id !== null && this.serverRequests.delete(keyOfId(message.id))
@@ -136,7 +152,7 @@ export class ProxySession {
     if (!isRequest(message)) {
       if (message.method === "notifications/initialized") this.initialized = line
       const { requestId } = params
-      if (message.method === "notifications/cancelled" && isId(requestId)) this.open.delete(keyOfId(requestId))
+      if (message.method === "notifications/cancelled" && isId(requestId)) this.settle(keyOfId(requestId))
       return true
     }
     const { id, method } = message
@@ -167,8 +183,8 @@ export class ProxySession {
     const held = new Set(this.heldLines.splice(0))
     for (const [key, { id, line }] of [...this.open]) {
       if (!held.has(line)) continue
-      this.open.delete(key)
       this.deps.send(errorText(id, RPC_CODE.internalError, reason))
+      this.settle(key)
     }
   }
 
@@ -231,7 +247,7 @@ export class ProxySession {
         onresponse()
         return
       }
-      this.open.delete(key)
+      this.settle(key)
       if (this.initialize?.key === key) this.initialize.answered = true
     }
     this.deps.send(bytes)
@@ -330,7 +346,6 @@ export class ProxySession {
         this.hold(line)
         continue
       }
-      this.open.delete(key)
       this.deps.send(
         errorText(
           id,
@@ -338,6 +353,7 @@ export class ProxySession {
           "the connection to svc was lost while this request ran; it was not sent again",
         ),
       )
+      this.settle(key)
     }
     this.retry(this.refusal === undefined ? this.backoff.next() : REFUSED_PAUSE_MS)
   }

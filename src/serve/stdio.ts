@@ -1,4 +1,5 @@
 /** MCP over svc's own stdin and stdout, for clients that start a command. basic: stdio. */
+import { type Clock, withTimeout } from "../lib/clock.ts"
 import { Pipe, type PipeDeps } from "../session/pipe.ts"
 import { decode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
@@ -8,12 +9,13 @@ export type StdioStreams = {
   write(bytes: Uint8Array): void
 }
 
-/** Serves until the input ends and `drain` has waited for the requests that run then. */
+/** Serves until the input ends, and the requests that run then for `grace` milliseconds at most. */
 export async function serveStdio(
   streams: StdioStreams,
   deps: Omit<PipeDeps, "send">,
   limit: number,
-  drain: (busy: () => boolean) => Promise<void>,
+  clock: Clock,
+  grace: number,
 ): Promise<void> {
   const pipe = new Pipe({
     ...deps,
@@ -25,6 +27,6 @@ export async function serveStdio(
     (edges) => pipe.overlong(edges, limit),
   )
   for await (const chunk of streams.input) feed(chunk)
-  await drain(() => pipe.busy)
+  await withTimeout(clock, grace, pipe.drained())
   pipe.close("the client is gone")
 }

@@ -48,6 +48,8 @@ export class Pipe {
   private opening: Promise<void> | undefined
   /** Requests that wait for their answer; streams do not count. */
   private answering = 0
+  /** Resolves when no request waits for its answer. */
+  private drain: PromiseWithResolvers<void> | undefined
   /** Cancelled when the client is gone. */
   private readonly cancellation = new Cancellation()
 
@@ -76,9 +78,11 @@ export class Pipe {
     this.send(errorText(idAtEdges(decode(edges)), codesOf(error).rpc, error.message))
   }
 
-  /** Whether a request waits for its answer. */
-  get busy(): boolean {
-    return this.answering > 0
+  /** Resolves when no request waits for its answer. */
+  drained(): Promise<void> {
+    if (this.answering === 0) return Promise.resolve()
+    this.drain ??= Promise.withResolvers<void>()
+    return this.drain.promise
   }
 
   /** Ends the session and cancels what runs: the client is gone. Nothing is sent any more. */
@@ -126,7 +130,10 @@ export class Pipe {
         if (answer !== undefined) this.send(answer.frame)
       })
       .finally(() => {
-        if (!isStream) this.answering--
+        if (!isStream && --this.answering === 0) {
+          this.drain?.resolve()
+          this.drain = undefined
+        }
         if (this.opening === served) this.opening = undefined
       })
     if (request.method === "initialize") this.opening = served

@@ -21,7 +21,7 @@ export const serverDetailsSchema = z.object({
   state: z
     .string()
     .describe(
-      "The status in more detail: connected, degraded, starting, waiting for a retry, crashed, disabled, left out …",
+      "The status in more detail: connected, degraded, starting, waiting for a retry, crashed, disabled, not loaded …",
     ),
   tools: z.number().optional().describe("The number of tools that clients see, while it is connected"),
   hiddenTools: z.number().optional().describe("The number of its tools that are hidden from clients"),
@@ -50,13 +50,13 @@ export function serversOf(context: ToolContext): readonly ServerDetails[] {
     const enabled = !isDisabled(server)
     const template = section === "mcpTemplates"
     const shown = worstOf(instances)
-    const state = enabled ? (shown?.state ?? (template ? "no instance" : "left out")) : "disabled"
+    const state = enabled ? (shown?.state ?? (template ? "no instance" : "not loaded")) : "disabled"
     return {
       name,
       type: shown?.type ?? writtenType(server),
       enabled,
       template,
-      status: (shown?.status ?? (state === "left out" ? "error" : "disconnected")) as ServerDetails["status"],
+      status: shown?.status ?? (state === "not loaded" ? "error" : "disconnected"),
       state,
       tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
       healthy: shown?.healthy,

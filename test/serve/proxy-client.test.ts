@@ -8,7 +8,7 @@ import {
 } from "../../src/serve/proxy-server.ts"
 import type { ProjectContext } from "../../src/serve/trusted-client.ts"
 import { decode, encode, textOf } from "../../src/wire/frame.ts"
-import { manualClock } from "../clock.ts"
+import { manualClock, settle } from "../clock.ts"
 import { ODD_NUMBERS } from "../numbers.ts"
 
 const HERE: ProjectContext = {
@@ -90,6 +90,29 @@ describe("a proxied client", () => {
     expect(toClient).toEqual([{ jsonrpc: "2.0", id: 1, result: { tools: [] } }])
     session.moved({ ...HERE, queries: [{ preset: "x" }] })
     expect(last().told.at(-1)).toMatchObject({ svc: "moved", surroundings: { queries: [{ preset: "x" }] } })
+  })
+
+  test("is drained when its last request has a response, is cancelled or is lost; streams do not count", async () => {
+    const { session, say, answer, lose } = await initialized()
+    await session.drained()
+    say({ id: 9, method: "subscriptions/listen", params: {} })
+    await session.drained()
+    const ends: Readonly<Record<string, () => void>> = {
+      answered: () => answer({ id: 1, result: {} }),
+      cancelled: () => say({ method: "notifications/cancelled", params: { requestId: 1 } }),
+      lost: () => lose(),
+    }
+    for (const [name, end] of Object.entries(ends)) {
+      say({ id: 1, method: "tools/call" })
+      let drained = false
+      const done = session.drained().then(() => {
+        drained = true
+      })
+      await settle()
+      expect([name, drained]).toEqual([name, false])
+      end()
+      await done
+    }
   })
 
   test("gets one error for each lost request, and the next instance gets its session state", async () => {

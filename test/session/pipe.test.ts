@@ -8,7 +8,7 @@ import { Pipe } from "../../src/session/pipe.ts"
 import { Sessions } from "../../src/session/sessions.ts"
 import { SuspendedCalls } from "../../src/session/suspended-calls.ts"
 import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
-import { manualClock } from "../clock.ts"
+import { manualClock, settle } from "../clock.ts"
 import { AGGREGATE, fakeGateway, fakeSpec } from "../fakes.ts"
 import { NUMBER, NUMBERS, ODD_NUMBERS } from "../numbers.ts"
 
@@ -74,6 +74,7 @@ function stage(client: Era, peer: Era) {
       if (client === "legacy") await say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`)
     },
     client: say,
+    drained: () => pipe.drained(),
     backend: (text: string) => after(() => connection.receive(encode(text))),
     /** A call; `more` are further members of its params, and `meta` of their `_meta`. */
     call(id: string, meta: string, more: string) {
@@ -229,6 +230,21 @@ describe("an id", () => {
           `{"jsonrpc":"2.0","id":${odd},${answer}}`,
         )
   })
+})
+
+test("a pipe is drained when its last request is answered", async () => {
+  const { open, call, backend, drained } = stage("legacy", "legacy")
+  await open()
+  await drained()
+  const { toBackend } = await call("1", "", '"arguments":{}')
+  let isDrained = false
+  const done = drained().then(() => {
+    isDrained = true
+  })
+  await settle()
+  expect(isDrained).toBe(false)
+  await backend(`{"jsonrpc":"2.0","id":${lastId(toBackend)},"result":{"content":[]}}`)
+  await done
 })
 
 test("a ping before initialize is answered at once, in its place among refused messages", async () => {
