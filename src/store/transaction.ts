@@ -145,7 +145,7 @@ async function recoverTrial(id: string, paths: Paths): Promise<readonly string[]
 type Original = { readonly bytes: Buffer; readonly mode: number } | undefined
 type Originals = { readonly config: Original; readonly dotenv: Original }
 
-/** Tries a change once. Returns undefined if another program wrote mcp.json meanwhile. */
+/** Tries a change once. Returns undefined, with everything as before, if another program wrote mcp.json meanwhile. */
 function attempt(
   paths: Paths,
   change: DocumentChange,
@@ -158,17 +158,29 @@ function attempt(
   const folder = join(paths.directory, "backups")
   const hadFolder = existsSync(folder)
   let kept: string | undefined
-  const restore = () => {
+  const removeTraces = () => {
     if (trial !== undefined && existsSync(trial.note)) unlinkSync(trial.note)
     if (kept !== undefined && existsSync(kept)) unlinkSync(kept)
     if (!hadFolder && existsSync(folder)) rmdirSync(folder)
   }
-  const applied: AppliedChange = {
+  let written = false
+  try {
+    if (after.config !== before.config && originals.config !== undefined)
+      kept = backup(paths, originals.config.bytes, clock)
+    if (trial !== undefined) writeNote(trial, paths, { originals, before, after, backup: kept ?? "" })
+    if (after.dotenv !== before.dotenv) replaceFile(paths.dotenv, after.dotenv, 0o600)
+    written = after.config === before.config || replaceConfig(paths, originals.config, after.config)
+  } finally {
+    if (!written) {
+      if (after.dotenv !== before.dotenv) restoreFile(paths.dotenv, originals.dotenv)
+      removeTraces()
+    }
+  }
+  if (!written) return undefined
+  return {
     before,
     after,
-    get backup() {
-      return kept
-    },
+    backup: kept,
     keep() {
       trial?.end()
       pruneBackups(paths)
@@ -185,36 +197,39 @@ function attempt(
           if (now[key] === after[key]) restoreFile(path, originals[key])
           else replaceFile(path, reverse(now)[key], undefined)
         }
-        restore()
+        removeTraces()
         trial?.end()
       } finally {
         release()
       }
     },
   }
-  try {
-    if (after.config !== before.config && originals.config !== undefined)
-      kept = backup(paths, originals.config.bytes, clock)
-    if (trial !== undefined) {
-      const ours = {
-        config: [before, after].map(({ config }) => digest(config)),
-        dotenv: [before, after].map(({ dotenv }) => digest(dotenv)),
-      }
-      replaceState(trial.note, noteOf({ name: trial.name, file: paths.file, ours, ...originals, backup: kept ?? "" }))
-    }
-    if (after.dotenv !== before.dotenv) replaceFile(paths.dotenv, after.dotenv, 0o600)
-    if (after.config === before.config) return applied
-    const isUnchanged = () => textsOf({ config: read(paths.file), dotenv: undefined }).config === before.config
-    const mode = originals.config === undefined ? 0o600 : undefined
-    if (replaceFile(paths.file, after.config, mode, isUnchanged)) return applied
-  } catch (error) {
-    if (after.dotenv !== before.dotenv) restoreFile(paths.dotenv, originals.dotenv)
-    restore()
-    throw error
+}
+
+/** Replaces mcp.json. Returns false, with nothing written, if it is not the original any more. */
+function replaceConfig(paths: Paths, original: Original, text: string): boolean {
+  const before = textsOf({ config: original, dotenv: undefined }).config
+  const isUnchanged = () => textsOf({ config: read(paths.file), dotenv: undefined }).config === before
+  return replaceFile(paths.file, text, original === undefined ? 0o600 : undefined, isUnchanged)
+}
+
+/** Writes the note of a trial. */
+function writeNote(
+  { name, note }: Trial,
+  { file }: Paths,
+  change: {
+    readonly originals: Originals
+    readonly before: WrittenDocuments
+    readonly after: WrittenDocuments
+    readonly backup: string
+  },
+): void {
+  const { originals, before, after, backup } = change
+  const ours = {
+    config: [before, after].map(({ config }) => digest(config)),
+    dotenv: [before, after].map(({ dotenv }) => digest(dotenv)),
   }
-  if (after.dotenv !== before.dotenv) restoreFile(paths.dotenv, originals.dotenv)
-  restore()
-  return undefined
+  replaceState(note, noteOf({ name, file, ours, ...originals, backup }))
 }
 
 /** Restores a file with its original bytes and mode, or removes it. */
