@@ -130,7 +130,11 @@ export function listenForProxies(
     port: "port" in listener ? (listener.port as number) : undefined,
     stop() {
       listener.stop()
-      for (const socket of connections) socket.end()
+      for (const socket of connections) {
+        socket.data.stop()
+        // The answers are sent in promise jobs, which run before.
+        setImmediate(() => socket.end())
+      }
     },
   }
 }
@@ -140,7 +144,13 @@ export const WAITING_RESULTS = 2
 
 // ---
 
-type ProxyConnection = { feed(bytes: Uint8Array): void; drain(): void; close(): void }
+type ProxyConnection = {
+  feed(bytes: Uint8Array): void
+  drain(): void
+  /** Answers what runs: svc stops. */
+  stop(): void
+  close(): void
+}
 
 function createProxyConnection(
   socket: Socket<ProxyConnection>,
@@ -194,6 +204,9 @@ function createProxyConnection(
   return {
     feed,
     drain: () => queue.drain(),
+    stop() {
+      client?.pipe.end("svc is shutting down")
+    },
     close() {
       client?.pipe.close("client disconnected")
       client?.member.detach()

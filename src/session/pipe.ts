@@ -88,6 +88,11 @@ export class Pipe {
   /** Ends the session and cancels what runs: the client is gone. Nothing is sent any more. */
   close(reason: string): void {
     this.cancellation.cancel(reason)
+    this.end(reason)
+  }
+
+  /** Ends the session and cancels what runs, and answers it with the reason: svc stops. */
+  end(reason: string): void {
     if (this.session !== undefined) this.deps.sessions.remove(this.session.id, reason)
     this.running.end(reason)
   }

@@ -69,6 +69,8 @@ function stage(client: Era, peer: Era) {
   }
   const say = (text: string) => after(() => pipe.receive(text))
   return {
+    /** Ends what runs as svc does when it stops. */
+    end: (reason: string) => after(() => pipe.end(reason)),
     async open() {
       const params = '{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{}}'
       if (client === "legacy") await say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`)
@@ -251,4 +253,15 @@ test("a ping before initialize is answered at once, in its place among refused m
   const { client } = stage("legacy", "legacy")
   const { toClient } = await client('[{"jsonrpc":"2.0","id":"p","method":"ping"},{"jsonrpc":"2.0","id":7}]')
   expect(toClient.split("\n").map((line) => JSON.parse(line).id)).toEqual(["p", 7])
+})
+
+test("a request that runs when svc stops is answered with the reason", async () => {
+  const { open, client, end } = stage("legacy", "legacy")
+  await open()
+  await client('{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"s_svc_t"}}')
+  const { toClient } = await end("svc is shutting down")
+  expect(JSON.parse(toClient)).toMatchObject({
+    id: 7,
+    result: { isError: true, content: [{ text: expect.stringContaining("svc is shutting down") }] },
+  })
 })
