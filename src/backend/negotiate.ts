@@ -98,9 +98,10 @@ export type NegotiateOptions = {
 /** Agrees on an era and a revision. Rejects with the transport's failure, or with a BackendError. */
 export async function negotiate(connection: Connection, options: NegotiateOptions): Promise<Peer> {
   const { mode, remembered } = options
-  if (mode === "legacy" || (mode === "auto" && remembered === "legacy")) return initialize(connection, options)
+  if (mode === "legacy") return initialize(connection, options).catch((error) => rejectModern(connection, error))
+  if (mode === "auto" && remembered === "legacy") return initialize(connection, options)
   const probe = discover(connection, options)
-  if (mode === "2026-07-28") return probe.catch(assumeModern)
+  if (mode === "2026-07-28") return probe.catch((error) => requireModern(connection, options, error))
   try {
     return await (options.probeTimeout === undefined ? probe : probeOrInitialize(probe, connection, options))
   } catch (error) {
@@ -152,16 +153,38 @@ function checkVersions(
 }
 
 /**
- * Returns the peer of a server that is configured as modern but lacks `server/discover`, which it must have. It may still
- * answer the rest, so all capabilities are assumed.
+ * Returns the peer of a server that is configured as modern but lacks `server/discover`, which it must have: if the result of
+ * a list has the `resultType` that only modern results have, all capabilities are assumed. Throws a BackendError for a legacy
+ * server, which may answer lists before it is initialized.
  */
-function assumeModern(error: unknown): Peer {
-  if (!(error instanceof PeerError) || error.code !== RPC_CODE.methodNotFound) throw error
-  return peer(
-    "modern",
-    MODERN_VERSION,
-    {},
-    { capabilities: { tools: {}, prompts: {}, resources: {}, completions: {} } },
+async function requireModern(connection: Connection, options: NegotiateOptions, error: unknown): Promise<Peer> {
+  if (!(error instanceof PeerError) || classify(error) !== "legacy") throw error
+  const isModern =
+    error.code === RPC_CODE.methodNotFound &&
+    (await connection
+      .ask("tools/list", { _meta: ownMeta(options.version, options.capabilities) }, options.timeout)
+      .then(({ resultType }) => typeof resultType === "string")
+      .catch((refusal: unknown) => {
+        if (classify(refusal) !== "legacy") throw refusal
+        return false
+      }))
+  if (!isModern)
+    throw new BackendError(
+      connection.server,
+      `does not speak ${MODERN_VERSION}: it refused server/discover (${error.message}); set protocolVersion to "auto" or "legacy"`,
+    )
+  const capabilities = { tools: {}, prompts: {}, resources: {}, completions: {} }
+  return peer("modern", MODERN_VERSION, {}, { capabilities })
+}
+
+/** Throws the error of a server that is configured as legacy, with advice if it refuses `initialize` as modern servers do. */
+function rejectModern({ server }: Connection, error: unknown): never {
+  const isModern =
+    error instanceof PeerError && (error.code === RPC_CODE.methodNotFound || classify(error) === "modern")
+  if (!isModern) throw error
+  throw new BackendError(
+    server,
+    `does not speak a legacy revision: it refused initialize (${error.message}); set protocolVersion to "auto" or "${MODERN_VERSION}"`,
   )
 }
 

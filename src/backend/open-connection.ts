@@ -94,6 +94,11 @@ export async function openConnection(
   signal: AbortSignal,
 ): Promise<EstablishedConnection> {
   const { launch } = spec
+  if (launch.transport === "sse" && launch.mode === "2026-07-28")
+    throw new BackendError(
+      spec.name,
+      `does not speak 2026-07-28 over HTTP+SSE; set type to "http", or remove protocolVersion`,
+    )
   const remembered = deps.eras.get(launch)
   const deadline = listDeadline(deps.clock.now(), spec.tuning.connectionTimeout)
   const attempt = (transport: TransportKind, mode: ProtocolMode) =>
@@ -107,7 +112,13 @@ export async function openConnection(
     if (remembered !== undefined) deps.eras.forget(launch)
     // A legacy server may exit on an unknown first request, which must not use up an attempt.
     if (error instanceof ProbeExit) open = await attempt("stdio", "legacy")
-    else if (launch.transport === "http" && error instanceof HttpStatusError && SSE_STATUSES.includes(error.status))
+    // HTTP+SSE is a legacy transport.
+    else if (
+      launch.transport === "http" &&
+      launch.mode !== "2026-07-28" &&
+      error instanceof HttpStatusError &&
+      SSE_STATUSES.includes(error.status)
+    )
       open = await attempt("sse", "legacy").catch((refusal: unknown) => {
         throw refusal instanceof UnauthorizedError ? refusal : error
       })

@@ -61,12 +61,30 @@ describe("negotiation", () => {
     const { connection, asked } = connect(legacy)
     expect(await negotiate(connection, { ...options, mode: "legacy" })).toMatchObject({ era: "legacy" })
     expect(asked).toEqual(["initialize"])
+    const refused = [unknown, { error: { code: -32022, message: "old", data: { supported: ["2026-07-28"] } } }]
+    for (const refusal of refused) {
+      const fresh = connect(() => refusal)
+      await expect(negotiate(fresh.connection, { ...options, mode: "legacy" })).rejects.toThrow(
+        "s: does not speak a legacy revision: it refused initialize",
+      )
+      expect(fresh.asked).toEqual(["initialize"])
+    }
   })
 
   test("2026-07-28 does not fall back [protocol:mode:modern]", async () => {
-    const { connection, asked } = connect(legacy)
-    expect(await negotiate(connection, { ...options, mode: "2026-07-28" })).toMatchObject({ era: "modern" })
-    expect(asked).toEqual(["server/discover"])
+    const pinned = { ...options, mode: "2026-07-28" } as const
+    const lists = ({ method }: Asked) => (method === "tools/list" ? { result: { tools: [] } } : hello)
+    for (const legacyServer of [legacy, (one: Asked) => (one.method === "server/discover" ? unknown : lists(one))]) {
+      const { connection, asked } = connect(legacyServer)
+      await expect(negotiate(connection, pinned)).rejects.toThrow(
+        's: does not speak 2026-07-28: it refused server/discover (no such method); set protocolVersion to "auto" or "legacy"',
+      )
+      expect(asked).toEqual(["server/discover", "tools/list"])
+    }
+    // Without server/discover, modern results show that a server is modern.
+    const list = { result: { resultType: "complete", tools: [] } }
+    const lacking = connect(({ method }) => (method === "tools/list" ? list : unknown))
+    expect(await negotiate(lacking.connection, pinned)).toMatchObject({ era: "modern", capabilities: { tools: {} } })
     const broken = connect(() => ({ error: { code: -32000, message: "not now" } }))
     await expect(negotiate(broken.connection, { ...options, mode: "2026-07-28" })).rejects.toThrow("not now")
   })

@@ -21,7 +21,7 @@ type Fault = number | "reset" | "silent"
 const MANY = 2000
 
 /** A legacy server with sessions. `faults` are by method, `GET` among them. */
-function remote(faults: Record<string, Fault>) {
+function remote(faults: Record<string, Fault>, launch = spec.launch) {
   const clock = manualClock()
   const counts: Record<string, number> = {}
   const listings: Listing[] = []
@@ -75,7 +75,7 @@ function remote(faults: Record<string, Fault>) {
       limit: 1 << 20,
       version: "0",
     }
-    const opened = await openConnection(spec, hooks, deps, new AbortController().signal)
+    const opened = await openConnection({ ...spec, launch }, hooks, deps, new AbortController().signal)
     void opened.closed.then(() => losses++)
     return opened
   }
@@ -223,4 +223,13 @@ test("an invalid message is masked before it is cut: no part of a secret is logg
   expect(logged.length).toBeGreaterThan(10)
   for (const line of logged) expect(line).not.toContain("a-c")
   await open.close()
+})
+
+test("a server that is configured as modern is not reached over HTTP+SSE [protocol:mode:modern]", async () => {
+  const refused = remote({ "server/discover": 405 }, { ...spec.launch, mode: "2026-07-28" })
+  await expect(refused.open()).rejects.toThrow("405")
+  expect(refused.counts).toEqual({ "server/discover": 1 })
+  const old = remote({}, { ...spec.launch, transport: "sse", mode: "2026-07-28" } as typeof spec.launch)
+  await expect(old.open()).rejects.toThrow("does not speak 2026-07-28 over HTTP+SSE")
+  expect(old.counts).toEqual({})
 })
