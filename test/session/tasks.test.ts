@@ -144,7 +144,8 @@ test.each(ERAS)("ids of %p are marked under the server's own address too, where 
   const gateway = start()
   const task = await make(gateway, alice)
   expect(task).toMatch(/^t1\.[\w-]{22}$/)
-  expect((await ask(gateway, alice, "tasks/get", { taskId: task })).result?.taskId).toBe(task)
+  for (const method of ["tasks/get", "tasks/update", "tasks/cancel"])
+    expect((await ask(gateway, alice, method, { taskId: task })).result?.taskId).toBe(task)
   const asked = seen.length
   for (const id of [task, "t1"])
     expect((await ask(gateway, mallory, "tasks/get", { taskId: id })).error?.code).toBe(-32602)
