@@ -9,7 +9,7 @@ import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { type Bundles, createBundles } from "../registry/bundle.ts"
 import { createRegistryCache } from "../registry/cache.ts"
-import { createRegistries } from "../registry/registries.ts"
+import { ConfiguredRegistries } from "../registry/registries.ts"
 import type { Paths } from "../store/paths.ts"
 import { createConfigEditor } from "../tools/config-editor.ts"
 import type { ToolCaller, ToolChoice, ToolContext, ToolResult } from "../tools/tool.ts"
@@ -38,7 +38,7 @@ export function openInternalTools(
   // Those of the registries that were read last, whose answers may repeat them.
   let secrets: readonly string[] = []
   followSecrets([() => secrets])
-  const registries = createRegistries(
+  const registries = new ConfiguredRegistries(
     () => {
       const { config, dotenv } = editor.read()
       const sources = readRegistries(parseDocument(config, paths.file), editor.world(dotenv))

@@ -165,22 +165,19 @@ export function createRequestedInputs(values: InputValues) {
     })
     return isComplete ? filled : undefined
   }
-  /** Returns the value of an input: the given one, the fixed one or the default. */
+  /** Returns the value of an input: the given one, the fixed one or the default. Notes an input that still needs a value. */
   const take = (name: string, input: Input, accepts: (value: string) => boolean = () => true): string | undefined => {
     const own = given(name)
-    if (own !== undefined && fits(own, input) && accepts(own)) return own
     if (own !== undefined) {
+      if (fits(own, input) && accepts(own)) return own
       missing.push(requested(name, input))
       return undefined
     }
-    const fixed = text(input)
-    if (fixed !== undefined || input.value !== undefined) return fixed
-    if (input.default !== undefined && input.default !== "") {
-      optional.push(requested(name, input))
-      return escapeText(input.default)
-    }
-    ;(input.isRequired === true ? missing : optional).push(requested(name, input))
-    return undefined
+    if (input.value !== undefined) return text(input)
+    const { default: preset = "", isRequired = false } = input
+    const needed = isRequired && preset === "" ? missing : optional
+    needed.push(requested(name, input))
+    return preset === "" ? undefined : escapeText(preset)
   }
   return {
     missing,

@@ -54,10 +54,15 @@ export type Registries = {
   status(registry?: string): Promise<readonly RegistryHealth[]>
 }
 
-/** Creates the registries. `sources` returns the currently configured ones. */
-export function createRegistries(sources: () => readonly RegistrySource[], deps: RegistryClientDeps): Registries {
-  const chosen = (registry: string | undefined): readonly RegistrySource[] => {
-    const all = sources()
+/** The registries that are configured now, as `sources` returns them. */
+export class ConfiguredRegistries implements Registries {
+  constructor(
+    readonly sources: () => readonly RegistrySource[],
+    private readonly deps: RegistryClientDeps,
+  ) {}
+
+  private chosen(registry: string | undefined): readonly RegistrySource[] {
+    const all = this.sources()
     if (registry === undefined) return all
     const found = all.find(({ name }) => name === registry)
     if (found !== undefined) return [found]
@@ -67,12 +72,13 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
       all.map(({ name }) => name),
     )
   }
-  const find = async (name: string, version: string, registry?: string): Promise<RegistryResult<RegistryEntry>> => {
+
+  async find(name: string, version: string, registry?: string): Promise<RegistryResult<RegistryEntry>> {
     const warnings: string[] = []
     let failure: RegistryError | undefined
-    for (const source of chosen(registry)) {
+    for (const source of this.chosen(registry)) {
       try {
-        const { value } = noted(await getVersion(source, name, version, deps), warnings)
+        const { value } = noted(await getVersion(source, name, version, this.deps), warnings)
         if (value !== undefined) return { value, warnings }
       } catch (error) {
         if (!(error instanceof RegistryError)) throw error
@@ -80,50 +86,54 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
         warnings.push(error.message)
       }
     }
-    const others = name.includes("/") ? [] : await shortNames(name, registry)
+    const others = name.includes("/") ? [] : await this.shortNames(name, registry)
     const [only] = others
-    if (only !== undefined && others.length === 1 && only.name !== name) return find(only.name, version, only.registry)
+    if (only !== undefined && others.length === 1 && only.name !== name)
+      return this.find(only.name, version, only.registry)
     if (failure !== undefined) throw failure
-    throw new RequestError("not_found", await unknownMessage(name, version, registry, others))
+    throw new RequestError("not_found", await this.unknownMessage(name, version, registry, others))
   }
+
   /** Finds servers by their short name: those whose name ends in `/name`. */
-  const shortNames = async (name: string, registry: string | undefined): Promise<readonly RegistryEntry[]> => {
-    const { entries } = await gather(name, chosen(registry), []).catch(() => ({
+  private async shortNames(name: string, registry: string | undefined): Promise<readonly RegistryEntry[]> {
+    const { entries } = await this.gather(name, this.chosen(registry), []).catch(() => ({
       entries: [] as readonly RegistryEntry[],
     }))
     return entries.filter((entry) => entry.name.toLowerCase().endsWith(`/${name.toLowerCase()}`))
   }
-  const unknownMessage = async (
+
+  private async unknownMessage(
     name: string,
     version: string,
     registry: string | undefined,
     others: readonly RegistryEntry[],
-  ): Promise<string> => {
+  ): Promise<string> {
     if (others.length > 1)
       return `several servers are named ${name}: ${others
         .slice(0, 8)
         .map((entry) => entry.name)
         .join(", ")}`
     const known = await Promise.all(
-      chosen(registry).map((source) =>
-        listVersions(source, name, deps).catch(() => ({ value: [] as readonly RegistryEntry[] })),
+      this.chosen(registry).map((source) =>
+        listVersions(source, name, this.deps).catch(() => ({ value: [] as readonly RegistryEntry[] })),
       ),
     )
     const versions = known.flatMap(({ value }) => value.map((entry) => entry.version))
     if (versions.length > 0) return `${name} has no version ${version}, only ${versions.slice(0, 20).join(", ")}`
-    const { entries } = await gather(name, chosen(registry), []).catch(() => ({
+    const { entries } = await this.gather(name, this.chosen(registry), []).catch(() => ({
       entries: [] as readonly RegistryEntry[],
     }))
     const near = rank(entries, name.split("/").at(-1) ?? name).slice(0, 3)
     const hint = near.length === 0 ? "" : `; did you mean ${near.map((entry) => entry.name).join(" or ")}?`
     return `No registry knows a server named ${name}${hint}`
   }
+
   /** Collects candidates for a query: what the registries find by its words, and their first pages by name. */
-  const gather = async (
+  private async gather(
     query: string,
     from: readonly RegistrySource[],
     warnings: string[],
-  ): Promise<{ readonly entries: readonly RegistryEntry[] }> => {
+  ): Promise<{ readonly entries: readonly RegistryEntry[] }> {
     const failures: RegistryError[] = []
     let answered = 0
     const attempt = async (run: () => Promise<readonly RegistryEntry[]>): Promise<readonly RegistryEntry[]> => {
@@ -139,8 +149,8 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
     }
     const parts = await Promise.all(
       from.flatMap((source) => [
-        ...termsOf(query).map((search) => attempt(() => pages(source, search, TERM_PAGES, warnings))),
-        attempt(() => pages(source, undefined, LISTING_PAGES, warnings)),
+        ...termsOf(query).map((search) => attempt(() => this.pages(source, search, TERM_PAGES, warnings))),
+        attempt(() => this.pages(source, undefined, LISTING_PAGES, warnings)),
       ]),
     )
     for (const { message } of failures) if (!warnings.includes(message)) warnings.push(message)
@@ -151,21 +161,22 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
       if (!byName.has(entry.name) && entry.status !== "deleted") byName.set(entry.name, entry)
     return { entries: [...byName.values()] }
   }
+
   /** Reads pages of a registry's list, or of its search for a text. */
-  const pages = async (
+  private async pages(
     source: RegistrySource,
     search: string | undefined,
     most: number,
     warnings: string[],
-  ): Promise<readonly RegistryEntry[]> => {
+  ): Promise<readonly RegistryEntry[]> {
     const entries: RegistryEntry[] = []
-    const until = deps.clock.now() + LISTING_MS
+    const until = this.deps.clock.now() + LISTING_MS
     const found = search === undefined ? {} : { search }
     let cursor: string | undefined
     for (let page = 0; page < most; page++) {
       let value: Awaited<ReturnType<typeof listServers>>["value"]
       try {
-        value = noted(await listServers(source, { ...found, cursor, limit: PAGE }, deps), warnings).value
+        value = noted(await listServers(source, { ...found, cursor, limit: PAGE }, this.deps), warnings).value
       } catch (error) {
         // Part of a list is better than none.
         if (page === 0 || !(error instanceof RegistryError)) throw error
@@ -173,63 +184,70 @@ export function createRegistries(sources: () => readonly RegistrySource[], deps:
         break
       }
       entries.push(...value.entries)
-      if (value.nextCursor === undefined || value.nextCursor === cursor || deps.clock.now() > until) break
+      if (value.nextCursor === undefined || value.nextCursor === cursor || this.deps.clock.now() > until) break
       cursor = value.nextCursor
     }
     return entries
   }
-  return {
-    sources,
-    async search({ query, registry, type, transport, limit, cursor }) {
-      const start = cursor === undefined ? 0 : Number.parseInt(cursor, 10)
-      if (!(start >= 0)) throw new RequestError("invalid_params", "cursor must be the nextCursor of an earlier answer")
-      const warnings: string[] = []
-      const { entries } = await gather(query, chosen(registry), warnings)
-      const fitting = entries.filter(
-        (entry) =>
-          (type === undefined || typesOf(entry).includes(type)) &&
-          (transport === undefined || transportsOf(entry).includes(transport)),
-      )
-      const ranked = query.trim() === "" ? fitting : rank(fitting, query)
-      const end = start + limit
-      return {
-        value: {
-          entries: ranked.slice(start, end),
-          total: ranked.length,
-          nextCursor: end < ranked.length ? String(end) : undefined,
-        },
-        warnings,
+
+  async search({
+    query,
+    registry,
+    type,
+    transport,
+    limit,
+    cursor,
+  }: RegistryQuery): Promise<RegistryResult<SearchResult>> {
+    const start = cursor === undefined ? 0 : Number.parseInt(cursor, 10)
+    if (!(start >= 0)) throw new RequestError("invalid_params", "cursor must be the nextCursor of an earlier answer")
+    const warnings: string[] = []
+    const { entries } = await this.gather(query, this.chosen(registry), warnings)
+    const fitting = entries.filter(
+      (entry) =>
+        (type === undefined || typesOf(entry).includes(type)) &&
+        (transport === undefined || transportsOf(entry).includes(transport)),
+    )
+    const ranked = query.trim() === "" ? fitting : rank(fitting, query)
+    const end = start + limit
+    return {
+      value: {
+        entries: ranked.slice(start, end),
+        total: ranked.length,
+        nextCursor: end < ranked.length ? String(end) : undefined,
+      },
+      warnings,
+    }
+  }
+
+  async versions(name: string, registry?: string): Promise<RegistryResult<readonly RegistryEntry[]>> {
+    const warnings: string[] = []
+    let failure: RegistryError | undefined
+    for (const source of this.chosen(registry)) {
+      try {
+        const { value } = noted(await listVersions(source, name, this.deps), warnings)
+        if (value.length > 0) return { value, warnings }
+      } catch (error) {
+        if (!(error instanceof RegistryError)) throw error
+        failure ??= error
       }
-    },
-    find,
-    async versions(name, registry) {
-      const warnings: string[] = []
-      let failure: RegistryError | undefined
-      for (const source of chosen(registry)) {
+    }
+    if (failure !== undefined) throw failure
+    const { value } = await this.find(name, "latest", registry)
+    return value.name === name ? { value: [value], warnings } : this.versions(value.name, value.registry)
+  }
+
+  status(registry?: string): Promise<readonly RegistryHealth[]> {
+    return Promise.all(
+      this.chosen(registry).map(async (source) => {
+        const about = { name: source.name, url: shownUrl(source) }
         try {
-          const { value } = noted(await listVersions(source, name, deps), warnings)
-          if (value.length > 0) return { value, warnings }
+          return { ...about, available: true, latencyMs: await ping(source, this.deps) }
         } catch (error) {
           if (!(error instanceof RegistryError)) throw error
-          failure ??= error
+          return { ...about, available: false, error: error.message }
         }
-      }
-      if (failure !== undefined) throw failure
-      const { value } = await find(name, "latest", registry)
-      return value.name === name ? { value: [value], warnings } : this.versions(value.name, value.registry)
-    },
-    status: (registry) =>
-      Promise.all(
-        chosen(registry).map(async (source) => {
-          const about = { name: source.name, url: shownUrl(source) }
-          try {
-            return { ...about, available: true, latencyMs: await ping(source, deps) }
-          } catch (error) {
-            if (!(error instanceof RegistryError)) throw error
-            return { ...about, available: false, error: error.message }
-          }
-        }),
-      ),
+      }),
+    )
   }
 }
 

@@ -37,7 +37,7 @@ export type Person = {
 }
 
 /** A person at a terminal, who is shown the answer to a dry run before the tool runs. */
-export type Terminal = {
+type Terminal = {
   /** The `digest` of that answer; undefined if there was none. */
   readonly agreed: string | undefined
 }

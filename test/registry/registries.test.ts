@@ -1,7 +1,7 @@
 /** What registries are asked to find, and how much of it is looked at. */
 import { expect, test } from "bun:test"
 import { createRegistryCache } from "../../src/registry/cache.ts"
-import { createRegistries } from "../../src/registry/registries.ts"
+import { ConfiguredRegistries } from "../../src/registry/registries.ts"
 import { manualClock } from "../clock.ts"
 
 type Server = { readonly name: string; readonly description?: string }
@@ -24,7 +24,7 @@ function large(servers: readonly Server[]) {
       }),
     )
   }
-  const registries = createRegistries(() => [{ name: "large", url: "http://large", headers: {} }], {
+  const registries = new ConfiguredRegistries(() => [{ name: "large", url: "http://large", headers: {} }], {
     clock: manualClock(),
     cache: createRegistryCache(undefined),
     fetch: answer,
