@@ -115,6 +115,19 @@ export function readinessReport(
   }
 }
 
+/** Returns the revision, the era and the counts of a connected server; nothing of another. */
+export const listedFacts = (listed: BackendSnapshot["listed"]) =>
+  listed === undefined
+    ? {}
+    : {
+        protocolVersion: listed.protocolVersion,
+        era: listed.era,
+        tools: listed.tools,
+        hiddenTools: listed.hiddenTools,
+        resources: listed.resources,
+        prompts: listed.prompts,
+      }
+
 /** Whether a server is healthy, and why it is not; the reason is not redacted, and undefined if nothing has failed yet. */
 export type ServerHealth = { readonly healthy: true } | { readonly healthy: false; readonly reason: string | undefined }
 
@@ -177,16 +190,7 @@ function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact
       ? {
           type: spec.launch.transport,
           attempt: "attempt" in state ? state.attempt : 0,
-          ...(listed === undefined
-            ? {}
-            : {
-                protocolVersion: listed.protocolVersion,
-                era: listed.era,
-                tools: listed.tools,
-                hiddenTools: listed.hiddenTools,
-                resources: listed.resources,
-                prompts: listed.prompts,
-              }),
+          ...listedFacts(listed),
         }
       : {}),
   }

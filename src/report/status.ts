@@ -4,7 +4,7 @@ import { type BackendSnapshot, offersNothing, type Snapshot } from "../agent/sna
 import { UNRESPONSIVE } from "../backend/backend.ts"
 import { STATUS_BY_STATE, type StateStatus } from "../backend/supervision.ts"
 import { formatIssue } from "../lib/errors.ts"
-import { healthOf } from "./health.ts"
+import { healthOf, listedFacts } from "./health.ts"
 
 /** One server, as `svc mcp status` and `mcp_status` show it. Times are ISO 8601; texts are redacted. */
 export type ServerStatus = {
@@ -80,16 +80,7 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
         ...("since" in state ? { since: iso(state.since) } : {}),
         ...("attempt" in state && state.attempt > 0 ? { attempt: state.attempt } : {}),
         ...(state.kind === "waiting" ? { nextRetryAt: iso(state.retryAt) } : {}),
-        ...(listed === undefined
-          ? {}
-          : {
-              protocolVersion: listed.protocolVersion,
-              era: listed.era,
-              tools: listed.tools,
-              hiddenTools: listed.hiddenTools,
-              prompts: listed.prompts,
-              resources: listed.resources,
-            }),
+        ...listedFacts(listed),
         ...(listed !== undefined && offersNothing(listed) ? { empty: true as const } : {}),
         ...(issues.length > 0 ? { issues } : {}),
         ...(found.changedTools.length > 0 ? { changedTools: found.changedTools } : {}),
