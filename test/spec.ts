@@ -406,6 +406,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "maxRestarts consecutive attempts: crash-loop, until an operator, a reload or the end",
     from: "Supervised backend",
   },
+  "supervise:attempt": {
+    says: "each start that ends counts as an attempt, whatever era it tried; an unsupervised server is not started twice to end alike",
+    from: "choice",
+    why: "maxRestarts is a promise about processes",
+  },
   "supervise:stable": {
     says: "five healthy minutes reset attempts and delay",
     from: "Supervised backend",
@@ -440,7 +445,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "Server object",
   },
   "protocol:mode:exit": {
-    says: "a server that exits on the question is started again with initialize",
+    says: "a server that exits on the request of one era gets that of the other at the next attempt; an unsupervised one at a second start, unless it ended before it was asked",
     from: "choice",
     why: "the question must not cost the one start",
   },

@@ -11,10 +11,11 @@ import { failuresOf, type Listing } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { type Clock, formatDuration, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import type { Era } from "../wire/era.ts"
 import { LearnedBehaviour } from "./attribution.ts"
 import { InsufficientScopeError, LostError, reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
 import { PeerError } from "./connection.ts"
-import type { EstablishedConnection, OpenHooks } from "./open-connection.ts"
+import { type EstablishedConnection, type OpenHooks, ProbeExit } from "./open-connection.ts"
 import {
   type BackendEffect,
   type BackendEvent,
@@ -29,7 +30,7 @@ export type BackendDeps = {
   readonly clock: Clock
   open(
     spec: ServerSpec,
-    hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "onrenewed" | "before" | "learned">,
+    hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "onrenewed" | "before" | "learned" | "nextEra">,
     signal: AbortSignal,
   ): Promise<EstablishedConnection>
   /** The state, the facts or the listing changed. */
@@ -79,6 +80,8 @@ export class Backend {
   private lastListing: Listing | undefined
   /** What was learned of its calls, over all its connections. */
   private readonly learned = new LearnedBehaviour()
+  /** The era that the next attempt tries first, if the last one ended on the request of the other. */
+  private nextEra: Era | undefined
   private current: EstablishedConnection | undefined
   private opening: { readonly controller: AbortController; readonly done: Promise<void> } | undefined
   private queue: Promise<void>
@@ -234,11 +237,14 @@ export class Backend {
       onrenewed: () => this.sessionRenewed(epoch),
       before: this.lastListing,
       learned: this.learned,
+      nextEra: this.nextEra,
     }
+    this.nextEra = undefined
     let open: EstablishedConnection
     try {
       open = await this.deps.open(this.spec, hooks, signal)
     } catch (error) {
+      if (error instanceof ProbeExit) this.nextEra = "legacy"
       if (!signal.aborted) this.failed(epoch, error)
       return
     }

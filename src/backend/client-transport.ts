@@ -79,6 +79,11 @@ export type ClientTransport = {
   abandon?(number: number): void
   /** Tells the transport the negotiated revision: remote transports put it into headers and open their streams. */
   settle?(era: Era, protocolVersion: string): void
+  /**
+   * Resolves to whether the process has lived for a moment: only then may an exit be the answer to a request. Present only
+   * for a process.
+   */
+  lived?(): Promise<boolean>
   /** Ends the transport. Resolves when the process is observed dead or the connections are closed. */
   close(): Promise<void>
 }

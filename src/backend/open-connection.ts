@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from "node:util"
 import type { Listing } from "../catalog/listing.ts"
 import type { ProtocolMode, RemoteLaunch, ServerSpec, StdioLaunch, TransportType } from "../config/server-spec.ts"
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, withTimeout } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { createRedactor } from "../lib/redact.ts"
@@ -37,6 +37,8 @@ export type OpenHooks = ListerHooks & {
   readonly owner: Caller | undefined
   /** Returns the client that created a task of the backend. */
   readonly callerOfTask?: (taskId: string) => Caller | undefined
+  /** The era that this attempt tries first in `auto`, because the server exited on the request of the other. */
+  readonly nextEra?: Era | undefined
   /** What was learned of the server's calls on earlier connections; this one adds to it. */
   readonly learned?: LearnedBehaviour | undefined
   /** The transport failed a request: with an UnauthorizedError for a 401. */
@@ -84,7 +86,8 @@ export type EstablishedConnection = {
 }
 
 /**
- * Opens a connection. Falls back to the legacy era if a process exits on the probe of its era, and to HTTP+SSE if Streamable
+ * Opens a connection. Starts an unsupervised process again, in the legacy era, if it exits on the probe of its era; falls back
+ * to HTTP+SSE if Streamable
  * HTTP is refused. Rejects with the transport's failure, after closing what was opened. `signal` aborts it.
  */
 export async function openConnection(
@@ -99,7 +102,7 @@ export async function openConnection(
       spec.name,
       `does not speak 2026-07-28 over HTTP+SSE; set type to "http", or remove protocolVersion`,
     )
-  const remembered = deps.eras.get(launch)
+  const remembered = deps.eras.get(launch) ?? hooks.nextEra
   const deadline = listDeadline(deps.clock.now(), spec.tuning.connectionTimeout)
   const attempt = (transport: TransportKind, mode: ProtocolMode) =>
     new OpenAttempt(spec, hooks, deps, { transport, mode, remembered, deadline }).run(signal)
@@ -110,8 +113,10 @@ export async function openConnection(
     if (signal.aborted) throw error
     // The remembered era may be wrong: the next attempt probes again.
     if (remembered !== undefined) deps.eras.forget(launch)
-    // A legacy server may exit on an unknown first request, which must not use up an attempt.
-    if (error instanceof ProbeExit) open = await attempt("stdio", "legacy")
+    // A legacy server may exit on an unknown first request, which must not cost the only start of an unsupervised server.
+    // For others the next attempt tries the other era: a start that ends is an attempt.
+    if (error instanceof ProbeExit && spec.tuning.restart.kind === "never" && maySucceed(error.loss))
+      open = await attempt("stdio", "legacy")
     // HTTP+SSE is a legacy transport.
     else if (
       launch.transport === "http" &&
@@ -143,13 +148,19 @@ const FIRST_TRANSPORT: Readonly<Record<TransportType, TransportKind>> = {
 /** Statuses after which `http` tries HTTP+SSE. basic: Transports, Backward Compatibility. */
 const SSE_STATUSES = [400, 404, 405]
 const PROBE_MS = 5000
+/** Longer than the report of an exit takes. */
+const EXIT_MS = 1000
 const SUSPECT_PING_MS = 10_000
 const STOPPED = "was stopped while it started"
 /** Bytes that are logged of one invalid message at most. */
 const MAX_PROTOCOL_ERROR_BYTES = 600
 
 /** The process exited before it answered the probe of its era. */
-class ProbeExit extends LostError {}
+export class ProbeExit extends LostError {}
+
+/** Whether another start may end differently: not if the command is missing (126 and 127, from a shell) or was killed. */
+const maySucceed = ({ exit }: Loss): boolean =>
+  exit !== undefined && exit.signal === null && exit.code !== 126 && exit.code !== 127
 
 type AttemptOptions = {
   readonly transport: TransportKind
@@ -317,7 +328,15 @@ class OpenAttempt {
     const { connection, hooks, deps, options, spec } = this
     const { mode, remembered } = options
     const timeout = spec.tuning.connectionTimeout
-    this.probing = options.transport === "stdio" && mode === "auto" && remembered !== "legacy"
+    const probes = options.transport === "stdio" && mode === "auto" && remembered !== "legacy"
+    if (probes && spec.tuning.restart.kind === "never") {
+      // An exit before the request is not the answer to it.
+      if ((await transport.lived?.()) === false) {
+        await withTimeout(deps.clock, EXIT_MS, this.closed.promise)
+        throw new BackendError(spec.name, this.lost?.reason ?? STOPPED)
+      }
+    }
+    this.probing = probes
     const peer = await negotiate(connection, {
       mode: options.transport === "sse" ? "legacy" : mode,
       remembered,

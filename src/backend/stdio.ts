@@ -70,6 +70,11 @@ export class StdioTransport implements ClientTransport {
     else if (number !== undefined) this.events.onfail?.(number, new BackendError(server, "does not read its stdin"))
   }
 
+  async lived(): Promise<boolean> {
+    await withTimeout(this.deps.clock, LIVED_MS, this.child.exited)
+    return this.child.exitCode === null && this.child.signalCode === null
+  }
+
   close(): Promise<void> {
     this.over = true
     this.closing ??= this.end()
@@ -163,6 +168,8 @@ const BRACE = 0x7b
 const BRACKET = 0x5b
 /** How far apart the end of stdout and the exit may be. */
 const SETTLE_MS = 200
+/** Longer than a process takes that ends at once. */
+const LIVED_MS = 100
 /** From this size of a stderr chunk on, reading pauses: a child that floods its stderr is slowed, not its neighbours. */
 const FLOOD_BYTES = 32 * 1024
 const FLOOD_PAUSE_MS = 4

@@ -1,5 +1,7 @@
 /** The driver with real processes: restarts, and the answers to calls meanwhile. */
 import { afterEach, expect, test } from "bun:test"
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Backend } from "../../src/backend/backend.ts"
 import { resultOf } from "../../src/backend/connection.ts"
@@ -20,7 +22,12 @@ afterEach(async () => {
   await Promise.all(running.splice(0).map((backend) => backend.stop()))
 })
 
-function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, connectionTimeout = 10_000): Backend {
+function start(
+  args: readonly string[],
+  restart: Partial<RestartPolicy> = {},
+  connectionTimeout = 10_000,
+  more: Partial<StdioLaunch> = {},
+): Backend {
   const launch: StdioLaunch = {
     transport: "stdio",
     command: process.execPath,
@@ -29,6 +36,7 @@ function start(args: readonly string[], restart: Partial<RestartPolicy> = {}, co
     env: { PATH: process.env.PATH ?? "" },
     stderr: "ignore",
     mode: "legacy",
+    ...more,
   }
   const spec: ServerSpec = {
     id: "dying",
@@ -194,3 +202,32 @@ test("twenty servers that are killed at random come back, and every call is answ
   const pids = backends.map(({ published }) => published?.open.pid)
   expect(new Set(pids).size).toBe(20)
 }, 30_000)
+
+test("a start that ends is an attempt, and an unsupervised server that just exits is started once [supervise:attempt]", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-starts-"))
+  const file = join(folder, "starts")
+  const launch = { command: "sh", args: ["-c", `echo x>>"${file}"; exit 2`], mode: "auto" } as const
+  const count = () => readFileSync(file, "utf8").trim().split("\n").length
+  try {
+    await is(start([], {}, 10_000, launch), "crashed")
+    // The first start, and five attempts.
+    expect(count()).toBe(6)
+    rmSync(file)
+    const once = start([], { kind: "never" }, 10_000, launch)
+    await is(once, "failed")
+    expect(count()).toBe(1)
+    expect(once.facts).toMatchObject({ lastExit: { code: 2 } })
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+test("the attempt after an exit on the probe tries the legacy era [protocol:mode:exit]", async () => {
+  const strict = [join(import.meta.dir, "../fixtures/echo.ts"), "--strict"]
+  for (const kind of ["supervised", "never"] as const) {
+    const backend = start([], { kind }, 10_000, { args: strict, mode: "auto" })
+    await connected(backend)
+    expect(backend.published?.open.peer.era).toBe("legacy")
+    expect(backend.facts.restartCount).toBe(kind === "never" ? 0 : 1)
+  }
+})
