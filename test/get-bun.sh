@@ -10,11 +10,17 @@ get_bun() {
       echo "Bun $1 comes from npm: install Node.js 20 or newer first" >&2
       return 1
     }
+    node_version=$(node --version 2>/dev/null || echo unknown)
+    node_major=${node_version#v}
+    [ "${node_major%%.*}" -ge 20 ] 2>/dev/null || {
+      echo "Bun $1 comes from npm, which needs Node.js 20 or newer (this is $node_version)" >&2
+      return 1
+    }
     echo "installing Bun $1 from npm" >&2
     rm -rf "$bun_folder"
     mkdir -p "$bun_folder/bin"
     npm install --prefix "$bun_folder" --no-save --no-audit --no-fund --no-update-notifier --loglevel=error "bun@$1" >&2 || {
-      echo "npm cannot install Bun $1; it needs Node.js 20 or newer (this is $(node --version 2>/dev/null || echo unknown))" >&2
+      echo "npm cannot install Bun $1; its error stands above" >&2
       return 1
     }
     # The launcher of the package needs an install script, which npm may refuse to run; the platform's package holds Bun itself.

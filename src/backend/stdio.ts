@@ -168,8 +168,11 @@ const BRACE = 0x7b
 const BRACKET = 0x5b
 /** How far apart the end of stdout and the exit may be. */
 const SETTLE_MS = 200
-/** Longer than a process takes that ends at once. */
-const LIVED_MS = 100
+/**
+ * Longer than a process takes that ends at once, and shorter than most runtimes take to start: the request then waits in the
+ * pipe anyway.
+ */
+const LIVED_MS = 30
 /** From this size of a stderr chunk on, reading pauses: a child that floods its stderr is slowed, not its neighbours. */
 const FLOOD_BYTES = 32 * 1024
 const FLOOD_PAUSE_MS = 4
