@@ -83,6 +83,7 @@ const WORLD = [
   "store/era-cache.ts",
   "store/files.ts",
   "store/lock.ts",
+  "store/paths.ts",
   "store/secret-store.ts",
   "store/server-logs.ts",
   "store/session-store.ts",

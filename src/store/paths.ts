@@ -35,9 +35,11 @@ export function pathsOf({ config, directory, platform, home, appData, cwd }: Pat
 
 /**
  * Returns a file name that is unique to a configuration: `name` itself for the mcp.json of the directory, else with a digest
- * of the path of mcp.json, because several configurations may share a directory.
+ * of the path of mcp.json, because several configurations may share a directory. Windows ignores case in paths, and editors
+ * write drive letters in either case: all spellings of a path share one name, and so one lock.
  */
-export function ownName(name: string, { directory, file }: Paths): string {
-  if (file === join(directory, "mcp.json")) return name
-  return `${name}-${digest(file, 8)}`
+export function ownName(name: string, { directory, file }: Paths, platform: string = process.platform): string {
+  const fold = (path: string) => (platform === "win32" ? path.toLowerCase() : path)
+  if (fold(file) === fold(join(directory, "mcp.json"))) return name
+  return `${name}-${digest(fold(file), 8)}`
 }

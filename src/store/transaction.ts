@@ -27,7 +27,7 @@ import {
 } from "./documents.ts"
 import { decodeText, replaceFile, replaceState } from "./files.ts"
 import { type Release, tryAcquireOnce } from "./lock.ts"
-import type { Paths } from "./paths.ts"
+import { ownName, type Paths } from "./paths.ts"
 
 /** The texts of both documents; an empty document for a missing file. */
 export type WrittenDocuments = { readonly config: string; readonly dotenv: string }
@@ -133,7 +133,7 @@ async function recoverTrial(id: string, paths: Paths): Promise<readonly string[]
     if (!existsSync(note)) return []
     const noted = readNote(note)
     // Several files may share the folder.
-    if (noted !== undefined && noted.file !== paths.file) return []
+    if (noted !== undefined && ownName("trial", { ...paths, file: noted.file }) !== ownName("trial", paths)) return []
     const reports = noted === undefined ? [] : takeBack(noted, paths)
     unlinkSync(note)
     return reports

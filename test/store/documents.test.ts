@@ -16,7 +16,7 @@ import { join } from "node:path"
 import { jsonSchema } from "../../src/config/schema.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createMissing, editConfig, listBackups, readTexts } from "../../src/store/documents.ts"
-import { type Paths, pathsOf } from "../../src/store/paths.ts"
+import { ownName, type Paths, pathsOf } from "../../src/store/paths.ts"
 
 let folder: string
 let paths: Paths
@@ -53,6 +53,15 @@ test("paths follow the platform and the flags [config:file:default] [config:file
     presets: "/d/presets.json",
   })
   expect(pathsOf({ ...base, platform: "win32", appData: "/appdata" }).directory).toBe("/appdata/svc")
+})
+
+test("every spelling of a path on Windows gives a configuration the same names [config:file:config]", () => {
+  const own = { ...paths, directory: "/Data/svc", file: "/Data/svc/mcp.json" }
+  expect(ownName("control", { ...own, file: "/data/SVC/MCP.json" }, "win32")).toBe("control")
+  const other = ownName("control", { ...own, file: "/C/Mine.json" }, "win32")
+  expect(other).toMatch(/^control-/)
+  expect(ownName("control", { ...own, file: "/c/mine.JSON" }, "win32")).toBe(other)
+  expect(ownName("control", { ...own, file: "/data/SVC/MCP.json" }, "linux")).toMatch(/^control-/)
 })
 
 test("an edit keeps the permissions and the newest twenty backups [config:backups]", async () => {
