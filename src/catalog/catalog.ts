@@ -145,9 +145,6 @@ export function countTools(source: CatalogSource): ToolCounts {
 }
 export type ToolCounts = { readonly tools: number; readonly hiddenTools: number }
 
-/** Returns " (2 hidden)" for texts that follow a count of tools; "" if none is hidden. */
-export const hiddenNote = (hiddenTools = 0): string => (hiddenTools === 0 ? "" : ` (${hiddenTools} hidden)`)
-
 // ---
 
 const MAX_VIEWS = 256

@@ -16,6 +16,9 @@ export function isHidden({ name, slug, tuning: { disabledTools } }: HidingServer
   )
 }
 
+/** Returns " (2 hidden)" for texts that follow a count of tools; "" if none is hidden. */
+export const hiddenNote = (hiddenTools = 0): string => (hiddenTools === 0 ? "" : ` (${hiddenTools} hidden)`)
+
 /** One running instance of a server, or what is known of one. */
 type ToolSource = {
   readonly spec: HidingServer

@@ -2,7 +2,7 @@
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, findIssues, openContext } from "../app/command-context.ts"
 import { ago, effectiveTable, print, say, table } from "../app/output.ts"
-import { hiddenNote } from "../catalog/catalog.ts"
+import { hiddenNote } from "../catalog/hidden-tools.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"

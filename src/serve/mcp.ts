@@ -119,7 +119,9 @@ async function postInitialize(request: RpcRequest, received: Received): Promise<
     await own?.ready
     return opened ?? scope
   }
-  const opening = { request, id: deps.newId(), principal, cancellation: new Cancellation(), identify }
+  const cancellation = new Cancellation()
+  received.http.signal.addEventListener("abort", () => cancellation.cancel("client disconnected"), { once: true })
+  const opening = { request, id: deps.newId(), principal, cancellation, identify }
   try {
     const { session, answer } = await initialize(opening, deps)
     return new Response(textOf(answer.frame), { headers: { ...JSON_HEADERS, "mcp-session-id": session.id } })

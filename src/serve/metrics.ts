@@ -7,8 +7,13 @@ import { errorResponse, shapeOf } from "./respond.ts"
 export const createMetricsEndpoint =
   (exposition: () => string): Middleware =>
   (inbound, next) => {
-    const { path, principal } = inbound
+    const { path, principal, request } = inbound
     if (path !== "/metrics") return next(inbound)
+    if (request.method !== "GET" && request.method !== "HEAD")
+      return errorResponse(new RequestError("wrong_method", "Method not allowed"), {
+        shape: shapeOf(path),
+        headers: { allow: "GET, HEAD" },
+      })
     if (principal.tags !== undefined)
       return errorResponse(
         new RequestError("forbidden", "/metrics reports on all servers, but this token is limited to some tags"),

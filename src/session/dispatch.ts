@@ -16,7 +16,7 @@ import { asText, isObject, type Params } from "../wire/message.ts"
 import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
 import { callInternalTool, toolboxFor } from "./internal-call.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
-import { ready } from "./ready.ts"
+import { OWN_METHODS, ready } from "./ready.ts"
 import { type Answering, backendFailure, CALLS, relay, unknownMethod, unknownName } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listTasks, relayTask } from "./tasks.ts"
@@ -236,8 +236,10 @@ function complete(call: ClientCall, ref: unknown, view: View): Answering {
 function relayUnknown(call: ClientCall, params: Params): Answering {
   const { method } = call.request
   const { scope } = call.client
-  // A method of tasks that svc does not know could name another client's task.
-  if (scope.kind === "aggregate" || method.startsWith("tasks/")) throw unknownMethod(method)
+  // A method of tasks that svc does not know could name another client's task. What svc does with a server itself, such as
+  // `initialize`, would change the server for all its clients.
+  if (scope.kind === "aggregate" || OWN_METHODS.has(method) || /^(?:tasks|notifications)\//.test(method))
+    throw unknownMethod(method)
   return relay(call, params, { id: scope.id, slug: scope.id, name: "", mirrored: [] })
 }
 

@@ -46,7 +46,9 @@ export async function initialize(
   // A client over its rate limit must not escape it by opening a new session.
   enforceSessionRate(gateway, `principal ${principal}`)
   // Both waits run at once: the client's own servers start while the others load.
-  const [scope] = await Promise.all([identify(), whenLoaded(gateway, cancellation)])
+  const [scope] = await Promise.all([cancellation.race(identify()), whenLoaded(gateway, cancellation)])
+  // A session of a client that is gone would stay for good.
+  cancellation.throwIfCancelled()
   if (scope.kind === "server") {
     await whenConnected(scope.id, gateway, cancellation)
     const target = gateway.directory.target(scope.id)

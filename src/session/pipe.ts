@@ -149,13 +149,21 @@ export class Pipe {
     const version = modernVersionOf(request.params)
     if (version !== undefined) return this.serveModern(request, version)
     if (request.method === "initialize") return this.open(request)
-    if (this.session === undefined) await this.opening
+    if (this.session === undefined && !(await this.waitForSession(request))) return undefined
     const { session } = this
     if (session === undefined) throw new RequestError("invalid_request", "Send initialize first")
     const exchange = this.exchangeFor((method, params, signal, onprogress) =>
       session.ask(method, params, signal, (text) => this.send(text), onprogress),
     )
     return serve({ request, client: session, exchange, gateway: deps.gateway }, deps, session.running)
+  }
+
+  /** Waits for the answer to `initialize`. Resolves with false if the client cancels the request meanwhile. */
+  private async waitForSession({ id }: Request): Promise<boolean> {
+    const end = this.running.begin(id, this.exchangeFor(cannotBeAsked))
+    // A repeated id is refused when the session begins the request.
+    await this.opening
+    return end?.() ?? true
   }
 
   private async open(request: Request): Promise<undefined> {
@@ -183,8 +191,6 @@ export class Pipe {
     if ("refusal" in found)
       return errorAnswer(request.id, found.refusal.code, found.refusal.message, found.refusal.data)
     const { client } = found
-    const cannotBeAsked = () =>
-      Promise.reject(new RequestError("invalid_request", "A 2026-era client answers server requests by a retry"))
     const exchange = this.exchangeFor(cannotBeAsked)
     const end = this.running.begin(request.id, exchange)
     if (end === undefined) return repeatedId(request.id)
@@ -203,3 +209,8 @@ export class Pipe {
     return { cancellation: new Cancellation(), notify: (text) => this.send(text), ask }
   }
 }
+
+// ---
+
+const cannotBeAsked = () =>
+  Promise.reject(new RequestError("invalid_request", "The client cannot be asked in the middle of this request"))

@@ -115,7 +115,7 @@ const disconnected = (slug: string | undefined, { client, gateway }: ClientCall)
   gateway.directory.disconnectedId(client.scope, slug)
 
 /** Methods that svc answers from what it knows. */
-const OWN_METHODS: ReadonlySet<string> = new Set([
+export const OWN_METHODS: ReadonlySet<string> = new Set([
   "initialize",
   "ping",
   "tools/list",

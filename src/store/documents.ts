@@ -100,7 +100,7 @@ export function pruneBackups(paths: Paths): void {
 
 /** The text of an mcp.json that svc creates. */
 export const MINIMAL = `{
-  "$schema": "../config/mcp.schema.json",
+  "$schema": "./mcp.schema.json",
   "mcpServers": {}
 }
 `

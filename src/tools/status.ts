@@ -1,6 +1,6 @@
 /** `mcp_status`: the status of one server, or of all. */
 import * as z from "zod"
-import { hiddenNote } from "../catalog/catalog.ts"
+import { hiddenNote } from "../catalog/hidden-tools.ts"
 import { slugOf } from "../config/plan.ts"
 import { counted } from "../lib/log.ts"
 import {

@@ -454,7 +454,9 @@ class Session {
     const { away, unknown } = this.run
     const now = Date.now()
     this.run.count(`said: ${said.replaceAll(name, "NAME").replace(/\d+/g, "N").slice(0, 80)}`)
-    if (/shutting down|^svc went away|^svc is not running|^The answer to this request is lost/.test(said))
+    if (
+      /shutting down|^the connection to svc was lost|^svc is not running|^The answer to this request is lost/.test(said)
+    )
       return away.touch(["svc"], started, now)
     if (/^(Session not found|No stream has this sessionId)/.test(said)) {
       this.lost = true

@@ -133,6 +133,12 @@ describe("the order of the middleware [inbound:order]", () => {
     expect(reached).toMatchObject({ verifications: 0, reports: 0, limited: 0 })
   })
 
+  test("metrics are read only", async () => {
+    const { ask, all } = listener()
+    const { status, headers } = await ask("/metrics", bearer(all), "DELETE")
+    expect([status, headers.get("allow")]).toEqual([405, "GET, HEAD"])
+  })
+
   test("a request without a token is refused before it is counted, and before anything is made of it", async () => {
     const { ask, reached } = listener()
     for (let index = 0; index < 5; index++) expect((await ask("/health/mcp")).status).toBe(401)

@@ -191,3 +191,11 @@ describe("the audit log", () => {
     expect(entries).toEqual(["tools/call error", "tools/call tool_error"])
   })
 })
+
+test.each(["initialize", "subscriptions/listen", "notifications/initialized", "notifications/cancelled"])(
+  "%s as a client's request never reaches a shared server",
+  async (method) => {
+    const client = fakeClient("legacy", AT_SERVER)
+    expect(await errorOf(ask(method, { requestId: "x1" }, { client }))).toMatchObject({ code: -32601 })
+  },
+)

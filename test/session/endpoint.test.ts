@@ -71,6 +71,18 @@ describe("initialize", () => {
     expect(steps).toEqual(["own servers start", "loaded", "opened"])
   })
 
+  test("leaves no session behind if the client goes while its servers start", async () => {
+    const own = Promise.withResolvers<void>()
+    const deps = endpoint()
+    const cancellation = new Cancellation()
+    const identify = () => own.promise.then(() => AGGREGATE)
+    const failure = failureOf(initialize(opening({ cancellation, identify }), deps))
+    cancellation.cancel("client disconnected")
+    own.resolve()
+    expect(await failure).toBe("RequestError: client disconnected")
+    expect(deps.sessions.size).toBe(0)
+  })
+
   test("ends the session that the same channel had before", async () => {
     const deps = endpoint()
     const { session: first } = await initialize(opening(), deps)

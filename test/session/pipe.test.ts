@@ -265,3 +265,14 @@ test("a request that runs when svc stops is answered with the reason", async () 
     result: { isError: true, content: [{ text: expect.stringContaining("svc is shutting down") }] },
   })
 })
+
+test("a request that is cancelled before initialize is answered is neither passed on nor answered", async () => {
+  const { client, open } = stage("legacy", "legacy")
+  const load = open()
+  const said = client('{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"s_svc_t"}}')
+  const cancelled = client('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}')
+  await load
+  const sent = [await said, await cancelled].map(({ toClient, toBackend }) => toClient + toBackend).join("")
+  expect(sent).not.toContain("tools/call")
+  expect(sent).not.toContain('"id":5')
+})

@@ -209,7 +209,7 @@ test("an edit of a link changes its target", async () => {
 
 test("a missing file is created with its schema, an existing one is kept", async () => {
   expect(await createMissing(paths, systemClock)).toBe(true)
-  expect(JSON.parse(readFileSync(paths.file, "utf8"))).toEqual({ $schema: "../config/mcp.schema.json", mcpServers: {} })
+  expect(JSON.parse(readFileSync(paths.file, "utf8"))).toEqual({ $schema: "./mcp.schema.json", mcpServers: {} })
   expect(JSON.parse(readFileSync(join(folder, "mcp.schema.json"), "utf8"))).toEqual(jsonSchema())
   expect(await createMissing(paths, systemClock)).toBe(false)
   expect(readTexts(paths).dotenv()).toBeUndefined()
