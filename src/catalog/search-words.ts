@@ -1,0 +1,71 @@
+/** Splits names, prose and queries into words, and words into stems. */
+import { stemmer } from "stemmer"
+
+/**
+ * Returns the words of a text in lower case. `createIssue`, `create_issue` and `create-issue` are two words each;
+ * `GitHub` is `github`, `git` and `hub`, because it is written together and apart.
+ */
+export function wordsOf(text: string): string[] {
+  const words: string[] = []
+  for (const [run] of text.matchAll(RUN)) {
+    if (!MIXED.test(run)) {
+      words.push(run.toLowerCase())
+      continue
+    }
+    const parts = run.split(BOUNDARY).map((part) => part.toLowerCase())
+    if (parts.length > 1 && parts.length <= 3) words.push(run.toLowerCase())
+    words.push(...parts)
+  }
+  return words
+}
+
+/** Returns the form that a word shares with its inflections: `issues`, `issued` and `issue` have one. */
+export function stemOf(word: string): string {
+  const known = IRREGULAR.get(word)
+  if (known !== undefined) return stemmer(known)
+  return word.length < 3 || NOT_LATIN.test(word) ? word : stemmer(word)
+}
+
+/** Whether a word says nothing about the tool: articles, pronouns, and the wrapping of a request ("could you please"). */
+export const isStopWord = (word: string): boolean => STOP_WORDS.has(word)
+
+// ---
+
+const RUN = /[\p{L}\p{N}]+(?:['’][\p{L}]+)?/gu
+const MIXED = /\p{Ll}\p{Lu}|\p{Lu}{2}\p{Ll}/u
+const BOUNDARY = /(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/u
+const NOT_LATIN = /[^a-z]/
+
+/** Inflections that the stemmer does not know, and words that it must not cut. */
+const IRREGULAR: ReadonlyMap<string, string> = new Map(
+  `sent send|bought buy|built build|wrote write|written write|ran run|got get|gotten get|gave give|given give|took take
+  taken take|made make|kept keep|left leave|lost lose|paid pay|sold sell|told tell|found find|held hold|brought bring
+  thought think|caught catch|chose choose|chosen choose|drew draw|drawn draw|drove drive|flew fly|forgot forget
+  forgotten forget|froze freeze|hidden hide|knew know|known know|met meet|spent spend|spoke speak|spoken speak|spun spin
+  stuck stick|threw throw|thrown throw|woke wake|won win|broke break|broken break|began begin|begun begin|saw see|seen see
+  shown show|went go|gone go|done do|did do|said say|heard hear|felt feel|slept sleep|stole steal|taught teach|wore wear
+  indices index|indexes index|matrices matrix|vertices vertex|people person|children child|men man|women woman|feet foot
+  mice mouse|data data|media media|analyses analysis|analyse analyze|queries query|branches branch|statuses status
+  status status|news news|canvas canvas|canvases canvas|alias alias|aliases alias|bus bus|process process|access access
+  address address|database database|databases database|organisation organization|organisations organization
+  summarise summarize|colour color|colours color|favourite favorite|favourites favorite|centre center|catalogue catalog
+  cancelled cancel|cancelling cancel|labelled label|labelling label|behaviour behavior|licence license|recognise recognize
+  organise organize|optimise optimize|visualise visualize|initialise initialize|customise customize|translate translate`
+    .split(/[|\n]/)
+    .map((pair) => pair.trim().split(" ") as [string, string]),
+)
+
+const STOP_WORDS: ReadonlySet<string> = new Set(
+  `a an the this that these those and or but nor so if then than as at by for from in into of on onto to with within
+  about over under upon via per up out off it its it's i i'm i've i'd i'll me my mine myself we we'd us our ours you your yours
+  he him his she her hers they them their theirs who whom whose which what what's where when why how there there's here
+  is am are was were be been being do does did doing done have has had having can could can't couldn't will would won't
+  wouldn't shall should may might must ought need needs needed want wants wanted wanna like liked please kindly pls plz
+  thanks thank hey hi hello ok okay just only also too very really quite actually basically maybe perhaps
+  let let's lets gonna got get's help helps able way ways thing things something anything everything some any each every
+  all both either neither no not don't doesn't didn't isn't aren't wasn't one ones ever even still already yet again
+  now me mine im ive id ill dont tool tools use used using user users given etc eg ie such other another same
+  able possible make sure much many more most lot lots bit hand able exactly currently right sort kind whether`
+    .split(/\s+/)
+    .filter(Boolean),
+)

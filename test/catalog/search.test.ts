@@ -1,0 +1,117 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import type { Tool } from "../../src/catalog/listing.ts"
+import { createSearchIndex, removeListing, type SearchIndex, search, updateListing } from "../../src/catalog/search.ts"
+
+const tool = (name: string, description: string, properties: Record<string, unknown> = {}): Tool => ({
+  name,
+  description,
+  inputSchema: { type: "object", properties },
+})
+
+const LISTINGS: Readonly<Record<string, readonly Tool[]>> = {
+  github: [
+    tool("create_issue", "Open a new issue in a repository.", { labels: { description: "Labels to attach" } }),
+    tool("list_issues", "List the issues of a repository."),
+    tool("deleteBranch", "Delete a branch."),
+  ],
+  slack: [
+    tool("post_message", "Post a message to a channel."),
+    tool("list_channels", "List the channels of the workspace."),
+  ],
+  files: [
+    tool("read_file", "Read a file from disk."),
+    tool("delete_file", "Delete a file from disk."),
+    tool("list_issues", "List problems found in files."),
+  ],
+}
+
+function indexOf(listings: Readonly<Record<string, readonly Tool[]>>): SearchIndex {
+  const index = createSearchIndex()
+  for (const [name, tools] of Object.entries(listings)) updateListing(index, { name }, tools)
+  return index
+}
+
+const names = (index: SearchIndex, query: string, options: Partial<Parameters<typeof search>[2]> = {}) =>
+  search(index, query, { limit: 10, ...options }).map(({ server, tool }) => `${server}/${tool}`)
+
+describe("ranked search", () => {
+  test("finds a tool by words of its name, its description and its parameters, in any inflection", () => {
+    const index = indexOf(LISTINGS)
+    expect(names(index, "reading a file")[0]).toBe("files/read_file")
+    expect(names(index, "posted messages")[0]).toBe("slack/post_message")
+    expect(names(index, "labels")[0]).toBe("github/create_issue")
+  })
+
+  test("splits names in camel, snake and kebab case", () => {
+    expect(names(indexOf(LISTINGS), "branch delete")[0]).toBe("github/deleteBranch")
+    expect(names(indexOf(LISTINGS), "delete-branch")[0]).toBe("github/deleteBranch")
+  })
+
+  test("ignores the wrapping of a request", () => {
+    const index = indexOf(LISTINGS)
+    expect(names(index, "could you please list the channels for me?")).toEqual(names(index, "list channels"))
+  })
+
+  test("a server that the query names counts", () => {
+    expect(names(indexOf(LISTINGS), "list issues in github")[0]).toBe("github/list_issues")
+    expect(names(indexOf(LISTINGS), "list issues of files")[0]).toBe("files/list_issues")
+  })
+
+  test("says which fields matched", () => {
+    expect(search(indexOf(LISTINGS), "labels", { limit: 1 })[0]?.matched).toEqual(["parameters"])
+  })
+
+  test("finds nothing for a query without words", () => {
+    expect(names(indexOf(LISTINGS), "")).toEqual([])
+    expect(names(indexOf(LISTINGS), "?!")).toEqual([])
+  })
+
+  test("an updated listing replaces the earlier one, and a removed one is gone", () => {
+    const index = indexOf(LISTINGS)
+    updateListing(index, { name: "slack" }, [tool("archive_channel", "Archive a channel.")])
+    expect(names(index, "channel", { server: "slack" })).toEqual(["slack/archive_channel"])
+    removeListing(index, "slack")
+    expect(names(index, "channel")).toEqual([])
+    expect(index.entries.filter((entry) => entry !== undefined)).toHaveLength(6)
+  })
+
+  test("the result does not depend on the order and the number of updates", () => {
+    const fresh = indexOf(LISTINGS)
+    const servers = Object.keys(LISTINGS)
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom(...servers), { maxLength: 8 }),
+        fc.constantFrom("list issues", "delete", "file from disk"),
+        (updates, query) => {
+          const index = createSearchIndex()
+          for (const name of [...updates, ...servers.toReversed()]) updateListing(index, { name }, LISTINGS[name] ?? [])
+          expect(search(index, query, { limit: 10 })).toEqual(search(fresh, query, { limit: 10 }))
+        },
+      ),
+    )
+  })
+
+  test("a filtered search is the search of an index without the hidden tools", () => {
+    const all = Object.entries(LISTINGS).flatMap(([server, tools]) => tools.map(({ name }) => `${server}/${name}`))
+    const index = indexOf(LISTINGS)
+    fc.assert(
+      fc.property(
+        fc.subarray(all),
+        fc.constantFrom("list issues", "delete a file", "mesage channel"),
+        (visible, query) => {
+          const allowed = (server: string, name: string) => visible.includes(`${server}/${name}`)
+          const alone = indexOf(
+            Object.fromEntries(
+              Object.entries(LISTINGS).map(([server, tools]) => [
+                server,
+                tools.filter(({ name }) => allowed(server, name)),
+              ]),
+            ),
+          )
+          expect(search(index, query, { limit: 10, allowed })).toEqual(search(alone, query, { limit: 10 }))
+        },
+      ),
+    )
+  })
+})
