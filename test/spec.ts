@@ -770,6 +770,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "mcp_install, mcp_uninstall, mcp_update",
     from: "Internal tools",
   },
+  "tools:install:config": {
+    says: "mcp_install with a command or a url in config installs that, asks no registry, and never joins it with a registry's entry",
+    from: "choice",
+    why: "config is the only shown argument for a custom source, and a person agrees to one source",
+  },
   "tools:management": {
     says: "mcp_enable, mcp_disable, mcp_list, mcp_status, mcp_reload, mcp_edit",
     from: "Internal tools",

@@ -135,7 +135,11 @@ export type CustomServer = {
 export function draftCustom(name: string, custom: CustomServer): InstallDraft {
   const { command, args = [], url, package: spec, version, env = {} } = custom
   if ([command, url, spec].filter((one) => one !== undefined).length !== 1)
-    throw new ToolError("invalid_argument", "Give one of command, url and package, or none to install from a registry")
+    throw new ToolError(
+      "invalid_argument",
+      "Give one of command, url and package, not several, or none to install from a registry",
+    )
+  const isIdle = spec === undefined && version !== undefined && version !== "latest"
   const draft = (server: Params, source: string, known?: string): InstallDraft => ({
     name,
     server,
@@ -144,7 +148,7 @@ export function draftCustom(name: string, custom: CustomServer): InstallDraft {
     optional: [],
     source,
     version: known,
-    warnings: [],
+    warnings: isIdle ? ["version has no effect on a command or a url"] : [],
     bundle: undefined,
   })
   if (url !== undefined) {

@@ -2,10 +2,13 @@
  * `mcp_install`, a transaction: missing values are named, a person agrees to the exact command, both documents are written,
  * and the server must connect and list. Otherwise everything is as it was before.
  */
+import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import { addServer, removeServer, writtenServers } from "../config/edit.ts"
 import { isDisabled, nameProblem } from "../config/plan.ts"
+import { withAliases } from "../config/sections.ts"
 import { counted } from "../lib/log.ts"
+import { schemaProblem } from "../lib/schema-problem.ts"
 import type { RequestedInput } from "../registry/install-plan.ts"
 import type { Params } from "../wire/message.ts"
 import { applyInstallation, reloadSchema } from "./apply-change.ts"
@@ -40,7 +43,7 @@ export const mcpInstall = defineTool({
   category: "installation",
   title: "Install an MCP server",
   description:
-    "Installs a server and starts it. From a registry: give serverName as mcp_search shows it, and optionally version. From another source: give serverName and one of command (with args), url, or package (an npm package, pypi:NAME or oci:IMAGE). Put the values that the server needs into env; svc stores secrets among them in .env. The result lists missing values as `missing`: ask the person for them. A person must approve the exact command. If the server does not connect, svc undoes the installation and the error says why. With dryRun, nothing changes.",
+    "Installs a server and starts it. From a registry: give serverName as mcp_search shows it, and optionally version. From another source: give serverName and one of command (with args), url, or package (an npm package, pypi:NAME or oci:IMAGE), or a config with the command or the url; svc then asks no registry. Put the values that the server needs into env; svc stores secrets among them in .env. The result lists missing values as `missing`: ask the person for them. A person must approve the exact command. If the server does not connect, svc undoes the installation and the error says why. With dryRun, nothing changes.",
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true },
   input: z.object({
     serverName: SERVER_NAME.describe("The name in the registry, or a new name for the server"),
@@ -55,7 +58,9 @@ export const mcpInstall = defineTool({
     config: z
       .record(z.string(), z.unknown())
       .optional()
-      .describe("More server settings as in mcp.json, for example requestTimeout, headers, restartOnExit"),
+      .describe(
+        "Server settings as in mcp.json, for example requestTimeout, headers, restartOnExit; with a command (and args) or a url, the whole server",
+      ),
     enabled: z.boolean().default(true).describe("false writes the server as disabled and does not start it"),
     dryRun: z.boolean().default(false).describe("Only show what would change"),
   }),
@@ -76,8 +81,8 @@ export const mcpInstall = defineTool({
   }),
   async run(args, context) {
     const plan = planInstallation(context, args, await draftOf(args, context))
-    const { documents, draft, about, write, proposal, references, digest } = plan
-    const { name, warnings } = draft
+    const { documents, draft, about, write, proposal, references, warnings, digest } = plan
+    const { name } = draft
     if (draft.missing.length > 0 && !args.dryRun)
       throw new ToolError("invalid_argument", missingText(draft), { data: { ...about, installed: false } })
     if (args.dryRun) {
@@ -128,8 +133,15 @@ type InstallRequest = CustomServer & {
   readonly enabled: boolean
 }
 
-async function draftOf(args: InstallRequest, context: ToolContext): Promise<InstallDraft> {
-  if ([args.command, args.url, args.package].some((one) => one !== undefined)) return draftCustom(args.serverName, args)
+async function draftOf(request: InstallRequest, context: ToolContext): Promise<InstallDraft> {
+  const args = { ...request, ...sourceOf(request) }
+  if ([args.command, args.url, args.package].some((one) => one !== undefined)) {
+    if (args.registryId === undefined) return draftCustom(args.serverName, args)
+    throw new ToolError(
+      "invalid_argument",
+      "registryId names a registry entry, which has its own command or url: leave out registryId, or command, url and package",
+    )
+  }
   if (args.args !== undefined)
     throw new ToolError(
       "invalid_argument",
@@ -147,6 +159,40 @@ async function draftOf(args: InstallRequest, context: ToolContext): Promise<Inst
   return { ...draft, warnings: [...warnings, ...draft.warnings] }
 }
 
+/** The settings of `config` that say what a server runs or where it connects. */
+const SOURCE = z.object({
+  command: z.string().min(1).nullish(),
+  args: z.array(z.string()).nullish(),
+  url: z.string().min(1).nullish(),
+})
+
+/** Returns what a request's arguments and its `config` say of the source. Throws a ToolError if one contradicts the other. */
+function sourceOf(request: InstallRequest): Pick<CustomServer, "command" | "args" | "url"> {
+  const parsed = SOURCE.safeParse(withAliases(request.config ?? {}), { error: schemaProblem })
+  if (!parsed.success)
+    throw new ToolError(
+      "invalid_argument",
+      parsed.error.issues.map(({ path, message }) => `"config.${path.join(".")}": ${message}`).join("; "),
+    )
+  const { command, args, url } = parsed.data
+  const either = <T>(key: string, beside: T | undefined, inside: T | null | undefined): T | undefined => {
+    if (beside === undefined || (inside ?? undefined) === undefined) return beside ?? inside ?? undefined
+    if (isDeepStrictEqual(beside, inside)) return beside
+    throw new ToolError("invalid_argument", `${key} and config.${key} differ: give one of them`)
+  }
+  return {
+    command: either("command", request.command, command),
+    args: either("args", request.args, args),
+    url: either("url", request.url, url),
+  }
+}
+
+/** Returns the settings of `config` that are not its source, which the draft has: none of them changes a registry's entry. */
+function settingsIn({ config = {} }: InstallRequest): Params {
+  const { command: _command, args: _args, url: _url, serverUrl: _serverUrl, httpUrl: _httpUrl, ...settings } = config
+  return settings
+}
+
 /** What is written, what the person is asked, and the members that all answers share. Throws a ToolError if it is not valid. */
 function planInstallation(context: ToolContext, request: InstallRequest, draft: InstallDraft) {
   const documents = context.editor.read()
@@ -158,7 +204,7 @@ function planInstallation(context: ToolContext, request: InstallRequest, draft: 
       hint: { tool: "mcp_edit", args: { serverName: name }, does: "changes it" },
     })
   const server = withMergePatch(draft.server, {
-    ...request.config,
+    ...settingsIn(request),
     ...(request.tags === undefined ? {} : { tags: request.tags }),
     ...(request.enabled ? {} : { disabled: true }),
   })
@@ -181,8 +227,9 @@ function planInstallation(context: ToolContext, request: InstallRequest, draft: 
     missing: draft.missing,
     optional: draft.optional,
   }
-  const references = draft.missing.length > 0 ? [] : planWrite(context, write, documents).references
-  return { documents, draft, about, write, proposal, references, digest }
+  const planned = draft.missing.length > 0 ? undefined : planWrite(context, write, documents)
+  const { references = [], warnings = [] } = planned ?? {}
+  return { documents, draft, about, write, proposal, references, warnings: [...draft.warnings, ...warnings], digest }
 }
 
 const missingText = ({ name, missing }: InstallDraft): string =>

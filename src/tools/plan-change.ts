@@ -109,8 +109,13 @@ export type ServerWrite = {
   edit(safe: Params): Edit
 }
 
-/** Both documents with a server written, and the variables that mcp.json refers to in place of its secrets. */
-export type PlannedWrite = { readonly documents: WrittenDocuments; readonly references: readonly string[] }
+/** Both documents with a server written. */
+export type PlannedWrite = {
+  readonly documents: WrittenDocuments
+  /** The variables that mcp.json refers to in place of the server's secrets. */
+  readonly references: readonly string[]
+  readonly warnings: readonly string[]
+}
 
 /** Plans the writing of a server into documents as they are at that moment. Throws a ToolError if that leaves a server out. */
 export function planWrite(
@@ -123,8 +128,7 @@ export function planWrite(
   const isNew = Object.keys(variables).length > 0
   const dotenv = isNew ? addVariables(written.dotenv, variables, ".env") : written.dotenv
   const documents = { config: edit(safe)(written.config), dotenv }
-  validateChange(context, written, documents)
-  return { documents, references }
+  return { documents, references, warnings: validateChange(context, written, documents) }
 }
 
 /**

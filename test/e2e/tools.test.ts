@@ -173,13 +173,17 @@ test("nothing is agreed to that has both a command and a url [tools:shown]", asy
   for (const [tool, args] of [
     ["mcp_edit", { serverName: "one", patch: { url: "https://docs.example.com/mcp" } }],
     ["mcp_edit", { serverName: "one", patch: { serverUrl: "https://docs.example.com/mcp" } }],
-    ["mcp_install", { serverName: "two", url: "https://docs.example.com/mcp", config: { command: "bun" } }],
     ["mcp_enable", { serverName: "both" }],
   ] as const)
     expect((await client.call(tool, args as never)).structuredContent.error).toMatchObject({
       code: "invalid_argument",
       message: expect.stringContaining("both a command and a url"),
     })
+  const install = { serverName: "two", url: "https://docs.example.com/mcp", config: { command: "bun" } }
+  expect((await client.call("mcp_install", install)).structuredContent.error).toMatchObject({
+    code: "invalid_argument",
+    message: expect.stringContaining("Give one of command, url and package"),
+  })
   const { structuredContent: list } = await client.call("mcp_list")
   expect(list).toMatchObject({ servers: [{ name: "one" }, { name: "both", type: "stdio" }] })
 }, 20_000)

@@ -4,7 +4,8 @@ import { writeFileSync } from "node:fs"
 import { mcpInstall } from "../../src/tools/install.ts"
 import { invokeTool } from "../../src/tools/tool.ts"
 import { mcpUpdate } from "../../src/tools/update.ts"
-import { stage } from "./stage.ts"
+import type { Params } from "../../src/wire/message.ts"
+import { type StageOptions, stage } from "./stage.ts"
 
 const entry = (version: string, identifier: string) => ({
   name: "a/nice",
@@ -84,6 +85,80 @@ describe("a plan that a terminal has shown", () => {
       (await invokeTool(mcpInstall, args, { ...context, terminal }, () => undefined)).structuredContent.command
     expect(await commandIn({ agreed: undefined })).toBe('sh -c "curl evil"')
     expect(await commandIn(undefined)).toBe('sh -c "•••"')
+  })
+})
+
+describe("a custom source in config", () => {
+  /** Installs where a registry has an entry of the same short name, and any question to a registry fails. */
+  async function install(args: Params, options: StageOptions = {}): Promise<Params> {
+    await using at = stage({ ...options, entries: [entry("1.0.0", "good")] })
+    const asked: string[] = []
+    const find = (name: string) => {
+      asked.push(name)
+      return Promise.reject(new Error("is down"))
+    }
+    const context = { ...at.context, registries: { ...at.context.registries, find } }
+    const result = await invokeTool(mcpInstall, { serverName: "nice", ...args }, context, () => undefined)
+    return { ...result.structuredContent, asked, questions: at.asked, servers: at.servers() }
+  }
+
+  test("is installed without a question to a registry, once a person agrees [tools:install:config]", async () => {
+    const config = { command: "run", args: ["a"], env: { A_KEY: "k" }, requestTimeout: 5000 }
+    const done = await install({ config, version: "latest" }, { answer: true })
+    expect(done).toMatchObject({ installed: true, status: "connected", source: "a command", warnings: [], asked: [] })
+    expect(done.questions).toEqual([expect.stringContaining("\n\nrun a with A_KEY=k\nrequestTimeout: 5000")])
+    expect(done.servers).toEqual({ nice: { ...config, env: { A_KEY: "${A_KEY}" } } })
+    const declined = await install({ config }, { answer: false })
+    expect(declined).toMatchObject({ error: { code: "declined" }, servers: {} })
+    const unasked = { preapproved: { installs: false, edits: false } }
+    expect(await install({ config }, unasked)).toMatchObject({ error: { code: "confirmation_required" }, servers: {} })
+  })
+
+  test("may be an address, under any of its keys [tools:install:config]", async () => {
+    const headers = { "X-Mode": "1" }
+    for (const key of ["url", "serverUrl", "httpUrl"])
+      expect(await install({ config: { [key]: "https://h/mcp", headers }, enabled: false })).toMatchObject({
+        installed: true,
+        asked: [],
+        servers: { nice: { url: "https://h/mcp", headers, disabled: true } },
+      })
+  })
+
+  test("is checked like the arguments, and is never joined with another one [tools:install:config]", async () => {
+    const cases: readonly (readonly [args: Params, message: string])[] = [
+      [{ config: { command: "a", url: "https://h" } }, "Give one of command, url and package"],
+      [{ url: "https://h", config: { command: "a" } }, "Give one of command, url and package"],
+      [{ package: "p", config: { command: "a" } }, "Give one of command, url and package"],
+      [{ command: "b", config: { command: "a" } }, "command and config.command differ"],
+      [{ registryId: "a/nice", config: { command: "a" } }, "registryId names a registry entry"],
+      [{ config: { url: "https://h", args: ["a"] } }, "args and env do not apply to a url"],
+      [{ config: { args: ["a"] } }, "a registry entry has its own arguments"],
+      [{ config: { command: 5 } }, '"config.command"'],
+    ]
+    for (const [args, message] of cases) {
+      const { error, asked, servers } = await install(args)
+      expect([args, error, asked, servers]).toEqual([
+        args,
+        { code: "invalid_argument", message: expect.stringContaining(message) },
+        [],
+        {},
+      ])
+    }
+    await using at = stage({ entries: [entry("1.0.0", "good")] })
+    await at.run(mcpInstall, {
+      serverName: "a/nice",
+      env: { HOOK: "h" },
+      config: { command: null, url: null, tags: ["t"] },
+    })
+    expect(at.servers().nice).toMatchObject({ command: "npx", args: ["-y", "good@1.0.0"], tags: ["t"] })
+  })
+
+  test("warns of what has no effect [tools:install:config]", async () => {
+    const { warnings } = await install({ version: "2", config: { command: "run", requestTimeot: 5 }, enabled: false })
+    expect(warnings).toEqual([
+      "version has no effect on a command or a url",
+      expect.stringContaining('did you mean "requestTimeout"?'),
+    ])
   })
 })
 
