@@ -630,6 +630,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a resource server that leaves one of them out lets others' tokens in",
   },
+  "auth:token-type": {
+    says: "of an issuer's tokens only access tokens are accepted: typ at+jwt, or JWT or none without claims of another kind; a token that is bound to a key is no bearer token",
+    from: "choice",
+    why: "an issuer signs ID tokens with the same keys, and hands them to parties that must not call svc; many issuers type no access tokens",
+  },
   "auth:scopes": {
     says: "an issuer's token opens servers without tags and those whose tag:NAME it has, svc:admin all; --auth-scopes off opens all",
     from: "choice",

@@ -8,7 +8,7 @@
  *     query is refused even beside a good header, because URLs end up in logs and histories.
  *  3. Static tokens are looked up by hash, compared in constant time. A token that was accepted is remembered until it
  *     expires or any token changes. A text that starts with `svc_` is never sent on to the issuer's check.
- *  4. An issuer's token must be signed by its keys, unexpired, and for this svc (token-issuer.ts). If the keys cannot be
+ *  4. An issuer's token must be a bearer access token, signed by its keys, unexpired, and for this svc (token-issuer.ts). If the keys cannot be
  *     fetched, the answer is 503 and not 401, so that clients keep a token that may be good.
  *  5. The principal sees servers by tags (principal.ts). A static token with tags, and an issuer's token without the admin
  *     scope, is no admin. More scopes never show less.

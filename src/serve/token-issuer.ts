@@ -3,7 +3,7 @@
  * needed, again for an unknown key id, and periodically; fetched keys stay valid while the issuer cannot be reached.
  * RFC 9068; RFC 8414; RFC 7517.
  */
-import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose"
+import { createRemoteJWKSet, errors, type JWTHeaderParameters, type JWTPayload, jwtVerify } from "jose"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { digest } from "../lib/digest.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -76,13 +76,15 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       return { kind: "unavailable" }
     }
     try {
-      const { payload } = await jwtVerify(token, set, {
+      const { payload, protectedHeader } = await jwtVerify(token, set, {
         issuer: [url, url.replace(/\/$/, ""), `${url.replace(/\/$/, "")}/`],
         algorithms: ALGORITHMS,
         clockTolerance: CLOCK_SKEW_S,
         requiredClaims: ["exp", "iss"],
         currentDate: new Date(now()),
       })
+      const problem = kindProblem(protectedHeader, payload)
+      if (problem !== undefined) return invalid(problem)
       if (!isFor(payload, resources)) return invalid("The token is not for this server (aud)")
       const holder = holderOf(payload)
       if (holder === undefined) return invalid("The token has no subject (sub)")
@@ -131,6 +133,7 @@ const MAX_VERDICTS = 10_000
 const MAX_METADATA = 256 * 1024
 
 const invalid = (reason: string): TokenVerdict => ({ kind: "invalid", reason })
+const notAccessToken = (field: string): string => `The token is not an access token (${field})`
 
 /** Fetches the issuer's metadata. Throws an Error that says what is wrong with it. */
 async function discover(
@@ -165,6 +168,35 @@ async function discover(
       }
   }
   throw new Error(problem)
+}
+
+/**
+ * Claims of ID tokens (OpenID Connect Core, 2 and 3.3.2.11) and of logout and event tokens (RFC 8417), which access tokens
+ * do not have.
+ */
+const FOREIGN_CLAIMS = ["nonce", "at_hash", "c_hash", "s_hash", "events"]
+/** Claims that name the kind of a token: of Keycloak and of Cognito. */
+const KIND_CLAIMS = ["typ", "token_use"]
+const FOREIGN_KINDS = ["id", "refresh", "offline", "logout"]
+
+/**
+ * Returns why a signed token is not a bearer access token; undefined if it may be one. An issuer signs tokens of several
+ * kinds with the same keys, and an ID token goes to parties that must not call svc. RFC 9068, 4, requires the type
+ * `at+jwt`; because many issuers write `JWT` or none, tokens without a type are accepted unless their claims show another
+ * kind. RFC 8725, 3.11.
+ */
+function kindProblem({ typ }: JWTHeaderParameters, payload: JWTPayload): string | undefined {
+  // RFC 7800, 3.1; RFC 9449, 7.2: possession of the key would have to be proved.
+  if (payload.cnf !== undefined) return "The token is bound to a key (cnf); send a bearer token that is not"
+  const type = String(typ ?? "jwt")
+    .toLowerCase()
+    .replace(/^application\//, "")
+  if (type === "at+jwt") return undefined
+  if (type !== "jwt") return notAccessToken("typ")
+  const claim =
+    FOREIGN_CLAIMS.find((name) => payload[name] !== undefined) ??
+    KIND_CLAIMS.find((name) => FOREIGN_KINDS.includes(String(payload[name]).toLowerCase()))
+  return claim === undefined ? undefined : notAccessToken(claim)
 }
 
 const isFor = ({ aud }: JWTPayload, wanted: readonly string[]): boolean =>
