@@ -1,16 +1,21 @@
 /** Finds the known word nearest to an unknown one, for "did you mean". In-house, because the work on hostile input must be bounded. */
 import { RequestError } from "./errors.ts"
 
-/** Returns the member of `known` closest to `word`, or undefined unless one is within two edits or a third of its letters. */
+/**
+ * Returns the member of `known` closest to `word`, or undefined if none is within a third of the longer one's letters. A wrong
+ * guess is worse than none: of words of up to five letters only one may be wrong.
+ */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   let best: string | undefined
-  let bestDistance = (word.length <= 3 ? 1 : Math.max(2, Math.floor(word.length / 3))) + 1
+  let bestDistance = Number.POSITIVE_INFINITY
   if (word === "") return undefined
   const lower = word.toLowerCase().slice(0, MAX_LENGTH)
   for (const candidate of known) {
-    if (Math.abs(candidate.length - word.length) >= bestDistance) continue
-    const distance = editDistance(lower, candidate.toLowerCase().slice(0, MAX_LENGTH), bestDistance)
-    if (distance < bestDistance) {
+    const most = Math.max(1, Math.floor(Math.max(candidate.length, word.length) / 3))
+    const limit = Math.min(bestDistance, most + 1)
+    if (Math.abs(candidate.length - word.length) >= limit) continue
+    const distance = editDistance(lower, candidate.toLowerCase().slice(0, MAX_LENGTH), limit)
+    if (distance < limit) {
       best = candidate
       bestDistance = distance
     }
@@ -33,19 +38,24 @@ export const unknownNameError = (what: string, name: string, known: Iterable<str
 /** Bounds the work for hostile input. */
 const MAX_LENGTH = 128
 
-/** Returns the Levenshtein distance, or `limit` as soon as it is certain to be at least that. */
+/**
+ * Returns the edit distance (optimal string alignment: two swapped letters are one edit), or `limit` as soon as it is certain
+ * to be at least that.
+ */
 function editDistance(a: string, b: string, limit: number): number {
+  let before: readonly number[] = []
   let row = Array.from({ length: b.length + 1 }, (_, index) => index)
   for (let i = 1; i <= a.length; i++) {
     const next = [i]
-    let least = i
     for (let j = 1; j <= b.length; j++) {
       const cost = a[i - 1] === b[j - 1] ? 0 : 1
-      const value = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + cost)
-      next.push(value)
-      if (value < least) least = value
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      const swap = swapped ? (before[j - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY
+      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + cost, swap))
     }
-    if (least >= limit) return limit
+    // A swap reaches back two rows.
+    if (Math.min(...row) >= limit && Math.min(...next) >= limit) return limit
+    before = row
     row = next
   }
   return row[b.length] ?? limit
