@@ -451,7 +451,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   },
 
   "protocol:answer:checked": {
-    says: "a frame of a server reaches a client only as exactly one valid JSON-RPC message; any other fails the call it names",
+    says: "a frame of a server reaches a client only as exactly one valid JSON-RPC message, with an object as the result; any other fails the call it names",
     from: "choice",
     why: "a server that could add a member or break the JSON would answer other servers' calls, or hang them",
   },

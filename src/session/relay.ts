@@ -217,7 +217,8 @@ function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Fini
     const shown = rewriteErrorData(data, names)
     return { kind: "done", answer: errorAnswer(request.id, adapted === code ? written : adapted, text, shown) }
   }
-  const result = isObject(message.result) ? message.result : {}
+  const { result } = message
+  if (!isObject(result)) throw new BackendError(spec.name, "answered with a result that is no object")
   if (peer.era === "modern") checkResultType(result, target, call)
   if (peer.era === "modern" && client.era === "legacy" && result.resultType === "input_required")
     return { kind: "input", result }

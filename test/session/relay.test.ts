@@ -253,6 +253,21 @@ test("an error without a code or a message arrives as an error under the server'
     })
 })
 
+test("a result that is no object fails its call under the server's name [protocol:answer:checked]", async () => {
+  for (const result of ["null", "5", '"text"', "true", "[{}]"])
+    for (const client of ["legacy", "modern"] as const)
+      for (const peer of ["legacy", "modern"] as const) {
+        const how = { id: 7, client, peer, plain: true }
+        const write = (id: string) => `{"jsonrpc":"2.0","id":"${id}","result":${result}}`
+        const message = "s: answered with a result that is no object"
+        expect(await relayed({ ...how, method: "tools/call" }, write)).toMatchObject({
+          id: 7,
+          result: { isError: true, content: [{ text: message }] },
+        })
+        expect(await relayed({ ...how, method: "prompts/get" }, write)).toMatchObject({ id: 7, error: { message } })
+      }
+})
+
 describe("the resultType of an answer", () => {
   const how = { method: "tools/call", id: 7, client: "modern", plain: true } as const
   const ask = (peer: Era, result: object, more: Partial<Case> = {}) =>
