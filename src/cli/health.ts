@@ -32,6 +32,8 @@ export const health: CommandDef = {
       )
     const port = option.integer("port", 3050, 1, 65_535)
     const given = option.text("url")
+    if (given !== undefined && !isAddress(given))
+      throw usageError(`--url must be an http or https address or unix:/path, not ${given}`)
     const url = (given ?? `http://127.0.0.1:${port}`).replace(/\/+$/, "")
     const context = openContext(args)
     const askOwn = askControl(context, option.choice("level", HEALTH_LEVELS, "full"))
@@ -55,6 +57,8 @@ const FIRST_PAUSE_MS = 50
 /** Two requests per pause stay below the rate limit, however long it takes. */
 const LAST_PAUSE_MS = 4000
 const REPORT_AFTER_MS = 1000
+
+const isAddress = (text: string): boolean => /^unix:./.test(text) || (URL.canParse(text) && /^https?:/i.test(text))
 
 type HealthPath = "/health" | "/health/ready" | "/health/mcp"
 type HealthReply = { readonly ok: boolean; readonly body: Record<string, unknown> }

@@ -1,14 +1,19 @@
 /** `svc serve`: runs the servers of mcp.json and offers them as one MCP server. */
 import type { CommandDef } from "citty"
 import { openContext } from "../app/command-context.ts"
+import { say } from "../app/output.ts"
 import { readServeOptions, SERVE_OPTIONS } from "../app/serve-options.ts"
 import { runService } from "../app/service.ts"
+import { usageError } from "../lib/command-line.ts"
 
 export const serve: CommandDef = {
   meta: { name: "serve", description: "Run the servers of mcp.json and offer them as one MCP server" },
   args: SERVE_OPTIONS,
   run({ args }) {
     const options = readServeOptions(args, process.env, process.platform)
+    if (options.demo && args.config !== undefined)
+      throw usageError("--demo serves no configuration: leave out --demo or --config")
+    if (options.demo && args["config-dir"] !== undefined) say("--config-dir has no effect with --demo")
     return runService(options, options.demo ? undefined : openContext(args).paths)
   },
 }

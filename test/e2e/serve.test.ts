@@ -76,6 +76,9 @@ describe("mistakes", () => {
     [["serve", "--port", "x"], "--port must be a whole number"],
     [["serve", "extra"], 'unexpected argument "extra"'],
     [["serve", "--host", "0.0.0.0"], "--allow-unauthenticated"],
+    [["serve", "--demo", "--config", "x.json"], "--demo serves no configuration"],
+    [["health", "--url", "bogus"], "--url must be an http or https address or unix:/path, not bogus"],
+    [["health", "--url", "unix:"], "--url must be an http or https address"],
   ])("svc %p is one line and exit 64 [cli:mistake]", async (args, message) => {
     const { code, stderr, stdout } = await runSvc(args)
     expect(stderr).toContain(message)
