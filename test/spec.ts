@@ -144,9 +144,14 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a list of another process names tools that this one has not, and hides those that it has",
   },
   "aggregate:extensions": {
-    says: "the aggregate advertises apps and tasks, which it routes, and no other extension; a server's own address advertises all of the server's",
+    says: "the aggregate advertises apps, tasks and skills, which it routes, and no other extension; a server's own address advertises all of the server's",
     from: "choice",
     why: "a client believes what is advertised, and a method that names no server leads to none",
+  },
+  "skills:aggregate": {
+    says: "on /mcp, skills/list unites the skills of all servers in scope, asked for each time, and leaves out a server that fails; skills/get and resources/directory/read go to the server that the URI names; URIs are renamed, digests and frontmatter are not; the address of one server relays the extension as it is",
+    from: "choice",
+    why: "no notification says that a skill changed, and a client lists again because a digest no longer matches: an answer that svc keeps would repeat the old digest",
   },
   "health:live": { says: "/health/live is 200 alive whenever svc can answer", from: "GET /health/live" },
   "health:ready:loaded": {

@@ -10,7 +10,7 @@ import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
 import { isHidden } from "./hidden-tools.ts"
-import type { CacheHint, Listing, ListMethod, Tool } from "./listing.ts"
+import type { CacheHint, Listing, ListMethod, PagedMethod, Tool } from "./listing.ts"
 import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, scopeIncludes } from "./scope.ts"
@@ -253,20 +253,21 @@ const routeTo = (part: ServerPart | undefined, name: string | undefined): Route 
 
 /** Returns the result of a list method as JSON text. `entries` are JSON texts. */
 export function listResult(
-  method: ListMethod,
+  method: PagedMethod,
   entries: readonly string[],
   era: Era,
   hint: CacheHint,
   nextCursor?: string,
 ): string {
-  const list = `"${LIST_KEYS[method]}":[${entries.join(",")}]`
+  const list = `"${method === "skills/list" ? "skills" : LIST_KEYS[method]}":[${entries.join(",")}]`
   const cursor = nextCursor === undefined ? "" : `,"nextCursor":${JSON.stringify(nextCursor)}`
   return era === "legacy"
     ? `{${list}${cursor}}`
     : `{"resultType":"complete",${list}${cursor},"ttlMs":${hint.ttlMs},"cacheScope":"${hint.cacheScope}"}`
 }
 
-function leastHint(hints: readonly (CacheHint | undefined)[]): CacheHint {
+/** Returns the shortest time and the most private scope; nothing stays fresh if a hint is missing. server: Caching. */
+export function leastHint(hints: readonly (CacheHint | undefined)[]): CacheHint {
   return hints.reduce<CacheHint>(
     (least, hint) => ({
       ttlMs: Math.min(least.ttlMs, hint?.ttlMs ?? 0),

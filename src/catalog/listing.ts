@@ -11,6 +11,9 @@ type ResourceTemplate = ListingEntry & { readonly uriTemplate: string }
 
 export type ListMethod = "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list"
 
+/** The lists that svc answers in pages. Skills are in no listing: svc asks for them when a client does. */
+export type PagedMethod = ListMethod | "skills/list"
+
 /** How long a list result stays fresh (milliseconds), and whether shared caches may keep it. server: Caching. */
 export type CacheHint = { readonly ttlMs: number; readonly cacheScope: "public" | "private" }
 

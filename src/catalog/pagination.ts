@@ -3,12 +3,12 @@
  * catalog has changed meanwhile. If the entry is gone, the client must list again. server: Pagination.
  */
 import { RequestError } from "../lib/errors.ts"
-import type { ListMethod } from "./listing.ts"
+import type { PagedMethod } from "./listing.ts"
 
 export type Page = { readonly entries: readonly string[]; readonly nextCursor: string | undefined }
 
 /** Returns at most `size` entries (JSON texts) from `cursor` on. Throws a RequestError for a cursor of another list. */
-export function pageOf(entries: readonly string[], method: ListMethod, size: number, cursor: unknown): Page {
+export function pageOf(entries: readonly string[], method: PagedMethod, size: number, cursor: unknown): Page {
   const start = cursor === undefined ? 0 : after(entries, method, cursor)
   const end = Math.min(entries.length, start + size)
   const last = entries[end - 1]
@@ -25,15 +25,16 @@ const KEYS = {
   "prompts/list": "name",
   "resources/list": "uri",
   "resources/templates/list": "uriTemplate",
-} as const satisfies Readonly<Record<ListMethod, string>>
+  "skills/list": "uri",
+} as const satisfies Readonly<Record<PagedMethod, string>>
 
-const keyOf = (entry: string, method: ListMethod): string => String(JSON.parse(entry)[KEYS[method]])
+const keyOf = (entry: string, method: PagedMethod): string => String(JSON.parse(entry)[KEYS[method]])
 
-const encode = (method: ListMethod, end: number, key: string): string =>
+const encode = (method: PagedMethod, end: number, key: string): string =>
   Buffer.from(JSON.stringify([method, end, key])).toString("base64url")
 
 /** Returns the index behind the entry that a cursor names. Looks first at the index that the entry had. */
-function after(entries: readonly string[], method: ListMethod, cursor: unknown): number {
+function after(entries: readonly string[], method: PagedMethod, cursor: unknown): number {
   const [list, end, key] = decode(cursor)
   if (list === method && typeof end === "number" && typeof key === "string") {
     const last = entries[end - 1]

@@ -29,14 +29,18 @@ export const qualifiedNames = (slug: string, mark: (id: string) => string = (id)
 
 /**
  * Returns a result of `method` of a server of this era with its URIs and task ids renamed: `contents[].uri` of a resource
- * read, `resource_link` and embedded `resource` blocks of tool results and prompt messages, and tasks.
+ * read, `resource_link` and embedded `resource` blocks of tool results and prompt messages, skills and their files, and tasks.
  */
 export function rewriteResult(method: string, result: Params, names: Names, era: Era): Params {
   switch (method) {
     case "resources/read":
-      return Array.isArray(result.contents)
-        ? { ...result, contents: result.contents.map((content: unknown) => withUri(content, names)) }
-        : result
+      return mapped(result, "contents", (content) => withUri(content, names))
+    case "resources/directory/read":
+      return mapped(result, "resources", (resource) => withUri(resource, names))
+    case "skills/list":
+      return mapped(result, "skills", (skill) => rewriteSkill(skill, names))
+    case "skills/get":
+      return { ...result, skill: rewriteSkill(result.skill, names) }
     case "tools/call":
     case "tasks/result":
       return renameTask(rewriteToolResult(result, names, era), names.task)
@@ -45,14 +49,9 @@ export function rewriteResult(method: string, result: Params, names: Names, era:
     case "tasks/cancel":
       return withTaskId(renameTask(rewriteToolResult(result, names, era), names.task), names)
     case "prompts/get":
-      return Array.isArray(result.messages)
-        ? {
-            ...result,
-            messages: result.messages.map((message: unknown) =>
-              isObject(message) ? { ...message, content: rewriteBlock(message.content, names) } : message,
-            ),
-          }
-        : result
+      return mapped(result, "messages", (message) =>
+        isObject(message) ? { ...message, content: rewriteBlock(message.content, names) } : message,
+      )
     default:
       return renameTask(result, names.task)
   }
@@ -106,6 +105,17 @@ function rewriteBlock(block: unknown, names: Names): unknown {
   if (block.type === "resource_link") return withUri(block, names)
   if (block.type === "resource") return { ...block, resource: withUri(block.resource, names) }
   return block
+}
+
+/** Returns a skill with its URI and those of its files renamed; digests, sizes and frontmatter stay. extension: Skills. */
+function rewriteSkill(skill: unknown, names: Names): unknown {
+  return isObject(skill) ? mapped(withUri(skill, names), "resources", (file) => withUri(file, names)) : skill
+}
+
+/** Returns a value with each entry of a member changed; the value as it is if the member is no array. */
+function mapped(value: Params, key: string, change: (entry: unknown) => unknown): Params {
+  const entries = value[key]
+  return Array.isArray(entries) ? { ...value, [key]: entries.map(change) } : value
 }
 
 function withUri<T>(value: T, names: Names): T {

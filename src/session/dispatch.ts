@@ -19,6 +19,7 @@ import type { ClientCall, Gateway } from "./ports.ts"
 import { OWN_METHODS, ready } from "./ready.ts"
 import { type Answering, backendFailure, CALLS, relay, unknownMethod, unknownName } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
+import { listSkills, refuseWithoutSkills } from "./skills.ts"
 import { listTasks, relayTask } from "./tasks.ts"
 
 /** Answers a request. Never rejects: whatever goes wrong is a JSON-RPC error. */
@@ -91,6 +92,15 @@ function route(call: ClientCall, view: View): Answering {
       return relayNamed(call, "prompt", view)
     case "resources/read": {
       const target = resourceOf(params.uri, view, call)
+      return relay(call, { ...params, uri: target.name }, target)
+    }
+    case "skills/list":
+      return client.scope.kind === "server" ? relayUnknown(call, params) : listSkills(call, view)
+    case "skills/get":
+    case "resources/directory/read": {
+      if (client.scope.kind === "server") return relayUnknown(call, params)
+      const target = resourceOf(params.uri, view, call)
+      refuseWithoutSkills(call, view, target)
       return relay(call, { ...params, uri: target.name }, target)
     }
     case "resources/subscribe": {

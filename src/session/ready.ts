@@ -69,6 +69,8 @@ function serverOf(call: ClientCall, view: View): string | undefined {
     case "prompts/get":
       return serverOfName(params.name, "prompts", view, call)
     case "resources/read":
+    case "resources/directory/read":
+    case "skills/get":
       return serverOfUri(params.uri, view, call)
     case "completion/complete": {
       const { ref } = params

@@ -51,6 +51,10 @@ export function relay(call: ClientCall, params: Params, route: Route): Answering
   return answering instanceof Promise ? answering.then(count) : count(answering)
 }
 
+/** Passes a request of svc's own on, on behalf of the client, to the process that all clients share. */
+export const relayToShared = (call: ClientCall, params: Params, route: Route): Answering =>
+  relayTo(call.gateway.directory.target(route.id), call, params, route)
+
 /** Answers for a backend that failed: with an `isError` result for a tool, with a JSON-RPC error for other methods. */
 export function backendFailure(error: BackendError, { request, gateway, client }: ClientCall): Answer {
   const { rpc } = codesOf(error)
@@ -166,6 +170,9 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
   }
 }
 
+/** Requests whose modern results carry cache hints, besides the lists that svc answers. server: Caching; extension: Skills. */
+const CACHEABLE: ReadonlySet<string> = new Set(["resources/read", "skills/list", "skills/get"])
+
 const completeMembers = (cacheable: boolean): Uint8Array => (cacheable ? COMPLETE_UNCACHED : COMPLETE)
 
 type Finish =
@@ -188,7 +195,7 @@ function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Fini
   const { request, client } = call
   const { peer, spec } = target
   const qualified = client.scope.kind === "aggregate"
-  const cacheable = request.method === "resources/read"
+  const cacheable = CACHEABLE.has(request.method)
   const isToolCall = request.method === "tools/call"
   if (outcome.kind === "frame") {
     const { frame, answer } = outcome

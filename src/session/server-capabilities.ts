@@ -6,12 +6,14 @@ import {
   LEGACY_VERSIONS,
   META_SERVER_INFO,
   MODERN_VERSIONS,
+  SKILLS_EXTENSION,
   TASKS_EXTENSION,
   UI_EXTENSION,
 } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { ClientCall } from "./ports.ts"
 import { refuseStopping } from "./ready.ts"
+import { unitedSkills } from "./skills.ts"
 
 type About = Pick<ClientCall, "gateway" | "client">
 
@@ -72,6 +74,7 @@ function aggregateCapabilities(view: View, era: Era): Params {
   for (const capabilities of all)
     for (const [name, settings] of membersOf(capabilities.extensions))
       if (ROUTED.has(name)) extensions[name] ??= settings
+  const skills = unitedSkills(all)
   const tasks = all.flatMap((capabilities) => (isObject(capabilities.tasks) ? [capabilities.tasks] : []))
   return {
     tools: { listChanged: true },
@@ -80,7 +83,9 @@ function aggregateCapabilities(view: View, era: Era): Params {
     completions: {},
     ...(era === "legacy" || all.some(({ logging }) => logging !== undefined) ? { logging: {} } : {}),
     ...(tasks.length > 0 ? { tasks: uniteTasks(tasks) } : {}),
-    ...(Object.keys(extensions).length > 0 ? { extensions } : {}),
+    ...(skills !== undefined || Object.keys(extensions).length > 0
+      ? { extensions: { ...extensions, ...(skills === undefined ? {} : { [SKILLS_EXTENSION]: skills }) } }
+      : {}),
   }
 }
 

@@ -23,6 +23,8 @@ export const TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
 /** From: MCP Apps. */
 export const UI_EXTENSION = "io.modelcontextprotocol/ui"
+/** extension: Skills. */
+export const SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
 export const META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 /** The levels of log messages, least severe first. server: Logging. */
