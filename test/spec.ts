@@ -785,6 +785,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "config is the only shown argument for a custom source, and a person agrees to one source",
   },
+  "tools:changes": {
+    says: "mcp_edit lists every written change: the new name, effective values, and values without an effect; the status of an answer is that of mcp_status",
+    from: "choice",
+    why: "an assistant that is told of no change tries again, and two words for one state contradict",
+  },
   "tools:management": {
     says: "mcp_enable, mcp_disable, mcp_list, mcp_status, mcp_reload, mcp_edit",
     from: "Internal tools",

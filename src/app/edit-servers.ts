@@ -19,11 +19,14 @@ export async function editServers(args: Readonly<Record<string, unknown>>, edit:
     const texts = readTexts(context.paths)
     const issuesOf = (config: string) => findIssues(context, () => ({ ...texts, config: () => config }))
     const changed = edit(text)
-    const known = new Set(issuesOf(text).map(({ message }) => message))
+    // The same message may be about another server.
+    const keyOf = ({ server = "", message }: Issue) => `${server} ${message}`
+    const known = new Set(issuesOf(text).map(keyOf))
     // Without file and line: the text that they point into is not written yet.
-    introduced = issuesOf(changed).flatMap(({ code, severity, message }) =>
-      known.has(message) ? [] : [{ code, severity, message }],
-    )
+    introduced = issuesOf(changed).flatMap((issue) => {
+      const { code, severity, message } = issue
+      return known.has(keyOf(issue)) ? [] : [{ code, severity, message }]
+    })
     const wrong = introduced.filter(({ code }) => code === "type")
     if (wrong.length > 0) throw new ConfigError(wrong)
     return changed

@@ -9,6 +9,7 @@ import { counted, visible } from "../lib/log.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { createBundles } from "../registry/bundle.ts"
 import { quoted } from "../tools/consent-text.ts"
+import { statusWord } from "../tools/servers.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const YES = { type: "boolean", alias: "y", description: "Do not ask for confirmation" } as const
@@ -51,7 +52,7 @@ export const install: ProgramCommand = {
         `install ${quoted(String(data.serverName))} from ${visible(String(data.source))} and let svc run\n  ${data.command}${formatInherited(data)}\n?`,
       would: ({ serverName, source, command }) =>
         `would install ${serverName} from ${visible(String(source))}: ${command}`,
-      done: (data) => `installed ${data.serverName}: ${data.status}${formatTools(data)}`,
+      done: (data) => `installed ${data.serverName}: ${statusWord(data)}${formatTools(data)}`,
     })
   },
 }
@@ -78,7 +79,7 @@ export const update: CommandDef = {
         would: (data) => `would update ${formatVersions(data)}${formatChanges(data)}`,
         done: (data) =>
           data.updated === true
-            ? `updated ${formatVersions(data)}: ${data.status}${formatTools(data)}${formatChanges(data)}`
+            ? `updated ${formatVersions(data)}: ${statusWord(data)}${formatTools(data)}${formatChanges(data)}`
             : `${data.serverName} is already at ${data.to}`,
         isNoop: ({ from, to }) => from === to,
       },

@@ -14,6 +14,7 @@ import { formatIssue, publicMessage } from "../lib/errors.ts"
 import type { Bundle } from "../registry/bundle.ts"
 import type { AppliedChange, DocumentChange } from "../store/transaction.ts"
 import { withBundle } from "./bundle.ts"
+import { serverOf } from "./servers.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
 /** What a reload changed, in an answer. */
@@ -166,7 +167,9 @@ export type ServerInstallation = Omit<VerifiedChange, "refuse"> & {
 
 /** The members that the answers to an installation and to an update share. */
 export type InstallationResult = {
+  /** As `mcp_status` shows it, with its `state`. */
   readonly status: string
+  readonly state: string
   readonly tools: number | undefined
   readonly reload: ReloadReport
   readonly warnings: readonly string[]
@@ -183,12 +186,8 @@ export async function applyInstallation(
       applyChange(context, { name, change: placed(change), reverse, refuse }),
     ),
   )
-  return {
-    status: enabled ? outcome.kind : "disabled",
-    tools: outcome.kind === "connected" ? outcome.tools : undefined,
-    reload,
-    warnings: warningsOf(name, outcome),
-  }
+  const { status, state, tools } = serverOf(context, name)
+  return { status, state, tools, reload, warnings: warningsOf(name, outcome) }
 }
 
 /** Requires that the configuration is applied. */

@@ -2,7 +2,9 @@
 import * as z from "zod"
 import { hidesEveryTool } from "../catalog/hidden-tools.ts"
 import { patchServer, renameServer } from "../config/edit.ts"
+import { HIDDEN } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"
+import { mapStrings } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import type { DocumentChange, WrittenDocuments } from "../store/transaction.ts"
@@ -19,7 +21,7 @@ import {
   writtenValues,
 } from "./consent-text.ts"
 import { requireUnchanged, resolveServerName, validateChange, writtenServer } from "./plan-change.ts"
-import { type Change, changeSchema, changesOf, listText } from "./servers.ts"
+import { type Change, changeSchema, changesOf, listText, serverOf } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
 
 export const mcpEdit = defineTool({
@@ -41,9 +43,12 @@ export const mcpEdit = defineTool({
   }),
   output: z.object({
     serverName: z.string().describe("The server's name after the edit"),
-    changes: z.array(changeSchema).describe("The settings that change, secrets hidden"),
+    changes: z
+      .array(changeSchema)
+      .describe("What changes: the name, settings, and written values without an effect; secrets hidden"),
     dryRun: z.boolean(),
-    status: z.string().optional().describe("The server's status after the edit"),
+    status: z.string().optional().describe("The server's status after the edit, as mcp_status shows it"),
+    state: z.string().optional().describe("The status in more detail, as mcp_status shows it"),
     reload: reloadSchema.optional(),
     warnings: z.array(z.string()),
   }),
@@ -77,16 +82,18 @@ export const mcpEdit = defineTool({
     const [consent, ...more] = plan.consents
     if (consent !== undefined) await confirm(context, [consent, ...more], question)
     const { outcome, reload } = await applyEdit(context, after, plan.change)
+    const { status, state } = serverOf(context, after)
     return {
       data: {
         serverName: after,
         changes,
         dryRun,
-        status: outcome.kind,
+        status,
+        state,
         reload,
         warnings: [...warnings, ...warningsOf(after, outcome)],
       },
-      text: `changed ${after}: ${keysText(changes)}`,
+      text: changes.length === 0 ? `${after} is like this already` : `changed ${after}: ${keysText(changes)}`,
     }
   },
 })
@@ -140,10 +147,15 @@ export function planEdit(
       ...(starts ? settingsOf(unchanged) : []),
     ],
   })
+  const effective = changesOf(context, [name, documents], [newName, planned])
   return {
     newName,
     next,
-    changes: changesOf(context, [name, documents], [newName, planned]),
+    changes: [
+      ...(newName === name ? [] : [{ key: "name", from: name, to: newName }]),
+      ...effective,
+      ...changedIdly(server, next, effective),
+    ],
     warnings,
     consents,
     question,
@@ -194,6 +206,24 @@ function wouldOfferNothing({ agent }: ToolContext, name: string, { disabledTools
   return hidesEveryTool(agent.find(name), Array.isArray(disabledTools) ? disabledTools.map(String) : [])
 }
 
+/** Returns the written settings that differ without an effect: keys that svc does not know, and values that hold by default. */
+function changedIdly(before: Params, after: Params, effective: readonly Change[]): readonly Change[] {
+  const isCovered = (key: string) => effective.some((one) => one.key === key || one.key.startsWith(`${key}.`))
+  return changedKeys(before, after).flatMap((key) =>
+    isCovered(key) ? [] : [{ key, from: shownValue(key, before[key]), to: shownValue(key, after[key]) }],
+  )
+}
+
+/** Returns a written value as text, secrets hidden. */
+function shownValue(key: string, value: unknown): string | undefined {
+  if (value === undefined) return undefined
+  if (HOLDS_SECRETS.has(key) || isSecretName(key)) return HIDDEN
+  const shown = mapStrings(value, (text, path) => (path.some((part) => isSecretName(String(part))) ? HIDDEN : text))
+  return typeof shown === "string" ? shown : JSON.stringify(shown)
+}
+
+const HOLDS_SECRETS: ReadonlySet<string> = new Set(["env", "headers", "oauth"])
+
 /** Warns of secrets that a patch writes into mcp.json. */
 const openSecrets = ({ env, headers }: Params): readonly string[] =>
   [env, headers].flatMap((section) =>
@@ -204,4 +234,5 @@ const openSecrets = ({ env, headers }: Params): readonly string[] =>
     ),
   )
 
-const keysText = (changes: readonly Change[]): string => listText(changes.map(({ key }) => key))
+const keysText = (changes: readonly Change[]): string =>
+  changes.length === 0 ? "nothing" : listText(changes.map(({ key }) => key))

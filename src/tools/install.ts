@@ -36,6 +36,7 @@ import {
   type ServerWrite,
   withMergePatch,
 } from "./plan-change.ts"
+import { statusWord } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
 
 export const mcpInstall = defineTool({
@@ -74,7 +75,8 @@ export const mcpInstall = defineTool({
     missing: z.array(missingSchema).describe("Required values that were not given"),
     optional: z.array(missingSchema).describe("Optional values that were not given"),
     variables: z.array(z.string()).describe("Variables that refer to secrets in .env"),
-    status: z.string().optional(),
+    status: z.string().optional().describe("The server's status, as mcp_status shows it"),
+    state: z.string().optional().describe("The status in more detail, as mcp_status shows it"),
     tools: z.number().optional(),
     reload: reloadSchema.optional(),
     warnings: z.array(z.string()),
@@ -98,7 +100,7 @@ export const mcpInstall = defineTool({
       ["installs"],
       questionOn(`Install the MCP server ${quoted(name)} from ${draft.source} and let svc run this`, proposal),
     )
-    const { status, tools, reload, ...result } = await applyInstallation(context, {
+    const { status, state, tools, reload, ...result } = await applyInstallation(context, {
       name,
       bundle: draft.bundle,
       enabled: !isDisabled(write.server),
@@ -114,11 +116,12 @@ export const mcpInstall = defineTool({
         installed: true,
         variables: references,
         status,
+        state,
         tools,
         reload,
         warnings: [...warnings, ...result.warnings],
       },
-      text: `installed ${name}: ${status}${tools === undefined ? "" : `, ${counted(tools, "tool")}`}`,
+      text: `installed ${name}: ${statusWord({ status, state })}${tools === undefined ? "" : `, ${counted(tools, "tool")}`}`,
     }
   },
 })

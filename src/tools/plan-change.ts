@@ -51,8 +51,10 @@ export function validateChange({ editor }: PlanContext, before: WrittenDocuments
       throw error
     }
   }
-  const known = new Set(issuesOf(before).map(({ message }) => message))
-  const fresh = issuesOf(after).filter(({ message }) => !known.has(message))
+  // The same message may be about another server.
+  const keyOf = ({ server = "", message }: Issue) => `${server} ${message}`
+  const known = new Set(issuesOf(before).map(keyOf))
+  const fresh = issuesOf(after).filter((issue) => !known.has(keyOf(issue)))
   const errors = fresh.filter(({ severity }) => severity === "error")
   if (errors.length > 0) throw new ToolError("invalid_argument", errors.map(({ message }) => message).join("; "))
   return fresh.map(({ message }) => message)

@@ -131,6 +131,10 @@ export function changesOf(
   })
 }
 
+/** Returns the word for a server's status in a sentence. */
+export const statusWord = ({ status, state }: { readonly status?: unknown; readonly state?: unknown }): string =>
+  String(state === "disabled" ? state : status)
+
 /** Returns a list for a sentence. */
 export const listText = (names: readonly string[]): string => (names.length === 0 ? "none" : names.join(", "))
 

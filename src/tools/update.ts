@@ -16,7 +16,7 @@ import { type Audience, audienceOf, commandFor, inheritedText, writtenValues } f
 import { missingSchema, registryStatus } from "./install-draft.ts"
 import { digestFor, requireAgreed, resolveServerName } from "./plan-change.ts"
 import type { ServerOrigin } from "./registry-entries.ts"
-import { changeSchema, changesOf } from "./servers.ts"
+import { changeSchema, changesOf, statusWord } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
 import { planUpdate, updatableOrigin } from "./update-plan.ts"
 
@@ -43,7 +43,8 @@ export const mcpUpdate = defineTool({
     inherited: z.string().optional().describe("What serverDefaults adds to the command's environment or headers"),
     bundle: z.string().optional().describe("The bundle that it is installed from, with its hash"),
     missing: z.array(missingSchema).describe("Required values that were not given"),
-    status: z.string().optional(),
+    status: z.string().optional().describe("The server's status, as mcp_status shows it"),
+    state: z.string().optional().describe("The status in more detail, as mcp_status shows it"),
     tools: z.number().optional(),
     reload: reloadSchema.optional(),
     warnings: z.array(z.string()),
@@ -84,7 +85,7 @@ export const mcpUpdate = defineTool({
       }
     requireAgreed(context, plan.digest)
     await confirm(context, ["installs"], plan.question)
-    const { status, tools, reload, ...result } = await applyInstallation(context, plan)
+    const { status, state, tools, reload, ...result } = await applyInstallation(context, plan)
     return {
       data: {
         ...about,
@@ -92,11 +93,12 @@ export const mcpUpdate = defineTool({
         changes,
         missing: [],
         status,
+        state,
         tools,
         reload,
         warnings: [...warnings, ...result.warnings],
       },
-      text: `updated ${name} from ${from} to ${to}: ${status}`,
+      text: `updated ${name} from ${from} to ${to}: ${statusWord({ status, state })}`,
     }
   },
 })

@@ -435,7 +435,7 @@ test("a server that connects but offers nothing is said to", async () => {
     version: "1.2.3",
     enabled: false,
   })
-  expect(disabled.structuredContent).toMatchObject({ installed: true, status: "disabled" })
+  expect(disabled.structuredContent).toMatchObject({ installed: true, status: "disconnected", state: "disabled" })
   expect(written(svc).later).toEqual({ command: "npx", args: ["-y", "some-package@1.2.3"], disabled: true })
 }, 20_000)
 

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { ConsentKind } from "../../src/tools/consent.ts"
 import { mcpEdit, planEdit } from "../../src/tools/edit.ts"
+import { mcpStatus } from "../../src/tools/status.ts"
 import type { Params } from "../../src/wire/message.ts"
 import { tool } from "../agent/memory-agent.ts"
 import { stage } from "./stage.ts"
@@ -45,6 +46,7 @@ describe("the plan of an edit", () => {
       'tags: ["t"]',
     ])
     expect(changes).toEqual([
+      { key: "name", from: "a", to: "c" },
       { key: "env.A_TOKEN", from: undefined, to: "•••" },
       { key: "tags", from: undefined, to: "[t]" },
     ])
@@ -66,6 +68,26 @@ describe("the plan of an edit", () => {
         "x with API_KEY=•••",
       ])
     }
+  })
+
+  test("tells every written change, also one without an effect [tools:changes]", async () => {
+    const config = { mcpServers: CONFIG.mcpServers, serverDefaults: { requestTimeout: 7000, env: { B_TOKEN: "b" } } }
+    const changesOf = async (patch: Params, newName?: string) => (await planned(patch, newName, config)).changes
+    expect(await changesOf({}, "c")).toEqual([{ key: "name", from: "a", to: "c" }])
+    expect(await changesOf({ requestTimeout: 7000, env: { B_TOKEN: "b" } })).toEqual([
+      { key: "env", from: "•••", to: "•••" },
+      { key: "requestTimeout", from: undefined, to: "7000" },
+    ])
+    expect(await changesOf({ disabledTool: ["x"], apiKey: "k", more: { token: "k", mode: "m" } })).toEqual([
+      { key: "disabledTool", from: undefined, to: '["x"]' },
+      { key: "apiKey", from: undefined, to: "•••" },
+      { key: "more", from: undefined, to: '{"token":"•••","mode":"m"}' },
+    ])
+    expect(await changesOf({ command: "x" })).toEqual([])
+    const { warnings } = await planned({ disabledTool: [] }, undefined, {
+      mcpServers: { ...CONFIG.mcpServers, b: { command: "x", disabledTool: [] } },
+    })
+    expect(warnings).toEqual([expect.stringContaining('did you mean "disabledTools"?')])
   })
 
   test("warns of a secret that is written into mcp.json, not of a reference", async () => {
@@ -101,6 +123,26 @@ describe("mcp_edit", () => {
       reload: { added: ["c"], removed: ["a"] },
     })
     expect(at.servers()).toEqual({ c: { ...SERVER, env: {}, args: ["v"] }, b: { command: "x" } })
+  })
+
+  test("has the status that mcp_status shows, and says if nothing changes [tools:changes]", async () => {
+    const template = { command: "x", args: ["{{project.name}}"] }
+    await using at = stage({ config: { ...CONFIG, mcpTemplates: { t: template } } })
+    await at.start()
+    const patches: readonly (readonly [name: string, patch: Params, state: string])[] = [
+      ["a", { command: "x" }, "connected"],
+      ["a", { disabled: true }, "disabled"],
+      ["t", { tags: ["x"] }, "no instance"],
+      ["b", { command: "broken" }, "failed"],
+    ]
+    for (const [serverName, patch, state] of patches) {
+      const edited = await at.run(mcpEdit, { serverName, patch })
+      const { servers } = await at.run(mcpStatus, { serverName })
+      const [{ status }] = servers as [Params]
+      expect([serverName, edited.status, edited.state]).toEqual([serverName, status, state])
+    }
+    const { text } = await mcpEdit.run({ serverName: "t", patch: { tags: ["x"] } }, at.context)
+    expect(text).toBe("t is like this already")
   })
 
   test("only shows in a dry run what would change", async () => {

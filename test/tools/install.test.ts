@@ -119,6 +119,8 @@ describe("a custom source in config", () => {
     for (const key of ["url", "serverUrl", "httpUrl"])
       expect(await install({ config: { [key]: "https://h/mcp", headers }, enabled: false })).toMatchObject({
         installed: true,
+        status: "disconnected",
+        state: "disabled",
         asked: [],
         servers: { nice: { url: "https://h/mcp", headers, disabled: true } },
       })
