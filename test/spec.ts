@@ -661,6 +661,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "asking for the same again would go in a circle",
   },
+  "oauth:dpop": {
+    says: "tokens are bound to a key that is kept with them if the server asks for it or takes them, or dpopBoundAccessTokens demands it; each request has a new proof with the nonce that was given last",
+    from: "choice",
+    why: "a bound token is worth nothing to others; a server that does not say that it takes one would refuse it",
+  },
   "secrets:file": {
     says: "tokens are in a file of mode 0600 in a folder of mode 0700",
     from: "choice",

@@ -18,6 +18,13 @@ export type Credentials = {
   authorization(): Promise<string | undefined>
   /** The header that `authorization` returned last. */
   readonly last: string | undefined
+  /**
+   * Returns the proof to send with a header that `authorization` returned; undefined unless its token is bound to a key. A
+   * proof is for one request. RFC 9449.
+   */
+  proof(sent: string, method: string, url: string): Promise<string | undefined>
+  /** Notes what the response to a request with a proof says about the next proofs. */
+  noted(response: Response): Promise<void>
   /** Notes that the server accepted a header. */
   accepted(sent: string): void
   /**
@@ -75,8 +82,7 @@ export async function fetchWithCredentials(
 ): Promise<Response> {
   for (let challenges = 0; ; challenges++) {
     const authorization = await deps.credentials?.authorization()
-    const headers = authorization === undefined ? init.headers : { ...init.headers, authorization }
-    const response = await fetchInOrigin(url, { ...init, headers }, deps)
+    const response = await fetchInOrigin(url, init, authorization, deps)
     if (response.status !== 401 && !(response.status === 403 && response.headers.has("www-authenticate"))) {
       if (authorization !== undefined && response.status < 500) deps.credentials?.accepted(authorization)
       return response
@@ -90,6 +96,19 @@ export async function fetchWithCredentials(
     await response.body?.cancel()
     throw new UnauthorizedError("answered 401: authorization required")
   }
+}
+
+/** Returns the headers of one request with an `Authorization` header, and with a proof if its token is bound to a key. */
+export async function authorizedHeaders(
+  headers: Readonly<Record<string, string>>,
+  authorization: string | undefined,
+  method: string,
+  url: string,
+  { credentials }: Pick<RemoteDeps, "credentials">,
+): Promise<Record<string, string>> {
+  if (authorization === undefined) return headers
+  const dpop = await credentials?.proof(authorization, method, url)
+  return { ...headers, authorization, ...(dpop === undefined ? {} : { dpop }) }
 }
 
 export const mediaType = (response: Response): string =>
@@ -152,24 +171,34 @@ export async function readBody(response: Response, limit: number): Promise<Uint8
 
 const MAX_REDIRECTS = 3
 const SNIPPET_LENGTH = 200
-/** One for an expired token, one for a token that another request has renewed meanwhile, one for a refused new token. */
-const MAX_CHALLENGES = 3
+/**
+ * One for an expired token, one for a token that another request has renewed meanwhile, one for a refused new token, one for
+ * a proof without the server's nonce.
+ */
+const MAX_CHALLENGES = 4
 
 const rejectOversize = () => {
   throw new TooLargeError()
 }
 const REJECT_OVERSIZE: OversizeWatch = { onlong: rejectOversize, ondropped: rejectOversize }
 
-async function fetchInOrigin(url: string, init: RequestInit, deps: RemoteDeps): Promise<Response> {
+async function fetchInOrigin(
+  url: string,
+  init: RequestInit & { headers: Record<string, string> },
+  authorization: string | undefined,
+  deps: RemoteDeps,
+): Promise<Response> {
   let target = url
   for (let hops = 0; ; hops++) {
+    const headers = await authorizedHeaders(init.headers, authorization, init.method ?? "GET", target, deps)
     let response: Response
     try {
-      response = await deps.fetch(target, { ...init, redirect: "manual" })
+      response = await deps.fetch(target, { ...init, headers, redirect: "manual" })
     } catch (cause) {
       if (init.signal?.aborted) throw cause
       throw new NetworkError(`cannot be reached: ${reasonOf(cause)}`, { cause })
     }
+    if (headers.dpop !== undefined) await deps.credentials?.noted(response)
     if (response.status !== 307 && response.status !== 308) return response
     const next = new URL(response.headers.get("location") ?? "", target)
     await response.body?.cancel()

@@ -18,6 +18,7 @@ import type { ServerSentEvent } from "../wire/sse.ts"
 import { type ClientTransport, type Outgoing, UnauthorizedError } from "./client-transport.ts"
 import {
   ACCEPT_JSON_OR_SSE,
+  authorizedHeaders,
   fetchWithCredentials,
   isEventStream,
   MAX_ERROR_BODY,
@@ -124,12 +125,11 @@ export class StreamableHttpTransport implements ClientTransport {
   }
 
   private async deleteSession(): Promise<void> {
-    const authorization = this.deps.credentials?.last
-    const headers = this.headersFor(undefined, ACCEPT_JSON_OR_SSE)
-    if (authorization !== undefined) headers.authorization = authorization
+    const { deps, launch } = this
+    const own = this.headersFor(undefined, ACCEPT_JSON_OR_SSE)
     const signal = AbortSignal.timeout(DELETE_TIMEOUT_MS)
-    await this.deps
-      .fetch(this.launch.url, { method: "DELETE", headers, signal })
+    await authorizedHeaders(own, deps.credentials?.last, "DELETE", launch.url, deps)
+      .then((headers) => deps.fetch(launch.url, { method: "DELETE", headers, signal }))
       .then((response) => response.body?.cancel())
       .catch(() => undefined)
   }

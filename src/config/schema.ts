@@ -43,6 +43,12 @@ export const oauthSchema = z.strictObject({
     .describe(
       "Client authentication at the token endpoint; for private_key_jwt, clientSecret is the private key in PEM format",
     ),
+  dpopBoundAccessTokens: z
+    .boolean()
+    .optional()
+    .describe(
+      "Bind tokens to a key with DPoP (RFC 9449): true demands it, false prevents it (default: if the server asks for it or supports it)",
+    ),
 })
 
 const shared = {

@@ -39,6 +39,7 @@ export type OAuthSettings = {
   readonly redirectUrl?: string
   readonly grantType?: "authorization_code" | "client_credentials"
   readonly tokenEndpointAuthMethod?: string
+  readonly dpopBoundAccessTokens?: boolean
 }
 
 /** How to reach a remote server. */

@@ -7,6 +7,7 @@
 import { TransientError } from "../backend/client-transport.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
+import type { DpopKey } from "./dpop.ts"
 import type { AuthorizationServer, OAuthClient } from "./oauth-client.ts"
 import type { TokenSource, TokenSourceDeps } from "./token-source.ts"
 
@@ -30,6 +31,8 @@ export type PendingAuthorization = {
   readonly redirectUrl: string
   /** The PKCE secret. */
   readonly verifier: string
+  /** The key to bind the tokens to; undefined for bearer tokens. */
+  readonly dpopKey: DpopKey | undefined
   readonly scope: string | undefined
   /** The address to open in a browser. */
   readonly url: string
@@ -115,10 +118,11 @@ export class AuthorizationFlow {
     if (same !== undefined) return same
     const client = await this.clientFor(source, authority, redirectUrl, scope)
     const state = this.deps.newState()
-    const { url, verifier } = await authorizationUrl(authority, client, redirectUrl, state, scope)
+    const dpopKey = await source.dpopKey(authority)
+    const { url, verifier } = await authorizationUrl(authority, client, redirectUrl, state, scope, dpopKey)
     this.deps.addSecrets([verifier])
     const settle = this.trackOutcome(state)
-    const prepared = { state, source, authority, client, redirectUrl, verifier, scope, url, settle }
+    const prepared = { state, source, authority, client, redirectUrl, verifier, dpopKey, scope, url, settle }
     this.pending.set(state, prepared)
     this.dropOlder(source)
     return prepared
@@ -148,11 +152,11 @@ export class AuthorizationFlow {
 
   /** Redeems the code of a response and keeps the tokens. */
   private async redeem(found: PendingAuthorization, response: URLSearchParams): Promise<void> {
-    const { source, authority, client, redirectUrl, verifier, scope } = found
+    const { source, authority, client, redirectUrl, verifier, dpopKey, scope } = found
     const { redeem } = await this.deps.loadOAuthClient()
     this.deps.addSecrets([response.get("code") ?? ""])
-    const tokens = await redeem(authority, client, redirectUrl, verifier, response, source.boundedFetch)
-    await source.keep(tokens, client, scope, "granted")
+    const tokens = await redeem(authority, client, redirectUrl, verifier, response, dpopKey, source.boundedFetch)
+    await source.keep(tokens, { client, scope, dpopKey, how: "granted" })
   }
 
   /**

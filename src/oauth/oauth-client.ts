@@ -1,6 +1,6 @@
 /**
- * Talks to authorization servers through the MCP SDK. The only file that imports the SDK: it is loaded when a server first
- * requires authorization, so that a start does not pay for it.
+ * Talks to authorization servers through the MCP SDK. Only this file and dpop.ts import the SDK: they are loaded when a server
+ * first requires authorization, so that a start does not pay for them.
  *
  *  1. A server that cannot be reached, or answers 5xx, revokes nothing: a TransientError.
  *  2. The metadata of an authorization server is read anew for each grant. Credentials go only to the issuer they belong to.
@@ -16,6 +16,7 @@ import {
   extractWWWAuthenticateParams,
   type FetchLike,
   fetchToken,
+  isDpopNonceChallenge,
   isStrictScopeSuperset,
   OAuthError,
   type OAuthTokens,
@@ -29,8 +30,9 @@ import {
   validateAuthorizationResponseIssuer,
 } from "@modelcontextprotocol/client"
 import { TransientError } from "../backend/client-transport.ts"
+import { type DpopKey, isDpopChallenge, openDpop } from "./dpop.ts"
 
-export { computeScopeUnion, isStrictScopeSuperset }
+export { computeScopeUnion, isDpopNonceChallenge, isStrictScopeSuperset }
 
 /** svc as a client of one authorization server. `secret` is the private key (PEM) if the method is private_key_jwt. */
 export type OAuthClient = {
@@ -55,6 +57,10 @@ export type AuthorizationServer = {
   readonly resource: string | undefined
   /** The scopes that the resource supports. */
   readonly scopes: string | undefined
+  /** Whether the resource says that it takes tokens that are bound to a key. RFC 9728, 2. */
+  readonly takesDpop: boolean
+  /** The algorithms of DPoP proofs that each of the two accepts, if it names any. RFC 9449, 5.1. */
+  readonly dpopAlgorithms: readonly (readonly unknown[])[]
 }
 
 /** The parts of a `WWW-Authenticate` header. */
@@ -62,12 +68,15 @@ export type Challenge = {
   readonly metadataUrl: string | undefined
   readonly scope: string | undefined
   readonly error: string | undefined
+  /** Whether the server asks for a token that is bound to a key. RFC 9449, 7.1. */
+  readonly dpop: boolean
 }
 
 /** Parses the challenge of a 401 or 403. RFC 6750, 3; RFC 9728, 5.1. */
 export function challengeOf(response: Response): Challenge {
   const { resourceMetadataUrl, scope, error } = extractWWWAuthenticateParams(response)
-  return { metadataUrl: resourceMetadataUrl?.href, scope, error }
+  const dpop = isDpopChallenge(response.headers.get("www-authenticate") ?? "")
+  return { metadataUrl: resourceMetadataUrl?.href, scope, error, dpop }
 }
 
 /** Discovers the authorization server of a server. RFC 9728, RFC 8414. Throws if the metadata names another resource. */
@@ -84,12 +93,16 @@ export async function discover(
   }
   const url = described?.authorization_servers?.[0] ?? new URL("/", serverUrl).href
   const metadata = await discoverAuthorizationServerMetadata(url, { fetchFn: fetch })
+  const declared: Readonly<Record<string, unknown>> = metadata ?? {}
+  const algorithms = described?.dpop_signing_alg_values_supported
   return {
     issuer: metadata?.issuer ?? url,
     url,
     metadata,
     resource: described?.resource,
     scopes: described?.scopes_supported?.join(" "),
+    takesDpop: algorithms !== undefined || described?.dpop_bound_access_tokens_required === true,
+    dpopAlgorithms: [algorithms, declared.dpop_signing_alg_values_supported].filter(Array.isArray),
   }
 }
 
@@ -151,13 +164,14 @@ export function requestedScope(
     : scope
 }
 
-/** Returns the address to open in a browser. `verifier` is the PKCE secret (S256). */
+/** Returns the address to open in a browser. `verifier` is the PKCE secret (S256). The code is bound to the key too. */
 export async function authorizationUrl(
   { url, metadata, resource }: AuthorizationServer,
   client: OAuthClient,
   redirectUrl: string,
   state: string,
   scope: string | undefined,
+  dpopKey: DpopKey | undefined,
 ): Promise<{ readonly url: string; readonly verifier: string }> {
   const started = await startAuthorization(url, {
     clientInformation: { client_id: client.id },
@@ -171,6 +185,8 @@ export async function authorizationUrl(
   if (!/^https?:$/.test(authorizationUrl.protocol))
     throw new Error(`its authorization server names a ${authorizationUrl.protocol} address to open`)
   if (resource !== undefined) authorizationUrl.searchParams.set("resource", resource)
+  // RFC 9449, 10.
+  if (dpopKey !== undefined) authorizationUrl.searchParams.set("dpop_jkt", (await openDpop(dpopKey)).thumbprint)
   return { url: authorizationUrl.href, verifier: codeVerifier }
 }
 
@@ -184,6 +200,7 @@ export async function redeem(
   redirectUrl: string,
   verifier: string,
   response: URLSearchParams,
+  dpopKey: DpopKey | undefined,
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
   const iss = response.get("iss") ?? undefined
@@ -203,16 +220,18 @@ export async function redeem(
     redirectUri: redirectUrl,
     addClientAuthentication: authenticate(client, resource),
     fetchFn: fetch,
+    ...(dpopKey === undefined ? {} : { dpop: await openDpop(dpopKey) }),
     ...(iss === undefined ? {} : { iss }),
     ...(metadata === undefined ? {} : { metadata }),
   })
 }
 
 /** Exchanges a refresh token for new tokens. RFC 6749, 6. */
-export function refresh(
+export async function refresh(
   { url, metadata, resource }: AuthorizationServer,
   client: OAuthClient,
   refreshToken: string,
+  dpopKey: DpopKey | undefined,
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
   return refreshAuthorization(url, {
@@ -220,6 +239,7 @@ export function refresh(
     refreshToken,
     addClientAuthentication: authenticate(client, resource),
     fetchFn: fetch,
+    ...(dpopKey === undefined ? {} : { dpop: await openDpop(dpopKey) }),
     ...(metadata === undefined ? {} : { metadata }),
   })
 }
@@ -229,6 +249,7 @@ export function clientCredentials(
   { url, metadata, resource }: AuthorizationServer,
   client: OAuthClient,
   scope: string | undefined,
+  dpopKey: DpopKey | undefined,
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
   const none = () => undefined
@@ -245,6 +266,7 @@ export function clientCredentials(
       prepareTokenRequest: () =>
         new URLSearchParams({ grant_type: "client_credentials", ...(scope === undefined ? {} : { scope }) }),
       addClientAuthentication: authenticate(client, resource),
+      ...(dpopKey === undefined ? {} : { dpop: () => openDpop(dpopKey) }),
     },
     url,
     {

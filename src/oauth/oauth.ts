@@ -126,7 +126,10 @@ export class OAuth {
    * UnauthorizedError if a person must authorize svc.
    */
   async answerChallenge(source: TokenSource, response: Response): Promise<boolean> {
-    const challenge = (await loadOAuthClient()).challengeOf(response)
+    const { challengeOf, isDpopNonceChallenge } = await loadOAuthClient()
+    // The nonce has been noted: the next proof has it.
+    if (source.tokens?.scheme === "DPoP" && isDpopNonceChallenge(response)) return response.headers.has("dpop-nonce")
+    const challenge = challengeOf(response)
     if (response.status === 401) return this.unauthorized(source, challenge)
     return challenge.error === "insufficient_scope" && source.tokens !== undefined
       ? this.stepUp(source, challenge)
@@ -249,6 +252,7 @@ export class OAuth {
     const isExpired = tokens?.expiresAt !== undefined && this.deps.clock.now() >= tokens.expiresAt - EARLY_MS
     const fresh = isExpired ? undefined : source.fresh
     noteChallenge(source, challenge)
+    if (fresh !== undefined && challenge.error === "invalid_dpop_proof") throw proofRefused(tokens)
     if (source.isMachine) {
       if (fresh === "granted") throw newTokenRefused(tokens)
       return source.renew().catch((error: unknown) => {
@@ -274,17 +278,25 @@ class TokenCredentials implements Credentials {
   ) {}
 
   async authorization(): Promise<string | undefined> {
-    this.last = bearer(await this.source.usable())
+    this.last = headerOf(await this.source.usable())
     return this.last
   }
 
+  async proof(sent: string, method: string, url: string): Promise<string | undefined> {
+    return sent.startsWith(DPOP_SCHEME) ? this.source.proof(sent.slice(DPOP_SCHEME.length), method, url) : undefined
+  }
+
+  noted(response: Response): Promise<void> {
+    return this.source.noteNonce(response)
+  }
+
   accepted(sent: string): void {
-    if (sent === bearer(this.source.tokens)) this.source.fresh = undefined
+    if (sent === headerOf(this.source.tokens)) this.source.fresh = undefined
   }
 
   async challenged(response: Response, sent: string | undefined): Promise<boolean> {
     // Another request has got new tokens meanwhile.
-    if (this.source.tokens !== undefined && sent !== bearer(this.source.tokens)) return true
+    if (this.source.tokens !== undefined && sent !== headerOf(this.source.tokens)) return true
     return this.oauth.answerChallenge(this.source, response)
   }
 }
@@ -296,6 +308,12 @@ class ConfiguredCredentials implements Credentials {
   async authorization(): Promise<undefined> {
     return undefined
   }
+
+  async proof(): Promise<undefined> {
+    return undefined
+  }
+
+  async noted(): Promise<void> {}
 
   accepted(): void {}
 
@@ -313,16 +331,20 @@ const EARLY_MS = 1000
 /** Loads the SDK when a server first requires authorization. */
 const loadOAuthClient = () => import("./oauth-client.ts")
 
-const bearer = (tokens: TokenSet | undefined): string | undefined =>
-  tokens === undefined ? undefined : `Bearer ${tokens.access}`
+const DPOP_SCHEME = "DPoP "
+
+/** Returns the Authorization header of tokens. RFC 6750, 2.1; RFC 9449, 7.1. */
+const headerOf = (tokens: TokenSet | undefined): string | undefined =>
+  tokens === undefined ? undefined : `${tokens.scheme ?? "Bearer"} ${tokens.access}`
 
 const isLoopbackUrl = (url: string): boolean => URL.canParse(url) && isLoopback(new URL(url).hostname)
 
 const isRemote = (spec: ServerSpec): spec is Remote => spec.launch.transport !== "stdio"
 
-/** Remembers the scope and the metadata address of a challenge. */
-function noteChallenge(source: TokenSource, { metadataUrl, scope }: Challenge): void {
+/** Remembers the scope, the metadata address and the scheme of a challenge. */
+function noteChallenge(source: TokenSource, { metadataUrl, scope, dpop }: Challenge): void {
   source.demanded = scope
+  source.demandsDpop = dpop
   if (metadataUrl !== undefined) source.entry = { ...source.entry, metadataUrl }
 }
 
@@ -330,6 +352,12 @@ function noteChallenge(source: TokenSource, { metadataUrl, scope }: Challenge): 
 const newTokenRefused = (tokens: TokenSet | undefined): UnauthorizedError =>
   new UnauthorizedError(
     `refuses the token that ${tokens?.issuer} has just issued for it: they disagree on its audience, issuer or keys`,
+  )
+
+/** A new token would need a proof of the same kind. */
+const proofRefused = (tokens: TokenSet | undefined): UnauthorizedError =>
+  new UnauthorizedError(
+    `refuses the DPoP proof of a token that ${tokens?.issuer} has just issued for it: check the clock of this machine, and that the configured url is the address the server knows itself by`,
   )
 
 function remote(spec: ServerSpec): Remote {

@@ -45,11 +45,11 @@ export function boundedFetch(
     const { host } = target
     const { status } = response
     if (status >= 500 || status === 429) throw new TransientError(`${host} answered ${status}`)
-    const type = response.headers.get("content-type")
-    return new Response(body.length === 0 ? null : body, {
-      status,
-      headers: type === null ? {} : { "content-type": type },
+    const headers = KEPT_HEADERS.flatMap((name): [string, string][] => {
+      const value = response.headers.get(name)
+      return value === null ? [] : [[name, value]]
     })
+    return new Response(body.length === 0 ? null : body, { status, headers })
   }
 }
 
@@ -72,3 +72,5 @@ export function createSsrfGuard(server: string): (url: URL) => void {
 const ANSWER_MS = 15_000
 const MAX_ANSWER = 1024 * 1024
 const MAX_REDIRECTS = 3
+/** The nonce is for the next proof. RFC 9449, 8. */
+const KEPT_HEADERS = ["content-type", "dpop-nonce"]

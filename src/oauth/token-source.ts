@@ -5,12 +5,15 @@
  *     once.
  *  2. A transient failure (no network, a 5xx) removes no token. Only the authorization server's answer does.
  *  3. Access tokens go only to the resource they were requested for; refresh tokens and client secrets only to their issuer.
+ *  4. Tokens are bound to a key (RFC 9449) if the server asks for it, says that it takes such tokens, or the configuration
+ *     demands it. The key belongs to one server and one issuer, and is stored with the tokens.
  */
 import type { RemoteLaunch } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { SecretStore } from "../store/secret-store.ts"
 import { isObject } from "../wire/message.ts"
+import type { DpopKey, DpopProver } from "./dpop.ts"
 import type { AuthorizationServer, OAuthClient } from "./oauth-client.ts"
 import { type BoundedFetch, boundedFetch } from "./ssrf.ts"
 
@@ -25,6 +28,10 @@ export type TokenSet = {
   readonly issuer: string
   /** The client they were issued to. */
   readonly client: OAuthClient
+  /** The scheme of the Authorization header; undefined for Bearer. */
+  readonly scheme?: "DPoP" | undefined
+  /** The key whose possession was proved to the issuer: even beside a bearer token, the refresh token may be bound to it. */
+  readonly dpopKey?: DpopKey | undefined
 }
 
 /** What is stored of one server. */
@@ -38,6 +45,15 @@ export type StoredAuthorization = {
   readonly metadataUrl?: string | undefined
   /** The issuer that a configured client secret was sent to: it is sent to no other. */
   readonly issuer?: string | undefined
+}
+
+/** How tokens were issued. */
+export type Issuance = {
+  readonly client: OAuthClient
+  /** The requested scope. */
+  readonly scope: string | undefined
+  readonly dpopKey: DpopKey | undefined
+  readonly how: "granted" | "renewed"
 }
 
 export type TokenSourceDeps = {
@@ -60,6 +76,12 @@ export class TokenSource {
   fresh: "granted" | "renewed" | undefined
   /** The scope of the server's last challenge. */
   demanded: string | undefined
+  /** Whether the server's last challenge asked for tokens that are bound to a key. */
+  demandsDpop = false
+  /** A key that no stored token is bound to yet. */
+  private newDpopKey: { readonly issuer: string; readonly key: Promise<DpopKey> } | undefined
+  /** What makes the proofs for the server, by the key as it is stored. */
+  private dpop: { readonly key: string; readonly session: Promise<DpopProver> } | undefined
   private loaded: Promise<void> | undefined
   /** The last failure of the secret store, which is logged once. */
   private lastStoreError: string | undefined
@@ -138,18 +160,52 @@ export class TokenSource {
     return this.renewal
   }
 
-  /** Stores tokens that were issued to a client. `requestedScope` is used if the answer names none. */
+  /**
+   * Returns the key to bind tokens of an authorization server to; undefined for bearer tokens. Throws if svc has no algorithm
+   * that the server accepts.
+   */
+  async dpopKey(authority: AuthorizationServer): Promise<DpopKey | undefined> {
+    const { issuer, takesDpop, dpopAlgorithms } = authority
+    if (!(this.launch.oauth?.dpopBoundAccessTokens ?? (this.demandsDpop || takesDpop))) return undefined
+    if (this.tokens?.dpopKey !== undefined && this.tokens.issuer === issuer) return this.tokens.dpopKey
+    if (this.newDpopKey?.issuer !== issuer) {
+      const key = loadDpop().then(({ generateDpopKey }) => generateDpopKey(issuer, dpopAlgorithms))
+      this.newDpopKey = { issuer, key }
+    }
+    return this.newDpopKey.key
+  }
+
+  /** Returns a new proof for one request with an access token; undefined if the tokens have no key. RFC 9449, 4. */
+  async proof(access: string, method: string, url: string): Promise<string | undefined> {
+    const session = await this.dpopSession()
+    return session?.buildProof({ htm: method, htu: url, accessToken: access })
+  }
+
+  /** Notes the nonce that a response gives for the next proofs. RFC 9449, 8.2. */
+  async noteNonce(response: Response): Promise<void> {
+    if (response.headers.has("dpop-nonce")) (await this.dpopSession())?.observeNonce(response, this.launch.url)
+  }
+
+  /** Stores tokens that were issued to a client. `scope` is the requested one, used if the answer names none. */
   async keep(
     answer: {
       access_token: string
+      token_type?: string | undefined
       refresh_token?: string | undefined
       expires_in?: number | undefined
       scope?: string | undefined
     },
-    client: OAuthClient,
-    requestedScope: string | undefined,
-    how: "granted" | "renewed",
+    { client, scope, dpopKey, how }: Issuance,
   ): Promise<void> {
+    const scheme = answer.token_type?.toLowerCase() === "dpop" ? "DPoP" : undefined
+    if (scheme === "DPoP" && dpopKey === undefined)
+      throw new Error(
+        `${client.issuer} issued a token that is bound to a key, without a proof from svc: set oauth.dpopBoundAccessTokens to true`,
+      )
+    if (scheme === undefined && this.launch.oauth?.dpopBoundAccessTokens === true)
+      throw new Error(
+        `${client.issuer} issued a bearer token, and oauth.dpopBoundAccessTokens demands one that is bound to a key: enable DPoP there, or remove the setting`,
+      )
     const now = this.deps.clock.now()
     // A later end is past the range of Date.
     const lifetime = Math.min(answer.expires_in ?? 0, MAX_LIFETIME_S)
@@ -158,9 +214,11 @@ export class TokenSource {
       refresh: answer.refresh_token,
       expiresAt: lifetime > 0 ? now + lifetime * 1000 : undefined,
       obtainedAt: now,
-      scope: answer.scope ?? requestedScope,
+      scope: answer.scope ?? scope,
       issuer: client.issuer,
       client,
+      scheme,
+      dpopKey,
     }
     this.fresh = how
     await this.change({ tokens, issuer: client.issuer })
@@ -207,6 +265,7 @@ export class TokenSource {
     const { tokens, entry, launch, name } = this
     this.entry = { name, url: launch.url }
     this.fresh = undefined
+    this.newDpopKey = undefined
     await this.deps.secrets.put(this.key, undefined)
     if (tokens === undefined) return undefined
     const { access, refresh, client, issuer } = tokens
@@ -229,6 +288,15 @@ export class TokenSource {
 
   // ---
 
+  /** Returns what makes proofs with the key of the tokens. */
+  private async dpopSession(): Promise<DpopProver | undefined> {
+    const { dpopKey } = this.tokens ?? {}
+    if (dpopKey === undefined) return undefined
+    const key = JSON.stringify(dpopKey)
+    if (this.dpop?.key !== key) this.dpop = { key, session: loadDpop().then(({ openDpop }) => openDpop(dpopKey)) }
+    return this.dpop.session
+  }
+
   /** Renews by the refresh token. Returns false if there is none, or it was revoked. */
   private async refresh(): Promise<boolean> {
     const { tokens } = this
@@ -240,8 +308,11 @@ export class TokenSource {
     try {
       // A configured secret may have been rotated since. A registered client goes with its tokens.
       const client = tokens.client.redirectUrl === undefined ? this.configuredClient(authority) : undefined
-      const answer = await oauth.refresh(authority, client ?? tokens.client, tokens.refresh, this.boundedFetch)
-      await this.keep(answer, client ?? tokens.client, tokens.scope, "renewed")
+      const issued = { client: client ?? tokens.client, scope: tokens.scope, how: "renewed" } as const
+      // A refresh token stays bound to its key, whatever the configuration says now.
+      const dpopKey = tokens.dpopKey ?? (await this.dpopKey(authority))
+      const answer = await oauth.refresh(authority, issued.client, tokens.refresh, dpopKey, this.boundedFetch)
+      await this.keep(answer, { ...issued, dpopKey })
       return true
     } catch (error) {
       if (!oauth.isRevoked(error)) throw error
@@ -259,12 +330,9 @@ export class TokenSource {
     const client = this.configuredClient(authority)
     if (client === undefined) throw new Error("grantType client_credentials requires oauth.clientId")
     const requested = scope ?? this.launch.oauth?.scopes?.join(" ") ?? this.demanded ?? authority.scopes
-    await this.keep(
-      await oauth.clientCredentials(authority, client, requested, this.boundedFetch),
-      client,
-      requested,
-      "granted",
-    )
+    const dpopKey = await this.dpopKey(authority)
+    const answer = await oauth.clientCredentials(authority, client, requested, dpopKey, this.boundedFetch)
+    await this.keep(answer, { client, scope: requested, dpopKey, how: "granted" })
     return true
   }
 
@@ -272,7 +340,9 @@ export class TokenSource {
     this.entry = entry
     const { tokens, client } = entry
     this.deps.addSecrets(
-      [tokens?.access, tokens?.refresh, tokens?.client.secret, client?.secret].filter((one) => one !== undefined),
+      [tokens?.access, tokens?.refresh, tokens?.client.secret, tokens?.dpopKey?.jwk.d, client?.secret].filter(
+        (one) => one !== undefined,
+      ),
     )
   }
 
@@ -290,6 +360,8 @@ export class TokenSource {
     }
   }
 }
+
+const loadDpop = () => import("./dpop.ts")
 
 const MARGIN_MS = 60_000
 /** A hundred years. */

@@ -74,7 +74,12 @@ const CLIENT_SCENARIOS = {
   ],
 } as const
 /** Extensions of the suite that svc has too. */
-const EXTENSION_SCENARIOS = ["auth/client-credentials-jwt", "auth/client-credentials-basic"]
+const EXTENSION_SCENARIOS = [
+  "auth/client-credentials-jwt",
+  "auth/client-credentials-basic",
+  "auth/dpop",
+  "auth/dpop-nonce",
+]
 
 async function clientPasses(scenario: string, revision: string | undefined): Promise<boolean> {
   const command = `bun ${join(import.meta.dir, "client.ts")}`

@@ -4,14 +4,9 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { UnauthorizedError } from "../../src/backend/client-transport.ts"
-import type { Credentials } from "../../src/backend/http.ts"
-import type { RemoteLaunch, ServerSpec } from "../../src/config/server-spec.ts"
-import { systemClock } from "../../src/lib/clock.ts"
-import { silentLog } from "../../src/lib/log.ts"
-import { createRedactor } from "../../src/lib/redact.ts"
-import { OAuth } from "../../src/oauth/oauth.ts"
-import { openSecretStore } from "../../src/store/secret-store.ts"
-import { type Authority, browse, type Resource, startAuthority, startResource } from "../fixtures/authority.ts"
+import type { RemoteLaunch } from "../../src/config/server-spec.ts"
+import { type Authority, type Resource, startAuthority, startResource } from "../fixtures/authority.ts"
+import { answerTo, logIn, type Process, type ProcessOptions, SECRET, simulateProcess } from "./process.ts"
 
 let directory = ""
 let authority: Authority
@@ -27,50 +22,9 @@ afterEach(async () => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-const CALLBACK = "http://127.0.0.1:1/oauth/callback"
-const SECRET = "a-configured-secret"
 const tokenRequests = () => authority.asked.get("/token") ?? 0
-
-/** Simulates a process: an OAuth object that shares only the store on disk. `pass` moves its clock. */
-function processOf(talk = (url: string, init: RequestInit): Promise<Response> => fetch(url, init)): {
-  oauth: OAuth
-  credentials: Credentials
-  spec: ServerSpec
-  pass(ms: number): void
-} {
-  let later = 0
-  const clock = { ...systemClock, now: () => Date.now() + later }
-  const oauth = new OAuth({
-    clock,
-    log: silentLog,
-    secrets: openSecretStore({ directory, stateKey: undefined, keychain: undefined, clock: systemClock }),
-    fetch: talk,
-    callback: () => CALLBACK,
-    metadataUrl: undefined,
-    newState: () => crypto.randomUUID(),
-    onchange() {},
-    mask: (text) => createRedactor([SECRET]).maskKnown(text),
-  })
-  const launch: RemoteLaunch = { transport: "http", url: resource.url, headers: {}, oauth: undefined, mode: "auto" }
-  const spec = { id: "web", name: "web", slug: "web", launch } as ServerSpec
-  return {
-    oauth,
-    spec,
-    credentials: oauth.credentials(spec, launch),
-    pass(ms) {
-      later += ms
-    },
-  }
-}
-
-/** Authorizes in a simulated browser. Returns the response that came back to the redirect address. */
-const answerTo = async (url: string): Promise<URLSearchParams> =>
-  new URL((await browse(url, CALLBACK)).url).searchParams
-
-async function logIn({ oauth, spec }: ReturnType<typeof processOf>): Promise<void> {
-  const begun = await oauth.begin(spec, undefined)
-  expect(await oauth.finish(await answerTo(begun?.url ?? ""))).toBe("web")
-}
+const processOf = (talk?: ProcessOptions["fetch"]): Process =>
+  simulateProcess({ directory, url: resource.url, ...(talk === undefined ? {} : { fetch: talk }) })
 
 test("twenty concurrent requests with an expired token cost one renewal [oauth:refresh]", async () => {
   const one = processOf()

@@ -83,6 +83,8 @@ test("only http and https addresses are opened in a browser", async () => {
     },
     resource: undefined,
     scopes: undefined,
+    takesDpop: false,
+    dpopAlgorithms: [],
   })
   const address = (endpoint: string) =>
     authorizationUrl(
@@ -90,6 +92,7 @@ test("only http and https addresses are opened in a browser", async () => {
       { id: "c", issuer: "https://as.example" },
       "http://127.0.0.1/",
       "s",
+      undefined,
       undefined,
     )
   expect((await address("https://as.example/authorize")).url).toStartWith("https://as.example/authorize?")

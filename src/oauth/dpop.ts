@@ -1,0 +1,40 @@
+/**
+ * Binds tokens to a key, and proves possession of it to authorization servers and resources, through the MCP SDK. Loaded
+ * when tokens are first bound. RFC 9449.
+ */
+import { DPOP_SUPPORTED_ALGS, type DpopAlg, DpopSession, generateDpopKeyPair } from "@modelcontextprotocol/client"
+import { calculateJwkThumbprint, exportJWK, importJWK, type JWK } from "jose"
+
+/** A private key, as it is stored with the tokens that are bound to it. */
+export type DpopKey = { readonly alg: DpopAlg; readonly jwk: JWK }
+
+/** Makes proofs with one key, and remembers the nonce of each origin. */
+export type DpopProver = DpopSession
+
+/** Generates a key for tokens of an issuer, of an algorithm in each of the lists. Throws if svc has none. */
+export async function generateDpopKey(issuer: string, lists: readonly (readonly unknown[])[]): Promise<DpopKey> {
+  const alg = DPOP_SUPPORTED_ALGS.find((one) => lists.every((accepted) => accepted.includes(one)))
+  if (alg === undefined)
+    throw new Error(
+      `${issuer} and the server accept no algorithm of DPoP proofs that svc has: set oauth.dpopBoundAccessTokens to false for bearer tokens`,
+    )
+  const { privateKey } = await generateDpopKeyPair({ alg, extractable: true })
+  return { alg, jwk: await exportJWK(privateKey) }
+}
+
+/** Returns what makes proofs with a stored key. */
+export async function openDpop({ alg, jwk }: DpopKey): Promise<DpopProver> {
+  const publicJwk = Object.fromEntries(Object.entries(jwk).filter(([name]) => PUBLIC_MEMBERS.includes(name)))
+  const [privateKey, publicKey] = await Promise.all([importJWK(jwk, alg), importJWK(publicJwk, alg)])
+  if (privateKey instanceof Uint8Array || publicKey instanceof Uint8Array) throw new Error("a DPoP key is a key pair")
+  const thumbprint = await calculateJwkThumbprint(publicJwk, "sha256")
+  return DpopSession.create({ keyPair: { alg, privateKey, publicKey, publicJwk, thumbprint } })
+}
+
+/** Whether a challenge has the scheme DPoP, alone or beside others. RFC 9110, 11.6.1. */
+export const isDpopChallenge = (header: string): boolean => /(?:^|,)\s*dpop(?:\s|,|$)/i.test(header)
+
+// ---
+
+/** The members of a JWK that are not secret. RFC 7517, 4; RFC 7518, 6; RFC 8037, 2. */
+const PUBLIC_MEMBERS = ["kty", "crv", "x", "y", "n", "e"]
