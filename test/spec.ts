@@ -153,6 +153,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "no notification says that a skill changed, and a client lists again because a digest no longer matches: an answer that svc keeps would repeat the old digest",
   },
+  "cards:serve": {
+    says: "GET /mcp/server-card and /servers/<name>/mcp/server-card answer Server Cards, with ETag, caching and CORS headers; /.well-known/ai-catalog.json lists them if --external-url is set, and pages of all origins may read what is published so",
+    from: "choice",
+    why: "the extension reserves the address; without an external address svc is not published, and a page must not find an svc beside the browser",
+  },
+  "cards:auth": {
+    says: "under --auth the card of the aggregate and the catalog need no token and name no server; the card of a server needs a token that opens the server",
+    from: "choice",
+    why: "a client needs the card before it has a token, and nothing that a scope hides may be public",
+  },
   "health:live": { says: "/health/live is 200 alive whenever svc can answer", from: "GET /health/live" },
   "health:ready:loaded": {
     says: "/health/ready is 200 when loaded and no supervised backend is restarting or in crash-loop",

@@ -11,6 +11,7 @@ import { createHostCheck } from "../serve/host-check.ts"
 import { createMetricsEndpoint } from "../serve/metrics.ts"
 import { createCallback } from "../serve/oauth-callback.ts"
 import { type Listening, listenHttp } from "../serve/server.ts"
+import { createServerCards, isPublicDocument, type ServerCardOptions } from "../serve/server-card.ts"
 import type { Paths } from "../store/paths.ts"
 import { openInboundAuth } from "./inbound-auth.ts"
 import type { Runtime } from "./runtime.ts"
@@ -76,13 +77,22 @@ export async function startHttp(
         scopeOf: runtime.scopeOf,
         middleware: {
           cors: createCors(options.allowedOrigins),
-          hostCheck: createHostCheck(options),
+          hostCheck: createHostCheck({
+            ...options,
+            isPublished: (path) => options.externalUrl !== undefined && isPublicDocument(path),
+          }),
           authenticate: auth?.authenticate,
           healthLimit,
           resourceMetadata: auth?.resourceMetadata,
           oauthCallback,
           metrics: metricsEndpoint,
           health,
+          serverCards: createServerCards({
+            agent,
+            version: facts().version,
+            externalUrl: options.externalUrl,
+            auth: authentication(options),
+          }),
         },
         base,
       },
@@ -120,6 +130,11 @@ export async function startHttp(
 }
 
 // ---
+
+const authentication = ({ auth, authIssuer }: ServeOptions): ServerCardOptions["auth"] => {
+  if (!auth) return "none"
+  return authIssuer === undefined ? "token" : "issuer"
+}
 
 /** Removes a socket that an earlier svc left behind. Throws an UnavailableError if the path is in use or is not a socket. */
 async function clearSocket(path: string): Promise<void> {

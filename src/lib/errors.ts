@@ -138,6 +138,7 @@ export const HTTP_STATUS = {
   ok: 200,
   accepted: 202,
   noContent: 204,
+  notModified: 304,
   /** A backend failed a call that has no JSON-RPC body to say so. */
   badGateway: 502,
   unavailable: 503,

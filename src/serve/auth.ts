@@ -3,7 +3,7 @@
  * choice: Inbound, `--auth`. authorization: Access Token Usage; RFC 6750; RFC 9728.
  *
  *  1. Every path needs a token unless `needsToken` names it as open: health without details, the OAuth callback, and the
- *     metadata by which clients find the issuer. A path that does not exist needs one too.
+ *     metadata by which clients find svc and the issuer. A path that does not exist needs one too.
  *  2. The token comes in the Authorization header of each request; a session id is no proof of identity. A token in the
  *     query is refused even beside a good header, because URLs end up in logs and histories.
  *  3. Static tokens are looked up by hash, compared in constant time. A token that was accepted is remembered until it
@@ -21,6 +21,7 @@ import { type ClientToken, findToken } from "../store/client-tokens.ts"
 import type { Inbound, Middleware } from "./inbound.ts"
 import type { Principal } from "./principal.ts"
 import { errorResponse, jsonResponse, shapeOf } from "./respond.ts"
+import { isPublicDocument } from "./server-card.ts"
 import type { Issuer, TokenClaims } from "./token-issuer.ts"
 
 export type AuthOptions = {
@@ -166,7 +167,7 @@ const IN_QUERY = "A token in the query is refused, because URLs end up in logs; 
 function needsToken(path: string, detailed: boolean): boolean {
   if (path === "/health" || path === "/health/live" || path === "/health/ready") return false
   if (path.startsWith("/health/mcp")) return detailed
-  return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/")
+  return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/") && !isPublicDocument(path)
 }
 
 /** Writes a challenge; `base` names the metadata, undefined if there is none. RFC 6750, 3; RFC 9728, 5.1. */

@@ -4,7 +4,7 @@
  */
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { RequestError } from "../lib/errors.ts"
-import type { Middleware } from "./inbound.ts"
+import type { Inbound, Middleware } from "./inbound.ts"
 import { errorResponse, shapeOf } from "./respond.ts"
 
 export type HostCheckOptions = {
@@ -14,16 +14,23 @@ export type HostCheckOptions = {
   readonly allowedOrigins: readonly string[]
   /** Whether svc listens on loopback alone. If not, every Host passes unless hosts are named. */
   readonly loopback: boolean
+  /** Whether pages of all origins may read the document of a path. Default: none. */
+  isPublished?(path: string): boolean
 }
 
 /** Returns middleware that refuses requests with a wrong Host or Origin. */
-export function createHostCheck({ allowedHosts, allowedOrigins, loopback }: HostCheckOptions): Middleware {
+export function createHostCheck({
+  allowedHosts,
+  allowedOrigins,
+  loopback,
+  isPublished = () => false,
+}: HostCheckOptions): Middleware {
   const names = new Set(allowedHosts.map(plainHost))
   const isOwn = (host: string) => names.has(nameOf(host)) || isLoopback(nameOf(host))
   const origins = new Set(allowedOrigins.map((origin) => origin.toLowerCase().replace(/\/$/, "")))
   const checksHost = loopback || allowedHosts.length > 0
   const passed = new Set<string>()
-  const problemOf = ({ headers }: Request): string | undefined => {
+  const problemOf = ({ request: { headers }, path }: Inbound): string | undefined => {
     const host = headers.get("host")
     // Browsers always send one; HTTP/1.0, in which some load balancers probe, need not.
     if (checksHost && host !== null && !passed.has(host)) {
@@ -33,12 +40,12 @@ export function createHostCheck({ allowedHosts, allowedOrigins, loopback }: Host
       if (passed.size < MAX_REMEMBERED) passed.add(host)
     }
     const origin = headers.get("origin")
-    if (origin === null || origins.has(origin.toLowerCase())) return undefined
+    if (origin === null || origins.has(origin.toLowerCase()) || isPublished(path)) return undefined
     if (URL.canParse(origin) && isOwn(new URL(origin).host)) return undefined
     return `Origin ${origin.slice(0, 100)} is not allowed; name it with --allowed-origin`
   }
   return (inbound, next) => {
-    const problem = problemOf(inbound.request)
+    const problem = problemOf(inbound)
     if (problem === undefined) return next(inbound)
     return errorResponse(new RequestError("forbidden", problem), { shape: shapeOf(inbound.path) })
   }

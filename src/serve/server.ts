@@ -4,7 +4,8 @@
  *   /mcp                    the aggregate, or the part of it that the query selects
  *   /servers/<name>/mcp     one backend under its own names
  *   /sse, /messages         the old HTTP+SSE transport
- *   /health …, /metrics …   middleware: see MIDDLEWARE_ORDER
+ *   /health …, /metrics …,
+ *   …/mcp/server-card       middleware: see MIDDLEWARE_ORDER
  */
 import type { Agent } from "../agent/agent.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -26,7 +27,7 @@ import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
  *  2. `hostCheck` comes before anything that looks at a token or costs work: a page of another site learns nothing.
  *  3. `authenticate` comes before every part that shows something.
  *  4. `healthLimit` counts before a report is made.
- *  5. The rest answers its own paths: `resourceMetadata`, `oauthCallback`, `metrics`, `health`.
+ *  5. The rest answers its own paths: `resourceMetadata`, `oauthCallback`, `metrics`, `health`, `serverCards`.
  */
 const MIDDLEWARE_ORDER = [
   "cors",
@@ -37,6 +38,7 @@ const MIDDLEWARE_ORDER = [
   "oauthCallback",
   "metrics",
   "health",
+  "serverCards",
 ] as const
 
 /** The middleware by name; undefined for what is turned off. */

@@ -75,6 +75,7 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
         return snapshot([])
       },
     }),
+    serverCards: undefined,
     ...changes,
   }
   const respond = createRoute({
