@@ -485,6 +485,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a shared process does not say whose it is, and a wrong guess shows one client's affairs to another",
   },
+  "protocol:whose:caller": {
+    says: "calls without a session are one client's if principal, rights, view, clientInfo and context are the same; without authentication only on a loopback address that no proxy stands before. Any of its calls that declares the capability carries a question, which is answered once; each gets the log lines of its level, once",
+    from: "choice",
+    why: "a 2026-era client over HTTP has no session, and its parallel calls must not refuse each other's questions; a credential is what the operator gave to one client, and an open loopback port trusts every program of the machine already",
+  },
   "protocol:whose:gone": {
     says: "a cancelled call counts until the server has read the cancellation, and then for a moment if the server was seen to stop such calls; a client that was asked and is away makes room after a minute",
     from: "choice",

@@ -86,7 +86,17 @@ export function openClientSessions(
     sessions,
     suspendedCalls,
     streams,
-    mcp: { gateway, sessions, suspendedCalls, newId, maxBody: options.maxBody, contexts, onbug, streams },
+    mcp: {
+      gateway,
+      sessions,
+      suspendedCalls,
+      newId,
+      maxBody: options.maxBody,
+      onlyLocal: options.loopback && options.externalUrl === undefined && options.allowedHosts.length === 0,
+      contexts,
+      onbug,
+      streams,
+    },
     scopeOf: createScopes(() => agent.presets),
     trustedClient,
     offerTools(tools) {

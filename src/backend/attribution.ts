@@ -4,7 +4,8 @@
  *
  *  1. The stream of a call, the only client of a process, or the task that a message names decides, in this order.
  *  2. Any other message is for the only client with calls in flight. With calls of several clients: "unknown". With no
- *     call: "none".
+ *     call: "none". Of several calls of that client, the oldest that reaches it now gets a message; a log message goes out
+ *     once on each way back to it.
  *  3. A cancelled call counts as in flight while the backend may continue it:
  *       until the backend has read the cancellation, as shown by its answer to a ping sent after it, LONG_MS at most;
  *       then for a grace period, if calls of its kind stop when they are cancelled (rule 4);
@@ -33,18 +34,31 @@
  * Deterministic: no clock, no timer, no I/O. Times are parameters, in milliseconds since the epoch.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
-import type { Params } from "../wire/message.ts"
+import { isRequest, type Notification, type Params, type Request } from "../wire/message.ts"
 import { extendSteadyRow, isSteady, type SteadyRow } from "./steady-row.ts"
+
+/**
+ * How a message reaches a client by one of its calls. "later": once the client is back. "never": the client does not want
+ * the message there, or cannot answer it.
+ */
+export type Reach = "now" | "later" | "never"
+
+/** Thrown by `ask` if the call ended before its client had the server request: another call of the client may carry it. */
+export class CallEndedError extends Error {
+  override readonly name = "CallEndedError"
+}
 
 /** The client of a call, as the connection to a backend sees it. */
 export type Caller = {
-  /** The same object for all calls of one client. */
+  /** The same object for all calls that share the way back to their client. */
   readonly session: object
+  /** The same text for all calls of a client that has no session. Optional; absent means that the session is the client. */
+  readonly identity?: string | undefined
   /** Sends the client a notification that belongs to the call. URIs and names are the backend's own. */
   notify(method: string, params: Params): void
   /**
-   * Sends the client a server request. Rejects with a PeerError or RequestError, which the backend gets as the answer.
-   * `onprogress` is present if the backend wants progress.
+   * Sends the client a server request. Rejects with a PeerError or RequestError, which the backend gets as the answer, or
+   * with a CallEndedError. `onprogress` is present if the backend wants progress.
    */
   ask(
     method: string,
@@ -54,9 +68,11 @@ export type Caller = {
   ): Promise<unknown>
   /** Whether the client is still connected. Optional; absent means true. */
   isConnected?(): boolean
+  /** How a message reaches the client by this call. Optional; absent means "now", or "later" if it is not connected. */
+  reach?(method: string, params: Params | undefined): Reach
   /**
    * Called every 250 ms while a server request to the client is open, so that the caller can abandon it. `others`: other
-   * sessions share the connection and are blocked meanwhile.
+   * clients share the connection and are blocked meanwhile.
    */
   giveUpIfStale?(now: number, others: boolean): void
 }
@@ -80,8 +96,7 @@ export type MessageOrigin = {
   readonly owner: Caller | undefined
   /** The client of the task that the message names. */
   readonly task: Caller | "unknown" | undefined
-  /** The method of a server request; undefined for a notification. */
-  readonly serverRequest: string | undefined
+  readonly message: Request | Notification
 }
 
 /** What calls of each kind were seen to do on the connections to one server. */
@@ -101,6 +116,11 @@ export class LearnedBehaviour {
   }
 }
 
+/** What all calls of one client have in common. */
+export type ClientKey = object | string
+
+export const clientOf = ({ identity, session }: Caller): ClientKey => identity ?? session
+
 export class Attribution {
   /** Cancelled calls by number, kept for LONG_MS to see what they do. */
   private readonly cancelled = new BoundedMap<number, CancelledCall>(MAX_CANCELLED)
@@ -108,41 +128,63 @@ export class Attribution {
 
   constructor(private readonly learned = new LearnedBehaviour()) {}
 
-  /** Returns the client of a message, "unknown" if it is one of several, "none" if no client is meant. Learns from it. */
+  /**
+   * Returns the client of a message, "unknown" if it is one of several, "none" if no client is meant, "incapable" if none of
+   * the client's calls can carry the server request. Learns from it.
+   */
   attribute(
     origin: MessageOrigin,
     pending: ReadonlyMap<number, PendingCall>,
     now: number,
-  ): Caller | "unknown" | "none" {
-    const { related, owner, task, serverRequest } = origin
+  ): Caller | "unknown" | "none" | "incapable" {
+    const { related, owner, task, message } = origin
     if (related !== undefined) {
       const call = pending.get(related)
       // A late message on the stream of an ended call is for no other client.
       if (call === undefined) return "unknown"
       if (call.caller !== undefined) return call.caller
     }
-    if (owner !== undefined) return callerForSession(owner.session, pending) ?? owner
+    if (owner !== undefined) return this.callerOf(clientOf(owner), message, pending) ?? owner
     if (task !== undefined) return task
     const inFlight = [...pending.values()].filter(isClientCall)
     const suspects = this.mayContinue(now)
-    const sessions = new Set([...inFlight, ...suspects].map(sessionOf))
-    const refused = sessions.size > 1
-    if (serverRequest !== undefined) {
+    const clients = new Set([...inFlight, ...suspects].map(clientOfCall))
+    const refused = clients.size > 1
+    if (isRequest(message)) {
       this.forgetOld(now)
       const isIdle = [...pending.values()].every(({ caller }) => caller === undefined)
       // Servers request roots without a call.
-      if (isIdle && serverRequest !== "roots/list") this.noteAllContinue(now)
+      if (isIdle && message.method !== "roots/list") this.noteAllContinue(now)
       noteServerRequest(this.serverRequests, { inFlight, suspects, refused, quiet: this.cancelled.size === 0, now })
     }
     if (refused) return "unknown"
-    const [session] = sessions
-    return session === undefined ? "none" : (callerForSession(session, pending) ?? "unknown")
+    const [client] = clients
+    return client === undefined ? "none" : (this.callerOf(client, message, pending) ?? "unknown")
+  }
+
+  /**
+   * Returns the call of a client that carries a message to it; undefined if none is in flight. A client whose calls all lack
+   * a capability is asked if it has only one: that call ends with an error that names the capability.
+   */
+  callerOf(
+    client: ClientKey,
+    message: Request | Notification,
+    pending: ReadonlyMap<number, PendingCall>,
+  ): Caller | "incapable" | undefined {
+    const { method, params } = message
+    const callers = [...pending.values()].flatMap(({ caller }) =>
+      caller !== undefined && clientOf(caller) === client ? [caller] : [],
+    )
+    if (method === "notifications/message") return broadcast(callers, method, params)
+    const best = bestOf(callers, method, params)
+    if (best !== undefined || method === "roots/list" || !isRequest(message)) return best ?? callers[0]
+    return callers.length > 1 ? "incapable" : callers[0]
   }
 
   /** Whether a message that names nothing could belong to several clients. */
   isAmbiguous(pending: ReadonlyMap<number, PendingCall>, now: number): boolean {
     const calls = [...[...pending.values()].filter(isClientCall), ...this.mayContinue(now)]
-    return new Set(calls.map(sessionOf)).size > 1
+    return new Set(calls.map(clientOfCall)).size > 1
   }
 
   /** Notes that a client's call was cancelled. `pinged`: a ping follows the cancellation. */
@@ -152,7 +194,7 @@ export class Attribution {
     this.learnStops(now)
     this.forgetOld(now)
     this.cancelled.set(number, {
-      session: caller.session,
+      client: clientOf(caller),
       kind: kindOf(call),
       cancelledAt: now,
       ran: now - since,
@@ -187,16 +229,16 @@ export class Attribution {
     const { steadyRows } = this.learned
     if (this.cancelled.size === 0 && steadyRows.size === 0 && !this.serverRequests.has(call)) return
     // The open server request is another call's: a cancelled one's, unless the client has other calls.
-    if (asking && !this.hasCalls(call.caller?.session, pending)) this.noteAllContinue(now)
+    if (asking && !this.hasCalls(clientOfCall(call), pending)) this.noteAllContinue(now)
     this.learnRow(call, now)
     this.learnSteadyRow(call)
   }
 
   // ---
 
-  private hasCalls(session: object | undefined, pending: ReadonlyMap<number, PendingCall>): boolean {
-    if (session === undefined) return true
-    return [...pending.values(), ...this.cancelled.values()].some((call) => sessionOf(call) === session)
+  private hasCalls(client: ClientKey | undefined, pending: ReadonlyMap<number, PendingCall>): boolean {
+    if (client === undefined) return true
+    return [...pending.values(), ...this.cancelled.values()].some((call) => clientOfCall(call) === client)
   }
 
   private forgetOld(now: number): void {
@@ -295,7 +337,7 @@ const MAX_CANCELLED = 1000
 const MAX_KINDS = 1000
 
 type CancelledCall = {
-  readonly session: object
+  readonly client: ClientKey
   readonly kind: string
   readonly cancelledAt: number
   /** Milliseconds from sending to cancelling it. */
@@ -352,17 +394,36 @@ const graceOf = ({ cancelledAt, readAt }: CancelledCall): number =>
 
 const kindOf = ({ method, name }: PendingCall): string => (typeof name === "string" ? `${method} ${name}` : method)
 
-const sessionOf = ({ session, caller }: { readonly session?: object; readonly caller?: Caller | undefined }) =>
-  session ?? caller?.session
+const clientOfCall = (call: CancelledCall | PendingCall): ClientKey | undefined =>
+  "client" in call ? call.client : call.caller && clientOf(call.caller)
 
 /** Whether a message that names nothing may belong to a call. A message of a task names the task. */
 const isClientCall = (call: PendingCall): call is PendingCall & { readonly caller: Caller } =>
   call.caller !== undefined && call.method !== "tasks/result"
 
-/** Returns the caller of one of a session's calls, preferably of one whose client is still connected. */
-function callerForSession(session: object, pending: ReadonlyMap<number, PendingCall>): Caller | undefined {
-  let found: Caller | undefined
-  for (const { caller } of pending.values())
-    if (caller?.session === session && (found === undefined || found.isConnected?.() === false)) found = caller
-  return found
+const reachOf = (caller: Caller, method: string, params: Params | undefined): Reach =>
+  caller.reach?.(method, params) ?? (caller.isConnected?.() === false ? "later" : "now")
+
+/** Returns the oldest call that reaches its client now, else the oldest that does later. */
+function bestOf(callers: readonly Caller[], method: string, params: Params | undefined): Caller | undefined {
+  const reaches = callers.map((caller) => reachOf(caller, method, params))
+  const now = reaches.indexOf("now")
+  return callers[now < 0 ? reaches.indexOf("later") : now]
+}
+
+/** Returns a caller that passes a notification on, once on each way back to the client. */
+function broadcast(callers: readonly Caller[], method: string, params: Params | undefined): Caller | undefined {
+  const [first] = callers
+  if (first === undefined || callers.every(({ session }) => session === first.session))
+    return bestOf(callers, method, params) ?? first
+  const sessions = Map.groupBy(callers, ({ session }) => session)
+  const wanting = [...sessions.values()].flatMap((own) => bestOf(own, method, params) ?? [])
+  return {
+    session: first.session,
+    identity: first.identity,
+    notify: (...notification) => {
+      for (const caller of wanting) caller.notify(...notification)
+    },
+    ask: (...question) => first.ask(...question),
+  }
 }

@@ -35,7 +35,14 @@ import {
   type Response,
   resultText,
 } from "../wire/message.ts"
-import { Attribution, type Caller, type LearnedBehaviour, type PendingCall } from "./attribution.ts"
+import {
+  Attribution,
+  CallEndedError,
+  type Caller,
+  clientOf,
+  type LearnedBehaviour,
+  type PendingCall,
+} from "./attribution.ts"
 import type { ClientTransport, Loss } from "./client-transport.ts"
 
 export type OutboundRequest = {
@@ -106,11 +113,8 @@ export class Connection {
   lastUsed: number
   /** svc's requests that wait for their answers, by number. */
   private readonly pending = new Map<number, PendingRequest>()
-  /** The backend's requests that wait for a client's answer. */
-  private readonly serverRequests = new Map<
-    string,
-    { readonly controller: AbortController; readonly session: object }
-  >()
+  /** The backend's requests that wait for a client's answer, with the caller that carries each to it. */
+  private readonly serverRequests = new Map<string, { readonly controller: AbortController; caller: Caller }>()
   private readonly attribution: Attribution
   /** How many of the pending requests are clients'. */
   private clientRequests = 0
@@ -345,7 +349,7 @@ export class Connection {
     }
     this.lastTraffic = this.clock.now()
     if (isRequest(message)) {
-      void this.answer(message.id, message.method, message.params, this.attribute(message, related))
+      void this.answer(message, this.attribute(message, related))
       return
     }
     const params = message.params ?? {}
@@ -395,11 +399,7 @@ export class Connection {
     const meta = metaOf(message.params)?.[META_TASK]
     const id = isObject(meta) && typeof meta.taskId === "string" ? meta.taskId : undefined
     const task = id === undefined ? undefined : (callerOfTask?.(id) ?? ("unknown" as const))
-    const serverRequest = isRequest(message) ? message.method : undefined
-    const origin = { related, owner, task, serverRequest }
-    const caller = this.attribution.attribute(origin, this.pending, this.clock.now())
-    if (caller === "none") return undefined
-    return caller === "unknown" ? UNKNOWN_CALLER : caller
+    return addresseeOf(this.attribution.attribute({ related, owner, task, message }, this.pending, this.clock.now()))
   }
 
   /** Notes a cancelled call and sends a ping after the cancellation, whose answer shows that the backend has read it. */
@@ -417,7 +417,8 @@ export class Connection {
   }
 
   /** Answers a server request, by asking the client it belongs to. */
-  private async answer(id: Id, method: string, params: Params | undefined, caller: Caller | undefined): Promise<void> {
+  private async answer(request: Request, caller: Caller | undefined): Promise<void> {
+    const { id, method, params } = request
     const reply = (text: string) => this.transport?.send(text, { number: undefined, method: undefined })
     if (method === "ping") return reply(resultText(id, "{}"))
     if (caller === undefined || caller === UNKNOWN_CALLER) {
@@ -429,13 +430,25 @@ export class Connection {
       return reply(errorText(id, RPC_CODE.internalError, "too many server requests are open"))
     const controller = new AbortController()
     const key = keyOfId(id)
-    this.serverRequests.set(key, { controller, session: caller.session })
+    const open = { controller, caller }
+    this.serverRequests.set(key, open)
     const token = metaOf(params)?.progressToken
     const onprogress = (progress: Params) =>
       this.notify("notifications/progress", { ...progress, progressToken: token })
     try {
-      const result = await caller.ask(method, params, controller.signal, token === undefined ? undefined : onprogress)
-      if (!controller.signal.aborted) reply(resultText(id, JSON.stringify(result ?? {})))
+      for (;;) {
+        const { caller: carrier } = open
+        const asking = carrier.ask(method, params, controller.signal, token === undefined ? undefined : onprogress)
+        const outcome = await asking.catch((error: unknown) => {
+          if (error instanceof CallEndedError) return error
+          throw error
+        })
+        if (controller.signal.aborted) return
+        if (!(outcome instanceof CallEndedError)) return reply(resultText(id, JSON.stringify(outcome ?? {})))
+        // Another call of the same client carries the request now, whichever clients have calls in flight by then.
+        const next = addresseeOf(this.attribution.callerOf(clientOf(carrier), request, this.pending) ?? "unknown")
+        open.caller = next === undefined || next === carrier ? UNKNOWN_CALLER : next
+      }
     } catch (error) {
       if (controller.signal.aborted) return
       const { code, message, data } = errorOf(error)
@@ -446,7 +459,9 @@ export class Connection {
   }
 
   private hasServerRequest(caller: Caller | undefined): boolean {
-    for (const { session } of this.serverRequests.values()) if (session === caller?.session) return true
+    if (caller === undefined) return false
+    const client = clientOf(caller)
+    for (const open of this.serverRequests.values()) if (clientOf(open.caller) === client) return true
     return false
   }
 
@@ -462,13 +477,16 @@ export class Connection {
       this.cancelSweep = undefined
       const now = this.clock.now()
       const others = now - this.ambiguousSince < AMBIGUOUS_MS
+      // The call that carries a server request may have been answered already.
+      const asked = new Set([...this.serverRequests.values()].map(({ caller }) => caller))
       for (const [number, pending] of this.pending) {
         // A call does not time out while the backend waits for its client's answer.
-        if (this.serverRequests.size > 0 && this.hasServerRequest(pending.caller)) {
+        if (pending.caller !== undefined && asked.size > 0 && this.hasServerRequest(pending.caller)) {
           pending.deadline = now + pending.timeout
-          pending.caller?.giveUpIfStale?.(now, others)
+          asked.add(pending.caller)
         } else if (pending.deadline <= now) this.cancel(number, new BackendError(this.server, timeoutMessage(pending)))
       }
+      for (const caller of asked) caller.giveUpIfStale?.(now, others)
       if (this.pending.size > 0) this.armSweep()
     })
   }
@@ -541,6 +559,27 @@ const UNKNOWN_CALLER: Caller = {
   session: {},
   notify: () => undefined,
   ask: () => Promise.reject(new PeerError(RPC_CODE.internalError, "the call that this request belongs to has ended")),
+}
+
+/** The caller of a server request that none of its client's calls can carry. */
+const INCAPABLE_CALLER: Caller = {
+  session: {},
+  notify: () => undefined,
+  ask: (method) => Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`)),
+}
+
+/** Returns the caller that a verdict of the attribution stands for; undefined if no client is meant. */
+function addresseeOf(verdict: ReturnType<Attribution["attribute"]>): Caller | undefined {
+  switch (verdict) {
+    case "none":
+      return undefined
+    case "unknown":
+      return UNKNOWN_CALLER
+    case "incapable":
+      return INCAPABLE_CALLER
+    default:
+      return verdict
+  }
 }
 
 function errorOf(error: unknown): ErrorObject {

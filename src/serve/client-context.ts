@@ -13,7 +13,7 @@ import { contextSchema, customSchema, type TemplateContext } from "../template/c
 import { metaOf, type Params } from "../wire/message.ts"
 import type { TrustedClientDeps } from "./trusted-client.ts"
 
-const META_CONTEXT = "svc/context"
+export const META_CONTEXT = "svc/context"
 
 /**
  * Returns the scope with the instances of the params' context; `ready` resolves when they are connected, or after a bound.

@@ -8,9 +8,9 @@ import type { Scope } from "../catalog/scope.ts"
 import { RequestError, RPC_CODE, statusOfFault } from "../lib/errors.ts"
 import { type Answer, errorAnswer } from "../session/answer.ts"
 import { Cancellation } from "../session/cancellation.ts"
-import type { Exchange } from "../session/client.ts"
+import type { Client, Exchange } from "../session/client.ts"
 import { accept, type EndpointDeps, initialize, serve } from "../session/endpoint.ts"
-import { type Refusal, requestClient } from "../session/request-client.ts"
+import { identityOfClient, type Refusal, requestClient } from "../session/request-client.ts"
 import type { Session } from "../session/session.ts"
 import {
   HEADER_MISMATCH,
@@ -22,9 +22,18 @@ import {
 } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { decodeHeader, paramMismatch } from "../wire/headers.ts"
-import { asMessage, type Id, isRequest, isResponse, type Params, type Request as RpcRequest } from "../wire/message.ts"
-import type { ClientContexts } from "./client-context.ts"
+import {
+  asMessage,
+  type Id,
+  isRequest,
+  isResponse,
+  metaOf,
+  type Params,
+  type Request as RpcRequest,
+} from "../wire/message.ts"
+import { type ClientContexts, META_CONTEXT } from "./client-context.ts"
 import { type AskClient, HttpExchange, type OpenStreams } from "./http-exchange.ts"
+import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
 import { readJson } from "./request-body.ts"
 import { accepted, errorResponse, JSON_HEADERS, noContent, retryHeaders } from "./respond.ts"
 import { openSessionStream } from "./session-stream.ts"
@@ -37,6 +46,8 @@ export type McpDeps = EndpointDeps & {
   readonly maxBody: number
   /** Takes errors that are bugs of svc. */
   onbug(error: unknown): void
+  /** Whether only this machine can reach svc, and svc has no other address. */
+  readonly onlyLocal: boolean
   /** Set if HTTP clients may state where they are. */
   readonly contexts?: ClientContexts | undefined
   /** Called when a request has arrived whole: from then on its time is svc's. */
@@ -46,7 +57,7 @@ export type McpDeps = EndpointDeps & {
 }
 
 /** Serves one HTTP request on an MCP path, for `principal` and `scope`. Never rejects. */
-export async function serveMcp(request: Request, scope: Scope, principal: string, deps: McpDeps): Promise<Response> {
+export async function serveMcp(request: Request, scope: Scope, principal: Principal, deps: McpDeps): Promise<Response> {
   const received: Received = { http: request, scope, principal, deps }
   try {
     switch (request.method) {
@@ -77,7 +88,7 @@ export async function serveMcp(request: Request, scope: Scope, principal: string
 type Received = {
   readonly http: Request
   readonly scope: Scope
-  readonly principal: string
+  readonly principal: Principal
   readonly deps: McpDeps
 }
 
@@ -87,7 +98,7 @@ function post(value: unknown, received: Received): Response | Promise<Response> 
   if (Array.isArray(value)) return postBatch(value, received)
   const invocation = parseToolInvocation(value)
   if (invocation !== undefined)
-    return serveToolInvocation(invocation, { scope, principal, signal: http.signal }, deps.gateway)
+    return serveToolInvocation(invocation, { scope, principal: principal.name, signal: http.signal }, deps.gateway)
   const message = asMessage(value)
   const header = http.headers.get("mcp-protocol-version")
   if (!isRequest(message)) {
@@ -121,7 +132,7 @@ async function postInitialize(request: RpcRequest, received: Received): Promise<
   }
   const cancellation = new Cancellation()
   received.http.signal.addEventListener("abort", () => cancellation.cancel("client disconnected"), { once: true })
-  const opening = { request, id: deps.newId(), principal, cancellation, identify }
+  const opening = { request, id: deps.newId(), principal: principal.name, cancellation, identify }
   try {
     const { session, answer } = await initialize(opening, deps)
     return new Response(textOf(answer.frame), { headers: { ...JSON_HEADERS, "mcp-session-id": session.id } })
@@ -177,7 +188,7 @@ async function postModern(request: RpcRequest, version: string | undefined, rece
   const header = http.headers.get("mcp-protocol-version")
   if (version !== undefined && header !== null && header !== version)
     return refuseModern(id, mismatch("MCP-Protocol-Version does not match the body's _meta"), received)
-  const found = requestClient(version ?? header ?? "", params, scope, principal, {})
+  const found = requestClient(version ?? header ?? "", params, scope, principal.name, {})
   if ("refusal" in found) return refuseModern(id, found.refusal, received)
   if (version === undefined)
     return refuseModern(id, { code: RPC_CODE.invalidParams, message: `_meta must have ${META_VERSION}` }, received)
@@ -185,7 +196,13 @@ async function postModern(request: RpcRequest, version: string | undefined, rece
   if (wrong !== undefined) return refuseModern(id, mismatch(wrong), received)
   const own = deps.contexts?.request(scope, params, found.client.info)
   if (own !== undefined) await own.ready
-  const client = own === undefined ? found.client : { ...found.client, scope: own.scope }
+  const client: Client = {
+    ...found.client,
+    scope: own?.scope ?? scope,
+    identity: isRecognizable(received, found.client)
+      ? () => identityOfClient(client, identityOfPrincipal(principal), metaOf(params)?.[META_CONTEXT])
+      : undefined,
+  }
   const exchange = new HttpExchange(cannotBeAsked, deps.streams)
   http.signal.addEventListener("abort", () => exchange.abort())
   if (http.signal.aborted) exchange.abort()
@@ -193,6 +210,17 @@ async function postModern(request: RpcRequest, version: string | undefined, rece
   const call = { request, client, exchange, gateway: deps.gateway, verify }
   return respond(exchange, serve(call, deps), modernStatusOf)
 }
+
+/**
+ * Whether svc can tell by what a modern request states that it is of the same client as another. Without authentication only
+ * if it is a program of this machine: a proxy before svc may pass on the requests of any number of people.
+ */
+function isRecognizable({ http: { headers }, principal, deps }: Received, { info }: Client): boolean {
+  if (typeof info.name !== "string" || info.name === "") return false
+  return principal !== ANONYMOUS || (deps.onlyLocal && !FORWARDING_HEADERS.some((name) => headers.has(name)))
+}
+
+const FORWARDING_HEADERS = ["forwarded", "via", "x-forwarded-for", "x-real-ip"]
 
 /** Modern clients get server requests in results, never in the middle of a stream. */
 const cannotBeAsked = () =>
@@ -302,7 +330,7 @@ function sessionOf({ http, scope, principal, deps }: Received): Session {
     throw new RequestError("invalid_request", "The Mcp-Session-Id header is missing: send initialize first")
   const version = http.headers.get("mcp-protocol-version")
   if (version !== null && !isLegacyVersion(version)) throw unsupportedVersion(version)
-  const session = deps.sessions.get(id, principal, scope, deps.gateway)
+  const session = deps.sessions.get(id, principal.name, scope, deps.gateway)
   if (session === undefined) throw new RequestError("not_found", "Session not found: send initialize again")
   return session
 }

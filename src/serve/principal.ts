@@ -48,13 +48,13 @@ export function createScopeNarrowing(): NarrowScope {
 }
 
 /** Whether two requests come from the same holder with the same rights. */
-export const isSame = (one: Principal, other: Principal): boolean => identityOf(one) === identityOf(other)
+export const isSame = (one: Principal, other: Principal): boolean =>
+  identityOfPrincipal(one) === identityOfPrincipal(other)
+
+/** Returns the same text for requests from the same holder with the same rights. */
+export const identityOfPrincipal = ({ name, tags, untagged, admin }: Principal): string =>
+  JSON.stringify([name, tags === undefined ? "all" : [...tags].sort(), untagged, admin])
 
 /** Whether a principal may see a server with these tags. */
 export const maySee = ({ tags: visible, untagged }: Principal, tags: readonly string[]): boolean =>
   visible === undefined || (untagged && tags.length === 0) || tags.some((tag) => visible.includes(tag))
-
-// ---
-
-const identityOf = ({ name, tags, untagged, admin }: Principal): string =>
-  JSON.stringify([name, tags === undefined ? "all" : [...tags].sort(), untagged, admin])

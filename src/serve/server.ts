@@ -149,7 +149,7 @@ function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope
   try {
     switch (path) {
       case "/mcp":
-        return serveMcp(request, scope(), principal.name, mcp)
+        return serveMcp(request, scope(), principal, mcp)
       case "/sse":
         if (request.method !== "GET") return wrongMethod(path, "GET")
         return openSseStream(scope(), principal, pipes, mcp)
@@ -176,7 +176,7 @@ function serveBackend(
   const backend = agent.find(name).find(({ spec }) => spec.id === spec.name)
   if (backend !== undefined) {
     const { id, tuning } = backend.spec
-    if (maySee(principal, tuning.tags)) return serveMcp(request, { kind: "server", id }, principal.name, mcp)
+    if (maySee(principal, tuning.tags)) return serveMcp(request, { kind: "server", id }, principal, mcp)
     const tag = tuning.tags.find(isScope)
     if (principal.scoped && tag !== undefined) return insufficientScope([`${TAG_SCOPE}${tag}`], path, base())
   }

@@ -16,8 +16,10 @@ export type Client = {
   readonly principal: string
   /** The id of its session; undefined for a client without a session. */
   readonly id?: string
-  /** The same object for all requests of one client. */
+  /** The same object for all requests that share the way back to their client. */
   readonly session: object
+  /** Returns the same text for all requests of a client without a session; absent if the session is the client. */
+  readonly identity?: (() => string) | undefined
   readonly scope: Scope
   /** The least severe log message that the client wants; undefined if it has set none. */
   readonly logLevel: string | undefined

@@ -6,7 +6,7 @@
  *  3. Members that one era lacks are added or removed here and in era-params.ts, and nowhere else.
  */
 import type { Ownership } from "../agent/task-owners.ts"
-import type { Caller } from "../backend/attribution.ts"
+import type { Caller, Reach } from "../backend/attribution.ts"
 import { peerError, type RequestOutcome, responseOf } from "../backend/connection.ts"
 import { type Route, viewOf } from "../catalog/catalog.ts"
 import { splitName } from "../catalog/name.ts"
@@ -16,7 +16,16 @@ import type { Era } from "../wire/era.ts"
 import { severityOf } from "../wire/era.ts"
 import { asBuffer, contains, encode, hasEscapedLetters, withResponseId } from "../wire/frame.ts"
 import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
-import { asText, isId, isObject, metaOf, notificationText, type Params, type Response } from "../wire/message.ts"
+import {
+  asText,
+  isId,
+  isObject,
+  metaOf,
+  notificationText,
+  type Params,
+  type Request,
+  type Response,
+} from "../wire/message.ts"
 import { type Answer, errorAnswer, RelayedResult, resultAnswer } from "./answer.ts"
 import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks } from "./client.ts"
 import { adaptCode, adaptParams } from "./era-params.ts"
@@ -333,16 +342,22 @@ function mirrorHeaders(
 }
 
 /** The parts of a request that its messages need. */
-type CallContext = Pick<ClientCall, "gateway" | "client" | "exchange">
+type CallContext = Pick<ClientCall, "gateway" | "client" | "exchange"> & { readonly request?: Request }
 
 /** The caller of a relayed request. A class, so that its functions are not made for every call. */
 class RelayCaller implements Caller {
   readonly session: object
+  private known: string | undefined
   constructor(
     private readonly target: Target,
     private readonly context: CallContext,
   ) {
     this.session = context.client.session
+  }
+
+  get identity(): string | undefined {
+    this.known ??= this.context.client.identity?.()
+    return this.known
   }
 
   notify(method: string, params: Params): void {
@@ -363,6 +378,16 @@ class RelayCaller implements Caller {
 
   isConnected(): boolean {
     return this.context.exchange.isConnected?.() !== false
+  }
+
+  reach(method: string, params: Params | undefined): Reach {
+    const { client, request } = this.context
+    if (method === "notifications/message" && !wantsLog(client, params?.level)) return "never"
+    if (missingCapability(client.capabilities, method, params) !== undefined) return "never"
+    // patterns: Multi Round-Trip Requests: no other request is answered with `input_required`.
+    const isQuestion = !method.startsWith("notifications/")
+    if (isQuestion && client.era === "modern" && request !== undefined && !CALLS.has(request.method)) return "never"
+    return this.isConnected() ? "now" : "later"
   }
 
   giveUpIfStale(now: number, others: boolean): void {

@@ -1,6 +1,8 @@
 /** Reads the client of a modern request from the request itself. basic: `_meta`. */
-import type { Scope } from "../catalog/scope.ts"
+import { identityOf, type Scope } from "../catalog/scope.ts"
+import { sha256 } from "../lib/digest.ts"
 import { RPC_CODE } from "../lib/errors.ts"
+import { canonical } from "../lib/json.ts"
 import {
   isLogLevel,
   LEGACY_VERSIONS,
@@ -15,7 +17,7 @@ import type { Client } from "./client.ts"
 
 export type Refusal = { readonly code: number; readonly message: string; readonly data?: unknown }
 
-/** Returns the client, or why the request is refused. `session` identifies the requests of one client. */
+/** Returns the client, or why the request is refused. `session` is its way back (Client). */
 export function requestClient(
   version: string,
   params: Params,
@@ -49,4 +51,13 @@ export function requestClient(
       logLevel: level,
     },
   }
+}
+
+/**
+ * Returns the text that identifies a client without a session: its requests have the same view, `clientInfo` and `holder`,
+ * which is the identity of their principal. They also state the same in `context`.
+ */
+export function identityOfClient({ scope, info }: Client, holder: string, context: unknown): string {
+  const view = [identityOf(scope), scope.kind === "server" ? "" : scope.key]
+  return sha256(canonical([holder, view, info, context ?? null]), "base64url")
 }

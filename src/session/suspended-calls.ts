@@ -9,7 +9,11 @@
  *     the same server: while the call is open, the server's requests to them cannot be told from requests to this client.
  *  3. A client never gets a request that it has no capability for: the client's request fails with -32021 and the call ends.
  *     A client without roots has an empty list of them.
+ *  4. A server request is answered once. If the client's request is answered or cancelled before the client has seen the
+ *     server request, another call of the client may carry it (CallEndedError). A client that has seen it comes back: until
+ *     then the answer to its call is kept.
  */
+import { CallEndedError } from "../backend/attribution.ts"
 import { PeerError } from "../backend/connection.ts"
 import { viewOf } from "../catalog/catalog.ts"
 import { identityOf } from "../catalog/scope.ts"
@@ -45,32 +49,41 @@ type SuspendedQuestion = {
   reject(error: Error): void
 }
 
-/** The request that a call answers next. */
-type CurrentTurn = {
-  readonly request: Request
-  readonly turn: Turn
-  resolve(answer: Answer): void
-  /** Listens for the cancellation of the request. */
-  readonly drop: (reason: string) => void
-}
+/** Where a call is. */
+type Phase =
+  /** A request of the client waits for an answer. `oncancel` listens for the cancellation of that request. */
+  | {
+      readonly kind: "open"
+      readonly request: Request
+      readonly turn: Turn
+      resolve(answer: Answer): void
+      readonly oncancel: (reason: string) => void
+    }
+  /** The client has the server requests, and comes back with a new request. `answer` is what the backend answered meanwhile. */
+  | {
+      readonly kind: "away"
+      /** Milliseconds since the epoch. */
+      readonly since: number
+      cancelExpiry(): void
+      readonly answer: Answer | undefined
+    }
+  /** The client has its answer, or the call was dropped. */
+  | { readonly kind: "over" }
 
 /** One call that may take several requests. */
 type SuspendedCall = {
-  /** The id in its `requestState`, once it waits for its client. */
+  /** The id in its `requestState`, once its client was given a server request. */
   id: string | undefined
   readonly client: Client
+  phase: Phase
+  /** The server requests that the client has not answered, by their keys in `inputRequests`. */
   readonly questions: Map<string, SuspendedQuestion>
-  /** The request of the client that waits for an answer; undefined while the client is away. */
-  current: CurrentTurn | undefined
+  /** Number of server requests so far. */
+  count: number
+  /** Whether server requests are being gathered for one result. */
+  gathering: boolean
   /** Cancels the backend's call. */
   readonly cancellation: Cancellation
-  /** The answer that came while the client was away. */
-  answer: Answer | undefined
-  forget: () => void
-  /** When the client was last given a request to answer, milliseconds since the epoch. */
-  awaySince: number
-  asking: boolean
-  count: number
 }
 
 export class SuspendedCalls {
@@ -91,26 +104,25 @@ export class SuspendedCalls {
     const call: SuspendedCall = {
       id: undefined,
       client,
+      phase: OVER,
       questions: new Map(),
-      current: undefined,
-      cancellation: new Cancellation(),
-      answer: undefined,
-      forget: () => undefined,
-      awaySince: 0,
-      asking: false,
       count: 0,
+      gathering: false,
+      cancellation: new Cancellation(),
     }
     const exchange: Exchange = {
       notify(text) {
-        const { current } = call
-        const sent = current === undefined || call.count === 0 ? text : withToken(text, current.request)
-        if (sent !== undefined) current?.turn.notify(sent)
+        const { phase, id } = call
+        if (phase.kind !== "open") return
+        const sent = id === undefined ? text : withToken(text, phase.request)
+        if (sent !== undefined) phase.turn.notify(sent)
       },
       ask: (method, params, signal) => this.ask(call, method, params, signal),
+      isConnected: () => call.phase.kind === "open",
       giveUpIfStale: (now, others) => this.giveUpIfStale(call, now, others),
       cancellation: call.cancellation,
     }
-    const promise = this.take(call, request, turn)
+    const promise = this.open(call, request, turn)
     void dispatch({ request, gateway, client, exchange, verify }).then((answer) => this.finish(call, answer))
     return promise
   }
@@ -122,27 +134,20 @@ export class SuspendedCalls {
 
   // ---
 
+  /** Makes a request of the client the one that the call answers next. */
+  private open(call: SuspendedCall, request: Request, turn: Turn): Promise<Answer> {
+    const { promise, resolve } = Promise.withResolvers<Answer>()
+    const oncancel = (reason: string) => this.drop(call, reason, new CallEndedError(reason))
+    turn.cancellation.onabort(oncancel)
+    call.phase = { kind: "open", request, turn, resolve, oncancel }
+    return promise
+  }
+
   private ask(call: SuspendedCall, method: string, params: Params | undefined, signal: AbortSignal): Promise<unknown> {
     const missing = missingCapability(call.client.capabilities, method, params)
     // Servers request roots at any time, not because a call needs them.
     if (missing !== undefined && method === "roots/list") return Promise.resolve({ roots: [] })
-    if (missing !== undefined) {
-      const { current } = call
-      this.release(call)
-      current?.resolve(
-        errorAnswer(
-          current.request.id,
-          MISSING_CLIENT_CAPABILITY,
-          `The server needs a capability of the client: ${method}`,
-          {
-            requiredCapabilities: missing,
-          },
-        ),
-      )
-      // The call ends after the backend has received the reason.
-      queueMicrotask(() => this.drop(call, `the client cannot answer ${method}`))
-      return Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`))
-    }
+    if (missing !== undefined) return this.refuse(call, method, missing)
     if (call.questions.size >= MAX_QUESTIONS)
       return Promise.reject(new RequestError("too_many", "Too many requests to this client are open"))
     if (signal.aborted) return Promise.reject(withdrawn())
@@ -152,43 +157,52 @@ export class SuspendedCalls {
     signal.addEventListener("abort", () => {
       if (call.questions.delete(key)) reject(withdrawn())
     })
-    if (!call.asking) {
-      call.asking = true
+    if (!call.gathering) {
+      call.gathering = true
       // Several requests that a server sends at once go into one result.
       this.deps.clock.after(GATHER_MS, () => {
-        call.asking = false
+        call.gathering = false
         this.put(call)
       })
     }
     return promise
   }
 
+  /** Ends a call whose client lacks a capability that the server needs. */
+  private refuse(call: SuspendedCall, method: string, missing: Params): Promise<never> {
+    const { phase } = call
+    if (phase.kind === "open") {
+      const message = `The server needs a capability of the client: ${method}`
+      const data = { requiredCapabilities: missing }
+      call.phase = OVER
+      resolvePhase(phase, errorAnswer(phase.request.id, MISSING_CLIENT_CAPABILITY, message, data))
+    }
+    // The call ends after the backend has received the reason.
+    queueMicrotask(() => this.drop(call, `the client cannot answer ${method}`))
+    return Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`))
+  }
+
   /** Gives the open requests of the server to the client, if its request waits. */
   private put(call: SuspendedCall): void {
-    const { current } = call
-    if (current === undefined || call.questions.size === 0) return
-    if (!this.waits(call) && this.waiting.size >= MAX_WAITING) {
-      this.drop(call, "too many calls wait for their clients")
+    const { phase, questions, client } = call
+    if (phase.kind !== "open" || questions.size === 0) return
+    if (call.id === undefined && this.waiting.size >= MAX_WAITING) {
+      rejectAll(questions, new RequestError("too_many", "Too many calls wait for their clients"))
       return
     }
-    this.release(call)
-    call.forget()
-    call.awaySince = this.deps.clock.now()
-    const expires = call.awaySince + WAIT_MS
-    call.forget = this.deps.clock.after(WAIT_MS, () => this.drop(call, "the client did not answer in time"))
-    call.id ??= this.deps.newId()
+    const { clock, newId, sealer } = this.deps
+    call.id ??= newId()
     this.waiting.set(call.id, call)
-    const { principal, scope } = call.client
-    const sealed = JSON.stringify([call.id, principal, identityOf(scope), digestOf(current.request), expires])
-    const requestState = PREFIX + this.deps.sealer.seal(sealed)
+    const since = clock.now()
+    const sealed = [call.id, client.principal, identityOf(client.scope), digestOf(phase.request), since + WAIT_MS]
+    const cancelExpiry = clock.after(WAIT_MS, () => this.drop(call, "the client did not answer in time"))
+    call.phase = { kind: "away", since, cancelExpiry, answer: undefined }
     const inputRequests = Object.fromEntries(
-      [...call.questions].map(([key, { method, params }]) => [
-        key,
-        params === undefined ? { method } : { method, params },
-      ]),
+      [...questions].map(([key, { method, params }]) => [key, params === undefined ? { method } : { method, params }]),
     )
+    const requestState = PREFIX + sealer.seal(JSON.stringify(sealed))
     const result = { resultType: "input_required", inputRequests, requestState }
-    current.resolve(resultAnswer(current.request.id, JSON.stringify(result)))
+    resolvePhase(phase, resultAnswer(phase.request.id, JSON.stringify(result)))
   }
 
   private async resume({ request, client, gateway, verify, exchange }: ClientCall, opened: string): Promise<Answer> {
@@ -201,35 +215,40 @@ export class SuspendedCalls {
     const call = this.waiting.get(id)
     if (call === undefined || expires < this.deps.clock.now())
       return refuse("requestState has expired: send the request again without it")
-    const answers = request.params?.inputResponses
-    if (answers !== undefined && (!isObject(answers) || Object.values(answers).some((answer) => !isObject(answer))))
+    const answers = request.params?.inputResponses ?? {}
+    if (!isObject(answers) || Object.values(answers).some((answer) => !isObject(answer)))
       return refuse("inputResponses must be an object of results")
-    if (call.current !== undefined) return refuse("another request answers this call at the moment")
-    const promise = this.take(call, request, exchange)
-    if (call.answer !== undefined) {
-      this.finish(call, call.answer)
-      return promise
-    }
-    for (const [key, answer] of Object.entries(isObject(answers) ? answers : {})) {
+    const { phase } = call
+    if (phase.kind !== "away") return refuse("another request answers this call at the moment")
+    phase.cancelExpiry()
+    const promise = this.open(call, request, exchange)
+    for (const [key, answer] of Object.entries(answers)) {
       const question = call.questions.get(key)
       call.questions.delete(key)
       question?.resolve(answer)
     }
+    if (phase.answer !== undefined) this.finish(call, phase.answer)
     // Requests without a response are given to the client again.
-    if (call.questions.size > 0) this.put(call)
+    else this.put(call)
     return promise
   }
 
+  /** Takes the answer to the backend's call. */
   private finish(call: SuspendedCall, answer: Answer): void {
-    const { current } = call
-    if (current === undefined) {
-      if (this.waits(call)) call.answer = answer
-      return
+    const { phase } = call
+    switch (phase.kind) {
+      case "open":
+        this.leave(call)
+        call.phase = OVER
+        rejectAll(call.questions, new CallEndedError("the call was answered"))
+        resolvePhase(phase, call.id === undefined ? answer : this.readdressed(answer, phase.request.id))
+        return
+      case "away":
+        call.phase = { ...phase, answer }
+        return
+      case "over":
+        return
     }
-    this.leave(call)
-    call.forget()
-    this.release(call)
-    current.resolve(call.count === 0 ? answer : this.readdressed(answer, current.request.id))
   }
 
   /** Rewrites the answer to the first request for the one that waits now. Never throws: the client waits for it. */
@@ -244,36 +263,22 @@ export class SuspendedCalls {
 
   /** Drops a call whose client has been away for too long while others wait for the server. */
   private giveUpIfStale(call: SuspendedCall, now: number, others: boolean): void {
-    if (!others || call.current !== undefined || !this.waits(call)) return
-    if (now - call.awaySince >= YIELD_MS) this.drop(call, "the client did not answer while others waited")
+    const { phase } = call
+    if (others && phase.kind === "away" && now - phase.since >= YIELD_MS)
+      this.drop(call, "the client did not answer while others waited")
   }
 
-  /** Ends a call that its client has cancelled. */
-  private drop(call: SuspendedCall, reason: string): void {
+  /** Ends a call: cancels it in the backend, and fails the server requests that its client has not answered. */
+  private drop(call: SuspendedCall, reason: string, error: Error = new RequestError("invalid_request", reason)): void {
     this.leave(call)
-    call.forget()
-    for (const question of call.questions.values()) question.reject(new RequestError("invalid_request", reason))
-    call.questions.clear()
+    const { phase } = call
+    if (phase.kind === "away") {
+      phase.cancelExpiry()
+      call.phase = OVER
+    }
+    rejectAll(call.questions, error)
+    // A client's request that is open gets the answer to the cancelled call.
     call.cancellation.cancel(reason)
-  }
-
-  /** Makes a request the one that the call answers next. */
-  private take(call: SuspendedCall, request: Request, turn: Turn): Promise<Answer> {
-    const { promise, resolve } = Promise.withResolvers<Answer>()
-    const drop = (reason: string) => this.drop(call, reason)
-    call.current = { request, turn, resolve, drop }
-    turn.cancellation.onabort(drop)
-    return promise
-  }
-
-  /** Lets go of the request that the call answers: its client may leave now. */
-  private release(call: SuspendedCall): void {
-    call.current?.turn.cancellation.offabort(call.current.drop)
-    call.current = undefined
-  }
-
-  private waits({ id }: SuspendedCall): boolean {
-    return id !== undefined && this.waiting.has(id)
   }
 
   private leave({ id }: SuspendedCall): void {
@@ -282,6 +287,19 @@ export class SuspendedCalls {
 }
 
 // ---
+
+const OVER: Phase = { kind: "over" }
+
+/** Answers the client's request: the client may leave now. */
+function resolvePhase({ turn, oncancel, resolve }: Extract<Phase, { kind: "open" }>, answer: Answer): void {
+  turn.cancellation.offabort(oncancel)
+  resolve(answer)
+}
+
+function rejectAll(questions: Map<string, SuspendedQuestion>, error: Error): void {
+  for (const { reject } of questions.values()) reject(error)
+  questions.clear()
+}
 
 const withdrawn = (): RequestError => new RequestError("invalid_request", "The server withdrew its request")
 

@@ -4,6 +4,7 @@ import { Attribution, type Caller, LearnedBehaviour, type PendingCall } from "..
 import { Connection } from "../../src/backend/connection.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
+import { random } from "../random.ts"
 
 /** What a tool does: `asks` and `done` are milliseconds from the call to its server request and from there to its answer. */
 type Tool = {
@@ -108,16 +109,11 @@ function simulate(clock: ManualClock, tools: Readonly<Record<string, Tool>>) {
   return { state, call }
 }
 
-/** Returns a generator of pseudo-random numbers from 0 to 1. From: mulberry32. */
-function random(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
+const message = (method: string) => ({
+  jsonrpc: "2.0" as const,
+  method,
+  ...(method.startsWith("notifications/") ? {} : { id: "e" }),
+})
 
 describe("a cancelled call", () => {
   const callerOf = (name: string): Caller => ({
@@ -131,7 +127,7 @@ describe("a cancelled call", () => {
   const theirs = new Map([[9, flight(bob, "work")]])
   const asks = (attribution: Attribution, now: number, inFlight: ReadonlyMap<number, PendingCall> = theirs) =>
     attribution.attribute(
-      { related: undefined, owner: undefined, task: undefined, serverRequest: "elicitation/create" },
+      { related: undefined, owner: undefined, task: undefined, message: message("elicitation/create") },
       inFlight,
       now,
     )
@@ -374,7 +370,7 @@ test("attribution keeps its invariants in any order of events [protocol:whose]",
         related: next() < 0.2 ? pick([...pending.keys(), ...ended]) : undefined,
         owner: next() < 0.1 ? pick(clients) : undefined,
         task: next() < 0.1 ? pick([...clients, "unknown" as const]) : undefined,
-        serverRequest: pick(["elicitation/create", "roots/list", undefined]),
+        message: message(pick(["elicitation/create", "roots/list", "notifications/message"]) ?? ""),
       }
       const found = attribution.attribute(origin, pending, now)
       // The same events give the same result.
