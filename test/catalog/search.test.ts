@@ -62,6 +62,27 @@ describe("ranked search", () => {
     expect(search(indexOf(LISTINGS), "labels", { limit: 1 })[0]?.matched).toEqual(["parameters"])
   })
 
+  test("finds a misspelt word, unless a tool has it in this spelling", () => {
+    const index = indexOf(LISTINGS)
+    expect(names(index, "chanels")[0]).toBe("slack/list_channels")
+    expect(names(index, "delete brnach")[0]).toBe("github/deleteBranch")
+    updateListing(index, { name: "chanel" }, [tool("find_shop", "Find a shop.")])
+    expect(names(index, "chanels")).toEqual(["chanel/find_shop"])
+  })
+
+  test("a hidden tool neither keeps a word from being corrected nor is the correction", () => {
+    const index = indexOf({ ...LISTINGS, chanel: [tool("find_shop", "Find a boutique.")] })
+    expect(names(index, "chanels", { allowed: (server) => server !== "chanel" })[0]).toBe("slack/list_channels")
+    expect(names(index, "boutiqe", { allowed: (server) => server !== "chanel" })).toEqual([])
+  })
+
+  test("finds synonyms, behind tools that have the word itself", () => {
+    const index = indexOf({ ...LISTINGS, trash: [tool("remove_everything", "Remove all.")] })
+    expect(names(index, "erase a branch")[0]).toBe("github/deleteBranch")
+    expect(names(index, "get rid of a branch")[0]).toBe("github/deleteBranch")
+    expect(names(index, "remove")).toEqual(["trash/remove_everything", "files/delete_file", "github/deleteBranch"])
+  })
+
   test("finds nothing for a query without words", () => {
     expect(names(indexOf(LISTINGS), "")).toEqual([])
     expect(names(indexOf(LISTINGS), "?!")).toEqual([])
