@@ -67,6 +67,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "URLs and paths are redacted, IP addresses anonymized",
     from: "Detail levels",
   },
+  "health:sanitize:harmless": {
+    says: "nothing is redacted in a message without credentials, addresses and paths",
+    from: "choice",
+    why: "an operator reads the cause of an error in its words",
+  },
   "health:overall:not-loaded": {
     says: "a configuration that was not loaded is unhealthy",
     from: "Overall health status",

@@ -5,6 +5,7 @@
 import { posix, win32 } from "node:path"
 import type { Issue } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
+import { createRedactor } from "../lib/redact.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject } from "../wire/message.ts"
 import { headerCredentials, urlCredentials } from "./credentials.ts"
@@ -150,11 +151,14 @@ export function planServer(
   const { config } = applyDefaults(written, defaults, transport)
   const problems: string[] = []
   const secrets = new Set<string>()
-  const plain = new Set(PLAIN.map((variable) => world.parent[variable]))
   const resolve: Resolve = (text, where, refused = NUL) => {
-    const { text: value, missing, values } = substitute(text, (variable) => lookUpVariable(variable, world)?.value)
+    const { text: value, missing } = substitute(text, (variable) => {
+      const found = lookUpVariable(variable, world)?.value
+      if (found !== undefined && !isReadable(variable, found)) secrets.add(found)
+      return found
+    })
     for (const variable of missing) problems.push(`${where} refers to ${variable}${UNSET}`)
-    for (const secret of [...values.filter((found) => !plain.has(found)), ...urlCredentials(value)]) secrets.add(secret)
+    for (const secret of urlCredentials(value)) secrets.add(secret)
     if (refused.test(value)) problems.push(`${where} contains a control character that is not allowed there`)
     return value
   }
@@ -201,6 +205,13 @@ export const OPTION_NAME =
 
 /** Variables with values that are not secret: they are parts of paths that must stay readable. */
 const PLAIN = ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "USER", "LOGNAME", "USERNAME", "PWD", "PATH", "TMPDIR"]
+
+/** Whether the value of a variable may be shown: that of a plain variable, or the path of a folder or a file. */
+const isReadable = (name: string, value: string): boolean =>
+  PLAIN.includes(name) ||
+  (!isSecretName(name) &&
+    (posix.isAbsolute(value) || /^[a-z]:[\\/]/i.test(value)) &&
+    createRedactor([]).maskCredentials(value) === value)
 
 /** Returns the values of a server that must not be shown, whether it can run or not. */
 const secretsOf = (planned: Planned): readonly string[] => ("spec" in planned ? planned.spec : planned).secrets
@@ -265,7 +276,7 @@ function planChild(
         const found = lookUpVariable(entry, world)
         if (found === undefined) problems.push(`env names ${entry}${UNSET}`)
         else {
-          if (!PLAIN.includes(entry)) secrets.add(found.value)
+          if (!isReadable(entry, found.value)) secrets.add(found.value)
           declare(entry, found.value)
         }
       }
@@ -283,7 +294,10 @@ function planChild(
     declared,
   })
   for (const [name, value] of Object.entries(env))
-    if (!Object.hasOwn(declared, name) && (isSecretName(name) || lookUpVariable(name, world)?.from === ".env"))
+    if (
+      !Object.hasOwn(declared, name) &&
+      (isSecretName(name) || (lookUpVariable(name, world)?.from === ".env" && !isReadable(name, value)))
+    )
       secrets.add(value)
   return {
     transport: "stdio",

@@ -2,10 +2,8 @@
  * Redaction of text that leaves the process, in three strengths: `maskKnown` hides known secret values; `maskCredentials`, for
  * the log, also hides whatever looks like a credential and keeps paths and addresses, which operators need; `redactAll`, for
  * health bodies and clients, hides paths and addresses too. spec: Detail levels, Sanitization.
- *
- * Every quantifier is bounded, or matches characters that its neighbours cannot match, so that each text takes linear time.
  */
-import { secretWord } from "./secret-names.ts"
+import { CREDENTIALS, HIDDEN, type Pattern, PLACES } from "./redaction-patterns.ts"
 
 /** Functions that hide parts of a text; see above. */
 export type Redactor = {
@@ -54,83 +52,8 @@ export const patternNames = (): readonly string[] => [...CREDENTIALS, ...PLACES]
 
 // ---
 
-type Pattern = { readonly name: string; readonly find: RegExp; readonly put: string }
-
-const HIDDEN = "[REDACTED]"
 const MAX_LENGTH = 64 * 1024
 const MIN_SECRET = 6
-
-const SECRET_WORD = secretWord()
-
-const CREDENTIALS: readonly Pattern[] = [
-  {
-    name: "private key",
-    find: /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]{0,8192}?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)/g,
-    put: HIDDEN,
-  },
-  { name: "jwt", find: /\beyJ[\w-]{5,8192}\.[\w-]{2,8192}(?:\.[\w-]{0,8192})?/g, put: HIDDEN },
-  {
-    name: "token by its prefix",
-    find: /\b(?:[spr]k[-_](?:live[-_]|test[-_]|proj[-_]|ant[-_])?[\w-]{8,512}|gh[pousr]_\w{8,512}|github_pat_\w{8,512}|glpat-[\w-]{8,512}|xox[abeoprs]-[\w-]{6,512}|(?:AKIA|ASIA)[0-9A-Z]{12,32}|AIza[\w-]{20,64}|npm_\w{16,64}|hf_\w{16,64}|ya29\.[\w-]{8,512}|svc_\w{4,64}_[\w-]{8,512})/g,
-    put: HIDDEN,
-  },
-  {
-    name: "scheme and token",
-    // A plain word after the last three schemes is no credential: those are base64, or have a `=`.
-    find: /\b(bearer|(?:basic|digest|negotiate)(?!\s{1,8}(?-i:[A-Z]?[a-z]{1,40})(?:[.:,]?\s|[.:]?$)))(\s{1,8}|%20)[\w.~+/=:-]{4,8192}/gi,
-    put: `$1 ${HIDDEN}`,
-  },
-  { name: "user and password", find: /\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@"'<>]{1,512}@/gi, put: `$1${HIDDEN}@` },
-  { name: "password at host", find: /(?<![\w.+-])[\w.+-]{1,64}:[^\s:@/"'<>]{1,256}@(?=[\w[])/g, put: `${HIDDEN}@` },
-  {
-    name: "key and quoted value",
-    find: new RegExp(
-      `((?<![a-z0-9])[\\w-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}\\\\{0,8}["']?\\s{0,8}[:=]\\s{0,8})(\\\\{0,8}["'])(?:(?!(?<!\\\\)\\2)[^\\r\\n])+(?:\\2|(?=[\\r\\n]|$))`,
-      "gi",
-    ),
-    put: `$1$2${HIDDEN}$2`,
-  },
-  {
-    name: "key and value",
-    find: new RegExp(
-      `((?<![a-z0-9])[\\w-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}["']?\\s{0,8}[:=]\\s{0,8})(?!\\\\{0,8}["']|\\[REDACTED)[^\\s,;&"'\`)}\\]]+`,
-      "gi",
-    ),
-    put: `$1${HIDDEN}`,
-  },
-  {
-    name: "flag and value",
-    find: new RegExp(`(--[\\w-]{0,32}?(?:${SECRET_WORD}|key)[\\w-]{0,32}(?:\\s{1,8}|=))(?!\\[REDACTED)[^\\s"']+`, "gi"),
-    put: `$1${HIDDEN}`,
-  },
-]
-
-const PLACES: readonly Pattern[] = [
-  // A quoted path may have spaces.
-  { name: "quoted path", find: /(["'])(?:[a-z]:[\\/]|~?\/|\\\\)(?:(?!\1)[^\r\n]){1,4096}\1/gi, put: "$1[PATH]$1" },
-  { name: "url", find: /\b[a-z][a-z0-9+.-]{1,30}:\/\/[^\s"'<>`]{1,4096}/gi, put: "[URL]" },
-  // No domain ends in a number: `name@1.0.5` is a package.
-  {
-    name: "e-mail",
-    find: /(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.[a-z][\w-]{1,62}/gi,
-    put: "[EMAIL]",
-  },
-  { name: "unc path", find: /\\\\[^\s\\/"'<>|]{1,255}[\\/][^\s"'<>|]{0,4096}/g, put: "[PATH]" },
-  // A space belongs to the path if another folder follows.
-  {
-    name: "windows path",
-    find: /(?<![a-z0-9])[a-z]:[\\/](?:[^\s"'<>|]| (?=[^\s\\/"'<>|:]{1,64}\\)){0,4096}/gi,
-    put: "[PATH]",
-  },
-  { name: "unix path", find: /(?<![\w\]])(?:~|\.{1,2})?\/[\w.@+~%-][^\s"'<>|`,;()]{0,4096}(?<![:.])/g, put: "[PATH]" },
-  { name: "ipv4", find: /(?<![\d.])(\d{1,3})\.(\d{1,3})\.\d{1,3}\.\d{1,3}(?![\d.]*\d)/g, put: "$1.$2.x.x" },
-  { name: "ipv6", find: /(?<![\w:])([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}(?![\w:])/gi, put: "[IPv6]" },
-  {
-    name: "short ipv6",
-    find: /(?<![\w:])(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?(?![\w:])/gi,
-    put: "[IPv6]",
-  },
-]
 
 function apply(patterns: readonly Pattern[], text: string): string {
   return patterns.reduce((cleaned, { find, put }) => cleaned.replace(find, put), text)

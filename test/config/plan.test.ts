@@ -453,6 +453,12 @@ describe("references", () => {
     expect(planned({ mcpServers: { a: { url, headers } } }).idleSecrets).toEqual([])
   })
 
+  test("a folder in a variable is no secret, unless its name or a part of it says so", () => {
+    const parent = { WD: "/srv/work", KEY_TOKEN: "/srv/token", HOOK: "/hooks/a8Kd03jLmQ92xZvB71TyUwEr5" }
+    const { secrets } = single(server({ args: ["$WD", "$KEY_TOKEN", "$HOOK"], env: ["WD"] }), { parent })
+    expect(secrets).toEqual(["/srv/token", "/hooks/a8Kd03jLmQ92xZvB71TyUwEr5"])
+  })
+
   test("make their values secrets, except for parts of common paths", () => {
     const places = { args: ["$HOME/x"], env: ["FILE=${HOME}/y", "HOME", "TOKEN"] }
     expect(single(server(places), { parent: { HOME: "/home/somebody", TOKEN: "from-parent" } }).secrets).toEqual([

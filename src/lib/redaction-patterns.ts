@@ -1,0 +1,271 @@
+/**
+ * The patterns of redaction: credentials and places in running text. They describe general forms: a secret name and its
+ * value, a scheme and its token, a vendor's prefix and its letters, an address, a path.
+ *
+ *   1. The stronger the separator between a secret name and its value, the less the value must look like one: after `=` and
+ *      `:` everything is a value but a placeholder; after `: ` also not a sentence; after white space it must look like one.
+ *   2. A space belongs to a path if the path goes on after it: another separator, an extension, a capitalized word.
+ *   3. Every quantifier is bounded, or matches characters that its neighbours cannot match, so that each text takes linear
+ *      time.
+ */
+import { secretWord } from "./secret-names.ts"
+
+export type Pattern = { readonly name: string; readonly find: RegExp; readonly put: string }
+
+export const HIDDEN = "[REDACTED]"
+
+// --- Words of messages, which follow the name of a secret without being its value.
+
+const FUNCTION_WORD =
+  "(?:an?|the|this|that|these|those|your|its?|their|our|my|is|are|was|were|be|been|has|have|had|do|does|did|can|cannot|could|must|may|might|should|will|would|of|to|in|into|on|off|at|by|for|from|with|without|within|as|and|or|nor|but|not|no|if|when|while|where|which|who|than|then|so|because|before|after|since|until|via|per|between|under|over|out|up|only|also|any|all|each|either|both|more|less|too|one|again|already|yet|now|there|here|we|you|he|she|they|i)"
+const MESSAGE_WORD =
+  "(?:absent|access|account|action|add|alias|api|app|ask|audience|auth|bad|basic|bearer|body|bytes?|cache|call|chain|change|check|claims?|class|client|code|command|config|content|cookies?|count|create|data|date|denied|deny|detail|digest|empty|endpoint|entry|env|error|exists?|expects?|expiry|fails?|false|fetch|field|file|filter|flag|flow|format|found|get|grant|group|hash|header|helper|hint|host|https?|id|info|input|instance|invalid|issue|item|job|json|jwt|keys?|keychain|keyring|kind|known|label|length|level|lifetime|limit|lines?|link|list|login|logout|long|lookup|make|match|mechanism|message|method|mismatch|mode|model|name|needs?|new|nonce|null|number|oauth2?|object|offline|ok|old|option|origin|pair|param|part|pass|password|path|pattern|payload|please|plugin|policy|pool|prefix|problem|profile|project|prompt|proof|proxy|public|query|quota|realm|reason|record|refresh|refuse|registry|reject|remove|renew|reply|request|resource|response|result|retry|role|root|rotate|rule|run|schema|scheme|scope|script|secrets?|see|sent?|server|service|session|sets?|short|show|sign|size|slot|source|spec|start|state|status|step|storage|store|stream|string|support|syntax|system|tenant|test|text|timeout|title|tokens?|tool|true|try|type|undefined|unknown|unset|url|used?|user|value|var|vault|verify|version|view|wallet|warning|web|write|wrong|yes)"
+const WORD_ENDING =
+  "(?:ed|ings?|[st]ions?|ments?|ness|ity|[ai]ble|[ae]nce|less|ful|ly|ous|ive|i[sz]e[sd]?|ship|e[rn]s?|ors?|ure|al|[aoe]ry|data|thm|board|back|name|base|[aei]nt|[ie]ct|i[cs]m?|age|where|[cd]ode)s?"
+/** Ends a word: neither letters nor signs follow, and no punctuation inside a value. */
+const END = "(?![\\w@$%^*+=/\\\\-]|[.:,;!?][\\w@$/+-])"
+const COMMON_WORD = `(?:${FUNCTION_WORD}|${MESSAGE_WORD}|(?:does|is|was|are|were|has|did|could|would|ca|wo|do)n['’]t)`
+const WORD = `(?:${COMMON_WORD}|[a-z]{2,20}${WORD_ENDING})`
+
+/** Stands where a value would: a placeholder, a reference, a constant. */
+const PLACEHOLDER = `(?:\\[REDACTED|\\[object|\\[(?:PATH|URL|HOST|EMAIL)\\]|•{2}|\\*{3,}${END}|\\.{3}|…|<[a-z][\\w -]{0,40}>|\\{|\\$\\{|\\$[A-Z_][A-Z0-9_]{0,64}${END}|%[sdvo]${END}|\\[\\]|\\((?:empty|none|not |unset|hidden|redacted)|(?:null|undefined|none|nil|true|false|yes|no|empty|unset|missing|required|optional|invalid|expired|redacted|hidden|denied|revoked|unknown|string|number|boolean|object|same-origin|include|omit)${END})`
+/** The beginning of a sentence. */
+const SENTENCE = `(?:(?:${WORD}|[a-z]{2,20}\\s{1,2}${FUNCTION_WORD})${END}(?<=\\w)[,]?(?=\\s{1,2}["'(]?[a-z])|\\d{1,9}\\s{1,2}[a-z])`
+/** Names of variables and settings, versions, dates, algorithms, counts. */
+const IDENTIFIER =
+  "(?:(?-i:[A-Z][A-Z0-9]{0,30}(?:_[A-Z0-9]{1,30}){1,8}|[A-Z]{1,6}|[A-Za-z][a-z]{1,20}(?:[A-Z][a-z]{2,20}){0,4}(?:[A-Z]{2,4}|[A-Z][a-z]{2,20}))|[a-z]{2,20}(?:[_.-][a-z]{2,20}){1,6}|v?\\d{1,4}(?:\\.\\d{1,4}){1,3}|\\d{1,5}[a-z]{0,2}|\\d{4}-\\d\\d-\\d\\d|(?:sha|[rehp]s|md|aes|ed|oauth|tls|utf|base|ipv|http|argon|scrypt|x)-?\\d{1,3}|[\\w-]{1,64}\\.[a-z]{1,5}:\\d{1,6}(?::\\d{1,6})?)"
+
+// --- Names, separators and values of secrets.
+
+const SECRET_WORD = secretWord()
+/** Names that say something about a secret: `token_type`, `secretName`, `auth_url`, `password_file`. */
+const ABOUT =
+  "(?<!types?|endpoints?|ur[il]s?|methods?|supported|names?|ttl|expir(?:y|es|ation)|[_-](?:at|in)|count|limit|length|size|enabled|disabled|required|status|state|mode|errors?|issuer|servers?|providers?|file|path|dir|version|alg|algorithm|level|format|schema|scheme|field)"
+const NAME = `(?<![a-z0-9])[\\w-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}(?![\\w-])${ABOUT}`
+const SEPARATOR = "\\s{0,8}(?:=>|:=|->|==?|:)\\s{0,8}"
+/** Punctuation belongs to a value unless the next member, white space or the end follows. */
+const VALUE =
+  "(?:[^\\s,;&\"'`)}\\]<>]|<(?![/\\w])|[,;&)}\\]](?=[^\\s,;&\"'`)}\\]=:<>]{1,64}(?![^\\s,;&\"'`)}\\]<>])(?![\"'`)}\\]])))+"
+/** At least six characters with a digit or a sign among them, or eight letters. */
+const RANDOM =
+  "(?:(?=[^\\s,;\"'`<>()]{0,64}[\\d!@#$%^&*+=~])[^\\s,;\"'`<>()]{6}|[\\w-]{8})[^\\s,;\"'`<>()]{0,8192}(?<![.:!?])"
+
+const pattern = (name: string, source: string, put: string = HIDDEN): Pattern => ({
+  name,
+  find: new RegExp(source, "gi"),
+  put,
+})
+
+export const CREDENTIALS: readonly Pattern[] = [
+  pattern(
+    "private key",
+    "-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[\\s\\S]){0,16384}(?:-----END [A-Z ]{0,60}-----)?",
+  ),
+  { name: "jwt", find: /\beyJ[\w-]{5,8192}(?:\.[\w-]{0,8192}){1,4}/g, put: HIDDEN },
+  {
+    name: "token by its prefix",
+    find: /(?<![A-Za-z0-9])(?:[spr]k[-_](?:live[-_]|test[-_]|proj[-_]|ant[-_])?[\w-]{8,512}|gh[pousr]_\w{8,512}|github_pat_\w{8,512}|gl[a-z]{2,6}-[\w.-]{12,512}|xox[a-z][-.][\w.-]{6,512}|xapp-[\w-]{6,512}|(?:AKIA|ASIA|ABIA|ACCA|LTAI|AKID)[0-9A-Za-z]{12,40}|AIza[\w-]{20,64}|GOCSPX-[\w-]{8,64}|1\/\/0[\w-]{20,512}|ya29\.[\w-]{8,512}|SG\.[\w-]{8,64}\.[\w-]{8,128}|hv[sbr]\.[\w-]{8,512}|pat[A-Za-z0-9]{14}\.[0-9a-f]{16,64}|AT[ABC][TB][A-Za-z0-9][\w=-]{16,512}|EAA[A-Za-z0-9]{20,512}|AGE-SECRET-KEY-1[0-9A-Z]{20,80}|FlyV1 [\w+/=,]{8,4096}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{20,128}|\d{8,10}:AA[\w-]{30,40}|[MNO][\w-]{22,28}\.[\w-]{6}\.[\w-]{27,40}|(?:AC|SK)[0-9a-f]{32}(?![0-9a-z])|sq0[a-z]{3}-[\w-]{16,128}|BSA[\w-]{20,64}|svc_\w{4,64}_[\w-]{8,512}|(?=[a-fA-F]{0,5}[g-zG-Z])[A-Za-z]{2,6}[0-9a-f]{32,64}(?![A-Za-z0-9])|(?<![/+=.])(?=[a-z/+\d]{0,39}[A-Z])(?=[A-Z/+\d]{0,39}[a-z])(?=[A-Za-z/+]{0,39}\d)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=.:_-]))/g,
+    put: HIDDEN,
+  },
+  {
+    // `npm_…`, `shpat_…`, `dop_v1_…`, `whsec_…`, `nvapi-…`, `key-…`: a short prefix and many letters, a digit among them.
+    name: "prefix and random letters",
+    find: /(?<![A-Za-z0-9_./-])(?!sha\d|v\d|(?:req(?:uest)?|resp|msg|message|call|toolu|evt|event|run|job|step|span|trace|chunk|build|commit|thread|batch|sess|session|id|web|node|image)[-_])[A-Za-z][A-Za-z0-9]{1,11}[-_](?:[A-Za-z0-9]{1,16}[-_]){0,3}(?=[A-Za-z]{0,64}\d)(?=\d{0,64}[A-Za-z])[A-Za-z0-9]{16,512}(?:[_-][A-Za-z0-9]{1,512}){0,8}(?![.\w-])/g,
+    put: HIDDEN,
+  },
+  {
+    // Lower-case and capital letters, and three groups of digits. An integrity hash (`sha512-…`) is no secret.
+    name: "random letters",
+    find: /(?<![\w+=-])(?!sha\d{1,3}-|(?:req|resp|msg|call|toolu|evt|run|trace|chatcmpl)[-_])(?<!sha\d{1,3}-[\w+/=]{0,90})(?=[\w+-]{0,64}[a-z])(?=[\w+-]{0,64}[A-Z])(?=(?:[^\W\d]{1,40}[+-]?\d{1,20}|[+-]){3,8})[\w+-]{24,8192}={0,2}/g,
+    put: HIDDEN,
+  },
+  {
+    name: "webhook",
+    find: /(hooks\.[\w.-]{1,64}\/(?:services|triggers|workflows|hooks)\/|\/api\/webhooks\/)[\w/-]{8,512}/gi,
+    put: `$1${HIDDEN}`,
+  },
+  {
+    name: "cookies",
+    find: /((?<![a-z0-9])(?:set-)?cookie["']?\s{0,8}[:=]\s{0,8}\[?["']?)[^\s=;,"'`]{1,256}=[^\s;"'`]{0,8192}(?:;\s{0,8}[^\s=;,"'`]{1,256}(?:=[^\s;"'`]{0,8192})?){0,64}/gi,
+    put: `$1${HIDDEN}`,
+  },
+  {
+    name: "authorization",
+    find: new RegExp(
+      `(authorization["']?${SEPARATOR}\\[?\\s?["']?(?!(?:bearer|basic|negotiate)\\s)[a-z][\\w-]{1,31}\\s{1,8})(?!${PLACEHOLDER}|${WORD}${END})[^\\s"',;]{1,8192}(?:"[^"\\r\\n]{0,4096}")?(?:,\\s{0,8}[\\w-]{1,32}=(?:"[^"\\r\\n]{0,4096}"|[^\\s"',]{0,4096})){0,32}`,
+      "gi",
+    ),
+    put: `$1${HIDDEN}`,
+  },
+  {
+    name: "scheme and token",
+    // The last three are base64, or have a `=`: a plain word after them is none. `Bearer realm="x"` is a challenge.
+    find: new RegExp(
+      `\\b(bearer(?!\\s{1,8}(?:${WORD}|[A-Z]{2,9})${END})|(?:basic|digest|negotiate)(?!\\s{1,8}(?-i:[A-Z]?[a-z]{1,40})(?:[.:,]?\\s|[.:]?$)))(\\s{1,8}|%20)(?!${PLACEHOLDER}|(?:realm|scope|error\\w{0,16}|resource_metadata)=)[\\w.~+/=:-]{4,8192}`,
+      "gi",
+    ),
+    put: `$1$2${HIDDEN}`,
+  },
+  {
+    name: "user and password",
+    // A password may hold slashes and at-signs. A number after the colon is a port.
+    find: /\b([a-z][a-z0-9+.-]{0,30}:\/\/)(?:[^\s/@"'<>?#]{1,512}@|[^\s/@:"'<>?#]{0,256}:(?!\d{1,5}(?:[/?#\s]|$))[^\s"'<>]{1,512}@(?=[\w[]))/gi,
+    put: `$1${HIDDEN}@`,
+  },
+  {
+    name: "password at host",
+    // After the at-sign of a package or an image stands a version, a tag or a digest.
+    find: /(?<![\w.+/-])(?!(?:npm|jsr|pkg|docker|oci|node|deno|bun|workspace|file|git|mailto|sip|acct):)[\w.+-]{0,64}:[^\s:@/"'<>]{1,256}@(?=[a-z[]|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d)(?!sha\d|latest\b|next\b)/gi,
+    put: `${HIDDEN}@`,
+  },
+  {
+    name: "password of a user",
+    find: /((?:^|\s)(?:-u|--user|--proxy-user)[\s=]["']?)(?!\d{1,6}:\d)[^\s:"']{1,128}:[^\s"']{1,512}/gi,
+    put: `$1${HIDDEN}`,
+  },
+  {
+    name: "user/password@host",
+    find: /(?<![\w@./-])[\w.-]{1,64}\/[^\s@/"'<>]{1,256}@(?=(?:\/\/)?[\w.-]{1,253}:\d)/gi,
+    put: `${HIDDEN}@`,
+  },
+  pattern(
+    "key and quoted value",
+    `(${NAME}\\\\{0,8}["']?${SEPARATOR}\\[?\\s?[bru]?)(\\\\{0,8}["'\`])(?!${PLACEHOLDER}|\\2)(?:(?!(?<!\\\\)\\2)[^\\r\\n])+(?:\\2|(?=[\\r\\n]|$))`,
+    `$1$2${HIDDEN}$2`,
+  ),
+  pattern(
+    "key and value",
+    `(${NAME}["']?(?:\\s{0,8}(?:=>|:=|->|==|=(?![=>]))\\s{0,8}|\\s{0,8}:(?!=)(?:\\s{1,8}(?!${SENTENCE}))?)\\[?)(?!\\s|\\[?\\s?[bru]?\\\\{0,8}["'\`]|${PLACEHOLDER}|//|[\\w-]{2,32}(?:\\s{1,8}|%20)\\[REDACTED)${VALUE}`,
+    `$1${HIDDEN}`,
+  ),
+  pattern(
+    "key and random value",
+    `((?<![a-z0-9])[\\w-]{0,32}?(?:key|sid|assertion|code|pin)["']?\\s{0,8}[:=]\\s{0,8}["']?)(?:(?=[a-z+/_-]{0,64}\\d)(?=[\\d+/_-]{0,64}[a-z])[\\w+/-]{16,8192}={0,2}(?![\\w.:])|(?<=pin["']?[:=] ?)\\d{4,8}\\b)`,
+    `$1${HIDDEN}`,
+  ),
+  pattern(
+    "names and values apart",
+    `(["']${NAME}["']\\s{0,8}(?:,\\s{0,8}|(?=value))(?:["']?value["']?\\s{0,8}[:=]\\s{0,8})?["'])(?!(?:${PLACEHOLDER}|${WORD}|${IDENTIFIER})${END})${RANDOM}`,
+    `$1${HIDDEN}`,
+  ),
+  pattern(
+    "element and value",
+    `(<[\\w:-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}>)(?!${PLACEHOLDER})[^<\\r\\n]{1,4096}(?=<)`,
+    `$1${HIDDEN}`,
+  ),
+  pattern(
+    "name, space and value",
+    `((?<!(?:unexpected|illegal|reserved)\\s{1,4})(?<![a-z0-9-])[\\w-]{0,32}?(?:${SECRET_WORD})(?:ord|d|s)?\\s{1,4}(?:(?:is|was|value|provided|given|used|sent|received|of|for \\S{1,64}|starting with|ending (?:in|with))\\b:?\\s{1,4}){0,2}["'\`(]?)(?!(?:${PLACEHOLDER}|(?:${WORD}|${IDENTIFIER})${END}))(?!--?[a-z]|[a-z][\\w-]{0,64}[=:][\\s"'])${RANDOM}`,
+    `$1${HIDDEN}`,
+  ),
+  pattern(
+    "flag and value",
+    `(--[\\w-]{0,32}?(?:${SECRET_WORD}|key)[\\w-]{0,32}(?:\\s{1,8}|=)["']?)(?!-|${PLACEHOLDER}|${WORD}${END})[^\\s"',]+`,
+    `$1${HIDDEN}`,
+  ),
+  pattern(
+    "secret parameter",
+    `([?&](?:[\\w.-]{0,32}?(?:key|sig|assertion|ticket)|code|(?:pass|pin|auth))=)(?!\\[REDACTED)[^\\s&"'#]{1,8192}`,
+    `$1${HIDDEN}`,
+  ),
+]
+
+// --- Places.
+
+/** Words that begin the rest of a sentence behind a path. */
+const AFTER_PATH = `(?!(?:${FUNCTION_WORD}|failed|exists?|denied|missing|error|line)(?![\\w.-]))`
+const LETTER = "[\\p{L}\\p{N}_.@~%$#+-]"
+/** A space inside a path; see rule 2 at the top. `sep` separates folders. */
+const spaceInside = (sep: string) =>
+  ` (?=${AFTER_PATH}[\\p{L}\\p{N}(&_-][^\\s"'<>|:*?\`,;]{0,63}(?: [\\p{L}\\p{N}(&_-][^\\s"'<>|:*?\`,;/\\\\]{0,63}){0,3}${sep}(?!\\s)|${AFTER_PATH}[\\p{L}\\p{N}(_-][\\p{L}\\p{N}()_-]{0,63}(?: [\\p{L}\\p{N}()_-]{1,63}){0,2}\\.[a-z]{1,4}\\d?(?![\\w/])|(?-i:(?<=[/\\\\]\\p{Lu}\\p{Ll}[^\\s/\\\\.]{0,63} )\\p{Lu}\\p{Ll}))`
+const TLD =
+  "(?:com|org|net|edu|gov|io|dev|app|ai|cloud|co|tech|xyz|online|site|info|biz|example|test|localhost|de|uk|fr|eu|nl|us|ca|au|jp|cn|br|ch|corp|internal|intranet|lan|local|home|private)"
+const LABELS = "(?:[a-z0-9](?:[a-z0-9_-]{0,62})\\.){1,8}"
+const AUTHORITY_END = "[^\\s\"'<>`,;()\\]}|]{0,4096}(?<![.:!?])"
+/** Names of files end so, not names of hosts. */
+const EXTENSION =
+  "(?:[cm]?[jt]sx?|json[c5l]?|py[cio]?|go|rs|rb|java|kt|scala|c|cc|cpp|cs|h|hpp|php|pl|lua|sh|ps1|bat|cmd|ya?ml|toml|ini|cfg|conf|config|env|lock|md|mdx|txt|log|csv|xml|html?|css|scss|vue|svelte|sql|swift|dart|exs?|erl|hs|clj|zig|nim|r|jl|m|mm|wasm|map|gz|zip|tar|whl|exe|dll|so|proto|graphql|prisma|tf)"
+/** The file of a registry, a repository or a module: a name of a package, not an address. */
+const PACKAGES =
+  "(?:(?:[\\w-]{1,63}\\.){0,4}(?:github|gitlab|bitbucket|golang|k8s|docker|ghcr|quay|gcr|pkg|gopkg|azurecr|jsr|uber)\\.(?:com|org|io|dev|in)|mcr\\.microsoft\\.com|public\\.ecr\\.aws)"
+
+const place = (name: string, source: string, put: string): Pattern => ({ name, find: new RegExp(source, "giu"), put })
+
+export const PLACES: readonly Pattern[] = [
+  // A quoted path may have spaces.
+  place(
+    "quoted path",
+    `(["'\`])(?:file:[/\\\\]{1,3}|[a-z]:[\\\\/]|(?:~|\\.{1,2}|\\$\\{?\\w{1,64}\\}?|%\\w{1,64}%)?/(?=/?${LETTER})|(?:\\.{1,2}|~|%\\w{1,64}%)?\\\\(?=\\\\|\\w))(?:(?!\\1)[^\\r\\n]){1,4096}\\1`,
+    "$1[PATH]$1",
+  ),
+  place(
+    "url",
+    `\\b(?:file:(?:[^\\s"'<>\`]|${spaceInside("/")}){1,4096}|[a-z][a-z0-9+.-]{1,30}://[^\\s"'<>\`]{1,4096})(?<![.,:;!?)\\]])`,
+    "[URL]",
+  ),
+  place(
+    "address in a repository's form",
+    "(?<![\\p{L}\\p{N}_.+-])[\\w.+-]{1,64}@(?!sha\\d)[\\w.-]{1,253}:(?=[^\\s:]{0,64}[/~a-z])[^\\s\"'<>`,;()]{1,4096}",
+    "[URL]",
+  ),
+  // No domain ends in a number: `name@1.0.5` is a package.
+  place("e-mail", "(?<![\\w.+-])[\\w.+-]{1,64}@[\\w-]{1,63}(?:\\.[\\w-]{1,63}){0,7}\\.[a-z][\\w-]{1,62}", "[EMAIL]"),
+  place(
+    "unc path",
+    `(?<![\\\\\\w])\\\\{2,8}[^\\s\\\\/"'<>|]{1,255}[\\\\/](?:[^\\s"'<>|]|${spaceInside("[\\\\/]")}){0,4096}`,
+    "[PATH]",
+  ),
+  place(
+    "windows path",
+    `(?<![a-z0-9])(?:[a-z]:[\\\\/]|(?:%\\w{1,64}%|~|\\.{1,2}|\\$env:\\w{1,64})\\\\)(?:[^\\s"'<>|]|${spaceInside("[\\\\/]")}){0,4096}(?<![.:,;)])`,
+    "[PATH]",
+  ),
+  place(
+    "ipv6 with an ipv4",
+    "(?<![\\w:.])(?:[0-9a-f]{1,4}:{1,2}|::){1,7}(?:\\d{1,3}\\.){3}\\d{1,3}(?![\\w:])",
+    "[IPv6]",
+  ),
+  place(
+    "address without a scheme",
+    `(?<![\\p{L}\\p{N}_@./\\\\-])(?:(?:www\\.${LABELS}[a-z]{2,24}(?::\\d{1,5})?(?:[/?#]${AUTHORITY_END})?|(?:localhost|\\[[0-9a-f:.%]{2,64}\\]|(?:\\d{1,3}\\.){3}\\d{1,3})(?::\\d{1,5})?[/?]${AUTHORITY_END}|${LABELS}[a-z][a-z0-9-]{1,62}:\\d{1,5}[/?]${AUTHORITY_END})|(?!(?:com|org|net|io|ai|dev|app|co|me)\\.|${PACKAGES}/)${LABELS}${TLD}[/?]${AUTHORITY_END}|[a-z][\\w-]{1,62}:\\d{4,5}/(?=\\w)${AUTHORITY_END})`,
+    "[URL]",
+  ),
+  place(
+    "host and port",
+    `(?<![\\p{L}\\p{N}_@./\\\\-])(?:localhost|(?!(?:[\\w-]{1,63}\\.){1,8}${EXTENSION}:)(?=[\\w.-]{0,253}[a-z])${LABELS}[a-z](?:[a-z0-9-]{0,62})|\\[(?=[0-9a-f.]{0,9}:)[0-9a-f:.%\\w]{2,64}\\]):\\d{2,5}(?![\\d.:]*[\\d\\w])`,
+    "[HOST]",
+  ),
+  place(
+    "internal host",
+    `(?<![\\p{L}\\p{N}_@./\\\\-])(?:[a-z0-9](?:[a-z0-9-]{0,62})\\.){1,8}(?:internal|corp|intranet|lan|cluster\\.local)(?![\\w.-]*\\w)`,
+    "[HOST]",
+  ),
+  place(
+    "host of a failed connection",
+    `(\\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|could not resolve host:?|could not translate host name|(?:connect(?:ion|ing|ed)?|connection to server|dial tcp|lookup|connection to) (?:at|to)|dial tcp:? ?(?:lookup)?)\\s{1,2}["']?)(?!\\[|(?:\\d{1,3}\\.){3})(?:${LABELS}[a-z][a-z0-9-]{1,62}|[a-z][\\w-]{1,62}(?=:\\d))(?::\\d{1,5})?(?![\\w/])`,
+    "$1[HOST]",
+  ),
+  place(
+    "unix path",
+    `(?<![\\p{L}\\p{N}_\\])}+]|<(?!~?\\.{0,2}/[^\\s/<>]{1,64}/))(?:~[a-z_]?[\\w-]{0,32}|\\.{1,2}|\\$\\{?[a-z_]\\w{0,64}\\}?)?/(?!-)(?=${LETTER}{0,8}[\\p{L}\\p{N}])${LETTER}(?:[^\\s"'<>|\`,;()\\\\]|\\\\.|[,;()\\\\](?=[\\p{L}\\p{N}_./])|${spaceInside("/")}){0,4096}(?<![:.])`,
+    "[PATH]",
+  ),
+  place(
+    "relative path",
+    `(?<![\\p{L}\\p{N}_@./\\\\:\\]-])(?:\\.?[\\w-][\\w.-]{0,63}/){2,32}[\\w.-]{1,128}\\.${EXTENSION}(?![\\w/])`,
+    "[PATH]",
+  ),
+  // Four numbers after `v`, `version`, `==` and the like are a version.
+  place(
+    "ipv4",
+    "(?<![\\d.\\w-]|version[ :]{1,2}|[=~<>^]=\\s?|[~^]|release[ :])((?:25[0-5]|2[0-4]\\d|1?\\d?\\d)\\.(?:25[0-5]|2[0-4]\\d|1?\\d?\\d))(?:\\.(?:25[0-5]|2[0-4]\\d|1?\\d?\\d)){2}(?![\\d.]*\\d)(?![\\w-])",
+    "$1.x.x",
+  ),
+  place("ipv6", "(?<![\\w:])([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}(?![\\w:])", "[IPv6]"),
+  // `::` alone is every address, and `std::a` a name in C++.
+  place(
+    "short ipv6",
+    "(?<![\\w:])(?=[0-9a-f:]{0,40}\\d)(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?(?![\\w:])",
+    "[IPv6]",
+  ),
+]
