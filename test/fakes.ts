@@ -42,6 +42,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       initialLoad: undefined,
       stopping: false,
       target: () => "is not configured",
+      prepare: () => undefined,
       disconnectedId: () => undefined,
       unlisted: () => undefined,
       isConnected(id) {

@@ -469,6 +469,31 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the question must not cost the one start",
   },
+  "protocol:own-era": {
+    says: "in auto, each request to a remote server of both eras goes over a connection of its client's era, which is opened at the first such request; a pinned era, isolation and a legacy side without sessions keep one connection",
+    from: "choice",
+    why: "a server may do in one era what it does not do in the other; without a session it cannot receive the answers to its requests",
+  },
+  "protocol:own-era:refused": {
+    says: "a server that refuses the other era is not asked again for an hour, unless it loses its session or its connection",
+    from: "choice",
+    why: "an attempt for each request would delay all of them, and a verdict for ever would outlive an upgrade",
+  },
+  "protocol:own-era:failure": {
+    says: "a connection of the other era that fails is reported, leaves the server's state and health as they are, and is opened again at need; until then the first serves its clients",
+    from: "choice",
+    why: "a server that works must not be taken away by what only some clients would use",
+  },
+  "protocol:own-era:tasks": {
+    says: "a task is asked over the connection that created it; equal ids of both connections are two tasks",
+    from: "choice",
+    why: "a server may count its tasks for each era",
+  },
+  "protocol:own-era:news": {
+    says: "updates, list changes, log messages and progress reach each client once, over whichever connections are open",
+    from: "choice",
+    why: "a server notifies over both connections, or over the one that caused the change",
+  },
 
   "protocol:answer:checked": {
     says: "a frame of a server reaches a client only as exactly one valid JSON-RPC message, with an object as the result; any other fails the call it names",

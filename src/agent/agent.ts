@@ -14,6 +14,7 @@ import { type Clock, withTimeout } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import { counted, type Log } from "../lib/log.ts"
 import type { ToolPins } from "../store/tool-pins.ts"
+import type { Era } from "../wire/era.ts"
 import { asText, type Params } from "../wire/message.ts"
 import { CatalogBuilder } from "./catalog-builder.ts"
 import { Readiness } from "./readiness.ts"
@@ -27,8 +28,8 @@ import { type PinningFindings, ToolPinning } from "./tool-pinning.ts"
 export type Observer = {
   /** The catalog, or what is selected from it, changed: for one session, or for all. */
   oncatalog(session?: object): void
-  /** A backend sent a notification that is for every client that wants it. */
-  onnotification(spec: ServerSpec, method: string, params: Params): void
+  /** A backend sent a notification that is for every client that wants it; with `only`, for those of this era. */
+  onnotification(spec: ServerSpec, method: string, params: Params, only: Era | undefined): void
 }
 
 export type AgentDeps = OpenDeps & {
@@ -402,13 +403,13 @@ export class Agent {
           {
             owner: owner?.caller,
             capabilities: owner?.capabilities,
-            callerOfTask: (taskId) => this.taskOwners.find("task", spec.id, taskId)?.caller,
+            callerOfTask: (taskId, era) => this.taskOwners.find("task", spec.id, era, taskId)?.caller,
             ...hooks,
-            subscriptions: () => this.subscriptions.uris(spec.id, owner?.caller.session),
+            subscriptions: (era) => this.subscriptions.uris(spec.id, owner?.caller.session, era),
             logLevel: () =>
               owner === undefined ? this.subscriptions.sharedLevel : this.subscriptions.levelOf(owner.caller.session),
-            onnotification: (method, params, caller) =>
-              this.routeNotification(spec.id, method, params, caller, owner?.caller),
+            onnotification: (method, params, caller, era) =>
+              this.routeNotification({ id: spec.id, era, caller, owner: owner?.caller }, method, params),
           },
           deps,
           signal,
@@ -480,20 +481,14 @@ export class Agent {
     this.pendingStops.add(ended)
   }
 
-  /** `owner`: the only session of the process that sent it, if it is a session's own. */
-  private routeNotification(
-    id: string,
-    method: string,
-    params: Params,
-    caller: Caller | undefined,
-    owner: Caller | undefined,
-  ): void {
-    const spec = this.backends.get(id)?.spec
+  private routeNotification(origin: NotificationOrigin, method: string, params: Params): void {
+    const { id, era, caller, owner } = origin
+    const { spec, published } = this.backends.get(id) ?? {}
     if (spec === undefined) return
     const kind = OWNED_NOTIFICATIONS[method]
     if (kind !== undefined) {
       const subject = kind === "task" ? params.taskId : params.elicitationId
-      const owning = owner ?? this.taskOwners.find(kind, id, subject)?.caller
+      const owning = owner ?? this.taskOwners.find(kind, id, era, subject)?.caller
       // The stream of the owner's running call is preferred to the way outside of any call.
       if (owning !== undefined) (caller?.session === owning.session ? caller : owning).notify(method, params)
       return
@@ -506,7 +501,9 @@ export class Agent {
       if (this.subscriptions.subscribersOf(id, asText(params.uri)).has(owner.session)) owner.notify(method, params)
       return
     }
-    for (const observer of this.observers) observer.onnotification(spec, method, params)
+    // A server that is connected in both eras notifies over each connection the clients that use it.
+    const only = published?.open.pair?.isOpen === true ? era : undefined
+    for (const observer of this.observers) observer.onnotification(spec, method, params, only)
   }
 
   private checkFirstAttempts(): void {
@@ -545,6 +542,17 @@ const isBusy = ({ published }: Backend): boolean => published?.open.idleSince() 
 
 function updateLogLevel(backends: Iterable<Backend>): void {
   for (const { published } of backends) published?.open.updateLogLevel()
+}
+
+/** Where a notification of a backend comes from. */
+type NotificationOrigin = {
+  readonly id: string
+  /** The era of the connection. */
+  readonly era: Era
+  /** The client whose call it belongs to, if any. */
+  readonly caller: Caller | undefined
+  /** The only session of the process that sent it, if it is a session's own. */
+  readonly owner: Caller | undefined
 }
 
 /** Notifications that name their owner only by an id, and what the id is of. */

@@ -1,9 +1,9 @@
 /** What sessions want to hear of backends: updates of resources, and log messages from a level upwards. */
 import { isWithin } from "../catalog/name.ts"
-import { MCP_LOG_LEVELS } from "../wire/era.ts"
+import { type Era, MCP_LOG_LEVELS } from "../wire/era.ts"
 
 export type SubscriptionsDeps = {
-  /** A session subscribed or unsubscribed; `isShared` if that changes what all sessions together are subscribed to. */
+  /** A session subscribed or unsubscribed; `isShared` if that changes what all clients of its era are subscribed to. */
   onsubscriptions(id: string, session: object, isShared: boolean): void
   /** A session set its log level. */
   onlevel(session: object): void
@@ -12,7 +12,8 @@ export type SubscriptionsDeps = {
 }
 
 export class Subscriptions {
-  private readonly subscribers = new Map<string, Map<string, Set<object>>>()
+  /** The sessions that are subscribed, each with its client's era, by server id and URI. */
+  private readonly subscribers = new Map<string, Map<string, Map<object, Era>>>()
   private readonly logLevels = new Map<object, string | undefined>()
   /** The number of sessions that have each level. */
   private readonly levelCounts = new Map<string | undefined, number>()
@@ -20,35 +21,40 @@ export class Subscriptions {
 
   constructor(private readonly deps: SubscriptionsDeps) {}
 
-  /** Returns the resources of a backend that any session, or this one, is subscribed to. */
-  uris(id: string, session?: object): string[] {
+  /** Returns the resources of a backend that any session, this one, or one of an era is subscribed to. */
+  uris(id: string, session?: object, era?: Era): string[] {
     const all = [...(this.subscribers.get(id) ?? [])]
-    return all.flatMap(([uri, sessions]) => (session === undefined || sessions.has(session) ? [uri] : []))
+    return all.flatMap(([uri, sessions]) => {
+      const isWanted = session === undefined || sessions.has(session)
+      return isWanted && (era === undefined || countOf(sessions, era) > 0) ? [uri] : []
+    })
   }
 
   /** Returns the sessions that are subscribed to a resource, or to one that contains it. */
   subscribersOf(id: string, uri: string): ReadonlySet<object> {
     const found = new Set<object>()
     for (const [known, sessions] of this.subscribers.get(id) ?? [])
-      if (isWithin(uri, known)) for (const session of sessions) found.add(session)
+      if (isWithin(uri, known)) for (const session of sessions.keys()) found.add(session)
     return found
   }
 
-  /** Subscribes a session to a resource of a backend, by the backend's own URI. */
-  subscribe(id: string, uri: string, session: object): void {
-    const uris = this.subscribers.get(id) ?? new Map<string, Set<object>>()
+  /** Subscribes a session of a client to a resource of a backend, by the backend's own URI. */
+  subscribe(id: string, uri: string, session: object, era: Era): void {
+    const uris = this.subscribers.get(id) ?? new Map<string, Map<object, Era>>()
     this.subscribers.set(id, uris)
-    const sessions = uris.get(uri) ?? new Set<object>()
+    const sessions = uris.get(uri) ?? new Map<object, Era>()
     uris.set(uri, sessions)
-    sessions.add(session)
-    this.deps.onsubscriptions(id, session, sessions.size === 1)
+    sessions.set(session, era)
+    this.deps.onsubscriptions(id, session, countOf(sessions, era) === 1)
   }
 
   unsubscribe(id: string, uri: string, session: object): void {
     const uris = this.subscribers.get(id)
     const sessions = uris?.get(uri)
-    const isLast = sessions?.delete(session) === true && sessions.size === 0
-    if (isLast) {
+    const era = sessions?.get(session)
+    sessions?.delete(session)
+    const isLast = sessions !== undefined && era !== undefined && countOf(sessions, era) === 0
+    if (sessions?.size === 0) {
       uris?.delete(uri)
       if (uris?.size === 0) this.subscribers.delete(id)
     }
@@ -110,4 +116,12 @@ export class Subscriptions {
     this.announced = level
     this.deps.onsharedlevel()
   }
+}
+
+// ---
+
+function countOf(sessions: ReadonlyMap<object, Era>, era: Era): number {
+  let count = 0
+  for (const one of sessions.values()) if (one === era) count++
+  return count
 }

@@ -7,11 +7,14 @@
  *  3. The records serve lists and notifications. Access to a task is decided by its sealed id (session/task-id.ts).
  */
 import type { Caller } from "../backend/attribution.ts"
+import type { Era } from "../wire/era.ts"
 
 export type Ownership = {
   readonly kind: "task" | "elicitation"
   /** The id of the backend. */
   readonly backend: string
+  /** The era of the connection over which the backend gave the id: each may count for itself. */
+  readonly era: Era
   /** The id that the backend gave it. */
   readonly id: string
   /** A session, or the principal of clients that have no session. */
@@ -46,8 +49,8 @@ export class TaskOwners {
   }
 
   /** Returns the record of an id that a shared process gave. */
-  find(kind: Ownership["kind"], backend: string, id: unknown): Ownership | undefined {
-    return typeof id === "string" ? this.shared.get(nameOf({ kind, backend, id })) : undefined
+  find(kind: Ownership["kind"], backend: string, era: Era, id: unknown): Ownership | undefined {
+    return typeof id === "string" ? this.shared.get(nameOf({ kind, backend, era, id })) : undefined
   }
 
   /** Returns an owner's records of one kind, in the order in which they were made. */
@@ -82,5 +85,5 @@ export class TaskOwners {
 
 const MAX_OWNERSHIPS = 10_000
 
-const nameOf = ({ kind, backend, id }: Pick<Ownership, "kind" | "backend" | "id">): string =>
-  JSON.stringify([kind, backend, id])
+const nameOf = ({ kind, backend, era, id }: Pick<Ownership, "kind" | "backend" | "era" | "id">): string =>
+  JSON.stringify([kind, backend, era, id])

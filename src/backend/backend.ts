@@ -15,7 +15,8 @@ import type { Era } from "../wire/era.ts"
 import { LearnedBehaviour } from "./attribution.ts"
 import { InsufficientScopeError, LostError, reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
 import { PeerError } from "./connection.ts"
-import { type EstablishedConnection, type OpenHooks, ProbeExit } from "./open-connection.ts"
+import type { EstablishedConnection } from "./established-connection.ts"
+import { type OpenHooks, ProbeExit } from "./open-connection.ts"
 import {
   type BackendEffect,
   type BackendEvent,
@@ -30,7 +31,7 @@ export type BackendDeps = {
   readonly clock: Clock
   open(
     spec: ServerSpec,
-    hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "onrenewed" | "before" | "learned" | "nextEra">,
+    hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "onrenewed" | "onproblem" | "before" | "learned" | "nextEra">,
     signal: AbortSignal,
   ): Promise<EstablishedConnection>
   /** The state, the facts or the listing changed. */
@@ -235,6 +236,7 @@ export class Backend {
       onlisting: (listing: Listing) => this.relisted(epoch, listing),
       onfailure: (error: Error) => this.requestFailed(epoch, error),
       onrenewed: () => this.sessionRenewed(epoch),
+      onproblem: (reason: string) => this.noteProblem(epoch, reason),
       before: this.lastListing,
       learned: this.learned,
       nextEra: this.nextEra,
@@ -322,6 +324,14 @@ export class Backend {
     const reason = reasonWithoutName(this.spec.name, error)
     this.facts.lastError = reason
     this.facts.lastTransportFailure = { at: this.deps.clock.now(), reason }
+    this.changed()
+  }
+
+  /** Reports a problem that affects no state. */
+  private noteProblem(epoch: number, reason: string): void {
+    if (this.state.epoch !== epoch || this.facts.lastError === reason) return
+    this.facts.lastError = reason
+    this.deps.onnote("warn", reason)
     this.changed()
   }
 

@@ -75,6 +75,8 @@ export type ClientTransport = {
   send(frame: Uint8Array | string, about: Outgoing): void
   /** Bytes accepted and not yet read by the backend. */
   readonly buffered: number
+  /** Whether a remote server holds a session for the transport. */
+  readonly hasSession?: boolean
   /** Abandons a request and closes its stream. Present only if the transport has a stream for each request. */
   abandon?(number: number): void
   /** Tells the transport the negotiated revision: remote transports put it into headers and open their streams. */

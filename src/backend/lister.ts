@@ -6,6 +6,7 @@
  *     other list.
  *  2. A failed list does not lose the connection. A connection that ends during a list, or refuses svc, is lost.
  */
+import { isDeepStrictEqual } from "node:util"
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import { type CacheHint, type Listing, type ListingEntry, type ListMethod, UNANSWERED } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
@@ -25,6 +26,8 @@ export type ListerHooks = {
   onlisting(listing: Listing): void
   /** Returns the resource URIs (the backend's own) that clients are subscribed to now. */
   subscriptions(): readonly string[]
+  /** The server has notified of a change of a list. */
+  onlistchanged?(method: ListMethod): void
   /** Returns the log level that clients have set, if any. */
   logLevel(): string | undefined
   /** What the previous connection of the same launch listed. A list stays on offer until this connection answers it. */
@@ -59,8 +62,8 @@ export class Lister {
   private restoreAt = 0
   private cancelRestore: (() => void) | undefined
   private readonly restoreBackoff = new Backoff({ first: RESTORE_MS, max: RESTORE_MAX_MS })
-  /** The number of the open `subscriptions/listen`. */
-  private listening: number | undefined
+  /** The open `subscriptions/listen`. */
+  private listening: { readonly number: number; readonly filter: Params } | undefined
   private readonly relistenBackoff = new Backoff({ first: RELISTEN_MS, max: RELISTEN_MAX_MS })
   private subscribed = new Set<string>()
 
@@ -102,10 +105,9 @@ export class Lister {
     for (const method of this.loading) if (!this.failures.has(method)) this.fail(method, UNANSWERED)
   }
 
-  /** Subscribes to changes and sets the log level. */
-  begin(): void {
-    this.resubscribe()
-    this.updateLogLevel()
+  /** Subscribes to changes and sets the log level. Resolves when a legacy server has answered; never rejects. */
+  async begin(): Promise<void> {
+    await Promise.all([this.resubscribe(), this.updateLogLevel()])
   }
 
   /** Stops: schedules nothing more and publishes nothing more. */
@@ -119,14 +121,14 @@ export class Lister {
   handles(method: string, params: Params): boolean {
     switch (method) {
       case "notifications/tools/list_changed":
-        this.relist("tools/list")
+        this.listChanged("tools/list")
         return true
       case "notifications/prompts/list_changed":
-        this.relist("prompts/list")
+        this.listChanged("prompts/list")
         return true
       case "notifications/resources/list_changed":
-        this.relist("resources/list")
-        this.relist("resources/templates/list")
+        this.listChanged("resources/list")
+        this.listChanged("resources/templates/list")
         return true
       case "notifications/subscriptions/acknowledged":
         return true
@@ -160,10 +162,13 @@ export class Lister {
     else await this.connection.ask("ping", {}, timeout)
   }
 
-  /** Subscribes to what `subscriptions()` returns now. */
-  resubscribe(): void {
+  /** Subscribes to what `subscriptions()` returns now. Resolves when a legacy server has answered; never rejects. */
+  async resubscribe(): Promise<void> {
     if (this.ended) return
     if (this.peer.era === "modern") {
+      const filter = filterOf(this.peer.capabilities, this.hooks.subscriptions())
+      // Each replacement of the stream may lose what is sent meanwhile.
+      if (this.listening !== undefined && isDeepStrictEqual(filter, this.listening.filter)) return
       this.relistenBackoff.reset()
       this.listen()
       return
@@ -175,18 +180,26 @@ export class Lister {
       this.connection
         .ask(method, { uri }, timeout)
         .catch((error: unknown) => this.deps.log.warn(`${method}: ${messageOf(error)}`, { server: this.spec.name }))
-    for (const uri of wanted) if (!this.subscribed.has(uri)) void change("resources/subscribe", uri)
-    for (const uri of this.subscribed) if (!wanted.has(uri)) void change("resources/unsubscribe", uri)
+    const added = [...wanted].filter((uri) => !this.subscribed.has(uri))
+    const removed = [...this.subscribed].filter((uri) => !wanted.has(uri))
     this.subscribed = wanted
+    const changes = [
+      ...added.map((uri) => change("resources/subscribe", uri)),
+      ...removed.map((uri) => change("resources/unsubscribe", uri)),
+    ]
+    await Promise.all(changes)
   }
 
-  /** Sends the log level that clients have set. Modern servers receive it with each request. */
-  updateLogLevel(): void {
+  /**
+   * Sends the log level that clients have set. Modern servers receive it with each request. Resolves when the server has
+   * answered; never rejects.
+   */
+  async updateLogLevel(): Promise<void> {
     const level = this.hooks.logLevel()
     const { era, capabilities } = this.peer
     if (this.ended || level === undefined || era === "modern" || capabilities.logging === undefined) return
     const { name, tuning } = this.spec
-    this.connection
+    await this.connection
       .ask("logging/setLevel", { level }, tuning.requestTimeout)
       .catch((error: unknown) => this.deps.log.debug(`logging/setLevel: ${messageOf(error)}`, { server: name }))
   }
@@ -196,8 +209,7 @@ export class Lister {
   private restore(): void {
     this.restoreAt = this.deps.clock.now() + this.restoreBackoff.next()
     this.subscribed.clear()
-    this.resubscribe()
-    this.updateLogLevel()
+    void this.begin()
     for (const method of METHODS) if (this.declares(method) && !this.failures.has(method)) this.relist(method)
   }
 
@@ -236,7 +248,14 @@ export class Lister {
     return { entries, hint }
   }
 
-  private relist(method: ListMethod): void {
+  private listChanged(method: ListMethod): void {
+    this.relist(method)
+    this.hooks.onlistchanged?.(method)
+  }
+
+  /** Requests a list again, because it may have changed. */
+  relist(method: ListMethod): void {
+    if (this.ended) return
     this.stale.add(method)
     if (this.relistScheduled) return
     this.relistScheduled = true
@@ -315,9 +334,9 @@ export class Lister {
     const { connection, peer, deps } = this
     const filter = filterOf(peer.capabilities, this.hooks.subscriptions())
     if (this.listening !== undefined) {
-      const before = this.listening
+      const { number } = this.listening
       this.listening = undefined
-      connection.cancel(before, new Error("replaced by a new subscription"))
+      connection.cancel(number, new Error("replaced by a new subscription"))
     }
     if (filter === undefined) return
     const { number, outcome } = connection.request({
@@ -326,11 +345,12 @@ export class Lister {
       caller: undefined,
       timeout: Number.POSITIVE_INFINITY,
     })
-    this.listening = number
+    const listening = { number, filter }
+    this.listening = listening
     this.running++
     const onend = (refused: boolean) => {
       this.running--
-      if (this.ended || this.listening !== number) return
+      if (this.ended || this.listening !== listening) return
       this.listening = undefined
       if (refused) return
       deps.clock.after(this.relistenBackoff.next(), () => {

@@ -80,6 +80,16 @@ export function classify(error: unknown): EraEvidence {
   return "unknown"
 }
 
+/** Whether the failure of a negotiation shows that the server does not speak the era that was requested. Pure. */
+export function refusesEra(error: unknown): boolean {
+  if (error instanceof EraError) return true
+  if (error instanceof PeerError) return error.code !== RPC_CODE.internalError
+  return error instanceof HttpStatusError && classify(error) === "legacy"
+}
+
+/** The server does not speak the era that its configuration requires. */
+class EraError extends BackendError {}
+
 export type NegotiateOptions = {
   readonly mode: ProtocolMode
   /** The era that was learned of this launch before. */
@@ -146,7 +156,7 @@ function checkVersions(
   if (supported.length === 0 || supported.includes(MODERN_VERSION)) return
   if (supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version)))
     throw new PeerError(RPC_CODE.methodNotFound, "speaks only legacy revisions")
-  throw new BackendError(
+  throw new EraError(
     server,
     `speaks only ${mask(supported.map(asText).join(", ")).slice(0, 200)}, which svc does not support`,
   )
@@ -169,7 +179,7 @@ async function requireModern(connection: Connection, options: NegotiateOptions, 
         return false
       }))
   if (!isModern)
-    throw new BackendError(
+    throw new EraError(
       connection.server,
       `does not speak ${MODERN_VERSION}: it refused server/discover (${error.message}); set protocolVersion to "auto" or "legacy"`,
     )
@@ -182,7 +192,7 @@ function rejectModern({ server }: Connection, error: unknown): never {
   const isModern =
     error instanceof PeerError && (error.code === RPC_CODE.methodNotFound || classify(error) === "modern")
   if (!isModern) throw error
-  throw new BackendError(
+  throw new EraError(
     server,
     `does not speak a legacy revision: it refused initialize (${error.message}); set protocolVersion to "auto" or "${MODERN_VERSION}"`,
   )
@@ -217,7 +227,7 @@ async function initialize(connection: Connection, options: NegotiateOptions): Pr
   )
   const version = result.protocolVersion
   if (typeof version !== "string" || !(LEGACY_VERSIONS as readonly string[]).includes(version))
-    throw new BackendError(
+    throw new EraError(
       connection.server,
       `answered initialize with a revision that svc does not support: ${options.mask(asText(version)).slice(0, 40)}`,
     )

@@ -3,40 +3,49 @@
  */
 
 import { isDeepStrictEqual } from "node:util"
-import type { Listing } from "../catalog/listing.ts"
+import type { Listing, ListMethod } from "../catalog/listing.ts"
 import type { ProtocolMode, RemoteLaunch, ServerSpec, StdioLaunch, TransportType } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { createRedactor } from "../lib/redact.ts"
 import type { EraCache } from "../store/era-cache.ts"
-import type { Era } from "../wire/era.ts"
+import { type Era, LEGACY_VERSIONS, MODERN_VERSION } from "../wire/era.ts"
 import { encode, type RequestIds } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
 import type { Caller, LearnedBehaviour } from "./attribution.ts"
 import {
   type ClientTransport,
+  InsufficientScopeError,
   type Loss,
   LostError,
+  reasonWithoutName,
   type TransportEvents,
   UnauthorizedError,
 } from "./client-transport.ts"
 import { Connection, withoutSubscription } from "./connection.ts"
+import type { EstablishedConnection } from "./established-connection.ts"
 import type { Credentials, RemoteDeps, RemoteEvents } from "./http.ts"
 import { Lister, type ListerHooks, listDeadline } from "./lister.ts"
-import { HttpStatusError, negotiate, type Peer } from "./negotiate.ts"
+import { HttpStatusError, negotiate, type Peer, refusesEra } from "./negotiate.ts"
+import { PairedConnection } from "./paired-connection.ts"
 import { SseTransport } from "./sse.ts"
 import { LineCapture } from "./stderr.ts"
 import { StreamableHttpTransport } from "./streamable-http.ts"
 
 /** What a connection reports and reads while it lives. */
-export type OpenHooks = ListerHooks & {
-  /** A notification for clients, with the caller that it belongs to, if any. */
-  onnotification(method: string, params: Params, caller: Caller | undefined): void
+export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
+  /**
+   * Returns the resource URIs (the backend's own) that clients are subscribed to now; with an era, only those of the
+   * clients of that era.
+   */
+  subscriptions(era: Era | undefined): readonly string[]
+  /** A notification for clients, with the caller that it belongs to, if any, and the era of the connection. */
+  onnotification(method: string, params: Params, caller: Caller | undefined, era: Era): void
   /** The only client of a dedicated connection. */
   readonly owner: Caller | undefined
-  /** Returns the client that created a task of the backend. */
-  readonly callerOfTask?: (taskId: string) => Caller | undefined
+  /** Returns the client that created a task of the backend over the connection of an era. */
+  readonly callerOfTask?: (taskId: string, era: Era) => Caller | undefined
   /** The era that this attempt tries first in `auto`, because the server exited on the request of the other. */
   readonly nextEra?: Era | undefined
   /** What was learned of the server's calls on earlier connections; this one adds to it. */
@@ -45,6 +54,8 @@ export type OpenHooks = ListerHooks & {
   onfailure(error: Error): void
   /** The server has forgotten its session, and a new one is open. */
   onrenewed(): void
+  /** Takes a problem that does not affect the state of the backend. */
+  onproblem?(reason: string): void
 }
 
 export type OpenDeps = {
@@ -58,31 +69,6 @@ export type OpenDeps = {
   /** Bytes of one message at most. */
   readonly limit: number
   readonly version: string
-}
-
-/** An open connection, as the backend's driver and the agent see it. */
-export type EstablishedConnection = {
-  readonly connection: Connection
-  readonly peer: Peer
-  /** What the backend has listed so far. */
-  readonly listing: Listing
-  readonly pid: number | undefined
-  /** Resolves when the connection is lost; never after `close()`. */
-  readonly closed: Promise<Loss>
-  /** Resolves when the process is dead or the streams are closed. */
-  close(): Promise<void>
-  /** Requests that wait for their answers, except svc's own lists and streams. */
-  readonly inFlight: number
-  /** Resolves with any answer. Rejects with a PeerError for an error answer, or after `timeout` milliseconds. */
-  ping(timeout: number): Promise<void>
-  /** Returns when the last traffic was, in milliseconds since the epoch; Infinity while requests are in flight. */
-  idleSince(): number
-  /** Resolves when no client's request is in flight. */
-  drained(): Promise<void>
-  /** Subscribes to what `subscriptions()` returns now. */
-  resubscribe(): void
-  /** Sends what `logLevel()` returns now. */
-  updateLogLevel(): void
 }
 
 /**
@@ -102,13 +88,25 @@ export async function openConnection(
       spec.name,
       `does not speak 2026-07-28 over HTTP+SSE; set type to "http", or remove protocolVersion`,
     )
-  const remembered = deps.eras.get(launch) ?? hooks.nextEra
+  const known = deps.eras.get(launch)
+  const remembered = known?.era ?? hooks.nextEra
   const deadline = listDeadline(deps.clock.now(), spec.tuning.connectionTimeout)
+  let pair: PairedConnection | undefined
+  const firstHooks: AttemptHooks = {
+    ...hooks,
+    subscriptions: () => hooks.subscriptions(pair?.isOpen ? pair.peer.era : undefined),
+    onlistchanged: (method) => pair?.relistOther(method),
+    onrenewed() {
+      pair?.forgetRefusal()
+      hooks.onrenewed()
+    },
+  }
   const attempt = (transport: TransportKind, mode: ProtocolMode) =>
-    new OpenAttempt(spec, hooks, deps, { transport, mode, remembered, deadline }).run(signal)
+    new OpenAttempt(spec, firstHooks, deps, { transport, mode, remembered, deadline }).run(signal)
+  let transport = FIRST_TRANSPORT[launch.transport]
   let open: EstablishedConnection
   try {
-    open = await attempt(FIRST_TRANSPORT[launch.transport], launch.mode)
+    open = await attempt(transport, launch.mode)
   } catch (error) {
     if (signal.aborted) throw error
     // The remembered era may be wrong: the next attempt probes again.
@@ -123,17 +121,75 @@ export async function openConnection(
       launch.mode !== "2026-07-28" &&
       error instanceof HttpStatusError &&
       SSE_STATUSES.includes(error.status)
-    )
-      open = await attempt("sse", "legacy").catch((refusal: unknown) => {
+    ) {
+      transport = "sse"
+      open = await attempt(transport, "legacy").catch((refusal: unknown) => {
         throw refusal instanceof UnauthorizedError ? refusal : error
       })
-    else throw error
+    } else throw error
   }
-  if (launch.mode === "auto") deps.eras.set(launch, open.peer.era)
-  return open
+  if (launch.mode !== "auto") return open
+  const { era } = open.peer
+  // A server that is found to be legacy has refused the modern era. After a loss it may be another version.
+  const only = known?.era === era ? known.only && hooks.before === undefined : era === "legacy"
+  deps.eras.set(launch, { era, only })
+  if (transport !== "streamable" || hooks.owner !== undefined) return open
+  pair = pairUp(open, only, spec, hooks, deps)
+  return pair
 }
 
 // ---
+
+/** Returns a connection that opens another one for the clients of the other era when they need it. */
+function pairUp(
+  first: EstablishedConnection,
+  refused: boolean,
+  spec: ServerSpec,
+  hooks: OpenHooks,
+  deps: OpenDeps,
+): PairedConnection {
+  const { clock, eras } = deps
+  const { era } = first.peer
+  const other = OTHER_ERA[era]
+  const limit = Math.min(spec.tuning.connectionTimeout, SECOND_MS)
+  const report = (error: unknown) =>
+    hooks.onproblem?.(`its connection for ${other.clients}: ${reasonWithoutName(spec.name, error)}`)
+  const secondHooks: AttemptHooks = {
+    ...hooks,
+    before: undefined,
+    learned: undefined,
+    onlisting: () => undefined,
+    onrenewed: () => undefined,
+    // A credential that is refused here only is for the operator to see; one that is refused everywhere ends the first.
+    onfailure: (error) => (error instanceof InsufficientScopeError ? hooks.onfailure(error) : report(error)),
+    subscriptions: () => hooks.subscriptions(other.era),
+    onlistchanged: (method) => first.relist(method),
+  }
+  return new PairedConnection(first, {
+    clock,
+    limit,
+    refused,
+    open(signal) {
+      const deadline = listDeadline(clock.now(), limit)
+      const options = { transport: "streamable", mode: other.mode, remembered: undefined, deadline } as const
+      return new OpenAttempt(spec, secondHooks, deps, options).run(signal)
+    },
+    isRefusal: refusesEra,
+    onverdict: (only) => eras.set(spec.launch, { era, only }),
+    onproblem: report,
+  })
+}
+
+/** The other era of each, the mode that asks for it alone, and how its clients are called in messages. */
+const OTHER_ERA = {
+  legacy: { era: "modern", mode: "2026-07-28", clients: `clients of ${MODERN_VERSION}` },
+  modern: { era: "legacy", mode: "legacy", clients: `clients of ${LEGACY_VERSIONS[0]} and earlier` },
+} as const satisfies Readonly<Record<Era, { era: Era; mode: ProtocolMode; clients: string }>>
+/** How long an attempt to open the second connection may take: its clients wait for it, and the first would serve them. */
+const SECOND_MS = 10_000
+
+/** The hooks of one attempt. */
+type AttemptHooks = Omit<OpenHooks, "subscriptions"> & Pick<ListerHooks, "subscriptions" | "onlistchanged">
 
 type TransportKind = "stdio" | "sse" | "streamable"
 
@@ -180,6 +236,8 @@ class OpenAttempt {
   private lister: Lister | undefined
   private credentials: Credentials | undefined
   private lost: Loss | undefined
+  /** The negotiated era. */
+  private era: Era = "legacy"
   /** Whether the attempt has succeeded. */
   private opened = false
   /** Whether the probe of the era waits for its answer. */
@@ -189,19 +247,19 @@ class OpenAttempt {
 
   constructor(
     private readonly spec: ServerSpec,
-    private readonly hooks: OpenHooks,
+    private readonly hooks: AttemptHooks,
     private readonly deps: OpenDeps,
     private readonly options: AttemptOptions,
   ) {
     this.connection = new Connection(spec.name, deps.ids, deps.clock, {
       owner: hooks.owner,
-      callerOfTask: hooks.callerOfTask,
+      callerOfTask: (task) => hooks.callerOfTask?.(task, this.era),
       learned: hooks.learned,
       ping: (timeout) => this.lister?.ping(timeout) ?? Promise.resolve(),
       onprotocolerror: (text) => this.logProtocolError(text),
       onnotification: (method, params, caller) => {
         if (this.lister?.handles(method, params) !== true)
-          hooks.onnotification(method, withoutSubscription(params), caller)
+          hooks.onnotification(method, withoutSubscription(params), caller, this.era)
       },
     })
   }
@@ -223,9 +281,8 @@ class OpenAttempt {
       if (!isDeepStrictEqual(before?.serverInfo, peer.serverInfo)) learned?.forgetVersion()
       const lister = await this.list(peer)
       this.throwIfOver(signal)
-      lister.begin()
       this.opened = true
-      return new ListedConnection(connection, transport, peer, lister, this.closed.promise)
+      return new ListedConnection(connection, transport, peer, lister, lister.begin(), this.closed.promise)
     } catch (error) {
       this.lister?.end()
       connection.end({ reason: "could not be opened" })
@@ -347,6 +404,7 @@ class OpenAttempt {
       mask: (text) => this.mask(text),
     })
     this.probing = false
+    this.era = peer.era
     transport.settle?.(peer.era, peer.protocolVersion)
     if (peer.era === "legacy") connection.notify("notifications/initialized")
     return peer
@@ -368,6 +426,7 @@ class ListedConnection implements EstablishedConnection {
     private readonly transport: ClientTransport,
     readonly peer: Peer,
     private readonly lister: Lister,
+    readonly begun: Promise<void>,
     readonly closed: Promise<Loss>,
   ) {}
 
@@ -377,6 +436,10 @@ class ListedConnection implements EstablishedConnection {
 
   get pid(): number | undefined {
     return this.transport.pid
+  }
+
+  get hasSession(): boolean {
+    return this.transport.hasSession === true
   }
 
   get inFlight(): number {
@@ -402,10 +465,14 @@ class ListedConnection implements EstablishedConnection {
   }
 
   resubscribe(): void {
-    this.lister.resubscribe()
+    void this.lister.resubscribe()
   }
 
   updateLogLevel(): void {
-    this.lister.updateLogLevel()
+    void this.lister.updateLogLevel()
+  }
+
+  relist(method: ListMethod): void {
+    this.lister.relist(method)
   }
 }

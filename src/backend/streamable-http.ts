@@ -60,6 +60,10 @@ export class StreamableHttpTransport implements ClientTransport {
     private readonly deps: RemoteDeps,
   ) {}
 
+  get hasSession(): boolean {
+    return this.session !== undefined
+  }
+
   send(frame: Uint8Array | string, about: Outgoing): void {
     if (!this.closed) void this.deliver(frame, about)
   }

@@ -45,6 +45,8 @@ export type Route = {
   readonly name: string
   /** The parameters of a tool that a modern HTTP request mirrors in headers. */
   readonly mirrored: readonly MirroredHeader[]
+  /** The era of the connection that the request must go over; by default the client's. */
+  readonly era?: Era
 }
 
 /** What clients of one scope see of a catalog. */

@@ -16,7 +16,7 @@ import { asText, isObject, type Params } from "../wire/message.ts"
 import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
 import { callInternalTool, toolboxFor } from "./internal-call.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
-import { OWN_METHODS, ready } from "./ready.ts"
+import { OWN_METHODS, ready, whenPrepared } from "./ready.ts"
 import { type Answering, backendFailure, CALLS, relay, unknownMethod, unknownName } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
@@ -106,7 +106,7 @@ function route(call: ClientCall, view: View): Answering {
     case "resources/subscribe": {
       const target = resourceOf(params.uri, view, call)
       client.memory?.addSubscription(target.id, target.name)
-      gateway.notifications.subscribe(target.id, target.name, client.session)
+      gateway.notifications.subscribe(target.id, target.name, client.session, client.era)
       return resultAnswer(id, "{}")
     }
     case "resources/unsubscribe": {
@@ -130,10 +130,19 @@ function route(call: ClientCall, view: View): Answering {
     case "tasks/list":
       return listTasks(call, view)
     case "server/discover":
-      return resultAnswer(id, JSON.stringify(discoverResult(call)))
+      return discover(call)
     default:
       return relayUnknown(call, params)
   }
+}
+
+/** Answers `server/discover`: for a single server, with what it states in the client's era. */
+function discover(call: ClientCall): Answering {
+  const { request, client, gateway, exchange } = call
+  const { scope, era } = client
+  const answer = () => resultAnswer(request.id, JSON.stringify(discoverResult(call)))
+  const prepared = scope.kind === "server" ? whenPrepared(scope.id, era, gateway, exchange.cancellation) : undefined
+  return prepared === undefined ? answer() : prepared.then(answer)
 }
 
 function list(call: ClientCall, method: ListMethod, view: View): Answer {

@@ -9,7 +9,7 @@ import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.
 import type { Cancellation } from "./cancellation.ts"
 import { dispatch, enforceSessionRate } from "./dispatch.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
-import { ready, whenConnected, whenLoaded } from "./ready.ts"
+import { ready, whenConnected, whenLoaded, whenPrepared } from "./ready.ts"
 import { type RunningRequests, repeatedId } from "./running-requests.ts"
 import { initializeResult } from "./server-capabilities.ts"
 import { Session } from "./session.ts"
@@ -51,6 +51,7 @@ export async function initialize(
   cancellation.throwIfCancelled()
   if (scope.kind === "server") {
     await whenConnected(scope.id, gateway, cancellation)
+    await whenPrepared(scope.id, "legacy", gateway, cancellation)
     const target = gateway.directory.target(scope.id)
     if (typeof target === "string") throw new BackendError(scope.id, target)
   }

@@ -54,14 +54,17 @@ function createDirectory({ agent, startupWaitMs, redact }: GatewayDeps): Directo
     get stopping() {
       return agent.stopping
     },
-    target(id): Target | string {
+    target(id, era): Target | string {
       const backend = agent.backend(id)
       if (backend === undefined) return "is not configured"
       const { published, spec, state, facts } = backend
       if (published === undefined)
         return `is not available (${STATUS_BY_STATE[state.kind].status}): ${explain(state.kind, cause(facts.lastError))}`
-      return { spec, connection: published.open.connection, peer: published.open.peer }
+      const { pair } = published.open
+      const { connection, peer } = pair === undefined || era === undefined ? published.open : pair.of(era)
+      return pair === undefined ? { spec, connection, peer } : { spec, connection, peer, pair }
     },
+    prepare: (id, era) => agent.backend(id)?.published?.open.pair?.prepare(era),
     disconnectedId(scope, slug) {
       const found = agent
         .all()
@@ -97,17 +100,22 @@ function createDirectory({ agent, startupWaitMs, redact }: GatewayDeps): Directo
 
 function createNotifications(agent: Agent, listeners: Set<Listener>): Notifications {
   return {
-    subscribe: (id, uri, session) => agent.subscriptions.subscribe(id, uri, session),
+    subscribe(id, uri, session, era) {
+      agent.subscriptions.subscribe(id, uri, session, era)
+      // When the connection is there, it takes over the subscription.
+      void agent.backend(id)?.published?.open.pair?.prepare(era)
+    },
     unsubscribe: (id, uri, session) => agent.subscriptions.unsubscribe(id, uri, session),
     setLogLevel: (session, level) => agent.subscriptions.setLevel(session, level),
     dropLogLevel: (session) => agent.subscriptions.dropLevel(session),
-    toBackend({ scope, session }, method, params) {
+    toBackend({ scope, session, era }, method, params) {
       const own = agent.dedicated.of(session)
       // A shared server would take one client's roots for those of all clients.
       const roots = method === "notifications/roots/list_changed"
       const only = scope.kind === "server" ? (own.get(scope.id) ?? agent.backend(scope.id)) : undefined
       for (const backend of roots ? own.values() : presentOf(only)) {
-        const open = backend.published?.open
+        const { open: first } = backend.published ?? {}
+        const open = first?.pair?.of(era) ?? first
         if (open?.peer.era === "legacy") open.connection.notify(method, params)
       }
     },
@@ -130,16 +138,16 @@ function createObserver(
       if (only !== undefined) return
       for (const listener of listeners) listener.catalogChanged()
     },
-    onnotification(spec, method, params) {
+    onnotification(spec, method, params, only) {
       const updated = method === "notifications/resources/updated"
       const subscribed = updated ? agent.subscriptions.subscribersOf(spec.id, asText(params.uri)) : undefined
-      for (const session of sessions()) {
+      for (const session of only === "modern" ? [] : sessions()) {
         if (!scopeIncludes(session.scope, spec)) continue
         if (method === "notifications/message" && !wantsLog(session, params.level)) continue
         if (subscribed?.has(session) === false) continue
         session.notify(notificationText(method, shownIn(session.scope, spec, method, params)))
       }
-      if (!updated) return
+      if (!updated || only === "legacy") return
       for (const listener of listeners) {
         if (!scopeIncludes(listener.client.scope, spec)) continue
         const shown = shownIn(listener.client.scope, spec, method, params)

@@ -2,6 +2,7 @@
 import type { TaskOwners } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
 import type { Connection } from "../backend/connection.ts"
+import type { Pair } from "../backend/established-connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog, View } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
@@ -41,7 +42,13 @@ export type Gateway = {
 }
 
 /** A connected backend as a request needs it. */
-export type Target = { readonly spec: ServerSpec; readonly connection: Connection; readonly peer: Peer }
+export type Target = {
+  readonly spec: ServerSpec
+  readonly connection: Connection
+  readonly peer: Peer
+  /** Undefined if the connection serves clients of both eras. */
+  readonly pair?: Pair
+}
 
 /** The lists whose entries are known by a name. */
 type NameList = "tools/list" | "prompts/list"
@@ -57,8 +64,13 @@ export type Directory = {
   readonly initialLoad: Promise<void> | undefined
   /** Whether svc stops: its servers are being ended. */
   readonly stopping: boolean
-  /** Returns the connected backend, or the reason why there is none. */
-  target(id: string): Target | string
+  /**
+   * Returns the connected backend, or the reason why there is none; with an era, over the connection of that era if it is
+   * open.
+   */
+  target(id: string, era?: Era): Target | string
+  /** Starts to open the connection of an era, and returns the wait for it; undefined if there is nothing to wait for. */
+  prepare(id: string, era: Era): Promise<void> | undefined
   /** Returns the id of a server of this scope that is not connected, by its slug. */
   disconnectedId(scope: Scope, slug: string | undefined): string | undefined
   /** Returns the connected server of this scope and slug that has never answered a list, and the reason. */
@@ -79,8 +91,8 @@ export type Directory = {
 
 /** Notifications from servers to sessions, and from clients to servers. */
 export type Notifications = {
-  /** Subscribes a session to a resource (the backend's own URI). */
-  subscribe(id: string, uri: string, session: object): void
+  /** Subscribes a client's session to a resource (the backend's own URI). */
+  subscribe(id: string, uri: string, session: object, era: Era): void
   unsubscribe(id: string, uri: string, session: object): void
   /** Asks for log messages of this level and above; undefined leaves the choice to the servers. */
   setLogLevel(session: object, level: string | undefined): void

@@ -6,6 +6,7 @@
 import { type View, viewOf } from "../catalog/catalog.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { UnavailableError } from "../lib/errors.ts"
+import type { Era } from "../wire/era.ts"
 import { isObject } from "../wire/message.ts"
 import type { Cancellation } from "./cancellation.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
@@ -31,6 +32,22 @@ export function whenLoaded(gateway: Gateway, cancellation: Cancellation): Promis
 export function whenConnected(id: string, gateway: Gateway, cancellation: Cancellation): Promise<void> | undefined {
   const back = gateway.directory.isConnected(id) ? undefined : gateway.directory.whenBack(id)
   return back === undefined ? undefined : waitFor(back, gateway, cancellation)
+}
+
+/**
+ * Returns the wait for the connection of an era to a server that may speak both; undefined if it is open or is not about to
+ * be opened. Rejects as `ready` does.
+ */
+export function whenPrepared(
+  id: string,
+  era: Era,
+  gateway: Gateway,
+  cancellation: Cancellation,
+): Promise<void> | undefined {
+  const target = gateway.directory.target(id, era)
+  if (typeof target === "string" || target.peer.era === era) return undefined
+  const prepared = gateway.directory.prepare(id, era)
+  return prepared === undefined ? undefined : waitFor(prepared, gateway, cancellation)
 }
 
 /** Throws an UnavailableError if svc stops: its servers are gone, but their tools are not unknown. */

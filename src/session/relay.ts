@@ -9,6 +9,7 @@ import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller, Reach } from "../backend/attribution.ts"
 import { peerError, type RequestOutcome, responseOf } from "../backend/connection.ts"
 import { type Route, viewOf } from "../catalog/catalog.ts"
+import type { ListMethod } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
@@ -31,7 +32,7 @@ import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks }
 import { adaptCode, adaptParams } from "./era-params.ts"
 import { fulfilInputRequired } from "./input-required.ts"
 import type { ClientCall, Target } from "./ports.ts"
-import { waitFor } from "./ready.ts"
+import { waitFor, whenPrepared } from "./ready.ts"
 import { isOwnProcess, namesFor, openTaskId } from "./task-id.ts"
 
 /** An answer; a promise is made only if something is waited for. */
@@ -80,12 +81,23 @@ export function backendFailure(error: BackendError, { request, gateway, client }
 // ---
 
 function relayToBackend(call: ClientCall, params: Params, route: Route): Answering {
-  const shared = call.gateway.directory.target(route.id)
-  const { owner } = call.client
-  if (typeof shared === "string" || owner === undefined || !isOwnProcess(shared.spec, call.client))
-    return relayTo(shared, call, params, route)
-  return dedicatedTarget(shared, owner, call).then((target) => relayTo(target, call, params, route))
+  const { client, gateway, exchange } = call
+  const era = route.era ?? client.era
+  const shared = gateway.directory.target(route.id, era)
+  if (typeof shared === "string") return relayTo(shared, call, params, route)
+  const { owner } = client
+  if (owner !== undefined && isOwnProcess(shared.spec, client))
+    return dedicatedTarget(shared, owner, call).then((target) => relayTo(target, call, params, route))
+  const prepared = shared.peer.era === era ? undefined : whenPrepared(route.id, era, gateway, exchange.cancellation)
+  if (prepared !== undefined)
+    return prepared.then(() => relayTo(gateway.directory.target(route.id, era), call, params, route))
+  const list = LIST_OF[call.request.method]
+  const lacks = list !== undefined && shared.pair?.lacks(era, list, route.name) === true
+  return relayTo(lacks ? gateway.directory.target(route.id) : shared, call, params, route)
 }
+
+/** The lists of the names that requests name. */
+const LIST_OF: Readonly<Record<string, ListMethod>> = { "tools/call": "tools/list", "prompts/get": "prompts/list" }
 
 /**
  * Returns the session's own process, or the reason why there is none. Rejects with a RequestError if that process does not
@@ -112,7 +124,7 @@ function relayTo(target: Target | string, call: ClientCall, params: Params, rout
   const { maxInFlight, callRate } = gateway.limits
   const fail = (reason: string) => backendFailure(new BackendError(route.slug, reason), call)
   if (typeof target === "string") return fail(target)
-  if (target.connection.inFlight >= maxInFlight)
+  if ((target.pair ?? target.connection).inFlight >= maxInFlight)
     return fail(`has ${maxInFlight} requests in flight already; try again later`)
   const { id, tuning } = target.spec
   if (tuning.rateLimit !== undefined && CALLS.has(request.method)) {
@@ -297,12 +309,21 @@ function parsed(outcome: RequestOutcome, server: string): Response {
 /** Records the client that owns an id of the backend; returns the way to that client outside of the call, if there is one. */
 function recordOwnership(kind: Ownership["kind"], id: string, target: Target, call: CallContext): Caller | undefined {
   const { gateway, client } = call
-  const { spec } = target
+  const { spec, peer } = target
   const caller =
     client.owner === undefined ? undefined : new RelayCaller(target, { gateway, client, exchange: client.owner })
   const shared = caller === undefined || spec.tuning.isolation !== "session"
   const onlost = kind === "task" ? () => client.memory?.removeTask(spec.id, id) : undefined
-  gateway.tasks.owners.make({ kind, backend: spec.id, id, owner: ownerOf(client), caller, shared, onlost })
+  gateway.tasks.owners.make({
+    kind,
+    backend: spec.id,
+    era: peer.era,
+    id,
+    owner: ownerOf(client),
+    caller,
+    shared,
+    onlost,
+  })
   return caller
 }
 
@@ -311,7 +332,7 @@ function openTask(params: Params, target: Target, context: CallContext): Params 
   const { id, slug } = target.spec
   return renameTask(params, (shown) => {
     const split = isQualified(context.client) ? splitName(shown) : { slug, name: shown }
-    const task = split?.slug === slug ? openTaskId(split.name, id, target, context) : undefined
+    const task = split?.slug === slug ? openTaskId(split.name, id, target, context)?.task : undefined
     if (task === undefined) throw unknownName("task", shown, undefined)
     return task
   })

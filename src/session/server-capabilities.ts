@@ -43,6 +43,14 @@ export function discoverResult(about: About): Params {
   }
 }
 
+/** The capabilities that a backend stated over the connection that serves a client. */
+export function peerFor({ spec, listing }: View["parts"][number], { gateway, client }: About): BackendCapabilities {
+  const target = gateway.directory.target(spec.id, client.era)
+  return typeof target === "string" ? listing : target.peer
+}
+
+type BackendCapabilities = { readonly era: Era; readonly capabilities: Params }
+
 // ---
 
 type Introduction = { capabilities: Params; serverInfo: Params; instructions: string | undefined }
@@ -52,11 +60,14 @@ function introduce({ gateway, client }: About): Introduction {
   const view = viewOf(gateway.directory.catalogOf(client.session), scope)
   if (scope.kind === "aggregate")
     return {
-      capabilities: aggregateCapabilities(view, client.era),
+      capabilities: aggregateCapabilities(
+        view.parts.map((part) => peerFor(part, { gateway, client })),
+        client.era,
+      ),
       serverInfo: { name: "svc", title: "svc", version: gateway.version },
       instructions: view.instructions,
     }
-  const target = gateway.directory.target(scope.id)
+  const target = gateway.directory.target(scope.id, client.era)
   if (typeof target === "string") throw new BackendError(scope.id, target)
   const { peer } = target
   return {
@@ -68,8 +79,8 @@ function introduce({ gateway, client }: About): Introduction {
 }
 
 /** Advertises all that a backend may offer later: clients read capabilities only when they connect. */
-function aggregateCapabilities(view: View, era: Era): Params {
-  const all = view.parts.map(({ listing }) => translate(listing, era))
+function aggregateCapabilities(peers: readonly BackendCapabilities[], era: Era): Params {
+  const all = peers.map((peer) => translate(peer, era))
   const extensions: Record<string, unknown> = {}
   for (const capabilities of all)
     for (const [name, settings] of membersOf(capabilities.extensions))
@@ -111,7 +122,7 @@ const ROUTED: ReadonlySet<string> = new Set([UI_EXTENSION, TASKS_EXTENSION])
  * Translates a backend's capabilities for a client's era. svc itself implements `listChanged` and subscriptions. Each era has
  * its own form of tasks.
  */
-function translate(backend: { readonly era: Era; readonly capabilities: Params }, era: Era): Params {
+function translate(backend: BackendCapabilities, era: Era): Params {
   const { capabilities } = backend
   const changed: Record<string, unknown> = { ...capabilities }
   for (const kind of ["tools", "prompts", "resources"])

@@ -103,15 +103,16 @@ export class Sessions {
     if (found.logLevel !== undefined) gateway.notifications.setLogLevel(session, found.logLevel)
     for (const [backend, uri] of found.subscriptions) {
       session.addSubscription(backend, uri)
-      gateway.notifications.subscribe(backend, uri, session)
+      gateway.notifications.subscribe(backend, uri, session, session.era)
     }
     for (const [backend, task] of found.tasks ?? []) {
       // The backend may have given the id to another client since.
-      if (gateway.tasks.owners.find("task", backend, task) !== undefined) continue
+      if (gateway.tasks.owners.find("task", backend, session.era, task) !== undefined) continue
       const onlost = () => session.removeTask(backend, task)
       const owned = {
         kind: "task",
         backend,
+        era: session.era,
         id: task,
         owner: session,
         caller: undefined,

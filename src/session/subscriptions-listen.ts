@@ -44,7 +44,7 @@ export function openSubscription(call: ClientCall, opened: View): Promise<Answer
       if (uris.some((wanted) => isWithin(uri, wanted))) notify("notifications/resources/updated", params)
     },
   }
-  for (const { route } of routes) gateway.notifications.subscribe(route.id, route.name, client.session)
+  for (const { route } of routes) gateway.notifications.subscribe(route.id, route.name, client.session, client.era)
   const stop = gateway.notifications.listen(listener)
   const tasks = watchTasks(request, view, { gateway, client }, (task) => notify("notifications/tasks", task))
   const end = () => {

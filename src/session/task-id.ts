@@ -5,12 +5,14 @@
  *
  * A task of a stdio server ends with the server's process: the next process may count anew and give the id to another client.
  * The mark of such a task names the process, unless the id is random: servers that keep their tasks can give random ids.
+ * A task that was created over a connection of the other era than its client's has that era in its mark.
  *
  *   files_svc_<the server's id>.<mark>    on /mcp and /sse
  *             <the server's id>.<mark>    on /servers/files/mcp
  */
 import { type Names, qualifiedNames } from "../catalog/rewrite.ts"
 import { isSameMark } from "../lib/seal.ts"
+import type { Era } from "../wire/era.ts"
 import type { Client } from "./client.ts"
 import type { ClientCall, Target } from "./ports.ts"
 
@@ -19,27 +21,47 @@ type About = Pick<ClientCall, "gateway" | "client">
 /** Returns the names under which a client knows a server's URIs and tasks. */
 export function namesFor(target: Target, about: About): Names {
   const { id, slug } = target.spec
-  const mark = (task: string) => `${task}.${markOf(task, id, processOf(target, about.client), about)}`
+  const over = target.peer.era === about.client.era ? undefined : target.peer.era
+  const mark = (task: string) => `${task}.${markOf({ task, server: id, over }, target, about)}`
   return about.client.scope.kind === "aggregate" ? qualifiedNames(slug, mark) : { uri: (uri) => uri, task: mark }
 }
 
 /**
- * Returns the server's own id of a task id without the server's name; undefined for one that is not this client's. `target`
- * is the server's, or the reason why it is not connected.
+ * Returns the server's own id of a task id without the server's name, and the era of the connection that has the task;
+ * undefined for one that is not this client's. `target` is the server's, or the reason why it is not connected.
  */
-export function openTaskId(marked: string, server: string, target: Target | string, about: About): string | undefined {
+export function openTaskId(
+  marked: string,
+  server: string,
+  target: Target | string,
+  about: About,
+): { readonly task: string; readonly era: Era } | undefined {
   const at = marked.lastIndexOf(".")
-  const task = marked.slice(0, Math.max(0, at))
-  return at >= 0 && isSameMark(marked.slice(at + 1), markOf(task, server, processOf(target, about.client), about))
-    ? task
-    : undefined
+  if (at < 0) return undefined
+  const task = marked.slice(0, at)
+  const { era } = about.client
+  const isOver = (over: Era | undefined) =>
+    isSameMark(marked.slice(at + 1), markOf({ task, server, over }, target, about))
+  if (isOver(undefined)) return { task, era }
+  const other = era === "legacy" ? "modern" : "legacy"
+  return isOver(other) ? { task, era: other } : undefined
 }
 
 // ---
 
-function markOf(task: string, server: string, process: string | undefined, { gateway, client }: About): string {
+type MarkedTask = {
+  readonly task: string
+  /** The id of the server. */
+  readonly server: string
+  /** The era of the connection, unless it is the client's. */
+  readonly over: Era | undefined
+}
+
+function markOf({ task, server, over }: MarkedTask, target: Target | string, { gateway, client }: About): string {
+  const process = processOf(target, client)
   const named = process === undefined || RANDOM_ID.test(task) ? [] : [process]
-  return gateway.tasks.mark(...ownerTexts(client), server, task, ...named)
+  const overs = over === undefined ? [] : ["over", over]
+  return gateway.tasks.mark(...ownerTexts(client), server, task, ...named, ...overs)
 }
 
 /** A random UUID, which is never given twice. From: RFC 9562, UUID Version 4. */

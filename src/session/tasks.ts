@@ -8,22 +8,23 @@
  */
 import type { Ownership } from "../agent/task-owners.ts"
 import type { Route, View } from "../catalog/catalog.ts"
-import type { Listing } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
-import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
+import { TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
 import { ownerOf } from "./client.ts"
 import type { ClientCall } from "./ports.ts"
 import { type Answering, relay, unknownMethod, unknownName } from "./relay.ts"
+import { peerFor } from "./server-capabilities.ts"
 import { isOwnProcess, openTaskId } from "./task-id.ts"
 
-/** Whether a backend makes tasks for clients of an era. */
-function hasTasks({ era, capabilities }: Listing, client: Era): boolean {
-  if (era !== client) return false
+/** Whether a backend makes tasks for a client. */
+function hasTasks(part: View["parts"][number], about: Pick<ClientCall, "gateway" | "client">): boolean {
+  const { era, capabilities } = peerFor(part, about)
+  if (era !== about.client.era) return false
   return era === "legacy"
     ? isObject(capabilities.tasks)
     : isObject(capabilities.extensions) && capabilities.extensions[TASKS_EXTENSION] !== undefined
@@ -35,7 +36,7 @@ export function relayTask(call: ClientCall, view: View): Answering {
   const { taskId } = params
   const route = routeOfTask(taskId, view, call)
   if (route === undefined) {
-    if (!view.parts.some(({ listing }) => hasTasks(listing, call.client.era))) throw unknownMethod(method)
+    if (!view.parts.some((part) => hasTasks(part, call))) throw unknownMethod(method)
     throw unknownName("task", taskId, undefined)
   }
   return relay(call, { ...params, taskId: route.name }, route)
@@ -51,11 +52,12 @@ export function routeOfTask(
   if (route === undefined) return undefined
   const { gateway, client } = about
   const target = gateway.directory.target(route.id)
-  const task = openTaskId(route.name, route.id, target, about)
-  if (task === undefined) return undefined
-  const owner = gateway.tasks.owners.find("task", route.id, task)?.owner
+  const opened = openTaskId(route.name, route.id, target, about)
+  if (opened === undefined) return undefined
+  const { task, era } = opened
+  const owner = gateway.tasks.owners.find("task", route.id, era, task)?.owner
   const isOwn = typeof target !== "string" && isOwnProcess(target.spec, client)
-  return owner === undefined || owner === ownerOf(client) || isOwn ? { ...route, name: task } : undefined
+  return owner === undefined || owner === ownerOf(client) || isOwn ? { ...route, name: task, era } : undefined
 }
 
 /**
@@ -65,7 +67,7 @@ export function routeOfTask(
 export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
   const { request, gateway, client } = call
   const { cursor } = request.params ?? {}
-  if (!view.parts.some(({ listing }) => hasTasks(listing, client.era))) throw unknownMethod(request.method)
+  if (!view.parts.some((part) => hasTasks(part, call))) throw unknownMethod(request.method)
   const seen = new Set(view.parts.map(({ spec }) => spec.id))
   const owned = gateway.tasks.owners.of(ownerOf(client), "task").filter(({ backend }) => seen.has(backend))
   const start = cursor === undefined ? 0 : owned.findIndex((claim) => cursorOf(claim) === cursor) + 1
@@ -74,7 +76,7 @@ export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
   const tasks: Params[] = []
   for (const claim of page) {
     const slug = view.parts.find(({ spec }) => spec.id === claim.backend)?.spec.slug ?? claim.backend
-    const route = { id: claim.backend, slug, name: "", mirrored: [] }
+    const route = { id: claim.backend, slug, name: "", mirrored: [], era: claim.era }
     const get: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
     const { frame, outcome, code } = await relay({ ...call, request: get }, { taskId: claim.id }, route)
     if (code === RPC_CODE.invalidParams) gateway.tasks.owners.drop(claim)
@@ -91,8 +93,8 @@ export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
 
 const PAGE = 50
 
-const cursorOf = ({ backend, id }: Ownership): string =>
-  Buffer.from(JSON.stringify([backend, id])).toString("base64url")
+const cursorOf = ({ backend, era, id }: Ownership): string =>
+  Buffer.from(JSON.stringify([backend, era, id])).toString("base64url")
 
 /** Returns the way to a server that is not connected, by the id of one of its tasks. */
 function disconnectedTask(

@@ -54,7 +54,7 @@ describe("the log level that shared servers are asked for", () => {
 
 test("a subscriber to a resource is told of its parts, and of nothing beside it", () => {
   const { subscriptions } = setUp()
-  subscriptions.subscribe("s", "file:///a", ann)
+  subscriptions.subscribe("s", "file:///a", ann, "legacy")
   const isTold = (uri: string, id = "s", session = ann) => subscriptions.subscribersOf(id, uri).has(session)
   for (const uri of ["file:///a", "file:///a/b", "file:///a#b", "file:///a?b"]) expect(isTold(uri)).toBe(true)
   for (const uri of ["file:///ab", "file:///", "", "FILE:///a"]) expect(isTold(uri)).toBe(false)
@@ -68,8 +68,8 @@ test("a subscriber to a resource is told of its parts, and of nothing beside it"
 
 test("a shared server is told of the first subscriber and the last, a session's own of each", () => {
   const { subscriptions, told } = setUp()
-  subscriptions.subscribe("s", "a:b", ann)
-  subscriptions.subscribe("s", "a:b", bob)
+  subscriptions.subscribe("s", "a:b", ann, "legacy")
+  subscriptions.subscribe("s", "a:b", bob, "legacy")
   subscriptions.unsubscribe("s", "a:b", ann)
   subscriptions.unsubscribe("s", "a:b", ann)
   subscriptions.forget(bob)

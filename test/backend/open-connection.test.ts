@@ -1,6 +1,7 @@
 /** Connections to a remote server whose answers a test chooses, on a clock that it turns. */
 import { expect, test } from "bun:test"
-import { type EstablishedConnection, openConnection } from "../../src/backend/open-connection.ts"
+import type { EstablishedConnection } from "../../src/backend/established-connection.ts"
+import { openConnection } from "../../src/backend/open-connection.ts"
 import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { silentLog } from "../../src/lib/log.ts"

@@ -74,9 +74,10 @@ test("a restored session has its tasks, except for those that belong to another 
   for (let number = 1; number <= 102; number++) session.addTask("a", `t${number}`)
   first.sessions.close()
   const second = start()
-  second.taskOwners.make({ kind: "task", backend: "a", id: "t50", owner: "other", caller: undefined, shared: true })
+  const other = { kind: "task", backend: "a", era: "legacy", id: "t50", owner: "other" } as const
+  second.taskOwners.make({ ...other, caller: undefined, shared: true })
   const again = second.sessions.get(session.id, "p", scope, second.gateway)
-  const owner = (task: string) => second.taskOwners.find("task", "a", task)?.owner
+  const owner = (task: string) => second.taskOwners.find("task", "a", "legacy", task)?.owner
   expect([owner("t2"), owner("t50"), owner("t102")]).toEqual([undefined, "other", again])
   expect(second.taskOwners.of(again ?? "", "task")).toHaveLength(99)
   second.sessions.close()

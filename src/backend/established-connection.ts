@@ -1,0 +1,55 @@
+/** An open connection to a backend, as its driver and the agent see it. */
+import type { Listing, ListMethod } from "../catalog/listing.ts"
+import type { Era } from "../wire/era.ts"
+import type { Loss } from "./client-transport.ts"
+import type { Connection } from "./connection.ts"
+import type { Peer } from "./negotiate.ts"
+
+export type EstablishedConnection = {
+  readonly connection: Connection
+  readonly peer: Peer
+  /** What the backend has listed so far. */
+  readonly listing: Listing
+  readonly pid: number | undefined
+  /** Whether a remote server holds a session for the connection. */
+  readonly hasSession: boolean
+  /** The connections of both eras; undefined if this one serves the clients of both. */
+  readonly pair?: Pair
+  /** Resolves when its first subscriptions and the log level were answered; never rejects. */
+  readonly begun: Promise<void>
+  /** Resolves when the connection is lost; never after `close()`. */
+  readonly closed: Promise<Loss>
+  /** Resolves when the process is dead or the streams are closed. */
+  close(): Promise<void>
+  /** Requests that wait for their answers, except svc's own lists and streams. */
+  readonly inFlight: number
+  /** Resolves with any answer. Rejects with a PeerError for an error answer, or after `timeout` milliseconds. */
+  ping(timeout: number): Promise<void>
+  /** Returns when the last traffic was, in milliseconds since the epoch; Infinity while requests are in flight. */
+  idleSince(): number
+  /** Resolves when no client's request is in flight. */
+  drained(): Promise<void>
+  /** Subscribes to what `subscriptions()` returns now. */
+  resubscribe(): void
+  /** Sends what `logLevel()` returns now. */
+  updateLogLevel(): void
+  /** Requests a list again, because it may have changed. */
+  relist(method: ListMethod): void
+}
+
+/** The connections of both eras to one backend, as far as they are open. */
+export type Pair = {
+  /** Whether both connections are open: each then serves the clients of its era alone. */
+  readonly isOpen: boolean
+  /** Requests in flight on both connections, except svc's own lists and streams. */
+  readonly inFlight: number
+  /** Returns the connection of an era if it is open, else the other one. */
+  of(era: Era): EstablishedConnection
+  /** Whether the backend lists a name only over its first connection, and this era's is the second. */
+  lacks(era: Era, method: ListMethod, name: unknown): boolean
+  /**
+   * Starts to open the connection of an era if it is not open and the backend may speak the era. Resolves when that has
+   * succeeded or failed; undefined if there is nothing to wait for.
+   */
+  prepare(era: Era): Promise<void> | undefined
+}

@@ -1,0 +1,226 @@
+/** A remote server that speaks both eras: each client is served over a connection of its own era. */
+import { expect, test } from "bun:test"
+import { Client } from "@modelcontextprotocol/sdk/client/index.js"
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+import {
+  CreateMessageRequestSchema,
+  CreateTaskResultSchema,
+  GetTaskResultSchema,
+  LoggingMessageNotificationSchema,
+  ResourceUpdatedNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from "@modelcontextprotocol/sdk/types.js"
+import { type DualEra, type DualServer, startDual } from "../fixtures/dual.ts"
+import { eventually, type Instance, modern, startSvc } from "./harness.ts"
+
+type Json = Record<string, unknown>
+
+const serve = (dual: DualServer, settings: Json = {}): Promise<Instance> =>
+  startSvc({
+    config: { mcpServers: { d: { type: "streamableHttp", url: dual.url, ...settings } } },
+    flags: ["--startup-wait", "20s"],
+  })
+
+/** A 2025-era client that answers `sampling/createMessage`. */
+async function legacy(svc: Instance, path = "/servers/d/mcp") {
+  const heard: string[] = []
+  const client = new Client({ name: "legacy", version: "1" }, { capabilities: { sampling: {} } })
+  client.setRequestHandler(CreateMessageRequestSchema, () => ({
+    model: "m",
+    role: "assistant" as const,
+    content: { type: "text" as const, text: "yes" },
+  }))
+  client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void heard.push(params.uri))
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void heard.push(String(params.data)))
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => void heard.push("tools"))
+  await client.connect(new StreamableHTTPClientTransport(new URL(svc.url + path)) as never)
+  return {
+    client,
+    heard,
+    async call(name: string, args: Json = {}): Promise<string> {
+      const { content } = (await client.callTool({ name, arguments: args })) as { content: { text: string }[] }
+      return content[0]?.text ?? ""
+    },
+    [Symbol.asyncDispose]: () => client.close(),
+  }
+}
+
+async function callModern(svc: Instance, name: string, path = "/servers/d/mcp"): Promise<unknown> {
+  const { body } = await modern(svc.url + path, "tools/call", { name, arguments: {} })
+  return (body.result?.content as { text: string }[] | undefined)?.[0]?.text ?? body.error?.message
+}
+
+const state = async (svc: Instance): Promise<Json> => (await (await fetch(`${svc.url}/health/mcp/d`)).json()) as Json
+
+test("each client of a server of both eras is served over a connection of its own era [protocol:own-era]", async () => {
+  await using dual = startDual("legacy", "modern")
+  await using svc = await serve(dual)
+  expect(await callModern(svc, "era")).toBe("modern")
+  expect(dual.count("legacy", "initialize")).toBe(0)
+  for (const [path, prefix] of [
+    ["/servers/d/mcp", ""],
+    ["/mcp", "d_svc_"],
+  ] as const) {
+    await using ann = await legacy(svc, path)
+    expect(await ann.call(`${prefix}era`)).toBe("legacy")
+    expect(await ann.call(`${prefix}ask`)).toStartWith("answered:")
+    expect(await callModern(svc, `${prefix}era`, path)).toBe("modern")
+  }
+  expect(dual.count("legacy", "initialize")).toBe(1)
+}, 30_000)
+
+test.each([
+  ["2026-07-28", "modern"],
+  ["legacy", "legacy"],
+] as const)(
+  "protocolVersion %s keeps every client on one connection [protocol:own-era]",
+  async (protocolVersion, era) => {
+    await using dual = startDual("legacy", "modern")
+    await using svc = await serve(dual, { protocolVersion })
+    await using ann = await legacy(svc)
+    expect([await ann.call("era"), await callModern(svc, "era")]).toEqual([era, era])
+  },
+  30_000,
+)
+
+test("a server of one era is asked for the other one once, and serves both over its connection [protocol:own-era:refused]", async () => {
+  await using dual = startDual("modern")
+  await using svc = await serve(dual)
+  for (let session = 0; session < 2; session++) {
+    await using ann = await legacy(svc)
+    expect([await ann.call("era"), await ann.call("era")]).toEqual(["modern", "modern"])
+  }
+  expect(dual.count("legacy", "initialize")).toBe(1)
+  expect(await state(svc)).toMatchObject({ state: "ready" })
+}, 30_000)
+
+test("a legacy side without sessions is not used: its server could not hear an answer [protocol:own-era]", async () => {
+  await using dual = startDual("legacy", "modern")
+  dual.stateless = true
+  await using svc = await serve(dual)
+  await using ann = await legacy(svc)
+  expect(await ann.call("era")).toBe("modern")
+}, 30_000)
+
+test("a connection of the other era that fails leaves the server healthy, is reported and opened again [protocol:own-era:failure]", async () => {
+  await using dual = startDual("legacy", "modern")
+  dual.failing.legacy = 503
+  await using svc = await serve(dual)
+  await using ann = await legacy(svc)
+  expect(await ann.call("era")).toBe("modern")
+  await svc.said(/d: its connection for clients of 2025-11-25 and earlier: answered 503/)
+  expect((await fetch(`${svc.url}/health`)).status).toBe(200)
+  delete dual.failing.legacy
+  await eventually(async () => (await ann.call("era")) === "legacy")
+  // The server forgets its sessions; the next call opens another one.
+  dual.speak("legacy", "modern")
+  expect(await ann.call("era")).toBe("legacy")
+  expect((await fetch(`${svc.url}/health`)).status).toBe(200)
+}, 30_000)
+
+test("tasks with one id over both connections are two tasks, each asked where it was created [protocol:own-era:tasks]", async () => {
+  await using dual = startDual("legacy", "modern")
+  await using svc = await serve(dual)
+  const path = `${svc.url}/servers/d/mcp`
+  const _meta = {
+    "io.modelcontextprotocol/clientCapabilities": { extensions: { "io.modelcontextprotocol/tasks": {} } },
+  }
+  await using ann = await legacy(svc)
+  expect(ann.client.getServerCapabilities()?.tasks).toBeDefined()
+  const params = { name: "make", arguments: {}, task: { ttl: 60_000 } }
+  const { task } = await ann.client.request({ method: "tools/call", params }, CreateTaskResultSchema)
+  const made = await modern(path, "tools/call", { name: "make", arguments: {}, _meta })
+  const taskId = String(made.body.result?.taskId)
+  expect([task.taskId, taskId]).toEqual([expect.stringMatching(/^1\./), expect.stringMatching(/^1\./)])
+  const got = await ann.client.request({ method: "tasks/get", params: { taskId: task.taskId } }, GetTaskResultSchema)
+  expect(got.statusMessage).toBe("legacy")
+  const other = await modern(path, "tasks/get", { taskId, _meta })
+  expect(other.body.result?.statusMessage).toBe("modern")
+  expect((await modern(path, "tasks/get", { taskId: task.taskId, _meta })).body.error?.code).toBe(-32602)
+}, 30_000)
+
+/** Opens a modern client's stream, and collects the methods and URIs of what comes on it. */
+async function listen(svc: Instance, uri: string) {
+  const heard: string[] = []
+  const controller = new AbortController()
+  const meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+    "io.modelcontextprotocol/clientCapabilities": {},
+  }
+  const response = await fetch(`${svc.url}/servers/d/mcp`, {
+    method: "POST",
+    signal: controller.signal,
+    headers: {
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2026-07-28",
+      "mcp-method": "subscriptions/listen",
+    },
+    body: JSON.stringify({
+      jsonrpc: "2.0",
+      id: 7,
+      method: "subscriptions/listen",
+      params: { notifications: { toolsListChanged: true, resourceSubscriptions: [uri] }, _meta: meta },
+    }),
+  })
+  const reading = (async () => {
+    const decoder = new TextDecoder()
+    for await (const chunk of response.body ?? [])
+      for (const [, data = "{}"] of decoder.decode(chunk).matchAll(/^data: (.+)$/gm)) {
+        const { method, params } = JSON.parse(data) as { method: string; params?: Json }
+        if (method === "notifications/resources/updated") heard.push(String(params?.uri))
+        if (method === "notifications/tools/list_changed") heard.push("tools")
+        if (method === "notifications/subscriptions/acknowledged") heard.push("ready")
+      }
+  })().catch(() => undefined)
+  return {
+    heard,
+    async [Symbol.asyncDispose]() {
+      controller.abort()
+      await reading
+    },
+  }
+}
+
+test("clients of both eras hear of each update once, over whatever connections there are [protocol:own-era:news]", async () => {
+  await using dual = startDual("legacy", "modern")
+  await using svc = await serve(dual)
+  await using bob = await listen(svc, "test://r")
+  await using ann = await legacy(svc)
+  await ann.client.subscribeResource({ uri: "test://r" })
+  await eventually(() => bob.heard.includes("ready") && dual.count("legacy", "resources/subscribe") === 1)
+  const hears = async (text: string, act: () => void) => {
+    const before = [ann.heard.length, bob.heard.length] as const
+    act()
+    await eventually(() => ann.heard.length > before[0] && bob.heard.length > before[1])
+    // Both have heard what follows: nothing came twice in between.
+    expect([ann.heard.slice(before[0]), bob.heard.slice(before[1])]).toEqual([[text], [text]])
+  }
+  await hears("test://r", () => dual.update("test://r"))
+  await hears("test://r", () => dual.update("test://r"))
+  for (const [name, eras] of [
+    ["new1", ["legacy"]],
+    ["new2", ["modern"]],
+    ["new3", ["legacy", "modern"]],
+  ] as [string, DualEra[]][])
+    await hears("tools", () => {
+      dual.more.push(name)
+      for (const era of eras) dual.changed(era)
+    })
+  await hears("test://r", () => dual.update("test://r"))
+}, 30_000)
+
+test("log levels reach both connections in the form of their era [protocol:own-era:news]", async () => {
+  await using dual = startDual("legacy", "modern")
+  await using svc = await serve(dual)
+  await using ann = await legacy(svc)
+  await ann.client.setLoggingLevel("warning")
+  const progress: number[] = []
+  await ann.client.callTool({ name: "log", arguments: {} }, undefined, {
+    onprogress: (one) => void progress.push(one.progress),
+  })
+  expect([ann.heard, progress]).toEqual([["legacy none"], [1]])
+  expect(dual.count("legacy", "logging/setLevel")).toBe(1)
+  expect(dual.count("modern", "logging/setLevel")).toBe(0)
+}, 30_000)
