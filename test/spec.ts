@@ -591,6 +591,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "a description override changes the listing alone; removing it restores the upstream text",
     from: "Command-line and configuration interfaces",
   },
+  "tool:override:names": {
+    says: "toolDescriptionOverrides takes the names that disabledTools takes, is shown wherever a description is, and warns of a name that is of no tool",
+    from: "choice",
+    why: "a text that reaches no client must not pass for one that does",
+  },
   "tool:unknown": {
     says: "an unknown tool is -32602 and names the nearest",
     from: "choice",
@@ -902,6 +907,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "cli:tools": {
     says: "svc mcp tools list, disable and enable edit the file",
     from: "Command-line and configuration interfaces",
+  },
+  "cli:tools:offline": {
+    says: "svc mcp tools list shows hidden and seen tools without a running svc, and hidden names that are of no tool as gone",
+    from: "choice",
+    why: "what the file says needs no running server, and a name that hides nothing must be seen",
   },
   "cli:status": {
     says: "svc mcp status --verbose shows the effective merged configuration",

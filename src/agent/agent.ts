@@ -7,7 +7,7 @@ import type { Caller } from "../backend/attribution.ts"
 import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, openConnection } from "../backend/open-connection.ts"
 import type { Catalog } from "../catalog/catalog.ts"
-import { hiddenNote } from "../catalog/hidden-tools.ts"
+import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import type { Preset } from "../config/presets.ts"
 import type { Launch, Plan, ServerSpec } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
@@ -19,7 +19,7 @@ import { asText, type Params } from "../wire/message.ts"
 import { CatalogBuilder } from "./catalog-builder.ts"
 import { Readiness } from "./readiness.ts"
 import { SessionBackends } from "./session-backends.ts"
-import { describeBackend, describeListing, offersNothing, type Snapshot } from "./snapshot.ts"
+import { describeBackend, describeListing, type ListedFacts, offersNothing, type Snapshot } from "./snapshot.ts"
 import { Subscriptions } from "./subscriptions.ts"
 import { type Ownership, TaskOwners } from "./task-owners.ts"
 import { type PinningFindings, ToolPinning } from "./tool-pinning.ts"
@@ -351,7 +351,7 @@ export class Agent {
 
   private add(spec: ServerSpec): void {
     let listing: unknown
-    let isEmpty = false
+    let offer: ListedFacts | undefined
     const backend = this.create(spec, undefined, this.ending.get(spec.id), (changed) => {
       this.currentSnapshot = undefined
       const next = changed.published?.listing
@@ -360,7 +360,7 @@ export class Agent {
       const isRetuned = this.catalog.parts.some(({ spec: old }) => old.id === spec.id && old !== changed.spec)
       if (before !== next || isRetuned) {
         this.changed()
-        isEmpty = this.logOffer(changed, before === undefined, isEmpty)
+        offer = this.logOffer(changed, before === undefined, offer)
       }
       this.checkFirstAttempts()
     })
@@ -425,13 +425,13 @@ export class Agent {
 
   /**
    * Logs what a new connection offers, and warns if a connected server begins to offer nothing, as if all its tools are
-   * hidden. Returns whether it offers nothing.
+   * hidden, and of overrides that name none of its tools. Returns what it offers.
    */
-  private logOffer(backend: Backend, isNew: boolean, wasEmpty: boolean): boolean {
+  private logOffer(backend: Backend, isNew: boolean, before: ListedFacts | undefined): ListedFacts | undefined {
     const { spec, published } = backend
-    if (published === undefined) return false
+    if (published === undefined) return before
     const listed = describeListing(spec, published.listing, this.findings(backend))
-    const { tools, hiddenTools, prompts, resources, protocolVersion } = listed
+    const { tools, hiddenTools, prompts, resources, protocolVersion, unknownOverrides } = listed
     const server = spec.name
     // A list that fails is logged by the lister.
     const isEmpty = offersNothing(listed)
@@ -440,10 +440,12 @@ export class Agent {
       counted(prompts, "prompt"),
       counted(resources, "resource"),
     ].join(", ")
-    if (isEmpty && !wasEmpty)
+    if (isEmpty && (isNew || before === undefined || !offersNothing(before)))
       this.deps.log.warn(`connected, but offers no tools${hiddenNote(hiddenTools)}, prompts or resources`, { server })
     if (isNew && !isEmpty) this.deps.log.info(`connected: ${counts} (MCP ${protocolVersion})`, { server })
-    return isEmpty
+    if (unknownOverrides.length > 0 && !isDeepStrictEqual(unknownOverrides, before?.unknownOverrides))
+      this.deps.log.warn(unknownOverridesText(unknownOverrides), { server })
+    return listed
   }
 
   private remove(id: string, backend: Backend): void {

@@ -2,7 +2,8 @@
 import type { Backend, TransportFailure } from "../backend/backend.ts"
 import type { BackendState, ProcessExit } from "../backend/supervision.ts"
 import { countTools, type ToolCounts } from "../catalog/catalog.ts"
-import { failuresOf, type Listing } from "../catalog/listing.ts"
+import { failuresOf, knownTools, type Listing } from "../catalog/listing.ts"
+import { unknownOverrides } from "../catalog/tool-settings.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
@@ -46,6 +47,8 @@ export type ListedFacts = ToolCounts & {
   readonly resourceTemplates: number
   /** Lists that fail, each with its reason. */
   readonly failing: readonly string[]
+  /** Names in `toolDescriptionOverrides` that are of no tool. */
+  readonly unknownOverrides: readonly string[]
 }
 
 export type Snapshot = {
@@ -115,6 +118,7 @@ export function describeListing(
     resources: resources.length,
     resourceTemplates: resourceTemplates.length,
     failing: failuresOf(listing),
+    unknownOverrides: unknownOverrides(spec, knownTools(listing)),
   }
 }
 

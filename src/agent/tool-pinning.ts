@@ -1,6 +1,6 @@
 /** Finds tools whose definition has changed since they were first seen, and tools described with invisible characters. */
 import { fingerprintOf, isSuspicious } from "../catalog/fingerprint.ts"
-import type { Listing, Tool } from "../catalog/listing.ts"
+import { type Listing, type Tool, uniqueByName } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Log } from "../lib/log.ts"
 import type { ToolPins } from "../store/tool-pins.ts"
@@ -43,8 +43,7 @@ export class ToolPinning {
   // ---
 
   private compare(id: string, tools: readonly Tool[], strict: boolean): PinningFindings {
-    // Of two tools with one name, clients see the first.
-    const prints = new Map(tools.toReversed().map((tool) => [tool.name, fingerprintOf(tool)]))
+    const prints = new Map(uniqueByName(tools).map((tool) => [tool.name, fingerprintOf(tool)]))
     const changed = this.pins.check(id, prints)
     const suspicious = tools.filter(isSuspicious).map(({ name }) => name)
     if (changed.length + suspicious.length === 0) return NO_FINDINGS

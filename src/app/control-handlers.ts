@@ -1,7 +1,8 @@
 /** The requests that svc's own commands may send to a running svc over the control socket. */
 import type { ReloadResult } from "../agent/reload.ts"
 import type { Backend } from "../backend/backend.ts"
-import { hidesEveryTool, isHidden } from "../catalog/hidden-tools.ts"
+import { knownTools } from "../catalog/listing.ts"
+import { hidesEveryTool, toolRows, unknownOverrides } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
@@ -76,13 +77,10 @@ function answerControl(
       const { spec, published } = backend
       const { disabledTools } = params
       if (published === undefined) throw new UnavailableError(`${spec.name} is not connected`)
+      const known = knownTools(published.listing)
       return {
-        tools: published.listing.tools.map(({ name, description }) => ({
-          name,
-          description,
-          disabled: isHidden(spec, name),
-          ...(agent.isQuarantined(backend, name) ? { held: true } : {}),
-        })),
+        tools: toolRows(spec, known, (tool) => agent.isQuarantined(backend, tool)),
+        unknownOverrides: unknownOverrides(spec, known),
         ...(Array.isArray(disabledTools)
           ? { hidesEveryTool: hidesEveryTool(instances, disabledTools.map(String)) }
           : {}),

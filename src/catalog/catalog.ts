@@ -9,11 +9,11 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
-import { isHidden } from "./hidden-tools.ts"
-import type { CacheHint, Listing, ListMethod, PagedMethod, Tool } from "./listing.ts"
+import { type CacheHint, type Listing, type ListMethod, type PagedMethod, type Tool, uniqueByName } from "./listing.ts"
 import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, scopeIncludes } from "./scope.ts"
+import { descriptionOverride, isHidden } from "./tool-settings.ts"
 
 /** A connected backend, its listing, and the names of its tools that are kept from clients because they changed. */
 export type CatalogSource = {
@@ -184,13 +184,12 @@ function createEntryTexts(source: CatalogSource, naming: View["naming"]): EntryT
     routes.set(name(tool.name), { id, slug, name: tool.name, mirrored: typeof mirrored === "string" ? [] : mirrored })
   }
   const prompts = uniqueByName(listing.prompts)
-  const overrides = new Map(Object.entries(spec.tuning.toolDescriptionOverrides))
   return {
     tools: routes,
     prompts: new Map(prompts.map((prompt) => [name(prompt.name), { id, slug, name: prompt.name, mirrored: [] }])),
     entries: {
       "tools/list": tools.map((tool) => {
-        const description = overrides.get(tool.name)
+        const description = descriptionOverride(spec, tool.name)
         const shown = naming === "plain" ? tool : rewriteTool(tool, spec.slug)
         return JSON.stringify({
           ...shown,
@@ -205,12 +204,6 @@ function createEntryTexts(source: CatalogSource, naming: View["naming"]): EntryT
       ),
     },
   }
-}
-
-/** Drops repeated names: the first entry wins. */
-function uniqueByName<T extends { readonly name: string }>(entries: readonly T[]): readonly T[] {
-  const seen = new Set<string>()
-  return entries.filter((entry) => !seen.has(entry.name) && seen.add(entry.name))
 }
 
 function createView(parts: readonly ServerPart[], naming: View["naming"]): View {

@@ -45,6 +45,16 @@ export const awaitsAnswer = ({ failing }: Listing): boolean => Object.values(fai
 export const failuresOf = ({ failing }: Listing): readonly string[] =>
   Object.entries(failing ?? {}).map(([method, reason]) => `${method}: ${reason}`)
 
+/** Returns the tools of a listing, or undefined if the server has never answered that list. */
+export const knownTools = ({ tools, failing }: Listing): readonly Tool[] | undefined =>
+  tools.length === 0 && failing?.["tools/list"] !== undefined ? undefined : tools
+
+/** Drops repeated names: the first entry wins. */
+export function uniqueByName<T extends { readonly name: string }>(entries: readonly T[]): readonly T[] {
+  const seen = new Set<string>()
+  return entries.filter((entry) => !seen.has(entry.name) && seen.add(entry.name))
+}
+
 /** Returns a listing with its failed and empty lists taken from another listing of the same server. */
 export function filledFrom(other: Listing, listing: Listing): Listing {
   const { failing = {}, tools, prompts, resources, resourceTemplates } = listing

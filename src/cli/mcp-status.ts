@@ -2,7 +2,7 @@
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, findIssues, openContext } from "../app/command-context.ts"
 import { ago, effectiveTable, print, say, table } from "../app/output.ts"
-import { hiddenNote } from "../catalog/hidden-tools.ts"
+import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"
@@ -156,6 +156,7 @@ function rowOf(one: ServerStatus): string[] {
   const notes = new Set([
     one.empty === true ? "offers no tools, prompts or resources" : undefined,
     ...(one.issues ?? []),
+    one.unknownOverrides === undefined ? undefined : unknownOverridesText(one.unknownOverrides),
     one.changedTools === undefined ? undefined : `changed tools: ${one.changedTools.join(", ")}`,
     one.suspiciousTools === undefined ? undefined : `invisible characters: ${one.suspiciousTools.join(", ")}`,
     `${retry}${one.lastError ?? ""}` || undefined,

@@ -3,16 +3,23 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
 import { editServers } from "../app/edit-servers.ts"
 import { print, say, table } from "../app/output.ts"
-import { hidesEveryTool } from "../catalog/hidden-tools.ts"
+import {
+  hidesEveryTool,
+  namesOf,
+  type ToolRow,
+  toolRows,
+  unknownOverrides,
+  unknownOverridesText,
+} from "../catalog/tool-settings.ts"
 import { setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
 import { slugOf } from "../config/plan.ts"
-import { SEPARATOR } from "../config/server-spec.ts"
 import { usageError } from "../lib/command-line.ts"
+import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { readTexts } from "../store/documents.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
-import { isObject, type Params } from "../wire/message.ts"
+import { isObject } from "../wire/message.ts"
 
 const SERVER = { type: "positional", required: true, description: "Name of the server" } as const
 
@@ -29,20 +36,18 @@ export const tools: CommandDef = {
       meta: { name: "list", description: "List the tools of a server" },
       args: { server: SERVER, ...CONTEXT_ARGS, disabled: { type: "boolean", description: "Only hidden tools" } },
       async run({ args }) {
-        const context = openContext(args)
-        const name = String(args.server)
-        // The file holds the hidden tools; the others are known to a running server alone.
-        const answer =
-          (await context.ask("tools", { name })) ??
-          (args.disabled === true
-            ? { tools: hiddenInFile(context, name).disabledTools.map((tool) => ({ name: tool, disabled: true })) }
-            : undefined)
-        if (answer === undefined) throw notRunning(context.paths)
-        const shown = toolsIn(answer).filter((tool) => args.disabled !== true || tool.disabled === true)
+        const { tools, unknownOverrides = [], offline } = await findTools(openContext(args), String(args.server))
+        const shown = tools.filter((tool) => args.disabled !== true || tool.disabled)
+        // The file holds all hidden tools; of the others it is not known whether these are all.
+        if (offline !== undefined && args.disabled !== true) {
+          if (tools.length === 0) throw offline
+          say(`${messageOf(offline)}; these are the tools that svc has seen`)
+        }
+        if (unknownOverrides.length > 0) say(`warning: ${unknownOverridesText(unknownOverrides)}`)
         print(args.json === true, shown, () =>
           table(
             ["tool", "state", "description"],
-            shown.map((tool) => [String(tool.name), stateOf(tool), firstLine(tool.description)]),
+            shown.map((tool) => [tool.name, stateOf(tool), firstLine(tool.description)]),
           ),
         )
         return 0
@@ -85,48 +90,83 @@ export const tools: CommandDef = {
 
 // ---
 
-const toolsIn = (answer: unknown): readonly Params[] =>
-  isObject(answer) && Array.isArray(answer.tools) ? answer.tools.filter(isObject) : []
+/** What is known of a server's tools: from the running svc, or from the file and the tools that svc has seen. */
+type FoundTools = {
+  readonly tools: readonly ToolRow[]
+  readonly unknownOverrides?: readonly string[]
+  /** Whether hiding one more tool would leave the server without any; undefined if its tools are not known. */
+  readonly hidesEveryTool?: boolean | undefined
+  /** Why no running svc could answer; undefined if one did. */
+  readonly offline?: Error
+}
 
-function stateOf({ disabled, held }: Params): string {
-  if (disabled === true) return "disabled"
+/** Finds the tools of a server. `more`: a tool that is to be hidden too. Throws a RequestError for an unknown server. */
+async function findTools(context: CommandContext, given: string, more?: string): Promise<FoundTools> {
+  const hiddenThen = () => [
+    ...writtenSettings(context, given).tuning.disabledTools,
+    ...(more === undefined ? [] : [more]),
+  ]
+  let offline: Error = notRunning(context.paths)
+  try {
+    const answer = await context.ask("tools", {
+      name: given,
+      ...(more === undefined ? {} : { disabledTools: hiddenThen() }),
+    })
+    if (isObject(answer) && Array.isArray(answer.tools)) return answer as FoundTools
+  } catch (error) {
+    if (!(error instanceof UnavailableError || error instanceof RequestError)) throw error
+    offline = error
+  }
+  const spec = writtenSettings(context, given)
+  const seen = pinnedTools(toolPinsFile(context.paths), spec.name).map((name) => ({ name }))
+  const tools = seen.length === 0 ? undefined : seen
+  return {
+    tools: toolRows(spec, tools, () => false),
+    unknownOverrides: unknownOverrides(spec, tools),
+    hidesEveryTool: tools && hidesEveryTool([{ spec, published: { listing: { tools } } }], hiddenThen()),
+    offline,
+  }
+}
+
+function stateOf({ disabled, held, gone }: ToolRow): string {
+  if (gone === true) return "disabled, gone"
+  if (disabled) return "disabled"
   return held === true ? "changed, not approved" : ""
 }
 
-/** Returns a server's name in the file and the tools that the file hides. */
-function hiddenInFile(context: CommandContext, given: string): { name: string; disabledTools: readonly string[] } {
+/** Returns a server's name in the file, and its settings there that name tools. Expressions of a template are left out. */
+function writtenSettings(context: CommandContext, given: string) {
   const servers = writtenServers(readTexts(context.paths).config() ?? "")
   const name = writtenName(given, servers.keys())
-  const { disabledTools } = servers.get(name)?.server ?? {}
-  return { name, disabledTools: Array.isArray(disabledTools) ? disabledTools.map(String) : [] }
-}
-
-/**
- * Whether hiding a tool would leave a server without an enabled tool, by the tools that svc listed last; undefined if it never
- * listed any. For a server that does not run.
- */
-function hidesLastKnownTool(context: CommandContext, given: string, tool: string): boolean | undefined {
-  const { name, disabledTools } = hiddenInFile(context, given)
-  const tools = pinnedTools(toolPinsFile(context.paths), name).map((one) => ({ name: one }))
-  if (tools.length === 0) return undefined
-  const spec = { name, slug: slugOf(name), tuning: { disabledTools } }
-  return hidesEveryTool([{ spec, published: { listing: { tools } } }], [...disabledTools, tool])
+  const { disabledTools, toolDescriptionOverrides: overrides } = servers.get(name)?.server ?? {}
+  const texts = Object.entries(isObject(overrides) ? overrides : {}).map(([tool, text]) => [tool, String(text)])
+  const names = Array.isArray(disabledTools) ? disabledTools.map(String) : []
+  return {
+    name,
+    slug: slugOf(name),
+    tuning: {
+      disabledTools: names.filter((tool) => !tool.includes("{{")),
+      toolDescriptionOverrides: Object.fromEntries(texts),
+    },
+  }
 }
 
 /** Hides or shows a tool. Asks before it hides the last one. */
 async function switchTool(args: Readonly<Record<string, unknown>>, disabled: boolean): Promise<number> {
-  const name = String(args.server)
-  const tool = String(args.tool)
-  const local = tool.replace(`${slugOf(name)}${SEPARATOR}`, "")
-  const isMeant = (other: string) => other === tool || other === local
   const context = openContext(args)
-  const answer = await context
-    .ask("tools", { name, disabledTools: [...hiddenInFile(context, name).disabledTools, tool] })
-    .catch(() => undefined)
-  if (answer !== undefined && !toolsIn(answer).some((one) => isMeant(String(one.name))))
-    say(`warning: ${name} offers no tool named ${tool} now`)
+  const tool = String(args.tool)
+  const { name, slug } = writtenSettings(context, String(args.server))
+  const { tools: rows, hidesEveryTool: isLast, offline } = await findTools(context, name, tool)
+  const isKnown = rows.some(
+    (one) => !(disabled && one.gone === true) && namesOf({ name, slug }, one.name).includes(tool),
+  )
+  if (isLast !== undefined && !isKnown)
+    say(
+      offline === undefined
+        ? `warning: ${name} offers no tool named ${tool} now`
+        : `warning: svc has seen no tool named ${tool} of ${name}`,
+    )
   if (disabled && args.yes !== true) {
-    const isLast = isObject(answer) ? answer.hidesEveryTool === true : hidesLastKnownTool(context, name, tool)
     if (isLast === undefined)
       say(
         `warning: the tools of ${name} are not known, so svc cannot tell whether ${tool} is the last one that it offers`,

@@ -125,11 +125,14 @@ export const serverSchema = z.object({
     .union([z.boolean(), z.string()], { error: "must be true, false or a text" })
     .optional()
     .describe("true: svc does not run the server; in a template, also an expression"),
-  disabledTools: z.array(z.string()).optional().describe("Tools to hide, by the server's own tool names"),
+  disabledTools: z
+    .array(z.string())
+    .optional()
+    .describe("Tools to hide, by the server's own tool names or as SERVER_svc_TOOL"),
   toolDescriptionOverrides: z
     .record(z.string().regex(/\S/, "the name of a tool must not be empty"), z.string().regex(/\S/, "must not be blank"))
     .optional()
-    .describe("Replacements for tool descriptions, by the server's own tool names"),
+    .describe("Replacements for tool descriptions, by the server's own tool names or as SERVER_svc_TOOL"),
   isolation: z
     .enum(["shared", "session"])
     .optional()

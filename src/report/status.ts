@@ -33,6 +33,8 @@ export type ServerStatus = {
   readonly resources?: number
   /** Set if the server is connected and offers nothing. */
   readonly empty?: true
+  /** Names in `toolDescriptionOverrides` that are of no tool. */
+  readonly unknownOverrides?: readonly string[]
   /** Why the server is degraded: lists that fail, pings without an answer. */
   readonly issues?: readonly string[]
   /** Tools whose definition differs from the pinned one. */
@@ -82,6 +84,9 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
         ...(state.kind === "waiting" ? { nextRetryAt: iso(state.retryAt) } : {}),
         ...listedFacts(listed),
         ...(listed !== undefined && offersNothing(listed) ? { empty: true as const } : {}),
+        ...(listed !== undefined && listed.unknownOverrides.length > 0
+          ? { unknownOverrides: listed.unknownOverrides }
+          : {}),
         ...(issues.length > 0 ? { issues } : {}),
         ...(found.changedTools.length > 0 ? { changedTools: found.changedTools } : {}),
         ...(found.suspiciousTools.length > 0 ? { suspiciousTools: found.suspiciousTools } : {}),

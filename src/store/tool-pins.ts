@@ -23,9 +23,11 @@ export type ToolPins = {
 /** Returns the path of the pins of a configuration. */
 export const toolPinsFile = (paths: Paths): string => join(paths.directory, `${ownName("tools", paths)}.json`)
 
-/** Returns the names of a server's tools that were ever pinned; none if its listing was never seen. */
+/** Returns the names of the tools of a server, or of a template's instances, that were ever pinned; none if none was seen. */
 export const pinnedTools = (file: string, server: string): readonly string[] => [
-  ...(new Map(read(file)).get(server)?.keys() ?? []),
+  ...new Set(
+    read(file).flatMap(([id, tools]) => (id === server || id.startsWith(`${server}#`) ? [...tools.keys()] : [])),
+  ),
 ]
 
 /** Creates the pins; in memory alone if `file` is undefined. */

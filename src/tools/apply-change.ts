@@ -9,6 +9,7 @@ import { offersNothing } from "../agent/snapshot.ts"
 import { loginHint } from "../backend/client-transport.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import { failuresOf } from "../catalog/listing.ts"
+import { unknownOverridesText } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/plan.ts"
 import { formatIssue, publicMessage } from "../lib/errors.ts"
 import type { Bundle } from "../registry/bundle.ts"
@@ -57,7 +58,13 @@ export async function applyEdit(
 
 /** How a server came out of a change. */
 export type ConnectOutcome =
-  | { readonly kind: "connected"; readonly tools: number; readonly empty: boolean; readonly failing: readonly string[] }
+  | {
+      readonly kind: "connected"
+      readonly tools: number
+      readonly empty: boolean
+      readonly failing: readonly string[]
+      readonly unknownOverrides: readonly string[]
+    }
   /** It waits for a person's authorization: at an address, or by `svc auth login`. */
   | { readonly kind: "awaiting_oauth"; readonly url: string | undefined }
   | { readonly kind: "error"; readonly reason: string }
@@ -84,6 +91,7 @@ export async function connectOutcome(agent: Agent, name: string): Promise<Connec
       tools: listed?.tools ?? 0,
       empty: listed !== undefined && offersNothing(listed),
       failing,
+      unknownOverrides: listed?.unknownOverrides ?? [],
     }
   }
   const { authorizationUrl: url, lastError } = facts
@@ -96,9 +104,11 @@ export async function connectOutcome(agent: Agent, name: string): Promise<Connec
 export function warningsOf(name: string, outcome: ConnectOutcome): string[] {
   switch (outcome.kind) {
     case "connected":
-      return outcome.empty
-        ? [`${name} is connected but offers no tools, prompts or resources`]
-        : outcome.failing.map((reason) => `${name}: ${reason}`)
+      return [
+        ...(outcome.empty ? [`${name} is connected but offers no tools, prompts or resources`] : []),
+        ...outcome.failing.map((reason) => `${name}: ${reason}`),
+        ...(outcome.unknownOverrides.length > 0 ? [`${name}: ${unknownOverridesText(outcome.unknownOverrides)}`] : []),
+      ]
     case "awaiting_oauth":
       return [
         `${name} waits until a person ${outcome.url === undefined ? `runs \`svc auth login ${name}\`` : `opens ${outcome.url}`}`,

@@ -1,6 +1,6 @@
 /** `mcp_edit`: changes a server by a JSON merge patch, checked before it is written. */
 import * as z from "zod"
-import { hidesEveryTool } from "../catalog/hidden-tools.ts"
+import { hidesEveryTool } from "../catalog/tool-settings.ts"
 import { patchServer, renameServer } from "../config/edit.ts"
 import { HIDDEN } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"

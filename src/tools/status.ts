@@ -1,6 +1,6 @@
 /** `mcp_status`: the status of one server, or of all. */
 import * as z from "zod"
-import { hiddenNote } from "../catalog/hidden-tools.ts"
+import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/plan.ts"
 import { counted } from "../lib/log.ts"
 import {
@@ -32,6 +32,10 @@ const instanceSchema = z.object({
   prompts: z.number().optional(),
   resources: z.number().optional(),
   empty: z.literal(true).optional().describe("It is connected but offers no tools, prompts or resources"),
+  unknownOverrides: z
+    .array(z.string())
+    .optional()
+    .describe("Names in toolDescriptionOverrides that are of none of its tools"),
   issues: z.array(z.string()).optional().describe("Why it is degraded: lists that fail, unanswered pings"),
   changedTools: z
     .array(z.string())
@@ -95,16 +99,18 @@ function statusText({ name, status, state, healthy, tools, hiddenTools, lastErro
 }
 
 function warningsAbout({ name, instances }: ServerDetails): readonly string[] {
-  const toolsOf = (key: "changedTools" | "suspiciousTools") => [
+  const toolsOf = (key: "changedTools" | "suspiciousTools" | "unknownOverrides") => [
     ...new Set(instances.flatMap((instance) => instance[key] ?? [])),
   ]
   const [changed, suspicious] = [toolsOf("changedTools"), toolsOf("suspiciousTools")]
+  const unknown = toolsOf("unknownOverrides")
   const warnings = instances.flatMap(({ status, lastError, issues = [] }) => {
     const failure = status === "connected" && lastError !== undefined ? [lastError] : []
     return [...new Set([...issues, ...failure])].map((problem) => `${name}: ${problem}`)
   })
   if (instances.some(({ empty }) => empty === true))
     warnings.unshift(`${name} is connected but offers no tools, prompts or resources`)
+  if (unknown.length > 0) warnings.push(`${name}: ${unknownOverridesText(unknown)}`)
   if (changed.length > 0)
     warnings.push(`tools of ${name} have changed since they were first seen: ${changed.join(", ")}`)
   if (suspicious.length > 0)

@@ -179,7 +179,68 @@ test("tools are listed, hidden and shown through the file [cli:tools]", async ()
   instance.signal("SIGTERM")
   await instance.exited
   expect(await hidden()).toEqual(["echo1"])
-  expect((await svc("mcp", "tools", "list", "a")).code).toBe(69)
+})
+
+test("tools are listed from the file and from what svc has seen, if no svc can be asked [cli:tools:offline]", async () => {
+  const folder = freshFolder()
+  const svc = inFolder(folder)
+  const write = (a: object, more: object = {}) =>
+    writeFileSync(
+      join(folder, "mcp.json"),
+      JSON.stringify({
+        mcpServers: { a: { ...echo("--tools", "2"), ...a }, ...more },
+        mcpTemplates: { t: { command: "x", args: ["{{project.name}}"], disabledTools: ["one"] } },
+      }),
+    )
+  const list = async (name: string, ...flags: string[]) => json(svc("mcp", "tools", "list", name, "--json", ...flags))
+  write({ disabledTools: ["gone"] })
+  expect(await svc("mcp", "tools", "list", "t")).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining("not running"),
+  })
+  expect(await list("a", "--disabled")).toEqual([{ name: "gone", disabled: true }])
+  expect((await svc("mcp", "tools", "list", "nope")).code).toBe(64)
+  write({})
+  expect(await svc("mcp", "tools", "list", "a")).toMatchObject({
+    code: 69,
+    stderr: expect.stringContaining("is not running"),
+  })
+  write({ disabledTools: ["gone", "a_svc_echo"], toolDescriptionOverrides: { a_svc_echo1: "mine", nope: "x" } })
+  const instance = await startSvc({ folder })
+  await instance.said("a: connected")
+  await instance.said("a: toolDescriptionOverrides names tools that the server does not have: nope")
+  expect(await list("a")).toEqual([
+    { name: "echo", description: expect.any(String), disabled: true },
+    { name: "echo1", description: "mine", upstreamDescription: expect.any(String), disabled: false },
+    { name: "gone", disabled: true, gone: true },
+  ])
+  expect(await svc("mcp", "tools", "list", "a")).toMatchObject({
+    code: 0,
+    stderr: "warning: toolDescriptionOverrides names tools that the server does not have: nope\n",
+    stdout: expect.stringMatching(/echo1 +mine\ngone +disabled, gone/),
+  })
+  expect((await svc("mcp", "status", "a")).stdout).toContain("does not have: nope")
+  expect(await svc("mcp", "tools", "list", "t", "--disabled")).toMatchObject({ code: 0, stderr: "" })
+  await eventually(() => readIfThere(join(folder, "tools.json")))
+  instance.signal("SIGTERM")
+  await instance.exited
+  const seen = [
+    { name: "echo", disabled: true },
+    { name: "echo1", description: "mine", disabled: false },
+    { name: "gone", disabled: true, gone: true },
+  ]
+  expect(await list("a")).toEqual(seen)
+  expect((await svc("mcp", "tools", "disable", "a", "nope")).stderr).toBe(
+    "warning: svc has seen no tool named nope of a\n",
+  )
+  expect((await svc("mcp", "tools", "enable", "a", "nope")).stderr).toBe("")
+  await using again = await startSvc({ folder, config: { mcpServers: { a: { command: "/nowhere/at/all" } } } })
+  await again.said("a: could not be started")
+  expect(await svc("mcp", "tools", "list", "a")).toMatchObject({
+    code: 0,
+    stderr: "a is not connected; these are the tools that svc has seen\n",
+    stdout: expect.stringContaining("echo1"),
+  })
 })
 
 test("mcp restart replaces the process immediately [cli:restart]", async () => {

@@ -44,7 +44,7 @@ test("servers come and go with the file, and the others are not touched [reload:
   await client.close()
 })
 
-test("hidden tools and descriptions reach clients without a restart [reload:metadata] [tool:hidden] [tool:override]", async () => {
+test("hidden tools and descriptions reach clients without a restart [reload:metadata] [tool:hidden] [tool:override] [tool:override:names]", async () => {
   const mark = `svc-mark-${crypto.randomUUID()}`
   const server = echo(mark, "--tools", "3")
   await using svc = await startSvc({ config: { mcpServers: { a: server } } })
@@ -60,9 +60,12 @@ test("hidden tools and descriptions reach clients without a restart [reload:meta
   await eventually(() => changes() >= 1)
   expect((await tools()).map(({ name, description }) => [name, description])).toEqual([["a_svc_echo", "Says it again"]])
   await expect(client.callTool({ name: "a_svc_echo1", arguments: {} })).rejects.toThrow("Unknown tool")
+  svc.write({ mcpServers: { a: { ...server, toolDescriptionOverrides: { a_svc_echo: "Qualified", nope: "x" } } } })
+  await eventually(async () => (await tools())[0]?.description === "Qualified")
+  await svc.said("a: toolDescriptionOverrides names tools that the server does not have: nope")
   svc.write({ mcpServers: { a: server } })
-  await eventually(async () => (await tools()).length === 3)
-  expect((await tools())[0]?.description).toBe("Returns its argument")
+  await eventually(async () => (await tools())[0]?.description === "Returns its argument")
+  expect(await tools()).toHaveLength(3)
   expect(processes(mark)).toEqual([pid as number])
   await client.close()
 })

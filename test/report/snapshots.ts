@@ -75,6 +75,7 @@ export function backend(
           resources: 3,
           resourceTemplates: 4,
           failing: [],
+          unknownOverrides: [],
         }
       : undefined,
     authorizationUrl: undefined,

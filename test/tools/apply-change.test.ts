@@ -125,12 +125,15 @@ test("what must hold after a change: the configuration is applied, and the serve
 })
 
 test("an outcome that needs attention is a warning", () => {
-  const connected = { kind: "connected", tools: 0, empty: false, failing: [] } as const
+  const connected = { kind: "connected", tools: 0, empty: false, failing: [], unknownOverrides: [] } as const
   expect(warningsOf("a", connected)).toEqual([])
   expect(warningsOf("a", { ...connected, empty: true })).toEqual([
     "a is connected but offers no tools, prompts or resources",
   ])
   expect(warningsOf("a", { ...connected, failing: ["tools/list: x"] })).toEqual(["a: tools/list: x"])
+  expect(warningsOf("a", { ...connected, unknownOverrides: ["x"] })).toEqual([
+    "a: toolDescriptionOverrides names tools that the server does not have: x",
+  ])
   expect(warningsOf("a", { kind: "awaiting_oauth", url: "https://x" })).toEqual([
     "a waits until a person opens https://x",
   ])

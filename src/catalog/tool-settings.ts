@@ -1,0 +1,115 @@
+/**
+ * What a server's settings say of its tools: which ones `disabledTools` hides from clients, and which ones have another
+ * description. Both name a tool by its local name or as `<server>_svc_<tool>`. spec: Server object.
+ */
+import type { ServerSpec } from "../config/server-spec.ts"
+import { uniqueByName } from "./listing.ts"
+import { qualify } from "./name.ts"
+
+/** A server and its settings that name tools. */
+type SettingsOf<K extends "disabledTools" | "toolDescriptionOverrides"> = Pick<ServerSpec, "name" | "slug"> & {
+  readonly tuning: Pick<ServerSpec["tuning"], K>
+}
+
+/** Whether `disabledTools` names a tool. */
+export function isHidden(server: SettingsOf<"disabledTools">, tool: string): boolean {
+  const { disabledTools } = server.tuning
+  return namesOf(server, tool).some((name) => disabledTools.includes(name))
+}
+
+/** Returns the description that replaces a tool's own, or undefined. The local name wins over the others. */
+export function descriptionOverride(server: SettingsOf<"toolDescriptionOverrides">, tool: string): string | undefined {
+  const { toolDescriptionOverrides: overrides } = server.tuning
+  const name = namesOf(server, tool).find((one) => Object.hasOwn(overrides, one))
+  return name === undefined ? undefined : overrides[name]
+}
+
+/** Returns the names in `toolDescriptionOverrides` that are of no tool; none if the tools are not known. */
+export const unknownOverrides = (
+  server: SettingsOf<"toolDescriptionOverrides">,
+  tools: readonly { readonly name: string }[] | undefined,
+): readonly string[] =>
+  tools === undefined ? [] : unknownNames(server, Object.keys(server.tuning.toolDescriptionOverrides), tools)
+
+/** Returns the warning about names in `toolDescriptionOverrides` that are of no tool. */
+export const unknownOverridesText = (names: readonly string[]): string =>
+  `toolDescriptionOverrides names tools that the server does not have: ${names.join(", ")}`
+
+/** A tool of a server as people see it. */
+export type ToolRow = {
+  readonly name: string
+  /** The text that clients see; undefined if it is not known or there is none. */
+  readonly description: unknown
+  /** The server's own text, if another one replaces it. */
+  readonly upstreamDescription?: unknown
+  readonly disabled: boolean
+  /** Set if the tool is kept from clients because it has changed. */
+  readonly held?: true
+  /** Set for a name in `disabledTools` that is of no tool. */
+  readonly gone?: true
+}
+
+/** Returns the tools of a server, and the names in `disabledTools` that are of none. `tools` is undefined if they are not known. */
+export function toolRows(
+  server: SettingsOf<"disabledTools" | "toolDescriptionOverrides">,
+  tools: readonly { readonly name: string; readonly description?: unknown }[] | undefined,
+  isHeld: (tool: string) => boolean,
+): readonly ToolRow[] {
+  const gone = tools === undefined ? {} : { gone: true as const }
+  return [
+    ...uniqueByName(tools ?? []).map(({ name, description }): ToolRow => {
+      const override = descriptionOverride(server, name)
+      return {
+        name,
+        description: override ?? description,
+        ...(override === undefined ? {} : { upstreamDescription: description }),
+        disabled: isHidden(server, name),
+        ...(isHeld(name) ? { held: true } : {}),
+      }
+    }),
+    ...unknownNames(server, server.tuning.disabledTools, tools ?? []).map((name): ToolRow => {
+      return { name, description: undefined, disabled: true, ...gone }
+    }),
+  ]
+}
+
+/** Returns " (2 hidden)" for texts that follow a count of tools; "" if none is hidden. */
+export const hiddenNote = (hiddenTools = 0): string => (hiddenTools === 0 ? "" : ` (${hiddenTools} hidden)`)
+
+/** One running instance of a server, or what is known of one. */
+type ToolSource = {
+  readonly spec: SettingsOf<"disabledTools">
+  readonly published: { readonly listing: { readonly tools: readonly { readonly name: string }[] } } | undefined
+}
+
+/**
+ * Whether `disabledTools` would leave a server that has enabled tools now without one. A template may run as several
+ * instances with different tools: true if it would leave any of them so.
+ */
+export function hidesEveryTool(instances: readonly ToolSource[], disabledTools: readonly string[]): boolean {
+  return instances.some(({ spec, published }) => {
+    const enabled = (published?.listing.tools ?? []).filter(({ name }) => !isHidden(spec, name))
+    const changed = { ...spec, tuning: { disabledTools } }
+    return enabled.length > 0 && enabled.every(({ name }) => isHidden(changed, name))
+  })
+}
+
+/** Returns the names by which settings may mean a tool. */
+export const namesOf = ({ name, slug }: Pick<ServerSpec, "name" | "slug">, tool: string): readonly string[] => [
+  tool,
+  qualify(slug, tool),
+  qualify(name, tool),
+]
+
+// ---
+
+/** Returns those of `written` that are of no tool. */
+function unknownNames(
+  server: Pick<ServerSpec, "name" | "slug">,
+  written: readonly string[],
+  tools: readonly { readonly name: string }[],
+): readonly string[] {
+  if (written.length === 0) return []
+  const known = new Set(tools.flatMap(({ name }) => namesOf(server, name)))
+  return [...new Set(written)].filter((name) => !known.has(name))
+}

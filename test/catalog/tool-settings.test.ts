@@ -1,0 +1,64 @@
+import { expect, test } from "bun:test"
+import { descriptionOverride, hidesEveryTool, toolRows, unknownOverrides } from "../../src/catalog/tool-settings.ts"
+
+const server = (disabledTools: readonly string[], toolDescriptionOverrides: Readonly<Record<string, string>>) => ({
+  name: "A b",
+  slug: "a-b",
+  tuning: { disabledTools, toolDescriptionOverrides },
+})
+const TOOLS = [{ name: "one", description: "1" }, { name: "two" }, { name: "one", description: "again" }]
+
+test("a tool's description is overridden under each of its names, the local one first [tool:override:names]", () => {
+  for (const key of ["one", "a-b_svc_one", "A b_svc_one"])
+    expect(descriptionOverride(server([], { [key]: "mine" }), "one")).toBe("mine")
+  expect(descriptionOverride(server([], { "a-b_svc_one": "long", one: "short" }), "one")).toBe("short")
+  expect(descriptionOverride(server([], { other_svc_one: "x" }), "one")).toBeUndefined()
+  expect(descriptionOverride(server([], {}), "constructor")).toBeUndefined()
+})
+
+test("an override of no tool is known, unless the tools are not [tool:override:names]", () => {
+  const overridden = server([], { "a-b_svc_one": "x", two: "y", nope: "z" })
+  expect(unknownOverrides(overridden, TOOLS)).toEqual(["nope"])
+  expect(unknownOverrides(overridden, [])).toEqual(["a-b_svc_one", "two", "nope"])
+  expect(unknownOverrides(overridden, undefined)).toEqual([])
+})
+
+test("rows of tools have both descriptions, and the hidden names that are of no tool [cli:tools:offline]", () => {
+  const settings = server(["a-b_svc_two", "nope", "nope"], { one: "mine" })
+  expect(toolRows(settings, TOOLS, (name) => name === "one")).toEqual([
+    { name: "one", description: "mine", upstreamDescription: "1", disabled: false, held: true },
+    { name: "two", description: undefined, disabled: true },
+    { name: "nope", description: undefined, disabled: true, gone: true },
+  ])
+  expect(toolRows(settings, undefined, () => false)).toEqual([
+    { name: "a-b_svc_two", description: undefined, disabled: true },
+    { name: "nope", description: undefined, disabled: true },
+  ])
+})
+
+const instance = (tools: readonly string[] | undefined, disabledTools: readonly string[] = []) => ({
+  spec: { name: "A b", slug: "a-b", tuning: { disabledTools } },
+  published: tools === undefined ? undefined : { listing: { tools: tools.map((name) => ({ name })) } },
+})
+
+test("the last enabled tool of any instance is known by each of its names [tools:zero]", () => {
+  const both = ["one", "two"]
+  for (const [instances, disabledTools, expected] of [
+    [[instance(both)], ["one"], false],
+    [[instance(both)], ["one", "a-b_svc_two"], true],
+    [[instance(both)], ["A b_svc_one", "two"], true],
+    [[instance(both, ["one"])], ["one", "two"], true],
+    // Another instance still offers a tool, this one does not.
+    [[instance(both), instance(["one"])], ["one"], true],
+    // Nothing is lost by a server that offers none, or whose tools are not known.
+    [[instance(both, both)], both, false],
+    [[instance([])], both, false],
+    [[instance(undefined)], both, false],
+    [[], both, false],
+  ] as const)
+    expect([instances, disabledTools, hidesEveryTool(instances, disabledTools)]).toEqual([
+      instances,
+      disabledTools,
+      expected,
+    ])
+})
