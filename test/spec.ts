@@ -168,6 +168,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a client needs the card before it has a token, and nothing that a scope hides may be public",
   },
+  "cards:read": {
+    says: "svc mcp add --url and svc mcp install --url take a host or page whose server card or AI catalog names one MCP endpoint, and show what was found; several are listed; an address that ends with mcp or sse, or answers MCP, is taken as it is",
+    from: "choice",
+    why: "people know the host of a service, and rarely the path of its endpoint",
+  },
+  "cards:ssrf": {
+    says: "a card or catalog of a public host leads svc to no address of its own machine or network, and from https to no http",
+    from: "choice",
+    why: "a card is a claim of its host, which svc may reach addresses for that the host may not",
+  },
   "health:live": { says: "/health/live is 200 alive whenever svc can answer", from: "GET /health/live" },
   "health:ready:loaded": {
     says: "/health/ready is 200 when loaded and no supervised backend is restarting or in crash-loop",

@@ -54,6 +54,7 @@ export function openInternalTools(
     editor,
     registries,
     bundles,
+    fetch,
     machine: {
       platform: world.platform,
       home: world.home,

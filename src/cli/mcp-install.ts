@@ -28,7 +28,7 @@ export const install: ProgramCommand = {
     version: { type: "string", description: "Version (default: the latest)" },
     "registry-id": { type: "string", description: "Name in the registry, if NAME is a name of your choice" },
     package: { type: "string", description: "npm package, pypi:NAME or oci:IMAGE" },
-    url: { type: "string", description: "Address of a remote server" },
+    url: { type: "string", description: "Address of a remote server, or of a host whose server card names it" },
     env: ENV,
     tag: { type: "string", description: "Tag; may be repeated" },
     disabled: { type: "boolean", description: "Add the server without starting it" },

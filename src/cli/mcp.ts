@@ -2,11 +2,12 @@
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, notRunning, openContext, repeated } from "../app/command-context.ts"
 import { editServers } from "../app/edit-servers.ts"
-import { print } from "../app/output.ts"
+import { print, say } from "../app/output.ts"
 import { parseDocument } from "../config/document.ts"
 import { addServer, type Edit, patchServer, removeServer, renameServer, setDisabled } from "../config/edit.ts"
 import { type ProgramCommand, usageError } from "../lib/command-line.ts"
 import { messageOf } from "../lib/errors.ts"
+import { visible } from "../lib/log.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { render } from "./mcp-render.ts"
 import { list, status } from "./mcp-status.ts"
@@ -22,7 +23,7 @@ const add: ProgramCommand = {
   args: {
     name: NAME,
     ...CONTEXT_ARGS,
-    url: { type: "string", description: "Address of a remote server" },
+    url: { type: "string", description: "Address of a remote server, or of a host whose server card names it" },
     type: { type: "string", description: "stdio, http, sse or streamableHttp" },
     env: { type: "string", description: "Environment variable, NAME=value; may be repeated" },
     header: { type: "string", description: "HTTP header of a remote server, 'Name: value'; may be repeated" },
@@ -48,11 +49,14 @@ const add: ProgramCommand = {
     const env = pairs("env", /^([^=]+)=([\s\S]*)$/)
     const headers = pairs("header", /^([^:=]+)[:=]\s*([\s\S]*)$/)
     const tags = repeated(rawArgs, "tag")
+    // A transport is stated for an address that the person knows.
+    const remote = typeof url !== "string" || typeof args.type === "string" ? { url } : await remoteAt(url, headers)
+    const allHeaders = { ...remote.headers, ...headers }
     const server: Params = {
       ...(typeof args.type === "string" ? { type: args.type } : {}),
-      ...(command === undefined ? { url } : { command, ...(rest.length > 0 ? { args: rest } : {}) }),
+      ...(command === undefined ? remote : { command, ...(rest.length > 0 ? { args: rest } : {}) }),
       ...(Object.keys(env).length > 0 ? { env } : {}),
-      ...(Object.keys(headers).length > 0 ? { headers } : {}),
+      ...(Object.keys(allHeaders).length > 0 ? { headers: allHeaders } : {}),
       ...(tags.length > 0 ? { tags } : {}),
     }
     return editServers(args, addServer(String(args.name), server, args.force === true), `added ${args.name}`)
@@ -133,6 +137,28 @@ export const mcp: CommandDef = {
 }
 
 // ---
+
+type RemoteServer = Params & { readonly headers?: Readonly<Record<string, unknown>> }
+
+/** Returns the remote server at an address or, by its card, at a host or page. Says what a card led to. */
+async function remoteAt(url: string, headers: Readonly<Record<string, string>>): Promise<RemoteServer> {
+  const { describeFound, findServer, planFound } = await import("../tools/find-server.ts")
+  const found = await findServer(url, fetch)
+  if (typeof found === "string") return { url: found }
+  // A header that the person gives, in whichever case, replaces the card's.
+  const given = new Set(Object.keys(headers).map((name) => name.toLowerCase()))
+  const remotes = found.card.remotes.map((remote) => ({
+    ...remote,
+    headers: remote.headers.filter(({ name }) => !given.has(name.toLowerCase())),
+  }))
+  const { server, missing } = planFound({ ...found, card: { ...found.card, remotes } }, {})
+  if (missing.length > 0)
+    throw usageError(
+      `${describeFound(found)} needs ${missing.map(({ name }) => name).join(", ")}; \`svc mcp install NAME --url ${url}\` asks for it`,
+    )
+  say(`found ${describeFound(found)}: ${visible(String(server.url))}`)
+  return server
+}
 
 function parsePatch(text: string): Params {
   try {

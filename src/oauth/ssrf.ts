@@ -16,16 +16,17 @@ import { isPrivate } from "../lib/address.ts"
 export type BoundedFetch = (url: string | URL, init?: RequestInit) => Promise<Response>
 
 /**
- * Returns a fetch for the authorization server that the server at `server` named, bounded in time, size, redirects and
- * addresses. Rejects with a TransientError if there is no answer, or one that says nothing of the grant (5xx, 429).
+ * Returns a fetch for addresses that the server at `server` named, bounded in time (`ms` for an answer with its redirects),
+ * size, redirects and addresses. Rejects with a TransientError if there is no answer, or one that says nothing of the grant (5xx, 429).
  */
 export function boundedFetch(
   fetch: (url: string, init: RequestInit) => Promise<Response>,
   server: string,
+  ms = ANSWER_MS,
 ): BoundedFetch {
   const check = createSsrfGuard(server)
   return async (url, init) => {
-    const signal = AbortSignal.timeout(ANSWER_MS)
+    const signal = AbortSignal.timeout(ms)
     let target = new URL(url)
     let response: Response
     let body: Uint8Array

@@ -16,6 +16,7 @@ import {
   placeholder,
   type SecretLocations,
 } from "./externalize-secrets.ts"
+import { type FoundServer, planFound } from "./find-server.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
 export const missingSchema = z.object({
@@ -119,6 +120,25 @@ export function withPlaceholders(
     Object.entries(env).map(([name, value]) => [name, name in hidden ? placeholder(name) : escapeReferences(value)]),
   )
   return { values, hidden }
+}
+
+/** Drafts a server that was found by its card. Throws a RequestError for an endpoint that svc must not connect to. */
+export function draftFound(name: string, found: FoundServer, env: Readonly<Record<string, string>> = {}): InstallDraft {
+  const { card, from } = found
+  const { values, hidden } = withPlaceholders(card, env, undefined)
+  const plan = planFound(found, values)
+  const unused = unusedNames(card, plan.server, values, undefined)
+  return {
+    name,
+    server: plan.server,
+    secrets: { names: plan.secret, hidden },
+    missing: plan.missing,
+    optional: plan.optional,
+    source: `the server card ${quoted(card.name)} at ${quotedAddress(from)}`,
+    version: card.version,
+    warnings: unused.length === 0 ? [] : [`its server card does not declare ${unused.join(", ")}`],
+    bundle: undefined,
+  }
 }
 
 /** A server that no registry describes. */

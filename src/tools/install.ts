@@ -25,7 +25,15 @@ import {
   writtenValues,
 } from "./consent-text.ts"
 import { literals, maskPlaceholders } from "./externalize-secrets.ts"
-import { type CustomServer, draftCustom, draftEntry, type InstallDraft, missingSchema } from "./install-draft.ts"
+import { findServer } from "./find-server.ts"
+import {
+  type CustomServer,
+  draftCustom,
+  draftEntry,
+  draftFound,
+  type InstallDraft,
+  missingSchema,
+} from "./install-draft.ts"
 import {
   digestFor,
   digestOf,
@@ -53,7 +61,11 @@ export const mcpInstall = defineTool({
     package: z.string().min(1).optional().describe("A package: an npm name, pypi:NAME or oci:IMAGE"),
     command: z.string().min(1).optional().describe("A command to run"),
     args: z.array(z.string()).optional().describe("Arguments of the command or package"),
-    url: z.string().min(1).optional().describe("The address of a remote server"),
+    url: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("The address of a remote server, or of a host or page whose server card names it"),
     env: z.record(z.string(), z.string()).optional().describe("Values that the server needs, by name"),
     tags: z.array(z.string()).optional().describe("Tags for the server"),
     config: z
@@ -139,7 +151,7 @@ type InstallRequest = CustomServer & {
 async function draftOf(request: InstallRequest, context: ToolContext): Promise<InstallDraft> {
   const args = { ...request, ...sourceOf(request) }
   if ([args.command, args.url, args.package].some((one) => one !== undefined)) {
-    if (args.registryId === undefined) return draftCustom(args.serverName, args)
+    if (args.registryId === undefined) return draftOwn(args, context)
     throw new ToolError(
       "invalid_argument",
       "registryId names a registry entry, which has its own command or url: leave out registryId, or command, url and package",
@@ -160,6 +172,16 @@ async function draftOf(request: InstallRequest, context: ToolContext): Promise<I
     bundle: await openBundle(context, value),
   })
   return { ...draft, warnings: [...warnings, ...draft.warnings] }
+}
+
+/** Drafts a server that no registry describes; an address may be that of a host or page whose card names the endpoint. */
+async function draftOwn(args: InstallRequest, context: ToolContext): Promise<InstallDraft> {
+  const { url, command, package: spec, serverName } = args
+  if (url === undefined || command !== undefined || spec !== undefined) return draftCustom(serverName, args)
+  const found = await findServer(url, context.fetch)
+  return typeof found === "string"
+    ? draftCustom(serverName, { ...args, url: found })
+    : draftFound(serverName, found, args.env)
 }
 
 /** The settings of `config` that say what a server runs or where it connects. */

@@ -50,6 +50,8 @@ export type ToolContext = {
   readonly registries: Registries
   readonly bundles: Bundles
   readonly machine: Machine
+  /** Requests documents of addresses that a caller gave. */
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   /** Masks credentials in a text; paths and addresses stay. */
   maskCredentials(text: string): string
   /** Masks credentials, paths and addresses. */

@@ -1,8 +1,9 @@
 /** Server Cards and the AI Catalog of the built binary. From: Server Card extension, Discovery. */
 import { expect, test } from "bun:test"
+import { join } from "node:path"
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client"
 import { z } from "zod"
-import { eventually, fixture, freePort, runSvc, startSvc } from "./harness.ts"
+import { eventually, fixture, freePort, freshEnv, freshFolder, runSvc, startSvc } from "./harness.ts"
 
 /** What a card must be. From: Server Card extension, schema.ts. */
 const card = z.object({
@@ -147,4 +148,33 @@ test("under --auth, what needs no token names no server, and a token shows the c
   const [hidden, absent] = [await look("a%20b"), await look("absent")]
   expect([hidden.status, await hidden.text()]).toEqual([absent.status, await absent.text()])
   expect(hidden.status).toBe(404)
+})
+
+test("a host is added and installed by its card, and the person sees what was found [cards:read]", async () => {
+  const port = await freePort()
+  await using svc = await startSvc({ config: { mcpServers: { lists: config.mcpServers.lists } }, port })
+  const folder = freshFolder()
+  const run = (...args: string[]) => runSvc(["mcp", ...args, "--config-dir", folder], freshEnv(folder))
+  const host = svc.url.replace("http://", "")
+  const added = await run("add", "one", "--url", host)
+  expect([added.code, added.stderr]).toEqual([
+    0,
+    `found svc (127.0.0.1/svc) by the server card at ${svc.url}/mcp/server-card: ${svc.url}/mcp\n`,
+  ])
+  const url = `${svc.url}/servers/lists/mcp/server-card`
+  const shown = await run("install", "two", "--url", url, "--dry-run")
+  expect(shown.stdout).toContain(`from the server card 127.0.0.1/svc.lists at ${url}`)
+  expect((await run("install", "two", "--url", url, "--yes")).code).toBe(0)
+  expect((await run("add", "three", "--url", "https://127.0.0.1:9/mcp")).stderr).toBe("")
+  const { mcpServers } = await Bun.file(join(folder, "mcp.json")).json()
+  expect(mcpServers).toMatchObject({
+    one: { type: "streamableHttp", url: `${svc.url}/mcp` },
+    two: { type: "streamableHttp", url: `${svc.url}/servers/lists/mcp` },
+    three: { url: "https://127.0.0.1:9/mcp" },
+  })
+  const none = await run("add", "four", "--url", "127.0.0.1:9")
+  expect([none.code, none.stderr]).toEqual([
+    64,
+    "svc: no MCP server was found at http://127.0.0.1:9/; give the whole URL of its MCP endpoint, such as http://127.0.0.1:9/mcp\n",
+  ])
 })

@@ -28,6 +28,7 @@ export type StageOptions = {
   /** Whether the caller is a terminal, and the digest that its person agreed to. */
   readonly terminal?: ToolContext["terminal"]
   readonly signal?: AbortSignal
+  readonly fetch?: ToolContext["fetch"]
 }
 
 /** Reads an entry of the registry `test`. */
@@ -50,6 +51,7 @@ export function stage({
   preapproved = { installs: true, edits: true },
   terminal,
   signal = new AbortController().signal,
+  fetch = () => Promise.reject(new Error("there is no network")),
 }: StageOptions = {}) {
   const directory = mkdtempSync(join(tmpdir(), "svc-tools-"))
   const at = (name: string) => join(directory, name)
@@ -81,6 +83,7 @@ export function stage({
       status: () => Promise.reject(new Error("not asked here")),
     },
     bundles: { open: () => Promise.reject(new Error("no bundles here")) },
+    fetch,
     machine: { platform: "linux", home: "/h", has: () => true },
     maskCredentials: (text) => text,
     redactAll: (text) => text,
