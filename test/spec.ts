@@ -520,6 +520,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server that makes no state and no modern tasks must not put requests before a client by a member that its era does not know",
   },
+  "protocol:legacy-words": {
+    says: "resultType complete, the server's name in _meta and cache hints of a modern server's result are taken off for a legacy client",
+    from: "choice",
+    why: "its revision does not have them, and a client that checks results strictly would refuse them",
+  },
   "protocol:whose": {
     says: "a question or a log line that may be one of several clients' is shown to none of them",
     from: "choice",

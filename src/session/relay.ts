@@ -14,7 +14,7 @@ import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
-import { severityOf } from "../wire/era.ts"
+import { META_SERVER_INFO, severityOf } from "../wire/era.ts"
 import { asBuffer, contains, encode, hasEscapedLetters, withResponseId } from "../wire/frame.ts"
 import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
 import {
@@ -206,6 +206,7 @@ const MAX_ROUNDS = 100
 const NEEDLE_URI = encode('"uri"')
 const NEEDLE_TASK = encode('"taskId"')
 const NEEDLE_RESULT_TYPE = encode('"resultType"')
+const NEEDLE_SERVER_INFO = encode(`"${META_SERVER_INFO}"`)
 const NEEDLE_TTL = encode('"ttlMs"')
 const NEEDLE_CACHE_SCOPE = encode('"cacheScope"')
 const COMPLETE = encode('"resultType":"complete"')
@@ -213,29 +214,47 @@ const COMPLETE_UNCACHED = encode('"resultType":"complete","ttlMs":0,"cacheScope"
 
 /** Turns a backend's answer into the client's: with its id, its names and the members of its era. */
 function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Finish {
+  const answer = outcome.kind === "frame" ? unchanged(outcome, target, call) : undefined
+  return answer === undefined ? rewrite(outcome, target, call) : { kind: "done", answer }
+}
+
+/** Returns the answer in the bytes that it came in, under the client's id; undefined if more must change, or may have to. */
+function unchanged(
+  { frame, answer }: Extract<RequestOutcome, { kind: "frame" }>,
+  { peer }: Target,
+  { request, client }: ClientCall,
+): Answer | undefined {
+  const bytes = asBuffer(frame)
+  const isQualified = client.scope.kind === "aggregate"
+  const cacheable = CACHEABLE.has(request.method)
+  if ((isQualified && contains(bytes, NEEDLE_URI)) || contains(bytes, NEEDLE_TASK)) return undefined
+  const change = eraChange(bytes, cacheable, peer.era, client.era)
+  if (change === "rewrite" || hasEscapedLetters(bytes)) return undefined
+  const members = change === "complete" ? completeMembers(cacheable) : undefined
+  const relayed = withResponseId(frame, answer, encode(JSON.stringify(request.id)), members)
+  return request.method === "tools/call" ? new RelayedResult(relayed) : { frame: relayed, outcome: "ok" }
+}
+
+/**
+ * Returns what must change in a result for the client's era, as far as bytes show it: nothing, the members that modern
+ * results must have and this one lacks, or more than can be changed in the bytes.
+ */
+function eraChange(bytes: Buffer, cacheable: boolean, from: Era, to: Era): "nothing" | "complete" | "rewrite" {
+  if (from === "legacy" && to === "legacy") return "nothing"
+  const type = resultTypeIn(bytes)
+  const hints = cacheable && (contains(bytes, NEEDLE_TTL) || contains(bytes, NEEDLE_CACHE_SCOPE))
+  if (to === "legacy") return type !== "none" || hints || contains(bytes, NEEDLE_SERVER_INFO) ? "rewrite" : "nothing"
+  // Some modern servers omit the `resultType` that each result must have.
+  if (type === "none") return hints ? "rewrite" : "complete"
+  return from === "legacy" || type === "other" ? "rewrite" : "nothing"
+}
+
+/** Parses a backend's answer and returns what becomes of it. */
+function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Finish {
   const { request, client } = call
   const { peer, spec } = target
-  const qualified = client.scope.kind === "aggregate"
   const cacheable = CACHEABLE.has(request.method)
   const isToolCall = request.method === "tools/call"
-  if (outcome.kind === "frame") {
-    const { frame, answer } = outcome
-    const bytes = asBuffer(frame)
-    const type = resultTypeIn(bytes)
-    // Some modern servers omit the `resultType` that each result must have.
-    const completes = client.era === "modern" && (peer.era === "legacy" || type === "none")
-    const slow =
-      (qualified && contains(bytes, NEEDLE_URI)) ||
-      contains(bytes, NEEDLE_TASK) ||
-      (peer.era === "modern" ? type === "other" : completes && type !== "none") ||
-      (completes && cacheable && (contains(bytes, NEEDLE_TTL) || contains(bytes, NEEDLE_CACHE_SCOPE))) ||
-      hasEscapedLetters(bytes)
-    if (!slow) {
-      const members = completes ? completeMembers(cacheable) : undefined
-      const relayed = withResponseId(frame, answer, encode(JSON.stringify(request.id)), members)
-      return { kind: "done", answer: isToolCall ? new RelayedResult(relayed) : { frame: relayed, outcome: "ok" } }
-    }
-  }
   const message = parsed(outcome, spec.name)
   const names = namesFor(target, call)
   if (message.error !== undefined) {
@@ -251,7 +270,8 @@ function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Fini
   if (peer.era === "modern" && client.era === "legacy" && result.resultType === "input_required")
     return { kind: "input", result }
   const named = rewriteResult(request.method, result, names, peer.era)
-  const whole = client.era === "modern" ? completed(named, peer.era, cacheable) : named
+  const whole =
+    client.era === "modern" ? completed(named, peer.era, cacheable) : legacyResult(named, peer.era, cacheable)
   const answer: Answer = {
     frame: JSON.stringify({ ...message, id: request.id, result: whole }),
     outcome: isToolCall && result.isError === true ? "tool_error" : "ok",
@@ -274,6 +294,26 @@ function completed(result: Params, era: Era, cacheable: boolean): Params {
   const members = { resultType: "complete", ...(cacheable ? { ttlMs: 0, cacheScope: "private" } : {}) }
   if (era === "legacy") return { ...members, ...result, ...members }
   return result.resultType === undefined ? { ...members, ...result } : result
+}
+
+/**
+ * Returns a result without the members that legacy results lack, if it is a modern server's. A `resultType` that svc does
+ * not know stays: without it the result would mean something else.
+ */
+function legacyResult(result: Params, era: Era, cacheable: boolean): Params {
+  if (era === "legacy") return result
+  const changed: Record<string, unknown> = { ...result }
+  if (result.resultType === "complete") delete changed.resultType
+  if (cacheable) {
+    delete changed.ttlMs
+    delete changed.cacheScope
+  }
+  if (isObject(result._meta) && META_SERVER_INFO in result._meta) {
+    const { [META_SERVER_INFO]: _info, ...meta } = result._meta
+    if (Object.keys(meta).length > 0) changed._meta = meta
+    else delete changed._meta
+  }
+  return changed
 }
 
 /**

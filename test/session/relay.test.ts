@@ -106,6 +106,11 @@ const result = fc
         resultType: fc.constantFrom("complete", "input_required", "task"),
         taskId: fc.constantFrom("t1", 7),
         isError: fc.boolean(),
+        ttlMs: fc.constantFrom(0, "long"),
+        _meta: fc.record(
+          { "io.modelcontextprotocol/serverInfo": fc.constantFrom({ name: "s" }, 1), own: fc.boolean() },
+          { requiredKeys: [] },
+        ),
       },
       { requiredKeys: [] },
     ),
@@ -288,6 +293,26 @@ describe("the resultType of an answer", () => {
     expect(await ask("legacy", read, { method: "resources/read" })).toMatchObject({
       result: { resultType: "complete", ttlMs: 0, cacheScope: "private" },
     })
+  })
+
+  test("and other members of the modern era do not reach legacy clients [protocol:legacy-words]", async () => {
+    const info = { "io.modelcontextprotocol/serverInfo": { name: "s", version: "1" } }
+    const legacy = { client: "legacy", method: "resources/read" } as const
+    const contents = [{ uri: "a:b", text: '"resultType":"complete"', _meta: info }]
+    for (const [body, left] of [
+      [{ resultType: "complete", contents, _meta: info, ttlMs: 5, cacheScope: "public" }, { contents }],
+      [
+        { contents, _meta: { ...info, own: 1 } },
+        { contents, _meta: { own: 1 } },
+      ],
+      [
+        { resultType: "other", contents, _meta: {} },
+        { resultType: "other", contents, _meta: {} },
+      ],
+    ] as const)
+      expect(await ask("modern", body, legacy)).toEqual({ jsonrpc: "2.0", id: 7, result: left } as never)
+    const own = { ttlMs: 5, structuredContent: { resultType: "complete", _meta: info } }
+    expect(await ask("modern", own, { client: "legacy" })).toMatchObject({ result: own })
   })
 
   test("of a modern server fails the call if it may not send it to this client [protocol:result-type]", async () => {
