@@ -855,6 +855,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "config is the only shown argument for a custom source, and a person agrees to one source",
   },
+  "tools:codes": {
+    says: "a failure of an internal tool has one of the codes not_found, invalid_argument, conflict, confirmation_required, declined, registry_unavailable, rolled_back and internal, which its output schema lists; without a person to ask, what needs one is confirmation_required",
+    from: "choice",
+    why: "an assistant decides by the code what to do next",
+  },
   "tools:changes": {
     says: "mcp_edit lists every written change: the new name, effective values, and values without an effect; the status of an answer is that of mcp_status",
     from: "choice",

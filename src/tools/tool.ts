@@ -73,15 +73,18 @@ export type ToolContext = {
 /** The part of the context that each call has of its own. */
 export type ToolCaller = Pick<ToolContext, "person" | "terminal" | "signal" | "progress">
 
-export type ToolFault =
-  | "not_found"
-  | "invalid_argument"
-  | "conflict"
-  | "confirmation_required"
-  | "declined"
-  | "registry_unavailable"
-  | "rolled_back"
-  | "internal"
+/** The codes of failures. choice: Internal tools. */
+export const TOOL_FAULTS = [
+  "not_found",
+  "invalid_argument",
+  "conflict",
+  "confirmation_required",
+  "declined",
+  "registry_unavailable",
+  "rolled_back",
+  "internal",
+] as const
+export type ToolFault = (typeof TOOL_FAULTS)[number]
 
 /**
  * The tool that helps after a failure, as data: a client reads the tool's name, a terminal the command of the same name.
@@ -299,7 +302,7 @@ function outputSchemaOf(output: z.ZodObject): Params {
 
 const ERROR = z
   .object({
-    code: z.string().describe("not_found, invalid_argument, conflict, rolled_back …"),
+    code: z.enum(TOOL_FAULTS),
     message: z.string().describe("What went wrong and what to do"),
     hint: z
       .object({ tool: z.string(), args: z.record(z.string(), z.unknown()), does: z.string() })

@@ -102,7 +102,7 @@ describe("a custom source in config", () => {
     return { ...result.structuredContent, asked, questions: at.asked, servers: at.servers() }
   }
 
-  test("is installed without a question to a registry, once a person agrees [tools:install:config]", async () => {
+  test("is installed without a question to a registry, once a person agrees [tools:install:config] [tools:codes]", async () => {
     const config = { command: "run", args: ["a"], env: { A_KEY: "k" }, requestTimeout: 5000 }
     const done = await install({ config, version: "latest" }, { answer: true })
     expect(done).toMatchObject({ installed: true, status: "connected", source: "a command", warnings: [], asked: [] })

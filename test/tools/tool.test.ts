@@ -1,13 +1,17 @@
 /** Tests what all internal tools share: arguments, results, and failures with a code and a hint. */
 import { expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import * as z from "zod"
 import { ConfigError, RequestError } from "../../src/lib/errors.ts"
 import { RegistryError } from "../../src/registry/client.ts"
 import {
   defineTool,
+  type InternalTool,
   invokeTool,
   READS,
   SERVER_NAME,
+  TOOL_FAULTS,
   type ToolContext,
   ToolError,
   toolEntry,
@@ -84,6 +88,14 @@ test("a failure has a code, and its hint is data beside the message", async () =
     expect(structuredContent.error).toMatchObject({ code })
     expect(bugs).toEqual(code === "internal" ? [error] : [])
   }
+})
+
+test("the output schema and the documentation list every code of a failure [tools:codes]", () => {
+  const { outputSchema } = JSON.parse(toolEntry(TOOLS[0] as InternalTool))
+  expect(outputSchema.properties.error.properties.code.enum).toEqual([...TOOL_FAULTS])
+  const page = readFileSync(join(import.meta.dir, "../../docs/management-tools.md"), "utf8")
+  const section = page.split("## Failures\n")[1]?.split("\n## ")[0] ?? ""
+  expect([...section.matchAll(/^\| `(\w+)` \|/gm)].map(([, code]) => code)).toEqual([...TOOL_FAULTS])
 })
 
 test("an output schema admits failures, and descriptions name only tools that exist", () => {
