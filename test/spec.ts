@@ -494,6 +494,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server that works must not be taken away by what only some clients would use",
   },
+  "protocol:era:relearned": {
+    says: "in auto, a server that rejects a request and then a ping as the other era does, or opens no new session, is negotiated with anew",
+    from: "choice",
+    why: "a server that is upgraded in place would be asked in its old era for as long as svc runs",
+  },
   "protocol:own-era:tasks": {
     says: "a task is asked over the connection that created it; equal ids of both connections are two tasks",
     from: "choice",

@@ -39,6 +39,8 @@ export type RemoteEvents = TransportEvents & {
   onrenewed?(): void
   /** A request got no response at all: the server is to be pinged. A ping without a response loses the transport. */
   onsuspect?(): void
+  /** The server rejected a request with 400, 404 or 405, as a server of another era does. */
+  onrejected?(): void
   /** The server refused the stream for its own messages with a 401. */
   onrefused?(error: UnauthorizedError): void
 }

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from "node:util"
 import type { Listing, ListMethod } from "../catalog/listing.ts"
 import type { ProtocolMode, RemoteLaunch, ServerSpec, StdioLaunch, TransportType } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
-import { BackendError, messageOf } from "../lib/errors.ts"
+import { BackendError, messageOf, RPC_CODE } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { createRedactor } from "../lib/redact.ts"
 import type { EraCache } from "../store/era-cache.ts"
@@ -23,11 +23,11 @@ import {
   type TransportEvents,
   UnauthorizedError,
 } from "./client-transport.ts"
-import { Connection, withoutSubscription } from "./connection.ts"
+import { Connection, PeerError, withoutSubscription } from "./connection.ts"
 import type { EstablishedConnection } from "./established-connection.ts"
 import type { Credentials, RemoteDeps, RemoteEvents } from "./http.ts"
 import { Lister, type ListerHooks, listDeadline } from "./lister.ts"
-import { HttpStatusError, negotiate, type Peer, refusesEra } from "./negotiate.ts"
+import { classify, HttpStatusError, negotiate, type Peer, refusesEra } from "./negotiate.ts"
 import { PairedConnection } from "./paired-connection.ts"
 import { SseTransport } from "./sse.ts"
 import { LineCapture } from "./stderr.ts"
@@ -207,6 +207,7 @@ const PROBE_MS = 5000
 /** Longer than the report of an exit takes. */
 const EXIT_MS = 1000
 const SUSPECT_PING_MS = 10_000
+const ERA_CHECK_MS = 5000
 const STOPPED = "was stopped while it started"
 /** Bytes that are logged of one invalid message at most. */
 const MAX_PROTOCOL_ERROR_BYTES = 600
@@ -242,8 +243,11 @@ class OpenAttempt {
   private opened = false
   /** Whether the probe of the era waits for its answer. */
   private probing = false
-  /** Whether a ping is in flight because a request got no response. */
+  /** Whether a ping is in flight because a request got no response, or was rejected. */
   private suspected = false
+  /** When a rejected request may cause the next ping, milliseconds since the epoch. */
+  private eraCheckAt = 0
+  private transport: ClientTransport | undefined
 
   constructor(
     private readonly spec: ServerSpec,
@@ -255,7 +259,7 @@ class OpenAttempt {
       owner: hooks.owner,
       callerOfTask: (task) => hooks.callerOfTask?.(task, this.era),
       learned: hooks.learned,
-      ping: (timeout) => this.lister?.ping(timeout) ?? Promise.resolve(),
+      ping: (timeout) => this.ping(timeout),
       onprotocolerror: (text) => this.logProtocolError(text),
       onnotification: (method, params, caller) => {
         if (this.lister?.handles(method, params) !== true)
@@ -267,6 +271,7 @@ class OpenAttempt {
   async run(signal: AbortSignal): Promise<EstablishedConnection> {
     const { connection } = this
     const transport = await this.openTransport()
+    this.transport = transport
     connection.attach(transport)
     const abort = () => {
       this.lister?.end()
@@ -282,7 +287,8 @@ class OpenAttempt {
       const lister = await this.list(peer)
       this.throwIfOver(signal)
       this.opened = true
-      return new ListedConnection(connection, transport, peer, lister, lister.begin(), this.closed.promise)
+      const ping = (timeout: number) => this.ping(timeout)
+      return new ListedConnection(connection, transport, peer, lister, ping, lister.begin(), this.closed.promise)
     } catch (error) {
       this.lister?.end()
       connection.end({ reason: "could not be opened" })
@@ -342,17 +348,13 @@ class OpenAttempt {
       ondropped: (edges, related) => connection.receiveOversized(edges, related),
       isPending: (number) => connection.isPending(number),
       onfail: (number, error) => this.failRequest(number, error),
-      onclose: (loss) => {
-        this.lost = loss
-        connection.end(loss)
-        this.lister?.end()
-        this.closed.resolve(loss)
-      },
+      onclose: (loss) => this.onlost(loss),
       onrenewed: () => {
         this.lister?.resetSession()
         hooks.onrenewed()
       },
       onsuspect: () => this.pingSuspect(),
+      onrejected: () => this.checkEra(),
       onrefused: hooks.onfailure,
     }
   }
@@ -368,12 +370,54 @@ class OpenAttempt {
     )
   }
 
+  /** Pings the server. An answer that shows that it speaks another era than it did loses the connection. */
+  private async ping(timeout: number): Promise<void> {
+    try {
+      await this.lister?.ping(timeout)
+    } catch (error) {
+      if (this.hasLeftEra(error)) this.lose(`does not speak MCP ${this.lister?.listing.protocolVersion} any more`)
+      throw error
+    }
+  }
+
+  /** Whether the error answer to a ping shows that a server that svc may negotiate with does not speak its era any more. */
+  private hasLeftEra(error: unknown): boolean {
+    if (!this.opened || this.spec.launch.mode !== "auto") return false
+    const answer = error instanceof BackendError ? error.cause : error
+    // An internal error is a server's trouble, not its era.
+    if (answer instanceof PeerError && answer.code === RPC_CODE.internalError) return false
+    const evidence = classify(answer)
+    return evidence !== "unknown" && evidence !== this.era
+  }
+
+  /** Ends an open connection whose server is another version now; the next one negotiates anew. */
+  private lose(reason: string): void {
+    const { deps, spec, options } = this
+    if (options.mode === "auto") deps.eras.forget(spec.launch)
+    this.onlost({ reason })
+    void this.transport?.close()
+  }
+
+  private onlost(loss: Loss): void {
+    this.lost = loss
+    this.connection.end(loss)
+    this.lister?.end()
+    this.closed.resolve(loss)
+  }
+
+  /** Pings a server that rejected a request with a status that servers of the other era answer with, from time to time. */
+  private checkEra(): void {
+    const now = this.deps.clock.now()
+    if (now < this.eraCheckAt || !this.opened) return
+    this.eraCheckAt = now + ERA_CHECK_MS
+    this.pingSuspect()
+  }
+
   /** Pings a server that did not respond to a request. A ping without a response loses the transport by itself. */
   private pingSuspect(): void {
     if (this.lister === undefined || this.suspected) return
     this.suspected = true
-    this.lister
-      .ping(Math.min(this.spec.tuning.requestTimeout, SUSPECT_PING_MS))
+    this.ping(Math.min(this.spec.tuning.requestTimeout, SUSPECT_PING_MS))
       .catch(() => undefined)
       .finally(() => {
         this.suspected = false
@@ -426,6 +470,7 @@ class ListedConnection implements EstablishedConnection {
     private readonly transport: ClientTransport,
     readonly peer: Peer,
     private readonly lister: Lister,
+    readonly ping: (timeout: number) => Promise<void>,
     readonly begun: Promise<void>,
     readonly closed: Promise<Loss>,
   ) {}
@@ -450,10 +495,6 @@ class ListedConnection implements EstablishedConnection {
     this.lister.end()
     this.connection.end({ reason: "was stopped" })
     await this.transport.close()
-  }
-
-  ping(timeout: number): Promise<void> {
-    return this.lister.ping(timeout)
   }
 
   idleSince(): number {

@@ -33,7 +33,7 @@ import {
   statusErrorWith,
   TooLargeError,
 } from "./http.ts"
-import { HttpStatusError } from "./negotiate.ts"
+import { classify, HttpStatusError } from "./negotiate.ts"
 
 /** Is usable at once: connects with the first frame, and reports failures through `events`. */
 export class StreamableHttpTransport implements ClientTransport {
@@ -167,7 +167,12 @@ export class StreamableHttpTransport implements ClientTransport {
   private async reinitialize(): Promise<void> {
     const { signal } = this.stopped
     const response = await this.post(this.initializeFrame ?? "", { number: undefined, method: "initialize" }, signal)
-    if (!response.ok) throw await statusError(response, this.deps)
+    if (!response.ok) {
+      const error = await statusError(response, this.deps)
+      // The server has become another one. What it speaks now is negotiated over a new connection.
+      if (classify(error) === "legacy") this.lose(`opens no new session: ${error.message}`)
+      throw error
+    }
     this.session = response.headers.get("mcp-session-id") ?? undefined
     await response.body?.cancel()
     const method = "notifications/initialized"
@@ -280,6 +285,7 @@ export class StreamableHttpTransport implements ClientTransport {
    */
   private async refused(response: Response, number: number): Promise<void> {
     const { negotiated, events, deps } = this
+    if (negotiated !== undefined && REJECTIONS.includes(response.status)) events.onrejected?.()
     const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
     const isEvidence = negotiated !== undefined || (response.status !== 403 && response.status < 500)
     const error = errorIn(body)
@@ -337,6 +343,8 @@ export class StreamableHttpTransport implements ClientTransport {
 
 // ---
 
+/** The statuses with which servers answer requests of an era that they do not speak. */
+const REJECTIONS = [400, 404, 405]
 const FIRST_RETRY_MS = 1000
 const MAX_RETRY_MS = 30_000
 /** The shortest `retry` that svc follows: a server may request immediate reconnection every time. */

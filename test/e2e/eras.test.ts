@@ -224,3 +224,45 @@ test("log levels reach both connections in the form of their era [protocol:own-e
   expect(dual.count("legacy", "logging/setLevel")).toBe(1)
   expect(dual.count("modern", "logging/setLevel")).toBe(0)
 }, 30_000)
+
+test.each([
+  ["modern", "legacy"],
+  ["legacy", "modern"],
+] as const)(
+  "a server that was %s and is %s after an upgrade in place is negotiated with anew [protocol:era:relearned]",
+  async (before, after) => {
+    await using dual = startDual(before)
+    await using svc = await serve(dual)
+    await using ann = await legacy(svc)
+    expect([await ann.call("era"), await callModern(svc, "era")]).toEqual([before, before])
+    dual.speak(after)
+    await eventually(async () => (await ann.call("era").catch(() => "")) === after)
+    expect([await ann.call("era"), await callModern(svc, "era")]).toEqual([after, after])
+  },
+  30_000,
+)
+
+test("a legacy server that gains the modern era in place gets modern requests in it [protocol:era:relearned]", async () => {
+  await using dual = startDual("legacy")
+  await using svc = await serve(dual)
+  await using ann = await legacy(svc)
+  expect([await ann.call("era"), await callModern(svc, "era")]).toEqual(["legacy", "legacy"])
+  dual.speak("legacy", "modern")
+  expect([await ann.call("era"), await callModern(svc, "era")]).toEqual(["legacy", "modern"])
+}, 30_000)
+
+test("a server of both eras that loses one serves all clients in the other [protocol:era:relearned]", async () => {
+  for (const [left, era] of [
+    ["legacy", "legacy"],
+    ["modern", "modern"],
+  ] as const) {
+    await using dual = startDual("legacy", "modern")
+    await using svc = await serve(dual)
+    await using ann = await legacy(svc)
+    expect([await ann.call("era"), await callModern(svc, "era")]).toEqual(["legacy", "modern"])
+    dual.speak(left)
+    await eventually(
+      async () => (await callModern(svc, "era")) === era && (await ann.call("era").catch(() => "")) === era,
+    )
+  }
+}, 30_000)
