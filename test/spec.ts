@@ -736,6 +736,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a bound token is worth nothing to others; a server that does not say that it takes one would refuse it",
   },
+  "oauth:workload": {
+    says: "jwt-bearer sends the assertion of a file or variable, read for each token, to the authorization server that it is for, and nowhere else; a refusal is reported and not repeated",
+    from: "choice",
+    why: "platforms rotate their tokens, and a remote server could name an authorization server that collects them",
+  },
+  "oauth:enterprise": {
+    says: "token-exchange turns the user's ID token into a grant for the server at the issuer of that token, and redeems the grant at the server's authorization server",
+    from: "choice",
+    why: "the enterprise's identity provider decides which servers its users may use, without a sign-in for each",
+  },
   "secrets:file": {
     says: "tokens are in a file of mode 0600 in a folder of mode 0700",
     from: "choice",

@@ -2,12 +2,14 @@
  * Effective values of a server and their sources, for people: its configuration with defaults, references resolved and
  * secrets hidden. spec: serverDefaults, `svc mcp status --verbose`.
  */
+
 import { createRedactor } from "../lib/redact.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject } from "../wire/message.ts"
 import { applyDefaults, type ValueOrigin } from "./defaults.ts"
 import type { Document } from "./document.ts"
 import { lookUpVariable } from "./environment.ts"
+import { isSecretSetting } from "./oauth-settings.ts"
 import type { HostEnvironment } from "./plan.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
 import { type NamedServer, readSections } from "./sections.ts"
@@ -108,7 +110,7 @@ function rowOf({ key, name, value, from }: Item, world: HostEnvironment, showSec
       }).text,
   )
   if (showSecrets) return row(list(resolved), sources)
-  const secret = key === "headers" || (name !== undefined && isSecretName(name))
+  const secret = key === "headers" || (name !== undefined && (key === "oauth" ? isSecretSetting : isSecretName)(name))
   const hidden = resolved.map((text, index) => {
     const flag = /^--?\w/.test(texts[index - 1] ?? "") && isSecretName(texts[index - 1] ?? "")
     if (!secret && !flag) return mask(text)

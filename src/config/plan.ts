@@ -2,6 +2,7 @@
  * Plans what runs, from the documents and the environment. Substitution happens here, before plans are compared: an edit of
  * `.env` replaces exactly the backends whose resolved values changed.
  */
+
 import { posix, win32 } from "node:path"
 import type { Issue } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
@@ -12,6 +13,7 @@ import { headerCredentials, urlCredentials } from "./credentials.ts"
 import { applyDefaults } from "./defaults.ts"
 import { type Document, issueAt, type Path } from "./document.ts"
 import { childEnvironment, type EnvironmentSources, idleFilterReason, lookUpVariable } from "./environment.ts"
+import { isSecretSetting, settingsProblems } from "./oauth-settings.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
 import { type NamedServer, readSections } from "./sections.ts"
 import {
@@ -165,7 +167,7 @@ export function planServer(
   const launch =
     transport === "stdio"
       ? planChild(config, world, resolve, problems, secrets)
-      : planRemote(transport, config, resolve, problems, secrets)
+      : planRemote(transport, config, world, resolve, problems, secrets)
   const known = [...secrets].filter((secret) => secret.length >= MIN_SECRET)
   if (problems.length > 0 || launch === undefined) return { problems: [...new Set(problems)], secrets: known }
   return {
@@ -313,6 +315,7 @@ function planChild(
 function planRemote(
   transport: RemoteTransportType,
   config: ServerConfig,
+  world: HostEnvironment,
   resolve: Resolve,
   problems: string[],
   secrets: Set<string>,
@@ -337,12 +340,13 @@ function planRemote(
   for (const [key, value] of Object.entries(oauth ?? {})) {
     // A private key has line breaks.
     const refused = key === "clientSecret" ? NUL : BREAKS
-    if (typeof value === "string") settings[key] = resolve(value, `oauth.${key}`, refused)
-    else settings[key] = Array.isArray(value) ? value.map((scope) => resolve(scope, `oauth.${key}`, refused)) : value
+    if (typeof value === "string") {
+      const resolved = resolve(value, `oauth.${key}`, refused)
+      if (isSecretSetting(key)) secrets.add(resolved)
+      settings[key] = key.endsWith("File") ? absolute(resolved, world) : resolved
+    } else settings[key] = Array.isArray(value) ? value.map((scope) => resolve(scope, `oauth.${key}`, refused)) : value
   }
-  if (typeof settings.clientSecret === "string") secrets.add(settings.clientSecret)
-  if (settings.grantType === "client_credentials" && settings.clientId === undefined)
-    problems.push("oauth.grantType client_credentials needs oauth.clientId")
+  problems.push(...settingsProblems(settings as OAuthSettings))
   return {
     transport,
     url,

@@ -34,14 +34,48 @@ export const oauthSchema = z.strictObject({
     .describe("Register dynamically if the authorization server supports it (default true)"),
   redirectUrl: z.string().optional().describe("Redirect URI to which the browser returns after the sign-in"),
   grantType: z
-    .enum(["authorization_code", "client_credentials"])
+    .enum(["authorization_code", "client_credentials", "jwt-bearer", "token-exchange"])
     .optional()
-    .describe("authorization_code (default) signs in with a browser, client_credentials without one"),
+    .describe(
+      "authorization_code (default) signs in with a browser; without one: client_credentials as svc itself, jwt-bearer with an assertion of the platform (workload identity), token-exchange with the user's ID token (enterprise-managed authorization)",
+    ),
   tokenEndpointAuthMethod: z
     .enum(["none", "client_secret_basic", "client_secret_post", "private_key_jwt"])
     .optional()
     .describe(
       "Client authentication at the token endpoint; for private_key_jwt, clientSecret is the private key in PEM format",
+    ),
+  assertion: z
+    .string()
+    .optional()
+    .describe("For jwt-bearer: the assertion, a JWT for the authorization server; use a reference such as ${NAME}"),
+  assertionFile: z
+    .string()
+    .optional()
+    .describe(
+      "For jwt-bearer: the file with the assertion, relative to the configuration file; svc reads it for each token request",
+    ),
+  identityProvider: z
+    .string()
+    .optional()
+    .describe("For token-exchange: issuer URL of the identity provider that exchanges the ID token"),
+  identityProviderClientId: z
+    .string()
+    .optional()
+    .describe("For token-exchange: client ID of svc at the identity provider"),
+  identityProviderClientSecret: z
+    .string()
+    .optional()
+    .describe("For token-exchange: client secret at the identity provider, if it requires one; use a reference"),
+  subjectToken: z
+    .string()
+    .optional()
+    .describe("For token-exchange: the user's ID token of the identity provider; use a reference"),
+  subjectTokenFile: z
+    .string()
+    .optional()
+    .describe(
+      "For token-exchange: the file with the ID token, relative to the configuration file; svc reads it for each token request",
     ),
   dpopBoundAccessTokens: z
     .boolean()

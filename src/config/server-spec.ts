@@ -37,8 +37,16 @@ export type OAuthSettings = {
   readonly scopes?: readonly string[]
   readonly autoRegister?: boolean
   readonly redirectUrl?: string
-  readonly grantType?: "authorization_code" | "client_credentials"
+  readonly grantType?: "authorization_code" | "client_credentials" | "jwt-bearer" | "token-exchange"
   readonly tokenEndpointAuthMethod?: string
+  readonly assertion?: string
+  /** Absolute, as is `subjectTokenFile`. */
+  readonly assertionFile?: string
+  readonly identityProvider?: string
+  readonly identityProviderClientId?: string
+  readonly identityProviderClientSecret?: string
+  readonly subjectToken?: string
+  readonly subjectTokenFile?: string
   readonly dpopBoundAccessTokens?: boolean
 }
 

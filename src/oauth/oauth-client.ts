@@ -1,6 +1,6 @@
 /**
- * Talks to authorization servers through the MCP SDK. Only this file and dpop.ts import the SDK: they are loaded when a server
- * first requires authorization, so that a start does not pay for them.
+ * Talks to authorization servers through the MCP SDK. Only this file, dpop.ts and unattended-grant.ts import it: they are
+ * loaded when a server first requires authorization, so that a start does not pay for them.
  *
  *  1. A server that cannot be reached, or answers 5xx, revokes nothing: a TransientError.
  *  2. The metadata of an authorization server is read anew for each grant. Credentials go only to the issuer they belong to.
@@ -32,9 +32,9 @@ import {
 import { TransientError } from "../backend/client-transport.ts"
 import { type DpopKey, isDpopChallenge, openDpop } from "./dpop.ts"
 
-export { computeScopeUnion, isDpopNonceChallenge, isStrictScopeSuperset }
+export { computeScopeUnion, isDpopNonceChallenge, isStrictScopeSuperset, OAuthError }
 
-/** svc as a client of one authorization server. `secret` is the private key (PEM) if the method is private_key_jwt. */
+/** svc as a client of one authorization server. `id` is empty if the grant needs no client. `secret` is the private key (PEM) if the method is private_key_jwt. */
 export type OAuthClient = {
   readonly id: string
   readonly secret?: string | undefined
@@ -244,11 +244,11 @@ export async function refresh(
   })
 }
 
-/** Requests a token for svc itself, without a person. RFC 6749, 4.4. */
-export function clientCredentials(
+/** Requests a token with the parameters of a grant that needs no person. Throws what the authorization server says against it. */
+export function requestToken(
   { url, metadata, resource }: AuthorizationServer,
   client: OAuthClient,
-  scope: string | undefined,
+  parameters: Readonly<Record<string, string>>,
   dpopKey: DpopKey | undefined,
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
@@ -263,8 +263,7 @@ export function clientCredentials(
       redirectToAuthorization: none,
       saveCodeVerifier: none,
       codeVerifier: () => "",
-      prepareTokenRequest: () =>
-        new URLSearchParams({ grant_type: "client_credentials", ...(scope === undefined ? {} : { scope }) }),
+      prepareTokenRequest: () => new URLSearchParams(parameters),
       addClientAuthentication: authenticate(client, resource),
       ...(dpopKey === undefined ? {} : { dpop: () => openDpop(dpopKey) }),
     },
@@ -324,8 +323,8 @@ async function describeResource(serverUrl: string, metadataUrl: string | undefin
   }
 }
 
-/** Adds the client's authentication and the resource, which the SDK would change: it appends a slash to a bare origin. */
-function authenticate(client: OAuthClient, resource: string | undefined): AddClientAuthentication {
+/** Returns what adds a client's authentication to a token request, and the resource, which the SDK would change: it appends a slash to a bare origin. */
+export function authenticate(client: OAuthClient, resource: string | undefined): AddClientAuthentication {
   return (headers, params, url, metadata) => {
     if (resource !== undefined) params.set("resource", resource)
     const { id, secret } = client
@@ -347,7 +346,7 @@ function authenticate(client: OAuthClient, resource: string | undefined): AddCli
         params.set("client_secret", secret ?? "")
         return
       case "none":
-        params.set("client_id", id)
+        if (id !== "") params.set("client_id", id)
         return
     }
   }

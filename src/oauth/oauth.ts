@@ -121,6 +121,15 @@ export class OAuth {
     return (await loadOAuthClient()).clientMetadata(metadataUrl, redirectUrl)
   }
 
+  /** Returns the tokens to send. Rejects with an UnauthorizedError if they have expired and a grant for new ones is refused. */
+  async usable(source: TokenSource): Promise<TokenSet | undefined> {
+    try {
+      return await source.usable()
+    } catch (error) {
+      throw source.isUnattended ? this.authorizationFailed(source, error) : error
+    }
+  }
+
   /**
    * Answers a challenge to a token, or to a request without one. Returns whether a retry may succeed. Rejects with an
    * UnauthorizedError if a person must authorize svc.
@@ -162,7 +171,7 @@ export class OAuth {
 
   private async beginFor(source: TokenSource, redirectUrl: string | undefined): Promise<StartedAuthorization> {
     if (source.demanded === undefined) await this.probe(source)
-    if (source.isMachine) {
+    if (source.isUnattended) {
       await source.renew({ anew: true })
       this.deps.onchange(source.name)
       return undefined
@@ -181,10 +190,10 @@ export class OAuth {
     const waits = this.flow.waitsFor(source)
     if (tokens === undefined) {
       if (!waits && launch.oauth === undefined) return undefined
-      return { server: name, state: waits ? "waiting" : "none", scopes: [], renews: source.isMachine }
+      return { server: name, state: waits ? "waiting" : "none", scopes: [], renews: source.isUnattended }
     }
     const { expiresAt, issuer } = tokens
-    const renews = source.isMachine || tokens.refresh !== undefined
+    const renews = source.isUnattended || tokens.refresh !== undefined
     const isExpired = expiresAt !== undefined && expiresAt <= this.deps.clock.now()
     return {
       server: name,
@@ -210,7 +219,7 @@ export class OAuth {
       if (refused !== undefined && refused.issuer === authority.issuer) return newTokenRefused(refused)
       return new UnauthorizedError(`${loginHint(name)}, or open this address`, url)
     } catch (error) {
-      return authorizationFailed(error)
+      return this.authorizationFailed(source, error)
     }
   }
 
@@ -241,9 +250,18 @@ export class OAuth {
     const wanted = computeScopeUnion(granted, scope)
     if (!isStrictScopeSuperset(wanted, granted))
       throw new InsufficientScopeError(`refuses a token that has all the scopes it requires (${scope ?? "none"})`)
-    if (source.isMachine) return source.renew({ scope: wanted, anew: true })
+    if (source.isUnattended) return source.renew({ scope: wanted, anew: true })
     const { message, authorizationUrl } = await this.requireAuthorization(source, wanted, undefined)
     throw new InsufficientScopeError(`requires more scopes (${scope}): ${message}`, authorizationUrl)
+  }
+
+  /** Returns the error of an authorization that failed. Throws a TransientError as it is. */
+  private authorizationFailed({ name, isUnattended }: TokenSource, cause: unknown): UnauthorizedError {
+    if (cause instanceof TransientError) throw cause
+    // Masked before it is cut: half a secret would not be recognized.
+    const reason = this.deps.mask(messageOf(cause)).slice(0, MAX_REASON)
+    const next = isUnattended ? `; when that is corrected, run \`svc auth login ${name}\`` : ""
+    return new UnauthorizedError(`requires authorization, but ${reason}${next}`, undefined, { cause })
   }
 
   private async unauthorized(source: TokenSource, challenge: Challenge): Promise<boolean> {
@@ -253,10 +271,10 @@ export class OAuth {
     const fresh = isExpired ? undefined : source.fresh
     noteChallenge(source, challenge)
     if (fresh !== undefined && challenge.error === "invalid_dpop_proof") throw proofRefused(tokens)
-    if (source.isMachine) {
+    if (source.isUnattended) {
       if (fresh === "granted") throw newTokenRefused(tokens)
       return source.renew().catch((error: unknown) => {
-        throw authorizationFailed(error)
+        throw this.authorizationFailed(source, error)
       })
     }
     if (fresh === undefined && tokens !== undefined && (await source.renew())) return true
@@ -278,7 +296,7 @@ class TokenCredentials implements Credentials {
   ) {}
 
   async authorization(): Promise<string | undefined> {
-    this.last = headerOf(await this.source.usable())
+    this.last = headerOf(await this.oauth.usable(this.source))
     return this.last
   }
 
@@ -323,6 +341,7 @@ class ConfiguredCredentials implements Credentials {
   }
 }
 
+const MAX_REASON = 500
 const MAX_SECRETS = 1000
 const PROBE_MS = 15_000
 /** How much earlier than declared a token may expire: the times in a JWT are whole seconds. */
@@ -363,10 +382,4 @@ const proofRefused = (tokens: TokenSet | undefined): UnauthorizedError =>
 function remote(spec: ServerSpec): Remote {
   if (isRemote(spec)) return spec
   throw new RequestError("invalid_params", `${spec.name} is a stdio server; only remote servers require a sign-in`)
-}
-
-/** Returns the error of an authorization that cannot start. Throws a TransientError as it is. */
-function authorizationFailed(error: unknown): UnauthorizedError {
-  if (error instanceof TransientError) throw error
-  return new UnauthorizedError(`requires authorization, but ${messageOf(error)}`, undefined, { cause: error })
 }

@@ -11,6 +11,7 @@
 import type { RemoteLaunch } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import { readText } from "../store/files.ts"
 import type { SecretStore } from "../store/secret-store.ts"
 import { isObject } from "../wire/message.ts"
 import type { DpopKey, DpopProver } from "./dpop.ts"
@@ -103,9 +104,10 @@ export class TokenSource {
     return storeKey(this.name, this.launch.url)
   }
 
-  /** Whether svc authorizes as itself, without a person (client credentials). */
-  get isMachine(): boolean {
-    return this.launch.oauth?.grantType === "client_credentials"
+  /** Whether svc obtains tokens without a person. */
+  get isUnattended(): boolean {
+    const { grantType = "authorization_code" } = this.launch.oauth ?? {}
+    return grantType !== "authorization_code"
   }
 
   /** Reads the stored authorization, once. */
@@ -120,7 +122,7 @@ export class TokenSource {
   async usable(): Promise<TokenSet | undefined> {
     await this.load()
     const { tokens } = this
-    if (tokens?.expiresAt === undefined || (tokens.refresh === undefined && !this.isMachine)) return tokens
+    if (tokens?.expiresAt === undefined || (tokens.refresh === undefined && !this.isUnattended)) return tokens
     const now = this.deps.clock.now()
     const margin = Math.min(MARGIN_MS, (tokens.expiresAt - tokens.obtainedAt) / 10)
     if (now < tokens.expiresAt - margin) return tokens
@@ -133,7 +135,7 @@ export class TokenSource {
   }
 
   /**
-   * Obtains new tokens without a person: by the refresh token, or for svc itself. Returns false if that is not possible (any
+   * Obtains new tokens without a person: by the refresh token, or by a grant that needs none. Returns false if that is not possible (any
    * more). `anew`: even if another process has obtained some meanwhile.
    */
   renew({
@@ -152,7 +154,7 @@ export class TokenSource {
           this.fresh = "renewed"
           return true
         }
-        return this.isMachine ? this.obtain(scope) : this.refresh()
+        return this.isUnattended ? this.obtain(scope) : this.refresh()
       })
       .finally(() => {
         this.renewal = undefined
@@ -170,6 +172,9 @@ export class TokenSource {
     if (this.tokens?.dpopKey !== undefined && this.tokens.issuer === issuer) return this.tokens.dpopKey
     if (this.newDpopKey?.issuer !== issuer) {
       const key = loadDpop().then(({ generateDpopKey }) => generateDpopKey(issuer, dpopAlgorithms))
+      key.catch(() => {
+        this.newDpopKey = undefined
+      })
       this.newDpopKey = { issuer, key }
     }
     return this.newDpopKey.key
@@ -322,16 +327,38 @@ export class TokenSource {
     }
   }
 
-  /** Requests a token for svc itself. */
+  /** Requests a token without a person. */
   private async obtain(scope: string | undefined): Promise<boolean> {
-    const { deps } = this
-    const oauth = await deps.loadOAuthClient()
+    const { deps, launch } = this
+    const [{ OAuthError, requestToken }, { grantParameters }] = await Promise.all([
+      deps.loadOAuthClient(),
+      import("./unattended-grant.ts"),
+    ])
     const authority = await this.discover()
-    const client = this.configuredClient(authority)
-    if (client === undefined) throw new Error("grantType client_credentials requires oauth.clientId")
-    const requested = scope ?? this.launch.oauth?.scopes?.join(" ") ?? this.demanded ?? authority.scopes
+    const { issuer } = authority
+    const client = this.configuredClient(authority) ?? { id: "", issuer }
+    const settings = launch.oauth ?? {}
+    const requested = scope ?? settings.scopes?.join(" ") ?? this.demanded ?? authority.scopes
     const dpopKey = await this.dpopKey(authority)
-    const answer = await oauth.clientCredentials(authority, client, requested, dpopKey, this.boundedFetch)
+    const parameters = await grantParameters({
+      settings,
+      authority,
+      serverUrl: launch.url,
+      scope: requested,
+      now: deps.clock.now(),
+      readText,
+      fetchFrom: (identityProvider) => boundedFetch(deps.fetch, identityProvider),
+      addSecrets: deps.addSecrets,
+    })
+    const more = requested === undefined ? {} : { scope: requested }
+    const answer = await requestToken(authority, client, { ...parameters, ...more }, dpopKey, this.boundedFetch).catch(
+      (cause: unknown) => {
+        if (!(cause instanceof OAuthError)) throw cause
+        throw new Error(`${issuer} refused the grant ${settings.grantType} (${cause.code}): ${cause.message}`, {
+          cause,
+        })
+      },
+    )
     await this.keep(answer, { client, scope: requested, dpopKey, how: "granted" })
     return true
   }

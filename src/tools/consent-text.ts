@@ -10,10 +10,12 @@
  *  5. A server with both a command and a url is refused: only one is used, and the person could agree to the other.
  *  6. An answer to a model shows no secret and no header's value.
  */
+
 import { isDeepStrictEqual } from "node:util"
 import { applyDefaults } from "../config/defaults.ts"
 import { parseDocument } from "../config/document.ts"
 import { HIDDEN } from "../config/effective.ts"
+import { isSecretSetting } from "../config/oauth-settings.ts"
 import { OPTION_NAME } from "../config/plan.ts"
 import { type ServerConfig, transportOf } from "../config/schema.ts"
 import { isRemote, readSections, withAliases } from "../config/sections.ts"
@@ -91,10 +93,10 @@ export type Hides = (name: string, value: unknown, section: ValueSection) => boo
 /** Hides a value that stands in `hideable` under its name, if the name is secret, by its looks or in `names`. */
 export const hidesSecrets =
   (hideable: Params, names: ReadonlySet<string> = new Set()): Hides =>
-  (name, value) =>
+  (name, value, section) =>
     Object.hasOwn(hideable, name) &&
     hideable[name] === value &&
-    (names.has(name) || isSecretName(name)) &&
+    (names.has(name) || isSecretName(name) || (section === "oauth" && isSecretSetting(name))) &&
     !OPTION_NAME.test(name)
 
 /** Returns what a server runs or connects to, and what it gets to see, in one line, uncut. */
@@ -142,10 +144,12 @@ export const quoted = (part: string, plain = PLAIN_WORD): string =>
 /** Quotes an address that could be read as several words. */
 export const quotedAddress = (address: string): string => quoted(address, PLAIN_ADDRESS)
 
-/** Returns the values of a server that may be secret, by name: of `env` and `headers`, and the client secret. */
+/** Returns the values of a server that may be secret, by name: of `env` and `headers`, and the secrets of `oauth`. */
 export const writtenValues = (server: Params): Params => ({
   ...Object.fromEntries(valuesIn(server).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))),
-  ...(isObject(server.oauth) ? { clientSecret: server.oauth.clientSecret } : {}),
+  ...Object.fromEntries(
+    Object.entries(isObject(server.oauth) ? server.oauth : {}).filter(([name]) => isSecretSetting(name)),
+  ),
 })
 
 /** Returns what `commandText` leaves out of a server, a line for each setting. */

@@ -2,8 +2,10 @@
  * Moves the secrets of a server to `.env`, with references in their place, so that mcp.json can be shared. What is not
  * secret stays as it is.
  */
+
 import { HIDDEN } from "../config/effective.ts"
 import { lookUpVariable } from "../config/environment.ts"
+import { isSecretSetting } from "../config/oauth-settings.ts"
 import type { HostEnvironment } from "../config/plan.ts"
 import { mapStrings } from "../lib/json.ts"
 import { isSecretName } from "../lib/secret-names.ts"
@@ -60,8 +62,7 @@ export function externalizeSecrets(
   }
   const filled = replacePlaceholders(server, (name) => move(`${prefix}_${name}`.toUpperCase(), hidden[name] ?? ""))
   const isSecret = (section: Section, name: string): boolean =>
-    // Of oauth only this is secret: tokenEndpointAuthMethod is not.
-    section === "oauth" ? name === "clientSecret" : names.has(name) || isSecretName(name)
+    section === "oauth" ? isSecretSetting(name) : names.has(name) || isSecretName(name)
   const moved = (section: Section): Params => {
     const values = filled[section]
     if (!isObject(values)) return {}

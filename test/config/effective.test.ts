@@ -46,6 +46,8 @@ test("a secret is hidden in every place", () => {
     { url: "https://h/mcp", headers: { "x-any": "hunter2" } },
     { url: "https://h/mcp", headers: { authorization: "Bearer hunter2$HOST" } },
     { url: "https://h/mcp", oauth: { clientSecret: "hunter2" } },
+    { url: "https://h/mcp", oauth: { assertion: "hunter2" } },
+    { url: "https://h/mcp", oauth: { subjectToken: "hunter2", identityProviderClientSecret: "hunter2" } },
     { command: "x", args: ["--token", "hunter2"] },
     { command: "x", args: ["--api-key=hunter2"] },
     { command: "x", env: { API_KEY: "hunter2" } },
@@ -53,6 +55,15 @@ test("a secret is hidden in every place", () => {
     { command: "x", env: { DATABASE: "postgres://u:hunter2@h/db" } },
   ])
     expect(JSON.stringify(rows({ mcpServers: { a } }))).not.toContain("hunter2")
+})
+
+test("an oauth setting is no secret because its name looks like one", () => {
+  const oauth = { tokenEndpointAuthMethod: "none", dpopBoundAccessTokens: true, subjectTokenFile: "file" }
+  expect(rows({ mcpServers: { a: { url: "https://h/mcp", oauth } } })).toMatchObject({
+    "oauth.tokenEndpointAuthMethod": ["none", "server"],
+    "oauth.dpopBoundAccessTokens": ["true", "server"],
+    "oauth.subjectTokenFile": ["file", "server"],
+  })
 })
 
 test("the description of a tool is no secret, even if its name looks like one", () => {

@@ -196,6 +196,37 @@ describe("a server", () => {
     expect(oauth?.clientSecret).toBe(pem)
   })
 
+  test("with oauth settings that do not fit its grant is not loaded [oauth:workload] [oauth:enterprise]", () => {
+    const wrong = (oauth: Record<string, unknown>) => problems(web({ oauth })).map((one) => one.split(": ").at(-1))
+    const workload = { grantType: "jwt-bearer" }
+    expect(wrong(workload)).toEqual(["oauth.grantType jwt-bearer needs oauth.assertion or oauth.assertionFile"])
+    expect(wrong({ ...workload, assertion: "a", assertionFile: "b" })).toEqual([
+      "set one of oauth.assertion or oauth.assertionFile, not both",
+    ])
+    expect(wrong({ assertionFile: "b" })).toEqual(["oauth.assertionFile needs oauth.grantType jwt-bearer"])
+    expect(wrong({ ...workload, assertion: "a" })).toEqual([])
+    const enterprise = {
+      grantType: "token-exchange",
+      clientId: "a",
+      identityProvider: "https://idp.example",
+      identityProviderClientId: "b",
+      subjectTokenFile: "c",
+    }
+    expect(wrong(enterprise)).toEqual([])
+    expect(wrong({ ...enterprise, identityProvider: "idp.example" })).toEqual([
+      "oauth.identityProvider must be an http or https address",
+    ])
+    for (const name of ["clientId", "identityProvider", "identityProviderClientId", "subjectTokenFile"])
+      expect(wrong({ ...enterprise, [name]: undefined })).toEqual([
+        expect.stringContaining(`oauth.grantType token-exchange needs oauth.${name.replace("File", "")}`),
+      ])
+  })
+
+  test("reads the files of oauth beside the configuration file", () => {
+    const { oauth } = remote(web({ oauth: { grantType: "jwt-bearer", assertionFile: "token" } }))
+    expect(oauth?.assertionFile).toBe("/etc/svc/token")
+  })
+
   test("names the nearest known oauth field [config:oauth:unknown]", () => {
     expect(problems(web({ oauth: { clientID: "x" } }))).toEqual([
       'error 5 mcpServers.a.oauth: unknown key "clientID"; did you mean "clientId"?',

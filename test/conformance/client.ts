@@ -14,6 +14,10 @@ const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? "{}") as {
   client_id?: string
   client_secret?: string
   private_key_pem?: string
+  valid_jwt?: string
+  idp_client_id?: string
+  idp_id_token?: string
+  idp_issuer?: string
 }
 /** Scenarios with a modern server whose mock has no `server/discover`. */
 const MODERN_ONLY = [
@@ -127,6 +131,19 @@ function oauthOf(): Record<string, unknown> | undefined {
       clientSecret: clientSecret ?? key,
       grantType: "client_credentials",
       ...(key === undefined ? {} : { tokenEndpointAuthMethod: "private_key_jwt" }),
+    }
+  if (scenario === "auth/wif-jwt-bearer") {
+    writeFileSync(join(folder, "workload.jwt"), `${context.valid_jwt}\n`)
+    return { clientId, grantType: "jwt-bearer", assertionFile: "workload.jwt" }
+  }
+  if (scenario === "auth/enterprise-managed-authorization")
+    return {
+      clientId,
+      clientSecret,
+      grantType: "token-exchange",
+      identityProvider: context.idp_issuer,
+      identityProviderClientId: context.idp_client_id,
+      subjectToken: context.idp_id_token,
     }
   if (scenario === "auth/basic-cimd") return { clientId: "https://conformance-test.local/client-metadata.json" }
   return clientId === undefined ? undefined : { clientId, clientSecret }

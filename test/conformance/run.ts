@@ -79,6 +79,8 @@ const EXTENSION_SCENARIOS = [
   "auth/client-credentials-basic",
   "auth/dpop",
   "auth/dpop-nonce",
+  "auth/wif-jwt-bearer",
+  "auth/enterprise-managed-authorization",
 ]
 
 async function clientPasses(scenario: string, revision: string | undefined): Promise<boolean> {

@@ -71,6 +71,10 @@ test("only hideable values under secret names are hidden; what a registry or a f
   expect(commandText(list, hidesSecrets(writtenValues(list)))).toBe(
     'bun with HOME_OF API_KEY=••• A=b=c envFilter=["AWS_*"]',
   )
+  const workload = { url: "https://x", oauth: { clientId: "me", assertion: "sekret", assertionFile: "file" } }
+  expect(commandText(workload, hidesSecrets(writtenValues(workload)))).toContain(
+    'oauth={"clientId":"me","assertion":"•••","assertionFile":"file"}',
+  )
   const own = { url: "https://x", oauth: { clientId: "me", clientSecret: "sekret" } }
   expect(commandText(own, hidesSecrets(writtenValues(own)))).toBe(
     'connect to https://x with oauth={"clientId":"me","clientSecret":"•••"}',

@@ -43,6 +43,19 @@ test("a client's secret goes to .env too, and nothing else of oauth", () => {
   expect(externalizeSecrets({ oauth }, "W", kept, world())).toMatchObject({ server: { oauth }, variables: {} })
 })
 
+test("an assertion and an ID token go to .env too", () => {
+  const oauth = {
+    assertion: "jwt-1",
+    subjectToken: "jwt-2",
+    subjectTokenFile: "file",
+    identityProviderClientSecret: "s",
+  }
+  expect(externalizeSecrets({ url: "http://h", oauth }, "W", NO_SECRETS, world())).toMatchObject({
+    server: { oauth: { assertion: "${W_ASSERTION}", subjectToken: "${W_SUBJECTTOKEN}", subjectTokenFile: "file" } },
+    variables: { W_ASSERTION: "jwt-1", W_SUBJECTTOKEN: "jwt-2", W_IDENTITYPROVIDERCLIENTSECRET: "s" },
+  })
+})
+
 test("a variable that is taken by another value is not taken over", () => {
   const named = (parent: Record<string, string>, dotenv: Record<string, string>) =>
     externalizeSecrets({ env: { A_KEY: "mine" } }, "MY-SERVER", NO_SECRETS, world(parent, dotenv))
