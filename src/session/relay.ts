@@ -61,9 +61,12 @@ export function relay(call: ClientCall, params: Params, route: Route): Answering
   return answering instanceof Promise ? answering.then(count) : count(answering)
 }
 
-/** Passes a request of svc's own on, on behalf of the client, to the process that all clients share. */
+/**
+ * Passes a request of svc's own on, on behalf of the client, to the process that all clients share, over the connection of
+ * the client's era if it is open.
+ */
 export const relayToShared = (call: ClientCall, params: Params, route: Route): Answering =>
-  relayTo(call.gateway.directory.target(route.id), call, params, route)
+  relayTo(call.gateway.directory.target(route.id, call.client.era), call, params, route)
 
 /** Answers for a backend that failed: with an `isError` result for a tool, with a JSON-RPC error for other methods. */
 export function backendFailure(error: BackendError, { request, gateway, client }: ClientCall): Answer {
