@@ -2,7 +2,7 @@
 import type { Backend, TransportFailure } from "../backend/backend.ts"
 import type { BackendState, ProcessExit } from "../backend/supervision.ts"
 import { countTools, type ToolCounts } from "../catalog/catalog.ts"
-import { failuresOf, knownTools, type Listing } from "../catalog/listing.ts"
+import { failuresOf, knownTools, type Listing, uniqueByName } from "../catalog/listing.ts"
 import { unknownOverrides } from "../catalog/tool-settings.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Issue } from "../lib/errors.ts"
@@ -114,7 +114,7 @@ export function describeListing(
     era,
     protocolVersion,
     ...countTools({ spec, listing, ...(quarantined === undefined ? {} : { quarantined }) }),
-    prompts: prompts.length,
+    prompts: uniqueByName(prompts).length,
     resources: resources.length,
     resourceTemplates: resourceTemplates.length,
     failing: failuresOf(listing),

@@ -9,7 +9,7 @@ import { isDisabled } from "../config/plan.ts"
 import { isRemote } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
-import type { ServerStatus, Status } from "../report/status.ts"
+import { type ServerStatus, type Status, worstOf } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
@@ -23,13 +23,14 @@ export const list: CommandDef = {
     if (read === undefined) say("mcp.json is invalid; showing the running servers (see `svc config check`)")
     const written = read ?? running(status)
     const rows = [...written].map(([name, { section, server }]) => {
-      const first = status?.servers.find((one) => one.name === name)
+      const shown = worstOf(status?.servers.filter((one) => one.name === name) ?? [])
       return {
         name,
-        type: (first === undefined ? isRemote(server) : first.type !== "stdio") ? "remote" : "stdio",
-        state: isDisabled(server) ? "disabled" : listedState(name, first, status),
-        tools: first?.tools,
-        hiddenTools: first?.hiddenTools,
+        type: (shown === undefined ? isRemote(server) : shown.type !== "stdio") ? "remote" : "stdio",
+        state: isDisabled(server) ? "disabled" : listedState(name, shown, status),
+        healthy: shown?.healthy,
+        tools: shown?.tools,
+        hiddenTools: shown?.hiddenTools,
         tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
         template: section === "mcpTemplates",
       }

@@ -98,6 +98,13 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
   }
 }
 
+/** Returns the instance that stands for a server: one not connected, else one not healthy, a degraded one, or the first. */
+export const worstOf = (instances: readonly ServerStatus[]): ServerStatus | undefined =>
+  instances.find((one) => one.status !== "connected") ??
+  instances.find((one) => !one.healthy) ??
+  instances.find((one) => one.issues !== undefined) ??
+  instances[0]
+
 // ---
 
 /** Returns what is wrong with a connected server. */

@@ -6,7 +6,7 @@ import { type EffectiveValue, effectiveOf, HIDDEN } from "../config/effective.ts
 import { isDisabled, slugOf } from "../config/plan.ts"
 import { isRemote } from "../config/sections.ts"
 import { ConfigError } from "../lib/errors.ts"
-import { type ServerStatus, type Status, statusOf } from "../report/status.ts"
+import { type ServerStatus, type Status, statusOf, worstOf } from "../report/status.ts"
 import type { WrittenDocuments } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
 import { resolveServerName } from "./plan-change.ts"
@@ -139,13 +139,6 @@ export const statusWord = ({ status, state }: { readonly status?: unknown; reado
 export const listText = (names: readonly string[]): string => (names.length === 0 ? "none" : names.join(", "))
 
 // ---
-
-/** Returns the instance that stands for a server: one not connected, else one not healthy, a degraded one, or the first. */
-const worstOf = (instances: readonly ServerStatus[]): ServerStatus | undefined =>
-  instances.find((one) => one.status !== "connected") ??
-  instances.find((one) => !one.healthy) ??
-  instances.find((one) => one.issues !== undefined) ??
-  instances[0]
 
 function writtenType(server: Params): string {
   if (typeof server.type === "string") return server.type

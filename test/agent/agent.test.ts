@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test"
+import { describeListing } from "../../src/agent/snapshot.ts"
 import { viewOf } from "../../src/catalog/catalog.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import { statusOf } from "../../src/report/status.ts"
+import { fakePeer, fakeSpec } from "../fakes.ts"
 import { until } from "../process.ts"
 import { createMemoryAgent, tool } from "./memory-agent.ts"
 
@@ -26,6 +28,16 @@ test("with toolPinning strict a changed tool is not offered until it is approved
   expect(agent.approve("a", undefined)).toEqual(["add"])
   await Promise.resolve()
   expect(offered()).toEqual(["a_svc_add", "a_svc_same"])
+})
+
+test("a name that a server lists twice counts once, as clients see it [tool:counts]", () => {
+  const twice = [{ name: "one" }, { name: "one" }, { name: "two" }]
+  const listing = { ...fakePeer("legacy"), tools: twice, prompts: twice, resources: [], resourceTemplates: [] }
+  expect(describeListing(fakeSpec({ disabledTools: ["two"] }), listing, undefined)).toMatchObject({
+    tools: 1,
+    hiddenTools: 1,
+    prompts: 2,
+  })
 })
 
 test("hidden tools are counted apart, and a server whose tools are all hidden offers nothing [tool:counts]", async () => {

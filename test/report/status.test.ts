@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import type { BackendSnapshot } from "../../src/agent/snapshot.ts"
 import { healthReport } from "../../src/report/health.ts"
 import { serverReport } from "../../src/report/loading.ts"
-import { statusOf } from "../../src/report/status.ts"
+import { statusOf, worstOf } from "../../src/report/status.ts"
 import { backend, facts, NOW, snapshot } from "./snapshots.ts"
 
 const redactAll = (text: string) => text.replace("at /srv", "•")
@@ -53,4 +53,13 @@ test("a server that is not connected is not healthy, and its last error is the r
   expect(health).toMatchObject({ status: "error", healthy: false, lastError: "exited •" })
   expect(loading).toMatchObject({ state: "failed", error: "exited •" })
   expect(reportsOn({ ...backend("starting", "a"), lastError: undefined }).status).not.toHaveProperty("lastError")
+})
+
+test("the worst instance of a template stands for it [tools:health]", () => {
+  const unhealthy = { ...connected, lastTransportFailure: { at: NOW - 1000, reason: "x" } }
+  const degraded = { ...connected, listed: connected.listed && { ...connected.listed, failing: ["prompts/list: x"] } }
+  const servers = [connected, degraded, unhealthy, backend("waiting", "a")]
+  const { servers: shown } = statusOf(snapshot(servers), NOW, redactAll)
+  for (const count of [1, 2, 3, 4]) expect(worstOf(shown.slice(0, count))).toBe(shown[count - 1])
+  expect(worstOf([])).toBeUndefined()
 })
