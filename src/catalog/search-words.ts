@@ -29,6 +29,9 @@ export function stemOf(word: string): string {
 /** Whether a word says nothing about the tool: articles, pronouns, and the wrapping of a request ("could you please"). */
 export const isStopWord = (word: string): boolean => STOP_WORDS.has(word)
 
+/** Whether a word is said of anything, and so tells little of the tool: "make", "first", "week". */
+export const isLightWord = (word: string): boolean => LIGHT_WORDS.has(word)
+
 // ---
 
 const RUN = /[\p{L}\p{N}]+(?:['’][\p{L}]+)?/gu
@@ -66,6 +69,18 @@ const STOP_WORDS: ReadonlySet<string> = new Set(
   all both either neither no not don't doesn't didn't isn't aren't wasn't one ones ever even still already yet again
   now me mine im ive id ill dont tool tools use used using user users given etc eg ie such other another same
   able possible make sure much many more most lot lots bit hand able exactly currently right sort kind whether`
+    .split(/\s+/)
+    .filter(Boolean),
+)
+
+const LIGHT_WORDS: ReadonlySet<string> = new Set(
+  `make makes making made put puts give gives giving gave take takes taking took let leave leaves left go goes going went
+  come came tell tells told say says said keep keeps kept bring brings brought happen happens happened know knows known
+  look looks looking see sees seen try tries tried first last next previous new old good better best bad big small little
+  few several whole full main own different current today tomorrow yesterday tonight week month year day days hour minute
+  time times later soon ago since until while during before after between around across against without else instead
+  though however because really back away down everyone someone anyone nobody everybody everything person guy name number
+  part place side case work works working call called show find help set start end`
     .split(/\s+/)
     .filter(Boolean),
 )

@@ -4,13 +4,13 @@
  * 1. The index is changed one backend's listing at a time.
  * 2. The result depends on the indexed tools, not on the order in which listings came.
  * 3. A filtered search is the search of an index that holds the visible tools alone: a hidden tool changes no score.
- * 4. A synonym never adds to the word that it stands for: the better of the two counts.
+ * 4. A synonym adds little to the word that it stands for: the best of the terms for one word counts, the others for a part.
  *
  * Callers import this file with `await import`, so that its vocabulary is loaded by the first search.
  */
 import { isObject } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
-import { isStopWord, stemOf, wordsOf } from "./search-words.ts"
+import { isLightWord, isStopWord, stemOf, wordsOf } from "./search-words.ts"
 import { corrections, lettersOf, type Spelling } from "./spelling.ts"
 import { readSynonyms, type Synonyms } from "./synonyms.ts"
 
@@ -112,18 +112,15 @@ export function search(index: SearchIndex, query: string, options: SearchOptions
   const concepts = conceptsOf(searched, query)
   const size = index.entries.length
   const scores = new Float64Array(size)
-  const covered = new Float64Array(size)
   const fields = new Uint16Array(size)
   const best = new Float64Array(size)
-  let all = 0
+  const sums = new Float64Array(size)
   for (const concept of concepts) {
     const touched: number[] = []
-    let rarest = 0
     for (const [term, likeness] of concept.terms) {
       const postings = index.postings.get(term)
       const rarity = rarityOf(searched, term)
       if (postings === undefined || rarity === 0) continue
-      rarest = Math.max(rarest, rarity * likeness)
       for (let at = 0; at < postings.slots.length; at++) {
         const slot = postings.slots[at] as number
         if (searched.visible[slot] === 0) continue
@@ -132,15 +129,15 @@ export function search(index: SearchIndex, query: string, options: SearchOptions
         const known = best[slot] as number
         if (known === 0) touched.push(slot)
         if (score > known) best[slot] = score
+        sums[slot] = (sums[slot] as number) + score
         fields[slot] = (fields[slot] as number) | (postings.fields[at] as number)
       }
     }
-    const importance = concept.importance * (rarest === 0 ? UNKNOWN_RARITY : rarest)
-    all += importance
     for (const slot of touched) {
-      scores[slot] = (scores[slot] as number) + (best[slot] as number) * concept.importance
-      covered[slot] = (covered[slot] as number) + Math.min(1, (best[slot] as number) / (rarest || 1)) * importance
+      const [first, sum] = [best[slot] as number, sums[slot] as number]
+      scores[slot] = (scores[slot] as number) + concept.importance * (first + FURTHER_TERMS * (sum - first))
       best[slot] = 0
+      sums[slot] = 0
     }
   }
   const asked = new Map(concepts.flatMap(({ terms }) => [...terms]))
@@ -148,8 +145,7 @@ export function search(index: SearchIndex, query: string, options: SearchOptions
   for (const [slot, entry] of index.entries.entries()) {
     const plain = scores[slot] ?? 0
     if (entry === undefined || plain <= 0) continue
-    const coverage = (covered[slot] ?? 0) / all
-    const score = plain * (1 + COVERAGE * coverage) * (1 + NAMED * namedShare(entry, asked))
+    const score = plain * (1 + NAMED * namedShare(entry, asked))
     hits.push({ server: entry.server, tool: entry.tool, score, matched: fieldsOf(fields[slot] ?? 0) })
   }
   return hits.sort(byScore).slice(0, options.limit)
@@ -178,9 +174,13 @@ type Searched = {
 type Concept = { readonly terms: ReadonlyMap<string, number>; readonly importance: number }
 
 const SATURATION = 1.2
-const UNKNOWN_RARITY = 3
-const COVERAGE = 0.6
+/** How much of the other terms that stand for the same word counts beside the best one. */
+const FURTHER_TERMS = 0.3
+/** What a tool gains if the query names all of its name. */
 const NAMED = 0.35
+/** What a word counts that belongs to a phrase of the table, or that is said of anything. */
+const PHRASE_WORD = 0.3
+const LIGHT_WORD = 0.6
 const MAX_QUERY = 1_000
 const MAX_TERMS = 40
 const MAX_TEXT = 4_000
@@ -277,13 +277,11 @@ function conceptsOf(searched: Searched, query: string): readonly Concept[] {
     if ((telling && isStopWord(word)) || seen.has(stem)) continue
     seen.add(stem)
     const terms = expand(searched, word, stem)
-    if (inPhrase.has(at)) concepts.push({ terms, importance: PHRASE_WORD })
-    else concepts.push({ terms, importance: 1 })
+    const importance = inPhrase.has(at) ? PHRASE_WORD : 1
+    concepts.push({ terms, importance: Math.min(importance, isLightWord(word) ? LIGHT_WORD : 1) })
   }
   return concepts
 }
-
-const PHRASE_WORD = 0.5
 
 /** Returns the terms that stand for one word of the query. */
 function expand(searched: Searched, word: string, stem: string): ReadonlyMap<string, number> {
