@@ -59,7 +59,9 @@ export function createServerCards(options: ServerCardOptions): Middleware {
       return documentResponse(aggregateCard(base, options), CARD_TYPE, externalUrl ? PUBLIC : UNSHARED, request)
     const backend = findServer(server, inbound, options)
     if (backend === undefined) return refuse(new RequestError("not_found", NO_SERVER), path)
-    const caching = externalUrl !== undefined && options.auth === "none" ? PUBLIC : UNSHARED
+    // A server that is not connected has not stated its version yet.
+    const isLasting = externalUrl !== undefined && options.auth === "none" && backend.published !== undefined
+    const caching = isLasting ? PUBLIC : UNSHARED
     return documentResponse(serverCard(base, backend, options), CARD_TYPE, caching, request)
   }
 }

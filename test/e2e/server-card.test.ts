@@ -52,10 +52,13 @@ const cors = ({ headers }: Response) =>
   Object.fromEntries(
     ["origin", "methods", "headers"].map((name) => [name, headers.get(`access-control-allow-${name}`)]),
   )
+/** Resolves when the servers have started: until then a card does not know their versions. */
+const loaded = (url: string) => eventually(async () => (await fetch(`${url}/health/mcp`)).status === 200)
 const ANY_ORIGIN = { origin: "*", methods: "GET", headers: "Content-Type, If-None-Match" }
 
 test("svc has a card of the aggregate and of each server, under the address that was asked [cards:serve]", async () => {
   await using svc = await startSvc({ config })
+  await loaded(svc.url)
   for (const [path, server] of [
     ["/mcp", "svc"],
     ["/servers/lists/mcp", "lists"],
@@ -87,7 +90,10 @@ test("svc has a card of the aggregate and of each server, under the address that
 
 test("published under an external address, cards and a catalog are for pages of all origins and for caches [cards:serve]", async () => {
   const port = await freePort()
-  await using svc = await startSvc({ config, port, flags: ["--external-url", "https://gateway.example.com/tools/"] })
+  const mcpServers = { ...config.mcpServers, dead: { command: "false" } }
+  const flags = ["--external-url", "https://gateway.example.com/tools/"]
+  await using svc = await startSvc({ config: { ...config, mcpServers }, port, flags })
+  await loaded(svc.url)
   const base = "https://gateway.example.com/tools"
   const listed = await fetch(`${svc.url}${CATALOG}`, { headers: PAGE })
   expect([listed.headers.get("content-type"), cors(listed)]).toEqual(["application/ai-catalog+json", ANY_ORIGIN])
@@ -96,6 +102,7 @@ test("published under an external address, cards and a catalog are for pages of 
     ["urn:air:gateway.example.com:mcp:svc", `${base}/mcp/server-card`],
     ["urn:air:gateway.example.com:mcp:svc.lists", `${base}/servers/lists/mcp/server-card`],
     ["urn:air:gateway.example.com:mcp:svc.a-b", `${base}/servers/a%20b/mcp/server-card`],
+    ["urn:air:gateway.example.com:mcp:svc.dead", `${base}/servers/dead/mcp/server-card`],
   ])
   const response = await fetch(`${svc.url}/mcp/server-card`, { headers: { ...PAGE, host: "gateway.example.com" } })
   const { name, remotes } = card.parse(await response.json())
@@ -113,6 +120,9 @@ test("published under an external address, cards and a catalog are for pages of 
     [CATALOG, listed.headers.get("etag") ?? "", 304],
   ] as const)
     expect((await fetch(`${svc.url}${path}`, { headers: { "if-none-match": tag } })).status).toBe(status)
+  const cachingOf = async (server: string) =>
+    (await fetch(`${svc.url}/servers/${server}/mcp/server-card`)).headers.get("cache-control")
+  expect([await cachingOf("lists"), await cachingOf("dead")]).toEqual(["public, max-age=3600", "private, no-cache"])
   const preflight = {
     ...PAGE,
     "access-control-request-method": "GET",
@@ -153,6 +163,7 @@ test("under --auth, what needs no token names no server, and a token shows the c
 test("a host is added and installed by its card, and the person sees what was found [cards:read]", async () => {
   const port = await freePort()
   await using svc = await startSvc({ config: { mcpServers: { lists: config.mcpServers.lists } }, port })
+  await loaded(svc.url)
   const folder = freshFolder()
   const run = (...args: string[]) => runSvc(["mcp", ...args, "--config-dir", folder], freshEnv(folder))
   const host = svc.url.replace("http://", "")
