@@ -621,6 +621,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a slip of the finger is common",
   },
+  "tool:unlisted": {
+    says: "at /servers/<name>/mcp a tool or prompt that the server does not list is relayed to it, unless the server has disabledTools or strict pinning, or its own process for the session",
+    from: "choice",
+    why: "a server may know names that it lists for nobody, and its own error says more; where svc keeps tools from clients, another spelling of one must not lead to it",
+  },
   "tool:server-down": {
     says: "a call to a server that is not there is an error that names it",
     from: "choice",

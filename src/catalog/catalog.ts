@@ -45,6 +45,8 @@ export type Route = {
   readonly name: string
   /** The parameters of a tool that a modern HTTP request mirrors in headers. */
   readonly mirrored: readonly MirroredHeader[]
+  /** Set if the name is in no list of the backend, so that clients choose it freely. */
+  readonly unlisted?: true
   /** The era of the connection that the request must go over; by default the client's. */
   readonly era?: Era
 }
@@ -55,6 +57,11 @@ export type View = {
   readonly naming: "qualified" | "plain"
   readonly tools: ReadonlyMap<string, Route>
   readonly prompts: ReadonlyMap<string, Route>
+  /**
+   * Returns the route of a name that the only backend of a plain view does not list, but may know. Undefined if svc keeps
+   * tools of the backend from clients: it might take another spelling for one of them.
+   */
+  unlisted(kind: "tools" | "prompts", name: string): Route | undefined
   /** Returns the route of a resource's URI, or undefined if it names no backend of the view. */
   resource(uri: string): Route | undefined
   /** Returns the route of a task's id, or undefined if it names no backend of the view. */
@@ -206,6 +213,12 @@ function createEntryTexts(source: CatalogSource, naming: View["naming"]): EntryT
   }
 }
 
+/** Whether svc keeps a listed tool of this name from clients, or could keep an unlisted one. */
+const keepsTools = ({ spec, listing }: CatalogSource, name: string): boolean =>
+  spec.tuning.disabledTools.length > 0 ||
+  spec.tuning.toolPinning === "strict" ||
+  listing.tools.some((tool) => tool.name === name)
+
 function createView(parts: readonly ServerPart[], naming: View["naming"]): View {
   const routes = (kind: "tools" | "prompts") => {
     const map = new Map<string, Route>()
@@ -221,6 +234,11 @@ function createView(parts: readonly ServerPart[], naming: View["naming"]): View 
     naming,
     tools: routes("tools"),
     prompts: routes("prompts"),
+    unlisted(kind, name) {
+      const [part] = parts
+      if (part === undefined || naming === "qualified" || (kind === "tools" && keepsTools(part, name))) return undefined
+      return { id: part.spec.id, slug: part.spec.slug, name, mirrored: [], unlisted: true }
+    },
     resource(uri) {
       const split = naming === "plain" ? undefined : splitUri(uri)
       return naming === "plain" ? routeTo(parts[0], uri) : routeTo(bySlug.get(split?.slug ?? ""), split?.uri)

@@ -187,7 +187,7 @@ function relayNamed(call: ClientCall, kind: "tool" | "prompt", view: View, toolb
   const { params = {} } = call.request
   const { name } = params
   const routes = view[`${kind}s`]
-  const found = routeOfName(name, routes, call)
+  const found = routeOfName(name, routes, call) ?? unlistedRoute(name, kind, view, call)
   if (found === undefined)
     return unlistedName(name, kind, call, similarName(name, [...(toolbox?.names ?? []), ...routes.keys()]))
   return relay(call, found.name === name ? params : { ...params, name: found.name }, found)
@@ -221,6 +221,14 @@ function routeOfName(name: unknown, routes: View["tools"], call: ClientCall): Ro
   return disconnectedRoute(split?.slug, split?.name ?? name, call)
 }
 
+/** Returns where a name leads that the only server of the scope does not list; undefined if it has not answered its list. */
+function unlistedRoute(name: unknown, kind: "tool" | "prompt", view: View, call: ClientCall): Route | undefined {
+  const { client, gateway } = call
+  if (typeof name !== "string" || gateway.directory.unlisted(client.scope, undefined, `${kind}s/list`) !== undefined)
+    return undefined
+  return view.unlisted(`${kind}s`, name)
+}
+
 /** Returns a route to a server that is not connected, so that the error says this instead of "unknown name". */
 function disconnectedRoute(slug: string | undefined, name: string, { gateway, client }: ClientCall): Route | undefined {
   const id = gateway.directory.disconnectedId(client.scope, slug)
@@ -243,7 +251,7 @@ function complete(call: ClientCall, ref: unknown, view: View): Answering {
   const { params = {} } = call.request
   if (!isObject(ref)) throw new RequestError("invalid_params", "ref must be an object")
   if (ref.type === "ref/prompt") {
-    const found = routeOfName(ref.name, view.prompts, call)
+    const found = routeOfName(ref.name, view.prompts, call) ?? unlistedRoute(ref.name, "prompt", view, call)
     if (found === undefined) return unlistedName(ref.name, "prompt", call, undefined)
     return relay(call, { ...params, ref: { ...ref, name: found.name } }, found)
   }

@@ -54,7 +54,7 @@ export function relay(call: ClientCall, params: Params, route: Route): Answering
     const { frame } = answer
     meter.passed("out", typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
     if (call.request.method === "tools/call")
-      meter.record(route.id, route.name, answer.outcome, (meter.now() - started) / 1000)
+      meter.record(route.id, route.unlisted ? UNLISTED : route.name, answer.outcome, (meter.now() - started) / 1000)
     return answer
   }
   const answering = relayToBackend(call, params, route)
@@ -204,6 +204,8 @@ type Finish =
   | { readonly kind: "task"; readonly answer: Answer; readonly task: string }
   | { readonly kind: "input"; readonly result: Params }
 
+/** The name in metrics of tools that are in no list: clients could fill the metrics with names. */
+const UNLISTED = "unlisted"
 /** Maximum rounds of input: without a limit, a backend that always requests more would keep svc busy forever. */
 const MAX_ROUNDS = 100
 const NEEDLE_URI = encode('"uri"')

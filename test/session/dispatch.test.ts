@@ -22,13 +22,26 @@ const listing = {
 }
 const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
 
-/** One server, `s`, that is connected and never answers. */
-function connected(): NonNullable<GatewayParts["directory"]> {
-  const connection = new Connection("s", createRequestIds("x"), manualClock(), {
+/** A connection to a server that never answers. */
+function silentServer(send: (frame: string) => void) {
+  const clock = manualClock()
+  const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
     onprotocolerror() {},
     onnotification() {},
   })
+  connection.attach({
+    pid: undefined,
+    buffered: 0,
+    close: async () => undefined,
+    send: (frame) => send(String(frame)),
+  })
+  return { connection, clock }
+}
+
+/** One server, `s`, that is connected and never answers. */
+function connected(): NonNullable<GatewayParts["directory"]> {
+  const { connection } = silentServer(() => undefined)
   return { catalogOf: () => catalog, target: () => ({ spec, connection, peer: listing }) }
 }
 
@@ -59,6 +72,42 @@ describe("an unknown name is refused, and a similar one is suggested", () => {
     expect((await errorOf(ask("prompts/get", { name: "x" }))).message).toBe("Unknown prompt: x")
     expect((await errorOf(ask("resources/read", { uri: "x:y" }))).message).toBe("Unknown resource: x:y")
     expect((await errorOf(ask("resources/read", { uri: 7 }))).message).toBe("Unknown resource: 7")
+  })
+})
+
+describe("a name that the server does not list", () => {
+  /** Whether a call by this name reaches the server. */
+  const reaches = async (name: string, tuning: object, method = "tools/call", more: GatewayParts["directory"] = {}) => {
+    const sent: string[] = []
+    const { connection, clock } = silentServer((frame) => void sent.push(frame))
+    const own = { ...spec, tuning: { ...spec.tuning, ...tuning } }
+    const tools = buildCatalog([{ spec: own, listing }], emptyCatalog())
+    const target = { spec: own, connection, peer: listing }
+    const directory = { catalogOf: () => tools, target: () => target, ...more }
+    const answering = ask(method, { name }, { client: fakeClient("legacy", AT_SERVER), directory })
+    await clock.pass(0)
+    connection.end({ reason: "is lost" })
+    await answering
+    return sent.some((frame) => frame.includes(`"name":"${name}"`))
+  }
+
+  test("is relayed at the server's own address [tool:unlisted]", async () => {
+    expect(await reaches("secret", {})).toBe(true)
+    expect(await reaches("secret", {}, "prompts/get")).toBe(true)
+    expect((await errorOf(ask("tools/call", { name: "s_svc_secret" }))).message).toBe("Unknown tool: s_svc_secret")
+  })
+
+  test("is refused if svc keeps tools of the server from clients [tool:unlisted] [tool:hidden]", async () => {
+    for (const name of ["read", "READ", "secret"])
+      expect([name, await reaches(name, { disabledTools: ["read"] })]).toEqual([name, false])
+    expect(await reaches("write", { disabledTools: ["read"] })).toBe(true)
+    expect(await reaches("secret", { toolPinning: "strict" })).toBe(false)
+    expect(await reaches("secret", { disabledTools: ["read"] }, "prompts/get")).toBe(true)
+  })
+
+  test("is refused while the server has not answered the list", async () => {
+    const unlisted = () => ({ id: "s", slug: "s", reason: "tools/list failed" })
+    expect(await reaches("secret", {}, "tools/call", { unlisted })).toBe(false)
   })
 })
 
