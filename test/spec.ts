@@ -787,9 +787,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a template decides which command runs; what it can do must be readable at a glance",
   },
   "template:missing": {
-    says: "a value that is missing is an error, and inside of arguments it is false",
+    says: "a known value that is not set renders as empty, and inside of arguments it is false; an unknown name is an error, as is a name below project.custom that no .svcrc sets",
     from: "choice",
-    why: "a path that is half empty must not start a server",
+    why: "a project without .svcrc or git gets its servers too, and a misspelled name is seen",
   },
   "template:environment": {
     says: "a $ of a context stays a $; references count where they stand whole in the template's own text",
@@ -850,6 +850,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "template:failure": {
     says: "strict refuses the reload, graceful leaves the template out",
     from: "Templates",
+  },
+  "template:failure:first": {
+    says: "the first load checks all templates, and strict refuses it, with validateOnReload false too",
+    from: "choice",
+    why: "the setting is about reloads; a start must not hide what a later reload would refuse",
+  },
+  "template:fixed": {
+    says: "a template that names no project and no client runs as a server does, under its name, and is offered to every client",
+    from: "choice",
+    why: "nothing that a client could choose decides what it runs",
   },
   "template:project": {
     says: "text of a context begins no option, is no program text (sh -c, node -e …) and no program, package or script of a launcher (npx, docker run …), stands in no variable of options, code or search paths, begins no working directory and no host, unless the template says {{raw …}}",

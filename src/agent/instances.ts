@@ -125,12 +125,13 @@ export class Instances {
         else problems.add(`template ${spec.name}: ${MAX_INSTANCES} instances run already, which is the limit`)
       }
     }
-    // In the order of the file, so that no client's list depends on other clients.
-    const rank = new Map((this.templates?.named ?? []).map(({ name }, index) => [name, index]))
-    const sorted = [...specs.values()].sort((one, other) => (rank.get(one.name) ?? 0) - (rank.get(other.name) ?? 0))
+    // Servers, then templates in the order of the file, so that no client's list depends on other clients.
+    const order = new Map((this.templates?.order ?? []).map((name, index) => [name, index]))
+    const rank = ({ name }: ServerSpec) => order.get(name) ?? -1
+    const sorted = [...this.base.specs, ...specs.values()].sort((one, other) => rank(one) - rank(other))
     return this.deps.agent.apply({
       ...this.base,
-      specs: [...this.base.specs, ...sorted].filter(({ tuning }) => this.deps.selects(tuning.tags)),
+      specs: sorted.filter(({ tuning }) => this.deps.selects(tuning.tags)),
       issues: [...this.base.issues, ...[...problems].slice(0, MAX_PROBLEMS).map(issueOf)],
     })
   }

@@ -6,13 +6,13 @@
 import { parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { Environment } from "../config/environment.ts"
-import { type HostEnvironment, type LastValid, plan } from "../config/plan.ts"
+import type { HostEnvironment, LastValid } from "../config/plan.ts"
 import { readPresets } from "../config/presets.ts"
 import { ConfigError, formatIssue, type Issue, messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { DocumentTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
-import { readTemplates } from "../template/instance.ts"
+import { planDocument } from "../template/instance.ts"
 import type { Agent, Applied } from "./agent.ts"
 import type { Instances } from "./instances.ts"
 
@@ -35,8 +35,7 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
   let dotenv: Environment = {}
   let presets = ""
   let reported = ""
-  let loaded = false
-  let last: LastValid = { servers: new Map(), templates: new Map() }
+  let last: LastValid | undefined
   const report = (issues: readonly Issue[]) => {
     const text = issues.map(formatIssue).join("\n")
     if (text === reported) return
@@ -68,21 +67,14 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
       })
       const text = texts.config()
       // A missing file is an empty document at the start; later it is being moved.
-      if (text === undefined ? loaded : text.trim() === "") throw emptyDocument(text, paths.file)
+      if (text === undefined ? last !== undefined : text.trim() === "") throw emptyDocument(text, paths.file)
       const document = parseDocument(text ?? "", paths.file)
-      const surroundings = { ...world, dotenv }
-      const planned = plan(document, surroundings, last)
-      const templates = readTemplates(document, planned.templates, surroundings, last.templates)
-      const whole = {
-        ...planned,
-        templates: templates.named.map(({ name }) => name),
-        issues: [...issues, ...planned.issues, ...templates.issues],
-      }
+      const { plan: planned, templates } = planDocument(document, { ...world, dotenv }, last)
+      const whole = { ...planned, issues: [...issues, ...planned.issues] }
       const applied = instances.update(whole, templates)
-      loaded = true
       last = {
         servers: new Map(planned.specs.map((spec) => [spec.name, spec])),
-        templates: new Map(templates.named.map(({ name, config }) => [name, config])),
+        templates: new Map([...templates.named, ...templates.fixed].map(({ name, config }) => [name, config])),
       }
       report(whole.issues)
       return { applied, issues: whole.issues }

@@ -1,14 +1,16 @@
 /** Runs one of svc's own tools for a command: in the running instance of the configuration, or in this process if none runs. */
 import { isDeepStrictEqual } from "node:util"
 import { createReload } from "../agent/reload.ts"
-import { plan } from "../config/plan.ts"
-import type { Launch, Plan } from "../config/server-spec.ts"
+import type { Document } from "../config/document.ts"
+import { type HostEnvironment, plan } from "../config/plan.ts"
+import type { Launch, Plan, ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
-import { RequestError, UnavailableError } from "../lib/errors.ts"
+import { ConfigError, RequestError, UnavailableError } from "../lib/errors.ts"
 import { watchInterrupts } from "../lib/interrupt.ts"
 import type { Bundles } from "../registry/bundle.ts"
 import { createMissing, readTexts } from "../store/documents.ts"
 import { recoverTrials } from "../store/transaction.ts"
+import { planDocument } from "../template/instance.ts"
 import { TOOLS } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { CommandContext } from "./command-context.ts"
@@ -97,7 +99,7 @@ async function runOnce(
 ): Promise<unknown> {
   const logging = openLogging({ logLevel: "error", logFormat: "text" }, paths)
   const upstream = await openUpstream(readServeOptions({}, {}, ""), paths, logging)
-  const before = new Map<string, Launch>(plan(document(), fullWorld()).specs.map(({ id, launch }) => [id, launch]))
+  const before = new Map<string, Launch>(specsOf(document(), fullWorld()).map(({ id, launch }) => [id, launch]))
   const onlyNew = (planned: Plan): Plan => ({
     ...planned,
     specs: planned.specs.filter(({ id, launch }) => !isDeepStrictEqual(before.get(id), launch)),
@@ -116,5 +118,15 @@ async function runOnce(
   } finally {
     await upstream.agent.close()
     logging.serverLogs.flush()
+  }
+}
+
+/** Returns what a document runs; its servers alone if a strict template is faulty, because the change may mend it. */
+function specsOf(document: Document, world: HostEnvironment): readonly ServerSpec[] {
+  try {
+    return planDocument(document, world).plan.specs
+  } catch (error) {
+    if (error instanceof ConfigError) return plan(document, world).specs
+    throw error
   }
 }

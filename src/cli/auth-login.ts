@@ -3,7 +3,6 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, configuredSecrets, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { answerOAuthControl, openUpstreamOAuth } from "../app/upstream-oauth.ts"
-import { plan } from "../config/plan.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { formatDuration, systemClock } from "../lib/clock.ts"
@@ -13,6 +12,7 @@ import { unknownNameError } from "../lib/nearest.ts"
 import { createRedactor } from "../lib/redact.ts"
 import type { AuthStatus, OAuth, StartedAuthorization } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/oauth-callback.ts"
+import { planDocument } from "../template/instance.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const NAME = { type: "positional", required: true, description: "Name of the server" } as const
@@ -121,7 +121,8 @@ const OPENED_MS = 2000
 
 type AskOAuth = (method: string, params: Params) => Promise<unknown>
 
-const specsOf = (context: CommandContext): readonly ServerSpec[] => plan(context.document(), context.world()).specs
+const specsOf = (context: CommandContext): readonly ServerSpec[] =>
+  planDocument(context.document(), context.world()).plan.specs
 
 /** Connects to the running svc; without one, this process takes its place. */
 async function connect(context: CommandContext): Promise<AskOAuth> {

@@ -14,6 +14,7 @@ import { unknownNameError } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
 import { buildContext } from "../template/context.ts"
 import { renderServer } from "../template/instance.ts"
+import { type ExpressionCache, isSameForAll } from "../template/render.ts"
 
 export const render: CommandDef = {
   meta: { name: "render", description: "Show how a template renders for a project" },
@@ -21,7 +22,7 @@ export const render: CommandDef = {
     name: { type: "positional", required: true, description: "Name of the template" },
     ...CONTEXT_ARGS,
     project: { type: "string", description: "Directory of the project (default: the working directory)" },
-    client: { type: "string", description: "Name of the client application" },
+    client: { type: "string", description: "Client application, as NAME or NAME@VERSION" },
     "show-secrets": { type: "boolean", description: "Show secret values" },
   },
   run({ args }) {
@@ -39,26 +40,38 @@ export const render: CommandDef = {
     }
     if (template.config === undefined) throw new ConfigError(readSections(document).issues)
     const { project } = findProjectContext(projectDirectory(readOptions(args, process.env).text("project")), [], say)
-    const client = typeof args.client === "string" ? { name: args.client } : {}
     const context = buildContext({
       ...project,
-      transport: { type: "stdio", client },
+      transport: { type: "stdio", client: clientOf(readOptions(args, process.env).text("client")) },
       sessionId: "",
       now: systemClock.now(),
       version,
     })
-    const rendered = renderServer(name, template.config, context, new Map())
+    const cache: ExpressionCache = new Map()
+    const rendered = renderServer(name, template.config, context, cache)
     if ("problems" in rendered)
       throw new ConfigError(
         rendered.problems.map((message) => issueAt(document, "error", "template", template.path, message)),
       )
     const effective = effectiveServer(rendered.server, defaults, command.world(), args["show-secrets"] === true) ?? []
     const disabled = isDisabled(rendered.server)
+    const isFixed = !disabled && isSameForAll(template.config, cache)
+    const id = isFixed ? name : `${name}#${rendered.key}`
+    const note = isFixed ? " (the same for every client)" : ""
     print(
       args.json === true,
-      { name, id: `${name}#${rendered.key}`, disabled, effective },
-      () => `${name}#${rendered.key}${disabled ? " (disabled for this project)" : ""}\n${effectiveTable(effective)}`,
+      { name, id, disabled, effective },
+      () => `${id}${disabled ? " (disabled for this project)" : note}\n${effectiveTable(effective)}`,
     )
     return 0
   },
+}
+
+// ---
+
+/** Splits `NAME@VERSION`; a scope begins with an at-sign too. */
+function clientOf(text: string | undefined): { readonly name?: string; readonly version?: string } {
+  if (text === undefined) return {}
+  const at = text.lastIndexOf("@")
+  return at > 0 ? { name: text.slice(0, at), version: text.slice(at + 1) } : { name: text }
 }

@@ -185,7 +185,10 @@ export const serverSchema = z.object({
 })
 
 export const templateSettingsSchema = z.object({
-  validateOnReload: z.boolean().optional().describe("Check all templates each time svc loads the configuration"),
+  validateOnReload: z
+    .boolean()
+    .optional()
+    .describe("Check all templates on each reload; a start always checks them (default true)"),
   failureMode: z
     .enum(["strict", "graceful"])
     .optional()

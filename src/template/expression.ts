@@ -3,7 +3,8 @@
  * Nothing is compiled to code and no function is called, so an expression reaches only the context: no prototype, no
  * function, no environment.
  *
- *   {{name}}                          the value; a missing one is an error
+ *   {{name}}                          the value; empty if the context does not set it. Unknown names are an error, and so are
+ *                                     names below project.custom that no .svcrc sets
  *   {{#if x}}…{{else if y}}…{{else}}…{{/if}}
  *   (eq a b) (and …) (or …) (not a)   true or false; inside arguments a missing value is just false
  *   {{default a b …}}                 the first value that is not missing or empty, else the last
@@ -35,27 +36,25 @@ export type Part =
   | { readonly kind: "if"; readonly test: Value; readonly yes: readonly Part[]; readonly no: readonly Part[] }
 
 /** A problem with an expression. Shows no value. */
-export type ExpressionProblem = {
-  readonly expression: string
-  readonly message: string
-  readonly severity: "error" | "warning"
+export type ExpressionProblem = { readonly expression: string; readonly message: string }
+
+/** A parsed string with its problems, and the names in it, those of arguments included. */
+export type Expression = {
+  readonly parts: readonly Part[]
+  readonly problems: readonly ExpressionProblem[]
+  readonly names: readonly string[]
 }
 
-/** A parsed string with its problems. */
-export type Expression = { readonly parts: readonly Part[]; readonly problems: readonly ExpressionProblem[] }
-
-/** Parses a string. An expression with a problem of severity "error" must not be evaluated. */
+/** Parses a string. An expression with a problem must not be evaluated. */
 export function parseExpression(text: string): Expression {
   if (text.length > MAX_LENGTH)
-    return {
-      parts: [],
-      problems: [problemAt(inBraces(text), `is longer than ${MAX_LENGTH} characters, the most for a template`)],
-    }
+    return faulty(inBraces(text), `is longer than ${MAX_LENGTH} characters, the most for a template`)
   try {
     const problems: ExpressionProblem[] = []
-    return { parts: readProgram({ text, problems }, Handlebars.parse(text)), problems }
+    const names: string[] = []
+    return { parts: readProgram({ text, problems, names }, Handlebars.parse(text)), problems, names }
   } catch (error) {
-    return { parts: [], problems: [problemAt(inBraces(text), `is not a valid template${explain(text, error)}`)] }
+    return faulty(inBraces(text), `is not a valid template${explain(text, error)}`)
   }
 }
 
@@ -124,10 +123,15 @@ const HELPERS = {
 
 const isHelper = (name: string): name is Helper => Object.hasOwn(HELPERS, name)
 
+const faulty = (expression: string, message: string): Expression => ({
+  parts: [],
+  problems: [problemAt(expression, message)],
+  names: [],
+})
+
 const problemAt = (expression: string, message: string): ExpressionProblem => ({
   expression: expression.length > MAX_SHOWN ? `${expression.slice(0, MAX_SHOWN - 1)}…` : expression,
   message,
-  severity: "error",
 })
 
 function evaluated(value: Value, context: TemplateContext): unknown {
@@ -135,7 +139,7 @@ function evaluated(value: Value, context: TemplateContext): unknown {
     case "literal":
       return value.value
     case "name":
-      return value.path.reduce<unknown>(member, context)
+      return value.path.reduce<unknown>(member, context) ?? (isKnown(value.path.join(".")) ? "" : undefined)
     case "call": {
       const of = value.of.map((inner) => evaluated(inner, context))
       switch (value.helper) {
@@ -155,6 +159,9 @@ function evaluated(value: Value, context: TemplateContext): unknown {
     }
   }
 }
+
+/** Whether every context has a name, set or not. */
+const isKnown = (name: string): boolean => CONTEXT_NAMES.includes(name)
 
 /** Returns an own enumerable member: no prototype, no length. */
 function member(value: unknown, key: string): unknown {
@@ -205,12 +212,15 @@ function insert(
     case "boolean":
       return rule(String(value))
     default:
-      return { wrong: value === undefined || value === null ? "has no value here" : "is not a text or a number" }
+      return {
+        wrong:
+          value === undefined || value === null ? "has no value here: set it in .svcrc" : "is not a text or a number",
+      }
   }
 }
 
-/** The text that is being read, and the problems found so far. */
-type ExpressionSource = { readonly text: string; readonly problems: ExpressionProblem[] }
+/** The text that is being read, and the problems and names found so far. */
+type ExpressionSource = { readonly text: string; readonly problems: ExpressionProblem[]; readonly names: string[] }
 
 /** Converts a Handlebars program into parts. Anything outside of the language becomes a problem. */
 function readProgram(source: ExpressionSource, program: hbs.AST.Program | undefined): Part[] {
@@ -222,8 +232,7 @@ function readStatement(source: ExpressionSource, node: Node): Part[] {
   if (node.type === "CommentStatement") return []
   if (is<hbs.AST.BlockStatement>(node, "BlockStatement")) return readBlock(source, node)
   if (is<hbs.AST.MustacheStatement>(node, "MustacheStatement")) {
-    const value =
-      node.params.length > 0 || node.hash ? readCall(source, node) : readName(source, node, node.path, "error")
+    const value = node.params.length > 0 || node.hash ? readCall(source, node) : readName(source, node, node.path)
     return value === undefined
       ? []
       : [{ kind: "insert", value, source: sourceOf(source, node), origin: originOf(value) }]
@@ -276,24 +285,18 @@ function readArgument(source: ExpressionSource, node: Node): Value | undefined {
   )
     return { kind: "literal", value: node.value }
   if (node.type === "UndefinedLiteral" || node.type === "NullLiteral") return { kind: "literal", value: undefined }
-  return readName(source, node, node, "warning")
+  return readName(source, node, node)
 }
 
-/** Reads a name. `severity` is that of an unknown name; `around` is the node that messages show. */
-function readName(
-  source: ExpressionSource,
-  around: Node,
-  node: Node,
-  severity: ExpressionProblem["severity"],
-): Value | undefined {
+/** Reads a name. `around` is the node that messages show. */
+function readName(source: ExpressionSource, around: Node, node: Node): Value | undefined {
   // The text of `this.x`, `../x`, `@root.x` and `a/b` differs from their parts.
   if (!is<hbs.AST.PathExpression>(node, "PathExpression") || node.original !== node.parts.join("."))
     return refuse(source, around, `is not a name such as ${CONTEXT_NAMES[0]}`)
   const name = node.original
-  if (!CONTEXT_NAMES.includes(name) && !name.startsWith("project.custom.")) {
-    const message = `there is no variable ${name}${didYouMean(name, CONTEXT_NAMES)}`
-    source.problems.push({ ...problemAt(sourceOf(source, around), message), severity })
-  }
+  if (!isKnown(name) && !name.startsWith("project.custom."))
+    return refuse(source, around, `there is no variable ${name}${didYouMean(name, CONTEXT_NAMES)}`)
+  source.names.push(name)
   return { kind: "name", path: node.parts }
 }
 

@@ -1,18 +1,25 @@
 /** Template instances: an instance is an ordinary ServerSpec with an id that identifies the rendering. spec: Templates. */
 import { type Document, issueAt } from "../config/document.ts"
-import { type HostEnvironment, isDisabled, planServer } from "../config/plan.ts"
+import { type HostEnvironment, isDisabled, type LastValid, plan, planServer } from "../config/plan.ts"
 import { type DefaultsConfig, type ServerConfig, serverSchema, type TemplateSettings } from "../config/schema.ts"
 import { type NamedServer, readSections } from "../config/sections.ts"
-import type { ServerSpec } from "../config/server-spec.ts"
+import type { Plan, ServerSpec } from "../config/server-spec.ts"
 import { digest } from "../lib/digest.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
-import type { TemplateContext } from "./context.ts"
-import { type ExpressionCache, renderTemplate, validateTemplate } from "./render.ts"
+import { version } from "../lib/version.ts"
+import { buildContext, type TemplateContext } from "./context.ts"
+import { type ExpressionCache, isSameForAll, renderTemplate, validateTemplate } from "./render.ts"
+
+type NamedTemplate = { readonly name: string; readonly config: ServerConfig }
 
 /** The valid templates of a document, with the inputs of their rendering. */
 export type Templates = {
-  readonly named: readonly { readonly name: string; readonly config: ServerConfig }[]
+  /** The names of all of them, in the order of the file. */
+  readonly order: readonly string[]
+  readonly named: readonly NamedTemplate[]
+  /** Templates that render the same for every client, with what they render to: it runs as a server does, under its name. */
+  readonly fixed: readonly (NamedTemplate & { readonly spec: ServerSpec })[]
   readonly settings: Required<TemplateSettings>
   readonly defaults: DefaultsConfig
   readonly world: HostEnvironment
@@ -21,29 +28,61 @@ export type Templates = {
 }
 
 /**
- * Reads the templates `names` of a document; an invalid one has its form in `last`. Throws a ConfigError if one is faulty and
- * `failureMode` is `strict`.
+ * Plans a document with its templates. `last` is the previous load; undefined at the first one. Throws a ConfigError if a
+ * section that all servers share is faulty, or a template while `failureMode` is `strict`.
+ */
+export function planDocument(
+  document: Document,
+  world: HostEnvironment,
+  last?: LastValid,
+): { readonly plan: Plan; readonly templates: Templates } {
+  const planned = plan(document, world, last)
+  const templates = readTemplates(document, planned.templates, world, last?.templates)
+  return {
+    plan: {
+      ...planned,
+      specs: [...planned.specs, ...templates.fixed.map(({ spec }) => spec)],
+      templates: templates.named.map(({ name }) => name),
+      issues: [...planned.issues, ...templates.issues],
+    },
+    templates,
+  }
+}
+
+/**
+ * Reads the templates `names` of a document; an invalid one has its form in `last`. Checks all of them at the first load, and
+ * at later ones unless `validateOnReload` is false. Throws a ConfigError if one is faulty and `failureMode` is `strict`.
  * spec: templateSettings.
  */
 export function readTemplates(
   document: Document,
   names: readonly string[],
   world: HostEnvironment,
-  last: ReadonlyMap<string, ServerConfig> = new Map(),
+  last?: ReadonlyMap<string, ServerConfig>,
 ): Templates {
   const { defaults, templates, settings: written } = readSections(document)
   const settings = { ...SETTINGS, ...written }
   const chosen = templates.flatMap((template) =>
-    names.includes(template.name) ? [{ ...template, config: template.config ?? last.get(template.name) }] : [],
+    names.includes(template.name) ? [{ ...template, config: template.config ?? last?.get(template.name) }] : [],
   )
-  const issues = settings.validateOnReload ? templateIssues(document, chosen, new Map()) : []
-  const errors = issues.filter(({ severity }) => severity === "error")
-  if (settings.failureMode === "strict" && errors.length > 0) throw new ConfigError(errors)
-  const faulty = new Set(errors.map(({ server }) => server))
-  const named = chosen.flatMap(({ name, config }) =>
-    config === undefined || faulty.has(name) ? [] : [{ name, config }],
-  )
-  return { named, settings, defaults, world, issues }
+  const cache: ExpressionCache = new Map()
+  const found = settings.validateOnReload || last === undefined ? templateIssues(document, chosen, cache) : []
+  if (settings.failureMode === "strict" && found.length > 0) throw new ConfigError(found)
+  const faulty = new Set(found.map(({ server }) => server))
+  const issues = [...found]
+  const named: NamedTemplate[] = []
+  const fixed: (NamedTemplate & { readonly spec: ServerSpec })[] = []
+  for (const { name, path, config } of chosen) {
+    if (config === undefined || faulty.has(name)) continue
+    const instance = isSameForAll(config, cache)
+      ? planInstance(name, config, NO_CONTEXT, defaults, world, cache)
+      : undefined
+    if (instance?.kind === "spec") fixed.push({ name, config, spec: { ...instance.spec, id: name } })
+    else if (instance?.kind === "wrong")
+      issues.push(...instance.problems.map((message) => issueAt(document, "error", "template", path, message, name)))
+    else named.push({ name, config })
+  }
+  return { order: names, named, fixed, settings, defaults, world, issues }
 }
 
 /** The result of planning a template for a context. Problems show no values. */
@@ -97,8 +136,8 @@ export function templateIssues(document: Document, templates: readonly NamedServ
   return templates.flatMap(({ name, path, config }) =>
     config === undefined
       ? []
-      : validateTemplate(name, config, cache).map(({ path: inner, severity, message }) =>
-          issueAt(document, severity, "template", [...path, ...inner], message, name),
+      : validateTemplate(name, config, cache).map(({ path: inner, message }) =>
+          issueAt(document, "error", "template", [...path, ...inner], message, name),
         ),
   )
 }
@@ -106,3 +145,16 @@ export function templateIssues(document: Document, templates: readonly NamedServ
 // ---
 
 const SETTINGS: Required<TemplateSettings> = { validateOnReload: true, failureMode: "graceful", cacheContext: true }
+
+/** For templates whose rendering depends on svc alone. */
+const NO_CONTEXT = buildContext({
+  directory: "/",
+  root: "/",
+  branch: undefined,
+  user: { username: "", home: "/" },
+  said: {},
+  transport: { type: "http", client: {} },
+  sessionId: "",
+  now: 0,
+  version,
+})

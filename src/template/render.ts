@@ -37,7 +37,6 @@ export type TemplateProblem = {
   /** The path in the template. */
   readonly path: Path
   readonly expression: string
-  readonly severity: "error" | "warning"
   /** One sentence with template, property and expression. Shows no value. */
   readonly message: string
 }
@@ -64,7 +63,7 @@ export function renderTemplate(
     // Text without an expression comes from the operator alone.
     if (!hasExpression(text)) return text
     const expression = expressionOf(text, cache)
-    const found = problemsOf(expression, path).filter(({ severity }) => severity === "error")
+    const found = problemsOf(expression, path)
     const rendered = found.length > 0 ? "" : evaluate(expression.parts, context, outputRulesOf(path), found)
     const nameOnly =
       isEnvEntry(path) && !rendered.includes("=") ? [...everyPart(expression.parts)].find(isInsertion) : undefined
@@ -72,7 +71,6 @@ export function renderTemplate(
       found.push({
         expression: nameOnly.source,
         message: "must be the value of an entry NAME=value",
-        severity: "error",
       })
     problems.push(...found.map((one) => problem(name, path, one)))
     contributed.push(JSON.stringify([path, rendered]))
@@ -82,7 +80,7 @@ export function renderTemplate(
   return problems.length > 0 ? { problems } : { server: server as Params, contributed }
 }
 
-/** Returns the problems of a template that occur in any context. Warnings are names that no context has. */
+/** Returns the problems of a template that occur in any context. */
 export function validateTemplate(name: string, template: Params, cache: ExpressionCache): readonly TemplateProblem[] {
   const problems: TemplateProblem[] = []
   mapStrings(template, (text, path) => {
@@ -91,6 +89,21 @@ export function validateTemplate(name: string, template: Params, cache: Expressi
     return text
   })
   return [...problems, ...programProblems(name, template, template, cache)]
+}
+
+/**
+ * Whether a template renders the same for every client, for ever: its expressions name only what svc is. Then no context is
+ * needed to offer it.
+ */
+export function isSameForAll(template: Params, cache: ExpressionCache): boolean {
+  let same = true
+  mapStrings(template, (text) => {
+    if (!hasExpression(text)) return text
+    const { names, problems } = expressionOf(text, cache)
+    same &&= problems.length === 0 && names.every((name) => name === "context.version")
+    return text
+  })
+  return same
 }
 
 // ---
@@ -250,7 +263,7 @@ function programProblems(
     return [...everyPart(expressionOf(text, cache).parts)].flatMap((part) => {
       if (part.kind !== "insert" || part.origin === "svc") return []
       const message = messageOf(at, part.origin)
-      return message === undefined ? [] : [problem(name, path, { expression: part.source, message, severity: "error" })]
+      return message === undefined ? [] : [problem(name, path, { expression: part.source, message })]
     })
   })
 }
@@ -263,8 +276,7 @@ function problemsOf({ parts, problems }: Expression, path: Path): ExpressionProb
     if (part.origin === "svc") continue
     // Rejected in any context if it is rejected after each text that can precede it.
     const [message, ...others] = before.map((text) => rejection(path, "", part.origin, text))
-    if (message !== undefined && !others.includes(undefined))
-      found.push({ expression: part.source, message, severity: "error" })
+    if (message !== undefined && !others.includes(undefined)) found.push({ expression: part.source, message })
   }
   for (const part of everyPart(parts)) {
     if (part.kind === "text" && field === "launch") {
@@ -273,14 +285,12 @@ function problemsOf({ parts, problems }: Expression, path: Path): ExpressionProb
         found.push({
           expression: `${open}…`,
           message: "an expression must not be inside a ${…} reference",
-          severity: "error",
         })
     }
     if (part.kind === "insert" && field === "filter")
       found.push({
         expression: part.source,
         message: "a context must not choose the inherited variables; use {{#if}} around fixed text",
-        severity: "error",
       })
   }
   return found
@@ -333,10 +343,10 @@ function expressionOf(text: string, cache: ExpressionCache): Expression {
   return expression
 }
 
-function problem(name: string, path: Path, { expression, message, severity }: ExpressionProblem): TemplateProblem {
+function problem(name: string, path: Path, { expression, message }: ExpressionProblem): TemplateProblem {
   const where = path
     .map((key) => (typeof key === "number" ? `[${key}]` : `.${key}`))
     .join("")
     .replace(/^\./, "")
-  return { path, expression, severity, message: `template ${name}: ${where}: ${expression}: ${message}` }
+  return { path, expression, message: `template ${name}: ${where}: ${expression}: ${message}` }
 }

@@ -6,14 +6,14 @@ import { isDeepStrictEqual } from "node:util"
 import { parseDocument } from "../config/document.ts"
 import { addVariables } from "../config/dotenv.ts"
 import { type Edit, writtenServers } from "../config/edit.ts"
-import { plan, slugOf } from "../config/plan.ts"
+import { slugOf } from "../config/plan.ts"
 import { sha256 } from "../lib/digest.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { canonical } from "../lib/json.ts"
 import { nearest } from "../lib/nearest.ts"
 import type { Bundle } from "../registry/bundle.ts"
 import type { AppliedChange, DocumentChange, WrittenDocuments } from "../store/transaction.ts"
-import { readTemplates } from "../template/instance.ts"
+import { planDocument } from "../template/instance.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { externalizeSecrets, fillPlaceholders, type SecretLocations } from "./externalize-secrets.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
@@ -44,8 +44,7 @@ export function validateChange({ editor }: PlanContext, before: WrittenDocuments
     try {
       const document = parseDocument(config, "mcp.json")
       const world = editor.world(dotenv)
-      const { issues, templates } = plan(document, world)
-      return [...issues, ...readTemplates(document, templates, world).issues]
+      return planDocument(document, world).plan.issues
     } catch (error) {
       if (error instanceof ConfigError) return error.issues
       throw error

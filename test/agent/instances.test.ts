@@ -1,10 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import { Instances } from "../../src/agent/instances.ts"
 import { parseDocument } from "../../src/config/document.ts"
-import { plan } from "../../src/config/plan.ts"
 import { matchesFilter, parseFilter } from "../../src/config/tag-filter.ts"
 import type { TemplateContext } from "../../src/template/context.ts"
-import { readTemplates } from "../../src/template/instance.ts"
+import { planDocument } from "../../src/template/instance.ts"
 import { createMemoryAgent, WORLD } from "./memory-agent.ts"
 
 const at = (path: string, sessionId = "s"): TemplateContext => ({
@@ -23,8 +22,8 @@ function stage(filter = "not none") {
   const instances = new Instances({ agent, clock, log, linger: 30_000, selects })
   const update = (document: object) => {
     const read = parseDocument(JSON.stringify(document), "mcp.json")
-    const planned = plan(read, WORLD)
-    return instances.update(planned, readTemplates(read, planned.templates, WORLD))
+    const { plan, templates } = planDocument(read, WORLD)
+    return instances.update(plan, templates)
   }
   const paths = () =>
     agent.all().map(({ spec }) => (spec.launch.transport === "stdio" ? (spec.launch.args[0] ?? spec.name) : ""))
@@ -127,15 +126,15 @@ describe("instances", () => {
     update(TEMPLATES)
     const one = {}
     instances.attach(one, at("/a"))
-    const broken = { mcpTemplates: { fs: { command: "x", args: ["{{project.git.branch}}"] } } }
-    expect(() => update({ ...broken, templateSettings: { failureMode: "strict" } })).toThrow("project.git.branch")
+    const broken = { mcpTemplates: { fs: { command: "x", args: ["{{project.custom.x}}"] } } }
+    expect(() => update({ ...broken, templateSettings: { failureMode: "strict" } })).toThrow("project.custom.x")
     expect(paths()).toEqual(["still", "/a"])
     expect(instances.of(one).size).toBe(1)
     update(broken)
     expect(paths()).toEqual([])
-    expect(agent.snapshot().issues.map(({ message }) => message)).toEqual([expect.stringContaining("git.branch")])
+    expect(agent.snapshot().issues.map(({ message }) => message)).toEqual([expect.stringContaining("custom.x")])
     instances.attach({}, at("/b"))
-    expect(logged.at(-1)).toContain("git.branch")
+    expect(logged.at(-1)).toContain("custom.x")
     instances.close()
   })
 
@@ -143,7 +142,7 @@ describe("instances", () => {
     const { instances, update, paths } = stage()
     const strict = (mcpServers: object) => ({
       mcpServers,
-      mcpTemplates: { fs: { command: "x", args: ["{{project.git.branch}}"] } },
+      mcpTemplates: { fs: { command: "x", args: ["{{project.custom.x}}"] } },
       templateSettings: { failureMode: "strict" },
     })
     update(strict({}))
@@ -160,6 +159,35 @@ describe("instances", () => {
     for (let count = 0; count < 300; count++) instances.attach({}, at(`/${count}`))
     expect(paths()).toHaveLength(256)
     expect(agent.snapshot().issues[0]?.message).toContain("256 instances")
+    instances.close()
+  })
+
+  test("of a template that needs no context run for everybody, under the template's name [template:fixed]", () => {
+    const { agent, instances, update } = stage()
+    const ids = () =>
+      agent
+        .all()
+        .map(({ spec }) => spec.id)
+        .sort()
+    const document = (db: object) => ({
+      mcpServers: { db: { command: "shadowed" } },
+      mcpTemplates: {
+        db,
+        fs: { command: "x", args: ["{{project.path}}"] },
+        off: { command: "x", disabled: true },
+      },
+    })
+    update(document({ command: "y", args: ["{{#if true}}{{context.version}}{{/if}}"] }))
+    expect(ids()).toEqual(["db"])
+    expect(agent.snapshot().templates).toEqual(["fs"])
+    instances.attach({}, at("/a"))
+    expect(ids()).toEqual(["db", expect.stringMatching(/^fs#/)])
+    // A condition on the context needs it, whatever it inserts.
+    expect(update(document({ command: "y", args: ["{{#if project.team}}a{{/if}}"] })).removed).toEqual(["db"])
+    expect(ids()).toEqual([expect.stringMatching(/^db#/), expect.stringMatching(/^fs#/)])
+    update(document({ command: "$GONE" }))
+    expect(ids()).toEqual([expect.stringMatching(/^fs#/)])
+    expect(agent.snapshot().issues).toMatchObject([{ server: "db", message: expect.stringContaining("GONE") }])
     instances.close()
   })
 

@@ -148,10 +148,10 @@ test("a template that becomes invalid keeps its last valid form too [config:serv
   const read = (t: object) => {
     const document = parseDocument(JSON.stringify({ mcpTemplates: { t } }), "mcp.json")
     const planned = plan(document, WORLD, last)
-    return { planned, named: readTemplates(document, planned.templates, WORLD, last.templates).named }
+    return { planned, fixed: readTemplates(document, planned.templates, WORLD, last.templates).fixed }
   }
-  const { planned, named } = read({ command: 7 })
-  expect(named).toEqual([{ name: "t", config: { command: "x" } }])
+  const { planned, fixed } = read({ command: 7 })
+  expect(fixed).toMatchObject([{ name: "t", config: { command: "x" } }])
   expect(planned.issues.map(({ severity }) => severity)).toEqual(["error", "warning"])
-  expect(read({ command: 7, disabled: true }).named).toEqual([])
+  expect(read({ command: 7, disabled: true }).fixed).toEqual([])
 })

@@ -148,12 +148,12 @@ test("three projects on three branches each see their own server [svcrc:wrong] [
 test("a client hears which servers it does not get, and why", async () => {
   const folder = realpathSync(freshFolder())
   await using svc = await startSvc({
-    config: { mcpTemplates: { db: { command: "x", args: ["{{project.git.branch}}"] } } },
+    config: { mcpTemplates: { db: { command: "x", args: ["{{project.custom.x}}"] } } },
   })
   await using a = await connect(svc, folder)
   expect(await a.tools()).toEqual([])
   await eventually(() =>
-    a.stderr().includes("svc proxy: template db: args[0]: {{project.git.branch}}: has no value here"),
+    a.stderr().includes("svc proxy: template db: args[0]: {{project.custom.x}}: has no value here"),
   )
   rmSync(folder, { recursive: true })
 }, 20_000)
@@ -381,6 +381,10 @@ test("a template is shown as a project would have it, without secrets", async ()
   expect((await run("fs", "--project", project, "--show-secrets")).stdout).toContain("hunter2-secret")
   expect((await run("fss")).stderr).toContain("did you mean fs?")
   const outside = await run("fs", "--project", folder)
-  expect([outside.code, outside.stderr]).toEqual([78, expect.stringContaining("project.git.branch")])
+  expect([outside.code, outside.stdout]).toEqual([0, expect.stringContaining(`, , ${user}]`)])
+  const client = { command: "x", args: ["{{transport.client.name}}", "{{transport.client.version}}"] }
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { client } }))
+  expect((await run("client", "--client", "@scope/app@1.2.3")).stdout).toContain("[@scope/app, 1.2.3]")
+  expect((await run("client", "--client", "app")).stdout).toContain("[app, ]")
   for (const path of [folder, project]) rmSync(path, { recursive: true })
 })

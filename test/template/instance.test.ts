@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import { parseDocument } from "../../src/config/document.ts"
-import type { HostEnvironment } from "../../src/config/plan.ts"
+import type { HostEnvironment, LastValid } from "../../src/config/plan.ts"
 import { jsonSchema, type ServerConfig } from "../../src/config/schema.ts"
 import { readSections } from "../../src/config/sections.ts"
 import { formatIssue } from "../../src/lib/errors.ts"
 import type { TemplateContext } from "../../src/template/context.ts"
-import { planInstance, templateIssues } from "../../src/template/instance.ts"
+import { planDocument, planInstance, templateIssues } from "../../src/template/instance.ts"
 
 const WORLD: HostEnvironment = {
   parent: { TOKEN: "secret-1" },
@@ -89,9 +89,9 @@ describe("an instance", () => {
   })
 
   test("has problems that show no values", () => {
-    expect(plan({ command: "x", cwd: "/at/{{project.git.branch}}" })).toEqual({
+    expect(plan({ command: "x", cwd: "/at/{{project.custom.x}}" })).toEqual({
       kind: "wrong",
-      problems: ["template fs: cwd: {{project.git.branch}}: has no value here"],
+      problems: ["template fs: cwd: {{project.custom.x}}: has no value here: set it in .svcrc"],
     })
     expect(plan({ command: "{{raw project.custom.x}}" }, contextOf("/a", { x: "" }))).toMatchObject({ kind: "wrong" })
     expect(plan({ command: "x", args: ["$NOT_SET", "{{user.home}}"] })).toEqual({
@@ -99,6 +99,19 @@ describe("an instance", () => {
       problems: ["template fs: args[0] refers to NOT_SET, which is not set in the environment or in .env"],
     })
   })
+})
+
+test("the first load checks the templates, whatever is set for reloads [template:failure:first]", () => {
+  const load = (failureMode: string, last?: LastValid) => {
+    const mcpTemplates = { fs: { command: "x", args: ["{{nope}}", "{{#if user.name}}"] } }
+    const templateSettings = { failureMode, validateOnReload: false }
+    return planDocument(parseDocument(JSON.stringify({ mcpTemplates, templateSettings }), "mcp.json"), WORLD, last)
+  }
+  const last = { servers: new Map(), templates: new Map() }
+  expect(() => load("strict")).toThrow("nope")
+  expect(load("strict", last).plan).toMatchObject({ issues: [], templates: ["fs"] })
+  expect(load("graceful").plan).toMatchObject({ issues: [{ server: "fs" }, { server: "fs" }], templates: [] })
+  expect(load("graceful", last).plan).toMatchObject({ issues: [], templates: ["fs"] })
 })
 
 test("a problem that occurs in any context has its position in the file", () => {
@@ -115,7 +128,7 @@ test("a problem that occurs in any context has its position in the file", () => 
   const issues = templateIssues(document, readSections(document).templates, new Map())
   expect(issues.map((issue) => `${issue.severity} ${formatIssue(issue)}`)).toEqual([
     "error mcp.json:6:16: template fs: env.A: {{user.mail}}: there is no variable user.mail; did you mean user.email?",
-    "warning mcp.json:6:38: template fs: env.B: projct.name: there is no variable projct.name; did you mean project.name?",
+    "error mcp.json:6:38: template fs: env.B: projct.name: there is no variable projct.name; did you mean project.name?",
     "error mcp.json:5:22: template fs: args[1]: {{#if project.name}}: is not a valid template: a block is not closed",
   ])
 })
