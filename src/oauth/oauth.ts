@@ -71,7 +71,7 @@ export class OAuth {
     try {
       return await this.beginFor(source, redirectUrl)
     } catch (error) {
-      const message = `${spec.name} cannot be authorized: ${messageOf(error)}`
+      const message = `${spec.name} cannot be authorized: ${this.reason(error)}`
       throw error instanceof TransientError
         ? new UnavailableError(message, { cause: error })
         : new RequestError("conflict", message, undefined, { cause: error })
@@ -258,10 +258,13 @@ export class OAuth {
   /** Returns the error of an authorization that failed. Throws a TransientError as it is. */
   private authorizationFailed({ name, isUnattended }: TokenSource, cause: unknown): UnauthorizedError {
     if (cause instanceof TransientError) throw cause
-    // Masked before it is cut: half a secret would not be recognized.
-    const reason = this.deps.mask(messageOf(cause)).slice(0, MAX_REASON)
     const next = isUnattended ? `; when that is corrected, run \`svc auth login ${name}\`` : ""
-    return new UnauthorizedError(`requires authorization, but ${reason}${next}`, undefined, { cause })
+    return new UnauthorizedError(`requires authorization, but ${this.reason(cause)}${next}`, undefined, { cause })
+  }
+
+  /** Returns the message of an error. Masks it before it cuts it: half a secret would not be recognized. */
+  private reason(cause: unknown): string {
+    return this.deps.mask(messageOf(cause)).slice(0, MAX_REASON)
   }
 
   private async unauthorized(source: TokenSource, challenge: Challenge): Promise<boolean> {

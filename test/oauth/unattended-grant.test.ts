@@ -169,6 +169,8 @@ test("a refused grant is reported, and neither repeated nor replaced by another 
   const later = await one.request().catch((error: unknown) => error as Error)
   expect(later).toBeInstanceOf(UnauthorizedError)
   expect((later as Error).message.length).toBeLessThan(700)
+  const begun = await one.oauth.begin(one.spec, undefined).catch((error: unknown) => error as Error)
+  expect(begun).toMatchObject({ message: expect.stringMatching(/^web cannot be authorized: .{1,600}$/) })
 })
 
 test("an ID token is exchanged at its identity provider, and the grant redeemed [oauth:enterprise]", async () => {
