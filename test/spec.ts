@@ -616,6 +616,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a text that reaches no client must not pass for one that does",
   },
+  "tool:renamed": {
+    says: "renaming a server makes the qualified names in its disabledTools and toolDescriptionOverrides local ones",
+    from: "choice",
+    why: "a tool that is hidden must not come back because its server has another name",
+  },
   "tool:unknown": {
     says: "an unknown tool is -32602 and names the nearest",
     from: "choice",

@@ -36,12 +36,14 @@ export const tools: CommandDef = {
       meta: { name: "list", description: "List the tools of a server" },
       args: { server: SERVER, ...CONTEXT_ARGS, disabled: { type: "boolean", description: "Only hidden tools" } },
       async run({ args }) {
-        const { tools, unknownOverrides = [], offline } = await findTools(openContext(args), String(args.server))
+        const found = await findTools(openContext(args), String(args.server))
+        const { tools, unknownOverrides = [], offline } = found
         const shown = tools.filter((tool) => args.disabled !== true || tool.disabled)
         // The file holds all hidden tools; of the others it is not known whether these are all.
         if (offline !== undefined && args.disabled !== true) {
           if (tools.length === 0) throw offline
-          say(`${messageOf(offline)}; these are the tools that svc has seen`)
+          const isSeen = found.hidesEveryTool !== undefined
+          say(`${messageOf(offline)}; these are the ${isSeen ? "tools that svc has seen" : "hidden tools in the file"}`)
         }
         if (unknownOverrides.length > 0) say(`warning: ${unknownOverridesText(unknownOverrides)}`)
         print(args.json === true, shown, () =>

@@ -28,7 +28,10 @@ export const removeServer =
   (text) =>
     inEverySection(text, name, (changed, path) => setAt(changed, path, undefined))
 
-/** Renames a server in every section; its other values and its position stay. */
+/**
+ * Renames a server in every section; its other values and its position stay. Names of tools that contain the old name become
+ * local ones: what is hidden stays hidden.
+ */
 export const renameServer =
   (given: string, newName: string): Edit =>
   (text) => {
@@ -37,7 +40,7 @@ export const renameServer =
     if (serverPath(text, newName) !== undefined)
       throw new RequestError("conflict", `there is already a server named ${newName}`)
     checkName(text, newName, name)
-    return inEverySection(text, name, (changed, path) => renameKey(changed, path, newName))
+    return inEverySection(text, name, (changed, path) => renameKey(withLocalNames(changed, path, name), path, newName))
   }
 
 /** Enables or disables a server. */
@@ -113,6 +116,32 @@ export function setAt(text: string, path: Path, value: unknown, file = "mcp.json
 
 /** In ascending precedence. */
 const SECTIONS = ["servers", "mcpServers", "mcpTemplates"] as const
+
+/** Returns the text with the qualified names in a server's settings replaced by local ones. */
+function withLocalNames(text: string, path: Path, name: string): string {
+  const prefixes = [`${slugOf(name)}${SEPARATOR}`, `${name}${SEPARATOR}`]
+  const localName = (tool: unknown): string | undefined => {
+    const prefix = prefixes.find((one) => typeof tool === "string" && tool.startsWith(one) && tool !== one)
+    return prefix === undefined ? undefined : String(tool).slice(prefix.length)
+  }
+  const [hidden, described] = [
+    [...path, "disabledTools"],
+    [...path, "toolDescriptionOverrides"],
+  ] as const
+  const [tools, overrides] = [valueAt(text, hidden), valueAt(text, described)]
+  let changed = text
+  for (const [at, tool] of (Array.isArray(tools) ? tools : []).entries()) {
+    const local = localName(tool)
+    if (local !== undefined) changed = setAt(changed, [...hidden, at], local)
+  }
+  for (const key of Object.keys(isObject(overrides) ? overrides : {})) {
+    const local = localName(key)
+    // A text under the local name wins already.
+    if (local !== undefined && valueAt(changed, [...described, local]) === undefined)
+      changed = renameKey(changed, [...described, key], local)
+  }
+  return changed
+}
 
 function merge(text: string, path: Path, patch: Params): string {
   let changed = text

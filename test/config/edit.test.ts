@@ -63,6 +63,20 @@ describe("edits", () => {
     expect(() => renameServer("none", "none")(TEXT)).toThrow("no server")
   })
 
+  test("rename with the tools that settings name: what is hidden stays hidden [tool:renamed]", () => {
+    const text = `{"mcpServers":{"a b":{
+      "disabledTools": ["a-b_svc_one", /* why */ "two", "a b_svc_three", "other_svc_four"],
+      "toolDescriptionOverrides": { "a-b_svc_one": "1", "a b_svc_two": "2", "two": "mine" } // texts
+    }}}`
+    expect(renameServer("a b", "z")(text)).toBe(
+      text
+        .replace('"a b":', '"z":')
+        .replace('["a-b_svc_one"', '["one"')
+        .replace('"a b_svc_three"', '"three"')
+        .replace('"a-b_svc_one":', '"one":'),
+    )
+  })
+
   test("remove a template together with the server that it shadows", () => {
     expect(writtenServers(removeServer("t")(TEXT)).has("t")).toBe(false)
   })

@@ -198,6 +198,7 @@ test("tools are listed from the file and from what svc has seen, if no svc can b
     code: 0,
     stderr: expect.stringContaining("not running"),
   })
+  expect((await svc("mcp", "tools", "list", "t")).stderr).toContain("these are the hidden tools in the file")
   expect(await list("a", "--disabled")).toEqual([{ name: "gone", disabled: true }])
   expect((await svc("mcp", "tools", "list", "nope")).code).toBe(64)
   write({})
