@@ -7,7 +7,7 @@ import { stemmer } from "stemmer"
  */
 export function wordsOf(text: string): string[] {
   const words: string[] = []
-  for (const [run] of text.matchAll(RUN)) {
+  for (const run of text.match(RUN) ?? []) {
     if (!MIXED.test(run)) {
       words.push(run.toLowerCase())
       continue

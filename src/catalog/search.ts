@@ -39,10 +39,10 @@ export type SearchIndex = {
   readonly entries: (Entry | undefined)[]
   readonly free: number[]
   readonly servers: Map<string, readonly number[]>
-  readonly postings: Map<string, Postings>
-  readonly spellings: Map<string, Spelling & { count: number }>
+  readonly terms: Map<string, Term>
+  readonly spellings: Map<string, IndexedSpelling>
   readonly synonyms: Synonyms
-  /** The words of the synonyms that no tool has, for the correction of spelling. */
+  /** The words of the synonyms, for the correction of spelling. */
   readonly otherSpellings: readonly Spelling[]
 }
 
@@ -52,7 +52,7 @@ export function createSearchIndex(synonyms: Synonyms = readSynonyms()): SearchIn
     entries: [],
     free: [],
     servers: new Map(),
-    postings: new Map(),
+    terms: new Map(),
     spellings: new Map(),
     synonyms,
     otherSpellings: [...synonyms.spellings].map(([word, stem]) => ({ word, stem, letters: lettersOf(word) })),
@@ -62,17 +62,11 @@ export function createSearchIndex(synonyms: Synonyms = readSynonyms()): SearchIn
 /** Replaces what the index holds of one server. */
 export function updateListing(index: SearchIndex, server: SearchServer, tools: readonly Tool[]): void {
   removeListing(index, server.name)
+  const serverText = `${server.name} ${server.title ?? ""}`
+  const serverStems = new Set(wordsOf(serverText).map(stemOf))
   const slots = tools.map((tool) => {
     const slot = index.free.pop() ?? index.entries.length
-    const { terms, words, named } = contentOf(index, server, tool)
-    index.entries[slot] = { server: server.name, tool: tool.name, terms: [...terms.keys()], words, named }
-    for (const [term, { weight, fields }] of terms) {
-      const postings = index.postings.get(term) ?? { slots: [], weights: [], fields: [] }
-      if (postings.slots.length === 0) index.postings.set(term, postings)
-      postings.slots.push(slot)
-      postings.weights.push(weight)
-      postings.fields.push(fields)
-    }
+    index.entries[slot] = addTool(index, slot, server.name, serverText, serverStems, tool)
     return slot
   })
   if (slots.length > 0) index.servers.set(server.name, slots)
@@ -84,22 +78,15 @@ export function removeListing(index: SearchIndex, server: string): void {
   if (slots === undefined) return
   const removed = new Set(slots)
   for (const term of new Set(slots.flatMap((slot) => index.entries[slot]?.terms ?? []))) {
-    const postings = index.postings.get(term)
-    if (postings === undefined) continue
-    const kept = postings.slots.flatMap((slot, at) => (removed.has(slot) ? [] : [at]))
-    if (kept.length === 0) index.postings.delete(term)
-    else
-      index.postings.set(term, {
-        slots: kept.map((at) => postings.slots[at] as number),
-        weights: kept.map((at) => postings.weights[at] as number),
-        fields: kept.map((at) => postings.fields[at] as number),
-      })
+    const kept = term.slots.flatMap((slot, at) => (removed.has(slot) ? [] : [at]))
+    if (kept.length === 0) index.terms.delete(term.stem)
+    term.weights = kept.map((at) => term.weights[at] as number)
+    term.slots = kept.map((at) => term.slots[at] as number)
+    term.named = term.named.filter((slot) => !removed.has(slot))
   }
   for (const slot of slots) {
-    for (const word of index.entries[slot]?.words ?? []) {
-      const spelling = index.spellings.get(word)
-      if (spelling !== undefined && --spelling.count === 0) index.spellings.delete(word)
-    }
+    for (const spelling of index.entries[slot]?.spellings ?? [])
+      if (--spelling.count === 0) index.spellings.delete(spelling.word)
     index.entries[slot] = undefined
     index.free.push(slot)
   }
@@ -112,43 +99,54 @@ export function search(index: SearchIndex, query: string, options: SearchOptions
   const concepts = conceptsOf(searched, query)
   const size = index.entries.length
   const scores = new Float64Array(size)
-  const fields = new Uint16Array(size)
   const best = new Float64Array(size)
   const sums = new Float64Array(size)
-  for (const concept of concepts) {
+  const named = new Float64Array(size)
+  const asked = new Map<Term, number>()
+  for (const { terms, importance } of concepts) {
     const touched: number[] = []
-    for (const [term, likeness] of concept.terms) {
-      const postings = index.postings.get(term)
-      const rarity = rarityOf(searched, term)
-      if (postings === undefined || rarity === 0) continue
-      for (let at = 0; at < postings.slots.length; at++) {
-        const slot = postings.slots[at] as number
-        if (searched.visible[slot] === 0) continue
-        const weight = postings.weights[at] as number
-        const score = (likeness * rarity * weight * (SATURATION + 1)) / (weight + SATURATION)
+    for (const [stem, likeness] of terms) {
+      const term = index.terms.get(stem)
+      if (term === undefined) continue
+      asked.set(term, Math.max(likeness, asked.get(term) ?? 0))
+      const factor = likeness * rarityOf(searched, term)
+      const { slots, weights } = term
+      for (let at = 0; at < slots.length; at++) {
+        const slot = slots[at] as number
+        const score = factor * (weights[at] as number)
         const known = best[slot] as number
         if (known === 0) touched.push(slot)
         if (score > known) best[slot] = score
         sums[slot] = (sums[slot] as number) + score
-        fields[slot] = (fields[slot] as number) | (postings.fields[at] as number)
       }
     }
     for (const slot of touched) {
       const [first, sum] = [best[slot] as number, sums[slot] as number]
-      scores[slot] = (scores[slot] as number) + concept.importance * (first + FURTHER_TERMS * (sum - first))
+      scores[slot] = (scores[slot] as number) + importance * (first + FURTHER_TERMS * (sum - first))
       best[slot] = 0
       sums[slot] = 0
     }
   }
-  const asked = new Map(concepts.flatMap(({ terms }) => [...terms]))
-  const hits: SearchHit[] = []
-  for (const [slot, entry] of index.entries.entries()) {
-    const plain = scores[slot] ?? 0
-    if (entry === undefined || plain <= 0) continue
-    const score = plain * (1 + NAMED * namedShare(entry, asked))
-    hits.push({ server: entry.server, tool: entry.tool, score, matched: fieldsOf(fields[slot] ?? 0) })
+  for (const [term, likeness] of asked) for (const slot of term.named) named[slot] = (named[slot] as number) + likeness
+  const hits: Hit[] = []
+  for (let slot = 0; slot < size; slot++) {
+    if (scores[slot] === 0 || searched.visible[slot] === 0) continue
+    const entry = index.entries[slot] as Entry
+    const score = (scores[slot] as number) * (1 + (NAMED * (named[slot] as number)) / entry.named)
+    const last = hits.at(-1)
+    if (hits.length === options.limit && (last === undefined || score < last.score)) continue
+    const hit = { entry, score }
+    let at = hits.length
+    while (at > 0 && byScore(hit, hits[at - 1] as Hit) < 0) at--
+    hits.splice(at, 0, hit)
+    if (hits.length > options.limit) hits.pop()
   }
-  return hits.sort(byScore).slice(0, options.limit)
+  return hits.map(({ entry, score }) => ({
+    server: entry.server,
+    tool: entry.tool,
+    score,
+    matched: fieldsOf(entry, asked),
+  }))
 }
 
 // ---
@@ -156,13 +154,28 @@ export function search(index: SearchIndex, query: string, options: SearchOptions
 type Entry = {
   readonly server: string
   readonly tool: string
-  readonly terms: readonly string[]
-  readonly words: readonly string[]
-  /** The terms of the tool's name without those of the server's. */
-  readonly named: readonly string[]
+  readonly terms: readonly Term[]
+  /** For each term the fields that have it, as bits. */
+  readonly fields: readonly number[]
+  readonly spellings: readonly IndexedSpelling[]
+  /** How many terms the tool's name has beside the server's name. */
+  readonly named: number
 }
-/** The tools that hold one term: parallel arrays, because there are hundreds of thousands of postings. */
-type Postings = { readonly slots: number[]; readonly weights: number[]; readonly fields: number[] }
+/** The tools that have a term: parallel arrays, because there are hundreds of thousands of pairs. */
+type Term = {
+  readonly stem: string
+  slots: number[]
+  /** The saturated weight of the term in each of the tools. */
+  weights: number[]
+  /** The tools that have it in their names. */
+  named: number[]
+  /** The tool that is being added, and what has been summed up for it. Plain members: an object per tool is slow. */
+  adding: number
+  weight: number
+  fields: number
+}
+type IndexedSpelling = Spelling & { readonly term: Term; count: number; adding: number }
+type Hit = { readonly entry: Entry; readonly score: number }
 /** What one query searches: 1 for each visible slot. */
 type Searched = {
   readonly index: SearchIndex
@@ -198,23 +211,18 @@ const FIELDS: readonly { readonly field: SearchField; readonly weight: number; r
   { field: "server", weight: 1, usual: 2 },
 ]
 
-const fieldsOf = (bits: number): readonly SearchField[] =>
-  FIELDS.flatMap(({ field }, at) => ((bits & (1 << at)) === 0 ? [] : [field]))
+function fieldsOf({ terms, fields }: Entry, asked: ReadonlyMap<Term, number>): readonly SearchField[] {
+  let bits = 0
+  for (const [at, term] of terms.entries()) if (asked.has(term)) bits |= fields[at] as number
+  return FIELDS.flatMap(({ field }, at) => ((bits & (1 << at)) === 0 ? [] : [field]))
+}
 
-const byScore = (a: SearchHit, b: SearchHit): number =>
-  b.score - a.score || compare(a.server, b.server) || compare(a.tool, b.tool)
+const byScore = (a: Hit, b: Hit): number =>
+  b.score - a.score || compare(a.entry.server, b.entry.server) || compare(a.entry.tool, b.entry.tool)
 
 function compare(a: string, b: string): number {
   if (a === b) return 0
   return a < b ? -1 : 1
-}
-
-/** Returns how much of a tool's name the query names: "create an issue" names all of `create_issue`. */
-function namedShare({ named }: Entry, asked: ReadonlyMap<string, number>): number {
-  if (named.length === 0) return 0
-  let share = 0
-  for (const term of named) share += asked.get(term) ?? 0
-  return share / named.length
 }
 
 function searchedBy(index: SearchIndex, { server, allowed }: SearchOptions): Searched {
@@ -229,28 +237,27 @@ function searchedBy(index: SearchIndex, { server, allowed }: SearchOptions): Sea
   return { index, visible, count, all: server === undefined && allowed === undefined }
 }
 
-/** Returns the inverse document frequency of a term among the visible tools, or 0 if none has it. */
-function rarityOf({ index, visible, count, all }: Searched, term: string): number {
-  const slots = index.postings.get(term)?.slots
-  if (slots === undefined) return 0
+/** Returns the inverse document frequency of a term among the visible tools. */
+function rarityOf({ visible, count, all }: Searched, { slots }: Term): number {
   let holders = slots.length
   if (!all) {
     holders = 0
     for (const slot of slots) holders += visible[slot] as number
   }
-  return holders === 0 ? 0 : Math.log(1 + (count - holders + 0.5) / (holders + 0.5))
+  return Math.log(1 + (count - holders + 0.5) / (holders + 0.5))
 }
 
-function isVisible({ index, visible, all }: Searched, term: string): boolean {
-  const slots = index.postings.get(term)?.slots
+function isVisible({ index, visible, all }: Searched, stem: string): boolean {
+  const slots = index.terms.get(stem)?.slots
   return slots !== undefined && (all || slots.some((slot) => visible[slot] === 1))
 }
 
 /** Returns whether a visible tool has a word in this spelling. */
-function isSpelledSo({ index, visible, all }: Searched, { word, stem }: { word: string; stem: string }): boolean {
-  const slots = index.postings.get(stem)?.slots
-  if (slots === undefined || !index.spellings.has(word)) return false
-  return all || slots.some((slot) => visible[slot] === 1 && index.entries[slot]?.words.includes(word) === true)
+function isSpelledSo({ index, visible, all }: Searched, word: string): boolean {
+  const spelling = index.spellings.get(word)
+  if (spelling === undefined || all) return spelling !== undefined
+  const { slots } = spelling.term
+  return slots.some((slot) => visible[slot] === 1 && index.entries[slot]?.spellings.includes(spelling) === true)
 }
 
 /** Returns what a query asks for. Words that say nothing count only if there are no others. */
@@ -293,7 +300,7 @@ function expand(searched: Searched, word: string, stem: string): ReadonlyMap<str
   }
   add(stem, 1)
   if (isVisible(searched, stem) || synonyms.of.has(stem)) return terms
-  const near = corrections(word, spellings.values()).filter((correction) => isSpelledSo(searched, correction))
+  const near = corrections(word, spellings.values()).filter((correction) => isSpelledSo(searched, correction.word))
   const other = corrections(word, otherSpellings)
   const closest = Math.max(near[0]?.likeness ?? 0, other[0]?.likeness ?? 0)
   for (const { stem: corrected, likeness } of [...near.slice(0, MAX_CORRECTIONS), ...other.slice(0, MAX_CORRECTIONS)]) {
@@ -304,44 +311,73 @@ function expand(searched: Searched, word: string, stem: string): ReadonlyMap<str
   return terms
 }
 
-type Weighted = { weight: number; fields: number }
-type Content = {
-  readonly terms: ReadonlyMap<string, Weighted>
-  readonly words: readonly string[]
-  readonly named: readonly string[]
-}
-
-/** Returns the terms of a tool with their weight over all fields, and counts its words in the index. */
-function contentOf(index: SearchIndex, server: SearchServer, tool: Tool): Content {
-  const terms = new Map<string, Weighted>()
-  const spelled = new Set<string>()
-  const texts = textsOf(server, tool)
-  const ofServer = new Set(wordsOf(texts.server).map(stemOf))
-  for (const [at, { field, weight, usual }] of FIELDS.entries()) {
+/** Adds a tool to the terms of its words. */
+function addTool(
+  index: SearchIndex,
+  slot: number,
+  server: string,
+  serverText: string,
+  serverStems: ReadonlySet<string>,
+  tool: Tool,
+): Entry {
+  const terms: Term[] = []
+  const spellings: IndexedSpelling[] = []
+  const texts = textsOf(serverText, tool)
+  for (let at = 0; at < FIELDS.length; at++) {
+    const { field, weight, usual } = FIELDS[at] as (typeof FIELDS)[number]
+    if (texts[field] === "") continue
     const words = wordsOf(texts[field].slice(0, MAX_TEXT)).filter((word) => !isStopWord(word) || field === "name")
     const each = weight / (0.4 + (0.6 * words.length) / usual)
     for (const word of words) {
-      const term = index.spellings.get(word)?.stem ?? stemOf(word)
-      if (!spelled.has(word)) {
-        spelled.add(word)
-        const spelling = index.spellings.get(word)
-        if (spelling === undefined) index.spellings.set(word, { word, stem: term, letters: lettersOf(word), count: 1 })
-        else spelling.count++
+      const spelling = index.spellings.get(word) ?? addSpelling(index, word)
+      if (spelling.adding !== slot) {
+        spelling.adding = slot
+        spelling.count++
+        spellings.push(spelling)
       }
-      const known = terms.get(term)
-      if (known === undefined) terms.set(term, { weight: each, fields: 1 << at })
-      else {
-        known.weight += each
-        known.fields |= 1 << at
+      const { term } = spelling
+      if (term.adding !== slot) {
+        term.adding = slot
+        term.weight = 0
+        term.fields = 0
+        terms.push(term)
       }
+      term.weight += each
+      term.fields |= 1 << at
     }
   }
-  const named = [...new Set(wordsOf(tool.name).map(stemOf))]
-  const own = named.filter((term) => !ofServer.has(term))
-  return { terms, words: [...spelled], named: own.length === 0 ? named : own }
+  const inName = terms.filter((term) => (term.fields & 1) === 1)
+  const own = inName.filter(({ stem }) => !serverStems.has(stem))
+  const named = own.length === 0 ? inName : own
+  for (const term of named) term.named.push(slot)
+  const fields = terms.map((term) => {
+    term.slots.push(slot)
+    term.weights.push((term.weight * (SATURATION + 1)) / (term.weight + SATURATION))
+    term.adding = -1
+    return term.fields
+  })
+  for (const spelling of spellings) spelling.adding = -1
+  return { server, tool: tool.name, terms, fields, spellings, named: Math.max(1, named.length) }
 }
 
-function textsOf(server: SearchServer, tool: Tool): Readonly<Record<SearchField, string>> {
+function addSpelling(index: SearchIndex, word: string): IndexedSpelling {
+  const stem = stemOf(word)
+  const term = index.terms.get(stem) ?? {
+    stem,
+    slots: [],
+    weights: [],
+    named: [],
+    adding: -1,
+    weight: 0,
+    fields: 0,
+  }
+  index.terms.set(stem, term)
+  const spelling = { word, stem, letters: lettersOf(word), term, count: 0, adding: -1 }
+  index.spellings.set(word, spelling)
+  return spelling
+}
+
+function textsOf(server: string, tool: Tool): Readonly<Record<SearchField, string>> {
   const annotations = isObject(tool.annotations) ? tool.annotations : {}
   const meta = isObject(tool._meta) ? tool._meta : {}
   const description = text(tool.description).trim()
@@ -354,7 +390,7 @@ function textsOf(server: SearchServer, tool: Tool): Readonly<Record<SearchField,
     summary,
     description: description.slice(summary.length),
     parameters: parametersOf(tool.inputSchema),
-    server: `${server.name} ${server.title ?? ""}`,
+    server,
   }
 }
 
