@@ -232,3 +232,15 @@ test("a live redactor works before it has sources, and follows their secrets", (
   follow([() => ["third-secret"]])
   expect(cleaner().maskKnown("second-secret third-secret")).toBe("[REDACTED] [REDACTED]")
 })
+
+test("the address of a sign-in keeps its random parameters: a browser must be able to open it", () => {
+  const random = fc
+    .uint8Array({ minLength: 32, maxLength: 32 })
+    .map((bytes) => Buffer.from(bytes).toString("base64url"))
+  fc.assert(
+    fc.property(random, random, random, random, (client, challenge, state, key) => {
+      const address = `https://as.example/authorize?client_id=${client}&code_challenge=${challenge}&code_challenge_method=S256&state=${state}&dpop_jkt=${key}`
+      expect(mask(`open ${address}`)).toBe(`open ${address}`)
+    }),
+  )
+})
