@@ -598,6 +598,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "two servers may have the same URI",
   },
+  "relay:unknown": {
+    says: "at /servers/<name>/mcp members beside a list and in the result of the handshake that svc does not know, and notifications of clients that it does not know, pass on",
+    from: "choice",
+    why: "there svc stands for one server; what several servers state cannot be joined without knowing what it means",
+  },
   "relay:numbers": {
     says: "numbers pass in both directions as they are written: 9007199254740993, 1.0, -0, 1e400; ids are the same where they are written the same",
     from: "choice",

@@ -8,7 +8,14 @@
  */
 import { isDeepStrictEqual } from "node:util"
 import { LIST_KEYS } from "../catalog/catalog.ts"
-import { type CacheHint, type Listing, type ListingEntry, type ListMethod, UNANSWERED } from "../catalog/listing.ts"
+import {
+  type CacheHint,
+  type Listing,
+  type ListingEntry,
+  type ListMethod,
+  UNANSWERED,
+  unknownMembers,
+} from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
@@ -225,6 +232,7 @@ export class Lister {
   private async requestList(method: ListMethod) {
     const entries: ListingEntry[] = []
     let hint: CacheHint | undefined
+    let members: Params | undefined
     let cursor: string | undefined
     for (let page = 0; page < MAX_PAGES; page++) {
       let result: Params
@@ -242,10 +250,11 @@ export class Lister {
       if (list !== null && !Array.isArray(list)) throw new Error(`answered without a list of ${LIST_KEYS[method]}`)
       entries.push(...(list ?? []).filter(isObject))
       hint = mergeHints(hint, result)
+      if (page === 0) members = unknownMembers(result, [LIST_KEYS[method], "nextCursor"])
       if (typeof result.nextCursor !== "string" || result.nextCursor === cursor) break
       cursor = result.nextCursor
     }
-    return { entries, hint }
+    return { entries, hint, members }
   }
 
   private listChanged(method: ListMethod): void {
@@ -283,9 +292,12 @@ export class Lister {
   /** Requests a list. Returns whether it succeeded. */
   private async load(method: ListMethod): Promise<boolean> {
     try {
-      const { entries, hint } = await this.requestList(method)
+      const { entries, hint, members } = await this.requestList(method)
       this.succeed(method, {
         ...partOf(method, entries),
+        ...((members ?? this.listing.listMembers?.[method]) !== undefined && {
+          listMembers: { ...this.listing.listMembers, [method]: members },
+        }),
         ...(hint && { hints: { ...this.listing.hints, [method]: hint } }),
       })
       return true

@@ -3,6 +3,8 @@
  * on a positive sign of a legacy server: a 401, a 403, a 5xx or a network failure is never evidence of an era.
  * spec: Server object, `protocolVersion`; stdio and Streamable HTTP: Backward Compatibility.
  */
+
+import { unknownMembers } from "../catalog/listing.ts"
 import type { ProtocolMode } from "../config/server-spec.ts"
 import { BackendError, RPC_CODE } from "../lib/errors.ts"
 import {
@@ -29,6 +31,8 @@ export type Peer = {
   readonly serverInfo: Params
   readonly capabilities: Params
   readonly instructions: string | undefined
+  /** Members of the handshake's result that svc does not know, with `_meta`. */
+  readonly members?: Params | undefined
 }
 
 /** A remote answer that is not JSON-RPC. Its status decides what it is evidence of. */
@@ -234,6 +238,8 @@ async function initialize(connection: Connection, options: NegotiateOptions): Pr
   return peer("legacy", version, result.serverInfo, result)
 }
 
+const HANDSHAKE_MEMBERS = ["protocolVersion", "supportedVersions", "capabilities", "serverInfo", "instructions"]
+
 /** Returns a peer, with defaults for members that a server left out or got wrong. */
 function peer(era: Era, protocolVersion: string, info: unknown, result: Params): Peer {
   return {
@@ -242,5 +248,6 @@ function peer(era: Era, protocolVersion: string, info: unknown, result: Params):
     serverInfo: isObject(info) ? info : {},
     capabilities: isObject(result.capabilities) ? result.capabilities : {},
     instructions: typeof result.instructions === "string" ? result.instructions : undefined,
+    members: unknownMembers(result, HANDSHAKE_MEMBERS),
   }
 }

@@ -9,7 +9,16 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
-import { type CacheHint, type Listing, type ListMethod, type PagedMethod, type Tool, uniqueByName } from "./listing.ts"
+import type { Params } from "../wire/message.ts"
+import {
+  type CacheHint,
+  type Listing,
+  type ListMethod,
+  type PagedMethod,
+  type Tool,
+  uniqueByName,
+  withoutServerInfo,
+} from "./listing.ts"
 import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, scopeIncludes } from "./scope.ts"
@@ -72,6 +81,8 @@ export type View = {
   list(method: ListMethod, era: Era): string
   /** Returns the shortest time to live and the most private scope of the parts. server: Caching. */
   hint(method: ListMethod): CacheHint
+  /** Returns the members beside a list that svc does not know, of the only backend of a plain view. */
+  members(method: ListMethod): Params | undefined
   readonly instructions: string | undefined
 }
 
@@ -228,6 +239,7 @@ function createView(parts: readonly ServerPart[], naming: View["naming"]): View 
   const bySlug = new Map(parts.map((part) => [part.spec.slug, part]))
   const texts = new Map<string, string>()
   const entries = (method: ListMethod) => parts.flatMap((part) => part[naming].entries[method])
+  const members = (method: ListMethod) => (naming === "plain" ? parts[0]?.listing.listMembers?.[method] : undefined)
   const hint = (method: ListMethod) => leastHint(parts.map(({ listing }) => listing.hints?.[method]))
   return {
     parts,
@@ -252,11 +264,12 @@ function createView(parts: readonly ServerPart[], naming: View["naming"]): View 
       const key = `${era} ${method}`
       const known = texts.get(key)
       if (known !== undefined) return known
-      const text = listResult(method, entries(method), era, hint(method))
+      const text = listResult(method, entries(method), era, { hint: hint(method), members: members(method) })
       texts.set(key, text)
       return text
     },
     hint,
+    members,
     instructions: instructionsOf(parts, naming),
   }
 }
@@ -264,19 +277,28 @@ function createView(parts: readonly ServerPart[], naming: View["naming"]): View 
 const routeTo = (part: ServerPart | undefined, name: string | undefined): Route | undefined =>
   part === undefined || name === undefined ? undefined : { id: part.spec.id, slug: part.spec.slug, name, mirrored: [] }
 
+/** What stands beside the entries of a list. */
+type ListMembers = {
+  readonly hint: CacheHint
+  /** What the backend has beside its list. */
+  readonly members?: Params | undefined
+  readonly nextCursor?: string | undefined
+}
+
 /** Returns the result of a list method as JSON text. `entries` are JSON texts. */
 export function listResult(
   method: PagedMethod,
   entries: readonly string[],
   era: Era,
-  hint: CacheHint,
-  nextCursor?: string,
+  { hint, members, nextCursor }: ListMembers,
 ): string {
   const list = `"${method === "skills/list" ? "skills" : LIST_KEYS[method]}":[${entries.join(",")}]`
   const cursor = nextCursor === undefined ? "" : `,"nextCursor":${JSON.stringify(nextCursor)}`
+  const shown = members !== undefined && era === "legacy" ? withoutServerInfo(members) : (members ?? {})
+  const own = Object.keys(shown).length === 0 ? "" : `,${JSON.stringify(shown).slice(1, -1)}`
   return era === "legacy"
-    ? `{${list}${cursor}}`
-    : `{"resultType":"complete",${list}${cursor},"ttlMs":${hint.ttlMs},"cacheScope":"${hint.cacheScope}"}`
+    ? `{${list}${cursor}${own}}`
+    : `{"resultType":"complete",${list}${cursor}${own},"ttlMs":${hint.ttlMs},"cacheScope":"${hint.cacheScope}"}`
 }
 
 /** Returns the shortest time and the most private scope; nothing stays fresh if a hint is missing. server: Caching. */

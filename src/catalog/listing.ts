@@ -1,5 +1,6 @@
 /** A listing: what one backend offers, under its own names and URIs, with unknown members kept. */
-import type { Era } from "../wire/era.ts"
+import { type Era, META_SERVER_INFO } from "../wire/era.ts"
+import { isObject, type Params } from "../wire/message.ts"
 
 /** A JSON object with members that svc may not know. */
 export type ListingEntry = { readonly [key: string]: unknown }
@@ -31,9 +32,29 @@ export type Listing = {
   readonly resourceTemplates: readonly ResourceTemplate[]
   /** The reasons of the lists whose last request failed; their earlier entries stay. */
   readonly failing?: Partial<Readonly<Record<ListMethod, string>>>
+  /** Members of the handshake's result that svc does not know, with `_meta`. */
+  readonly members?: Params | undefined
+  /** The same of the lists' first pages. */
+  readonly listMembers?: Partial<Readonly<Record<ListMethod, Params | undefined>>>
   /** The cache hints of modern backends. */
   readonly hints?: Partial<Readonly<Record<ListMethod, CacheHint>>>
 }
+
+/** Returns the members of a result that svc does not know, with `_meta`; undefined if it has none. */
+export function unknownMembers(result: Params, known: readonly string[]): Params | undefined {
+  const unknown = Object.entries(result).filter(([name]) => !known.includes(name) && !MODERN_MEMBERS.includes(name))
+  return unknown.length === 0 ? undefined : Object.fromEntries(unknown)
+}
+
+/** Returns a value without the server's name in `_meta`, which legacy results do not have, and without a `_meta` of that alone. */
+export function withoutServerInfo(value: Params): Params {
+  if (!isObject(value._meta) || !(META_SERVER_INFO in value._meta)) return value
+  const { _meta, ...rest } = value
+  const { [META_SERVER_INFO]: _info, ...meta } = value._meta
+  return Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta }
+}
+
+const MODERN_MEMBERS = ["resultType", "ttlMs", "cacheScope"]
 
 /** The reason of a list that has not failed: its answer is still to come. */
 export const UNANSWERED = "has not answered yet"

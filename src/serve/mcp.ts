@@ -9,7 +9,7 @@ import { RequestError, RPC_CODE, statusOfFault } from "../lib/errors.ts"
 import { type Answer, errorAnswer } from "../session/answer.ts"
 import { Cancellation } from "../session/cancellation.ts"
 import type { Client, Exchange } from "../session/client.ts"
-import { accept, type EndpointDeps, initialize, serve } from "../session/endpoint.ts"
+import { accept, acceptModern, type EndpointDeps, initialize, serve } from "../session/endpoint.ts"
 import { identityOfClient, type Refusal, requestClient } from "../session/request-client.ts"
 import type { Session } from "../session/session.ts"
 import {
@@ -102,9 +102,9 @@ function post(value: unknown, received: Received): Response | Promise<Response> 
   const message = asMessage(value)
   const header = http.headers.get("mcp-protocol-version")
   if (!isRequest(message)) {
-    // Modern clients have nothing to notify over HTTP that svc must act on.
     if (isResponse(message) || header === null || !isModernHeader(header))
       accept(message, sessionOf(received), deps.gateway)
+    else acceptModern(message, scope, deps.gateway)
     return accepted()
   }
   const version = modernVersionOf(message.params)

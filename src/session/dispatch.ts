@@ -161,19 +161,23 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
     )
   const all = toolbox === undefined ? view.entries(method) : [...toolbox.entries, ...view.entries(method)]
   const { entries, nextCursor } = pageOf(all, method, pageSize, cursor)
-  return resultAnswer(request.id, listResult(method, entries, client.era, view.hint(method), nextCursor))
+  return resultAnswer(
+    request.id,
+    listResult(method, entries, client.era, {
+      hint: view.hint(method),
+      members: view.members(method),
+      nextCursor,
+    }),
+  )
 }
 
 /** Returns the list of tools with svc's own first, as JSON text that is built once for each view. */
 function listWithTools({ client, gateway }: ClientCall, toolbox: Toolbox, view: View): string {
   const known = gateway.toolLists.get(view) ?? {}
   gateway.toolLists.set(view, known)
-  known[client.era] ??= listResult(
-    "tools/list",
-    [...toolbox.entries, ...view.entries("tools/list")],
-    client.era,
-    view.hint("tools/list"),
-  )
+  known[client.era] ??= listResult("tools/list", [...toolbox.entries, ...view.entries("tools/list")], client.era, {
+    hint: view.hint("tools/list"),
+  })
   return known[client.era] ?? ""
 }
 

@@ -84,7 +84,21 @@ export function accept(message: Notification | Response, session: Session, gatew
   else session.notified(message.method, message.params ?? {}, gateway)
 }
 
+/** Takes a notification of a modern client over HTTP, which has nothing to notify svc itself of: passes it to the only backend of its scope. */
+export function acceptModern({ method, params = {} }: Notification, scope: Scope, gateway: Gateway): void {
+  if (!KNOWN_NOTIFICATIONS.has(method))
+    gateway.notifications.toBackend({ scope, session: {}, era: "modern" }, method, params)
+}
+
 // ---
+
+/** Notifications to svc itself, of any era. */
+const KNOWN_NOTIFICATIONS: ReadonlySet<string> = new Set([
+  "notifications/initialized",
+  "notifications/cancelled",
+  "notifications/progress",
+  "notifications/roots/list_changed",
+])
 
 function answerOf(call: ClientCall, suspendedCalls: SuspendedCalls): Promise<Answer | undefined> {
   if (call.client.era === "legacy") return dispatch(call)

@@ -116,7 +116,7 @@ function createNotifications(agent: Agent, listeners: Set<Listener>): Notificati
       for (const backend of roots ? own.values() : presentOf(only)) {
         const { open: first } = backend.published ?? {}
         const open = first?.pair?.of(era) ?? first
-        if (open?.peer.era === "legacy") open.connection.notify(method, params)
+        if (!roots || open?.peer.era === "legacy") open?.connection.notify(method, params)
       }
     },
     listen(listener) {

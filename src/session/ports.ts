@@ -99,7 +99,7 @@ export type Notifications = {
   /** Drops the session's wish for log messages. */
   dropLogLevel(session: object): void
   /** Passes a client's notification to the backends that are this client's alone. */
-  toBackend(client: Client, method: string, params: Params): void
+  toBackend(client: Pick<Client, "scope" | "session" | "era">, method: string, params: Params): void
   /** Registers the stream of a modern client; the returned function removes it. */
   listen(listener: Listener): () => void
 }

@@ -9,7 +9,7 @@ import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller, Reach } from "../backend/attribution.ts"
 import { peerError, type RequestOutcome, responseOf } from "../backend/connection.ts"
 import { type Route, viewOf } from "../catalog/catalog.ts"
-import type { ListMethod } from "../catalog/listing.ts"
+import { type ListMethod, withoutServerInfo } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
@@ -313,12 +313,7 @@ function legacyResult(result: Params, era: Era, cacheable: boolean): Params {
     delete changed.ttlMs
     delete changed.cacheScope
   }
-  if (isObject(result._meta) && META_SERVER_INFO in result._meta) {
-    const { [META_SERVER_INFO]: _info, ...meta } = result._meta
-    if (Object.keys(meta).length > 0) changed._meta = meta
-    else delete changed._meta
-  }
-  return changed
+  return withoutServerInfo(changed)
 }
 
 /**

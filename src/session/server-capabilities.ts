@@ -1,5 +1,6 @@
 /** The results of `initialize` and `server/discover`, for the aggregate and for one server. */
 import { type View, viewOf } from "../catalog/catalog.ts"
+import { withoutServerInfo } from "../catalog/listing.ts"
 import { BackendError } from "../lib/errors.ts"
 import {
   type Era,
@@ -10,7 +11,7 @@ import {
   TASKS_EXTENSION,
   UI_EXTENSION,
 } from "../wire/era.ts"
-import { isObject, type Params } from "../wire/message.ts"
+import { isObject, metaOf, type Params } from "../wire/message.ts"
 import type { ClientCall } from "./ports.ts"
 import { refuseStopping } from "./ready.ts"
 import { unitedSkills } from "./skills.ts"
@@ -20,8 +21,9 @@ type About = Pick<ClientCall, "gateway" | "client">
 /** Returns the result of `initialize`. lifecycle: Initialization. Throws an UnavailableError if svc stops. */
 export function initializeResult(about: About): Params {
   refuseStopping(about.gateway)
-  const { capabilities, serverInfo, instructions } = introduce(about)
+  const { capabilities, serverInfo, instructions, members } = introduce(about)
   return {
+    ...withoutServerInfo(members),
     protocolVersion: about.client.protocolVersion,
     capabilities,
     serverInfo,
@@ -31,15 +33,16 @@ export function initializeResult(about: About): Params {
 
 /** Returns the result of `server/discover`. server: Discovery. */
 export function discoverResult(about: About): Params {
-  const { capabilities, serverInfo, instructions } = introduce(about)
+  const { capabilities, serverInfo, instructions, members } = introduce(about)
   return {
+    ...members,
     resultType: "complete",
     supportedVersions: [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
     capabilities,
     ...(instructions === undefined ? {} : { instructions }),
     ttlMs: 0,
     cacheScope: "private",
-    _meta: { [META_SERVER_INFO]: serverInfo },
+    _meta: { ...metaOf(members), [META_SERVER_INFO]: serverInfo },
   }
 }
 
@@ -53,7 +56,13 @@ type BackendCapabilities = { readonly era: Era; readonly capabilities: Params }
 
 // ---
 
-type Introduction = { capabilities: Params; serverInfo: Params; instructions: string | undefined }
+type Introduction = {
+  readonly capabilities: Params
+  readonly serverInfo: Params
+  readonly instructions: string | undefined
+  /** What else a single server states. */
+  readonly members: Params
+}
 
 function introduce({ gateway, client }: About): Introduction {
   const { scope } = client
@@ -66,6 +75,7 @@ function introduce({ gateway, client }: About): Introduction {
       ),
       serverInfo: { name: "svc", title: "svc", version: gateway.version },
       instructions: view.instructions,
+      members: {},
     }
   const target = gateway.directory.target(scope.id, client.era)
   if (typeof target === "string") throw new BackendError(scope.id, target)
@@ -75,6 +85,7 @@ function introduce({ gateway, client }: About): Introduction {
     // Legacy clients require a name and a version; modern servers need not state them.
     serverInfo: { name: target.spec.name, version: "unknown", ...peer.serverInfo },
     instructions: view.instructions,
+    members: peer.members ?? {},
   }
 }
 

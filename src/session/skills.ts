@@ -36,7 +36,7 @@ export async function listSkills(call: ClientCall, view: View): Promise<Answer> 
   const all = lists.flatMap(({ skills }) => skills)
   const { entries, nextCursor } = pageOf(all, "skills/list", gateway.limits.pageSize, request.params?.cursor)
   const hint = leastHint(lists.flatMap(({ hints }) => hints))
-  return resultAnswer(request.id, listResult("skills/list", entries, client.era, hint, nextCursor))
+  return resultAnswer(request.id, listResult("skills/list", entries, client.era, { hint, nextCursor }))
 }
 
 /** Throws a RequestError for a URI of a connected server that has not declared the method. */

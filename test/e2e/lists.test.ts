@@ -16,6 +16,7 @@ import {
   freshEnv,
   freshFolder,
   type Instance,
+  modern,
   npmServer,
   runSvc,
   SVC,
@@ -290,3 +291,38 @@ test("a call to a server that has never listed names it and its failure, and no 
   await client.close()
   await own.close()
 }, 30_000)
+
+test("at a server's own address, what svc does not know passes in both directions [relay:unknown]", async () => {
+  await using svc = await startSvc({ config: { mcpServers: { s: lists() } } })
+  const url = `${svc.url}/servers/s/mcp`
+  const post = async (message: object, headers: Record<string, string>) => {
+    const body = JSON.stringify({ jsonrpc: "2.0", ...message })
+    const response = await fetch(url, { method: "POST", headers: { ...HEADERS, ...headers }, body })
+    return { response, result: response.status === 202 ? undefined : ((await response.json()) as Answer).result }
+  }
+  const clientInfo = { name: "t", version: "1" }
+  const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo }
+  const opened = await post({ id: 1, method: "initialize", params }, {})
+  expect(opened.result).toMatchObject({ extra: 1, _meta: { "com.example/of": "handshake" } })
+  const session = { "mcp-session-id": opened.response.headers.get("mcp-session-id") ?? "" }
+  const shown = { extra: [1], _meta: { "com.example/of": "prompts" }, prompts: [{ name: "greet" }] }
+  expect((await post({ id: 2, method: "prompts/list" }, session)).result).toEqual(shown)
+  expect((await modern(url, "prompts/list")).body.result).toMatchObject(shown)
+  expect((await modern(url, "server/discover")).body.result).toMatchObject({
+    extra: 1,
+    _meta: { "com.example/of": "handshake", "io.modelcontextprotocol/serverInfo": { name: "lists" } },
+  })
+  await post({ method: "notifications/com.example/legacy" }, session)
+  const era = { "mcp-protocol-version": "2026-07-28" }
+  for (const name of ["cancelled", "roots/list_changed", "com.example/modern"])
+    await post({ method: `notifications/${name}`, params: {} }, { ...era, "mcp-method": `notifications/${name}` })
+  const { result } = await post({ id: 3, method: "com.example/heard" }, session)
+  expect(result).toEqual({
+    heard: ["notifications/initialized", "notifications/com.example/legacy", "notifications/com.example/modern"],
+  })
+  const all = await modern(`${svc.url}/mcp`, "prompts/list")
+  expect(all.body.result).not.toHaveProperty("extra")
+})
+
+const HEADERS = { "content-type": "application/json", accept: "application/json, text/event-stream" }
+type Answer = { readonly result: unknown }
