@@ -977,6 +977,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "svc mcp status --verbose shows the effective merged configuration",
     from: "Command-line and configuration interfaces",
   },
+  "cli:status:typed": {
+    says: "effective values keep their types, with built-in defaults, the section of each value, and a mark on those without an effect",
+    from: "choice",
+    why: "a script compares numbers and lists, and a value without an effect is a mistake to see",
+  },
+  "config:timeout:defaults": {
+    says: "a server's timeout that loses to requestTimeout or connectionTimeout of serverDefaults is warned of",
+    from: "choice",
+    why: "rule 4 inherits what the server does not have, although it meant to set it",
+  },
   "cli:restart": {
     says: "svc mcp restart restarts a running backend at once",
     from: "Command-line and configuration interfaces",

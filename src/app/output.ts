@@ -1,6 +1,6 @@
 /** What commands print: results to stdout, as tables for people or JSON for programs, and messages to stderr. */
 
-import type { EffectiveValue } from "../config/effective.ts"
+import { type EffectiveValue, valueText } from "../config/effective.ts"
 import { escaped, printable } from "../lib/log.ts"
 
 /** Formats rows as an aligned table with a head; columns without any value are omitted. */
@@ -23,7 +23,11 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 export const effectiveTable = (effective: readonly EffectiveValue[]): string =>
   table(
     ["key", "value", "from"],
-    effective.map((row) => [`  ${row.key}`, row.value, row.from.join(", ")]),
+    effective.map(({ key, value, from, ignored }) => [
+      `  ${key}`,
+      valueText(value),
+      `${from.join(", ")}${ignored === true ? " (ignored)" : ""}`,
+    ]),
   )
 
 /** Prints a result, as JSON if `asJson` is true. Escapes control characters: text from servers must not drive the terminal. */

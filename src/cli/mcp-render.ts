@@ -53,7 +53,8 @@ export const render: CommandDef = {
       throw new ConfigError(
         rendered.problems.map((message) => issueAt(document, "error", "template", template.path, message)),
       )
-    const effective = effectiveServer(rendered.server, defaults, command.world(), args["show-secrets"] === true) ?? []
+    const showSecrets = args["show-secrets"] === true
+    const effective = effectiveServer(rendered.server, "template", defaults, command.world(), showSecrets) ?? []
     const disabled = isDisabled(rendered.server)
     const isFixed = !disabled && isSameForAll(template.config, cache)
     const id = isFixed ? name : `${name}#${rendered.key}`

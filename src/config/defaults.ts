@@ -3,7 +3,7 @@ import { type DefaultsConfig, REMOTE_ONLY, type ServerConfig, STDIO_ONLY } from 
 import type { TransportType } from "./server-spec.ts"
 
 /** The source of an effective value. */
-export type ValueOrigin = "server" | "default" | "built-in"
+export type ValueOrigin = "server" | "template" | "default" | "built-in"
 
 /** Returns a server's configuration with its defaults. `origins` names the sources of each key; a merged key has two. */
 export function applyDefaults(

@@ -10,16 +10,18 @@ import { applyDefaults, type ValueOrigin } from "./defaults.ts"
 import type { Document } from "./document.ts"
 import { lookUpVariable } from "./environment.ts"
 import { isSecretSetting } from "./oauth-settings.ts"
-import type { HostEnvironment } from "./plan.ts"
-import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
-import { type NamedServer, readSections } from "./sections.ts"
+import { builtInSettings, type HostEnvironment } from "./plan.ts"
+import { type DefaultsConfig, REMOTE_ONLY, type ServerConfig, STDIO_ONLY, transportOf } from "./schema.ts"
+import { readSections } from "./sections.ts"
 import { substitute } from "./substitution.ts"
 
-/** One effective value: a dotted key, its value as text, and all of its sources. */
+/** One effective value: a dotted key, its value with its type, and all of its sources. */
 export type EffectiveValue = {
   readonly key: string
-  readonly value: string
+  readonly value: unknown
   readonly from: readonly (ValueOrigin | "env" | ".env")[]
+  /** Whether it has no effect on this kind of server, or beside its other values. */
+  readonly ignored?: true
 }
 
 /** Stands for a secret in what people see. */
@@ -33,24 +35,42 @@ export function effectiveOf(
   showSecrets: boolean,
 ): readonly EffectiveValue[] | undefined {
   const { defaults, servers, templates } = readSections(document)
-  const named: NamedServer | undefined = [...templates, ...servers].find((server) => server.name === name)
-  return named?.config === undefined ? undefined : effectiveServer(named.config, defaults, world, showSecrets)
+  const template = templates.find((one) => one.name === name)
+  const config = (template ?? servers.find((one) => one.name === name))?.config
+  const section = template === undefined ? "server" : "template"
+  return config === undefined ? undefined : effectiveServer(config, section, defaults, world, showSecrets)
 }
 
 /** Returns the effective values of a server, or undefined if it has neither a command nor a url. */
 export function effectiveServer(
   written: ServerConfig,
+  section: "server" | "template",
   defaults: DefaultsConfig,
   world: HostEnvironment,
   showSecrets: boolean,
 ): readonly EffectiveValue[] | undefined {
-  const transport = transportOf(written)
+  const { type, ...typeless } = written
+  // In a template the type may be an expression.
+  const transport = transportOf(String(type).includes("{{") ? typeless : written)
   if (transport === undefined) return undefined
-  const row = (key: string, name: string | undefined, value: unknown, from: readonly ValueOrigin[]) =>
-    rowOf({ key, name, value, from }, world, showSecrets)
+  const sectionOf = (origin: ValueOrigin) => (origin === "server" ? section : origin)
   const { config, origins } = applyDefaults(written, defaults, transport)
+  const ignored = new Set<string>(transport === "stdio" ? REMOTE_ONLY : STDIO_ONLY)
+  if (config.connectionTimeout !== undefined && config.requestTimeout !== undefined) ignored.add("timeout")
+  const row = (
+    key: string,
+    name: string | undefined,
+    value: unknown,
+    from: readonly ValueOrigin[],
+  ): EffectiveValue => ({
+    ...rowOf({ key, name, value, from: from.map(sectionOf) }, world, showSecrets),
+    ...(ignored.has(key) ? { ignored: true } : {}),
+  })
+  const builtIn = Object.entries(builtInSettings(config, transport)).filter(
+    ([key]) => config[key as keyof ServerConfig] === undefined,
+  )
   return [
-    { key: "type", value: transport, from: [written.type === undefined ? "built-in" : "server"] },
+    { key: "type", value: transport, from: [written.type === undefined ? "built-in" : section] },
     ...Object.entries(config).flatMap(([key, value]): EffectiveValue[] => {
       if (key === "type" || value === undefined) return []
       const from = origins[key] ?? ["server"]
@@ -62,7 +82,17 @@ export function effectiveServer(
         return row(key, name, item, from.length === 1 ? from : [source])
       })
     }),
+    ...builtIn.map(([key, value]): EffectiveValue => {
+      const timed = config.timeout !== undefined && /Timeout$/.test(key) && key !== "idleTimeout"
+      return { key, value, from: timed ? (origins.timeout ?? []).map(sectionOf) : ["built-in"] }
+    }),
   ]
+}
+
+/** Formats an effective value for people. */
+export function valueText(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(valueText).join(", ")}]`
+  return typeof value === "string" ? value : JSON.stringify(value)
 }
 
 // ---
@@ -89,16 +119,19 @@ type Item = {
 }
 
 function rowOf({ key, name, value, from }: Item, world: HostEnvironment, showSecrets: boolean): EffectiveValue {
-  const row = (text: string, more: readonly ("env" | ".env")[] = []) => ({
+  const row = (shown: unknown, more: readonly ("env" | ".env")[] = []) => ({
     key: name === undefined ? key : `${key}.${name}`,
-    value: text,
+    value: shown,
     from: [...new Set([...from, ...more])],
   })
-  const texts = (Array.isArray(value) ? value : [value]).map((part: unknown) =>
-    typeof part === "string" ? part : JSON.stringify(part),
-  )
-  const list = (shown: readonly string[]) => (Array.isArray(value) ? `[${shown.join(", ")}]` : shown.join())
-  if (!SUBSTITUTED.has(key)) return row(list(texts))
+  const parts: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const texts = parts.map((part) => (typeof part === "string" ? part : JSON.stringify(part)))
+  /** Restores the types: a text that is shown as it was is the part that was written. */
+  const typed = (shown: readonly string[]) => {
+    const values = shown.map((text, index) => (text === texts[index] ? parts[index] : text))
+    return Array.isArray(value) ? values : values[0]
+  }
+  if (!SUBSTITUTED.has(key)) return row(value)
   const sources: ("env" | ".env")[] = []
   const resolved = texts.map(
     (text) =>
@@ -109,7 +142,7 @@ function rowOf({ key, name, value, from }: Item, world: HostEnvironment, showSec
         return showSecrets ? found.value : HIDDEN
       }).text,
   )
-  if (showSecrets) return row(list(resolved), sources)
+  if (showSecrets) return row(typed(resolved), sources)
   const secret = key === "headers" || (name !== undefined && (key === "oauth" ? isSecretSetting : isSecretName)(name))
   const hidden = resolved.map((text, index) => {
     const flag = /^--?\w/.test(texts[index - 1] ?? "") && isSecretName(texts[index - 1] ?? "")
@@ -117,7 +150,7 @@ function rowOf({ key, name, value, from }: Item, world: HostEnvironment, showSec
     // A secret shows nothing but the scheme before a reference.
     return /^(\w+ )?•••$/.test(text) ? text : HIDDEN
   })
-  return row(list(hidden), sources)
+  return row(typed(hidden), sources)
 }
 
 /** Hides credentials inside an address or an argument. */

@@ -92,6 +92,11 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
   // Defaults that only exclude, or match nothing, may serve servers with patterns of their own.
   if (defaults.inheritParentEnv === false) warnIdleFilter(defaults, ["serverDefaults"])
   for (const { name, config, path } of [...templates, ...servers]) {
+    for (const key of ["connectionTimeout", "requestTimeout"] as const) {
+      if (config?.timeout === undefined || config[key] !== undefined || defaults[key] === undefined) continue
+      const message = `timeout has no effect as ${key}: serverDefaults.${key} wins; write ${key} here`
+      issues.push(issueAt(document, "warning", "timeout", [...path, "timeout"], message, name))
+    }
     if (config?.envFilter === undefined || transportOf(config) !== "stdio" || isDisabled(config)) continue
     const { config: effective } = applyDefaults(config, defaults, "stdio")
     // An expression of a template is not known before it is rendered.
@@ -202,6 +207,30 @@ export function isDisabled({ disabled }: { readonly disabled?: unknown }): boole
 /** Variables from which programs take options or code: their values decide what runs. */
 export const OPTION_NAME =
   /(?:^|_|RUBY|PERL5)OPT(?:S|IONS)?$|FLAGS$|_ARGS$|_COMMAND$|ASKPASS$|PRELOAD$|STARTUP$|EDITOR$|PAGER$|KEYRING_PROVIDER$|_SOCK$|^GIT_CONFIG_|^(?:LD|DYLD)_|^(?:BASH_)?ENV$/i
+
+/** Returns what the settings of a server are that are not written, for people. */
+export function builtInSettings(
+  config: ServerConfig,
+  transport: Launch["transport"],
+): Readonly<Record<string, unknown>> {
+  const { connectionTimeout, requestTimeout, restart, isolation, idleTimeout, maxProcesses, toolPinning } = planTuning(
+    config,
+    transport,
+  )
+  const supervised = {
+    restartOnExit: restart.kind === "supervised",
+    maxRestarts: restart.limit,
+    restartDelay: restart.delay,
+  }
+  return {
+    protocolVersion: "auto",
+    connectionTimeout,
+    requestTimeout,
+    ...(transport === "stdio" ? { ...supervised, stderr: "pipe", isolation } : {}),
+    ...(isolation === "session" ? { idleTimeout, maxProcesses } : {}),
+    toolPinning,
+  }
+}
 
 // ---
 

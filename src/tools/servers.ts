@@ -2,7 +2,7 @@
 import * as z from "zod"
 import { parseDocument } from "../config/document.ts"
 import { writtenServers } from "../config/edit.ts"
-import { type EffectiveValue, effectiveOf, HIDDEN } from "../config/effective.ts"
+import { effectiveOf, HIDDEN, valueText } from "../config/effective.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
 import { isRemote } from "../config/sections.ts"
 import { ConfigError } from "../lib/errors.ts"
@@ -84,19 +84,26 @@ export const runningOf = ({ agent, clock, redactAll }: ToolContext): Status =>
 
 export const valueSchema = z.object({ key: z.string(), value: z.string(), from: z.array(z.string()) })
 
+type ShownValue = z.infer<typeof valueSchema>
+
 /** Returns what a server is started with and where each value came from, secrets and headers hidden unless `showSecrets`. */
 export function valuesOf(
   { editor }: Pick<ToolContext, "editor">,
   name: string,
   texts: WrittenDocuments = editor.read(),
   showSecrets = false,
-): readonly EffectiveValue[] {
+): readonly ShownValue[] {
   try {
     const document = parseDocument(texts.config, "mcp.json")
     const values = effectiveOf(document, name, editor.world(texts.dotenv), showSecrets) ?? []
     // A header may authorize under any name.
     const isShown = (key: string) => showSecrets || !key.startsWith("headers.")
-    return values.map((one) => (isShown(one.key) ? one : { ...one, value: HIDDEN }))
+    return values.flatMap(({ key, value, from }) =>
+      // What nobody wrote is no part of a change.
+      from.includes("built-in") && key !== "type"
+        ? []
+        : [{ key, value: isShown(key) ? valueText(value) : HIDDEN, from: [...from] }],
+    )
   } catch (error) {
     if (error instanceof ConfigError) return []
     throw error

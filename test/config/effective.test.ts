@@ -10,9 +10,15 @@ const world = {
   folder: "/f",
 }
 
+const effective = (document: object, showSecrets = false) =>
+  effectiveOf(parseDocument(JSON.stringify(document), "mcp.json"), "a", world, showSecrets) ?? []
+
+/** Returns the written values, and their sources. */
 function rows(document: object, showSecrets = false) {
-  const found = effectiveOf(parseDocument(JSON.stringify(document), "mcp.json"), "a", world, showSecrets)
-  return Object.fromEntries((found ?? []).map(({ key, value, from }) => [key, [value, ...from]]))
+  const written = effective(document, showSecrets).filter(
+    ({ key, from }) => key === "type" || !from.includes("built-in"),
+  )
+  return Object.fromEntries(written.map(({ key, value, from }) => [key, [value, ...from]]))
 }
 
 test("each part of a merged value shows its source", () => {
@@ -23,9 +29,55 @@ test("each part of a merged value shows its source", () => {
     command: ["x", "server"],
     "env.A": ["1", "default"],
     "env.B": ["3", "server"],
-    envFilter: ["[X, Y]", "default", "server"],
-    requestTimeout: ["5", "default"],
+    envFilter: [["X", "Y"], "default", "server"],
+    requestTimeout: [5, "default"],
   })
+})
+
+test("values have their types, and built-in defaults are among them [cli:status:typed]", () => {
+  const serverDefaults = { maxRestarts: 0, headers: { h: "v" } }
+  const a = { command: "x", args: ["$HOST", "b"], env: { PORT: 8080, KEY: 7 }, restartOnExit: true, timeout: 500 }
+  expect(effective({ serverDefaults, mcpServers: { a } })).toEqual([
+    { key: "type", value: "stdio", from: ["built-in"] },
+    { key: "env.PORT", value: 8080, from: ["server"] },
+    { key: "env.KEY", value: "•••", from: ["server"] },
+    { key: "timeout", value: 500, from: ["server"] },
+    { key: "restartOnExit", value: true, from: ["server"] },
+    { key: "command", value: "x", from: ["server"] },
+    { key: "args", value: ["•••", "b"], from: ["server", "env"] },
+    { key: "maxRestarts", value: 0, from: ["default"] },
+    { key: "protocolVersion", value: "auto", from: ["built-in"] },
+    { key: "connectionTimeout", value: 500, from: ["server"] },
+    { key: "requestTimeout", value: 500, from: ["server"] },
+    { key: "restartDelay", value: 1000, from: ["built-in"] },
+    { key: "stderr", value: "pipe", from: ["built-in"] },
+    { key: "isolation", value: "shared", from: ["built-in"] },
+    { key: "toolPinning", value: "report", from: ["built-in"] },
+  ])
+})
+
+test("a value without an effect on this kind of server is marked as ignored [cli:status:typed]", () => {
+  const ignoredOf = (server: object) =>
+    effective({ mcpServers: { a: server } }).flatMap(({ key, ignored }) => (ignored === true ? [key] : []))
+  expect(ignoredOf({ url: "https://h", env: { A: "1" }, restartOnExit: true })).toEqual(["env.A", "restartOnExit"])
+  expect(ignoredOf({ command: "x", headers: { h: "v" } })).toEqual(["headers.h"])
+  expect(ignoredOf({ command: "x", timeout: 1, connectionTimeout: 2, requestTimeout: 3 })).toEqual(["timeout"])
+})
+
+test("the values of a template come from its section [cli:status:typed]", () => {
+  const a = { type: "{{project.custom.type}}", command: "x", env: { B: "{{project.name}}" } }
+  const document = {
+    serverDefaults: { env: { A: "1", B: "2" } },
+    mcpTemplates: { a },
+    mcpServers: { a: { url: "https://h" } },
+  }
+  expect(rows(document)).toEqual({
+    type: ["stdio", "template"],
+    command: ["x", "template"],
+    "env.A": ["1", "default"],
+    "env.B": ["{{project.name}}", "template"],
+  })
+  expect(effective(document).some(({ ignored }) => ignored)).toBe(false)
 })
 
 test("a reference shows the source of its value, not the value", () => {
@@ -61,7 +113,7 @@ test("an oauth setting is no secret because its name looks like one", () => {
   const oauth = { tokenEndpointAuthMethod: "none", dpopBoundAccessTokens: true, subjectTokenFile: "file" }
   expect(rows({ mcpServers: { a: { url: "https://h/mcp", oauth } } })).toMatchObject({
     "oauth.tokenEndpointAuthMethod": ["none", "server"],
-    "oauth.dpopBoundAccessTokens": ["true", "server"],
+    "oauth.dpopBoundAccessTokens": [true, "server"],
     "oauth.subjectTokenFile": ["file", "server"],
   })
 })

@@ -484,6 +484,22 @@ describe("references", () => {
     expect(planned({ mcpServers: { a: { url, headers } } }).idleSecrets).toEqual([])
   })
 
+  test("a timeout that loses to serverDefaults is a warning [config:timeout:defaults]", () => {
+    const found = (server: object, serverDefaults = { requestTimeout: 2500 }) =>
+      planned({ serverDefaults, mcpServers: { a: { command: "x", ...server } } }).issues
+    expect(found({ timeout: 500 })).toMatchObject([
+      {
+        severity: "warning",
+        server: "a",
+        path: ["mcpServers", "a", "timeout"],
+        message: expect.stringContaining("requestTimeout"),
+      },
+    ])
+    expect(found({ timeout: 500, requestTimeout: 500 })).toEqual([])
+    expect(found({ timeout: 500 }, {} as never)).toEqual([])
+    expect(found({})).toEqual([])
+  })
+
   test("a folder in a variable is no secret, unless its name or a part of it says so", () => {
     const parent = { WD: "/srv/work", KEY_TOKEN: "/srv/token", HOOK: "/hooks/a8Kd03jLmQ92xZvB71TyUwEr5" }
     const { secrets } = single(server({ args: ["$WD", "$KEY_TOKEN", "$HOOK"], env: ["WD"] }), { parent })

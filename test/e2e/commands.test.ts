@@ -136,16 +136,15 @@ test("mcp status --verbose shows effective values with their origin, and no secr
   const rows = async (...flags: string[]) => {
     const { servers } = await json(inFolder(folder)("mcp", "status", "a", "--verbose", "--json", ...flags))
     return Object.fromEntries(
-      servers[0].effective.map((row: { key: string; value: string; from: string[] }) => [
-        row.key,
-        [row.value, ...row.from],
-      ]),
+      servers[0].effective
+        .filter((row: { key: string; from: string[] }) => row.key === "type" || !row.from.includes("built-in"))
+        .map((row: { key: string; value: string; from: string[] }) => [row.key, [row.value, ...row.from]]),
     )
   }
   expect(await rows()).toEqual({
     type: ["stdio", "built-in"],
     command: ["x", "server"],
-    requestTimeout: ["7", "default"],
+    requestTimeout: [7, "default"],
     "env.BASE": ["b", "default"],
     "env.TOKEN": ["•••", "server"],
     "env.V": ["•••", "server", ".env"],
