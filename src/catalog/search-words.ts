@@ -8,7 +8,7 @@ import { stemmer } from "stemmer"
 export function wordsOf(text: string): string[] {
   const words: string[] = []
   for (const run of text.match(RUN) ?? []) {
-    if (!MIXED.test(run)) {
+    if (!MIXED.test(run) || PLURAL_ACRONYM.test(run)) {
       words.push(run.toLowerCase())
       continue
     }
@@ -29,6 +29,9 @@ export function stemOf(word: string): string {
 /** Whether a word says nothing about the tool: articles, pronouns, and the wrapping of a request ("could you please"). */
 export const isStopWord = (word: string): boolean => STOP_WORDS.has(word)
 
+/** Returns the words that say nothing, for the correction of misspelt ones. */
+export const stopWords = (): Iterable<string> => STOP_WORDS
+
 /** Whether a word is said of anything, and so tells little of the tool: "make", "first", "week". */
 export const isLightWord = (word: string): boolean => LIGHT_WORDS.has(word)
 
@@ -37,6 +40,7 @@ export const isLightWord = (word: string): boolean => LIGHT_WORDS.has(word)
 const RUN = /[\p{L}\p{N}]+(?:['’][\p{L}]+)?/gu
 const MIXED = /\p{Ll}\p{Lu}|\p{Lu}{2}\p{Ll}/u
 const BOUNDARY = /(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/u
+const PLURAL_ACRONYM = /^\p{Lu}+s$/u
 const NOT_LATIN = /[^a-z]/
 
 /** Inflections that the stemmer does not know, and words that it must not cut. */

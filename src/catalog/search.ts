@@ -10,7 +10,7 @@
  */
 import { isObject } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
-import { isLightWord, isStopWord, stemOf, wordsOf } from "./search-words.ts"
+import { isLightWord, isStopWord, stemOf, stopWords, wordsOf } from "./search-words.ts"
 import { corrections, lettersOf, type Spelling } from "./spelling.ts"
 import { readSynonyms, type Synonyms } from "./synonyms.ts"
 
@@ -42,7 +42,7 @@ export type SearchIndex = {
   readonly terms: Map<string, Term>
   readonly spellings: Map<string, IndexedSpelling>
   readonly synonyms: Synonyms
-  /** The words of the synonyms, for the correction of spelling. */
+  /** The words of the synonyms and the stop words, for the correction of spelling. */
   readonly otherSpellings: readonly Spelling[]
 }
 
@@ -55,7 +55,9 @@ export function createSearchIndex(synonyms: Synonyms = readSynonyms()): SearchIn
     terms: new Map(),
     spellings: new Map(),
     synonyms,
-    otherSpellings: [...synonyms.spellings].map(([word, stem]) => ({ word, stem, letters: lettersOf(word) })),
+    otherSpellings: [...synonyms.spellings, ...[...stopWords()].map((word) => [word, STOP] as const)].map(
+      ([word, stem]) => ({ word, stem, letters: lettersOf(word) }),
+    ),
   }
 }
 
@@ -187,6 +189,8 @@ type Searched = {
 type Concept = { readonly terms: ReadonlyMap<string, number>; readonly importance: number }
 
 const SATURATION = 1.2
+/** Stands for the stem of any stop word. */
+const STOP = ""
 /** How much of the other terms that stand for the same word counts beside the best one. */
 const FURTHER_TERMS = 0.3
 /** What a tool gains if the query names all of its name. */
@@ -199,6 +203,8 @@ const MAX_TERMS = 40
 const MAX_TEXT = 4_000
 const MAX_PARAMETERS = 64
 const MAX_CORRECTIONS = 3
+const MIN_PART = 4
+const PART_LIKENESS = 0.8
 
 /** What a word in a field weighs, and how many words of it are usual: longer fields weigh less per word. */
 const FIELDS: readonly { readonly field: SearchField; readonly weight: number; readonly usual: number }[] = [
@@ -208,7 +214,7 @@ const FIELDS: readonly { readonly field: SearchField; readonly weight: number; r
   { field: "summary", weight: 1.6, usual: 9 },
   { field: "description", weight: 0.7, usual: 20 },
   { field: "parameters", weight: 0.4, usual: 15 },
-  { field: "server", weight: 1, usual: 2 },
+  { field: "server", weight: 1.5, usual: 2 },
 ]
 
 function fieldsOf({ terms, fields }: Entry, asked: ReadonlyMap<Term, number>): readonly SearchField[] {
@@ -260,6 +266,18 @@ function isSpelledSo({ index, visible, all }: Searched, word: string): boolean {
   return slots.some((slot) => visible[slot] === 1 && index.entries[slot]?.spellings.includes(spelling) === true)
 }
 
+const isKnown = (searched: Searched, word: string): boolean =>
+  searched.index.synonyms.spellings.has(word) || isSpelledSo(searched, word)
+
+/** Returns the two known words that are written as one, or nothing. */
+function partsOf(searched: Searched, word: string): readonly string[] {
+  for (let at = MIN_PART; at <= word.length - MIN_PART; at++) {
+    const parts = [word.slice(0, at), word.slice(at)]
+    if (parts.every((part) => isKnown(searched, part))) return parts
+  }
+  return []
+}
+
 /** Returns what a query asks for. Words that say nothing count only if there are no others. */
 function conceptsOf(searched: Searched, query: string): readonly Concept[] {
   const { synonyms } = searched.index
@@ -276,6 +294,12 @@ function conceptsOf(searched: Searched, query: string): readonly Concept[] {
       start += length - 1
       break
     }
+  }
+  for (let at = 1; at < words.length; at++) {
+    const joined = `${words[at - 1]}${words[at]}`
+    if (!isKnown(searched, joined)) continue
+    concepts.push({ terms: expand(searched, joined, stemOf(joined)), importance: 1 })
+    inPhrase.add(at - 1).add(at)
   }
   const telling = words.some((word, at) => !isStopWord(word) || inPhrase.has(at))
   const seen = new Set<string>()
@@ -303,8 +327,16 @@ function expand(searched: Searched, word: string, stem: string): ReadonlyMap<str
   const near = corrections(word, spellings.values()).filter((correction) => isSpelledSo(searched, correction.word))
   const other = corrections(word, otherSpellings)
   const closest = Math.max(near[0]?.likeness ?? 0, other[0]?.likeness ?? 0)
+  const parts = closest < PART_LIKENESS ? partsOf(searched, word) : []
+  for (const part of parts) {
+    terms.set(stemOf(part), PART_LIKENESS)
+    add(stemOf(part), PART_LIKENESS)
+  }
+  if (parts.length > 0) return terms
+  if (other[0]?.stem === STOP && other[0].likeness > (near[0]?.likeness ?? 0)) return new Map()
   for (const { stem: corrected, likeness } of [...near.slice(0, MAX_CORRECTIONS), ...other.slice(0, MAX_CORRECTIONS)]) {
     if (likeness < closest - 0.1) continue
+    if (corrected === STOP) continue
     terms.set(corrected, Math.max(terms.get(corrected) ?? 0, likeness))
     add(corrected, likeness)
   }

@@ -76,6 +76,17 @@ describe("ranked search", () => {
     expect(names(index, "boutiqe", { allowed: (server) => server !== "chanel" })).toEqual([])
   })
 
+  test("finds words written together that the tool has apart, and the other way round", () => {
+    const index = indexOf({ x: [tool("list_timezones", "List zones."), tool("open_drop_down", "Open a menu.")] })
+    expect(names(index, "time zones")[0]).toBe("x/list_timezones")
+    expect(names(index, "opendrop")[0]).toBe("x/open_drop_down")
+  })
+
+  test("a misspelt stop word is not corrected to a word of a tool", () => {
+    const index = indexOf({ x: [tool("pleat_skirt", "Pleat."), tool("list_shops", "List shops.")] })
+    expect(names(index, "pleaze list shops")).toEqual(["x/list_shops"])
+  })
+
   test("finds synonyms, behind tools that have the word itself", () => {
     const index = indexOf({ ...LISTINGS, trash: [tool("remove_everything", "Remove all.")] })
     expect(names(index, "erase a branch")[0]).toBe("github/deleteBranch")
