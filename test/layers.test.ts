@@ -68,6 +68,7 @@ const WORLD = [
   "lib/journal.ts",
   "lib/prompt.ts",
   "lib/seal.ts",
+  "lib/table.ts",
   "lib/windows-lock.ts",
   "main.ts",
   "oauth/oauth-client.ts",

@@ -1001,4 +1001,20 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "it is the commonest first error",
   },
+  // Screens
+  "states:words": {
+    says: "people are shown one vocabulary of server states in all commands and internal tools",
+    from: "choice",
+    why: "three words for one state make a reader look for a difference",
+  },
+  "cli:table": {
+    says: "tables fit the terminal: the widest columns are cut, empty ones are left out, wide characters count as two columns, texts of servers are escaped",
+    from: "choice",
+    why: "a row that wraps inside a word cannot be read; the detail view and JSON hold the whole value",
+  },
+  "cli:color": {
+    says: "colors show on a terminal only; NO_COLOR turns them off, FORCE_COLOR on, COLUMNS sets the width",
+    from: "choice",
+    why: "these are the field's conventions",
+  },
 }

@@ -53,7 +53,9 @@ function answerControl(
       }
     case "health": {
       const level = HEALTH_LEVELS.find((one) => one === params.level) ?? "full"
-      const found = reportAt(String(params.path))?.({ facts: runtime.facts, level, ...redactor() }, agent.snapshot())
+      // The reader is the operator, as above.
+      const redactAll = redactor().maskCredentials
+      const found = reportAt(String(params.path))?.({ facts: runtime.facts, level, redactAll }, agent.snapshot())
       if (found === undefined) throw new RequestError("invalid_params", `there is no health report at ${params.path}`)
       return { ok: found.status < 400, body: found.body }
     }

@@ -1,23 +1,19 @@
 /** What commands print: results to stdout, as tables for people or JSON for programs, and messages to stderr. */
 
 import { type EffectiveValue, valueText } from "../config/effective.ts"
-import { escaped, printable } from "../lib/log.ts"
+import { escaped } from "../lib/log.ts"
+import { type Cell, formatTable, type Look, lookOf, printableLines } from "../lib/table.ts"
+import { type ServerState, TONE_BY_STATE } from "../report/server-state.ts"
 
-/** Formats rows as an aligned table with a head; columns without any value are omitted. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const used = head.map((_, column) => rows.some((row) => (row[column] ?? "") !== ""))
-  const pick = (row: readonly string[]) => row.filter((_, column) => used[column] === true).map(printable)
-  const all = [pick(head.map((title) => title.toUpperCase())), ...rows.map(pick)]
-  const widths = (all[0] ?? []).map((_, column) => Math.max(...all.map((row) => Bun.stringWidth(row[column] ?? ""))))
-  return all
-    .map((row) =>
-      row
-        .map((cell, column) => cell + " ".repeat(Math.max(0, (widths[column] ?? 0) - Bun.stringWidth(cell))))
-        .join("  ")
-        .trimEnd(),
-    )
-    .join("\n")
-}
+/** Returns how stdout is shown. */
+export const stdoutLook = (): Look => lookOf(process.stdout, process.env)
+
+/** Formats rows for stdout as a table with a head: see `lib/table.ts`. */
+export const table = (head: readonly string[], rows: readonly (readonly Cell[])[]): string =>
+  formatTable(head, rows, stdoutLook())
+
+/** Makes the cell of a server's state. */
+export const stateCell = (state: ServerState): Cell => ({ text: state, tone: TONE_BY_STATE[state] })
 
 /** Formats effective values with the origin of each. */
 export const effectiveTable = (effective: readonly EffectiveValue[]): string =>
@@ -38,8 +34,6 @@ export function print(asJson: boolean, value: unknown, text: () => string): void
 
 /** Prints a message to stderr. */
 export const say = (text: string): void => void process.stderr.write(`${printableLines(text)}\n`)
-
-const printableLines = (text: string): string => text.split("\n").map(printable).join("\n")
 
 /** Returns a writer to the client on stdout. Calls `onend` with the reason when the client is gone, or leaves more than `limit` bytes unread. */
 export function createStdoutWriter(limit: number, onend: (reason: string) => void): (bytes: Uint8Array) => void {

@@ -1,14 +1,18 @@
 /** `svc health`: shows the health of an instance, and for pipelines waits until it is ready. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
-import { print, say, table } from "../app/output.ts"
+import { print, say, stateCell, stdoutLook, table } from "../app/output.ts"
 import { reasonOf } from "../backend/http.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { counted } from "../lib/log.ts"
+import { paint, type Tone } from "../lib/table.ts"
 import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
-import { isObject } from "../wire/message.ts"
+import type { ServerState } from "../report/server-state.ts"
+import type { Status } from "../report/status.ts"
+import { isObject, type Params } from "../wire/message.ts"
 
 export const health: CommandDef = {
   meta: { name: "health", description: "Show the health of a running svc; --wait waits until it is ready" },
@@ -37,15 +41,16 @@ export const health: CommandDef = {
     const url = (given ?? `http://127.0.0.1:${port}`).replace(/\/+$/, "")
     const context = openContext(args)
     const askOwn = askControl(context, option.choice("level", HEALTH_LEVELS, "full"))
+    const isOwn = async () =>
+      args.level !== undefined || (given === undefined && (await runsAt(context, option.text("port"))))
     const ask: AskHealth = async (path) => {
-      if (args.level !== undefined) return askOwn(path)
-      const isOwn = given === undefined && (await runsAt(context, option.text("port")))
-      return isOwn ? askOwn(path) : askHttp(url, path)
+      return (await isOwn()) ? askOwn(path) : askHttp(url, path)
     }
     const wait = typeof args.wait === "string" ? option.duration("wait", 0) : undefined
     if (wait !== undefined) await waitUntilReady(ask, wait)
     const { body } = await ask("/health")
-    print(args.json === true, body, () => describe(body))
+    const states = args.json !== true && (await isOwn()) ? await statesOf(context) : new Map()
+    print(args.json === true, body, () => describe(body, states))
     const ready = await ask("/health/ready")
     return body.status !== "unhealthy" && ready.ok ? 0 : 69
   },
@@ -98,6 +103,12 @@ async function runsAt({ ask }: CommandContext, port: string | undefined): Promis
   const status = await ask("status").catch(() => undefined)
   if (!isObject(status) || typeof status.url !== "string") return false
   return port === undefined || new URL(status.url).port === port
+}
+
+/** Returns the state of each server of this configuration's svc, by id. */
+async function statesOf({ ask }: CommandContext): Promise<ReadonlyMap<string, ServerState>> {
+  const status = await ask("status")
+  return new Map(isObject(status) ? (status as Status).servers.map(({ id, state }) => [id, state]) : [])
 }
 
 /** Asks over the control socket, which gives any level of detail. */
@@ -160,10 +171,11 @@ function describeHeld(supervision: unknown): string {
   return held.join(", ")
 }
 
-function describe(body: Record<string, unknown>): string {
+/** Describes a health report. A state that is not in `states` follows from the report's status, which has fewer words. */
+function describe(body: Record<string, unknown>, states: ReadonlyMap<string, ServerState>): string {
   const { status, version, system, servers, configuration } = body
   const pid = isObject(system) && isObject(system.process) ? system.process.pid : undefined
-  const counts = isObject(servers) ? `${servers.healthy} of ${servers.total} servers healthy` : ""
+  const counts = isObject(servers) ? `${servers.healthy} of ${counted(Number(servers.total), "server")} healthy` : ""
   const off =
     isObject(configuration) && Number(configuration.disabledCount) > 0
       ? `, ${configuration.disabledCount} disabled`
@@ -171,13 +183,29 @@ function describe(body: Record<string, unknown>): string {
   const details = isObject(servers) && Array.isArray(servers.details) ? servers.details.filter(isObject) : []
   const rows = details.map((one) => [
     String(one.name),
-    String(one.status),
-    one.healthy === true ? "yes" : "no",
+    stateCell(states.get(String(one.name)) ?? stateOfReport(one)),
     // An error that is over does not matter any more.
     one.healthy === true ? "" : String(one.lastError ?? ""),
   ])
+  const verdict = paint(String(status), VERDICT_TONES[String(status)] ?? "bad", stdoutLook())
   return [
-    `${status} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${counts}${off}`,
-    ...(rows.length > 0 ? [table(["name", "status", "healthy", "last error"], rows)] : []),
+    `${verdict} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${counts}${off}`,
+    ...(rows.length > 0 ? [table(["name", "state", "note"], rows)] : []),
   ].join("\n\n")
+}
+
+const VERDICT_TONES: Readonly<Record<string, Tone>> = { healthy: "good", degraded: "notice", unhealthy: "bad" }
+
+/** Returns the state that a server's entry in `/health` shows. */
+function stateOfReport({ status, healthy, attempt }: Params): ServerState {
+  switch (status) {
+    case "connected":
+      return healthy === true ? "connected" : "degraded"
+    case "awaiting_oauth":
+      return "sign-in needed"
+    case "error":
+      return "failed"
+    default:
+      return Number(attempt) > 0 ? "restarting" : "starting"
+  }
 }

@@ -1,14 +1,16 @@
 /** `svc mcp list` and `svc mcp status`: the servers in the configuration, with their state if svc is running. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, findIssues, openContext } from "../app/command-context.ts"
-import { ago, effectiveTable, print, say, table } from "../app/output.ts"
+import { ago, effectiveTable, print, say, stateCell, table } from "../app/output.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
 import { isDisabled } from "../config/plan.ts"
 import { isRemote } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
-import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
+import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
+import type { Cell } from "../lib/table.ts"
+import { idleStateOf } from "../report/server-state.ts"
 import { type ServerStatus, type Status, worstOf } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -27,7 +29,7 @@ export const list: CommandDef = {
       return {
         name,
         type: (shown === undefined ? isRemote(server) : shown.type !== "stdio") ? "remote" : "stdio",
-        state: isDisabled(server) ? "disabled" : listedState(name, shown, status),
+        state: isDisabled(server) ? "disabled" : (shown?.state ?? idleStateOf(name, status)),
         healthy: shown?.healthy,
         tools: shown?.tools,
         hiddenTools: shown?.hiddenTools,
@@ -40,7 +42,7 @@ export const list: CommandDef = {
         ? "no servers yet; add one with `svc mcp add`"
         : table(
             ["name", "type", "state", "tools", "tags"],
-            rows.map((row) => [row.name, row.type, row.state, toolCount(row), row.tags.join(", ")]),
+            rows.map((row) => [row.name, row.type, stateCell(row.state), toolCount(row), row.tags.join(", ")]),
           ),
     )
     return 0
@@ -80,13 +82,10 @@ export const status: CommandDef = {
       else if (servers.length === 0)
         parts.push(live.loaded ? "no servers yet; add one with `svc mcp add`" : "the configuration is not loaded yet")
       else {
-        const reasons = findIssues(context, () => readTexts(context.paths))
         const rows = servers.flatMap(({ name, instances }) =>
-          instances.length === 0 ? [rowWithoutInstance(name, live, reasons)] : instances.map(rowOf),
+          instances.length === 0 ? [rowWithoutInstance(name, live)] : instances.map(rowOf),
         )
-        parts.push(
-          table(["name", "state", "healthy", "since", "last ping", "pid", "mcp", "tools", "restarts", "note"], rows),
-        )
+        parts.push(table(["name", "state", "since", "last ping", "pid", "mcp", "tools", "restarts", "note"], rows))
       }
       for (const { name, effective } of servers)
         if (effective !== undefined) parts.push(`${name}\n${effectiveTable(effective)}`)
@@ -129,26 +128,17 @@ function running(live: Status | undefined): ReturnType<typeof writtenServers> {
   ])
 }
 
-/** The state of a server in `svc mcp list`. */
-function listedState(name: string, live: ServerStatus | undefined, status: Status | undefined): string {
-  if (status === undefined) return "not running"
-  if (live !== undefined) return live.state
-  return status.templates.includes(name) ? "template" : "not loaded"
-}
-
-/** The row of a configured server of which nothing runs; a server that is not loaded has the reason as its note. */
-function rowWithoutInstance(name: string, live: Status, issues: readonly Issue[]): string[] {
-  if (live.disabled.includes(name)) return [name, "disabled"]
-  if (live.templates.includes(name)) return [name, "template, not in use"]
-  const reasons = issues.flatMap(({ server, message }) => (server === name ? [message] : []))
-  return [name, "not loaded", "", "", "", "", "", "", "", reasons.join("; ")]
+/** The row of a configured server that has no process or connection; an invalid one has the reason as its note. */
+function rowWithoutInstance(name: string, live: Status): Cell[] {
+  const state = idleStateOf(name, live)
+  return [name, stateCell(state), "", "", "", "", "", "", live.invalid[name] ?? ""]
 }
 
 /** Formats the tools that a server offers, such as `6 (2 hidden)`. */
 const toolCount = ({ tools, hiddenTools }: { tools?: number | undefined; hiddenTools?: number | undefined }): string =>
   tools === undefined ? "" : `${tools}${hiddenNote(hiddenTools)}`
 
-function rowOf(one: ServerStatus): string[] {
+function rowOf(one: ServerStatus): Cell[] {
   const since = one.since === undefined ? "" : ago(systemClock.now() - Date.parse(one.since))
   const retry =
     one.nextRetryAt === undefined
@@ -165,8 +155,7 @@ function rowOf(one: ServerStatus): string[] {
   ])
   return [
     one.id,
-    one.state,
-    one.healthy ? "yes" : "no",
+    stateCell(one.state),
     since,
     one.lastPing === undefined ? "" : `${ago(systemClock.now() - Date.parse(one.lastPing))} ago`,
     one.pid === undefined ? "" : String(one.pid),

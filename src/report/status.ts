@@ -1,18 +1,18 @@
 /** The status report for commands and assistants: one projection of the snapshot. */
 
-import { type BackendSnapshot, offersNothing, type Snapshot } from "../agent/snapshot.ts"
+import { type BackendSnapshot, offersNothing, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
 import { UNRESPONSIVE } from "../backend/backend.ts"
 import { STATUS_BY_STATE, type StateStatus } from "../backend/supervision.ts"
 import { formatIssue } from "../lib/errors.ts"
 import { healthOf, listedFacts } from "./health.ts"
+import { type ServerState, stateOf } from "./server-state.ts"
 
 /** One server, as `svc mcp status` and `mcp_status` show it. Times are ISO 8601; texts are redacted. */
 export type ServerStatus = {
   readonly name: string
   readonly id: string
   readonly type: string
-  /** The state machine's kind: `connected`, `waiting`, `crashed` …; `degraded` for a connected server with issues. */
-  readonly state: string
+  readonly state: ServerState
   readonly status: StateStatus["status"]
   /** As in `/health`. */
   readonly healthy: boolean
@@ -53,6 +53,8 @@ export type Status = {
   /** Names of templates that can have instances. */
   readonly templates: readonly string[]
   readonly disabled: readonly string[]
+  /** The servers that an error in the configuration keeps from running, by name, with the error. */
+  readonly invalid: Readonly<Record<string, string>>
   readonly issues: readonly string[]
   readonly loaded: boolean
 }
@@ -64,6 +66,7 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
     loaded: snapshot.loaded,
     templates: snapshot.templates,
     disabled: snapshot.disabled,
+    invalid: Object.fromEntries([...rejectedServers(snapshot)].map(([name, error]) => [name, clean(error)])),
     issues: snapshot.issues.map(formatIssue),
     servers: snapshot.backends.map((backend) => {
       const { spec, state, listed, lastPing, restartCount, authorizationUrl, ...found } = backend
@@ -73,7 +76,7 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
         name: spec.name,
         id: spec.id,
         type: spec.launch.transport,
-        state: issues.length > 0 ? "degraded" : state.kind,
+        state: stateOf(backend, now),
         status: STATUS_BY_STATE[state.kind].status,
         healthy: health.healthy,
         tags: spec.tuning.tags,

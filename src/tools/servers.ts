@@ -6,6 +6,7 @@ import { effectiveOf, HIDDEN, valueText } from "../config/effective.ts"
 import { isDisabled, slugOf } from "../config/plan.ts"
 import { isRemote } from "../config/sections.ts"
 import { ConfigError } from "../lib/errors.ts"
+import { idleStateOf } from "../report/server-state.ts"
 import { type ServerStatus, type Status, statusOf, worstOf } from "../report/status.ts"
 import type { WrittenDocuments } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
@@ -21,7 +22,7 @@ export const serverDetailsSchema = z.object({
   state: z
     .string()
     .describe(
-      "The status in more detail: connected, degraded, starting, waiting for a retry, crashed, disabled, not loaded …",
+      "The status in more detail: starting, connected, degraded, reconnecting, restarting, crash-loop, failed, asleep, sign-in needed, disabled, invalid, not in use (a template without instances) or not loaded",
     ),
   tools: z.number().optional().describe("The number of tools that clients see, while it is connected"),
   hiddenTools: z.number().optional().describe("The number of its tools that are hidden from clients"),
@@ -50,19 +51,19 @@ export function serversOf(context: ToolContext): readonly ServerDetails[] {
     const enabled = !isDisabled(server)
     const template = section === "mcpTemplates"
     const shown = worstOf(instances)
-    const state = enabled ? (shown?.state ?? (template ? "no instance" : "not loaded")) : "disabled"
+    const state = enabled ? (shown?.state ?? idleStateOf(name, status)) : "disabled"
     return {
       name,
       type: shown?.type ?? writtenType(server),
       enabled,
       template,
-      status: shown?.status ?? (state === "not loaded" ? "error" : "disconnected"),
+      status: shown?.status ?? (state === "invalid" || state === "not loaded" ? "error" : "disconnected"),
       state,
       tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
       healthy: shown?.healthy,
       tools: shown?.tools,
       hiddenTools: shown?.hiddenTools,
-      lastError: shown?.lastError,
+      lastError: shown?.lastError ?? (state === "invalid" ? status.invalid[name] : undefined),
       instances,
     }
   })

@@ -36,7 +36,7 @@ test("a healthy server is said to be healthy, without an error that is over [too
 
 test.each([
   [{ responsive: false, lastPing: NOW - 1000 }, "degraded", "does not answer pings"],
-  [{ lastTransportFailure: { at: NOW - 1000, reason: "answered 502 at /srv" } }, "connected", "answered 502 •"],
+  [{ lastTransportFailure: { at: NOW - 1000, reason: "answered 502 at /srv" } }, "degraded", "answered 502 •"],
 ] as const)(
   "a connected server that is not healthy has the same reason in every report (%#) [tools:health]",
   (change, state, reason) => {

@@ -132,7 +132,7 @@ describe("mcp_edit", () => {
     const patches: readonly (readonly [name: string, patch: Params, state: string])[] = [
       ["a", { command: "x" }, "connected"],
       ["a", { disabled: true }, "disabled"],
-      ["t", { tags: ["x"] }, "no instance"],
+      ["t", { tags: ["x"] }, "not in use"],
       ["b", { command: "broken" }, "failed"],
     ]
     for (const [serverName, patch, state] of patches) {

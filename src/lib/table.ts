@@ -1,0 +1,119 @@
+/**
+ * Tables for people: aligned columns that fit the width of a terminal, with colors where the reader sees them.
+ *
+ *  1. A column without any value is left out.
+ *  2. If the table is wider than the terminal, its widest columns are cut, at a word where there is one, and end in `…`.
+ *     The whole value belongs in a detail view, or in JSON.
+ *  3. Widths are columns of a terminal: a wide character takes two.
+ *  4. Cells are escaped: a server's text cannot move the cursor or paint.
+ */
+import { printable } from "./log.ts"
+
+/** What a text means to its reader; each meaning has a color. */
+export type Tone = "good" | "notice" | "bad" | "faint" | "strong"
+
+/** A value of a table, or one with a meaning. */
+export type Cell = string | { readonly text: string; readonly tone: Tone }
+
+/** How an output is shown: its columns (infinite for a file or a pipe), and whether it shows colors. */
+export type Look = { readonly width: number; readonly color: boolean }
+
+/** Returns how a stream is shown. `COLUMNS` states a width, `NO_COLOR` and `FORCE_COLOR` whether there are colors. */
+export function lookOf(
+  stream: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined },
+  env: Readonly<Record<string, string | undefined>>,
+): Look {
+  const stated = Number(env.COLUMNS)
+  const natural = stream.isTTY === true ? stream.columns || 80 : Number.POSITIVE_INFINITY
+  return { width: Number.isInteger(stated) && stated > 0 ? stated : natural, color: showsColor(stream.isTTY, env) }
+}
+
+/** Paints a text if the output shows colors. */
+export const paint = (text: string, tone: Tone, { color }: Look): string =>
+  color && text !== "" ? `\u001b[${CODES[tone]}m${text}\u001b[0m` : text
+
+/** Escapes control characters of each line, except for the colors that `paint` adds. */
+export const printableLines = (text: string): string =>
+  text
+    .split("\n")
+    .map((line) =>
+      line
+        .split(PAINTED)
+        // Every third part is the code of a color, and the next is what it paints.
+        .map((part, at) => (at % 3 === 1 ? `\u001b[${part}m` : printable(part) + (at % 3 === 2 ? "\u001b[0m" : "")))
+        .join(""),
+    )
+    .join("\n")
+
+/** Formats rows as an aligned table with a head. */
+export function formatTable(head: readonly string[], rows: readonly (readonly Cell[])[], look: Look): string {
+  const used = head.map((_, column) => rows.some((row) => textOf(row[column]) !== ""))
+  const pick = <T>(row: readonly T[]) => row.filter((_, column) => used[column] === true)
+  const titles = pick(head).map((title): Cell => ({ text: title.toUpperCase(), tone: "strong" }))
+  const all = [titles, ...rows.map((row) => pick(head.map((_, column) => row[column] ?? "")))]
+  const natural = titles.map((_, column) => Math.max(...all.map((row) => Bun.stringWidth(textOf(row[column])))))
+  const widths = fit(natural, look.width - GAP.length * (natural.length - 1))
+  return all
+    .map((row) =>
+      row
+        .map((cell, column) => {
+          const last = column === row.length - 1
+          const text = cut(textOf(cell), widths[column] ?? 0)
+          const shown = typeof cell === "string" ? text : paint(text, cell.tone, look)
+          return last ? shown : shown + " ".repeat(Math.max(0, (widths[column] ?? 0) - Bun.stringWidth(text)))
+        })
+        .join(GAP)
+        .trimEnd(),
+    )
+    .join("\n")
+}
+
+/** Cuts a text to a number of columns, at a word if one ends in its second half. */
+export function cut(text: string, width: number): string {
+  if (Bun.stringWidth(text) <= width) return text
+  const graphemes: string[] = []
+  let taken = 0
+  for (const { segment } of new Intl.Segmenter().segment(text)) {
+    taken += Bun.stringWidth(segment)
+    if (taken > width - 1) break
+    graphemes.push(segment)
+  }
+  const kept = graphemes.join("")
+  const word = text[kept.length] === " " ? kept.length : kept.lastIndexOf(" ")
+  return `${(word > kept.length / 2 ? kept.slice(0, word) : kept).trimEnd()}…`
+}
+
+// ---
+
+const GAP = "  "
+
+/** No column is cut below this width. */
+const LEAST_WIDTH = 8
+
+const CODES: Readonly<Record<Tone, number>> = { good: 32, notice: 33, bad: 31, faint: 2, strong: 1 }
+
+/** Only the sequences of `paint`: a server that prints them colors its own text and nothing else. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
+const PAINTED = /\u001b\[(32|33|31|2|1)m([^\u001b]*)\u001b\[0m/
+
+const textOf = (cell: Cell | undefined): string => printable(typeof cell === "object" ? cell.text : (cell ?? ""))
+
+/** Shrinks the widest columns until all fit in `width`, or are at their least width. */
+function fit(natural: readonly number[], width: number): readonly number[] {
+  const widths = [...natural]
+  for (;;) {
+    const excess = widths.reduce((sum, one) => sum + one, 0) - width
+    const widest = Math.max(...widths)
+    if (!(excess > 0) || widest <= LEAST_WIDTH) return widths
+    const next = Math.max(LEAST_WIDTH, ...widths.filter((one) => one < widest))
+    const wide = widths.filter((one) => one === widest).length
+    const target = Math.max(next, widest - Math.ceil(excess / wide))
+    for (const [at, one] of widths.entries()) if (one === widest) widths[at] = target
+  }
+}
+
+function showsColor(isTTY: boolean | undefined, env: Readonly<Record<string, string | undefined>>): boolean {
+  const { FORCE_COLOR, NO_COLOR, TERM } = env
+  if (FORCE_COLOR !== undefined && FORCE_COLOR !== "") return FORCE_COLOR !== "0" && FORCE_COLOR !== "false"
+  return isTTY === true && !NO_COLOR && TERM !== "dumb"
+}

@@ -1,0 +1,79 @@
+/**
+ * The vocabulary of server states for people, and the function that derives a state from the snapshot. Commands, internal
+ * tools and pages show these words; the bodies of `/health` keep the specification's four. choice: Server connection status.
+ */
+import type { BackendSnapshot } from "../agent/snapshot.ts"
+import type { Tone } from "../lib/table.ts"
+import { healthOf } from "./health.ts"
+
+/** The states of what runs, with the color that each is shown in. */
+const RUNNING = {
+  starting: "notice",
+  connected: "good",
+  /** Connected, but a list fails, pings are unanswered, or its transport has failed in the last minute. */
+  degraded: "notice",
+  /** A remote server whose connection is lost. */
+  reconnecting: "notice",
+  /** A process that has ended and is started again. */
+  restarting: "notice",
+  "crash-loop": "bad",
+  /** Lost, and its settings do not let svc start it again. */
+  failed: "bad",
+  /** Stopped while idle; its catalog is kept, and a call starts it. */
+  asleep: "good",
+  "sign-in needed": "notice",
+  stopped: "faint",
+} as const satisfies Record<string, Tone>
+
+/** The states of what is in the configuration and has no process or connection. */
+const IDLE = {
+  disabled: "faint",
+  /** Kept from running by an error in the configuration. */
+  invalid: "bad",
+  /** A template without instances. */
+  "not in use": "faint",
+  /** Written, and not applied yet. */
+  "not loaded": "notice",
+  "not running": "faint",
+} as const satisfies Record<string, Tone>
+
+export type ServerState = keyof typeof RUNNING | keyof typeof IDLE
+
+/** The color of each state. */
+export const TONE_BY_STATE: Readonly<Record<ServerState, Tone>> = { ...RUNNING, ...IDLE }
+
+/** Returns the state of a backend at the moment `now`. */
+export function stateOf(backend: BackendSnapshot, now: number): keyof typeof RUNNING {
+  const { state, spec, listed } = backend
+  switch (state.kind) {
+    case "connected":
+      return (listed?.failing.length ?? 0) > 0 || !healthOf(backend, now).healthy ? "degraded" : "connected"
+    case "waiting":
+    case "recovering":
+      return spec.tuning.restart.kind === "reconnect" ? "reconnecting" : "restarting"
+    case "crashed":
+      return "crash-loop"
+    case "unauthorized":
+      return "sign-in needed"
+    case "starting":
+    case "failed":
+    case "stopped":
+      return state.kind
+  }
+}
+
+/** What is known of the servers that have no process or connection. */
+export type IdleServers = {
+  readonly disabled: readonly string[]
+  readonly templates: readonly string[]
+  /** The servers that an error in the configuration keeps from running, by name, with the error. */
+  readonly invalid: Readonly<Record<string, string>>
+}
+
+/** Returns the state of a configured server that has no process or connection. `idle` is undefined if svc is not running. */
+export function idleStateOf(name: string, idle: IdleServers | undefined): keyof typeof IDLE {
+  if (idle === undefined) return "not running"
+  if (idle.disabled.includes(name)) return "disabled"
+  if (Object.hasOwn(idle.invalid, name)) return "invalid"
+  return idle.templates.includes(name) ? "not in use" : "not loaded"
+}

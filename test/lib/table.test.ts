@@ -1,0 +1,66 @@
+import { describe, expect, test } from "bun:test"
+import { cut, formatTable, lookOf, paint, printableLines } from "../../src/lib/table.ts"
+
+const plain = { width: Number.POSITIVE_INFINITY, color: false }
+const head = ["name", "pid", "note"]
+
+test("columns are aligned by the columns of a terminal, and empty ones are left out [cli:table]", () => {
+  expect(
+    formatTable(
+      head,
+      [
+        ["日本", "", "x"],
+        ["a", "", "y"],
+      ],
+      plain,
+    ),
+  ).toBe("NAME  NOTE\n日本  x\na     y")
+})
+
+test("the widest columns give way until a table fits its terminal [cli:table]", () => {
+  const note = "the command npxx is not found in any folder of the server's PATH, which is long"
+  for (const width of [40, 80, 120]) {
+    const lines = formatTable(head, [["a-server-of-a-name", "12", note]], { width, color: true }).split("\n")
+    for (const line of lines) expect(Bun.stringWidth(line)).toBeLessThanOrEqual(width)
+    expect(lines[1]).toStartWith(width < 80 ? "a-server-of-a-n…  12" : "a-server-of-a-name  12")
+    expect(lines[1]?.endsWith("…")).toBe(width < 120)
+  }
+})
+
+test("a long value is cut at a word, or inside a word that fills the column [cli:table]", () => {
+  expect(cut("could not be started at all", 20)).toBe("could not be…")
+  expect(cut("https://example.com/authorize", 12)).toBe("https://exa…")
+  expect(cut("日本語日本語", 6)).toBe("日本…")
+  expect(cut("fits", 4)).toBe("fits")
+})
+
+test("a server's text cannot paint in a table, nor move the cursor anywhere [cli:table]", () => {
+  const evil = "\u001b[32mconnected\u001b[0m\u001b[2J\u009b2J"
+  const escaped = "\\u001b[32mconnected\\u001b[0m\\u001b[2J\\u009b2J"
+  expect(formatTable(["a"], [[evil]], { ...plain, color: true }).split("\n")[1]).toBe(escaped)
+  const painted = paint("ok", "good", { ...plain, color: true })
+  const colored = "\u001b[32mconnected\u001b[0m\\u001b[2J\\u009b2J"
+  expect(printableLines(`${painted} ${evil}`)).toBe(`\u001b[32mok\u001b[0m ${colored}`)
+  expect(printableLines("\u001b[31m\u009b\u001b[0m\u001b[31m")).toBe("\u001b[31m\\u009b\u001b[0m\\u001b[31m")
+})
+
+describe("the look of an output", () => {
+  test.each([
+    [{ isTTY: true, columns: 120 }, {}, { width: 120, color: true }],
+    [
+      { isTTY: true, columns: 120 },
+      { NO_COLOR: "1", COLUMNS: "60" },
+      { width: 60, color: false },
+    ],
+    [{ isTTY: true, columns: 120 }, { TERM: "dumb" }, { width: 120, color: false }],
+    [{}, {}, { width: Number.POSITIVE_INFINITY, color: false }],
+    [{}, { FORCE_COLOR: "1", COLUMNS: "80" }, { width: 80, color: true }],
+    [
+      { isTTY: true, columns: 0 },
+      { NO_COLOR: "", FORCE_COLOR: "0" },
+      { width: 80, color: false },
+    ],
+  ])("follows from the terminal and the variables (%#) [cli:color]", (stream, env, look) => {
+    expect(lookOf(stream, env)).toEqual(look)
+  })
+})

@@ -1,0 +1,51 @@
+import { expect, test } from "bun:test"
+import { idleStateOf, stateOf, TONE_BY_STATE } from "../../src/report/server-state.ts"
+import { backend, NOW } from "./snapshots.ts"
+
+test.each([
+  [backend("starting"), "starting"],
+  [backend("connected"), "connected"],
+  [{ ...backend("connected"), responsive: false }, "degraded"],
+  [{ ...backend("connected"), lastTransportFailure: { at: NOW - 1000, reason: "answered 502" } }, "degraded"],
+  [backend("waiting"), "restarting"],
+  [backend("recovering"), "restarting"],
+  [backend("waiting", "remote", "reconnect"), "reconnecting"],
+  [backend("recovering", "remote", "reconnect"), "reconnecting"],
+  [backend("crashed"), "crash-loop"],
+  [backend("failed"), "failed"],
+  [backend("unauthorized"), "sign-in needed"],
+  [backend("stopped"), "stopped"],
+] as const)("people are shown one word for the state of a backend (%#) [states:words]", (server, word) => {
+  expect(stateOf(server, NOW)).toBe(word)
+})
+
+test("a server without a process or connection has a word that says why [states:words]", () => {
+  const idle = { disabled: ["off"], templates: ["t"], invalid: { bad: "url must be an http or https address" } }
+  expect(["off", "t", "bad", "new"].map((name) => idleStateOf(name, idle))).toEqual([
+    "disabled",
+    "not in use",
+    "invalid",
+    "not loaded",
+  ])
+  expect(idleStateOf("any", undefined)).toBe("not running")
+})
+
+test("the words are these [states:words]", () => {
+  expect(Object.keys(TONE_BY_STATE)).toEqual([
+    "starting",
+    "connected",
+    "degraded",
+    "reconnecting",
+    "restarting",
+    "crash-loop",
+    "failed",
+    "asleep",
+    "sign-in needed",
+    "stopped",
+    "disabled",
+    "invalid",
+    "not in use",
+    "not loaded",
+    "not running",
+  ])
+})
