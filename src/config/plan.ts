@@ -242,7 +242,7 @@ const isReadable = (name: string, value: string): boolean =>
   PLAIN.includes(name) ||
   (!isSecretName(name) &&
     (posix.isAbsolute(value) || /^[a-z]:[\\/]/i.test(value)) &&
-    createRedactor([]).maskCredentials(value) === value)
+    value.split(/[\\/]/).every((part) => createRedactor([]).maskCredentials(part) === part))
 
 /** Returns the values of a server that must not be shown, whether it can run or not. */
 const secretsOf = (planned: Planned): readonly string[] => ("spec" in planned ? planned.spec : planned).secrets

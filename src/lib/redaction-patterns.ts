@@ -62,22 +62,22 @@ export const CREDENTIALS: readonly Pattern[] = [
     "-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[\\s\\S]){0,16384}(?:-----END [A-Z ]{0,60}-----)?",
   ),
   { name: "jwt", find: /\beyJ[\w-]{5,8192}(?:\.[\w-]{0,8192}){1,4}/g, put: HIDDEN },
-  // The address of a sign-in has random parameters that are no secrets: a browser must be able to open it.
+  // The address of a sign-in has random parameters and folders that are no secrets: a browser must be able to open it.
   {
     name: "token by its prefix",
-    find: /(?<![A-Za-z0-9])(?<![?&](?:state|code_challenge|client_id|dpop_jkt)=[\w-]{0,128})(?:[spr]k[-_](?:live[-_]|test[-_]|proj[-_]|ant[-_])?[\w-]{8,512}|gh[pousr]_\w{8,512}|github_pat_\w{8,512}|gl[a-z]{2,6}-[\w.-]{12,512}|xox[a-z][-.][\w.-]{6,512}|xapp-[\w-]{6,512}|(?:AKIA|ASIA|ABIA|ACCA|LTAI|AKID)[0-9A-Za-z]{12,40}|AIza[\w-]{20,64}|GOCSPX-[\w-]{8,64}|1\/\/0[\w-]{20,512}|ya29\.[\w-]{8,512}|SG\.[\w-]{8,64}\.[\w-]{8,128}|hv[sbr]\.[\w-]{8,512}|pat[A-Za-z0-9]{14}\.[0-9a-f]{16,64}|AT[ABC][TB][A-Za-z0-9][\w=-]{16,512}|EAA[A-Za-z0-9]{20,512}|AGE-SECRET-KEY-1[0-9A-Z]{20,80}|FlyV1 [\w+/=,]{8,4096}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{20,128}|\d{8,10}:AA[\w-]{30,40}|[MNO][\w-]{22,28}\.[\w-]{6}\.[\w-]{27,40}|(?:AC|SK)[0-9a-f]{32}(?![0-9a-z])|sq0[a-z]{3}-[\w-]{16,128}|BSA[\w-]{20,64}|svc_\w{4,64}_[\w-]{8,512}|(?=[a-fA-F]{0,5}[g-zG-Z])[A-Za-z]{2,6}[0-9a-f]{32,64}(?![A-Za-z0-9])|(?<![/+=.])(?=[a-z/+\d]{0,39}[A-Z])(?=[A-Z/+\d]{0,39}[a-z])(?=[A-Za-z/+]{0,39}\d)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=.:_-]))/g,
+    find: /(?<![\w-])(?<![?&](?:state|nonce|code_challenge|client_id|dpop_jkt)=)(?:[spr]k[-_](?:live[-_]|test[-_]|proj[-_]|ant[-_])?[\w-]{8,512}|gh[pousr]_\w{8,512}|github_pat_\w{8,512}|gl[a-z]{2,6}-[\w.-]{12,512}|xox[a-z][-.][\w.-]{6,512}|xapp-[\w-]{6,512}|(?:AKIA|ASIA|ABIA|ACCA|LTAI|AKID)[0-9A-Za-z]{12,40}|AIza[\w-]{20,64}|GOCSPX-[\w-]{8,64}|1\/\/0[\w-]{20,512}|ya29\.[\w-]{8,512}|SG\.[\w-]{8,64}\.[\w-]{8,128}|hv[sbr]\.[\w-]{8,512}|pat[A-Za-z0-9]{14}\.[0-9a-f]{16,64}|AT[ABC][TB][A-Za-z0-9][\w=-]{16,512}|EAA[A-Za-z0-9]{20,512}|AGE-SECRET-KEY-1[0-9A-Z]{20,80}|FlyV1 [\w+/=,]{8,4096}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{20,128}|\d{8,10}:AA[\w-]{30,40}|[MNO][\w-]{22,28}\.[\w-]{6}\.[\w-]{27,40}|(?:AC|SK)[0-9a-f]{32}(?![0-9a-z])|sq0[a-z]{3}-[\w-]{16,128}|BSA[\w-]{20,64}|svc_\w{4,64}_[\w-]{8,512}|(?=[a-fA-F]{0,5}[g-zG-Z])[A-Za-z]{2,6}[0-9a-f]{32,64}(?![A-Za-z0-9])|(?<![/+=.])(?=[a-z/+\d]{0,39}[A-Z])(?=[A-Z/+\d]{0,39}[a-z])(?=[A-Za-z/+]{0,39}\d)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=.:_-]))/g,
     put: HIDDEN,
   },
   {
     // `npm_…`, `shpat_…`, `dop_v1_…`, `whsec_…`, `nvapi-…`, `key-…`: a short prefix and many letters, a digit among them.
     name: "prefix and random letters",
-    find: /(?<![A-Za-z0-9_./-])(?<![?&](?:state|code_challenge|client_id|dpop_jkt)=[\w-]{0,128})(?!sha\d|v\d|(?:req(?:uest)?|resp|msg|message|call|toolu|evt|event|run|job|step|span|trace|chunk|build|commit|thread|batch|sess|session|id|web|node|image)[-_])[A-Za-z][A-Za-z0-9]{1,11}[-_](?:[A-Za-z0-9]{1,16}[-_]){0,3}(?=[A-Za-z]{0,64}\d)(?=\d{0,64}[A-Za-z])[A-Za-z0-9]{16,512}(?:[_-][A-Za-z0-9]{1,512}){0,8}(?![.\w-])/g,
+    find: /(?<![A-Za-z0-9_./-])(?<![?&][\w.-]{1,64}=)(?!sha\d|v\d|(?:req(?:uest)?|resp|msg|message|call|toolu|evt|event|run|job|step|span|trace|chunk|build|commit|thread|batch|sess|session|id|web|node|image)[-_])[A-Za-z][A-Za-z0-9]{1,11}[-_](?:[A-Za-z0-9]{1,16}[-_]){0,3}(?=[A-Za-z]{0,64}\d)(?=\d{0,64}[A-Za-z])[A-Za-z0-9]{16,512}(?:[_-][A-Za-z0-9]{1,512}){0,8}(?![.\w-])/g,
     put: HIDDEN,
   },
   {
     // Lower-case and capital letters, and three groups of digits. An integrity hash (`sha512-…`) is no secret.
     name: "random letters",
-    find: /(?<![\w+=-])(?!sha\d{1,3}-|(?:req|resp|msg|call|toolu|evt|run|trace|chatcmpl)[-_])(?<!sha\d{1,3}-[\w+/=]{0,90})(?=[\w+-]{0,64}[a-z])(?=[\w+-]{0,64}[A-Z])(?=(?:[^\W\d]{1,40}[+-]?\d{1,20}|[+-]){3,8})[\w+-]{24,8192}={0,2}/g,
+    find: /(?<![\w+=/-])(?!sha\d{1,3}-|(?:req|resp|msg|call|toolu|evt|run|trace|chatcmpl)[-_])(?<!sha\d{1,3}-[\w+/=]{0,90})(?=[\w+-]{0,64}[a-z])(?=[\w+-]{0,64}[A-Z])(?=(?:[^\W\d]{1,40}[+-]?\d{1,20}|[+-]){3,8})[\w+-]{24,8192}={0,2}/g,
     put: HIDDEN,
   },
   {
