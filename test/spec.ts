@@ -987,6 +987,26 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "rule 4 inherits what the server does not have, although it meant to set it",
   },
+  "cli:writes": {
+    says: "a command that changes servers, tools, presets or tokens returns when the running svc has applied the change",
+    from: "choice",
+    why: "the next command, or the next request of a client, must not see the old state",
+  },
+  "cli:writes:outcome": {
+    says: "a command that adds, changes, enables or restarts a server waits until it has connected or failed, at most --timeout, says which, and exits with 0",
+    from: "choice",
+    why: "the edit is made whatever becomes of the server, which may need another edit or a sign-in",
+  },
+  "cli:writes:refused": {
+    says: "an edit that every reload would refuse is not written; one that only the running svc refuses stays, and the command exits with 78",
+    from: "choice",
+    why: "nothing of what a person wrote is taken away, and a script must notice",
+  },
+  "cli:writes:no-wait": {
+    says: "with --no-wait, without a running svc, or with one that has --no-reload, a command returns when the file is written",
+    from: "choice",
+    why: "an svc that was told not to follow its files must not be made to",
+  },
   "cli:restart": {
     says: "svc mcp restart restarts a running backend at once",
     from: "Command-line and configuration interfaces",

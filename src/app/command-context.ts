@@ -1,7 +1,7 @@
 /** What a command works with: the configuration directory, its documents, and the instance that serves them, if one runs. */
 import { dirname } from "node:path"
 import type { ArgsDef } from "citty"
-import { createReload } from "../agent/reload.ts"
+import { createReload, type ReloadResult } from "../agent/reload.ts"
 import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import { type HostEnvironment, plan } from "../config/plan.ts"
@@ -77,8 +77,12 @@ export function configuredSecrets(context: Pick<CommandContext, "document" | "wo
 export const notRunning = ({ file }: Paths): UnavailableError =>
   new UnavailableError(`svc is not running for ${file}; start it with \`svc serve\``)
 
-/** Returns the issues that a start or a reload would find in these texts; a dry run of a reload. */
-export function findIssues({ paths, baseWorld }: CommandContext, read: () => DocumentTexts): readonly Issue[] {
+/** Returns the issues that a start or a reload would find in these texts. */
+export const findIssues = (context: CommandContext, read: () => DocumentTexts): readonly Issue[] =>
+  dryReload(context, read).issues
+
+/** Returns what a reload of these texts would come to. */
+export function dryReload({ paths, baseWorld }: CommandContext, read: () => DocumentTexts): ReloadResult {
   const reload = createReload({
     agent: { setPresets() {}, refuse() {} },
     instances: { update: () => ({ added: [], removed: [], replaced: [], retuned: [] }) },
@@ -87,7 +91,7 @@ export function findIssues({ paths, baseWorld }: CommandContext, read: () => Doc
     read,
     world: baseWorld,
   })
-  return reload().issues
+  return reload()
 }
 
 /** Returns all values of a flag that may be repeated. */

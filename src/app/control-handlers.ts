@@ -4,7 +4,7 @@ import type { Backend } from "../backend/backend.ts"
 import { knownTools } from "../catalog/listing.ts"
 import { hidesEveryTool, toolRows, unknownOverrides } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/plan.ts"
-import { systemClock } from "../lib/clock.ts"
+import { systemClock, withTimeout } from "../lib/clock.ts"
 import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
@@ -21,36 +21,38 @@ export type ControlDeps = {
   readonly runtime: Runtime
   /** The address that svc listens at. */
   readonly url: string
-  reload(): ReloadResult
+  /** Applies what is written in the files now, and returns what the last reload came to; undefined with --no-reload. */
+  follow(): Promise<ReloadResult | undefined>
   tools(): Promise<InternalTools>
 }
 
 /** Returns the dispatch of control methods; methods that change something are audited like calls of clients. */
-export function createControlDispatch({ runtime, url, reload, tools }: ControlDeps): ControlDispatch {
+export function createControlDispatch({ runtime, url, follow, tools }: ControlDeps): ControlDispatch {
   return audited(runtime, async (method, params, gone) =>
-    method === "tool" ? (await tools()).run(params, gone) : answerControl(runtime, url, reload, method, params),
+    method === "tool" ? (await tools()).run(params, gone) : answerControl(runtime, url, follow, method, params),
   )
 }
 
 // ---
 
-function answerControl(
+async function answerControl(
   runtime: Runtime,
   url: string,
-  reload: () => ReloadResult,
+  follow: ControlDeps["follow"],
   method: string,
   params: Params,
-): unknown {
+): Promise<unknown> {
   const { agent, redactor } = runtime
+  // The operator needs paths and addresses: only credentials are masked.
+  const status = () => ({
+    ...statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials),
+    pid: process.pid,
+    version,
+    url,
+  })
   switch (method) {
     case "status":
-      // The operator needs paths and addresses: only credentials are masked.
-      return {
-        ...statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials),
-        pid: process.pid,
-        version,
-        url,
-      }
+      return status()
     case "health": {
       const level = HEALTH_LEVELS.find((one) => one === params.level) ?? "full"
       // The reader is the operator, as above.
@@ -60,13 +62,21 @@ function answerControl(
       return { ok: found.status < 400, body: found.body }
     }
     case "restart": {
+      await follow()
       const wanted = typeof params.name === "string" ? find(runtime, params.name) : agent.all()
       for (const backend of wanted) agent.restart(backend)
       return { restarted: wanted.map(({ spec }) => spec.id) }
     }
     case "reload": {
-      const { applied, issues } = reload()
-      return { applied, issues: issues.map(formatIssue) }
+      const reloaded = await follow()
+      const names = Array.isArray(params.names) ? params.names.map(String) : []
+      await settled(agent, names, typeof params.wait === "number" ? params.wait : 0)
+      return {
+        followed: reloaded !== undefined,
+        applied: reloaded?.applied !== undefined,
+        issues: (reloaded?.issues ?? []).map(formatIssue),
+        status: status(),
+      }
     }
     case "approve": {
       const [{ spec }] = find(runtime, String(params.name))
@@ -99,6 +109,17 @@ function answerControl(
   }
 }
 
+/** Resolves when the first attempts of these servers are over, or after `ms` milliseconds. */
+async function settled(agent: Runtime["agent"], names: readonly string[], ms: number): Promise<void> {
+  const attempts = names.flatMap((name) =>
+    agent.find(name).map(async (backend) => {
+      await agent.readiness.whenSettled(backend)
+      await agent.readiness.whenListed(backend, ms)
+    }),
+  )
+  if (ms > 0) await withTimeout(systemClock, ms, Promise.all(attempts))
+}
+
 const oauthControlDeps = (runtime: Runtime): OAuthControlDeps => ({
   oauth: runtime.oauth,
   find: (name) => find(runtime, name)[0].spec,
@@ -127,6 +148,8 @@ function audited({ audit }: Runtime, answer: ControlDispatch): ControlDispatch {
 const READ_ONLY_METHODS: ReadonlySet<string> = new Set([
   "status",
   "health",
+  // A reload that it causes is audited by itself.
+  "reload",
   "tools",
   "flush",
   "auth.status",

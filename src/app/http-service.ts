@@ -21,6 +21,8 @@ import { readTls, watchTls } from "./tls.ts"
 export type HttpService = Listening & {
   /** Logs the address, once the configuration is loaded: programs that start svc wait for this line. */
   announce(): void
+  /** Reads the tokens of clients now if their file has changed. */
+  followTokens(): void
   close(): void
 }
 
@@ -121,6 +123,7 @@ export async function startHttp(
       if (!loopback && !options.auth)
         log.warn("no authentication: every client that can reach this address can use every server")
     },
+    followTokens: () => auth?.follow(),
     close() {
       auth?.close()
       certificate?.close()

@@ -17,6 +17,8 @@ export type InboundAuth = {
   readonly authenticate: Middleware
   /** Serves the OAuth metadata of svc as a protected resource (RFC 9728); undefined without an issuer. */
   readonly resourceMetadata: Middleware | undefined
+  /** Reads the tokens now if their file has changed. */
+  follow(): void
   close(): void
 }
 
@@ -61,6 +63,7 @@ export async function openInboundAuth(
       onbug: mcp.onbug,
     }),
     resourceMetadata: issuer === undefined ? undefined : createResourceMetadata(issuer, base, tags),
+    follow: tokens.follow,
     close() {
       cancelRefresh()
       tokens.close()
@@ -78,9 +81,9 @@ function watchTokens(
   log: Log,
   needed: boolean,
   onrevoked: () => void,
-): { current(): ReadonlyMap<string, ClientToken>; close(): void } {
+): { current(): ReadonlyMap<string, ClientToken>; follow(): void; close(): void } {
   let tokens: ReadonlyMap<string, ClientToken> = new Map()
-  if (paths === undefined) return { current: () => tokens, close: () => undefined }
+  if (paths === undefined) return { current: () => tokens, follow: () => undefined, close: () => undefined }
   const file = tokensFile(paths)
   const read = () => {
     const before = tokens
@@ -92,8 +95,9 @@ function watchTokens(
     }
     if ([...before].some(([id, token]) => !isDeepStrictEqual(tokens.get(id), token))) onrevoked()
   }
+  // Watched before it is read: a change in between is seen.
+  const watcher = watchFiles([file], systemClock, read)
   read()
   if (needed && tokens.size === 0) log.warn("no client can connect yet: create a token with `svc auth token create`")
-  const watcher = watchFiles([file], systemClock, read)
-  return { current: () => tokens, close: () => watcher.close() }
+  return { current: () => tokens, follow: watcher.check, close: watcher.close }
 }

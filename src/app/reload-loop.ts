@@ -11,6 +11,7 @@ import { recoverTrials } from "../store/transaction.ts"
 import { type Watch, watchFiles } from "../store/watch.ts"
 import { homeDirectory } from "../template/project.ts"
 import { createControlDispatch } from "./control-handlers.ts"
+import type { HttpService } from "./http-service.ts"
 import type { InternalTools } from "./internal-tools.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -19,15 +20,14 @@ import type { ServeOptions } from "./serve-options.ts"
 export type ReloadLoop = { close(): void; idle(): Promise<void> }
 
 /**
- * Loads the files, and reloads them when they change or at SIGHUP. With `url`, the address svc listens at, opens the
- * control socket, too: of several svc on stdio in one directory none can own it. Throws a ConfigError if the first load fails in
- * strict template mode.
+ * Loads the files, and reloads them when they change or at SIGHUP. For an svc that listens, opens the control socket, too: of
+ * several svc on stdio in one directory none can own it. Throws a ConfigError if the first load fails in strict template mode.
  */
 export async function startReloadLoop(
   runtime: Runtime,
   options: ServeOptions,
   paths: Paths,
-  url: string | undefined,
+  listening: Pick<HttpService, "url" | "followTokens"> | undefined,
 ): Promise<ReloadLoop> {
   const { agent, audit, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
   if (await createMissing(paths, systemClock))
@@ -41,8 +41,10 @@ export async function startReloadLoop(
     read: () => readTexts(paths),
     world,
   })
+  let last: ReloadResult = { applied: undefined, issues: [] }
   const reload = (): ReloadResult => {
     const reloaded = apply()
+    last = reloaded
     if (metrics !== undefined) metrics.reloads[reloaded.applied === undefined ? "refused" : "ok"]++
     return reloaded
   }
@@ -59,6 +61,13 @@ export async function startReloadLoop(
     return reloaded
   }
   let watcher: Watch | undefined
+  const { promise: loaded, resolve: onload } = Promise.withResolvers<void>()
+  const follow = async (): Promise<ReloadResult | undefined> => {
+    await loaded
+    listening?.followTokens()
+    watcher?.check()
+    return watcher === undefined ? undefined : last
+  }
   let opened: Promise<InternalTools> | undefined
   // Imported at the first call: a start without internal tools does not load them.
   const tools = (): Promise<InternalTools> => {
@@ -74,22 +83,27 @@ export async function startReloadLoop(
   if (internalTools.length > 0)
     offerTools((await tools()).offer(internalTools, { installs: !confirmInstalls, edits: !confirmEdits }))
   const control =
-    url === undefined
+    listening === undefined
       ? undefined
-      : await openControlSocket(paths, createControlDispatch({ runtime, url, reload, tools }), {
+      : await openControlSocket(paths, createControlDispatch({ runtime, url: listening.url.href, follow, tools }), {
           mcp,
           trustedClient,
           maxResult: options.maxResult,
         })
   for (const note of await recoverTrials(paths, systemClock)) log.warn(note)
+  // Watched before they are read: a change in between is seen.
+  watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, again) : undefined
   const { applied, issues } = reload()
   if (applied === undefined && issues.some(({ code }) => code === "template")) {
+    watcher?.close()
     control?.close()
     throw new ConfigError(issues)
   }
   // On Windows SIGHUP means that the console window was closed.
   if (process.platform !== "win32") process.on("SIGHUP", again)
-  watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, again) : undefined
+  // A token that was created before the control socket opened.
+  listening?.followTokens()
+  onload()
   return {
     idle: async () => (await opened)?.idle(),
     close() {

@@ -40,7 +40,7 @@ async function serveUntil(
   )
   const listening = options.transport === "http" ? await startHttp(runtime, options, paths) : undefined
   agent.awaitInitialLoad(options.startupWait)
-  const loop = paths === undefined ? undefined : await startReloadLoop(runtime, options, paths, listening?.url.href)
+  const loop = paths === undefined ? undefined : await startReloadLoop(runtime, options, paths, listening)
   listening?.announce()
   const trim = trimWhenIdle(systemClock, () => agent.inFlight > 0)
   if (paths === undefined) runtime.instances.update(demoPlan(process.env))

@@ -1,6 +1,7 @@
-/** `svc auth token`: the bearer tokens of clients, kept as hashes in tokens.json. A running svc follows the file. */
+/** `svc auth token`: the bearer tokens of clients, kept as hashes in tokens.json. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
+import { FOLLOW_ARGS, followChange } from "../app/follow.ts"
 import { tokensFile } from "../app/inbound-auth.ts"
 import { print, say, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -15,6 +16,7 @@ export const token: CommandDef = {
       meta: { name: "create", description: "Create a token and print it, once" },
       args: {
         ...CONTEXT_ARGS,
+        ...FOLLOW_ARGS,
         name: { type: "string", description: "Name of the token, such as its user's" },
         tags: {
           type: "string",
@@ -36,8 +38,10 @@ export const token: CommandDef = {
         const { token: made, text } = createToken(option.text("name") ?? "", { tags, expires, now })
         await change(context, (tokens) => new Map([...tokens, [made.id, made]]))
         const { hash: _, ...shown } = made
+        // Printed first: a token that is not shown is lost.
         print(args.json === true, { ...shown, token: text }, () => text)
         if (args.json !== true) say(`token ${made.id}: store it now, it is not shown again`)
+        await followChange(context, args, `token ${made.id} is created`)
         return 0
       },
     },
@@ -70,12 +74,18 @@ export const token: CommandDef = {
     },
     revoke: {
       meta: { name: "revoke", description: "Revoke a token" },
-      args: { token: { type: "positional", required: true, description: "ID or name of the token" }, ...CONTEXT_ARGS },
+      args: {
+        token: { type: "positional", required: true, description: "ID or name of the token" },
+        ...CONTEXT_ARGS,
+        ...FOLLOW_ARGS,
+      },
       async run({ args }) {
         const context = openContext(args)
         const wanted = pickToken(tokensOf(context), String(args.token))
+        const done = `revoked ${wanted.id} ${wanted.name}`.trim()
         await change(context, (tokens) => new Map([...tokens].filter(([id]) => id !== wanted.id)))
-        print(args.json === true, { revoked: wanted.id }, () => `revoked ${wanted.id} ${wanted.name}`.trim())
+        await followChange(context, args, done)
+        print(args.json === true, { revoked: wanted.id }, () => done)
         return 0
       },
     },

@@ -9,7 +9,8 @@ import { existsSync, readFileSync } from "node:fs"
 import { resolve } from "node:path"
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
-import { print, say, table } from "../app/output.ts"
+import { finishChange, START_ARGS, type WrittenChange } from "../app/follow.ts"
+import { say, table } from "../app/output.ts"
 import { addServer, type Edit, writtenServers } from "../config/edit.ts"
 import {
   APPLICATIONS,
@@ -36,6 +37,7 @@ export const importServers: CommandDef = {
   args: {
     from: { type: "positional", required: false, description: "Application or file (default: all applications)" },
     ...CONTEXT_ARGS,
+    ...START_ARGS,
     project: {
       type: "boolean",
       description: "Read the files of the working directory, too (.mcp.json, .vscode/mcp.json …)",
@@ -44,7 +46,8 @@ export const importServers: CommandDef = {
     "dry-run": { type: "boolean", description: "Only show what would be imported" },
   },
   async run({ args }) {
-    const { paths, ask } = openContext(args)
+    const context = openContext(args)
+    const { paths, ask } = context
     const status = await ask("status").catch(() => undefined)
     const address = isObject(status) && typeof status.url === "string" ? status.url : "http://127.0.0.1:3050/"
     const files = sources(args.from, args.project === true)
@@ -85,9 +88,8 @@ export const importServers: CommandDef = {
       await editConfig(paths, all, systemClock)
     }
     const names = added.map(({ name }) => name)
-    print(
-      args.json === true,
-      {
+    const change: WrittenChange = {
+      result: {
         added: willAdd ? names : [],
         found: rows.map(({ name, server, from, problem, notes }) => ({
           name,
@@ -100,9 +102,10 @@ export const importServers: CommandDef = {
           ...(problem === undefined ? {} : { problem }),
         })),
       },
-      () => (willAdd ? `imported ${names.join(", ")} (${paths.file})` : "nothing imported"),
-    )
-    return 0
+      done: willAdd ? `imported ${names.join(", ")}` : "nothing imported",
+      ...(willAdd ? { file: paths.file, servers: names } : {}),
+    }
+    return finishChange(context, willAdd ? args : { ...args, wait: false }, change)
   },
 }
 

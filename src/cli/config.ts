@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs"
 import { basename } from "node:path"
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, findIssues, openContext } from "../app/command-context.ts"
+import { FOLLOW_ARGS, finishChange } from "../app/follow.ts"
 import { print } from "../app/output.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -63,9 +64,11 @@ export const config: CommandDef = {
           description: "Name from `svc config backups` (default: the newest)",
         },
         ...CONTEXT_ARGS,
+        ...FOLLOW_ARGS,
       },
       async run({ args }) {
-        const { paths } = openContext(args)
+        const context = openContext(args)
+        const { paths } = context
         const all = listBackups(paths)
         const found = typeof args.backup === "string" ? all.find((path) => basename(path) === args.backup) : all[0]
         if (found === undefined)
@@ -77,8 +80,8 @@ export const config: CommandDef = {
           )
         const text = readFileSync(found, "utf8")
         const changed = await editConfig(paths, () => text, systemClock)
-        print(args.json === true, { changed, restored: basename(found) }, () => `restored ${basename(found)}`)
-        return 0
+        const restored = basename(found)
+        return finishChange(context, args, { result: { changed, restored }, done: `restored ${restored}` })
       },
     },
   } as Record<string, CommandDef>,

@@ -2,6 +2,7 @@
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
 import { editServers } from "../app/edit-servers.ts"
+import { FOLLOW_ARGS } from "../app/follow.ts"
 import { print, say, table } from "../app/output.ts"
 import {
   hidesEveryTool,
@@ -60,12 +61,13 @@ export const tools: CommandDef = {
       args: {
         ...TOOL_ARGS,
         yes: { type: "boolean", alias: "y", description: "Do not ask before hiding the last tool" },
+        ...FOLLOW_ARGS,
       },
       run: ({ args }) => switchTool(args, true),
     },
     enable: {
       meta: { name: "enable", description: "Show a hidden tool again" },
-      args: TOOL_ARGS,
+      args: { ...TOOL_ARGS, ...FOLLOW_ARGS },
       run: ({ args }) => switchTool(args, false),
     },
     approve: {

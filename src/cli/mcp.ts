@@ -2,7 +2,8 @@
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, notRunning, openContext, repeated } from "../app/command-context.ts"
 import { editServers } from "../app/edit-servers.ts"
-import { print, say } from "../app/output.ts"
+import { FOLLOW_ARGS, finishChange, START_ARGS } from "../app/follow.ts"
+import { say } from "../app/output.ts"
 import { parseDocument } from "../config/document.ts"
 import { addServer, type Edit, patchServer, removeServer, renameServer, setDisabled } from "../config/edit.ts"
 import { type ProgramCommand, usageError } from "../lib/command-line.ts"
@@ -29,6 +30,7 @@ const add: ProgramCommand = {
     header: { type: "string", description: "HTTP header of a remote server, 'Name: value'; may be repeated" },
     tag: { type: "string", description: "Tag; may be repeated" },
     force: { type: "boolean", description: "Replace an existing server of this name" },
+    ...START_ARGS,
   },
   async run({ args, rawArgs }) {
     const split = rawArgs.indexOf("--")
@@ -59,7 +61,8 @@ const add: ProgramCommand = {
       ...(Object.keys(allHeaders).length > 0 ? { headers: allHeaders } : {}),
       ...(tags.length > 0 ? { tags } : {}),
     }
-    return editServers(args, addServer(String(args.name), server, args.force === true), `added ${args.name}`)
+    const name = String(args.name)
+    return editServers(args, addServer(name, server, args.force === true), `added ${name}`, [name])
   },
 }
 
@@ -74,6 +77,7 @@ const edit: CommandDef = {
     },
     ...CONTEXT_ARGS,
     rename: { type: "string", description: "New name" },
+    ...START_ARGS,
   },
   run({ args }) {
     const patch = typeof args.patch === "string" ? parsePatch(args.patch) : {}
@@ -85,13 +89,23 @@ const edit: CommandDef = {
       const patched = patchServer(name, patch)(text)
       return typeof rename === "string" ? renameServer(name, rename)(patched) : patched
     }
-    return editServers(args, whole, `changed ${name}`)
+    const newName = typeof rename === "string" ? rename : name
+    return editServers(args, whole, `changed ${name}`, [newName])
+  },
+}
+
+const enable: CommandDef = {
+  meta: { name: "enable", description: "Enable a disabled server" },
+  args: { name: NAME, ...CONTEXT_ARGS, ...START_ARGS },
+  run({ args }) {
+    const name = String(args.name)
+    return editServers(args, setDisabled(name, false), `enabled ${name}`, [name])
   },
 }
 
 const simple = (name: string, description: string, edit: (server: string) => Edit, done: string): CommandDef => ({
   meta: { name, description },
-  args: { name: NAME, ...CONTEXT_ARGS },
+  args: { name: NAME, ...CONTEXT_ARGS, ...FOLLOW_ARGS },
   run: ({ args }) => editServers(args, edit(String(args.name)), `${done} ${args.name}`),
 })
 
@@ -100,16 +114,15 @@ const restart: CommandDef = {
   args: {
     name: { type: "positional", required: false, description: "Name of one server (default: all)" },
     ...CONTEXT_ARGS,
+    ...START_ARGS,
   },
   async run({ args }) {
     const context = openContext(args)
     const answer = await context.ask("restart", typeof args.name === "string" ? { name: args.name } : {})
     if (answer === undefined) throw notRunning(context.paths)
     const restarted = isObject(answer) && Array.isArray(answer.restarted) ? answer.restarted.map(String) : []
-    print(args.json === true, { restarted }, () =>
-      restarted.length === 0 ? "no servers to restart" : `restarted ${restarted.join(", ")}`,
-    )
-    return 0
+    const done = restarted.length === 0 ? "no servers to restart" : `restarted ${restarted.join(", ")}`
+    return finishChange(context, args, { result: { restarted }, done, servers: restarted })
   },
 }
 
@@ -124,7 +137,7 @@ export const mcp: CommandDef = {
     add,
     edit,
     remove: simple("remove", "Remove a server from the configuration", removeServer, "removed"),
-    enable: simple("enable", "Enable a disabled server", (name) => setDisabled(name, false), "enabled"),
+    enable,
     disable: simple("disable", "Disable a server without removing it", (name) => setDisabled(name, true), "disabled"),
     restart,
     render,

@@ -1,6 +1,7 @@
-/** `svc preset`: named selections of servers in presets.json. A running instance follows the file. */
+/** `svc preset`: named selections of servers in presets.json. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
+import { FOLLOW_ARGS, finishChange } from "../app/follow.ts"
 import { print, say, table } from "../app/output.ts"
 import { selectServers } from "../catalog/selection.ts"
 import { parseDocument } from "../config/document.ts"
@@ -30,13 +31,12 @@ const change = (
   done: string,
 ): CommandDef => ({
   meta: { name, description: about },
-  args: { name: NAME, ...args, ...CONTEXT_ARGS },
+  args: { name: NAME, ...args, ...CONTEXT_ARGS, ...FOLLOW_ARGS },
   async run({ args }) {
     const context = openContext(args)
     const preset = String(args.name)
     const changed = await editPresets(context.paths, edit(preset, args), systemClock)
-    print(args.json === true, { preset, changed }, () => `${done} ${preset}`)
-    return 0
+    return finishChange(context, args, { result: { preset, changed }, done: `${done} ${preset}` })
   },
 })
 

@@ -8,6 +8,8 @@ import { readText } from "./files.ts"
 export type Watch = {
   /** Takes the current texts as known, so that svc's own edits are not reported. */
   acknowledge(): void
+  /** Reports a change that is already written, without the debounce: the writer waits for it. */
+  check(): void
   close(): void
 }
 
@@ -66,6 +68,10 @@ export function watchFiles(files: readonly string[], clock: Clock, onchange: () 
   return {
     acknowledge() {
       seen = fingerprint(files)
+    },
+    check() {
+      cancelDebounce?.()
+      compare()
     },
     close() {
       closed = true

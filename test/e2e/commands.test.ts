@@ -248,7 +248,11 @@ test("mcp restart replaces the process immediately [cli:restart]", async () => {
   await using instance = await running(mark)
   await instance.said("a: connected")
   const [before] = processes(mark)
-  expect(await json(inFolder(instance.folder)("mcp", "restart", "a", "--json"))).toEqual({ restarted: ["a"] })
+  expect(await json(inFolder(instance.folder)("mcp", "restart", "a", "--json"))).toEqual({
+    restarted: ["a"],
+    applied: true,
+    servers: [{ name: "a", state: "connected", tools: 3 }],
+  })
   await eventually(() => processes(mark).length === 1 && processes(mark)[0] !== before)
   expect((await inFolder(instance.folder)("mcp", "restart", "b")).stderr).toContain("no server is named b")
 })

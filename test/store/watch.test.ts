@@ -75,3 +75,17 @@ test("every kind of change is seen: edit, replace, delete, re-create, swapped li
   }
   for (const watcher of watchers) watcher.close()
 })
+
+test("a check reports a change at once, and its event does not report it again", async () => {
+  const clock = manualClock()
+  let seen = 0
+  const watched = watchFiles([file], clock, () => seen++)
+  watched.check()
+  expect(seen).toBe(0)
+  writeFileSync(file, "1")
+  watched.check()
+  expect(seen).toBe(1)
+  await clock.pass(5000)
+  watched.close()
+  expect(seen).toBe(1)
+})

@@ -1,0 +1,152 @@
+/** Read your writes: a command that has changed a file returns when the running svc has applied the change, or refused it. */
+import type { ArgsDef } from "citty"
+import { delay, systemClock } from "../lib/clock.ts"
+import { readOptions } from "../lib/command-line.ts"
+import { ConfigError, codesOf, messageOf, UnavailableError } from "../lib/errors.ts"
+import { counted } from "../lib/log.ts"
+import { idleStateOf, type ServerState } from "../report/server-state.ts"
+import { type Status, worstOf } from "../report/status.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { CommandContext } from "./command-context.ts"
+import { print, say } from "./output.ts"
+
+/** The flag of every command that changes a file which a running svc follows. */
+export const FOLLOW_ARGS = {
+  wait: { type: "boolean", negativeDescription: "Do not wait until the running svc has applied the change" },
+} as const satisfies ArgsDef
+
+/** The flags of commands that start a server. */
+export const START_ARGS = {
+  ...FOLLOW_ARGS,
+  timeout: { type: "string", description: "How long to wait for the server to connect (default 10s)" },
+} as const satisfies ArgsDef
+
+/**
+ * How the running svc has taken a change. `followed`: false if it runs with `--no-reload`. `applied`: false if it refuses the
+ * configuration and runs the last valid one.
+ */
+type Followed = {
+  readonly followed: boolean
+  readonly applied: boolean
+  readonly issues: readonly string[]
+  readonly status: Status
+}
+
+/**
+ * Waits until the running svc has applied what is written, and until each of `servers` has connected or failed, at most
+ * `--timeout`. Undefined if no svc runs for the configuration, or the command has `--no-wait`.
+ * `done` says what was written, for the error of an svc that does not answer.
+ */
+export async function followChange(
+  { ask }: Pick<CommandContext, "ask">,
+  args: Readonly<Record<string, unknown>>,
+  done: string,
+  servers: readonly string[] = [],
+): Promise<Followed | undefined> {
+  if (args.wait === false) return undefined
+  const wait = readOptions({ timeout: args.timeout }, {}).duration("timeout", CONNECT_MS)
+  const over = new AbortController()
+  if (servers.length > 0)
+    void delay(systemClock, REPORT_AFTER_MS, over.signal).then(() => {
+      if (!over.signal.aborted) say(`waiting for ${servers.join(", ")} to connect`)
+    })
+  try {
+    const answer = await ask("reload", { names: servers, wait }, wait + ANSWER_MS)
+    return isObject(answer) && isObject(answer.status) ? (answer as Followed) : undefined
+  } catch (error) {
+    if (error instanceof UnavailableError) throw new UnavailableError(`${done}, but ${messageOf(error)}`)
+    throw error
+  } finally {
+    over.abort()
+  }
+}
+
+/** What a command that has changed a file prints: `result` as JSON, `done` for people. */
+export type WrittenChange = {
+  readonly result: Params
+  readonly done: string
+  /** The file, for people; left out where they read what became of a server. */
+  readonly file?: string
+  /** The servers that the command has added or changed, under their new names. */
+  readonly servers?: readonly string[]
+  /** What the change has brought about, besides. */
+  readonly warnings?: readonly string[]
+}
+
+/** Follows a change, prints what became of it, and returns the exit code: 78 if the running svc refuses the configuration. */
+export async function finishChange(
+  context: Pick<CommandContext, "ask">,
+  args: Readonly<Record<string, unknown>>,
+  { result, done, file, servers = [], warnings = [] }: WrittenChange,
+): Promise<number> {
+  const answer = await followChange(context, args, done, servers)
+  const followed = answer?.followed === true ? answer : undefined
+  const outcomes = followed === undefined ? [] : servers.map((name) => outcomeOf(name, followed.status))
+  for (const warning of warnings) if (!outcomes.some(({ text }) => text.includes(warning))) say(`warning: ${warning}`)
+  const reported: Params = {
+    ...(followed === undefined ? {} : { applied: followed.applied }),
+    ...(outcomes.length === 0 ? {} : { servers: outcomes.map(({ text: _, ...outcome }) => outcome) }),
+    ...(warnings.length === 0 ? {} : { warnings }),
+  }
+  const [only, ...others] = outcomes
+  print(args.json === true, { ...result, ...reported }, () => {
+    if (only === undefined) return file === undefined ? done : `${done} (${file})`
+    if (others.length === 0) return `${done}${only.text}`
+    return [done, ...outcomes.map(({ name, text }) => `  ${name}${text}`)].join("\n")
+  })
+  if (answer?.followed === false) say("the running svc has --no-reload: it applies the change when it starts again")
+  if (followed === undefined || followed.applied) return 0
+  say("the change is written, but the running svc refuses the configuration and keeps the last valid one:")
+  for (const issue of followed.issues) say(`  ${issue}`)
+  return CONFIG_EXIT
+}
+
+// ---
+
+/** A server after a change; `lastError` is why it does not run. */
+type ServerOutcome = {
+  readonly name: string
+  readonly state: ServerState
+  readonly tools?: number
+  readonly lastError?: string
+  /** What people read after the name. */
+  readonly text: string
+}
+
+const CONNECT_MS = 10_000
+/** How long svc may take to answer besides. */
+const ANSWER_MS = 60_000
+const REPORT_AFTER_MS = 1000
+const CONFIG_EXIT = codesOf(new ConfigError([])).exit
+
+function outcomeOf(name: string, status: Status): ServerOutcome {
+  const shown = worstOf(status.servers.filter((one) => one.name === name || one.id === name))
+  const state = shown?.state ?? idleStateOf(name, status)
+  const { tools, lastError } = shown ?? {}
+  const outcome = { name, state, ...(tools === undefined ? {} : { tools }) }
+  switch (state) {
+    case "connected":
+    case "degraded":
+    case "asleep":
+      return { ...outcome, text: `: ${state}, ${counted(tools ?? 0, "tool")}` }
+    case "sign-in needed":
+      return { ...outcome, text: `: ${state}; \`svc auth login ${name}\` signs in` }
+    case "invalid":
+      return { ...outcome, lastError: status.invalid[name] ?? "", text: `; ${status.invalid[name]}` }
+    case "not in use":
+      return { ...outcome, text: ": a template, which starts when a client uses it" }
+    case "disabled":
+    case "stopped":
+    case "not loaded":
+    case "not running":
+      return { ...outcome, text: `: ${state}` }
+    case "starting":
+    case "reconnecting":
+    case "restarting":
+    case "crash-loop":
+    case "failed":
+      return lastError === undefined
+        ? { ...outcome, text: `: ${state}; \`svc mcp status ${name}\` shows when it is connected` }
+        : { ...outcome, lastError, text: `; it does not start: ${lastError}` }
+  }
+}
