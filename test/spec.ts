@@ -621,8 +621,13 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a text that reaches no client must not pass for one that does",
   },
+  "tool:overrides": {
+    says: "toolOverrides replaces title, annotations, _meta[anthropic/searchHint] and _meta[anthropic/alwaysLoad] of a tool; alwaysLoad and searchHint of a server hold for its other tools; all else of _meta passes on",
+    from: "choice",
+    why: "clients that load tools on demand read these members, and few servers set them; a wrong annotation makes clients ask for confirmation, or not ask",
+  },
   "tool:renamed": {
-    says: "renaming a server makes the qualified names in its disabledTools and toolDescriptionOverrides local ones",
+    says: "renaming a server makes the qualified names in its disabledTools, toolDescriptionOverrides and toolOverrides local ones",
     from: "choice",
     why: "a tool that is hidden must not come back because its server has another name",
   },

@@ -47,7 +47,7 @@ export type ListedFacts = ToolCounts & {
   readonly resourceTemplates: number
   /** Lists that fail, each with its reason. */
   readonly failing: readonly string[]
-  /** Names in `toolDescriptionOverrides` that are of no tool. */
+  /** Names in `toolDescriptionOverrides` and `toolOverrides` that are of no tool. */
   readonly unknownOverrides: readonly string[]
 }
 

@@ -1,5 +1,5 @@
 /**
- * The catalog: the listings of all connected backends under their names in svc, without hidden tools and with descriptions
+ * The catalog: the listings of all connected backends under their names in svc, without hidden tools and with definitions
  * overridden. A catalog is immutable, but for the views it keeps. The text of each entry is made once per listing, and each
  * list result once per view, in a stable order: the plan's, then the backend's.
  *
@@ -22,7 +22,7 @@ import {
 import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, scopeIncludes } from "./scope.ts"
-import { descriptionOverride, isHidden } from "./tool-settings.ts"
+import { isHidden, withOverrides } from "./tool-settings.ts"
 
 /** A connected backend, its listing, and the names of its tools that are kept from clients because they changed. */
 export type CatalogSource = {
@@ -207,12 +207,10 @@ function createEntryTexts(source: CatalogSource, naming: View["naming"]): EntryT
     prompts: new Map(prompts.map((prompt) => [name(prompt.name), { id, slug, name: prompt.name, mirrored: [] }])),
     entries: {
       "tools/list": tools.map((tool) => {
-        const description = descriptionOverride(spec, tool.name)
-        const shown = naming === "plain" ? tool : rewriteTool(tool, spec.slug)
+        const shown = withOverrides(spec, tool)
         return JSON.stringify({
-          ...shown,
+          ...(naming === "plain" ? shown : rewriteTool(shown, spec.slug)),
           name: name(tool.name),
-          ...(description === undefined ? {} : { description }),
         })
       }),
       "prompts/list": prompts.map((prompt) => JSON.stringify({ ...prompt, name: name(prompt.name) })),

@@ -1,15 +1,18 @@
 /**
- * What a server's settings say of its tools: which ones `disabledTools` hides from clients, and which ones have another
- * description. Both name a tool by its local name or as `<server>_svc_<tool>`. spec: Server object.
+ * What a server's settings say of its tools: which ones `disabledTools` hides from clients, and what is overridden of their
+ * definitions. They name a tool by its local name or as `<server>_svc_<tool>`. spec: Server object.
  */
-import type { ServerSpec } from "../config/server-spec.ts"
-import { uniqueByName } from "./listing.ts"
+import type { ServerSpec, ToolOverride } from "../config/server-spec.ts"
+import { isObject } from "../wire/message.ts"
+import { type Tool, uniqueByName } from "./listing.ts"
 import { qualify } from "./name.ts"
 
 /** A server and its settings that name tools. */
-type SettingsOf<K extends "disabledTools" | "toolDescriptionOverrides"> = Pick<ServerSpec, "name" | "slug"> & {
+type SettingsOf<K extends "disabledTools" | OverridingSetting> = Pick<ServerSpec, "name" | "slug"> & {
   readonly tuning: Pick<ServerSpec["tuning"], K>
 }
+
+type OverridingSetting = "toolDescriptionOverrides" | "toolOverrides" | "alwaysLoad" | "searchHint"
 
 /** Whether `disabledTools` names a tool. */
 export function isHidden(server: SettingsOf<"disabledTools">, tool: string): boolean {
@@ -19,21 +22,54 @@ export function isHidden(server: SettingsOf<"disabledTools">, tool: string): boo
 
 /** Returns the description that replaces a tool's own, or undefined. The local name wins over the others. */
 export function descriptionOverride(server: SettingsOf<"toolDescriptionOverrides">, tool: string): string | undefined {
-  const { toolDescriptionOverrides: overrides } = server.tuning
-  const name = namesOf(server, tool).find((one) => Object.hasOwn(overrides, one))
-  return name === undefined ? undefined : overrides[name]
+  return valueFor(server, tool, server.tuning.toolDescriptionOverrides)
 }
 
-/** Returns the names in `toolDescriptionOverrides` that are of no tool; none if the tools are not known. */
-export const unknownOverrides = (
-  server: SettingsOf<"toolDescriptionOverrides">,
-  tools: readonly { readonly name: string }[] | undefined,
-): readonly string[] =>
-  tools === undefined ? [] : unknownNames(server, Object.keys(server.tuning.toolDescriptionOverrides), tools)
+/** Returns what replaces members of a tool's definition: its own settings before those of the whole server. */
+function toolOverride(server: SettingsOf<OverridingSetting>, tool: string): ToolOverride {
+  const { toolOverrides = {}, alwaysLoad, searchHint } = server.tuning
+  return {
+    ...(alwaysLoad === undefined ? {} : { alwaysLoad }),
+    ...(searchHint === undefined ? {} : { searchHint }),
+    ...valueFor(server, tool, toolOverrides),
+  }
+}
 
-/** Returns the warning about names in `toolDescriptionOverrides` that are of no tool. */
+/** Returns a tool as clients see it, under its own name: with what is overridden, and everything else as the server has it. */
+export function withOverrides(server: SettingsOf<OverridingSetting>, tool: Tool): Tool {
+  const description = descriptionOverride(server, tool.name)
+  const { title, annotations, searchHint, alwaysLoad } = toolOverride(server, tool.name)
+  const meta = {
+    ...(searchHint === undefined ? {} : { [META_SEARCH_HINT]: searchHint }),
+    ...(alwaysLoad === undefined ? {} : { [META_ALWAYS_LOAD]: alwaysLoad }),
+  }
+  const own = isObject(tool.annotations) ? tool.annotations : {}
+  // Clients of older revisions read the title of the annotations.
+  const titled = title !== undefined && own.title !== undefined ? { title } : {}
+  return {
+    ...tool,
+    ...(title === undefined ? {} : { title }),
+    ...(description === undefined ? {} : { description }),
+    ...(annotations === undefined && !("title" in titled)
+      ? {}
+      : { annotations: { ...own, ...titled, ...annotations } }),
+    ...(Object.keys(meta).length === 0 ? {} : { _meta: { ...(isObject(tool._meta) ? tool._meta : {}), ...meta } }),
+  }
+}
+
+/** Returns the names of tools in the overrides that are of no tool; none if the tools are not known. */
+export const unknownOverrides = (
+  server: SettingsOf<OverridingSetting>,
+  tools: readonly { readonly name: string }[] | undefined,
+): readonly string[] => {
+  const { toolDescriptionOverrides, toolOverrides = {} } = server.tuning
+  const written = [...Object.keys(toolDescriptionOverrides), ...Object.keys(toolOverrides)]
+  return tools === undefined ? [] : unknownNames(server, written, tools)
+}
+
+/** Returns the warning about names of tools in the overrides that are of no tool. */
 export const unknownOverridesText = (names: readonly string[]): string =>
-  `toolDescriptionOverrides names tools that the server does not have: ${names.join(", ")}`
+  `toolDescriptionOverrides or toolOverrides names tools that the server does not have: ${names.join(", ")}`
 
 /** A tool of a server as people see it. */
 export type ToolRow = {
@@ -42,6 +78,8 @@ export type ToolRow = {
   readonly description: unknown
   /** The server's own text, if another one replaces it. */
   readonly upstreamDescription?: unknown
+  /** What else replaces members of its definition. */
+  readonly overrides?: ToolOverride
   readonly disabled: boolean
   /** Set if the tool is kept from clients because it has changed. */
   readonly held?: true
@@ -51,7 +89,7 @@ export type ToolRow = {
 
 /** Returns the tools of a server, and the names in `disabledTools` that are of none. `tools` is undefined if they are not known. */
 export function toolRows(
-  server: SettingsOf<"disabledTools" | "toolDescriptionOverrides">,
+  server: SettingsOf<"disabledTools" | OverridingSetting>,
   tools: readonly { readonly name: string; readonly description?: unknown }[] | undefined,
   isHeld: (tool: string) => boolean,
 ): readonly ToolRow[] {
@@ -59,10 +97,12 @@ export function toolRows(
   return [
     ...uniqueByName(tools ?? []).map(({ name, description }): ToolRow => {
       const override = descriptionOverride(server, name)
+      const overrides = toolOverride(server, name)
       return {
         name,
         description: override ?? description,
         ...(override === undefined ? {} : { upstreamDescription: description }),
+        ...(Object.keys(overrides).length === 0 ? {} : { overrides }),
         disabled: isHidden(server, name),
         ...(isHeld(name) ? { held: true } : {}),
       }
@@ -102,6 +142,20 @@ export const namesOf = ({ name, slug }: Pick<ServerSpec, "name" | "slug">, tool:
 ]
 
 // ---
+
+/** The members of `_meta` by which clients that load tools on demand find a tool, or load it at once. */
+const META_SEARCH_HINT = "anthropic/searchHint"
+const META_ALWAYS_LOAD = "anthropic/alwaysLoad"
+
+/** Returns the value of the setting for a tool, by the first of its names that the setting has. */
+function valueFor<T>(
+  server: Pick<ServerSpec, "name" | "slug">,
+  tool: string,
+  setting: Readonly<Record<string, T>>,
+): T | undefined {
+  const name = namesOf(server, tool).find((one) => Object.hasOwn(setting, one))
+  return name === undefined ? undefined : setting[name]
+}
 
 /** Returns those of `written` that are of no tool. */
 function unknownNames(

@@ -14,6 +14,7 @@ import {
 } from "../catalog/tool-settings.ts"
 import { setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
 import { slugOf } from "../config/plan.ts"
+import type { ToolOverride } from "../config/server-spec.ts"
 import { usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
@@ -142,8 +143,12 @@ function stateOf({ disabled, held, gone }: ToolRow): string {
 function writtenSettings(context: CommandContext, given: string) {
   const servers = writtenServers(readTexts(context.paths).config() ?? "")
   const name = writtenName(given, servers.keys())
-  const { disabledTools, toolDescriptionOverrides: overrides } = servers.get(name)?.server ?? {}
-  const texts = Object.entries(isObject(overrides) ? overrides : {}).map(([tool, text]) => [tool, String(text)])
+  const { disabledTools, toolDescriptionOverrides, toolOverrides } = servers.get(name)?.server ?? {}
+  const membersOf = (value: unknown) => Object.entries(isObject(value) ? value : {})
+  const texts = membersOf(toolDescriptionOverrides).map(([tool, text]) => [tool, String(text)])
+  const others = membersOf(toolOverrides).flatMap(([tool, override]) =>
+    isObject(override) ? [[tool, override as ToolOverride]] : [],
+  )
   const names = Array.isArray(disabledTools) ? disabledTools.map(String) : []
   return {
     name,
@@ -151,6 +156,7 @@ function writtenSettings(context: CommandContext, given: string) {
     tuning: {
       disabledTools: names.filter((tool) => !tool.includes("{{")),
       toolDescriptionOverrides: Object.fromEntries(texts),
+      toolOverrides: Object.fromEntries(others),
     },
   }
 }

@@ -124,21 +124,22 @@ function withLocalNames(text: string, path: Path, name: string): string {
     const prefix = prefixes.find((one) => typeof tool === "string" && tool.startsWith(one) && tool !== one)
     return prefix === undefined ? undefined : String(tool).slice(prefix.length)
   }
-  const [hidden, described] = [
-    [...path, "disabledTools"],
-    [...path, "toolDescriptionOverrides"],
-  ] as const
-  const [tools, overrides] = [valueAt(text, hidden), valueAt(text, described)]
+  const hidden = [...path, "disabledTools"]
+  const tools = valueAt(text, hidden)
   let changed = text
   for (const [at, tool] of (Array.isArray(tools) ? tools : []).entries()) {
     const local = localName(tool)
     if (local !== undefined) changed = setAt(changed, [...hidden, at], local)
   }
-  for (const key of Object.keys(isObject(overrides) ? overrides : {})) {
-    const local = localName(key)
-    // A text under the local name wins already.
-    if (local !== undefined && valueAt(changed, [...described, local]) === undefined)
-      changed = renameKey(changed, [...described, key], local)
+  for (const overriding of ["toolDescriptionOverrides", "toolOverrides"]) {
+    const at = [...path, overriding]
+    const overrides = valueAt(text, at)
+    for (const key of Object.keys(isObject(overrides) ? overrides : {})) {
+      const local = localName(key)
+      // What stands under the local name wins already.
+      if (local !== undefined && valueAt(changed, [...at, local]) === undefined)
+        changed = renameKey(changed, [...at, key], local)
+    }
   }
   return changed
 }

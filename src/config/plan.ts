@@ -391,6 +391,9 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
     tags: config.tags ?? [],
     disabledTools: config.disabledTools ?? [],
     toolDescriptionOverrides: config.toolDescriptionOverrides ?? {},
+    ...(config.toolOverrides === undefined ? {} : { toolOverrides: config.toolOverrides }),
+    ...(config.alwaysLoad === undefined ? {} : { alwaysLoad: config.alwaysLoad }),
+    ...(config.searchHint === undefined ? {} : { searchHint: config.searchHint }),
     connectionTimeout:
       config.connectionTimeout ?? config.timeout ?? (stdio ? CONNECTION_MS.stdio : CONNECTION_MS.remote),
     requestTimeout: config.requestTimeout ?? config.timeout ?? REQUEST_MS,

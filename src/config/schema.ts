@@ -130,6 +130,26 @@ const shared = {
   rateLimit: z.number().int().min(1).optional().describe("Maximum calls per minute (default: no limit)"),
 }
 
+const searchHint = z.string().regex(/\S/, "must not be blank")
+
+const toolOverrideSchema = z.strictObject({
+  title: z.string().regex(/\S/, "must not be blank").optional().describe("Title that people see"),
+  annotations: z
+    .strictObject({
+      readOnlyHint: z.boolean().optional(),
+      destructiveHint: z.boolean().optional(),
+      idempotentHint: z.boolean().optional(),
+      openWorldHint: z.boolean().optional(),
+    })
+    .optional()
+    .describe("Annotations that replace the tool's own ones of the same names"),
+  searchHint: searchHint.optional().describe('Words by which clients find the tool: _meta["anthropic/searchHint"]'),
+  alwaysLoad: z
+    .boolean()
+    .optional()
+    .describe('Whether clients load the tool at once rather than on demand: _meta["anthropic/alwaysLoad"]'),
+})
+
 export const defaultsSchema = z.object(shared)
 
 export const serverSchema = z.object({
@@ -167,6 +187,21 @@ export const serverSchema = z.object({
     .record(z.string().regex(/\S/, "the name of a tool must not be empty"), z.string().regex(/\S/, "must not be blank"))
     .optional()
     .describe("Replacements for tool descriptions, by the server's own tool names or as SERVER_svc_TOOL"),
+  toolOverrides: z
+    .record(z.string().regex(/\S/, "the name of a tool must not be empty"), toolOverrideSchema)
+    .optional()
+    .describe(
+      "Replacements for title, annotations, searchHint and alwaysLoad of tools, by the server's own tool names or as SERVER_svc_TOOL",
+    ),
+  alwaysLoad: z
+    .boolean()
+    .optional()
+    .describe("For clients that load tools on demand: load all tools of the server at once; toolOverrides wins"),
+  searchHint: searchHint
+    .optional()
+    .describe(
+      "For clients that load tools on demand: words by which to find the tools of the server; toolOverrides wins",
+    ),
   isolation: z
     .enum(["shared", "session"])
     .optional()

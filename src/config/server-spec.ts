@@ -71,12 +71,24 @@ export type RestartPolicy = {
   readonly delay: number
 }
 
+/** What replaces members of a tool's definition; what is undefined stays. */
+export type ToolOverride = {
+  readonly title?: string | undefined
+  readonly annotations?: Readonly<Record<string, boolean | undefined>> | undefined
+  readonly searchHint?: string | undefined
+  readonly alwaysLoad?: boolean | undefined
+}
+
 /** The settings of a server that do not restart it. */
 export type Tuning = {
   readonly tags: readonly string[]
   /** Local names and `<server>_svc_<tool>` names, as the operator wrote them. */
   readonly disabledTools: readonly string[]
   readonly toolDescriptionOverrides: Readonly<Record<string, string>>
+  readonly toolOverrides?: Readonly<Record<string, ToolOverride>> | undefined
+  /** For the tools that `toolOverrides` says nothing of. */
+  readonly alwaysLoad?: boolean | undefined
+  readonly searchHint?: string | undefined
   /** Milliseconds. */
   readonly connectionTimeout: number
   /** Milliseconds; progress resets it. */

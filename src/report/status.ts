@@ -33,7 +33,7 @@ export type ServerStatus = {
   readonly resources?: number
   /** Set if the server is connected and offers nothing. */
   readonly empty?: true
-  /** Names in `toolDescriptionOverrides` that are of no tool. */
+  /** Names in `toolDescriptionOverrides` and `toolOverrides` that are of no tool. */
   readonly unknownOverrides?: readonly string[]
   /** Why the server is degraded: lists that fail, pings without an answer. */
   readonly issues?: readonly string[]

@@ -116,8 +116,10 @@ const FIELDS: Readonly<Record<string, Field>> = {
   disabled: "label",
   disabledTools: "label",
   envFilter: "filter",
+  searchHint: "label",
   tags: "label",
   toolDescriptionOverrides: "label",
+  toolOverrides: "label",
 }
 
 function fieldOf([key]: Path): Field {

@@ -191,6 +191,9 @@ const OFFERED: ReadonlySet<string> = new Set([
   "disabled",
   "disabledTools",
   "toolDescriptionOverrides",
+  "toolOverrides",
+  "alwaysLoad",
+  "searchHint",
   "toolPinning",
 ])
 

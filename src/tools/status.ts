@@ -35,7 +35,7 @@ const instanceSchema = z.object({
   unknownOverrides: z
     .array(z.string())
     .optional()
-    .describe("Names in toolDescriptionOverrides that are of none of its tools"),
+    .describe("Names in toolDescriptionOverrides and toolOverrides that are of none of its tools"),
   issues: z.array(z.string()).optional().describe("Why it is degraded: lists that fail, unanswered pings"),
   changedTools: z
     .array(z.string())

@@ -1,5 +1,11 @@
 import { expect, test } from "bun:test"
-import { descriptionOverride, hidesEveryTool, toolRows, unknownOverrides } from "../../src/catalog/tool-settings.ts"
+import {
+  descriptionOverride,
+  hidesEveryTool,
+  toolRows,
+  unknownOverrides,
+  withOverrides,
+} from "../../src/catalog/tool-settings.ts"
 
 const server = (disabledTools: readonly string[], toolDescriptionOverrides: Readonly<Record<string, string>>) => ({
   name: "A b",
@@ -21,6 +27,52 @@ test("an override of no tool is known, unless the tools are not [tool:override:n
   expect(unknownOverrides(overridden, TOOLS)).toEqual(["nope"])
   expect(unknownOverrides(overridden, [])).toEqual(["a-b_svc_one", "two", "nope"])
   expect(unknownOverrides(overridden, undefined)).toEqual([])
+})
+
+test("a tool's title, annotations and _meta are overridden, by its own settings before those of the server [tool:overrides]", () => {
+  const tool = {
+    name: "one",
+    title: "Old",
+    annotations: { title: "Old", readOnlyHint: false, openWorldHint: false },
+    inputSchema: { type: "object" },
+    _meta: { "com.example/x": 1, "anthropic/searchHint": "old" },
+  }
+  const overridden = {
+    ...server([], { one: "mine" }),
+    tuning: {
+      toolDescriptionOverrides: { one: "mine" },
+      toolOverrides: {
+        "a-b_svc_one": { title: "New", annotations: { readOnlyHint: true }, searchHint: "new" },
+        two: { alwaysLoad: false },
+      },
+      alwaysLoad: true,
+      searchHint: "all",
+    },
+  }
+  expect(withOverrides(overridden, tool)).toEqual({
+    ...tool,
+    title: "New",
+    description: "mine",
+    annotations: { title: "New", readOnlyHint: true, openWorldHint: false },
+    _meta: { "com.example/x": 1, "anthropic/searchHint": "new", "anthropic/alwaysLoad": true },
+  })
+  expect(withOverrides(overridden, { name: "two" })).toEqual({
+    name: "two",
+    _meta: { "anthropic/searchHint": "all", "anthropic/alwaysLoad": false },
+  })
+  expect(withOverrides(server([], {}), tool)).toEqual(tool)
+  expect(toolRows({ ...overridden, tuning: { ...overridden.tuning, disabledTools: [] } }, [tool], () => false)).toEqual(
+    [
+      {
+        name: "one",
+        description: "mine",
+        upstreamDescription: undefined,
+        overrides: { alwaysLoad: true, title: "New", annotations: { readOnlyHint: true }, searchHint: "new" },
+        disabled: false,
+      },
+    ],
+  )
+  expect(unknownOverrides(overridden, [tool])).toEqual(["two"])
 })
 
 test("rows of tools have both descriptions, and the hidden names that are of no tool [cli:tools:offline]", () => {

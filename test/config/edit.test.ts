@@ -66,14 +66,16 @@ describe("edits", () => {
   test("rename with the tools that settings name: what is hidden stays hidden [tool:renamed]", () => {
     const text = `{"mcpServers":{"a b":{
       "disabledTools": ["a-b_svc_one", /* why */ "two", "a b_svc_three", "other_svc_four"],
-      "toolDescriptionOverrides": { "a-b_svc_one": "1", "a b_svc_two": "2", "two": "mine" } // texts
+      "toolDescriptionOverrides": { "a-b_svc_one": "1", "a b_svc_two": "2", "two": "mine" }, // texts
+      "toolOverrides": { "a-b_svc_three": { "title": "3" } }
     }}}`
     expect(renameServer("a b", "z")(text)).toBe(
       text
         .replace('"a b":', '"z":')
         .replace('["a-b_svc_one"', '["one"')
         .replace('"a b_svc_three"', '"three"')
-        .replace('"a-b_svc_one":', '"one":'),
+        .replace('"a-b_svc_one":', '"one":')
+        .replace('"a-b_svc_three":', '"three":'),
     )
   })
 

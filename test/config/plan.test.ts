@@ -184,6 +184,27 @@ describe("a server", () => {
     })
   })
 
+  test("overrides titles, annotations, search hints and loading of tools, and nothing else of them [tool:overrides]", () => {
+    const toolOverrides = {
+      one: { title: "One", annotations: { readOnlyHint: true }, searchHint: "first", alwaysLoad: false },
+    }
+    expect(single(server({ toolOverrides, alwaysLoad: true, searchHint: "numbers" })).tuning).toMatchObject({
+      toolOverrides,
+      alwaysLoad: true,
+      searchHint: "numbers",
+    })
+    for (const wrong of [
+      { toolOverrides: { " ": {} } },
+      { toolOverrides: { one: { title: " " } } },
+      { toolOverrides: { one: { description: "text" } } },
+      { toolOverrides: { one: { annotations: { readOnly: true } } } },
+      { toolOverrides: { one: { annotations: { readOnlyHint: "yes" } } } },
+      { searchHint: "" },
+      { alwaysLoad: "yes" },
+    ])
+      expect([wrong, planned(server(wrong)).specs]).toEqual([wrong, []])
+  })
+
   test("with unusable oauth settings is not loaded; a private key may have line breaks", () => {
     const machine = { grantType: "client_credentials" }
     expect(problems(web({ oauth: machine }))).toEqual([

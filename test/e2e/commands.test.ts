@@ -208,7 +208,7 @@ test("tools are listed from the file and from what svc has seen, if no svc can b
   write({ disabledTools: ["gone", "a_svc_echo"], toolDescriptionOverrides: { a_svc_echo1: "mine", nope: "x" } })
   const instance = await startSvc({ folder })
   await instance.said("a: connected")
-  await instance.said("a: toolDescriptionOverrides names tools that the server does not have: nope")
+  await instance.said("a: toolDescriptionOverrides or toolOverrides names tools that the server does not have: nope")
   expect(await list("a")).toEqual([
     { name: "echo", description: expect.any(String), disabled: true },
     { name: "echo1", description: "mine", upstreamDescription: expect.any(String), disabled: false },
@@ -216,7 +216,7 @@ test("tools are listed from the file and from what svc has seen, if no svc can b
   ])
   expect(await svc("mcp", "tools", "list", "a")).toMatchObject({
     code: 0,
-    stderr: "warning: toolDescriptionOverrides names tools that the server does not have: nope\n",
+    stderr: "warning: toolDescriptionOverrides or toolOverrides names tools that the server does not have: nope\n",
     stdout: expect.stringMatching(/echo1 +mine\ngone +disabled, gone/),
   })
   expect((await svc("mcp", "status", "a")).stdout).toContain("does not have: nope")

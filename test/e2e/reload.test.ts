@@ -44,7 +44,7 @@ test("servers come and go with the file, and the others are not touched [reload:
   await client.close()
 })
 
-test("hidden tools and descriptions reach clients without a restart [reload:metadata] [tool:hidden] [tool:override] [tool:override:names]", async () => {
+test("hidden tools and descriptions reach clients without a restart [reload:metadata] [tool:hidden] [tool:override] [tool:override:names] [tool:overrides]", async () => {
   const mark = `svc-mark-${crypto.randomUUID()}`
   const server = echo(mark, "--tools", "3")
   await using svc = await startSvc({ config: { mcpServers: { a: server } } })
@@ -54,15 +54,26 @@ test("hidden tools and descriptions reach clients without a restart [reload:meta
   const described = {
     disabledTools: ["echo1", "a_svc_echo2"],
     toolDescriptionOverrides: { echo: "Says it again" },
+    toolOverrides: { echo: { title: "Echo!", annotations: { readOnlyHint: true }, searchHint: "repeat" } },
+    alwaysLoad: true,
     tags: ["x"],
   }
   svc.write({ mcpServers: { a: { ...server, ...described } } })
   await eventually(() => changes() >= 1)
   expect((await tools()).map(({ name, description }) => [name, description])).toEqual([["a_svc_echo", "Says it again"]])
+  const plain = new Client({ name: "plain", version: "1" })
+  await plain.connect(new StreamableHTTPClientTransport(new URL(`${svc.url}/servers/a/mcp`)) as never)
+  for (const [echo] of [await tools(), (await plain.listTools()).tools])
+    expect(echo).toMatchObject({
+      title: "Echo!",
+      annotations: { readOnlyHint: true },
+      _meta: { "anthropic/searchHint": "repeat", "anthropic/alwaysLoad": true },
+    })
+  await plain.close()
   await expect(client.callTool({ name: "a_svc_echo1", arguments: {} })).rejects.toThrow("Unknown tool")
   svc.write({ mcpServers: { a: { ...server, toolDescriptionOverrides: { a_svc_echo: "Qualified", nope: "x" } } } })
   await eventually(async () => (await tools())[0]?.description === "Qualified")
-  await svc.said("a: toolDescriptionOverrides names tools that the server does not have: nope")
+  await svc.said("a: toolDescriptionOverrides or toolOverrides names tools that the server does not have: nope")
   svc.write({ mcpServers: { a: server } })
   await eventually(async () => (await tools())[0]?.description === "Returns its argument")
   expect(await tools()).toHaveLength(3)

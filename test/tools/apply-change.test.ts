@@ -132,7 +132,7 @@ test("an outcome that needs attention is a warning", () => {
   ])
   expect(warningsOf("a", { ...connected, failing: ["tools/list: x"] })).toEqual(["a: tools/list: x"])
   expect(warningsOf("a", { ...connected, unknownOverrides: ["x"] })).toEqual([
-    "a: toolDescriptionOverrides names tools that the server does not have: x",
+    "a: toolDescriptionOverrides or toolOverrides names tools that the server does not have: x",
   ])
   expect(warningsOf("a", { kind: "awaiting_oauth", url: "https://x" })).toEqual([
     "a waits until a person opens https://x",
