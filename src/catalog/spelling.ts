@@ -15,16 +15,23 @@ export function lettersOf(word: string): number {
 /**
  * Returns the known words that a word may be a misspelling of, nearest first; equally near ones in alphabetical order.
  * One edit is allowed in four letters, two in six, three in ten; a swap of neighbors is one edit (Damerau).
+ * A known word that begins with the word is what it may abbreviate: `mongo` finds `mongodb`.
  */
 export function corrections(word: string, known: Iterable<Spelling>): readonly Correction[] {
   const limit = limitOf(word.length)
   if (limit === 0 || word.length > MAX_LENGTH) return []
   const letters = lettersOf(word)
+  const rows = emptyRows()
   const found: Correction[] = []
   for (const { word: candidate, stem, letters: others } of known) {
+    const missing = letters & ~others
+    if (missing === 0 && candidate.length > word.length && candidate.startsWith(word)) {
+      found.push({ word: candidate, stem, likeness: BEGINNING })
+      continue
+    }
     if (Math.abs(candidate.length - word.length) > limit || candidate.length < 3) continue
-    if (bitCount(letters & ~others) > limit || bitCount(others & ~letters) > limit) continue
-    const distance = editDistance(word, candidate, limit)
+    if (bitCount(missing) > limit || bitCount(others & ~letters) > limit) continue
+    const distance = editDistance(word, candidate, limit, rows)
     if (distance > limit) continue
     const likeness = 1 - distance / Math.max(word.length, candidate.length) - (word[0] === candidate[0] ? 0 : 0.12)
     found.push({ word: candidate, stem, likeness })
@@ -35,6 +42,7 @@ export function corrections(word: string, known: Iterable<Spelling>): readonly C
 // ---
 
 const MAX_LENGTH = 40
+const BEGINNING = 0.75
 
 function limitOf(length: number): number {
   if (length < 4) return 0
@@ -42,30 +50,43 @@ function limitOf(length: number): number {
   return length < 10 ? 2 : 3
 }
 
+/** Counts the bits of a 32-bit integer in parallel: by twos, fours, bytes. */
 function bitCount(bits: number): number {
-  let count = 0
-  for (let rest = bits; rest !== 0; rest &= rest - 1) count++
-  return count
+  const twos = bits - ((bits >>> 1) & 0x55555555)
+  const fours = (twos & 0x33333333) + ((twos >>> 2) & 0x33333333)
+  return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
+type Rows = [before: Int32Array, last: Int32Array, next: Int32Array]
+
+const emptyRows = (): Rows => [
+  new Int32Array(MAX_LENGTH + 4),
+  new Int32Array(MAX_LENGTH + 4),
+  new Int32Array(MAX_LENGTH + 4),
+]
+
 /** Returns the optimal string alignment distance, or more than `limit` as soon as it is certain to exceed it. */
-function editDistance(a: string, b: string, limit: number): number {
-  let before: number[] = []
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at)
+function editDistance(a: string, b: string, limit: number, rows: Rows): number {
+  let [before, last, next] = rows
+  for (let j = 0; j <= b.length; j++) last[j] = j
   for (let i = 1; i <= a.length; i++) {
-    const next = [i]
+    next[0] = i
     let least = i
+    const letter = a.charCodeAt(i - 1)
     for (let j = 1; j <= b.length; j++) {
-      const same = a.charCodeAt(i - 1) === b.charCodeAt(j - 1)
-      let value = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + (same ? 0 : 1))
-      if (i > 1 && j > 1 && a.charCodeAt(i - 1) === b.charCodeAt(j - 2) && a.charCodeAt(i - 2) === b.charCodeAt(j - 1))
-        value = Math.min(value, (before[j - 2] ?? 0) + 1)
-      next.push(value)
+      const other = b.charCodeAt(j - 1)
+      let value = (last[j - 1] as number) + (letter === other ? 0 : 1)
+      value = Math.min(value, (last[j] as number) + 1, (next[j - 1] as number) + 1)
+      if (i > 1 && j > 1 && letter === b.charCodeAt(j - 2) && a.charCodeAt(i - 2) === other)
+        value = Math.min(value, (before[j - 2] as number) + 1)
+      next[j] = value
       if (value < least) least = value
     }
     if (least > limit) return limit + 1
-    before = row
-    row = next
+    const spare = before
+    before = last
+    last = next
+    next = spare
   }
-  return row[b.length] ?? limit + 1
+  return last[b.length] as number
 }

@@ -6,7 +6,7 @@ import { bm25, catalogSearch, miniSearch } from "../bench/search/rankers.ts"
 
 const FLOOR: Readonly<Record<Half, Readonly<Record<string, number>>>> = {
   tuning: { all: 0.8, plain: 0.97, misspelt: 0.92, other: 0.68 },
-  "held-out": { all: 0.56, plain: 0.95, misspelt: 0.9, other: 0.29 },
+  "held-out": { all: 0.6, plain: 0.95, misspelt: 0.9, other: 0.35 },
 }
 
 const servers = recordedServers()

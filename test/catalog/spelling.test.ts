@@ -27,6 +27,11 @@ describe("corrected spelling", () => {
     expect(near("delate")[0]).toBe("delete")
   })
 
+  test("the beginning of a word finds it, behind a word with one error", () => {
+    expect(near("repo")).toEqual(["report", "repository"])
+    expect(near("reporr")).toEqual(["report"])
+  })
+
   test("a very long word is not corrected", () => {
     expect(near("repository".repeat(100))).toEqual([])
   })
