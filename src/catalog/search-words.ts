@@ -7,7 +7,8 @@ import { stemmer } from "stemmer"
  */
 export function wordsOf(text: string): string[] {
   const words: string[] = []
-  for (const run of text.match(RUN) ?? []) {
+  for (const found of text.replaceAll("’", "'").match(RUN) ?? []) {
+    const run = found.endsWith("'s") && !STOP_WORDS.has(found.toLowerCase()) ? found.slice(0, -2) : found
     if (!MIXED.test(run) || PLURAL_ACRONYM.test(run)) {
       words.push(run.toLowerCase())
       continue
@@ -37,7 +38,7 @@ export const isLightWord = (word: string): boolean => LIGHT_WORDS.has(word)
 
 // ---
 
-const RUN = /[\p{L}\p{N}]+(?:['’][\p{L}]+)?/gu
+const RUN = /[\p{L}\p{N}]+(?:'\p{L}+)?/gu
 const MIXED = /\p{Ll}\p{Lu}|\p{Lu}{2}\p{Ll}/u
 const BOUNDARY = /(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/u
 const PLURAL_ACRONYM = /^\p{Lu}+s$/u
@@ -63,7 +64,7 @@ const IRREGULAR: ReadonlyMap<string, string> = new Map(
 )
 
 const STOP_WORDS: ReadonlySet<string> = new Set(
-  `a an the this that these those and or but nor so if then than as at by for from in into of on onto to with within
+  `a an the this that these those who's where's how's that's he's she's and or but nor so if then than as at by for from in into of on onto to with within
   about over under upon via per up out off it its it's i i'm i've i'd i'll me my mine myself we we'd us our ours you your yours
   he him his she her hers they them their theirs who whom whose which what what's where when why how there there's here
   is am are was were be been being do does did doing done have has had having can could can't couldn't will would won't

@@ -14,7 +14,7 @@ import { isLightWord, isStopWord, stemOf, stopWords, wordsOf } from "./search-wo
 import { corrections, lettersOf, type Spelling } from "./spelling.ts"
 import { readSynonyms, type Synonyms } from "./synonyms.ts"
 
-type SearchField = "name" | "title" | "hint" | "summary" | "description" | "parameters" | "server"
+type SearchField = "name" | "title" | "hint" | "description" | "parameters" | "server"
 
 export type SearchHit = {
   readonly server: string
@@ -194,7 +194,7 @@ const STOP = ""
 /** How much of the other terms that stand for the same word counts beside the best one. */
 const FURTHER_TERMS = 0.3
 /** What a tool gains if the query names all of its name. */
-const NAMED = 0.35
+const NAMED = 0.5
 /** What a word counts that belongs to a phrase of the table, or that is said of anything. */
 const PHRASE_WORD = 0.3
 const LIGHT_WORD = 0.6
@@ -206,12 +206,12 @@ const MAX_CORRECTIONS = 3
 const MIN_PART = 4
 const PART_LIKENESS = 0.8
 
-/** What a word in a field weighs, and how many words of it are usual: longer fields weigh less per word. */
-const FIELDS: readonly { readonly field: SearchField; readonly weight: number; readonly usual: number }[] = [
+/** The texts of a tool: what a word weighs, and how many words of it are usual: longer fields weigh less per word. */
+const TEXTS: readonly { readonly field: SearchField; readonly weight: number; readonly usual: number }[] = [
   { field: "name", weight: 3, usual: 3 },
   { field: "title", weight: 2, usual: 3 },
   { field: "hint", weight: 2, usual: 6 },
-  { field: "summary", weight: 1.6, usual: 9 },
+  { field: "description", weight: 1.6, usual: 9 },
   { field: "description", weight: 0.7, usual: 20 },
   { field: "parameters", weight: 0.4, usual: 15 },
   { field: "server", weight: 1.5, usual: 2 },
@@ -220,7 +220,7 @@ const FIELDS: readonly { readonly field: SearchField; readonly weight: number; r
 function fieldsOf({ terms, fields }: Entry, asked: ReadonlyMap<Term, number>): readonly SearchField[] {
   let bits = 0
   for (const [at, term] of terms.entries()) if (asked.has(term)) bits |= fields[at] as number
-  return FIELDS.flatMap(({ field }, at) => ((bits & (1 << at)) === 0 ? [] : [field]))
+  return [...new Set(TEXTS.flatMap(({ field }, at) => ((bits & (1 << at)) === 0 ? [] : [field])))]
 }
 
 const byScore = (a: Hit, b: Hit): number =>
@@ -355,10 +355,11 @@ function addTool(
   const terms: Term[] = []
   const spellings: IndexedSpelling[] = []
   const texts = textsOf(serverText, tool)
-  for (let at = 0; at < FIELDS.length; at++) {
-    const { field, weight, usual } = FIELDS[at] as (typeof FIELDS)[number]
-    if (texts[field] === "") continue
-    const words = wordsOf(texts[field].slice(0, MAX_TEXT)).filter((word) => !isStopWord(word) || field === "name")
+  for (let at = 0; at < TEXTS.length; at++) {
+    const { field, weight, usual } = TEXTS[at] as (typeof TEXTS)[number]
+    const text = texts[at] as string
+    if (text === "") continue
+    const words = wordsOf(text.slice(0, MAX_TEXT)).filter((word) => !isStopWord(word) || field === "name")
     const each = weight / (0.4 + (0.6 * words.length) / usual)
     for (const word of words) {
       const spelling = index.spellings.get(word) ?? addSpelling(index, word)
@@ -409,21 +410,22 @@ function addSpelling(index: SearchIndex, word: string): IndexedSpelling {
   return spelling
 }
 
-function textsOf(server: string, tool: Tool): Readonly<Record<SearchField, string>> {
+/** Returns what TEXTS weighs, in its order. The first sentence of a description says what the tool does. */
+function textsOf(server: string, tool: Tool): readonly string[] {
   const annotations = isObject(tool.annotations) ? tool.annotations : {}
   const meta = isObject(tool._meta) ? tool._meta : {}
   const description = text(tool.description).trim()
   const end = description.search(SENTENCE_END)
-  const summary = end < 0 ? description : description.slice(0, end)
-  return {
-    name: tool.name,
-    title: text(tool.title) || text(annotations.title),
-    hint: text(meta["anthropic/searchHint"]),
-    summary,
-    description: description.slice(summary.length),
-    parameters: parametersOf(tool.inputSchema),
+  const first = end < 0 ? description : description.slice(0, end)
+  return [
+    tool.name,
+    text(tool.title) || text(annotations.title),
+    text(meta["anthropic/searchHint"]),
+    first,
+    description.slice(first.length),
+    parametersOf(tool.inputSchema),
     server,
-  }
+  ]
 }
 
 const SENTENCE_END = /[.!?:](?:\s|$)|\n/

@@ -14,7 +14,7 @@ export function lettersOf(word: string): number {
 
 /**
  * Returns the known words that a word may be a misspelling of, nearest first; equally near ones in alphabetical order.
- * One edit is allowed in four letters, two in six, three in ten; a swap of neighbors is one edit (Damerau).
+ * One edit is allowed in four letters, two in seven, three in ten; a swap of neighbors is one edit (Damerau).
  * A known word that begins with the word is what it may abbreviate: `mongo` finds `mongodb`.
  */
 export function corrections(word: string, known: Iterable<Spelling>): readonly Correction[] {
@@ -46,7 +46,7 @@ const BEGINNING = 0.75
 
 function limitOf(length: number): number {
   if (length < 4) return 0
-  if (length < 6) return 1
+  if (length < 7) return 1
   return length < 10 ? 2 : 3
 }
 

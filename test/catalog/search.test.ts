@@ -53,6 +53,11 @@ describe("ranked search", () => {
     expect(names(index, "could you please list the channels for me?")).toEqual(names(index, "list channels"))
   })
 
+  test("reads a possessive as the word, with either apostrophe", () => {
+    expect(names(indexOf(LISTINGS), "the channel's")).toEqual(names(indexOf(LISTINGS), "channel"))
+    expect(names(indexOf(LISTINGS), "the channel’s")).toEqual(names(indexOf(LISTINGS), "channel"))
+  })
+
   test("a server that the query names counts", () => {
     expect(names(indexOf(LISTINGS), "list issues in github")[0]).toBe("github/list_issues")
     expect(names(indexOf(LISTINGS), "list issues of files")[0]).toBe("files/list_issues")
