@@ -2,7 +2,7 @@
 
 import { type EffectiveValue, valueText } from "../config/effective.ts"
 import { escaped } from "../lib/log.ts"
-import { type Cell, formatTable, type Look, lookOf, printableLines } from "../lib/table.ts"
+import { type Cell, formatFacts, formatTable, type Look, lookOf, printableLines } from "../lib/table.ts"
 import { type ServerState, TONE_BY_STATE } from "../report/server-state.ts"
 
 /** Returns how stdout is shown. */
@@ -15,15 +15,20 @@ export const table = (head: readonly string[], rows: readonly (readonly Cell[])[
 /** Makes the cell of a server's state. */
 export const stateCell = (state: ServerState): Cell => ({ text: state, tone: TONE_BY_STATE[state] })
 
-/** Formats effective values with the origin of each. */
+/** Formats the facts about one thing for stdout. */
+export const facts = (rows: readonly (readonly [label: string, value: Cell])[]): string =>
+  formatFacts(rows, stdoutLook())
+
+/** Formats effective values, whole, with the origin of each. */
 export const effectiveTable = (effective: readonly EffectiveValue[]): string =>
-  table(
+  formatTable(
     ["key", "value", "from"],
     effective.map(({ key, value, from, ignored }) => [
       `  ${key}`,
       valueText(value),
       `${from.join(", ")}${ignored === true ? " (ignored)" : ""}`,
     ]),
+    { ...stdoutLook(), width: Number.POSITIVE_INFINITY },
   )
 
 /** Prints a result, as JSON if `asJson` is true. Escapes control characters: text from servers must not drive the terminal. */

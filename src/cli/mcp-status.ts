@@ -1,7 +1,7 @@
 /** `svc mcp list` and `svc mcp status`: the servers in the configuration, with their state if svc is running. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, findIssues, openContext } from "../app/command-context.ts"
-import { ago, effectiveTable, print, say, stateCell, table } from "../app/output.ts"
+import { ago, effectiveTable, facts, print, say, stateCell, table } from "../app/output.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
@@ -10,7 +10,7 @@ import { isRemote } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
 import type { Cell } from "../lib/table.ts"
-import { idleStateOf } from "../report/server-state.ts"
+import { idleStateOf, TONE_BY_STATE } from "../report/server-state.ts"
 import { type ServerStatus, type Status, worstOf } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -50,7 +50,10 @@ export const list: CommandDef = {
 }
 
 export const status: CommandDef = {
-  meta: { name: "status", description: "Show the state of the servers; --verbose adds their effective configuration" },
+  meta: {
+    name: "status",
+    description: "Show the state of the servers, or all about one; --verbose adds the effective configuration",
+  },
   args: {
     name: { type: "positional", required: false, description: "Name of one server (default: all)" },
     ...CONTEXT_ARGS,
@@ -75,17 +78,22 @@ export const status: CommandDef = {
           : undefined
       return { name, instances, ...(effective === undefined ? {} : { effective }) }
     })
-    const issues = live?.issues ?? findIssues(context, () => readTexts(context.paths)).map(formatIssue)
+    const found = () => findIssues(context, () => readTexts(context.paths))
+    const issues =
+      wanted === undefined
+        ? (live?.issues ?? found().map(formatIssue))
+        : (whileGood(live, found) ?? []).filter(({ server }) => server === wanted).map(formatIssue)
     print(args.json === true, { running: live !== undefined, servers, issues }, () => {
       const parts: string[] = []
       if (live === undefined) parts.push("svc is not running for this configuration; start it with `svc serve`")
       else if (servers.length === 0)
         parts.push(live.loaded ? "no servers yet; add one with `svc mcp add`" : "the configuration is not loaded yet")
+      else if (wanted !== undefined) parts.push(...servers.flatMap((server) => detailsOf(server, live)))
       else {
         const rows = servers.flatMap(({ name, instances }) =>
           instances.length === 0 ? [rowWithoutInstance(name, live)] : instances.map(rowOf),
         )
-        parts.push(table(["name", "state", "since", "last ping", "pid", "mcp", "tools", "restarts", "note"], rows))
+        parts.push(table(["name", "state", "since", "tools", "note"], rows))
       }
       for (const { name, effective } of servers)
         if (effective !== undefined) parts.push(`${name}\n${effectiveTable(effective)}`)
@@ -131,37 +139,75 @@ function running(live: Status | undefined): ReturnType<typeof writtenServers> {
 /** The row of a configured server that has no process or connection; an invalid one has the reason as its note. */
 function rowWithoutInstance(name: string, live: Status): Cell[] {
   const state = idleStateOf(name, live)
-  return [name, stateCell(state), "", "", "", "", "", "", live.invalid[name] ?? ""]
+  return [name, stateCell(state), "", "", live.invalid[name] ?? ""]
 }
 
 /** Formats the tools that a server offers, such as `6 (2 hidden)`. */
 const toolCount = ({ tools, hiddenTools }: { tools?: number | undefined; hiddenTools?: number | undefined }): string =>
   tools === undefined ? "" : `${tools}${hiddenNote(hiddenTools)}`
 
+/** The row of a process or connection. */
 function rowOf(one: ServerStatus): Cell[] {
-  const since = one.since === undefined ? "" : ago(systemClock.now() - Date.parse(one.since))
+  const signIn = one.authorizationUrl === undefined ? [] : [`run \`svc auth login ${one.name}\``]
+  return [
+    one.id,
+    stateCell(one.state),
+    one.since === undefined ? "" : elapsed(one.since),
+    toolCount(one),
+    [...signIn, ...notesOf(one)].join("; "),
+  ]
+}
+
+/** What a person should know about a server, the most urgent first. */
+function notesOf(one: ServerStatus): readonly string[] {
   const retry =
     one.nextRetryAt === undefined
-      ? ""
-      : `next try in ${ago(Date.parse(one.nextRetryAt) - systemClock.now())} (attempt ${one.attempt}); `
-  const notes = new Set([
+      ? undefined
+      : `next try in ${ago(Date.parse(one.nextRetryAt) - systemClock.now())} (attempt ${one.attempt})`
+  const notes = [
+    one.lastError,
+    retry,
     one.empty === true ? "offers no tools, prompts or resources" : undefined,
     ...(one.issues ?? []),
     one.unknownOverrides === undefined ? undefined : unknownOverridesText(one.unknownOverrides),
     one.changedTools === undefined ? undefined : `changed tools: ${one.changedTools.join(", ")}`,
     one.suspiciousTools === undefined ? undefined : `invisible characters: ${one.suspiciousTools.join(", ")}`,
-    `${retry}${one.lastError ?? ""}` || undefined,
-    one.authorizationUrl === undefined ? undefined : `sign in: ${one.authorizationUrl}`,
-  ])
-  return [
-    one.id,
-    stateCell(one.state),
-    since,
-    one.lastPing === undefined ? "" : `${ago(systemClock.now() - Date.parse(one.lastPing))} ago`,
-    one.pid === undefined ? "" : String(one.pid),
-    one.protocolVersion ?? "",
-    toolCount(one),
-    one.restarts === 0 ? "" : String(one.restarts),
-    [...notes].filter((note) => note !== undefined).join("; "),
+    one.restarts === 0 ? undefined : `restarted ${one.restarts === 1 ? "once" : `${one.restarts} times`}`,
   ]
+  return [...new Set(notes.filter((note) => note !== undefined))]
 }
+
+/** The detail view of a server: all that is known of it, uncut. */
+function detailsOf(
+  { name, instances }: { readonly name: string; readonly instances: readonly ServerStatus[] },
+  live: Status,
+): readonly string[] {
+  if (instances.length === 0)
+    return [
+      `${name}\n${facts([
+        ["state", stateCell(idleStateOf(name, live))],
+        ["reason", live.invalid[name] ?? ""],
+      ])}`,
+    ]
+  return instances.map((one) => {
+    const since = one.since === undefined ? "" : ` for ${elapsed(one.since)}`
+    const count = (number: number | undefined) => (number === undefined ? "" : String(number))
+    const mcp = one.protocolVersion === undefined ? "" : `${one.protocolVersion}, ${one.era} era`
+    return `${one.id}\n${facts([
+      ["state", { text: `${one.state}${since}`, tone: TONE_BY_STATE[one.state] }],
+      ["type", one.type],
+      ["process", count(one.pid)],
+      ["MCP", mcp],
+      ["tools", toolCount(one)],
+      ["prompts", count(one.prompts)],
+      ["resources", count(one.resources)],
+      ["tags", one.tags.join(", ")],
+      ["last ping", one.lastPing === undefined ? "" : `${elapsed(one.lastPing)} ago`],
+      ...notesOf(one).map((note, at) => [at === 0 ? "note" : "", note] as const),
+      ["sign in", one.authorizationUrl ?? ""],
+    ])}`
+  })
+}
+
+/** Formats the time since an ISO time. */
+const elapsed = (time: string): string => ago(systemClock.now() - Date.parse(time))

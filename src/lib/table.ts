@@ -68,6 +68,23 @@ export function formatTable(head: readonly string[], rows: readonly (readonly Ce
     .join("\n")
 }
 
+/** Formats the facts about one thing, a line for each: values are whole, and wrap at words under themselves. */
+export function formatFacts(facts: readonly (readonly [label: string, value: Cell])[], look: Look): string {
+  const shown = facts.filter(([, value]) => textOf(value) !== "")
+  const indent = Math.max(...shown.map(([label]) => Bun.stringWidth(label))) + 2 * GAP.length
+  const room = Math.max(look.width - indent, 20)
+  return shown
+    .map(([label, value]) => {
+      const text = textOf(value)
+      const lines = Number.isFinite(room) ? Bun.wrapAnsi(text, room, { hard: false }).split("\n") : [text]
+      const body = lines
+        .map((line) => (typeof value === "string" ? line : paint(line, value.tone, look)))
+        .join(`\n${" ".repeat(indent)}`)
+      return `${paint(`${GAP}${label}`, "faint", look)}${" ".repeat(indent - GAP.length - Bun.stringWidth(label))}${body}`
+    })
+    .join("\n")
+}
+
 /** Cuts a text to a number of columns, at a word if one ends in its second half. */
 export function cut(text: string, width: number): string {
   if (Bun.stringWidth(text) <= width) return text

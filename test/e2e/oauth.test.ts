@@ -53,7 +53,11 @@ test(
       const address = await addressOf(svc)
       expect(svc.stderr().split(address)).toHaveLength(2)
       expect(new URL(address).searchParams.get("code_challenge_method")).toBe("S256")
-      expect((await runSvc(["mcp", "status", "--config-dir", svc.folder], env)).stdout).toContain(`sign in: ${address}`)
+      const shown = async (...args: string[]) =>
+        (await runSvc(["mcp", "status", ...args, "--config-dir", svc.folder], env)).stdout
+      expect(await shown()).toMatch(/^web +sign-in needed +run `svc auth login web`/m)
+      expect(await shown("web")).toMatch(/^ {2}sign in +http/m)
+      expect(await shown("web")).toContain(address)
       const end = await browse(address)
       expect(end).toMatchObject({ status: 200, text: expect.stringContaining("web is authorized") })
       await stateIs(svc, "ready")
@@ -79,13 +83,13 @@ test(
           issuer: authority.issuer,
         },
       ])
-      const shown = [
+      const texts = [
         svc.stderr(),
         status.stdout,
         await (await fetch(`${svc.url}/health/mcp`)).text(),
-        (await runSvc(["mcp", "status", "--verbose", "--config-dir", svc.folder], env)).stdout,
+        await shown("--verbose"),
       ].join("\n")
-      for (const token of tokens) expect(shown).not.toContain(token)
+      for (const token of tokens) expect(texts).not.toContain(token)
       await Bun.$`cp -r ${svc.folder}/. ${folder}`.quiet()
     }
     // A start later needs nobody.

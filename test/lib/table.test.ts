@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { cut, formatTable, lookOf, paint, printableLines } from "../../src/lib/table.ts"
+import { cut, formatFacts, formatTable, lookOf, paint, printableLines } from "../../src/lib/table.ts"
 
 const plain = { width: Number.POSITIVE_INFINITY, color: false }
 const head = ["name", "pid", "note"]
@@ -63,4 +63,15 @@ describe("the look of an output", () => {
   ])("follows from the terminal and the variables (%#) [cli:color]", (stream, env, look) => {
     expect(lookOf(stream, env)).toEqual(look)
   })
+})
+
+test("facts about one thing are whole, and wrap under themselves [cli:table]", () => {
+  const facts = [
+    ["state", { text: "failed", tone: "bad" }],
+    ["none", ""],
+    ["note", "command not found: npxx (give its full path, or add its folder to PATH)"],
+  ] as const
+  expect(formatFacts(facts, { width: 40, color: false })).toBe(
+    "  state  failed\n  note   command not found: npxx (give\n         its full path, or add its\n         folder to PATH)",
+  )
 })
