@@ -61,7 +61,7 @@ export const CREDENTIALS: readonly Pattern[] = [
     "private key",
     "-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[\\s\\S]){0,16384}(?:-----END [A-Z ]{0,60}-----)?",
   ),
-  { name: "jwt", find: /\beyJ[\w-]{5,8192}(?:\.[\w-]{0,8192}){1,4}/g, put: HIDDEN },
+  { name: "jwt", find: /(?<![\w-])eyJ[\w-]{5,8192}(?:\.[\w-]{0,8192}){1,4}/g, put: HIDDEN },
   // The address of a sign-in has random parameters and folders that are no secrets: a browser must be able to open it.
   {
     name: "token by its prefix",
@@ -179,6 +179,8 @@ const LETTER = "[\\p{L}\\p{N}_.@~%$#+-]"
 /** A space inside a path; see rule 2 at the top. `sep` separates folders. */
 const spaceInside = (sep: string) =>
   ` (?=${AFTER_PATH}[\\p{L}\\p{N}(&_-][^\\s"'<>|:*?\`,;]{0,63}(?: [\\p{L}\\p{N}(&_-][^\\s"'<>|:*?\`,;/\\\\]{0,63}){0,3}${sep}(?!\\s)|${AFTER_PATH}[\\p{L}\\p{N}(_-][\\p{L}\\p{N}()_-]{0,63}(?: [\\p{L}\\p{N}()_-]{1,63}){0,2}\\.[a-z]{1,4}\\d?(?![\\w/])|(?-i:(?<=[/\\\\]\\p{Lu}\\p{Ll}[^\\s/\\\\.]{0,63} )\\p{Lu}\\p{Ll}))`
+/** Runs of characters with joints between them: one group for each run is cheap, one for each character is not. */
+const joined = (character: string, joint: string) => `${character}{0,4096}(?:${joint}${character}{0,4096}){0,256}`
 const TLD =
   "(?:com|org|net|edu|gov|io|dev|app|ai|cloud|co|tech|xyz|online|site|info|biz|example|test|localhost|de|uk|fr|eu|nl|us|ca|au|jp|cn|br|ch|corp|internal|intranet|lan|local|home|private)"
 const LABELS = "(?:[a-z0-9](?:[a-z0-9_-]{0,62})\\.){1,8}"
@@ -201,7 +203,7 @@ export const PLACES: readonly Pattern[] = [
   ),
   place(
     "url",
-    `\\b(?:file:(?:[^\\s"'<>\`]|${spaceInside("/")}){1,4096}|[a-z][a-z0-9+.-]{1,30}://[^\\s"'<>\`]{1,4096})(?<![.,:;!?)\\]])`,
+    `\\b(?:file:${joined("[^\\s\"'<>`]", spaceInside("/"))}|[a-z][a-z0-9+.-]{1,30}://[^\\s"'<>\`]{1,4096})(?<![.,:;!?)\\]])`,
     "[URL]",
   ),
   place(
@@ -213,12 +215,12 @@ export const PLACES: readonly Pattern[] = [
   place("e-mail", "(?<![\\w.+-])[\\w.+-]{1,64}@[\\w-]{1,63}(?:\\.[\\w-]{1,63}){0,7}\\.[a-z][\\w-]{1,62}", "[EMAIL]"),
   place(
     "unc path",
-    `(?<![\\\\\\w])\\\\{2,8}[^\\s\\\\/"'<>|]{1,255}[\\\\/](?:[^\\s"'<>|]|${spaceInside("[\\\\/]")}){0,4096}`,
+    `(?<![\\\\\\w])\\\\{2,8}[^\\s\\\\/"'<>|]{1,255}[\\\\/]${joined("[^\\s\"'<>|]", spaceInside("[\\\\/]"))}`,
     "[PATH]",
   ),
   place(
     "windows path",
-    `(?<![a-z0-9])(?:[a-z]:[\\\\/]|(?:%\\w{1,64}%|~|\\.{1,2}|\\$env:\\w{1,64})\\\\)(?:[^\\s"'<>|]|${spaceInside("[\\\\/]")}){0,4096}(?<![.:,;)])`,
+    `(?<![a-z0-9])(?:[a-z]:[\\\\/]|(?:%\\w{1,64}%|~|\\.{1,2}|\\$env:\\w{1,64})\\\\)${joined("[^\\s\"'<>|]", spaceInside("[\\\\/]"))}(?<![.:,;)])`,
     "[PATH]",
   ),
   place(
@@ -248,7 +250,7 @@ export const PLACES: readonly Pattern[] = [
   ),
   place(
     "unix path",
-    `(?<![\\p{L}\\p{N}_\\])}+]|<(?!~?\\.{0,2}/[^\\s/<>]{1,64}/))(?:~[a-z_]?[\\w-]{0,32}|\\.{1,2}|\\$\\{?[a-z_]\\w{0,64}\\}?)?/(?!-)(?=${LETTER}{0,8}[\\p{L}\\p{N}])${LETTER}(?:[^\\s"'<>|\`,;()\\\\]|\\\\.|[,;()\\\\](?=[\\p{L}\\p{N}_./])|${spaceInside("/")}){0,4096}(?<![:.])`,
+    `(?<![\\p{L}\\p{N}_\\])}+]|<(?!~?\\.{0,2}/[^\\s/<>]{1,64}/))(?:~[a-z_]?[\\w-]{0,32}|\\.{1,2}|\\$\\{?[a-z_]\\w{0,64}\\}?)?/(?!-)(?=${LETTER}{0,8}[\\p{L}\\p{N}])${LETTER}${joined("[^\\s\"'<>|`,;()\\\\]", `(?:\\\\.|[,;()\\\\](?=[\\p{L}\\p{N}_./])|${spaceInside("/")})`)}(?<![:.])`,
     "[PATH]",
   ),
   place(
