@@ -1037,6 +1037,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a row that wraps inside a word cannot be read; the detail view and JSON hold the whole value",
   },
+  "cli:first-screen": {
+    says: "svc serve shows what is starting and then what is ready, what needs attention and what comes next: on a terminal in place, elsewhere as one line of the log",
+    from: "choice",
+    why: "npx may take half a minute to install a server, and silence looks like a failure",
+  },
   "cli:color": {
     says: "colors show on a terminal only; NO_COLOR turns them off, FORCE_COLOR on, COLUMNS sets the width",
     from: "choice",

@@ -19,6 +19,8 @@ import type { ServeOptions } from "./serve-options.ts"
 import { readTls, watchTls } from "./tls.ts"
 
 export type HttpService = Listening & {
+  /** The address of MCP for clients; undefined for a Unix socket. */
+  readonly endpoint: string | undefined
   /** Logs the address, once the configuration is loaded: programs that start svc wait for this line. */
   announce(): void
   /** Reads the tokens of clients now if their file has changed. */
@@ -118,6 +120,7 @@ export async function startHttp(
   if (publicUrl !== undefined) runtime.setPublicUrl(publicUrl)
   return {
     ...listening,
+    endpoint: publicUrl === undefined ? undefined : `${publicUrl.replace(/\/$/, "")}/mcp`,
     announce() {
       log.info(`listening on ${unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`}`)
       if (!loopback && !options.auth)

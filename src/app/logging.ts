@@ -3,9 +3,10 @@ import { join } from "node:path"
 import { systemClock } from "../lib/clock.ts"
 import { type Log, openLog } from "../lib/log.ts"
 import { createLiveRedactor, type Redactor } from "../lib/redact.ts"
+import { createLiveOutput, type LiveOutput, type Look } from "../lib/terminal.ts"
 import type { Paths } from "../store/paths.ts"
 import { createServerLogs, type ServerLogs, withServerLogs } from "../store/server-logs.ts"
-import { createStderrWriter } from "./output.ts"
+import { createStderrWriter, terminalLook } from "./output.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
 export type Logging = {
@@ -15,6 +16,8 @@ export type Logging = {
   redactor(): Redactor
   /** Adds sources of secrets; until it is called, the redactor knows patterns alone. */
   followSecrets(sources: readonly (() => readonly string[])[]): void
+  /** The terminal that log lines go to; undefined if they go elsewhere, or are JSON. */
+  readonly terminal: (LiveOutput & { readonly look: Look }) | undefined
   /** Logs an error that is a bug of svc, with its stack. */
   onbug(error: unknown): void
 }
@@ -26,12 +29,16 @@ export function openLogging(
 ): Logging {
   const { cleaner: redactor, follow: followSecrets } = createLiveRedactor()
   const mask = (text: string) => redactor().maskCredentials(text)
+  const write = createStderrWriter(MAX_UNREAD_BYTES)
+  const look = logFormat === "text" ? terminalLook() : undefined
+  const terminal = look === undefined ? undefined : { ...createLiveOutput(write), look }
   const stderr = openLog({
     level: logLevel,
     format: logFormat,
     clock: systemClock,
     mask,
-    write: createStderrWriter(MAX_UNREAD_BYTES),
+    look,
+    write: terminal?.write ?? write,
   })
   const serverLogs = createServerLogs({
     directory: paths === undefined ? undefined : join(paths.directory, "logs"),
@@ -44,6 +51,7 @@ export function openLogging(
     serverLogs,
     redactor,
     followSecrets,
+    terminal,
     onbug: (error) => log.error(`internal error: ${error instanceof Error ? error.stack : String(error)}`),
   }
 }

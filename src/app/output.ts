@@ -2,11 +2,16 @@
 
 import { type EffectiveValue, valueText } from "../config/effective.ts"
 import { escaped } from "../lib/log.ts"
-import { type Cell, formatFacts, formatTable, type Look, lookOf, printableLines } from "../lib/table.ts"
+import { type Cell, formatFacts, formatTable, printableLines } from "../lib/table.ts"
+import { type Look, lookOf } from "../lib/terminal.ts"
 import { type ServerState, TONE_BY_STATE } from "../report/server-state.ts"
 
 /** Returns how stdout is shown. */
 export const stdoutLook = (): Look => lookOf(process.stdout, process.env)
+
+/** Returns how stderr is shown if it is a terminal that can replace a line in place. */
+export const terminalLook = (): Look | undefined =>
+  process.stderr.isTTY === true && process.env.TERM !== "dumb" ? lookOf(process.stderr, process.env) : undefined
 
 /** Formats rows for stdout as a table with a head: see `lib/table.ts`. */
 export const table = (head: readonly string[], rows: readonly (readonly Cell[])[]): string =>

@@ -3,6 +3,7 @@ import { delay, systemClock, withTimeout } from "../lib/clock.ts"
 import { watchInterrupts } from "../lib/interrupt.ts"
 import type { Paths } from "../store/paths.ts"
 import { demoPlan } from "./demo.ts"
+import { showStart } from "./first-screen.ts"
 import { startHttp } from "./http-service.ts"
 import { trimWhenIdle } from "./memory-trim.ts"
 import { startReloadLoop } from "./reload-loop.ts"
@@ -10,14 +11,21 @@ import { createRuntime, type Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { serveStdioClient } from "./stdio-service.ts"
 
-/** Runs svc until a signal or the end of its client. Without `paths`, it serves the demo. Returns the exit code. */
-export async function runService(options: ServeOptions, paths: Paths | undefined): Promise<number> {
+/**
+ * Runs svc until a signal or the end of its client. Without `paths`, it serves the demo. `configFlags` select the same
+ * configuration in another command. Returns the exit code.
+ */
+export async function runService(
+  options: ServeOptions,
+  paths: Paths | undefined,
+  configFlags: readonly string[] = [],
+): Promise<number> {
   const runtime = await createRuntime(options, paths)
   process.on("unhandledRejection", runtime.onbug)
   process.on("uncaughtException", runtime.onbug)
   // From here on the first signal stops gracefully, and the second at once.
   const { signal, forced } = watchInterrupts(process.platform === "win32" ? WINDOWS_STOP_SIGNALS : STOP_SIGNALS)
-  return Promise.race([serveUntil(runtime, options, paths, signal), forced])
+  return Promise.race([serveUntil(runtime, options, paths, configFlags, signal), forced])
 }
 
 // ---
@@ -32,6 +40,7 @@ async function serveUntil(
   runtime: Runtime,
   options: ServeOptions,
   paths: Paths | undefined,
+  configFlags: readonly string[],
   signal: AbortSignal,
 ): Promise<number> {
   const { agent, sessions, suspendedCalls, streams, serverLogs, log } = runtime
@@ -44,6 +53,11 @@ async function serveUntil(
   listening?.announce()
   const trim = trimWhenIdle(systemClock, () => agent.inFlight > 0)
   if (paths === undefined) runtime.instances.update(demoPlan(process.env))
+  const screen = showStart(runtime, options, {
+    endpoint: listening?.endpoint,
+    configFlags,
+    isDemo: paths === undefined,
+  })
   let cancelKeepAlive: () => void
   const keepAlive = () => {
     for (const stream of streams) stream.keepAlive()
@@ -55,6 +69,7 @@ async function serveUntil(
     stopped,
     ...(options.transport === "stdio" ? [serveStdioClient(runtime, options)] : []),
   ])
+  screen.close()
   log.info(`stopping: ${reason}`)
   // In order: no new requests, then the running calls, then sessions, then backends.
   cancelKeepAlive()

@@ -14,6 +14,10 @@ export const serve: CommandDef = {
     if (options.demo && args.config !== undefined)
       throw usageError("--demo serves no configuration: leave out --demo or --config")
     if (options.demo && args["config-dir"] !== undefined) say("--config-dir has no effect with --demo")
-    return runService(options, options.demo ? undefined : openContext(args).paths)
+    const configFlags = (["config", "config-dir"] as const).flatMap((flag) => {
+      const value = args[flag]
+      return typeof value === "string" && !options.demo ? [`--${flag}`, value] : []
+    })
+    return runService(options, options.demo ? undefined : openContext(args).paths, configFlags)
   },
 }

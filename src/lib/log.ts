@@ -1,6 +1,7 @@
 /** The log: one line per event on stderr. stdout belongs to results and to the stdio transport. */
 import { createConsola, LogLevels } from "consola/core"
 import type { Clock } from "./clock.ts"
+import { type Look, paint, type Tone } from "./terminal.ts"
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
@@ -21,6 +22,8 @@ export type LogOptions = {
   readonly level: LogLevel
   readonly format: "text" | "json"
   readonly clock: Clock
+  /** How lines of text are shown on a terminal; undefined for a file or a pipe. */
+  readonly look?: Look | undefined
   /** Removes secrets from a text. */
   mask(text: string): string
   /** Writes one line, with its line break. */
@@ -28,8 +31,8 @@ export type LogOptions = {
 }
 
 /** Opens a log. Text lines are for people: time, level, server, message. JSON lines are for programs: one object each. */
-export function openLog({ level, format, clock, mask, write }: LogOptions): Log {
-  const render = format === "json" ? jsonLine : textLine
+export function openLog({ level, format, clock, look, mask, write }: LogOptions): Log {
+  const render = format === "json" ? jsonLine : textLine(look)
   return createConsola({
     level: LogLevels[level],
     // No throttling: consola would merge equal lines.
@@ -37,12 +40,20 @@ export function openLog({ level, format, clock, mask, write }: LogOptions): Log 
     reporters: [
       {
         log({ type, args: [message, fields] }) {
-          const time = new Date(clock.now()).toISOString()
-          write(`${render(time, type, String(message), (fields ?? {}) as LogFields, mask)}\n`)
+          write(`${render(clock.now(), type, String(message), (fields ?? {}) as LogFields, mask)}\n`)
         },
       },
     ],
   })
+}
+
+/** Returns the time and level before a line: with a look the local time of the day, and the color of the level. */
+function lineHead(time: number, level: string, look: Look | undefined): string {
+  const padded = level.padEnd(5)
+  if (look === undefined) return `${new Date(time).toISOString()} ${padded}`
+  const tone = LEVEL_TONES[level]
+  const clock = new Date(time).toTimeString().slice(0, 8)
+  return `${paint(clock, "faint", look)} ${tone === undefined ? padded : paint(padded, tone, look)}`
 }
 
 /** Escapes control and direction characters: a server's text must not forge a log line or drive a terminal. */
@@ -72,20 +83,24 @@ export const visible = (text: string): string => escaped(printable(text))
 
 // ---
 
-type RenderLine = (time: string, level: string, message: string, fields: LogFields, mask: LogOptions["mask"]) => string
+const LEVEL_TONES: Readonly<Record<string, Tone>> = { debug: "faint", warn: "notice", error: "bad" }
+
+type RenderLine = (time: number, level: string, message: string, fields: LogFields, mask: LogOptions["mask"]) => string
 
 const jsonLine: RenderLine = (time, level, message, fields, mask) => {
   // Masks each text by itself: a mask over the whole line could swallow the quotes of a neighbouring value.
   const clean = (_key: string, value: unknown) => (typeof value === "string" ? mask(value) : value)
-  return escaped(JSON.stringify({ time, level, message, ...fields }, clean))
+  return escaped(JSON.stringify({ time: new Date(time).toISOString(), level, message, ...fields }, clean))
 }
 
-const textLine: RenderLine = (time, level, message, { server, ...fields }, mask) => {
-  // Masks without the server's name: a server called `auth` does not make a secret of the message after it.
-  const more = Object.entries(fields).flatMap(([key, value]) => (value === undefined ? [] : [` ${key}=${value}`]))
-  const prefix = server === undefined ? "" : `${server}: `
-  return `${time} ${level.padEnd(5)} ${printable(`${prefix}${mask(`${message}${more.join("")}`)}`)}`
-}
+const textLine =
+  (look: Look | undefined): RenderLine =>
+  (time, level, message, { server, ...fields }, mask) => {
+    // Masks without the server's name: a server called `auth` does not make a secret of the message after it.
+    const more = Object.entries(fields).flatMap(([key, value]) => (value === undefined ? [] : [` ${key}=${value}`]))
+    const prefix = server === undefined ? "" : `${server}: `
+    return `${lineHead(time, level, look)} ${printable(`${prefix}${mask(`${message}${more.join("")}`)}`)}`
+  }
 
 /** Returns `\\uXXXX`, twice for a character beyond the first plane. */
 const code = (char: string): string =>

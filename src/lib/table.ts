@@ -8,31 +8,15 @@
  *  4. Cells are escaped: a server's text cannot move the cursor or paint.
  */
 import { printable } from "./log.ts"
-
-/** What a text means to its reader; each meaning has a color. */
-export type Tone = "good" | "notice" | "bad" | "faint" | "strong"
+import { type Look, PAINTED, paint, type Tone } from "./terminal.ts"
 
 /** A value of a table, or one with a meaning. */
 export type Cell = string | { readonly text: string; readonly tone: Tone }
 
-/** How an output is shown: its columns (infinite for a file or a pipe), and whether it shows colors. */
-export type Look = { readonly width: number; readonly color: boolean }
-
-/** Returns how a stream is shown. `COLUMNS` states a width, `NO_COLOR` and `FORCE_COLOR` whether there are colors. */
-export function lookOf(
-  stream: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined },
-  env: Readonly<Record<string, string | undefined>>,
-): Look {
-  const stated = Number(env.COLUMNS)
-  const natural = stream.isTTY === true ? stream.columns || 80 : Number.POSITIVE_INFINITY
-  return { width: Number.isInteger(stated) && stated > 0 ? stated : natural, color: showsColor(stream.isTTY, env) }
-}
-
-/** Paints a text if the output shows colors. */
-export const paint = (text: string, tone: Tone, { color }: Look): string =>
-  color && text !== "" ? `\u001b[${CODES[tone]}m${text}\u001b[0m` : text
-
-/** Escapes control characters of each line, except for the colors that `paint` adds. */
+/**
+ * Escapes control characters of each line, except for the colors that `paint` adds: a server that prints these colors its
+ * own text and nothing else.
+ */
 export const printableLines = (text: string): string =>
   text
     .split("\n")
@@ -107,12 +91,6 @@ const GAP = "  "
 /** No column is cut below this width. */
 const LEAST_WIDTH = 8
 
-const CODES: Readonly<Record<Tone, number>> = { good: 32, notice: 33, bad: 31, faint: 2, strong: 1 }
-
-/** Only the sequences of `paint`: a server that prints them colors its own text and nothing else. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
-const PAINTED = /\u001b\[(32|33|31|2|1)m([^\u001b]*)\u001b\[0m/
-
 const textOf = (cell: Cell | undefined): string => printable(typeof cell === "object" ? cell.text : (cell ?? ""))
 
 /** Shrinks the widest columns until all fit in `width`, or are at their least width. */
@@ -127,10 +105,4 @@ function fit(natural: readonly number[], width: number): readonly number[] {
     const target = Math.max(next, widest - Math.ceil(excess / wide))
     for (const [at, one] of widths.entries()) if (one === widest) widths[at] = target
   }
-}
-
-function showsColor(isTTY: boolean | undefined, env: Readonly<Record<string, string | undefined>>): boolean {
-  const { FORCE_COLOR, NO_COLOR, TERM } = env
-  if (FORCE_COLOR !== undefined && FORCE_COLOR !== "") return FORCE_COLOR !== "0" && FORCE_COLOR !== "false"
-  return isTTY === true && !NO_COLOR && TERM !== "dumb"
 }

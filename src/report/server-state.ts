@@ -3,7 +3,7 @@
  * tools and pages show these words; the bodies of `/health` keep the specification's four. choice: Server connection status.
  */
 import type { BackendSnapshot } from "../agent/snapshot.ts"
-import type { Tone } from "../lib/table.ts"
+import type { Tone } from "../lib/terminal.ts"
 import { healthOf } from "./health.ts"
 
 /** The states of what runs, with the color that each is shown in. */

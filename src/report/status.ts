@@ -66,7 +66,12 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
     loaded: snapshot.loaded,
     templates: snapshot.templates,
     disabled: snapshot.disabled,
-    invalid: Object.fromEntries([...rejectedServers(snapshot)].map(([name, error]) => [name, clean(error)])),
+    invalid: Object.fromEntries(
+      [...rejectedServers(snapshot)].map(([name, error]) => [
+        name,
+        clean(error.replace(`${name} is not loaded: `, "")),
+      ]),
+    ),
     issues: snapshot.issues.map(formatIssue),
     servers: snapshot.backends.map((backend) => {
       const { spec, state, listed, lastPing, restartCount, authorizationUrl, ...found } = backend

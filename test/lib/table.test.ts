@@ -1,5 +1,6 @@
-import { describe, expect, test } from "bun:test"
-import { cut, formatFacts, formatTable, lookOf, paint, printableLines } from "../../src/lib/table.ts"
+import { expect, test } from "bun:test"
+import { cut, formatFacts, formatTable, printableLines } from "../../src/lib/table.ts"
+import { paint } from "../../src/lib/terminal.ts"
 
 const plain = { width: Number.POSITIVE_INFINITY, color: false }
 const head = ["name", "pid", "note"]
@@ -42,27 +43,6 @@ test("a server's text cannot paint in a table, nor move the cursor anywhere [cli
   const colored = "\u001b[32mconnected\u001b[0m\\u001b[2J\\u009b2J"
   expect(printableLines(`${painted} ${evil}`)).toBe(`\u001b[32mok\u001b[0m ${colored}`)
   expect(printableLines("\u001b[31m\u009b\u001b[0m\u001b[31m")).toBe("\u001b[31m\\u009b\u001b[0m\\u001b[31m")
-})
-
-describe("the look of an output", () => {
-  test.each([
-    [{ isTTY: true, columns: 120 }, {}, { width: 120, color: true }],
-    [
-      { isTTY: true, columns: 120 },
-      { NO_COLOR: "1", COLUMNS: "60" },
-      { width: 60, color: false },
-    ],
-    [{ isTTY: true, columns: 120 }, { TERM: "dumb" }, { width: 120, color: false }],
-    [{}, {}, { width: Number.POSITIVE_INFINITY, color: false }],
-    [{}, { FORCE_COLOR: "1", COLUMNS: "80" }, { width: 80, color: true }],
-    [
-      { isTTY: true, columns: 0 },
-      { NO_COLOR: "", FORCE_COLOR: "0" },
-      { width: 80, color: false },
-    ],
-  ])("follows from the terminal and the variables (%#) [cli:color]", (stream, env, look) => {
-    expect(lookOf(stream, env)).toEqual(look)
-  })
 })
 
 test("facts about one thing are whole, and wrap under themselves [cli:table]", () => {

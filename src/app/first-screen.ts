@@ -1,0 +1,149 @@
+/**
+ * What a person sees of a start. On a terminal: one line in place with the servers that are starting, then a summary with
+ * the servers that need attention, the address, and the commands that come next. Elsewhere: one line of the log.
+ */
+import type { Snapshot } from "../agent/snapshot.ts"
+import { type Clock, systemClock } from "../lib/clock.ts"
+import { counted } from "../lib/log.ts"
+import { cut, formatFacts, formatTable } from "../lib/table.ts"
+import { type Look, paint } from "../lib/terminal.ts"
+import { TONE_BY_STATE } from "../report/server-state.ts"
+import { type ServerStatus, type Status, statusOf } from "../report/status.ts"
+import type { Runtime } from "./runtime.ts"
+import type { ServeOptions } from "./serve-options.ts"
+
+/** What the summary needs to know of how svc was started. */
+export type StartFacts = {
+  /** The address for clients; undefined on stdio and on a Unix socket. */
+  readonly endpoint: string | undefined
+  /** The flags that select the same configuration in another command. */
+  readonly configFlags: readonly string[]
+  readonly isDemo: boolean
+}
+
+/** Shows the progress of the start, and its outcome once each server was tried. `close` ends it early. */
+export function showStart(
+  { agent, redactor, terminal, log }: Pick<Runtime, "agent" | "redactor" | "terminal" | "log">,
+  { auth, transport }: Pick<ServeOptions, "auth" | "transport">,
+  facts: StartFacts,
+  clock: Clock = systemClock,
+): { close(): void } {
+  const shows = transport === "http" ? terminal : undefined
+  let cancel = () => {}
+  let isOver = false
+  const draw = () => {
+    if (shows !== undefined) shows.show(cut(startingText(agent.snapshot(), clock.now()), shows.look.width - 1))
+    cancel = clock.after(REDRAW_MS, draw)
+  }
+  const close = () => {
+    if (isOver) return
+    isOver = true
+    cancel()
+    shows?.show("")
+  }
+  if (shows !== undefined) draw()
+  void agent.whenLoaded(undefined, SUMMARY_AFTER_MS).then(() => {
+    if (isOver || agent.stopping) return
+    close()
+    const status = statusOf(agent.snapshot(), clock.now(), (text) => redactor().maskCredentials(text))
+    if (shows !== undefined) shows.write(`${summaryScreen(status, { ...facts, auth }, shows.look)}\n`)
+    else if (status.servers.length > 0) log.info(summaryLine(status))
+  })
+  return { close }
+}
+
+/** Returns the text of the line in place: the servers that are in their first start; empty if there are none. */
+export function startingText({ backends }: Snapshot, now: number): string {
+  const starting = backends.filter(({ loading }) => loading.startedAt !== undefined && loading.endedAt === undefined)
+  if (starting.length === 0) return ""
+  const since = Math.min(...starting.map(({ loading }) => loading.startedAt ?? now))
+  const seconds = Math.floor((now - since) / 1000)
+  const runner = starting.map(({ spec: { launch } }) =>
+    launch.transport === "stdio" ? RUNNERS.find((one) => launch.command.endsWith(one)) : undefined,
+  )
+  const installs = runner.find((one) => one !== undefined)
+  const why = installs !== undefined && seconds >= INSTALLING_AFTER_S ? `: ${installs} may be installing` : ""
+  return `starting: ${starting.map(({ spec }) => spec.id).join(", ")} (${seconds} s${why})`
+}
+
+/** Returns the outcome of a start as one line. */
+export function summaryLine({ servers }: Status): string {
+  const wanting = servers.filter(needsAttention).map(({ id, state }) => `${id} (${state})`)
+  const named = `${wanting.slice(0, MOST_NAMED).join(", ")}${wanting.length > MOST_NAMED ? ", …" : ""}`
+  const attention = wanting.length === 0 ? "" : `; needing attention: ${named}; see \`svc mcp status\``
+  return `${readyText(servers)}${attention}`
+}
+
+/** Returns the screen at the end of a start. */
+export function summaryScreen(
+  status: Status,
+  { endpoint, configFlags, isDemo, auth }: StartFacts & { readonly auth: boolean },
+  look: Look,
+): string {
+  const { servers, invalid } = status
+  const flags = configFlags.map((word) => ` ${quoted(word)}`).join("")
+  const where = endpoint === undefined ? "" : `: ${endpoint}`
+  const wanting = [
+    ...servers.filter(needsAttention).map((one) => [one.id, one.state, adviceFor(one, flags)] as const),
+    ...Object.entries(invalid).map(([name, reason]) => [name, "invalid", reason] as const),
+  ]
+  const rows = wanting
+    .slice(0, MOST_ROWS)
+    .map(([name, state, note]) => [`  ${name}`, { text: state, tone: TONE_BY_STATE[state] }, note])
+  const token = auth ? " --header 'Authorization: Bearer TOKEN'" : ""
+  const next: (readonly [string, string])[] = [
+    ...(endpoint === undefined
+      ? []
+      : [["connect a client", `claude mcp add --transport http svc ${endpoint}${token}`] as const]),
+    ...(auth ? [["create a token", `svc auth token create NAME${flags}`] as const] : []),
+    ["add a server", `svc mcp add NAME${flags} -- COMMAND ARGS…`],
+    ["import servers", `svc config import${flags}`],
+    ...(isDemo ? [["serve them", "svc serve"] as const] : []),
+    ...(wanting.length === 0 ? [] : [["see the reasons", `svc mcp status${flags}`] as const]),
+    ["stop", "Ctrl-C"],
+  ]
+  return [
+    "",
+    `${paint(`svc is ready${where}`, "strong", look)}`,
+    status.loaded ? readyText(servers) : `the configuration is not loaded; \`svc config check${flags}\` shows why`,
+    ...(rows.length === 0
+      ? []
+      : ["", "needing attention:", formatTable(["", "", ""], rows, look).split("\n").slice(1).join("\n")]),
+    ...(wanting.length > MOST_ROWS ? [`  and ${wanting.length - MOST_ROWS} more`] : []),
+    "",
+    // A command that is broken into lines cannot be copied.
+    formatFacts(next, { ...look, width: Number.POSITIVE_INFINITY }),
+    "",
+  ].join("\n")
+}
+
+// ---
+
+const REDRAW_MS = 250
+/** A server that starts longer is named as starting in the summary. */
+const SUMMARY_AFTER_MS = 60_000
+const INSTALLING_AFTER_S = 3
+const MOST_NAMED = 10
+const MOST_ROWS = 12
+
+/** Commands that install a package before they run it. */
+const RUNNERS = ["npx", "uvx", "bunx", "dnx", "docker"]
+
+/** Quotes a word for a shell, if it needs that. */
+const quoted = (word: string): string => (/^[\w@%+=:,./~-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)
+
+const needsAttention = ({ state }: ServerStatus): boolean => state !== "connected" && state !== "asleep"
+
+/** Returns `2 of 3 servers ready, 17 tools`. */
+function readyText(servers: readonly ServerStatus[]): string {
+  if (servers.length === 0) return "no servers yet"
+  const ready = servers.filter(({ status }) => status === "connected")
+  const tools = ready.reduce((sum, one) => sum + (one.tools ?? 0), 0)
+  return `${ready.length} of ${counted(servers.length, "server")} ready, ${counted(tools, "tool")}`
+}
+
+/** Returns the command that helps a server, or why it is not ready. */
+function adviceFor({ name, state, lastError, issues }: ServerStatus, flags: string): string {
+  if (state === "sign-in needed") return `run \`svc auth login ${name}${flags}\``
+  return [...new Set([lastError, ...(issues ?? [])])].filter((one) => one !== undefined).join("; ")
+}

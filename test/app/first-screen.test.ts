@@ -1,0 +1,61 @@
+import { expect, test } from "bun:test"
+import { startingText, summaryLine, summaryScreen } from "../../src/app/first-screen.ts"
+import { statusOf } from "../../src/report/status.ts"
+import { backend, NOW, snapshot } from "../report/snapshots.ts"
+
+const look = { width: 80, color: false }
+const start = { endpoint: "http://127.0.0.1:3050/mcp", configFlags: [], isDemo: false, auth: false }
+const failing = {
+  ...backend("failed", "typo"),
+  lastError: "command not found: npxx (give its full path; the server's PATH is long)",
+}
+const trouble = {
+  ...snapshot([backend("connected", "files"), failing, backend("unauthorized", "web")]),
+  issues: [{ severity: "error", code: "server", server: "bad", message: "bad is not loaded: url is wrong" } as const],
+}
+
+test("the line in place names the servers that start, and says why one may take long [cli:first-screen]", () => {
+  const loading = (name: string, ms: number, command: string) => {
+    const one = backend("starting", name)
+    const launch = { ...one.spec.launch, transport: "stdio", command } as typeof one.spec.launch
+    return { ...one, spec: { ...one.spec, launch }, loading: { startedAt: NOW - ms, endedAt: undefined } }
+  }
+  expect(startingText(snapshot([loading("a", 1000, "npx"), loading("b", 900, "x")]), NOW)).toBe("starting: a, b (1 s)")
+  const late = snapshot([loading("a", 12_000, "/usr/bin/npx"), loading("b", 12_000, "x"), backend("connected")])
+  expect(startingText(late, NOW)).toBe("starting: a, b (12 s: npx may be installing)")
+  expect(startingText(snapshot([backend("connected")]), NOW)).toBe("")
+})
+
+test("the summary is a line of the log where there is no terminal [cli:first-screen]", () => {
+  const line = (servers: Parameters<typeof snapshot>[0]) => summaryLine(statusOf(snapshot(servers), NOW, String))
+  expect(line([backend("connected", "files")])).toBe("1 of 1 server ready, 1 tool")
+  expect(line(trouble.backends)).toBe(
+    "1 of 3 servers ready, 1 tool; needing attention: typo (failed), web (sign-in needed); see `svc mcp status`",
+  )
+})
+
+test("the summary on a terminal says what is wrong and what comes next [cli:first-screen]", () => {
+  expect(summaryScreen(statusOf(trouble, NOW, String), { ...start, configFlags: ["--config", "my file"] }, look)).toBe(`
+svc is ready: http://127.0.0.1:3050/mcp
+1 of 3 servers ready, 1 tool
+
+needing attention:
+  typo  failed          command not found: npxx (give its full path; the…
+  web   sign-in needed  run \`svc auth login web --config 'my file'\`
+  bad   invalid         url is wrong
+
+  connect a client  claude mcp add --transport http svc http://127.0.0.1:3050/mcp
+  add a server      svc mcp add NAME --config 'my file' -- COMMAND ARGS…
+  import servers    svc config import --config 'my file'
+  see the reasons   svc mcp status --config 'my file'
+  stop              Ctrl-C
+`)
+  const demo = summaryScreen(statusOf(snapshot([]), NOW, String), { ...start, isDemo: true, auth: true }, look)
+  expect(demo).toContain("no servers yet")
+  expect(demo).toContain(
+    "/mcp --header 'Authorization: Bearer TOKEN'\n  create a token    svc auth token create NAME\n",
+  )
+  expect(demo).toContain("  serve them        svc serve\n")
+  const broken = summaryScreen(statusOf(snapshot([], false), NOW, String), start, look)
+  expect(broken).toContain("the configuration is not loaded; `svc config check` shows why")
+})
