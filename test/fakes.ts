@@ -44,6 +44,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       target: () => "is not configured",
       prepare: () => undefined,
       disconnectedId: () => undefined,
+      unavailable: () => [],
       unlisted: () => undefined,
       isConnected(id) {
         return typeof this.target(id) !== "string"
@@ -63,6 +64,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
     limits: replaced<Limits>(parts.limits, {
       maxInFlight: 1000,
       pageSize: Number.POSITIVE_INFINITY,
+      instructions: 2048,
       callRate: { take: () => undefined },
       sessionRate: undefined,
     }),

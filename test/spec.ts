@@ -626,6 +626,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "clients that load tools on demand read these members, and few servers set them; a wrong annotation makes clients ask for confirmation, or not ask",
   },
+  "instructions:budget": {
+    says: "the aggregate's instructions have at most --instructions-budget characters (2,048): how tools are named, a line per server with its purpose, then the servers' own instructions in equal shares",
+    from: "choice",
+    why: "clients put instructions into every context and cut long ones without a word, so the essential must come first",
+  },
+  "instructions:unavailable": {
+    says: "the aggregate's instructions name the servers of the scope that are not connected, with their states",
+    from: "choice",
+    why: "a model that misses a tool must know that it is missing now, not that it does not exist",
+  },
+  "instructions:whole": {
+    says: "the resource svc:instructions/<server> has a server's whole instructions for clients whose scope includes it; no list has it",
+    from: "choice",
+    why: "what was cut must be readable, and must cost nothing until it is read",
+  },
   "tool:renamed": {
     says: "renaming a server makes the qualified names in its disabledTools, toolDescriptionOverrides and toolOverrides local ones",
     from: "choice",

@@ -69,6 +69,7 @@ export function openClientSessions(
   let toolbox: Toolbox | undefined
   const gateway = createGateway({
     agent,
+    clock: systemClock,
     sessions: () => sessions.all(),
     startupWaitMs: startupWait,
     mark: createMarker(() => markKey(persist ? paths : undefined, log)),
@@ -76,7 +77,7 @@ export function openClientSessions(
     hide: (text) => redactor().maskKnown(text),
     redact: (text) => redactor().redactAll(text),
     toolbox: () => toolbox,
-    limits: { maxInFlight, pageSize, sessionRate, callRate },
+    limits: { maxInFlight, pageSize, instructions: options.instructionsBudget, sessionRate, callRate },
     observers,
   })
   const streams = new Set<OpenStream>()

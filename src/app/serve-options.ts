@@ -73,6 +73,10 @@ export const SERVE_OPTIONS = {
     description: "Include the arguments of tool calls in the audit log, with secrets redacted",
   },
   pagination: { type: "string", description: "Entries per page of a list (default 0: all on one page)" },
+  "instructions-budget": {
+    type: "string",
+    description: "Maximum characters of the instructions on /mcp (default 2048; 0: no limit)",
+  },
   filter: { type: "string", description: 'Run only servers whose tags match, such as "web and not slow"' },
   "template-linger": {
     type: "string",
@@ -161,6 +165,8 @@ export type ServeOptions = {
   readonly auditArguments: boolean
   /** Maximum entries per page of a list. */
   readonly pageSize: number
+  /** Maximum characters of the instructions of all servers together. */
+  readonly instructionsBudget: number
   /** Selects the servers that run, by their tags. */
   readonly filter: TagFilter
   readonly templateLinger: number
@@ -245,6 +251,7 @@ export function readServeOptions(
     auditLog: option.text("audit-log"),
     auditArguments: option.flag("audit-arguments"),
     pageSize: option.integer("pagination", 0, 0, 1_000_000) || Number.POSITIVE_INFINITY,
+    instructionsBudget: option.integer("instructions-budget", 2048, 0, 1_000_000) || Number.POSITIVE_INFINITY,
     filter: filter === undefined ? MATCH_ALL : readFilter(filter),
     templateLinger: option.duration("template-linger", 30_000),
     trustContext: option.choice("template-context", ["none", "trusted"], "none") === "trusted",

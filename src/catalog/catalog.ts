@@ -34,7 +34,7 @@ export type CatalogSource = {
 }
 
 /** The part of one backend in the catalog. */
-type ServerPart = CatalogSource & {
+export type ServerPart = CatalogSource & {
   readonly qualified: EntryTexts
   readonly plain: EntryTexts
 }
@@ -83,6 +83,7 @@ export type View = {
   hint(method: ListMethod): CacheHint
   /** Returns the members beside a list that svc does not know, of the only backend of a plain view. */
   members(method: ListMethod): Params | undefined
+  /** The instructions of the only backend of a plain view. */
   readonly instructions: string | undefined
 }
 
@@ -268,7 +269,7 @@ function createView(parts: readonly ServerPart[], naming: View["naming"]): View 
     },
     hint,
     members,
-    instructions: instructionsOf(parts, naming),
+    instructions: naming === "plain" ? parts[0]?.listing.instructions || undefined : undefined,
   }
 }
 
@@ -308,11 +309,4 @@ export function leastHint(hints: readonly (CacheHint | undefined)[]): CacheHint 
     }),
     hints.length === 0 ? { ttlMs: 0, cacheScope: "private" } : { ttlMs: Number.MAX_SAFE_INTEGER, cacheScope: "public" },
   )
-}
-
-function instructionsOf(parts: readonly ServerPart[], naming: View["naming"]): string | undefined {
-  const instructed = parts.filter(({ listing }) => listing.instructions !== undefined && listing.instructions !== "")
-  if (naming === "plain") return instructed[0]?.listing.instructions
-  if (instructed.length === 0) return undefined
-  return instructed.map(({ spec, listing }) => `# ${spec.name}\n\n${listing.instructions}`).join("\n\n")
 }

@@ -5,6 +5,7 @@
 
 import { PeerError } from "../backend/connection.ts"
 import { listResult, type Route, type View } from "../catalog/catalog.ts"
+import { instructionsAt } from "../catalog/instructions.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
@@ -91,6 +92,8 @@ function route(call: ClientCall, view: View): Answering {
     case "prompts/get":
       return relayNamed(call, "prompt", view)
     case "resources/read": {
+      const instructions = client.scope.kind === "server" ? undefined : instructionsAt(params.uri, view.parts)
+      if (instructions !== undefined) return textResource(call, instructions)
       const target = resourceOf(params.uri, view, call)
       return relay(call, { ...params, uri: target.name }, target)
     }
@@ -244,6 +247,13 @@ function resourceOf(uri: unknown, view: View, call: ClientCall): Route {
   const found = typeof uri === "string" ? (view.resource(uri) ?? disconnectedResource(uri, call)) : undefined
   if (found === undefined) throw unknownName("resource", uri, undefined)
   return found
+}
+
+/** Answers the read of a resource of svc's own. */
+function textResource({ request, client }: ClientCall, text: string): Answer {
+  const contents = [{ uri: request.params?.uri, mimeType: "text/plain", text }]
+  const members = client.era === "modern" ? { resultType: "complete", ttlMs: 0, cacheScope: "private" } : {}
+  return resultAnswer(request.id, JSON.stringify({ ...members, contents }))
 }
 
 function disconnectedResource(uri: string, call: ClientCall): Route | undefined {

@@ -6,7 +6,9 @@ import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
+import type { Clock } from "../lib/clock.ts"
 import type { Marker } from "../lib/seal.ts"
+import { stateOf } from "../report/server-state.ts"
 import { asText, notificationText, type Params } from "../wire/message.ts"
 import type { Directory, Gateway, Listener, Notifications, Target } from "./ports.ts"
 import { wantsLog } from "./relay.ts"
@@ -14,6 +16,7 @@ import type { Session } from "./session.ts"
 
 export type GatewayDeps = Pick<Gateway, "version" | "limits" | "observers" | "hide" | "toolbox"> & {
   readonly agent: Agent
+  readonly clock: Clock
   /** Marks the ids of tasks for their owners. */
   readonly mark: Marker
   /** Returns the sessions that live at the moment. */
@@ -44,7 +47,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
 
 // ---
 
-function createDirectory({ agent, startupWaitMs, redact }: GatewayDeps): Directory {
+function createDirectory({ agent, clock, startupWaitMs, redact }: GatewayDeps): Directory {
   const cause = (error: string | undefined) => (error === undefined ? "" : `: ${redact(error).slice(0, MAX_CAUSE)}`)
   return {
     catalogOf: (session) => agent.catalogOf(session),
@@ -74,6 +77,11 @@ function createDirectory({ agent, startupWaitMs, redact }: GatewayDeps): Directo
         )
       return found?.spec.id
     },
+    unavailable: (scope) =>
+      agent
+        .snapshot()
+        .backends.filter(({ spec, state }) => state.kind !== "connected" && scopeIncludes(scope, spec))
+        .map((backend) => ({ slug: backend.spec.slug, state: stateOf(backend, clock.now()) })),
     unlisted(scope, slug, method) {
       for (const { published, spec } of agent.all()) {
         if (published === undefined || !scopeIncludes(scope, spec) || (scope.kind !== "server" && spec.slug !== slug))

@@ -5,6 +5,7 @@ import type { Connection } from "../backend/connection.ts"
 import type { Pair } from "../backend/established-connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog, View } from "../catalog/catalog.ts"
+import type { UnavailableServer } from "../catalog/instructions.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Marker } from "../lib/seal.ts"
@@ -73,6 +74,8 @@ export type Directory = {
   prepare(id: string, era: Era): Promise<void> | undefined
   /** Returns the id of a server of this scope that is not connected, by its slug. */
   disconnectedId(scope: Scope, slug: string | undefined): string | undefined
+  /** Returns the servers of this scope that are not connected. */
+  unavailable(scope: Scope): readonly UnavailableServer[]
   /** Returns the connected server of this scope and slug that has never answered a list, and the reason. */
   unlisted(scope: Scope, slug: string | undefined, method: NameList): UnlistedServer | undefined
   isConnected(id: string): boolean
@@ -125,6 +128,8 @@ export type Limits = {
   readonly maxInFlight: number
   /** Entries of a list in one answer at most. */
   readonly pageSize: number
+  /** Characters of the aggregate's instructions at most. */
+  readonly instructions: number
   readonly callRate: CallRateLimit
   /** Calls per minute of one session; undefined for any number. */
   readonly sessionRate: number | undefined

@@ -1,5 +1,6 @@
 /** The results of `initialize` and `server/discover`, for the aggregate and for one server. */
 import { type View, viewOf } from "../catalog/catalog.ts"
+import { aggregateInstructions } from "../catalog/instructions.ts"
 import { withoutServerInfo } from "../catalog/listing.ts"
 import { BackendError } from "../lib/errors.ts"
 import {
@@ -74,7 +75,12 @@ function introduce({ gateway, client }: About): Introduction {
         client.era,
       ),
       serverInfo: { name: "svc", title: "svc", version: gateway.version },
-      instructions: view.instructions,
+      instructions: aggregateInstructions(
+        view.parts,
+        gateway.directory.unavailable(scope),
+        gateway.limits.instructions,
+        view.instructions,
+      ),
       members: {},
     }
   const target = gateway.directory.target(scope.id, client.era)

@@ -1,0 +1,124 @@
+/**
+ * The instructions of the aggregate, within a budget of characters: clients put them into every context, and cut long ones.
+ *
+ *  1. The essential comes first, if possible within ESSENTIAL characters: how tools are named, one line per server, and which
+ *     servers are not available.
+ *  2. The servers' own instructions share what is left; short ones leave their share to the others.
+ *  3. The text is a function of what the servers state. Whole instructions are the resource `svc:instructions/<server>`.
+ */
+import type { ServerPart } from "./catalog.ts"
+
+/** A server of the scope that is not connected, and its state in a word. */
+export type UnavailableServer = { readonly slug: string; readonly state: string }
+
+/**
+ * Returns the instructions of these servers, `budget` characters at most; undefined without servers. `lead` goes before them:
+ * how tools are found.
+ */
+export function aggregateInstructions(
+  parts: readonly ServerPart[],
+  unavailable: readonly UnavailableServer[],
+  budget: number,
+  lead?: string,
+): string | undefined {
+  if (parts.length + unavailable.length === 0) return undefined
+  const servers = parts.map(summaryOf)
+  const down = unavailable.map(({ slug, state }) => `${slug} (${state})`).join(", ")
+  const head = essential(servers, down === "" ? "" : `\nNot available now: ${cut(down, MAX_DOWN)}`, budget, lead)
+  // What stands in the server's line is not repeated.
+  const described = servers.filter(({ text, purpose }) => text !== "" && oneLine(text) !== purpose)
+  const left = budget - head.length - POINTER.length
+  const most = shareOf(described.map(sectionLength), left)
+  const sections = described.flatMap((server) => {
+    const room = most - (sectionLength(server) - server.text.length)
+    if (server.text.length <= room) return [`\n\n# ${server.slug}\n\n${server.text}`]
+    return room < MIN_SECTION ? [] : [`\n\n# ${server.slug}\n\n${cut(server.text, room)}`]
+  })
+  const isWhole = sections.length === described.length && described.every((server) => sectionLength(server) <= most)
+  return `${head}${isWhole || left < 0 ? "" : POINTER}${sections.join("")}`
+}
+
+/** Returns the whole instructions that a URI of svc's own names, or undefined. */
+export function instructionsAt(uri: unknown, parts: readonly ServerPart[]): string | undefined {
+  if (typeof uri !== "string" || !uri.startsWith(SCHEME)) return undefined
+  return parts.find(({ spec }) => uri === `${SCHEME}${spec.slug}`)?.listing.instructions
+}
+
+// ---
+
+const SCHEME = "svc:instructions/"
+const POINTER = `\nWhole instructions of a server: resource ${SCHEME}<server>`
+
+const ESSENTIAL = 512
+/** Characters of the servers that are not available. */
+const MAX_DOWN = 160
+/** Less of a server's instructions is not worth its characters. */
+const MIN_SECTION = 80
+/** The most characters of a server's purpose: the first of them is used that fits. */
+const PURPOSE_LENGTHS = [160, 100, 60, 30, 0]
+
+type Summary = { readonly slug: string; readonly count: string; readonly purpose: string; readonly text: string }
+
+const sectionLength = ({ slug, text }: Summary): number => `\n\n# ${slug}\n\n`.length + text.length
+
+function summaryOf({ spec, listing, plain }: ServerPart): Summary {
+  const tools = [...plain.tools.keys()]
+  const { title, description } = listing.serverInfo
+  const text = (listing.instructions ?? "").trim()
+  const stated = [firstSentence(text), description, title].find((one) => typeof one === "string" && oneLine(one) !== "")
+  return {
+    slug: spec.slug,
+    count: `${tools.length} ${tools.length === 1 ? "tool" : "tools"}`,
+    purpose: oneLine(typeof stated === "string" ? stated : tools.slice(0, MAX_TOOLS).join(", ")),
+    text,
+  }
+}
+
+/** Tools that stand for the purpose of a server that does not state it. */
+const MAX_TOOLS = 8
+
+/** Returns the essential part: with purposes as long as possible, or with as many names as possible. */
+function essential(servers: readonly Summary[], down: string, budget: number, lead: string | undefined): string {
+  const named = `Tools of ${servers.length} MCP ${servers.length === 1 ? "server" : "servers"}, each named <server>_svc_<tool>.`
+  const intro = servers.length === 0 ? "No MCP server is available." : named
+  const start = lead === undefined ? intro : `${intro}\n${lead}`
+  const texts = PURPOSE_LENGTHS.map((length) => start + servers.map((one) => lineOf(one, length)).join("") + down)
+  const short = texts.find((text) => text.length <= Math.min(ESSENTIAL, budget))
+  const found = short ?? texts.find((text) => text.length <= budget)
+  return found ?? cut(`${start}${down}\nServers: ${servers.map(({ slug }) => slug).join(", ")}`, budget)
+}
+
+function lineOf({ slug, count, purpose }: Summary, length: number): string {
+  const shown = length === 0 ? "" : cut(purpose, length)
+  return `\n- ${slug} (${count})${shown === "" ? "" : `: ${shown}`}`
+}
+
+/** Returns the first sentence of the first paragraph that is no heading. */
+function firstSentence(text: string): string | undefined {
+  const paragraph = text.split(/\n\s*\n/).find((one) => !/^\s*(?:#|---|<)/.test(one) && one.trim() !== "")
+  return paragraph === undefined ? undefined : (/^.*?[.!?](?=\s|$)/.exec(oneLine(paragraph))?.[0] ?? paragraph)
+}
+
+/** Returns the most that each of these lengths may have, so that together they have no more than `total`. */
+function shareOf(lengths: readonly number[], total: number): number {
+  const sorted = [...lengths].sort((one, other) => one - other)
+  let left = total
+  for (const [at, length] of sorted.entries()) {
+    const share = Math.floor(left / (sorted.length - at))
+    if (length > share) return Math.max(0, share)
+    left -= length
+  }
+  return Number.POSITIVE_INFINITY
+}
+
+/** Returns the first `length` characters of a text, with an ellipsis if it is longer. */
+function cut(text: string, length: number): string {
+  if (text.length <= length) return text
+  const shown = text.slice(0, Math.max(0, length - 1))
+  const word = /^(.*\S)\s+\S*$/s.exec(shown)?.[1] ?? shown
+  // Never half of a surrogate pair.
+  return `${(word.length > length / 2 ? word : shown).replace(/[\uD800-\uDBFF]$/, "")}…`
+}
+
+/** Returns a text on one line, without control and formatting characters. */
+const oneLine = (text: string): string => text.replace(/[\s\p{Cc}\p{Cf}]+/gu, " ").trim()
