@@ -123,6 +123,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an unhealthy server without a reason cannot be repaired",
   },
+  "backend:reason": {
+    says: "a connection that fails is reported with its host and the cause in words; a refusal with what to check; a web page as such, never its text",
+    from: "choice",
+    why: "a code of the runtime and a page of HTML say nothing of what to mend",
+  },
+  "exit:reason": {
+    says: "the exit of a server is reported with the error line of its crash: the last traceback of Python, the thrown error of Node.js",
+    from: "choice",
+    why: "an exit code explains nothing, and the source line above the error misleads",
+  },
   "backend:lists:kept": {
     says: "a list that fails after a restart or a reconnect keeps what the connection before listed",
     from: "choice",

@@ -20,18 +20,32 @@ export class ExitReason {
 }
 
 /**
- * Returns the first line that names an error, preferably one that is not a warning; else the last line. Skips indented
- * lines: they explain another line. Pure.
+ * Returns the error of the last traceback of Python; else the last line of the form `TypeError: …`, because a crash writes
+ * its error last and above it the line of source that threw it; else the first line that names an error, preferably one
+ * that is not a warning; else the last line. Skips indented lines: they explain another line. Pure.
  */
 export function pickReason(lines: readonly string[]): string | undefined {
-  const candidates = lines.filter((line) => /^\S/.test(line) && !NOISE.test(line))
+  const plain = lines.map((line) => line.replace(GROUP_MARGIN, ""))
+  const traceback = plain.findLastIndex((line) => TRACEBACK.test(line))
+  const raised = traceback < 0 ? undefined : plain.slice(traceback + 1).find((line) => /^\S/.test(line))
+  const candidates = plain.filter((line) => /^\S/.test(line) && !NOISE.test(line))
   const errors = candidates.filter((line) => ERROR.test(line))
-  const picked = errors.find((line) => !WARNING.test(line)) ?? errors[0] ?? candidates.at(-1)
+  const picked =
+    raised ??
+    candidates.findLast((line) => THROWN.test(line)) ??
+    errors.find((line) => !WARNING.test(line)) ??
+    errors[0] ??
+    candidates.at(-1)
   return picked === undefined || picked.length <= MAX_LENGTH ? picked : `${picked.slice(0, MAX_LENGTH)}…`
 }
 
 // ---
 
+/** The margin of the tracebacks in an ExceptionGroup of Python. */
+const GROUP_MARGIN = /^ {2,40}\| (?=\S)/
+const TRACEBACK = /^Traceback \(most recent call last\):/
+/** `Error: …`, `TypeError [ERR_X]: …`, `error: …`, `pkg.mod.SomeException: …`. */
+const THROWN = /^(?:Uncaught )?(?:[\w$]{1,64}\.){0,8}[\w$]{0,64}(?:error|exception)(?: \[\w{1,64}\])?: \S/i
 const ERROR =
   /error|exception|fatal|panic|fail|cannot|could not|unable|not found|no such|denied|refused|invalid|missing|required/i
 /** A process continues after a warning. */

@@ -6,7 +6,7 @@
  *  2. Redirects are followed within the origin only: headers may be secrets.
  */
 import type { Clock } from "../lib/clock.ts"
-import { messageOf } from "../lib/errors.ts"
+import { networkReason } from "../lib/network-error.ts"
 import { decode, type RequestIds } from "../wire/frame.ts"
 import { type ServerSentEvent, SseDecoder } from "../wire/sse.ts"
 import { type OversizeWatch, type TransportEvents, UnauthorizedError } from "./client-transport.ts"
@@ -96,7 +96,10 @@ export async function fetchWithCredentials(
     }
     if (response.status === 403) return response
     await response.body?.cancel()
-    throw new UnauthorizedError("answered 401: authorization required")
+    const { authorization: own } = init.headers
+    throw new UnauthorizedError(
+      own === undefined ? "answered 401: authorization required" : "answered 401: check headers.Authorization",
+    )
   }
 }
 
@@ -117,16 +120,45 @@ export const mediaType = (response: Response): string =>
   response.headers.get("content-type")?.split(";")[0]?.trim() ?? "no content type"
 export const isEventStream = (response: Response): boolean => response.ok && mediaType(response) === "text/event-stream"
 
+const isWebPage = (response: Response): boolean => mediaType(response) === "text/html"
+
+/** Returns the error of a success that is no message: an address of a web site answers with a page. */
+export const unexpectedType = (response: Response): HttpStatusError =>
+  new HttpStatusError(
+    response.status,
+    isWebPage(response)
+      ? "answered with a web page, not MCP: is the address right?"
+      : `answered ${response.status} with ${mediaType(response)}, not with MCP`,
+  )
+
+/** Returns what to do about a status with which a server refuses every request, as the end of a message; else "". */
+export function statusHint({ status }: HttpStatusError, headers: Readonly<Record<string, string>>): string {
+  switch (status) {
+    case 403:
+      return headers.authorization === undefined
+        ? "; it refuses access: does it need headers.Authorization?"
+        : "; it refuses access: check headers.Authorization"
+    case 404:
+    case 405:
+    case 410:
+      return "; no MCP at this address: most end in /mcp or /sse"
+    default:
+      return ""
+  }
+}
+
 /** Returns the error of an error status, with the start of the response's body. */
 export async function statusError(response: Response, deps: RemoteDeps): Promise<HttpStatusError> {
   const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
   return statusErrorWith(response, body, deps)
 }
 
-/** Returns the error of an error status whose body has been read. */
-export function statusErrorWith({ status }: Response, body: Uint8Array, { mask }: RemoteDeps): HttpStatusError {
+/** Returns the error of an error status whose body has been read. The text of a web page explains nothing, and is left out. */
+export function statusErrorWith(response: Response, body: Uint8Array, { mask }: RemoteDeps): HttpStatusError {
+  const { status } = response
   // Masked whole and without NULs, as UTF-16 has them: the redactor would not recognize half a secret.
-  const text = mask(decode(body).replaceAll("\0", "")).replace(/\s+/g, " ").trim().slice(0, SNIPPET_LENGTH)
+  const words = mask(decode(body).replaceAll("\0", "")).replace(/\s+/g, " ").trim()
+  const text = isWebPage(response) || /^<(?:!doctype|html|\?xml)/i.test(words) ? "" : words.slice(0, SNIPPET_LENGTH)
   return new HttpStatusError(status, `answered ${status}${text === "" ? "" : `: ${text}`}`)
 }
 
@@ -142,12 +174,6 @@ export async function readEvents(
 ): Promise<void> {
   const decoder = new SseDecoder({ onevent, limit, ondropped: watch.ondropped, onlong: watch.onlong })
   for await (const chunk of response.body ?? []) decoder.push(chunk)
-}
-
-/** Returns Bun's error code (`ConnectionRefused`) if there is one: it says more than the message, which names the URL. */
-export function reasonOf(cause: unknown): string {
-  if (cause instanceof Error && "code" in cause && typeof cause.code === "string") return cause.code
-  return messageOf(cause)
 }
 
 /** Reads a whole body. Rejects with a TooLargeError past `limit` bytes. */
@@ -198,7 +224,7 @@ async function fetchInOrigin(
       response = await deps.fetch(target, { ...init, headers, redirect: "manual" })
     } catch (cause) {
       if (init.signal?.aborted) throw cause
-      throw new NetworkError(`cannot be reached: ${reasonOf(cause)}`, { cause })
+      throw new NetworkError(networkReason(target, cause), { cause })
     }
     if (headers.dpop !== undefined) await deps.credentials?.noted(response)
     if (response.status !== 307 && response.status !== 308) return response

@@ -25,7 +25,7 @@ import {
 } from "./client-transport.ts"
 import { Connection, PeerError, withoutSubscription } from "./connection.ts"
 import type { EstablishedConnection } from "./established-connection.ts"
-import type { Credentials, RemoteDeps, RemoteEvents } from "./http.ts"
+import { type Credentials, type RemoteDeps, type RemoteEvents, statusHint } from "./http.ts"
 import { Lister, type ListerHooks, listDeadline } from "./lister.ts"
 import { classify, HttpStatusError, negotiate, type Peer, refusesEra } from "./negotiate.ts"
 import { PairedConnection } from "./paired-connection.ts"
@@ -124,9 +124,9 @@ export async function openConnection(
     ) {
       transport = "sse"
       open = await attempt(transport, "legacy").catch((refusal: unknown) => {
-        throw refusal instanceof UnauthorizedError ? refusal : error
+        throw refusal instanceof UnauthorizedError ? refusal : withHint(error, launch)
       })
-    } else throw error
+    } else throw withHint(error, launch)
   }
   if (launch.mode !== "auto") return open
   const { era } = open.peer
@@ -139,6 +139,12 @@ export async function openConnection(
 }
 
 // ---
+
+/** Returns the error of a failed start, with what to do about its status. */
+function withHint(error: unknown, launch: ServerSpec["launch"]): unknown {
+  if (!(error instanceof HttpStatusError) || launch.transport === "stdio") return error
+  return new HttpStatusError(error.status, `${error.message}${statusHint(error, launch.headers)}`)
+}
 
 /** Returns a connection that opens another one for the clients of the other era when they need it. */
 function pairUp(

@@ -14,6 +14,7 @@ import {
   type RemoteEvents,
   readEvents,
   statusError,
+  unexpectedType,
 } from "./http.ts"
 
 /** Receives messages on one event stream and posts to the endpoint that the stream's first event names. */
@@ -68,7 +69,11 @@ export class SseTransport implements ClientTransport {
     const headers = { ...launch.headers, accept: "text/event-stream" }
     const { signal } = this.stopped
     const response = await fetchWithCredentials(launch.url, { method: "GET", headers, signal }, deps)
-    if (!response.ok || !isEventStream(response)) throw await statusError(response, deps)
+    if (!response.ok) throw await statusError(response, deps)
+    if (!isEventStream(response)) {
+      await response.body?.cancel()
+      throw unexpectedType(response)
+    }
     void this.read(response)
     const endpoint = await this.endpoint.promise
     if (new URL(endpoint).origin !== new URL(launch.url).origin) {

@@ -32,8 +32,9 @@ import {
   statusError,
   statusErrorWith,
   TooLargeError,
+  unexpectedType,
 } from "./http.ts"
-import { classify, HttpStatusError } from "./negotiate.ts"
+import { classify } from "./negotiate.ts"
 
 /** Is usable at once: connects with the first frame, and reports failures through `events`. */
 export class StreamableHttpTransport implements ClientTransport {
@@ -247,7 +248,7 @@ export class StreamableHttpTransport implements ClientTransport {
       this.events.onframe(await readBody(response, this.deps.limit), number)
     else {
       await response.body?.cancel()
-      throw new HttpStatusError(response.status, `answered ${response.status} with ${mediaType(response)}`)
+      throw unexpectedType(response)
     }
     // A request that has been answered has not failed, and does not count against the server's health.
     if (this.events.isPending?.(number) !== false)

@@ -2,12 +2,12 @@
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
 import { print, say, stateCell, stdoutLook, table } from "../app/output.ts"
-import { reasonOf } from "../backend/http.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { counted } from "../lib/log.ts"
+import { networkReason } from "../lib/network-error.ts"
 import { paint, type Tone } from "../lib/terminal.ts"
 import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import type { ServerState } from "../report/server-state.ts"
@@ -73,8 +73,8 @@ type AskHealth = (path: HealthPath) => Promise<HealthReply>
 async function askHttp(url: string, path: HealthPath): Promise<HealthReply> {
   let response: Response
   let body: unknown
+  const unix = /^unix:(.+)$/.exec(url)?.[1]
   try {
-    const unix = /^unix:(.+)$/.exec(url)?.[1]
     const signal = AbortSignal.timeout(10_000)
     const { SVC_TOKEN } = process.env
     const headers = SVC_TOKEN === undefined ? {} : { authorization: `Bearer ${SVC_TOKEN}` }
@@ -85,7 +85,7 @@ async function askHttp(url: string, path: HealthPath): Promise<HealthReply> {
     body = await response.json()
   } catch (cause) {
     throw new UnavailableError(
-      `cannot reach ${url}${path}: ${reasonOf(cause)}; start it with \`svc serve\`, or give its address with --url`,
+      `${unix === undefined ? networkReason(url, cause) : `nothing listens at ${url}`}; start it with \`svc serve\`, or give its address with --url`,
       {
         cause,
       },

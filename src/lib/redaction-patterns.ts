@@ -248,6 +248,12 @@ export const PLACES: readonly Pattern[] = [
     `(\\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|could not resolve host:?|could not translate host name|(?:connect(?:ion|ing|ed)?|connection to server|dial tcp|lookup|connection to) (?:at|to)|dial tcp:? ?(?:lookup)?)\\s{1,2}["']?)(?!\\[|(?:\\d{1,3}\\.){3})(?:${LABELS}[a-z][a-z0-9-]{1,62}|[a-z][\\w-]{1,62}(?=:\\d))(?::\\d{1,5})?(?![\\w/])`,
     "$1[HOST]",
   ),
+  // In svc's own words: network-error.ts.
+  place(
+    "host that cannot be reached",
+    "(?!\\[|(?:\\d{1,3}\\.){3})(?:(?<=\\b(?:cannot reach|nothing listens at) )[\\w.-]{1,253}(?::\\d{1,5}(?!\\d)|(?= \\())|(?<![\\w.\\]-])[\\w.-]{1,253}(?::\\d{1,5})?(?= closed the connection without an answer))",
+    "[HOST]",
+  ),
   place(
     "unix path",
     `(?<![\\p{L}\\p{N}_\\])}+]|<(?!~?\\.{0,2}/[^\\s/<>]{1,64}/))(?:~[a-z_]?[\\w-]{0,32}|\\.{1,2}|\\$\\{?[a-z_]\\w{0,64}\\}?)?/(?!-)(?=${LETTER}{0,8}[\\p{L}\\p{N}])${LETTER}${joined("[^\\s\"'<>|`,;()\\\\]", `(?:\\\\.|[,;()\\\\](?=[\\p{L}\\p{N}_./])|${spaceInside("/")})`)}(?<![:.])`,

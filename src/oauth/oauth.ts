@@ -7,11 +7,12 @@
  */
 
 import { InsufficientScopeError, loginHint, TransientError, UnauthorizedError } from "../backend/client-transport.ts"
-import { type Credentials, reasonOf } from "../backend/http.ts"
+import type { Credentials } from "../backend/http.ts"
 import type { RemoteLaunch, ServerSpec } from "../config/server-spec.ts"
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
+import { networkReason } from "../lib/network-error.ts"
 import { AuthorizationFlow, type AuthorizationFlowDeps } from "./authorization-flow.ts"
 import type { Challenge } from "./oauth-client.ts"
 import { storeKey, type TokenSet, TokenSource, type TokenSourceDeps } from "./token-source.ts"
@@ -237,7 +238,7 @@ export class OAuth {
     const signal = AbortSignal.timeout(PROBE_MS)
     const init = { headers: { ...headers, accept: "text/event-stream" }, signal }
     const response = await this.deps.fetch(url, init).catch((cause: unknown) => {
-      throw new TransientError(`cannot be reached: ${reasonOf(cause)}`, { cause })
+      throw new TransientError(networkReason(url, cause), { cause })
     })
     if (response.status === 401) noteChallenge(source, (await loadOAuthClient()).challengeOf(response))
     await response.body?.cancel()
@@ -340,7 +341,7 @@ class ConfiguredCredentials implements Credentials {
 
   async challenged(response: Response): Promise<boolean> {
     if (response.status === 403) return false
-    throw new UnauthorizedError("answered 401: it refuses the configured Authorization header")
+    throw new UnauthorizedError("answered 401: check headers.Authorization")
   }
 }
 

@@ -9,8 +9,9 @@
  */
 
 import { TransientError } from "../backend/client-transport.ts"
-import { readBody, reasonOf } from "../backend/http.ts"
+import { readBody } from "../backend/http.ts"
 import { isPrivate } from "../lib/address.ts"
+import { networkReason } from "../lib/network-error.ts"
 
 /** The type of fetch that the SDK takes. */
 export type BoundedFetch = (url: string | URL, init?: RequestInit) => Promise<Response>
@@ -36,7 +37,7 @@ export function boundedFetch(
         response = await fetch(target.href, { ...init, redirect: "manual", signal })
         body = await readBody(response, MAX_ANSWER)
       } catch (cause) {
-        throw new TransientError(`${target.host} cannot be reached: ${reasonOf(cause)}`, { cause })
+        throw new TransientError(networkReason(target.href, cause), { cause })
       }
       const next = init?.method === "POST" || response.status >= 400 ? null : response.headers.get("location")
       if (next === null || !URL.canParse(next, target.href)) break

@@ -4,7 +4,7 @@
  */
 import { type RegistrySource, registrySecrets } from "../config/registries.ts"
 import type { Clock } from "../lib/clock.ts"
-import { messageOf } from "../lib/errors.ts"
+import { networkReason } from "../lib/network-error.ts"
 import { createRedactor } from "../lib/redact.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { RegistryCache } from "./cache.ts"
@@ -157,7 +157,7 @@ async function ask(
     throw fail(
       timeout.signal.aborted
         ? `did not answer within ${TIMEOUT_MS / 1000} s`
-        : `cannot be reached: ${masked(messageOf(error))}`,
+        : masked(networkReason(addressOf(source, path), error)),
     )
   } finally {
     cancel()

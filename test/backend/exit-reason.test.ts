@@ -26,6 +26,48 @@ test("picks the line that names the error", () => {
   expect(pickReason(python)).toBe("ModuleNotFoundError: No module named 'x'")
 })
 
+test("picks the error of a crash, not the line of source that threw it [exit:reason]", () => {
+  const node = [
+    "file:///srv/boom.mjs:1",
+    'console.error("booting"); setTimeout(()=>{throw new Error("boom: cannot open database")})',
+    "                                                ^",
+    "",
+    "Error: boom: cannot open database /data/x.db",
+    "    at Timeout._onTimeout (file:///srv/boom.mjs:1:55) {",
+    "  code: 'E_DB'",
+    "}",
+    "",
+    "Node.js v22.20.0",
+  ]
+  expect(pickReason(node)).toBe("Error: boom: cannot open database /data/x.db")
+  const chained = [
+    "Traceback (most recent call last):",
+    '  File "/srv/x.py", line 2, in <module>',
+    "FileNotFoundError: [Errno 2] No such file or directory: '/x'",
+    "",
+    "During handling of the above exception, another exception occurred:",
+    "",
+    "Traceback (most recent call last):",
+    '  File "/srv/x.py", line 4, in <module>',
+    "mcp.shared.exceptions.McpError: 1 validation error for Settings",
+    "API_KEY",
+    "  Field required",
+  ]
+  expect(pickReason(chained)).toBe("mcp.shared.exceptions.McpError: 1 validation error for Settings")
+  const group = [
+    "  + Exception Group Traceback (most recent call last):",
+    '  |   File "/srv/x.py", line 2, in <module>',
+    "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+    "  +-+---------------- 1 ----------------",
+    "    | Traceback (most recent call last):",
+    '    |   File "/srv/x.py", line 1, in f',
+    "    | ValueError: boom",
+    "    +------------------------------------",
+  ]
+  expect(pickReason(group)).toBe("ValueError: boom")
+  expect(pickReason(["usage: x [--port]", "error: unknown option '--prot'"])).toBe("error: unknown option '--prot'")
+})
+
 test("picks the last line if none names an error, and nothing if there is none", () => {
   expect(pickReason(["starting", "set API_KEY first", "  like so"])).toBe("set API_KEY first")
   expect(pickReason([])).toBeUndefined()

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
-import { type RemoteDeps, statusErrorWith } from "../../src/backend/http.ts"
+import { type RemoteDeps, statusErrorWith, statusHint, unexpectedType } from "../../src/backend/http.ts"
+import { HttpStatusError } from "../../src/backend/negotiate.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 
 const SECRET = "Canary-0123456789-abcdefghijklmnop"
@@ -15,4 +16,31 @@ test("an error status shows no part of a secret that its body repeats, wherever 
       expect(message).not.toMatch(/canary/i)
     }
   expect(shown(Buffer.from(`utf-16 ${SECRET}`, "utf16le"))).toBe("answered 500: utf-16 [REDACTED]")
+})
+
+test.each([
+  [404, "text/html", "<h1>Not here</h1>", "answered 404"],
+  [502, "text/plain", "<!DOCTYPE html><title>Bad gateway</title>", "answered 502"],
+  [403, "application/json", '{"error":"no"}', 'answered 403: {"error":"no"}'],
+  [429, "text/plain", "slow down", "answered 429: slow down"],
+])("a status %i of %s is worded without a web page [backend:reason]", (status, type, body, message) => {
+  const response = new Response(body, { status, headers: { "content-type": type } })
+  const error = statusErrorWith(response, Buffer.from(body), { mask: (text: string) => text } as RemoteDeps)
+  expect(error.message).toBe(message)
+})
+
+test("a refusal says what to check [backend:reason]", () => {
+  const hint = (status: number, headers = {}) => statusHint(new HttpStatusError(status, ""), headers)
+  expect(hint(403, { authorization: "x" })).toBe("; it refuses access: check headers.Authorization")
+  expect(hint(403)).toBe("; it refuses access: does it need headers.Authorization?")
+  expect(hint(404)).toBe("; no MCP at this address: most end in /mcp or /sse")
+  expect(hint(500)).toBe("")
+})
+
+test("a web page in place of a message is named [backend:reason]", () => {
+  const page = new Response("<html>", { headers: { "content-type": "text/html; charset=utf-8" } })
+  expect(unexpectedType(page).message).toBe("answered with a web page, not MCP: is the address right?")
+  expect(unexpectedType(new Response("x", { headers: { "content-type": "image/png" } })).message).toBe(
+    "answered 200 with image/png, not with MCP",
+  )
 })

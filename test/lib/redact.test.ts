@@ -38,6 +38,7 @@ test("the patterns are pinned", () => {
     "host and port",
     "internal host",
     "host of a failed connection",
+    "host that cannot be reached",
     "unix path",
     "relative path",
     "ipv4",

@@ -1,0 +1,51 @@
+/** Words failed connections for people: the host, and what is wrong with it. */
+import { messageOf } from "./errors.ts"
+
+/**
+ * Returns why a request to an address got no response, such as `cannot reach mcp.example.com (no such host)`. Names the host
+ * alone: paths, queries and user names of an address may be secret.
+ */
+export function networkReason(url: string, cause: unknown): string {
+  const { host, hostname, port, protocol } = new URL(url)
+  const code = codeOf(cause)
+  switch (code) {
+    case "ECONNREFUSED":
+      return `nothing listens at ${hostname}:${port || DEFAULT_PORTS[protocol]}`
+    // A server that is there may still close the connection of one request.
+    case "ECONNRESET":
+    case "EPIPE":
+      return `${host} closed the connection without an answer`
+    default:
+      return `cannot reach ${host} (${code === undefined ? messageOf(cause) : (REASONS[code] ?? code)})`
+  }
+}
+
+// ---
+
+const DEFAULT_PORTS: Readonly<Record<string, number>> = { "http:": 80, "https:": 443 }
+
+function codeOf(cause: unknown): string | undefined {
+  if (!(cause instanceof Error)) return undefined
+  if (cause.name === "TimeoutError") return "ETIMEDOUT"
+  return "code" in cause && typeof cause.code === "string" ? cause.code : undefined
+}
+
+const UNKNOWN_AUTHORITY =
+  "its certificate is from an unknown authority; NODE_EXTRA_CA_CERTS names a file of further authorities"
+
+/** What the codes of Bun's fetch mean. */
+const REASONS: Readonly<Record<string, string>> = {
+  ENOTFOUND: "no such host",
+  EAI_AGAIN: "its name cannot be resolved now",
+  EPROTO: "the TLS handshake failed: does it serve https?",
+  ETIMEDOUT: "no answer in time",
+  EHOSTUNREACH: "no route to it",
+  ENETUNREACH: "no route to it",
+  CERT_HAS_EXPIRED: "its certificate has expired",
+  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another host",
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,
+  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_AUTHORITY,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
+}
