@@ -21,7 +21,7 @@ await Promise.race([drained(), ...(SERVING.has(words[0] ?? "") ? [Bun.sleep(DRAI
 process.exit(code)
 
 async function main(words: readonly string[]): Promise<number> {
-  if (words[0] === "--version" || words[0] === "-v") {
+  if (words[0] === "--version" || words[0] === "-v" || words[0] === "version") {
     process.stdout.write(`${version} (${commit})\n`)
     return 0
   }

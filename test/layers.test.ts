@@ -58,6 +58,7 @@ const WORLD = [
   "cli/demo-server.ts",
   "cli/health.ts",
   "cli/logs.ts",
+  "cli/mcp-add.ts",
   "cli/mcp-render.ts",
   "cli/proxy.ts",
   "cli/serve.ts",

@@ -1017,6 +1017,31 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "rule 4 inherits what the server does not have, although it meant to set it",
   },
+  "cli:add": {
+    says: "svc mcp add takes a program with or without --, variables before it, a URL, and the flags of other clients' mcp add",
+    from: "choice",
+    why: "people paste lines from the README of a server",
+  },
+  "cli:add:address": {
+    says: "a host after --url gets https, this machine http; what may be a program or an address is refused with both spellings",
+    from: "choice",
+    why: "a wrong guess would run a program, or send a credential without TLS",
+  },
+  "cli:add:json": {
+    says: "svc mcp add-json takes one server, a whole configuration of svc or another application, or stdin",
+    from: "choice",
+    why: "servers are published as JSON",
+  },
+  "cli:edit:flags": {
+    says: "svc mcp edit takes the flags of add, a new command after --, and flags that remove a variable or a header",
+    from: "choice",
+    why: "a person who added a server by flags tries the same flags first",
+  },
+  "cli:habits": {
+    says: "words of other programs with one meaning here are read as svc's own; others are answered with the right line",
+    from: "choice",
+    why: "a mistake must cost seconds",
+  },
   "cli:writes": {
     says: "a command that changes servers, tools, presets or tokens returns when the running svc has applied the change",
     from: "choice",

@@ -5,7 +5,7 @@ import { createReload, type ReloadResult } from "../agent/reload.ts"
 import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import { type HostEnvironment, plan } from "../config/plan.ts"
-import { readOptions } from "../lib/command-line.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
 import { type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
 import { callControl } from "../serve/control-socket.ts"
@@ -94,12 +94,29 @@ export function dryReload({ paths, baseWorld }: CommandContext, read: () => Docu
   return reload()
 }
 
-/** Returns all values of a flag that may be repeated. */
-export function repeated(rawArgs: readonly string[], flag: string): readonly string[] {
+/** Returns all values of a flag that may be repeated, under any of its names. */
+export function repeated(rawArgs: readonly string[], ...names: readonly string[]): readonly string[] {
   const end = rawArgs.indexOf("--")
   const own = end < 0 ? rawArgs : rawArgs.slice(0, end)
+  const flags = names.map((name) => (name.length === 1 ? `-${name}` : `--${name}`))
   return own.flatMap((word, at) => {
-    if (word === `--${flag}`) return [own[at + 1] ?? ""]
-    return word.startsWith(`--${flag}=`) ? [word.slice(flag.length + 3)] : []
+    if (flags.includes(word)) return [own[at + 1] ?? ""]
+    const flag = flags.find((one) => word.startsWith(`${one}=`))
+    return flag === undefined ? [] : [word.slice(flag.length + 1)]
   })
+}
+
+/** The flags for tags: repeated, or with several tags separated by commas. */
+export const TAG_ARGS = {
+  tag: { type: "string", description: "Tags, comma-separated; may be repeated" },
+  tags: { type: "string", description: "The same as --tag" },
+} as const satisfies ArgsDef
+
+/** Returns the tags that a command names. Throws a RequestError (usage) for a flag without any. */
+export function tagsOf(rawArgs: readonly string[]): readonly string[] {
+  const given = repeated(rawArgs, "tag", "tags")
+  const tags = given.flatMap((text) => text.split(",")).map((tag) => tag.trim())
+  const named = [...new Set(tags.filter((tag) => tag !== ""))]
+  if (given.length > 0 && named.length === 0) throw usageError("--tags needs at least one tag")
+  return named
 }

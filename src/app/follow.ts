@@ -12,7 +12,10 @@ import { print, say } from "./output.ts"
 
 /** The flag of every command that changes a file which a running svc follows. */
 export const FOLLOW_ARGS = {
-  wait: { type: "boolean", negativeDescription: "Do not wait until the running svc has applied the change" },
+  wait: {
+    type: "boolean",
+    description: "Return when the running svc has applied the change (default; --no-wait: at once)",
+  },
 } as const satisfies ArgsDef
 
 /** The flags of commands that start a server. */

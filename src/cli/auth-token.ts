@@ -1,11 +1,11 @@
 /** `svc auth token`: the bearer tokens of clients, kept as hashes in tokens.json. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, openContext, TAG_ARGS, tagsOf } from "../app/command-context.ts"
 import { FOLLOW_ARGS, followChange } from "../app/follow.ts"
 import { tokensFile } from "../app/inbound-auth.ts"
 import { print, say, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
-import { readOptions, usageError } from "../lib/command-line.ts"
+import { readOptions } from "../lib/command-line.ts"
 import { type ClientToken, createToken, pickToken, printTokens, readTokens } from "../store/client-tokens.ts"
 import { editTokens } from "../store/documents.ts"
 
@@ -18,22 +18,19 @@ export const token: CommandDef = {
         ...CONTEXT_ARGS,
         ...FOLLOW_ARGS,
         name: { type: "string", description: "Name of the token, such as its user's" },
-        tags: {
+        ...TAG_ARGS,
+        tag: {
           type: "string",
           description: "Limit to servers with one of these tags, comma-separated (default: all servers)",
         },
         expires: { type: "string", description: "Lifetime, such as 30d (default: does not expire)" },
       },
-      async run({ args }) {
+      async run({ args, rawArgs }) {
         const context = openContext(args)
         const option = readOptions(args, {})
         const now = systemClock.now()
-        const tags = option
-          .text("tags")
-          ?.split(",")
-          .map((tag) => tag.trim())
-          .filter((tag) => tag !== "")
-        if (tags?.length === 0) throw usageError("--tags needs at least one tag")
+        const named = tagsOf(rawArgs)
+        const tags = named.length === 0 ? undefined : named
         const expires = option.text("expires") === undefined ? undefined : now + option.duration("expires", 0)
         const { token: made, text } = createToken(option.text("name") ?? "", { tags, expires, now })
         await change(context, (tokens) => new Map([...tokens, [made.id, made]]))

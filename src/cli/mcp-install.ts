@@ -1,6 +1,6 @@
 /** `svc mcp install`, `update` and `uninstall`: the internal tools of these names, for a person at a terminal. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, openContext, repeated } from "../app/command-context.ts"
+import { CONTEXT_ARGS, openContext, repeated, TAG_ARGS, tagsOf } from "../app/command-context.ts"
 import { print, say } from "../app/output.ts"
 import { runTool } from "../app/run-tool.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -13,14 +13,19 @@ import { statusWord } from "../tools/servers.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const YES = { type: "boolean", alias: "y", description: "Do not ask for confirmation" } as const
-const ENV = { type: "string", description: "Value that the server needs, NAME=value; may be repeated" } as const
+const ENV = {
+  type: "string",
+  alias: "e",
+  description: "Value that the server needs, NAME=value; may be repeated",
+} as const
 const DRY_RUN = { type: "boolean", description: "Only show what would change" } as const
 
 export const install: ProgramCommand = {
   addressFlag: "url",
+  envFlag: "env",
   meta: {
     name: "install",
-    description: "Install a server: from a registry, --package, --url, or a command after --",
+    description: "Install a server: from a registry, --package, a URL, or a command",
   },
   args: {
     name: { type: "positional", required: true, description: "Name in the registry, or a name of your choice" },
@@ -30,7 +35,7 @@ export const install: ProgramCommand = {
     package: { type: "string", description: "npm package, pypi:NAME or oci:IMAGE" },
     url: { type: "string", description: "Address of a remote server, or of a host whose server card names it" },
     env: ENV,
-    tag: { type: "string", description: "Tag; may be repeated" },
+    ...TAG_ARGS,
     disabled: { type: "boolean", description: "Add the server without starting it" },
     "dry-run": DRY_RUN,
     yes: YES,
@@ -38,7 +43,7 @@ export const install: ProgramCommand = {
   run({ args, rawArgs }) {
     const split = rawArgs.indexOf("--")
     const [command, ...rest] = split < 0 ? [] : rawArgs.slice(split + 1)
-    const tags = repeated(rawArgs, "tag")
+    const tags = tagsOf(rawArgs)
     const wanted: Params = {
       serverName: args.name,
       ...pick(args, { version: "version", "registry-id": "registryId", package: "package", url: "url" }),
@@ -121,7 +126,7 @@ async function carryOut(
 ): Promise<number> {
   const context = openContext(args)
   const env: Record<string, string> = {}
-  for (const text of repeated(rawArgs, "env")) {
+  for (const text of repeated(rawArgs, "env", "e")) {
     const [, name, value] = /^([^=]+)=([\s\S]*)$/.exec(text) ?? []
     if (name === undefined || value === undefined) throw usageError("--env must be NAME=value")
     env[name] = value

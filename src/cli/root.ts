@@ -1,8 +1,8 @@
 /** The tree of commands. Each is imported when it is called, so that none pays for the imports of the others. */
-import type { CommandDef } from "citty"
+import type { CommandGroup } from "../lib/command-line.ts"
 import { version } from "../lib/version.ts"
 
-export const root: CommandDef = {
+export const root: CommandGroup = {
   meta: { name: "svc", version, description: "Offer all your MCP servers as one MCP server" },
   subCommands: {
     serve: () => import("./serve.ts").then(({ serve }) => serve),
@@ -23,5 +23,38 @@ export const root: CommandDef = {
     logs: () => import("./logs.ts").then(({ logs }) => logs),
     health: () => import("./health.ts").then(({ health }) => health),
     "demo-server": () => import("./demo-server.ts").then(({ demoServer }) => demoServer),
+  },
+  habits: {
+    add: ["mcp", "add"],
+    "add-json": ["mcp", "add-json"],
+    disable: ["mcp", "disable"],
+    edit: ["mcp", "edit"],
+    enable: ["mcp", "enable"],
+    get: ["mcp", "get"],
+    install: ["mcp", "install"],
+    list: ["mcp", "list"],
+    login: ["auth", "login"],
+    logout: ["auth", "logout"],
+    ls: ["mcp", "list"],
+    remove: ["mcp", "remove"],
+    restart: ["mcp", "restart"],
+    rm: ["mcp", "remove"],
+    search: ["mcp", "search"],
+    servers: ["mcp"],
+    status: ["mcp", "status"],
+    token: ["auth", "token"],
+    tokens: ["auth", "token"],
+    tools: ["mcp", "tools", "list"],
+    uninstall: ["mcp", "uninstall"],
+    // A line of another program, pasted behind `svc`.
+    claude: [],
+    codex: [],
+    gemini: [],
+    reload: "a running svc follows its files by itself; `svc mcp restart NAME` restarts a server",
+    run: "`svc serve` runs svc, and `svc proxy` connects a client to it",
+    start: "`svc serve` starts svc, and `svc mcp enable NAME` a server that is disabled",
+    stop: "Ctrl-C stops `svc serve`, as SIGTERM to its process does, which `svc health` shows; `svc mcp disable NAME` stops a server",
+    up: "`svc serve` starts svc",
+    update: "`svc mcp update NAME` updates a server",
   },
 }

@@ -14,11 +14,22 @@ export type FoundCommand = {
   readonly help: boolean
 }
 
-/** A command that runs a program, given after `--`. */
+/**
+ * A command that takes a program, after `--` or after its own arguments and flags, or an address in its place. Everything
+ * after the first word of the program belongs to the program.
+ */
 export type ProgramCommand = CommandDef & {
   /** The flag for an address in place of a program. */
   readonly addressFlag: string
+  /** The flag for a variable of the program; `NAME=value` before the program means the same, as in a shell. */
+  readonly envFlag: string
 }
+
+/** A group of commands that understands words of other programs. */
+export type CommandGroup = CommandDef & { readonly habits: Readonly<Record<string, Habit>> }
+
+/** What a word of another program means: the words to read in its place, or a message that says what to type. */
+type Habit = readonly string[] | string
 
 /** Finds the command that `words` name. Throws a RequestError (usage). */
 export async function findCommand(root: CommandDef, words: readonly string[]): Promise<FoundCommand> {
@@ -38,9 +49,15 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
       continue
     }
     if (word.startsWith("-")) throw flagBeforeCommand(word, path)
-    const found = subs[word]
+    const found = Object.hasOwn(subs, word) ? subs[word] : undefined
     if (found === undefined) {
-      const near = nearest(word, names)
+      const habit = habitOf(command, word)
+      if (typeof habit === "string") throw usageError(`unknown command: ${[...path, word].join(" ")}; ${habit}`)
+      if (habit !== undefined) {
+        rest = [...habit, ...rest.slice(1)]
+        continue
+      }
+      const near = nearest(word, [...names, ...Object.keys((command as Partial<CommandGroup>).habits ?? {})])
       throw usageError(
         `unknown command: ${[...path, word].join(" ")}${near === undefined ? `; the commands are ${names.join(", ")}` : `; did you mean ${[...path, near].join(" ")}?`}`,
       )
@@ -49,9 +66,11 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
     path.push(word)
     rest = rest.slice(1)
   }
-  const help = hasHelpFlag(rest)
-  if (!help) checkArgs(command, ((await resolved(command.args)) ?? {}) as ArgsDef, rest, path)
-  return { command, path, args: rest, help }
+  const defined = ((await resolved(command.args)) ?? {}) as ArgsDef
+  const args = isProgramCommand(command) ? withProgramMarked(command, flagsOf(defined), rest) : rest
+  const help = hasHelpFlag(args)
+  if (!help) checkArgs(command, flagsOf(defined), args, path)
+  return { command, path, args, help }
 }
 
 /**
@@ -147,17 +166,53 @@ function flagBeforeCommand(flag: string, path: readonly string[]): RequestError 
   return usageError(`put ${flag} after the command: ${here} COMMAND ${flag}; see \`${here} --help\``)
 }
 
-/** An argument too many. For a command that runs a program, shows where the program or the address belongs. */
-function unexpectedArgument(command: CommandDef, words: readonly string[], at: number, here: string): RequestError {
-  const word = words[at] as string
-  if (!("addressFlag" in command)) return usageError(`unexpected argument "${word}"; see \`${here} --help\``)
-  const before = [here, ...words.slice(0, at)].join(" ")
-  if (/^https?:\/\//.test(word))
-    return usageError(`put the address after --${command.addressFlag}: ${before} --${command.addressFlag} ${word}`)
-  return usageError(`put the command after --: ${before} -- ${words.slice(at).join(" ")}`)
+const isProgramCommand = (command: CommandDef): command is ProgramCommand => "addressFlag" in command
+
+function habitOf(command: CommandDef, word: string): Habit | undefined {
+  const { habits } = command as Partial<CommandGroup>
+  return habits !== undefined && Object.hasOwn(habits, word) ? habits[word] : undefined
 }
 
-function checkArgs(command: CommandDef, defined: ArgsDef, words: readonly string[], path: readonly string[]): void {
+/** Returns the words with the flags that an address and variables belong to, and with `--` before the program. */
+function withProgramMarked(
+  { addressFlag, envFlag }: ProgramCommand,
+  { flags, positionals }: DefinedArgs,
+  words: readonly string[],
+): readonly string[] {
+  const marked: string[] = []
+  let seen = 0
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] as string
+    if (word === "--") return [...marked, ...words.slice(at)]
+    if (word.startsWith("-") && word !== "-") {
+      marked.push(word)
+      const value = words[at + 1]
+      const takesValue = flags.has(word) && flags.get(word)?.type !== "boolean"
+      if (takesValue && value !== undefined) marked.push(words[++at] as string)
+    } else if (/^[A-Za-z_]\w*=/.test(word)) marked.push(`--${envFlag}=${word}`)
+    else if (seen < positionals.length) {
+      seen++
+      marked.push(word)
+    } else if (/^https?:\/\//i.test(word)) marked.push(`--${addressFlag}`, word)
+    else if (at === words.length - 1 && HOST.test(word))
+      throw usageError(
+        `${word} may be an address or a program: write https://${word}, or put the program after -- (-- ${word})`,
+      )
+    else return [...marked, "--", ...words.slice(at)]
+  }
+  return marked
+}
+
+/** A host with a domain, or localhost with a port, and a path. */
+const HOST = /^(?:localhost:\d+|[\w-]+(?:\.[\w-]+)+(?::\d+)?)(?:\/\S*)?$/
+
+/** The arguments of a command: flags in each spelling, and positional ones. */
+type DefinedArgs = {
+  readonly flags: ReadonlyMap<string, ArgDef>
+  readonly positionals: readonly { readonly name: string; readonly required: boolean }[]
+}
+
+function flagsOf(defined: ArgsDef): DefinedArgs {
   const flags = new Map<string, ArgDef>()
   const positionals: { readonly name: string; readonly required: boolean }[] = []
   for (const [name, definition] of Object.entries(defined)) {
@@ -170,17 +225,26 @@ function checkArgs(command: CommandDef, defined: ArgsDef, words: readonly string
     for (const alias of [(definition as { alias?: string | string[] }).alias ?? []].flat())
       flags.set(`${alias.length === 1 ? "-" : "--"}${alias}`, definition)
   }
+  return { flags, positionals }
+}
+
+function checkArgs(
+  command: CommandDef,
+  { flags, positionals }: DefinedArgs,
+  words: readonly string[],
+  path: readonly string[],
+): void {
   const here = ["svc", ...path].join(" ")
   let seen = 0
   for (let at = 0; at < words.length; at++) {
     const word = words[at] as string
     if (word === "--") {
       // citty takes the words after it as arguments, a command that runs a program as the program.
-      if (!("addressFlag" in command)) seen += words.length - at - 1
+      if (!isProgramCommand(command)) seen += words.length - at - 1
       break
     }
     if (!word.startsWith("-") || word === "-") {
-      if (++seen > positionals.length) throw unexpectedArgument(command, words, at, here)
+      if (++seen > positionals.length) throw usageError(`unexpected argument "${word}"; see \`${here} --help\``)
       continue
     }
     const [name = word] = word.split("=", 1)
@@ -198,7 +262,9 @@ function checkArgs(command: CommandDef, defined: ArgsDef, words: readonly string
     }
     if (word.includes("=")) continue
     const value = words[at + 1]
-    if (value === undefined || (value.startsWith("-") && value.length > 1)) throw usageError(`${name} needs a value`)
+    if (value === undefined) throw usageError(`${name} needs a value`)
+    if (value.startsWith("-") && value.length > 1)
+      throw usageError(`${name} needs a value; write ${name}=${value} if ${value} is the value`)
     at++
   }
   const missing = positionals.slice(seen).find(({ required }) => required)

@@ -57,6 +57,17 @@ export async function findServer(text: string, fetch: Fetch): Promise<FoundServe
   )
 }
 
+/**
+ * Returns the URL that a person means by `text`: a host without a scheme is reached by https, this machine by http. A text that
+ * refers to a variable stays as it is. Throws a RequestError for anything else.
+ */
+export function addressOf(text: string): string {
+  if (/\$|\{\{/.test(text)) return text
+  const url = HOST.test(text) ? hostUrl(text) : URL.parse(text)
+  if (url !== null && /^https?:$/.test(url.protocol)) return HOST.test(text) ? url.href : text
+  throw new RequestError("invalid_params", `${text} is no http or https address, such as https://mcp.example.com/mcp`)
+}
+
 /** Plans the connection to a found server. Throws a RequestError for an endpoint that svc must not connect to. */
 export function planFound({ card, address }: FoundServer, values: InputValues): Installable {
   const plan = planInstall(card, values, "remote")

@@ -95,9 +95,9 @@ test("config check finds what a start would find, in templates, presets and .env
 test("an edit that introduces an issue warns, and one with an unknown key is refused with the nearest key", async () => {
   const folder = freshFolder()
   const svc = inFolder(folder)
-  expect(await svc("mcp", "add", "web", "--url", "no-address")).toMatchObject({
+  expect(await svc("mcp", "add", "web", "--env", "A=$NOWHERE", "--", "x")).toMatchObject({
     code: 0,
-    stderr: "warning: web is not loaded: url must be an http or https address\n",
+    stderr: "warning: web is not loaded: env.A refers to NOWHERE, which is not set in the environment or in .env\n",
   })
   expect((await svc("mcp", "add", "far", "--url", "http://h/", "--env", "A=1")).stderr).toContain("env has no effect")
   expect((await svc("mcp", "edit", "far", '{"tag":["x"],"env":null}')).stderr).toContain('did you mean "tags"?')

@@ -47,7 +47,8 @@ describe("commands", () => {
   })
 
   const named = { args: { name: { type: "positional", required: true }, tags: { type: "string" } } } as const
-  const program = { ...named, addressFlag: "url" }
+  const settings = { url: { type: "string" }, env: { type: "string", alias: "e" } } as const
+  const program = { args: { ...named.args, ...settings }, addressFlag: "url", envFlag: "env" }
   const commands = { subCommands: { show: named, add: program } }
 
   test("a missing argument and one too many name the command's help", async () => {
@@ -58,15 +59,35 @@ describe("commands", () => {
     expect((await findCommand(commands, ["show", "--", "-a"])).args).toEqual(["--", "-a"])
   })
 
-  test("a program or an address in the wrong place is answered with the corrected line", async () => {
-    await expect(findCommand(commands, ["add", "air", "npx", "-y", "air"])).rejects.toThrow(
-      "put the command after --: svc add air -- npx -y air",
-    )
-    await expect(findCommand(commands, ["add", "air", "https://air.example/mcp"])).rejects.toThrow(
-      "put the address after --url: svc add air --url https://air.example/mcp",
-    )
+  test.each([
+    ["air npx -y air --url x", "air -- npx -y air --url x"],
+    ["air -- npx -y", "air -- npx -y"],
+    ["--tags a air npx -y", "--tags a air -- npx -y"],
+    ["-e A=1 B=2 air npx -e C=3", "-e A=1 --env=B=2 air -- npx -e C=3"],
+    ["air A=1 npx", "air --env=A=1 -- npx"],
+    ["air https://air.example/mcp --tags a", "air --url https://air.example/mcp --tags a"],
+    ["air npx --help", "air -- npx --help"],
+    ["air server.js one", "air -- server.js one"],
+  ])("%s is read as %s [cli:add]", async (given, read) => {
+    const { args, help } = await findCommand(commands, ["add", ...given.split(" ")])
+    expect([args.join(" "), help]).toEqual([read, false])
+  })
+
+  test("a word that may be an address or a program is refused with both lines [cli:add:address]", async () => {
+    for (const word of ["mcp.air.example/mcp", "run.sh", "localhost:3000/mcp"])
+      await expect(findCommand(commands, ["add", "air", word])).rejects.toThrow(
+        `${word} may be an address or a program: write https://${word}, or put the program after -- (-- ${word})`,
+      )
     await expect(findCommand(commands, ["add", "--", "npx"])).rejects.toThrow("NAME is missing")
-    expect((await findCommand(commands, ["add", "air", "--", "npx", "-y"])).args).toEqual(["air", "--", "npx", "-y"])
+  })
+
+  test("words of other programs are read as svc's, or answered with them [cli:habits]", async () => {
+    const { mcp } = root.subCommands
+    const group = { subCommands: { mcp }, habits: { ls: ["mcp", "list"], claude: [], stop: "`kill` stops it" } }
+    for (const words of [["ls"], ["claude", "mcp", "list"]])
+      expect((await findCommand(group, words)).path).toEqual(["mcp", "list"])
+    await expect(findCommand(group, ["stop"])).rejects.toThrow("unknown command: stop; `kill` stops it")
+    await expect(findCommand(group, ["constructor"])).rejects.toThrow("unknown command: constructor")
   })
 
   test("a flag before the command is unknown, or belongs after the command", async () => {

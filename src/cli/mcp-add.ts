@@ -1,0 +1,273 @@
+/** `svc mcp add`, `add-json` and `edit`: writes servers to mcp.json, from what people type and paste. */
+import { type CommandDef, parseArgs } from "citty"
+import { CONTEXT_ARGS, repeated, TAG_ARGS, tagsOf } from "../app/command-context.ts"
+import { editServers } from "../app/edit-servers.ts"
+import { START_ARGS } from "../app/follow.ts"
+import { say } from "../app/output.ts"
+import { parseDocument } from "../config/document.ts"
+import { addServer, type Edit, patchServer, renameServer, writtenName, writtenServers } from "../config/edit.ts"
+import { readForeignServers } from "../config/import.ts"
+import { type ProgramCommand, usageError } from "../lib/command-line.ts"
+import { messageOf, RequestError } from "../lib/errors.ts"
+import { visible } from "../lib/log.ts"
+import { addressOf, describeFound, findServer, planFound } from "../tools/find-server.ts"
+import { isObject, type Params } from "../wire/message.ts"
+
+const NAME = { type: "positional", required: true, description: "Name of the server" } as const
+
+/** The flags for the settings of a server, with the names that they have in other programs. */
+const SETTINGS = {
+  url: { type: "string", description: "Address of a remote server, or of a host whose server card names it" },
+  transport: { type: "string", alias: "t", description: "stdio, http, sse or streamableHttp" },
+  type: { type: "string", description: "The same as --transport" },
+  env: { type: "string", alias: "e", description: "Environment variable, NAME=value; may be repeated" },
+  header: {
+    type: "string",
+    alias: "H",
+    description: "HTTP header of a remote server, 'Name: value'; may be repeated",
+  },
+  ...TAG_ARGS,
+} as const
+
+const FORCE = { type: "boolean", description: "Replace an existing server of this name" } as const
+
+export const add: ProgramCommand = {
+  addressFlag: "url",
+  envFlag: "env",
+  meta: {
+    name: "add",
+    description: "Add a server: `svc mcp add NAME COMMAND ARGS…`, or `svc mcp add NAME URL`",
+  },
+  args: {
+    name: NAME,
+    ...CONTEXT_ARGS,
+    ...SETTINGS,
+    scope: { type: "string", alias: "s", description: "No effect: svc has one configuration" },
+    force: FORCE,
+    ...START_ARGS,
+  },
+  async run({ args, rawArgs }) {
+    const name = String(args.name)
+    const [command, ...rest] = programOf(rawArgs)
+    if (OTHER_CLIENTS.has(name) && command === "mcp")
+      throw usageError(`leave out \`${name} mcp ${rest[0] ?? "add"}\`: svc mcp ${rest.join(" ")}`)
+    const { url, transport = args.type } = args
+    if ((command === undefined) === (typeof url !== "string"))
+      throw usageError(
+        "give a command or the URL of a remote server: svc mcp add NAME COMMAND ARGS…, or svc mcp add NAME URL",
+      )
+    if (args.scope !== undefined) say(SCOPE_NOTE)
+    const { env, headers } = variablesOf(rawArgs)
+    const tags = tagsOf(rawArgs)
+    const remote = typeof url === "string" ? await remoteOf(url, transport, headers) : {}
+    const allHeaders = { ...remote.headers, ...headers }
+    const server: Params = {
+      ...(typeof transport === "string" ? { type: transport } : {}),
+      ...(command === undefined ? remote : { command, ...(rest.length > 0 ? { args: rest } : {}) }),
+      ...(Object.keys(env).length > 0 ? { env } : {}),
+      ...(Object.keys(allHeaders).length > 0 ? { headers: allHeaders } : {}),
+      ...(tags.length > 0 ? { tags } : {}),
+    }
+    return editServers(args, addServer(name, server, args.force === true), `added ${name}`, [name])
+  },
+}
+
+export const addJson: CommandDef = {
+  meta: {
+    name: "add-json",
+    description: "Add servers from JSON, of svc or another application: `svc mcp add-json NAME JSON`",
+  },
+  args: {
+    name: { type: "positional", required: true, description: "Name of the server; left out if the JSON has names" },
+    text: { type: "positional", required: false, description: 'A server, or {"mcpServers": {…}}; - reads stdin' },
+    ...CONTEXT_ARGS,
+    scope: { type: "string", alias: "s", description: "No effect: svc has one configuration" },
+    force: FORCE,
+    ...START_ARGS,
+  },
+  async run({ args }) {
+    const isNamed = typeof args.text === "string"
+    const [name, given] = [isNamed ? String(args.name) : undefined, String(isNamed ? args.text : args.name)]
+    const servers = serversIn(parseObject(given === "-" ? await Bun.stdin.text() : given, "the JSON"), name)
+    for (const { name, notes } of servers) for (const note of notes) say(`warning: ${visible(`${name}: ${note}`)}`)
+    const names = servers.map(({ name }) => name)
+    const all: Edit = (text) =>
+      servers.reduce((changed, { name, server }) => addServer(name, server, args.force === true)(changed), text)
+    if (args.scope !== undefined) say(SCOPE_NOTE)
+    return editServers(args, all, `added ${names.join(", ")}`, names)
+  },
+}
+
+const EDIT_ARGS = {
+  name: NAME,
+  patch: {
+    type: "positional",
+    required: false,
+    description: 'JSON merge patch, such as \'{"requestTimeout": 5000, "cwd": null}\'',
+  },
+  ...CONTEXT_ARGS,
+  ...SETTINGS,
+  url: { type: "string", description: "Address of a remote server, in place of the present address or command" },
+  tag: { type: "string", description: "Tags, comma-separated, in place of the present ones; may be repeated" },
+  arg: { type: "string", description: "Argument, in place of the present ones; may be repeated" },
+  "unset-env": { type: "string", description: "Variable to remove; may be repeated" },
+  "unset-header": { type: "string", description: "Header to remove; may be repeated" },
+  rename: { type: "string", description: "New name" },
+  ...START_ARGS,
+} as const
+
+export const edit: ProgramCommand = {
+  addressFlag: "url",
+  envFlag: "env",
+  meta: { name: "edit", description: "Change a server: with flags, a new command after --, or a JSON merge patch" },
+  args: EDIT_ARGS,
+  run({ rawArgs }) {
+    const split = rawArgs.indexOf("--")
+    // Not the words of the program, which citty takes for arguments.
+    const args = parseArgs([...(split < 0 ? rawArgs : rawArgs.slice(0, split))], EDIT_ARGS)
+    const given = typeof args.patch === "string" ? parsePatch(args.patch) : {}
+    const { rename, url, transport = args.type } = args
+    const [command, ...rest] = programOf(rawArgs)
+    if (command !== undefined && typeof url === "string") throw usageError("give a command or --url, not both")
+    const { env, headers } = variablesOf(rawArgs)
+    const removed = (...names: readonly string[]) =>
+      Object.fromEntries(repeated(rawArgs, ...names).map((name) => [name, null]))
+    const variables = { ...env, ...removed("unset-env") }
+    const fields = { ...headers, ...removed("unset-header") }
+    const [tags, words] = [tagsOf(rawArgs), repeated(rawArgs, "arg")]
+    const flags: Params = {
+      ...(command === undefined ? {} : { command, args: rest.length > 0 ? rest : null, url: null, type: null }),
+      ...(typeof url === "string" ? { url: addressOf(url), command: null, args: null, type: null } : {}),
+      ...(typeof transport === "string" ? { type: transport } : {}),
+      ...(words.length > 0 ? { args: words } : {}),
+      ...(tags.length > 0 ? { tags } : {}),
+    }
+    const isNone = Object.keys({ ...flags, ...variables, ...fields }).length === 0
+    if (isNone && typeof args.patch !== "string" && typeof rename !== "string")
+      throw usageError(
+        "give what to change: a flag such as --env NAME=value or --rename, or a JSON merge patch such as '{\"disabled\": true}'",
+      )
+    const name = String(args.name)
+    const whole: Edit = (text) => {
+      const patched = patchServer(name, flags)(patchServer(name, given)(text))
+      const changed = patchServer(name, mapsPatch(patched, name, variables, fields))(patched)
+      return typeof rename === "string" ? renameServer(name, rename)(changed) : changed
+    }
+    const newName = typeof rename === "string" ? rename : name
+    return editServers(args, whole, `changed ${name}`, [newName])
+  },
+}
+
+// ---
+
+/** Other programs with a command `mcp add`, in lines that people paste. */
+const OTHER_CLIENTS: ReadonlySet<string> = new Set(["claude", "codex", "gemini", "svc"])
+const SCOPE_NOTE = "--scope has no effect: svc has one configuration for all projects"
+
+/** Returns the words of the program. */
+function programOf(rawArgs: readonly string[]): readonly string[] {
+  const split = rawArgs.indexOf("--")
+  return split < 0 ? [] : rawArgs.slice(split + 1)
+}
+
+/** Returns the variables and headers that flags set. */
+function variablesOf(rawArgs: readonly string[]) {
+  const pairs = (separator: RegExp, form: string, ...names: readonly string[]): Readonly<Record<string, string>> =>
+    Object.fromEntries(
+      repeated(rawArgs, ...names).map((text) => {
+        const [, name, value] = separator.exec(text) ?? []
+        if (name === undefined || value === undefined) throw usageError(`--${names[0]} must be ${form}`)
+        return [name, value]
+      }),
+    )
+  return {
+    env: pairs(/^([^=]+)=([\s\S]*)$/, "NAME=value", "env", "e"),
+    headers: pairs(/^([^:=]+)[:=]\s*([\s\S]*)$/, '"Name: value"', "header", "H"),
+  }
+}
+
+type RemoteServer = Params & { readonly headers?: Readonly<Record<string, unknown>> }
+
+/**
+ * Returns the remote server at an address or, by its card, at a host or page. Says what a card led to. With a transport, the
+ * person knows the address.
+ */
+async function remoteOf(
+  url: string,
+  transport: unknown,
+  headers: Readonly<Record<string, string>>,
+): Promise<RemoteServer> {
+  const found = typeof transport === "string" ? url : await findServer(url, fetch)
+  if (typeof found === "string") return { url: addressOf(found) }
+  // A header that the person gives, in whichever case, replaces the card's.
+  const given = new Set(Object.keys(headers).map((name) => name.toLowerCase()))
+  const remotes = found.card.remotes.map((remote) => ({
+    ...remote,
+    headers: remote.headers.filter(({ name }) => !given.has(name.toLowerCase())),
+  }))
+  const { server, missing } = planFound({ ...found, card: { ...found.card, remotes } }, {})
+  if (missing.length > 0)
+    throw usageError(
+      `${describeFound(found)} needs ${missing.map(({ name }) => name).join(", ")}; \`svc mcp install NAME --url ${url}\` asks for it`,
+    )
+  say(`found ${describeFound(found)}: ${visible(String(server.url))}`)
+  return server
+}
+
+type AddedServer = { readonly name: string; readonly server: Params; readonly notes: readonly string[] }
+
+/** Returns the servers in a value: one, under `name` or its own, or those of a whole configuration. */
+function serversIn(value: Params, name: string | undefined): readonly [AddedServer, ...AddedServer[]] {
+  const { name: own, ...server } = value
+  const isServer = ["command", "url", "httpUrl", "serverUrl"].some((key) => key in value)
+  const single = name ?? own
+  if (isServer && typeof single !== "string")
+    throw usageError("the JSON has no name for the server: svc mcp add-json NAME JSON")
+  const whole = isServer ? { mcpServers: { [String(single)]: server } } : value
+  const [first, ...others] = readForeignServers(JSON.stringify(whole), "the JSON", () => undefined, "")
+  if (first === undefined) throw usageError("the JSON has no server: it needs a command, a url or mcpServers")
+  if (name !== undefined && others.length > 0)
+    throw usageError("the JSON has several servers with names of their own: leave out NAME")
+  const all: readonly [typeof first, ...(typeof first)[]] = [{ ...first, name: name ?? first.name }, ...others]
+  for (const { name, problem } of all)
+    if (problem !== undefined) throw new RequestError("invalid_params", `${name}: ${problem}`)
+  return all
+}
+
+/** Returns the patch for variables and headers in the form that a server has them written; null removes one. */
+function mapsPatch(
+  text: string,
+  given: string,
+  variables: Readonly<Record<string, string | null>>,
+  fields: Readonly<Record<string, string | null>>,
+): Params {
+  const servers = writtenServers(text)
+  const { env, headers } = servers.get(writtenName(given, servers.keys()))?.server ?? {}
+  const written = Object.keys(isObject(headers) ? headers : {})
+  // Names of headers have no case.
+  const spelled = (name: string) => written.find((one) => one.toLowerCase() === name.toLowerCase()) ?? name
+  const isChanged = (entry: unknown) => Object.hasOwn(variables, String(entry).replace(/=[\s\S]*$/, ""))
+  const added = Object.entries(variables).flatMap(([name, value]) => (value === null ? [] : [`${name}=${value}`]))
+  return {
+    ...(Object.keys(variables).length === 0
+      ? {}
+      : { env: Array.isArray(env) ? [...env.filter((entry) => !isChanged(entry)), ...added] : variables }),
+    ...(Object.keys(fields).length === 0
+      ? {}
+      : { headers: Object.fromEntries(Object.entries(fields).map(([name, value]) => [spelled(name), value])) }),
+  }
+}
+
+function parsePatch(text: string): Params {
+  if (!text.trimStart().startsWith("{"))
+    throw usageError(`"${text}" is no JSON merge patch; put a new command after --: svc mcp edit NAME -- COMMAND ARGS…`)
+  return parseObject(text, "the patch")
+}
+
+function parseObject(text: string, what: string): Params {
+  try {
+    return parseDocument(text, what).value
+  } catch (error) {
+    throw usageError(messageOf(error))
+  }
+}

@@ -1,0 +1,100 @@
+/** `svc mcp add`, `add-json` and `edit`, as people type and paste them. */
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import { freshEnv, freshFolder, readIfThere, runSvc } from "./harness.ts"
+
+function fresh() {
+  const folder = freshFolder()
+  const env = { ...freshEnv(folder), SVC_CONFIG_DIR: folder }
+  return {
+    svc: (line: readonly string[], stdin?: string) => runSvc(line, env, stdin),
+    servers: () => JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "{}").mcpServers,
+  }
+}
+
+test.each([
+  ["mcp add --transport http it https://mcp.it.example/mcp", { type: "http", url: "https://mcp.it.example/mcp" }],
+  [
+    "mcp add it https://mcp.it.example/mcp -H X-Key:abc",
+    { url: "https://mcp.it.example/mcp", headers: { "X-Key": "abc" } },
+  ],
+  ["mcp add it npx -y it-server", { command: "npx", args: ["-y", "it-server"] }],
+  ["mcp add it -e KEY=1 -- npx -y it", { command: "npx", args: ["-y", "it"], env: { KEY: "1" } }],
+  ["mcp add it --env A=1 B=2 -t stdio -- npx", { type: "stdio", command: "npx", env: { A: "1", B: "2" } }],
+  ["mcp add it -s user --tags a,b --tag c -- npx", { command: "npx", tags: ["a", "b", "c"] }],
+  ["mcp add it --url mcp.it.example/mcp", { url: "https://mcp.it.example/mcp" }],
+  ["mcp add it -t sse --url localhost:3000/sse", { type: "sse", url: "http://localhost:3000/sse" }],
+  ["claude mcp add it -- npx", { command: "npx" }],
+  ["add it npx", { command: "npx" }],
+  ['mcp add-json it {"command":"npx","env":{"A":"1"}}', { command: "npx", env: { A: "1" } }],
+  ['mcp add-json {"mcpServers":{"it":{"httpUrl":"https://x.example/mcp"}}}', { url: "https://x.example/mcp" }],
+  ['mcp add-json {"name":"it","command":"npx"}', { command: "npx" }],
+])("svc %s adds the server [cli:add] [cli:add:address] [cli:add:json]", async (line, server) => {
+  const { svc, servers } = fresh()
+  expect(await svc(line.split(" "))).toMatchObject({ code: 0, stdout: expect.stringMatching(/^added it \(/) })
+  expect(servers()).toEqual({ it: server })
+})
+
+test("add-json reads stdin, names what it leaves out, and refuses what is no server [cli:add:json]", async () => {
+  const { svc, servers } = fresh()
+  const config = { servers: { a: { command: "x", foo: 1 }, b: { url: "https://b.example/mcp" } } }
+  expect(await svc(["mcp", "add-json", "-"], JSON.stringify(config))).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^added a, b \(/),
+    stderr: "warning: a: foo is not imported\n",
+  })
+  expect(servers()).toEqual({ a: { command: "x" }, b: { url: "https://b.example/mcp" } })
+  for (const [given, message] of [
+    [['{"command":"x"}'], "the JSON has no name for the server"],
+    [["n", JSON.stringify(config)], "the JSON has several servers with names of their own"],
+    [['{"hello":1}'], "the JSON has no server"],
+    [["n", '{"command":1}'], "n: command: "],
+    [["n", "{"], "not valid JSON"],
+  ] as const) {
+    const { code, stderr } = await svc(["mcp", "add-json", ...given])
+    expect([code, stderr]).toEqual([64, expect.stringContaining(message)])
+  }
+})
+
+test("a line that svc cannot take is answered with the one that it takes [cli:add] [cli:add:address] [cli:habits]", async () => {
+  const { svc } = fresh()
+  for (const [line, message] of [
+    ["mcp add it mcp.it.example/mcp", "write https://mcp.it.example/mcp, or put the program after --"],
+    ["mcp add it --url it", "it is no http or https address, such as https://mcp.example.com/mcp"],
+    ["mcp add claude mcp add it -- npx", "leave out `claude mcp add`: svc mcp add it -- npx"],
+    ["mcp add it", "give a command or the URL of a remote server"],
+    ["stop", "Ctrl-C stops `svc serve`"],
+    ["mcp stop it", "`svc mcp disable NAME` stops a server"],
+    ["statsu", "did you mean status?"],
+  ] as const) {
+    const { code, stderr } = await svc(line.split(" "))
+    expect([code, stderr]).toEqual([64, expect.stringContaining(message)])
+  }
+  for (const line of ["status", "ls", "mcp ls", "version"]) expect((await svc(line.split(" "))).code).toBe(0)
+})
+
+test("edit takes the flags of add and keeps the rest [cli:edit:flags]", async () => {
+  const { svc, servers } = fresh()
+  const edit = async (...line: string[]) => expect(await svc(["mcp", "edit", ...line])).toMatchObject({ code: 0 })
+  const json = { command: "npx", args: ["a"], env: ["A=1", "B", "C=3"], tags: ["x"], cwd: "/" }
+  await svc(["mcp", "add-json", "it", JSON.stringify(json)])
+  await edit("it", "-e", "A=2", "-e", "D=4", "--unset-env", "C", "--arg=-y", "--arg", "b", "--tag", "p,q")
+  expect(servers().it).toEqual({
+    command: "npx",
+    args: ["-y", "b"],
+    env: ["B", "A=2", "D=4"],
+    tags: ["p", "q"],
+    cwd: "/",
+  })
+  await edit("it", '{"cwd":null}', "--rename", "uvx", "--", "uvx", "thing", "--x")
+  expect(servers().uvx).toMatchObject({ command: "uvx", args: ["thing", "--x"] })
+  await edit("uvx", "--", "uvx")
+  expect(servers().uvx).toEqual({ command: "uvx", env: ["B", "A=2", "D=4"], tags: ["p", "q"] })
+  await svc(["mcp", "add", "far", "https://far.example/mcp", "-H", "X-Key: a", "-H", "Other: b"])
+  await edit("far", "--url", "near.example/mcp", "-H", "x-key: c", "--unset-header", "other")
+  expect(servers().far).toEqual({ url: "https://near.example/mcp", headers: { "X-Key": "c" } })
+  expect(await svc(["mcp", "edit", "far", "npx"])).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining("svc mcp edit NAME -- COMMAND ARGS…"),
+  })
+})
