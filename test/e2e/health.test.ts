@@ -198,6 +198,6 @@ test("a connected server whose requests fail is unhealthy for the same reason ev
   expect(JSON.parse(await command(svc, "mcp", "status", "r", "--json"))).toMatchObject({
     servers: [{ instances: [{ status: "connected", ...unhealthy }] }],
   })
-  expect(await command(svc, "mcp", "status", "r")).toMatch(/r +degraded .*502/)
+  expect(await command(svc, "mcp", "status", "r")).toMatch(/state +degraded[\s\S]*note .*502/)
   await remote.stop()
 })
