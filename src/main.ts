@@ -1,9 +1,9 @@
 /** Runs the command that the arguments name, and turns an error into one line and an exit code. The only file that ends the process. */
-import { parseArgs, renderUsage, runCommand } from "citty"
-import { say } from "./app/output.ts"
+import { parseArgs, runCommand } from "citty"
+import { print, say, stdoutLook } from "./app/output.ts"
 import { root } from "./cli/root.ts"
 import { type FoundCommand, findCommand } from "./lib/command-line.ts"
-import { codesOf, Interrupted, publicMessage } from "./lib/errors.ts"
+import { codesOf, errorWord, Interrupted, publicMessage } from "./lib/errors.ts"
 import { bypassProxyForLoopback } from "./lib/no-proxy.ts"
 import { createRedactor } from "./lib/redact.ts"
 import { commit, version } from "./lib/version.ts"
@@ -30,17 +30,8 @@ async function main(words: readonly string[]): Promise<number> {
     found = await findCommand(root, words)
     const { command, path, args, help } = found
     if (help) {
-      const parent = path.length === 0 ? undefined : { meta: { name: ["svc", ...path.slice(0, -1)].join(" ") } }
-      const usage = await renderUsage(command, parent)
-      // citty colours its output for files and pipes, too.
-      const colours = process.stdout.isTTY === true && !process.env.NO_COLOR
-      const lines = (colours ? usage : Bun.stripANSI(usage))
-        .trimEnd()
-        .split("\n")
-        .map((line) => line.trimEnd())
-      if (path[0] === "serve")
-        lines.push("", "Each option is also an environment variable: --log-level is SVC_LOG_LEVEL.")
-      process.stdout.write(`${lines.join("\n")}\n`)
+      const { helpPage } = await import("./cli/help.ts")
+      process.stdout.write(`${await helpPage(command, path, stdoutLook())}\n`)
       return 0
     }
     if (!SERVING.has(path[0] ?? "")) process.stdout.on("error", leave)
@@ -50,7 +41,11 @@ async function main(words: readonly string[]): Promise<number> {
     const { exit } = codesOf(error)
     if (error instanceof Interrupted) process.exit(exit)
     const mask = createRedactor(found === undefined ? [] : await secretsOf(found)).maskKnown
-    if (exit !== 70) say(mask(`svc: ${publicMessage(error)}`))
+    const own = words.includes("--") ? words.slice(0, words.indexOf("--")) : words
+    // A program reads one stream: under --json the error is the result.
+    if (own.includes("--json") && exit !== 70)
+      print(true, { error: { code: errorWord(error), message: mask(publicMessage(error)) } }, () => "")
+    else if (exit !== 70) say(mask(`svc: ${publicMessage(error)}`))
     else process.stderr.write(mask(`svc: internal error: ${error instanceof Error ? error.stack : String(error)}\n`))
     return exit
   }

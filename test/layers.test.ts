@@ -57,6 +57,7 @@ const WORLD = [
   "cli/config.ts",
   "cli/demo-server.ts",
   "cli/health.ts",
+  "cli/help.ts",
   "cli/logs.ts",
   "cli/mcp-add.ts",
   "cli/mcp-render.ts",

@@ -1087,6 +1087,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a row that wraps inside a word cannot be read; the detail view and JSON hold the whole value",
   },
+  "cli:help": {
+    says: "each help page fits the terminal, names every option once, svc serve's in groups, and ends with examples that svc accepts",
+    from: "choice",
+    why: "forty options in one list are not read, and an example is copied first",
+  },
+  "cli:json": {
+    says: "under --json a failure is {error: {code, message}} on stdout, with the exit code of the failure and nothing on stderr",
+    from: "choice",
+    why: "a program reads one stream, and must tell a failure from a result by its shape",
+  },
+  "cli:logs": {
+    says: "svc logs selects lines by number, time, level and text, and shows those of one configuration",
+    from: "choice",
+    why: "two configurations in one directory may name their servers alike",
+  },
   "cli:first-screen": {
     says: "svc serve shows what is starting and then what is ready, what needs attention and what comes next: on a terminal in place, elsewhere as one line of the log",
     from: "choice",

@@ -135,7 +135,11 @@ function outcomeOf(name: string, status: Status): ServerOutcome {
     case "sign-in needed":
       return { ...outcome, text: `: ${state}; \`svc auth login ${name}\` signs in` }
     case "invalid":
-      return { ...outcome, lastError: status.invalid[name] ?? "", text: `; ${status.invalid[name]}` }
+      return {
+        ...outcome,
+        lastError: status.invalid[name] ?? "",
+        text: `; ${name} is not loaded: ${status.invalid[name]}`,
+      }
     case "not in use":
       return { ...outcome, text: ": a template, which starts when a client uses it" }
     case "disabled":

@@ -1,10 +1,9 @@
 /** The log of a running svc: lines to stderr, the journal of each server, and the redaction of both. */
-import { join } from "node:path"
 import { systemClock } from "../lib/clock.ts"
 import { type Log, openLog } from "../lib/log.ts"
 import { createLiveRedactor, type Redactor } from "../lib/redact.ts"
 import { createLiveOutput, type LiveOutput, type Look } from "../lib/terminal.ts"
-import type { Paths } from "../store/paths.ts"
+import { logsFolder, type Paths } from "../store/paths.ts"
 import { createServerLogs, type ServerLogs, withServerLogs } from "../store/server-logs.ts"
 import { createStderrWriter, terminalLook } from "./output.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -41,7 +40,7 @@ export function openLogging(
     write: terminal?.write ?? write,
   })
   const serverLogs = createServerLogs({
-    directory: paths === undefined ? undefined : join(paths.directory, "logs"),
+    directory: paths === undefined ? undefined : logsFolder(paths),
     clock: systemClock,
     onfail: (reason) => stderr.warn(reason),
   })

@@ -136,6 +136,50 @@ export const SERVE_OPTIONS = {
   },
 } as const satisfies ArgsDef
 
+/** The groups of the options in the help of `svc serve`; each option is in one. */
+export const OPTION_GROUPS = {
+  configuration: ["config", "config-dir", "demo", "filter", "reload", "persist"],
+  listening: ["host", "port", "listen", "transport", "tls-cert", "tls-key", "external-url"],
+  "who may come in": [
+    "auth",
+    "auth-issuer",
+    "auth-audience",
+    "auth-scopes",
+    "allowed-host",
+    "allowed-origin",
+    "allow-unauthenticated",
+    "trust-proxy",
+  ],
+  "times and limits": [
+    "startup-wait",
+    "shutdown-grace",
+    "receive-timeout",
+    "session-ttl",
+    "max-body",
+    "max-result",
+    "max-in-flight",
+    "session-rate-limit",
+    "pagination",
+  ],
+  "templates and tools": [
+    "template-context",
+    "template-linger",
+    "instructions-budget",
+    "internal-tools",
+    "confirm-installs",
+    "confirm-edits",
+  ],
+  "health and logs": [
+    "health-info-level",
+    "health-rate-limit",
+    "metrics",
+    "log-level",
+    "log-format",
+    "audit-log",
+    "audit-arguments",
+  ],
+} as const satisfies Readonly<Record<string, readonly (keyof typeof SERVE_OPTIONS)[]>>
+
 /** The options of `svc serve` as their users read them. Times are milliseconds, sizes bytes. */
 export type ServeOptions = {
   readonly transport: "http" | "stdio"

@@ -1,15 +1,16 @@
 /** `svc logs`: recent output of the servers and what svc logged about them, from the files in the configuration directory. */
 import { existsSync, readdirSync } from "node:fs"
-import { join } from "node:path"
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
+import { stdoutLook } from "../app/output.ts"
 import { slugOf } from "../config/plan.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { RequestError } from "../lib/errors.ts"
-import { escaped } from "../lib/log.ts"
+import { escaped, LOG_LEVELS, lineHead } from "../lib/log.ts"
 import { didYouMean } from "../lib/nearest.ts"
-import { formatLine, type LogLine, openLogFiles } from "../store/server-logs.ts"
+import { logsFolder } from "../store/paths.ts"
+import { type LogLine, openLogFiles } from "../store/server-logs.ts"
 
 export const logs: CommandDef = {
   meta: { name: "logs", description: "Show what the servers wrote to stderr, and what svc logged about them" },
@@ -17,14 +18,19 @@ export const logs: CommandDef = {
     name: { type: "positional", required: false, description: "Name of one server (default: all)" },
     ...CONTEXT_ARGS,
     follow: { type: "boolean", alias: "f", description: "Keep printing new lines" },
+    lines: { type: "string", alias: ["n", "tail"], description: "Show only the last lines, this many" },
     since: { type: "string", description: "Show only lines from the last period of this length, such as 10m" },
+    level: { type: "string", description: "Least severe level to show: debug, info, warn or error (default debug)" },
+    grep: { type: "string", description: "Show only lines with this text, in any case" },
   },
   async run({ args }) {
     const context = openContext(args)
-    const folder = join(context.paths.directory, "logs")
+    const folder = logsFolder(context.paths)
     const known = () =>
       existsSync(folder) ? readdirSync(folder).flatMap((name) => /^(.+)\.log$/.exec(name)?.[1] ?? []) : []
     const wanted = typeof args.name === "string" ? slugOf(args.name) : undefined
+    const isShown = lineFilter(args)
+    const last = readOptions(args, {}).integer("lines", Number.POSITIVE_INFINITY, 0, 1_000_000)
     await context.ask("flush")
     if (wanted !== undefined && !known().includes(wanted)) {
       throw new RequestError(
@@ -32,25 +38,41 @@ export const logs: CommandDef = {
         `there is no log of a server named ${args.name}${didYouMean(wanted, known())}`,
       )
     }
-    const since = typeof args.since === "string" ? systemClock.now() - readOptions(args, {}).duration("since", 0) : 0
     const read = openLogFiles(folder)
+    const look = process.stdout.isTTY === true ? stdoutLook() : undefined
     const show = (line: LogLine) => {
-      const text = wanted === undefined ? formatLine({ ...line, text: `${line.slug}: ${line.text}` }) : formatLine(line)
+      const text = wanted === undefined ? `${line.slug}: ${line.text}` : line.text
       process.stdout.write(
-        `${args.json === true ? escaped(JSON.stringify({ ...line, at: new Date(line.at).toISOString() })) : text}\n`,
+        args.json === true
+          ? `${escaped(JSON.stringify({ ...line, at: new Date(line.at).toISOString() }))}\n`
+          : `${lineHead(line.at, line.level, look)} ${text}\n`,
       )
     }
-    for (;;) {
-      const fresh = (wanted === undefined ? known() : [wanted]).flatMap((slug) => read(slug))
-      for (const line of fresh.filter(({ at }) => at >= since).sort((a, b) => a.at - b.at)) show(line)
-      if (args.follow !== true) break
+    const fresh = () =>
+      (wanted === undefined ? known() : [wanted])
+        .flatMap((slug) => read(slug))
+        .filter(isShown)
+        .sort((a, b) => a.at - b.at)
+    const first = fresh()
+    for (const line of first.slice(Math.max(0, first.length - last))) show(line)
+    while (args.follow === true) {
       await delay(systemClock, FOLLOW_MS)
       await context.ask("flush")
+      for (const line of fresh()) show(line)
     }
     return 0
   },
 }
 
 // ---
+
+/** Returns whether the flags select a line. */
+function lineFilter(args: Readonly<Record<string, unknown>>): (line: LogLine) => boolean {
+  const option = readOptions(args, {})
+  const since = typeof args.since === "string" ? systemClock.now() - option.duration("since", 0) : 0
+  const least = LOG_LEVELS.indexOf(option.choice("level", LOG_LEVELS, "debug"))
+  const text = option.text("grep")?.toLowerCase() ?? ""
+  return (line) => line.at >= since && LOG_LEVELS.indexOf(line.level) >= least && line.text.toLowerCase().includes(text)
+}
 
 const FOLLOW_MS = 300

@@ -38,6 +38,8 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
   let rest = [...words]
   const hasHelpFlag = (args: readonly string[]) =>
     args.some((arg, at) => (arg === "--help" || arg === "-h") && !args.slice(0, at).includes("--"))
+  /** Global flags that stand before the command, with their values. */
+  const before: string[] = []
   for (;;) {
     const subs = (await resolved(command.subCommands)) ?? {}
     const names = Object.keys(subs)
@@ -46,6 +48,12 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
     if (word === undefined || word === "--help" || word === "-h") return { command, path, args: [], help: true }
     if (word === "help") {
       rest = [...rest.slice(1), "--help"]
+      continue
+    }
+    if (GLOBAL_FLAGS.test(word)) {
+      const count = word.includes("=") || word === "--json" ? 1 : 2
+      before.push(...rest.slice(0, count))
+      rest = rest.slice(count)
       continue
     }
     if (word.startsWith("-")) throw flagBeforeCommand(word, path)
@@ -66,6 +74,7 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
     path.push(word)
     rest = rest.slice(1)
   }
+  rest = [...before, ...rest]
   const defined = ((await resolved(command.args)) ?? {}) as ArgsDef
   const args = isProgramCommand(command) ? withProgramMarked(command, flagsOf(defined), rest) : rest
   const help = hasHelpFlag(args)
@@ -137,6 +146,11 @@ export function readOptions(
   }
 }
 
+/** Resolves a value that citty takes as it is, as a promise or as a function. */
+export async function resolved<T>(value: T | (() => T) | Promise<T> | (() => Promise<T>)): Promise<T> {
+  return typeof value === "function" ? await (value as () => T | Promise<T>)() : await value
+}
+
 /** Returns the error of a wrong command line. */
 export const usageError = (message: string): RequestError => new RequestError("usage", message)
 
@@ -150,11 +164,10 @@ const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as cons
 const MAX_DURATION_MS = 36_500 * UNITS.d
 const SIZES: Readonly<Record<string, number>> = { B: 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 }
 
-async function resolved<T>(value: T | (() => T) | Promise<T> | (() => Promise<T>)): Promise<T> {
-  return typeof value === "function" ? await (value as () => T | Promise<T>)() : await value
-}
-
 const opposite = (flag: string): string => (flag.startsWith("--no-") ? `--${flag.slice(5)}` : `--no-${flag.slice(2)}`)
+
+/** Flags of most commands, which may stand before the command, too. */
+const GLOBAL_FLAGS = /^--(?:config|config-dir|json)(?:=|$)/
 
 /** Flags of svc itself, which stand alone. */
 const ROOT_FLAGS = ["--help", "--version", "-h", "-v"]

@@ -155,6 +155,15 @@ export function codesOf(error: unknown): Codes {
   return { exit: 70, http: 500, rpc: RPC_CODE.internalError }
 }
 
+/** Returns the word for the kind of an error, for programs that read it. */
+export function errorWord(error: unknown): string {
+  if (error instanceof RequestError) return error.fault
+  if (error instanceof ConfigError) return "invalid_configuration"
+  if (error instanceof BackendError) return "server_failed"
+  if (error instanceof UnavailableError) return "unavailable"
+  return error instanceof Interrupted ? "interrupted" : "internal"
+}
+
 /** Returns the message for clients: that of a typed error; "internal error" for anything else. */
 export function publicMessage(error: unknown): string {
   return isTyped(error) ? error.message : "internal error"

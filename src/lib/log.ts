@@ -48,7 +48,7 @@ export function openLog({ level, format, clock, look, mask, write }: LogOptions)
 }
 
 /** Returns the time and level before a line: with a look the local time of the day, and the color of the level. */
-function lineHead(time: number, level: string, look: Look | undefined): string {
+export function lineHead(time: number, level: string, look: Look | undefined): string {
   const padded = level.padEnd(5)
   if (look === undefined) return `${new Date(time).toISOString()} ${padded}`
   const tone = LEVEL_TONES[level]

@@ -33,6 +33,9 @@ export function pathsOf({ config, directory, platform, home, appData, cwd }: Pat
   return { directory: chosen, file, dotenv: join(dirname(file), ".env"), presets: join(chosen, "presets.json") }
 }
 
+/** Returns the folder with the logs of a configuration's servers: servers of two configurations may share a name. */
+export const logsFolder = (paths: Paths): string => join(paths.directory, ownName("logs", paths))
+
 /**
  * Returns a file name that is unique to a configuration: `name` itself for the mcp.json of the directory, else with a digest
  * of the path of mcp.json, because several configurations may share a directory. Windows ignores case in paths, and editors

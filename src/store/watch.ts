@@ -116,6 +116,6 @@ function foldersOf(files: readonly string[]): ReadonlySet<string> {
 
 /** Whether an event on a name can matter: those on svc's own backups, locks and temporary files do not. */
 function isRelevant(files: readonly string[], name: string): boolean {
-  if (name.endsWith(".lock") || name.endsWith(".tmp") || name === "backups" || name === "logs") return false
+  if (name.endsWith(".lock") || name.endsWith(".tmp") || name === "backups" || /^logs(?:-|$)/.test(name)) return false
   return files.some((path) => basename(path) === name) || name.startsWith("..") || !name.includes(".")
 }

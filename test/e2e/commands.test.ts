@@ -429,6 +429,37 @@ test("logs show the output of a server and svc's lines about it, without secrets
   expect((await inFolder(instance.folder)("logs", "--since", "1ms")).stdout).toBe("")
 })
 
+test("logs are selected by number, level and text, and are those of one configuration [cli:logs]", async () => {
+  const folder = freshFolder()
+  const line = (second: number, level: string, text: string) =>
+    `2026-01-01T00:00:0${second}.000Z ${level.padEnd(5)} ${text}\n`
+  const [first, second, third] = [line(1, "info", "hello"), line(2, "warn", "Timeout of a"), line(3, "error", "boom")]
+  mkdirSync(join(folder, "logs"))
+  writeFileSync(join(folder, "logs", "a.log"), first + second + third)
+  const svc = inFolder(folder)
+  for (const flag of ["-n", "--tail", "--lines"])
+    expect((await svc("logs", "a", flag, "2")).stdout).toBe(second + third)
+  expect((await svc("logs", "a", "--level", "warn")).stdout).toBe(second + third)
+  expect((await svc("logs", "a", "--grep", "timeout")).stdout).toBe(second)
+  expect((await svc("logs", "--grep", "boom")).stdout).toBe(line(3, "error", "a: boom"))
+  const other = join(folder, "other.json")
+  writeFileSync(other, "{}")
+  expect((await svc("logs", "--config", other)).stdout).toBe("")
+})
+
+test("a failure under --json is an object on stdout, with the exit code of the failure [cli:json]", async () => {
+  const svc = inFolder(freshFolder())
+  for (const [args, code, exit] of [
+    [["mcp", "status", "nope"], "not_found", 64],
+    [["mcp", "list", "--nope"], "usage", 64],
+    [["mcp", "restart", "a"], "unavailable", 69],
+  ] as const) {
+    const failed = await svc(...args, "--json")
+    expect(JSON.parse(failed.stdout)).toEqual({ error: { code, message: expect.any(String) } })
+    expect([failed.code, failed.stderr]).toEqual([exit, ""])
+  }
+})
+
 test("a command whose reader closes the pipe exits with 0", async () => {
   const folder = freshFolder()
   mkdirSync(join(folder, "logs"))

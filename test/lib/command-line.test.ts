@@ -40,6 +40,18 @@ describe("commands", () => {
     }
   })
 
+  test("flags of the configuration and of the output may come before the command", async () => {
+    const args = { config: { type: "string" }, json: { type: "boolean" } } as const
+    const nested = { subCommands: { mcp: { subCommands: { list: { args } } }, serve: leaf } }
+    for (const words of [
+      ["--config", "x", "--json", "mcp", "list"],
+      ["mcp", "--config", "x", "--json", "list"],
+    ])
+      expect((await findCommand(nested, words)).args).toEqual(["--config", "x", "--json"])
+    expect((await findCommand(nested, ["--config=x", "mcp", "list"])).args).toEqual(["--config=x"])
+    await expect(findCommand(nested, ["--json", "serve"])).rejects.toThrow("unknown flag: --json")
+  })
+
   test("a boolean flag takes true or false as its only values", async () => {
     expect((await findCommand(root, ["serve", "--demo=false"])).args).toEqual(["--demo=false"])
     for (const word of ["--demo=maybe", "--no-demo=true", "--demo="])

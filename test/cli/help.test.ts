@@ -1,0 +1,68 @@
+/** The help page of each command: whole, in width, and with examples that svc accepts. */
+import { expect, test } from "bun:test"
+import type { CommandDef } from "citty"
+import { OPTION_GROUPS, SERVE_OPTIONS } from "../../src/app/serve-options.ts"
+import { EXAMPLES } from "../../src/cli/examples.ts"
+import { helpPage } from "../../src/cli/help.ts"
+import { root } from "../../src/cli/root.ts"
+import { findCommand, resolved } from "../../src/lib/command-line.ts"
+
+type FoundPage = { readonly path: readonly string[]; readonly command: CommandDef }
+
+async function commandsUnder(command: CommandDef, path: readonly string[]): Promise<readonly FoundPage[]> {
+  const subs = Object.entries((await resolved(command.subCommands)) ?? {})
+  const under = await Promise.all(
+    subs.map(async ([name, sub]) => commandsUnder((await resolved(sub)) as CommandDef, [...path, name])),
+  )
+  return [{ path, command }, ...under.flat()]
+}
+
+const pages = (await commandsUnder(root, [])).filter(({ command }) => !(command.meta as { hidden?: boolean })?.hidden)
+
+test("each help page fits its terminal, and 80 columns without one [cli:help]", async () => {
+  for (const { path, command } of pages)
+    for (const [width, most] of [
+      [Number.POSITIVE_INFINITY, 80],
+      [60, 60],
+    ] as const) {
+      const lines = (await helpPage(command, path, { width, color: false })).split("\n")
+      const examples = lines.lastIndexOf("examples")
+      const long = lines.slice(0, examples).filter((line) => Bun.stringWidth(line) > most && !line.startsWith("usage:"))
+      expect([path, long]).toEqual([path, []])
+      // A command line is not broken, so that it can be copied.
+      expect(lines.slice(examples).filter((line) => Bun.stringWidth(line) > 80)).toEqual([])
+    }
+})
+
+test("each help page names every option once, and has examples [cli:help]", async () => {
+  for (const { path, command } of pages) {
+    const page = await helpPage(command, path, { width: 80, color: false })
+    const [rows = ""] = page.split("\nexamples\n")
+    for (const name of Object.keys((await resolved(command.args)) ?? {})) {
+      const row = new RegExp(`^  (?:-+\\w+, )*--(?:no-)?${name}(?: |$)|^  ${name.toUpperCase()}  `, "gm")
+      expect([path, name, rows.match(row)?.length]).toEqual([path, name, 1])
+    }
+    for (const name of Object.keys((await resolved(command.subCommands)) ?? {}))
+      expect([path, page.split(`\n  ${name} `).length]).toEqual([path, 2])
+    expect([path, (EXAMPLES[path.join(" ")] ?? []).length > 0]).toEqual([path, true])
+  }
+})
+
+test("the examples are of commands that exist, and svc accepts them [cli:help]", async () => {
+  const paths = pages.map(({ path }) => path.join(" "))
+  expect(Object.keys(EXAMPLES).filter((path) => !paths.includes(path))).toEqual([])
+  for (const [line] of Object.values(EXAMPLES).flat()) {
+    const words = [
+      ...line
+        .replace(/ [<>] .*/, "")
+        .replace(/^.*"\$\((.*)\)"$/, "$1")
+        .matchAll(/'([^']*)'|(\S+)/g),
+    ].map(([, quoted, plain]) => quoted ?? plain ?? "")
+    expect(words[0]).toBe("svc")
+    expect(await findCommand(root, words.slice(1))).toMatchObject({ help: false })
+  }
+})
+
+test("each option of svc serve is in one group [cli:help]", () => {
+  expect(Object.values(OPTION_GROUPS).flat().toSorted()).toEqual(Object.keys(SERVE_OPTIONS).toSorted() as never)
+})
