@@ -636,6 +636,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "clients that load tools on demand read these members, and few servers set them; a wrong annotation makes clients ask for confirmation, or not ask",
   },
+  "context:warnings": {
+    says: "svc config check, svc mcp status and mcp_status warn of descriptions over 2,048 characters, tools without a description, names over 64 characters and more than 100 tools in all",
+    from: "choice",
+    why: "clients cut, refuse and drop these without a word, and the person sees only that a tool is not used",
+  },
+  "context:characters": {
+    says: "svc mcp status, mcp_status and /metrics count the characters that each server puts into the context of a client",
+    from: "choice",
+    why: "what a server costs must be visible where its state is",
+  },
   "instructions:budget": {
     says: "the aggregate's instructions have at most --instructions-budget characters (2,048): how tools are named, a line per server with its purpose, then the servers' own instructions in equal shares",
     from: "choice",

@@ -526,10 +526,13 @@ export class Agent {
   }
 
   private takeSnapshot(): Snapshot {
+    const parts = new Map(this.catalog.parts.map((part) => [part.spec.id, part]))
     return {
       startedAt: this.deps.startedAt,
       loaded: this.loaded,
-      backends: this.all().map((backend) => describeBackend(backend, this.findings(backend))),
+      backends: this.all().map((backend) =>
+        describeBackend(backend, this.findings(backend), parts.get(backend.spec.id)),
+      ),
       templates: this.plan?.templates ?? [],
       disabled: this.plan?.disabled ?? [],
       issues: this.issues,

@@ -1,7 +1,13 @@
 /** The state of all backends at one moment, immutable: what health, status, tools and metrics read. */
 import type { Backend, TransportFailure } from "../backend/backend.ts"
 import type { BackendState, ProcessExit } from "../backend/supervision.ts"
-import { countTools, type ToolCounts } from "../catalog/catalog.ts"
+import {
+  type ContextCharacters,
+  countCharacters,
+  countTools,
+  type ServerPart,
+  type ToolCounts,
+} from "../catalog/catalog.ts"
 import { failuresOf, knownTools, type Listing, uniqueByName } from "../catalog/listing.ts"
 import { unknownOverrides } from "../catalog/tool-settings.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
@@ -34,6 +40,8 @@ export type BackendSnapshot = {
   readonly suspiciousTools: readonly string[]
   /** Present while connected. */
   readonly listed: ListedFacts | undefined
+  /** What the catalog holds of it; undefined while it is not connected. */
+  readonly offer: { readonly characters: ContextCharacters; readonly warnings: readonly string[] } | undefined
   /** Where a person authorizes svc, while that is needed. Shown at level `full` only. */
   readonly authorizationUrl: string | undefined
 }
@@ -79,6 +87,7 @@ export function rejectedServers({ backends, templates, disabled, issues }: Snaps
 export function describeBackend(
   { spec, state, facts, published }: Backend,
   findings: PinningFindings | undefined,
+  part: ServerPart | undefined,
 ): BackendSnapshot {
   const { lastConnected, lastError, lastExit, restartCount, authorizationUrl } = facts
   const { lastTransportFailure, lastPing, responsive } = facts
@@ -98,6 +107,10 @@ export function describeBackend(
     authorizationUrl,
     changedTools: findings?.changed ?? [],
     suspiciousTools: findings?.suspicious ?? [],
+    offer:
+      listing === undefined || part === undefined
+        ? undefined
+        : { characters: countCharacters(part), warnings: part.warnings },
     listed: listing === undefined ? undefined : describeListing(spec, listing, findings),
   }
 }

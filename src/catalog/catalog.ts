@@ -10,6 +10,7 @@ import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
 import type { Params } from "../wire/message.ts"
+import { limitWarnings } from "./client-limits.ts"
 import {
   type CacheHint,
   type Listing,
@@ -37,6 +38,8 @@ export type CatalogSource = {
 export type ServerPart = CatalogSource & {
   readonly qualified: EntryTexts
   readonly plain: EntryTexts
+  /** What clients do not take of its offer. */
+  readonly warnings: readonly string[]
 }
 
 export type Catalog = {
@@ -166,6 +169,13 @@ export function countTools(source: CatalogSource): ToolCounts {
 }
 export type ToolCounts = { readonly tools: number; readonly hiddenTools: number }
 
+/** Counts the characters of what a server puts into the context of a client. */
+export const countCharacters = ({ qualified, listing }: ServerPart): ContextCharacters => ({
+  tools: qualified.entries["tools/list"].reduce((sum, text) => sum + text.length, 0),
+  instructions: listing.instructions?.length ?? 0,
+})
+export type ContextCharacters = { readonly tools: number; readonly instructions: number }
+
 // ---
 
 const MAX_VIEWS = 256
@@ -188,7 +198,14 @@ function partOf(source: CatalogSource, old: ServerPart | undefined): ServerPart 
 }
 
 function createPart(source: CatalogSource): ServerPart {
-  return { ...source, qualified: createEntryTexts(source, "qualified"), plain: createEntryTexts(source, "plain") }
+  const qualified = createEntryTexts(source, "qualified")
+  const tools = offeredTools(source).map((tool) => withOverrides(source.spec, tool))
+  return {
+    ...source,
+    qualified,
+    plain: createEntryTexts(source, "plain"),
+    warnings: limitWarnings(tools, [...qualified.tools.keys(), ...qualified.prompts.keys()]),
+  }
 }
 
 function createEntryTexts(source: CatalogSource, naming: View["naming"]): EntryTexts {

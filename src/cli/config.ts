@@ -4,6 +4,7 @@ import { basename } from "node:path"
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, findIssues, openContext } from "../app/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../app/follow.ts"
+import { findLimitIssues } from "../app/limit-issues.ts"
 import { print } from "../app/output.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -26,9 +27,10 @@ export const config: CommandDef = {
     check: {
       meta: { name: "check", description: "Check the configuration; exit with 78 if it has errors" },
       args: CONTEXT_ARGS,
-      run({ args }) {
+      async run({ args }) {
         const context = openContext(args)
-        const issues = findIssues(context, () => readTexts(context.paths))
+        const found = findIssues(context, () => readTexts(context.paths))
+        const issues = [...found, ...(await findLimitIssues(context))]
         const wrong = issues.some(({ severity }) => severity === "error")
         print(args.json === true, issues, () =>
           issues.length === 0

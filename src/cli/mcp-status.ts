@@ -83,7 +83,8 @@ export const status: CommandDef = {
       wanted === undefined
         ? (live?.issues ?? found().map(formatIssue))
         : (whileGood(live, found) ?? []).filter(({ server }) => server === wanted).map(formatIssue)
-    print(args.json === true, { running: live !== undefined, servers, issues }, () => {
+    const warnings = live?.warnings ?? []
+    print(args.json === true, { running: live !== undefined, servers, issues, warnings }, () => {
       const parts: string[] = []
       if (live === undefined) parts.push("svc is not running for this configuration; start it with `svc serve`")
       else if (servers.length === 0)
@@ -97,6 +98,7 @@ export const status: CommandDef = {
       }
       for (const { name, effective } of servers)
         if (effective !== undefined) parts.push(`${name}\n${effectiveTable(effective)}`)
+      if (wanted === undefined) parts.push(...warnings.map((warning) => `warning: ${warning}`))
       if (issues.length > 0) parts.push(`issues\n${issues.map((issue) => `  ${issue}`).join("\n")}`)
       return parts.join("\n\n")
     })
@@ -169,6 +171,7 @@ function notesOf(one: ServerStatus): readonly string[] {
     retry,
     one.empty === true ? "offers no tools, prompts or resources" : undefined,
     ...(one.issues ?? []),
+    ...(one.warnings ?? []),
     one.unknownOverrides === undefined ? undefined : unknownOverridesText(one.unknownOverrides),
     one.changedTools === undefined ? undefined : `changed tools: ${one.changedTools.join(", ")}`,
     one.suspiciousTools === undefined ? undefined : `invisible characters: ${one.suspiciousTools.join(", ")}`,
@@ -201,6 +204,7 @@ function detailsOf(
       ["tools", toolCount(one)],
       ["prompts", count(one.prompts)],
       ["resources", count(one.resources)],
+      ["context", contextText(one)],
       ["tags", one.tags.join(", ")],
       ["last ping", one.lastPing === undefined ? "" : `${elapsed(one.lastPing)} ago`],
       ...notesOf(one).map((note, at) => [at === 0 ? "note" : "", note] as const),
@@ -208,6 +212,12 @@ function detailsOf(
     ])}`
   })
 }
+
+/** Formats what a server puts into the context of a client. */
+const contextText = ({ name, characters }: ServerStatus): string =>
+  characters === undefined
+    ? ""
+    : `${characters.tools} characters of tools, ${characters.instructions} of instructions (\`svc tokens ${name}\`)`
 
 /** Formats the time since an ISO time. */
 const elapsed = (time: string): string => ago(systemClock.now() - Date.parse(time))

@@ -123,6 +123,16 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
       ),
     ),
   )
+  family(
+    "svc_context_characters",
+    "gauge",
+    "Characters that each server puts into the context of a client: its list of tools, and its instructions.",
+    snapshot.backends.flatMap(({ spec, offer }) =>
+      Object.entries(offer?.characters ?? {}).map(
+        ([kind, count]) => `svc_context_characters{server=${quote(spec.id)},kind="${kind}"} ${count}`,
+      ),
+    ),
+  )
   family("svc_reloads_total", "counter", "Reloads of the configuration by result.", [
     `svc_reloads_total{result="ok"} ${metrics.reloads.ok}`,
     `svc_reloads_total{result="refused"} ${metrics.reloads.refused}`,

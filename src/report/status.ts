@@ -3,6 +3,8 @@
 import { type BackendSnapshot, offersNothing, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
 import { UNRESPONSIVE } from "../backend/backend.ts"
 import { STATUS_BY_STATE, type StateStatus } from "../backend/supervision.ts"
+import type { ContextCharacters } from "../catalog/catalog.ts"
+import { longList } from "../catalog/client-limits.ts"
 import { formatIssue } from "../lib/errors.ts"
 import { healthOf, listedFacts } from "./health.ts"
 import { type ServerState, stateOf } from "./server-state.ts"
@@ -33,6 +35,10 @@ export type ServerStatus = {
   readonly resources?: number
   /** Set if the server is connected and offers nothing. */
   readonly empty?: true
+  /** Characters that it puts into the context of a client: those of its list of tools, and of its instructions. */
+  readonly characters?: ContextCharacters
+  /** What clients do not take of its offer. */
+  readonly warnings?: readonly string[]
   /** Names in `toolDescriptionOverrides` and `toolOverrides` that are of no tool. */
   readonly unknownOverrides?: readonly string[]
   /** Why the server is degraded: lists that fail, pings without an answer. */
@@ -56,6 +62,8 @@ export type Status = {
   /** The servers that an error in the configuration keeps from running, by name, with the error. */
   readonly invalid: Readonly<Record<string, string>>
   readonly issues: readonly string[]
+  /** What clients do not take of all servers together. */
+  readonly warnings: readonly string[]
   readonly loaded: boolean
 }
 
@@ -73,8 +81,15 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
       ]),
     ),
     issues: snapshot.issues.map(formatIssue),
+    // An instance of a template is for its clients alone.
+    warnings: longList(
+      snapshot.backends.reduce(
+        (sum, { template, listed }) => sum + (template === undefined ? (listed?.tools ?? 0) : 0),
+        0,
+      ),
+    ),
     servers: snapshot.backends.map((backend) => {
-      const { spec, state, listed, lastPing, restartCount, authorizationUrl, ...found } = backend
+      const { spec, state, listed, offer, lastPing, restartCount, authorizationUrl, ...found } = backend
       const issues = issuesOf(backend).map(clean)
       const health = healthOf(backend, now)
       return {
@@ -92,6 +107,8 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
         ...(state.kind === "waiting" ? { nextRetryAt: iso(state.retryAt) } : {}),
         ...listedFacts(listed),
         ...(listed !== undefined && offersNothing(listed) ? { empty: true as const } : {}),
+        ...(offer === undefined ? {} : { characters: offer.characters }),
+        ...(offer === undefined || offer.warnings.length === 0 ? {} : { warnings: offer.warnings }),
         ...(listed !== undefined && listed.unknownOverrides.length > 0
           ? { unknownOverrides: listed.unknownOverrides }
           : {}),

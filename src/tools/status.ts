@@ -32,6 +32,11 @@ const instanceSchema = z.object({
   prompts: z.number().optional(),
   resources: z.number().optional(),
   empty: z.literal(true).optional().describe("It is connected but offers no tools, prompts or resources"),
+  characters: z
+    .object({ tools: z.number(), instructions: z.number() })
+    .optional()
+    .describe("Characters that it puts into the context of a client: its list of tools, and its instructions"),
+  warnings: z.array(z.string()).optional().describe("What clients do not take of its offer: long texts and names"),
   unknownOverrides: z
     .array(z.string())
     .optional()
@@ -110,6 +115,7 @@ function warningsAbout({ name, instances }: ServerDetails): readonly string[] {
   })
   if (instances.some(({ empty }) => empty === true))
     warnings.unshift(`${name} is connected but offers no tools, prompts or resources`)
+  warnings.push(...new Set(instances.flatMap((instance) => (instance.warnings ?? []).map((one) => `${name}: ${one}`))))
   if (unknown.length > 0) warnings.push(`${name}: ${unknownOverridesText(unknown)}`)
   if (changed.length > 0)
     warnings.push(`tools of ${name} have changed since they were first seen: ${changed.join(", ")}`)

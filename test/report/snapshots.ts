@@ -78,6 +78,7 @@ export function backend(
           unknownOverrides: [],
         }
       : undefined,
+    offer: connected ? { characters: { tools: 100, instructions: 20 }, warnings: [] } : undefined,
     authorizationUrl: undefined,
     changedTools: [],
     suspiciousTools: [],

@@ -1,0 +1,65 @@
+/**
+ * Finds what clients do not take of the servers' offers: of a connected server by what it lists, of another by the file and
+ * by the tools that svc has seen.
+ */
+import { longDescriptions, longNames, MAX_DESCRIPTION } from "../catalog/client-limits.ts"
+import { qualify } from "../catalog/name.ts"
+import { isHidden } from "../catalog/tool-settings.ts"
+import { issueAt } from "../config/document.ts"
+import { writtenServers } from "../config/edit.ts"
+import { isDisabled, slugOf } from "../config/plan.ts"
+import { ConfigError, type Issue, UnavailableError } from "../lib/errors.ts"
+import type { Status } from "../report/status.ts"
+import { readTexts } from "../store/documents.ts"
+import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { CommandContext } from "./command-context.ts"
+
+/** Returns these findings as warnings; none if the file is not a document. Works with and without a running svc. */
+export async function findLimitIssues(context: CommandContext): Promise<readonly Issue[]> {
+  const live = await runningStatus(context)
+  try {
+    const document = context.document()
+    const servers = [...writtenServers(readTexts(context.paths).config() ?? "")]
+    const issues = servers.flatMap(([name, { section, server }]) => {
+      const running = live?.servers.filter((one) => one.name === name && one.tools !== undefined) ?? []
+      const known = running.length === 0 ? writtenWarnings(context, name, server) : running.flatMap(warningsOf)
+      return [...new Set(isDisabled(server) ? [] : known)].map((warning) =>
+        issueAt(document, "warning", CODE, [section, name], `${name}: ${warning}`, name),
+      )
+    })
+    const together = (live?.warnings ?? []).map((message): Issue => ({ code: CODE, severity: "warning", message }))
+    return [...issues, ...together]
+  } catch (error) {
+    if (error instanceof ConfigError) return []
+    throw error
+  }
+}
+
+// ---
+
+const CODE = "client_limits"
+
+const warningsOf = ({ warnings = [] }: Status["servers"][number]): readonly string[] => warnings
+
+async function runningStatus({ ask }: CommandContext): Promise<Status | undefined> {
+  try {
+    const answer = await ask("status")
+    return isObject(answer) ? (answer as Status) : undefined
+  } catch (error) {
+    if (error instanceof UnavailableError) return undefined
+    throw error
+  }
+}
+
+/** Returns the warnings about a server that can be known without it. */
+function writtenWarnings({ paths }: CommandContext, name: string, server: Params): readonly string[] {
+  const { disabledTools, toolDescriptionOverrides: texts } = server
+  const slug = slugOf(name)
+  const tuning = { disabledTools: Array.isArray(disabledTools) ? disabledTools.map(String) : [] }
+  const seen = pinnedTools(toolPinsFile(paths), name).filter((tool) => !isHidden({ name, slug, tuning }, tool))
+  const long = Object.entries(isObject(texts) ? texts : {}).flatMap(([tool, text]) =>
+    typeof text === "string" && text.length > MAX_DESCRIPTION ? [tool] : [],
+  )
+  return [...longDescriptions(long), ...longNames(seen.map((tool) => qualify(slug, tool)))]
+}

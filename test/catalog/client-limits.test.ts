@@ -1,0 +1,22 @@
+import { expect, test } from "bun:test"
+import { limitWarnings, longList } from "../../src/catalog/client-limits.ts"
+
+test("long and missing descriptions, long names and long lists are warned of, a few names each [context:warnings]", () => {
+  const fine = { name: "fine", description: "x".repeat(2048) }
+  expect(limitWarnings([fine], ["s_svc_fine", "n".repeat(64)])).toEqual([])
+  const tools = [
+    fine,
+    { name: "long", description: "x".repeat(2049) },
+    { name: "none" },
+    { name: "blank", description: " " },
+  ]
+  expect(limitWarnings(tools, ["n".repeat(65)])).toEqual([
+    "descriptions over 2048 characters, which clients cut: long",
+    "tools without a description, which models hardly find: none, blank",
+    `names over 64 characters, which clients refuse: ${"n".repeat(65)}`,
+  ])
+  const many = ["a", "b", "c", "d", "e"].map((name) => ({ name }))
+  expect(limitWarnings(many, [])).toEqual(["tools without a description, which models hardly find: a, b, c and 2 more"])
+  expect(longList(100)).toEqual([])
+  expect(longList(101)).toEqual([expect.stringContaining("101 tools")])
+})
