@@ -861,6 +861,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a client must not lose its servers to a comma, nor see more of them",
   },
+  "proxy:start:failed": {
+    says: "if svc does not start, svc proxy --start shows the reason and fails the requests that wait for it",
+    from: "choice",
+    why: "a client shows its user the error of a request, and not a log file",
+  },
   "proxy:start": {
     says: "--start starts svc where none answers, and again where it was killed; one that was stopped stays stopped",
     from: "choice",
@@ -1026,6 +1031,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "a server's timeout that loses to requestTimeout or connectionTimeout of serverDefaults is warned of",
     from: "choice",
     why: "rule 4 inherits what the server does not have, although it meant to set it",
+  },
+  "cli:config:missing": {
+    says: "a file that --config names and that does not exist is an error (78); serve --init creates it, and only the default file is created otherwise",
+    from: "choice",
+    why: "a slip must not serve an empty configuration in place of the one that was meant",
   },
   "cli:add": {
     says: "svc mcp add takes a program with or without --, variables before it, a URL, and the flags of other clients' mcp add",

@@ -1,4 +1,5 @@
 /** What a command works with: the configuration directory, its documents, and the instance that serves them, if one runs. */
+import { existsSync } from "node:fs"
 import { dirname } from "node:path"
 import type { ArgsDef } from "citty"
 import { createReload, type ReloadResult } from "../agent/reload.ts"
@@ -6,9 +7,9 @@ import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import { type HostEnvironment, plan } from "../config/plan.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
-import { type Issue, UnavailableError } from "../lib/errors.ts"
+import { ConfigError, type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
-import { callControl } from "../serve/control-socket.ts"
+import { callControl, proxyEndpoint } from "../serve/control-socket.ts"
 import { type DocumentTexts, readTexts } from "../store/documents.ts"
 import { type Paths, pathsOf } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
@@ -40,8 +41,14 @@ export type CommandContext = {
   ask(method: string, params?: Params, timeout?: number): Promise<unknown>
 }
 
-/** Opens the context that the flags and variables name. */
-export function openContext(args: Readonly<Record<string, unknown>>): CommandContext {
+/**
+ * Opens the context that the flags and variables name. Throws a ConfigError if `--config` names a missing file, which may be a
+ * slip, unless `missing` allows it or svc runs for it: only the default file is created without being asked for.
+ */
+export function openContext(
+  args: Readonly<Record<string, unknown>>,
+  missing: "allowed" | "refused" = "refused",
+): CommandContext {
   const { env, platform } = process
   const option = readOptions(args, env)
   const home = homeDirectory()
@@ -53,6 +60,19 @@ export function openContext(args: Readonly<Record<string, unknown>>): CommandCon
     appData: env.APPDATA,
     cwd: process.cwd(),
   })
+  if (
+    missing === "refused" &&
+    option.text("config") !== undefined &&
+    !existsSync(paths.file) &&
+    proxyEndpoint(paths) === undefined
+  )
+    throw new ConfigError([
+      {
+        code: "read",
+        severity: "error",
+        message: `${paths.file} does not exist; check --config, or create it with \`svc serve --init --config FILE\``,
+      },
+    ])
   const baseWorld = { parent: env, platform, home, folder: dirname(paths.file) }
   return {
     paths,
@@ -93,6 +113,10 @@ export function dryReload({ paths, baseWorld }: CommandContext, read: () => Docu
   })
   return reload()
 }
+
+/** Returns where svc listens unless told otherwise: at the port of SVC_PORT, or the default one. */
+export const defaultAddress = (): string =>
+  `http://127.0.0.1:${readOptions({}, process.env).integer("port", 3050, 1, 65_535)}/`
 
 /** Returns all values of a flag that may be repeated, under any of its names. */
 export function repeated(rawArgs: readonly string[], ...names: readonly string[]): readonly string[] {

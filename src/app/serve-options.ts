@@ -38,6 +38,7 @@ export const SERVE_OPTIONS = {
       "Whether scopes of access tokens limit servers. on (default): a tagged server requires the scope tag:NAME of one of its tags; off: every valid token grants every server",
   },
   transport: { type: "string", description: "Transport for clients: http or stdio (default http)" },
+  init: { type: "boolean", description: "Create the file that --config names if it does not exist" },
   demo: { type: "boolean", description: "Serve a small built-in MCP server, without a configuration" },
   reload: {
     type: "boolean",
@@ -138,7 +139,7 @@ export const SERVE_OPTIONS = {
 
 /** The groups of the options in the help of `svc serve`; each option is in one. */
 export const OPTION_GROUPS = {
-  configuration: ["config", "config-dir", "demo", "filter", "reload", "persist"],
+  configuration: ["config", "config-dir", "init", "demo", "filter", "reload", "persist"],
   listening: ["host", "port", "listen", "transport", "tls-cert", "tls-key", "external-url"],
   "who may come in": [
     "auth",

@@ -8,7 +8,7 @@
 import { existsSync, readFileSync } from "node:fs"
 import { resolve } from "node:path"
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, defaultAddress, openContext } from "../app/command-context.ts"
 import { finishChange, START_ARGS, type WrittenChange } from "../app/follow.ts"
 import { say, table } from "../app/output.ts"
 import { addServer, type Edit, writtenServers } from "../config/edit.ts"
@@ -49,7 +49,7 @@ export const importServers: CommandDef = {
     const context = openContext(args)
     const { paths, ask } = context
     const status = await ask("status").catch(() => undefined)
-    const address = isObject(status) && typeof status.url === "string" ? status.url : "http://127.0.0.1:3050/"
+    const address = isObject(status) && typeof status.url === "string" ? status.url : defaultAddress()
     const files = sources(args.from, args.project === true)
     // Slugs, not names: "a b" and "a/b" would give their tools the same names.
     const taken = new Set([...writtenServers(readTexts(paths).config() ?? "").keys()].map(slugOf))

@@ -19,7 +19,7 @@ export const config: CommandDef = {
       meta: { name: "path", description: "Print the path of the configuration file" },
       args: CONTEXT_ARGS,
       run({ args }) {
-        const { paths } = openContext(args)
+        const { paths } = openContext(args, "allowed")
         print(args.json === true, paths, () => paths.file)
         return 0
       },
@@ -52,7 +52,7 @@ export const config: CommandDef = {
       meta: { name: "backups", description: "List the backups, newest first" },
       args: CONTEXT_ARGS,
       run({ args }) {
-        const names = listBackups(openContext(args).paths).map((path) => basename(path))
+        const names = listBackups(openContext(args, "allowed").paths).map((path) => basename(path))
         print(args.json === true, names, () => names.join("\n"))
         return 0
       },
@@ -69,7 +69,8 @@ export const config: CommandDef = {
         ...FOLLOW_ARGS,
       },
       async run({ args }) {
-        const context = openContext(args)
+        // The file that is gone may be what is restored.
+        const context = openContext(args, "allowed")
         const { paths } = context
         const all = listBackups(paths)
         const found = typeof args.backup === "string" ? all.find((path) => basename(path) === args.backup) : all[0]

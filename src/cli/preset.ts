@@ -1,6 +1,6 @@
 /** `svc preset`: named selections of servers in presets.json. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, defaultAddress, openContext } from "../app/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../app/follow.ts"
 import { print, say, table } from "../app/output.ts"
 import { selectServers } from "../catalog/selection.ts"
@@ -135,7 +135,7 @@ export const preset: CommandDef = {
         const name = String(args.name)
         find(context, name)
         const status = (await context.ask("status")) as (Status & { readonly url?: string }) | undefined
-        const url = new URL("mcp", status?.url ?? "http://127.0.0.1:3050/")
+        const url = new URL("mcp", status?.url ?? defaultAddress())
         url.searchParams.set("preset", name)
         if (status === undefined) say("svc is not running for this configuration; showing the default address")
         print(args.json === true, { url: url.href }, () => url.href)

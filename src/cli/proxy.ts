@@ -2,7 +2,7 @@
  * `svc proxy`: a stdio MCP server for clients that start a command. It bridges its client to the running svc, with the
  * project's context, and ends when the client disconnects.
  */
-import { closeSync, constants, openSync } from "node:fs"
+import { closeSync, constants, openSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Socket } from "bun"
 import type { CommandDef } from "citty"
@@ -13,7 +13,7 @@ import { findProjectContext, projectDirectory, watchProjectContext } from "../ap
 import { readQuery } from "../catalog/selection.ts"
 import { systemClock, withTimeout } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
-import { proxyEndpoint } from "../serve/control-socket.ts"
+import { callControl, proxyEndpoint } from "../serve/control-socket.ts"
 import { type ProxyDeps, ProxySession } from "../serve/proxy-client.ts"
 import { createSendQueue } from "../serve/proxy-server.ts"
 import { makePrivateFolder } from "../store/files.ts"
@@ -49,10 +49,13 @@ export const proxy: CommandDef = {
       note(reason)
       end()
     })
-    const session = new ProxySession(findProjectContext(directory, queries, note), {
+    const session: ProxySession = new ProxySession(findProjectContext(directory, queries, note), {
       clock: systemClock,
       send: (line) => write(lineOf(line)),
-      connect: connectOrStart(args.start === true, paths, note),
+      connect: connectOrStart(args.start === true, paths, note, (reason) => {
+        note(reason)
+        session.startFailed(reason)
+      }),
       note,
     })
     session.start()
@@ -79,6 +82,7 @@ export const proxy: CommandDef = {
 const END_MS = 10_000
 /** At least the limits of svc, which decides. */
 const MAX_LINE = 64 * 1024 * 1024
+const HELLO_MS = 1000
 const MAX_WAITING = 128 * 1024 * 1024
 
 async function connect(
@@ -110,7 +114,12 @@ async function connect(
  * Returns the function that connects. With `enabled`, it starts svc if none runs: the first time, and again after a kill.
  * An svc that was stopped has removed its control socket, and stays stopped.
  */
-function connectOrStart(enabled: boolean, paths: Paths, note: (text: string) => void): ProxyDeps["connect"] {
+function connectOrStart(
+  enabled: boolean,
+  paths: Paths,
+  note: (text: string) => void,
+  failed: (reason: string) => void,
+): ProxyDeps["connect"] {
   let mayStart = enabled
   let first = true
   return async (events) => {
@@ -118,22 +127,30 @@ function connectOrStart(enabled: boolean, paths: Paths, note: (text: string) => 
     if (found !== undefined) mayStart = enabled
     else if (mayStart && (first || proxyEndpoint(paths) !== undefined)) {
       mayStart = false
-      note(`svc is not running for this configuration; starting it, with its log in ${startInBackground(paths)}`)
+      const log = startInBackground(paths, async (reason) => {
+        // Another proxy may have started one meanwhile.
+        const running = await callControl(paths, "hello", {}, HELLO_MS).catch(() => undefined)
+        if (running === undefined) failed(`svc did not start: ${reason}`)
+      })
+      note(`svc is not running for this configuration; starting it, with its log in ${log}`)
     }
     first = false
     return found
   }
 }
 
-/** Starts `svc serve` so that it outlives this command. Returns the path of its log. */
-function startInBackground(paths: Paths): string {
+/**
+ * Starts `svc serve` so that it outlives this command. Returns the path of its log, and calls `onfail` with its last line if svc
+ * ends with an error.
+ */
+function startInBackground(paths: Paths, onfail: (reason: string) => void): string {
   makePrivateFolder(paths.directory)
   // Outside logs/: a server may be named start.
   const file = join(paths.directory, "start.log")
   // Opened for appending: several proxies may start svc at once, and none overwrites the lines of the one that stays.
   const log = openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND, 0o600)
   const child = Bun.spawn({
-    cmd: [...ownCommand("serve", "--config", paths.file, "--config-dir", paths.directory)],
+    cmd: [...ownCommand("serve", "--init", "--config", paths.file, "--config-dir", paths.directory)],
     // Errors alone: svc may run for months, and this file is not rotated. `svc logs` has the output of the servers.
     env: { SVC_LOG_LEVEL: "error", ...process.env },
     // Not the project's directory, which belongs to one client.
@@ -145,6 +162,10 @@ function startInBackground(paths: Paths): string {
     detached: true,
   })
   child.unref()
+  void child.exited.then((code) => {
+    const lines = readFileSync(file, "utf8").trim().split("\n")
+    if (code !== 0) onfail((lines.at(-1) || `it exited with code ${code}`).replace(/^svc: /, ""))
+  })
   closeSync(log)
   return file
 }

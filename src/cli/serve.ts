@@ -4,7 +4,7 @@ import { openContext } from "../app/command-context.ts"
 import { say } from "../app/output.ts"
 import { readServeOptions, SERVE_OPTIONS } from "../app/serve-options.ts"
 import { runService } from "../app/service.ts"
-import { usageError } from "../lib/command-line.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
 
 export const serve: CommandDef = {
   meta: { name: "serve", description: "Run the servers of mcp.json and offer them as one MCP server" },
@@ -14,10 +14,15 @@ export const serve: CommandDef = {
     if (options.demo && args.config !== undefined)
       throw usageError("--demo serves no configuration: leave out --demo or --config")
     if (options.demo && args["config-dir"] !== undefined) say("--config-dir has no effect with --demo")
+    const mayCreate = readOptions(args, process.env).flag("init")
     const configFlags = (["config", "config-dir"] as const).flatMap((flag) => {
       const value = args[flag]
       return typeof value === "string" && !options.demo ? [`--${flag}`, value] : []
     })
-    return runService(options, options.demo ? undefined : openContext(args).paths, configFlags)
+    return runService(
+      options,
+      options.demo ? undefined : openContext(args, mayCreate ? "allowed" : "refused").paths,
+      configFlags,
+    )
   },
 }

@@ -66,6 +66,9 @@ export class ProxySession {
   /** Handlers for responses to the proxy's own requests, by the keys of their ids. */
   private readonly ownRequests = new Map<string, () => void>()
   private heldLines: string[] = []
+  /** Why no instance answers. */
+  private absence =
+    "svc is not running for this configuration; start it with `svc serve`, or connect with `svc proxy --start`"
   private cancelHold: (() => void) | undefined
   private cancelRetry: (() => void) | undefined
   private readonly backoff = new Backoff({ first: FIRST_PAUSE_MS, max: MAX_PAUSE_MS })
@@ -131,6 +134,12 @@ export class ProxySession {
     else this.hold(line)
   }
 
+  /** Fails the requests that wait for an instance, which did not start for this reason. A later instance serves all others. */
+  startFailed(reason: string): void {
+    this.absence = reason
+    if (!this.isWelcome) this.fail(reason)
+  }
+
   // ---
 
   private isWaiting(): boolean {
@@ -174,7 +183,7 @@ export class ProxySession {
     }
     this.cancelHold ??= this.deps.clock.after(HOLD_MS, () => {
       this.cancelHold = undefined
-      if (!this.isWelcome) this.fail("svc is not running for this configuration; start it with `svc serve`")
+      if (!this.isWelcome) this.fail(this.absence)
     })
   }
 

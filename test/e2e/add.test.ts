@@ -1,7 +1,8 @@
 /** `svc mcp add`, `add-json` and `edit`, as people type and paste them. */
 import { expect, test } from "bun:test"
+import { readdirSync } from "node:fs"
 import { join } from "node:path"
-import { freshEnv, freshFolder, readIfThere, runSvc } from "./harness.ts"
+import { freshEnv, freshFolder, readIfThere, runSvc, startSvc } from "./harness.ts"
 
 function fresh() {
   const folder = freshFolder()
@@ -97,4 +98,23 @@ test("edit takes the flags of add and keeps the rest [cli:edit:flags]", async ()
     code: 64,
     stderr: expect.stringContaining("svc mcp edit NAME -- COMMAND ARGS…"),
   })
+})
+
+test("a file that --config names must exist, unless serve may create it [cli:config:missing]", async () => {
+  const { svc } = fresh()
+  const folder = freshFolder()
+  const file = join(folder, "deep", "mpc.json")
+  for (const line of ["serve --port 0", "health --wait 5s", "mcp list", "mcp remove a", "proxy", "config check"]) {
+    const { code, stderr, stdout } = await svc([...line.split(" "), "--config", file])
+    expect([line, code, stdout, stderr]).toEqual([
+      line,
+      78,
+      "",
+      `svc: ${file} does not exist; check --config, or create it with \`svc serve --init --config FILE\`\n`,
+    ])
+  }
+  expect(readdirSync(folder)).toEqual([])
+  expect(await svc(["config", "path", "--config", file])).toMatchObject({ code: 0, stdout: `${file}\n` })
+  await using instance = await startSvc({ folder, flags: ["--config", file, "--init"] })
+  expect(await svc(["mcp", "list", "--config", file, "--config-dir", instance.folder])).toMatchObject({ code: 0 })
 })

@@ -339,6 +339,25 @@ test("--start starts svc where none is running, and again where it was killed [p
   for (const path of [folder, project]) rmSync(path, { recursive: true })
 }, 30_000)
 
+test("--start says why svc did not start, and fails the requests that wait for it [proxy:start:failed]", async () => {
+  const folder = freshFolder()
+  writeFileSync(join(folder, "mcp.json"), "{}")
+  using taken = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() })
+  const env = { ...freshEnv(folder), SVC_PORT: String(taken.port) }
+  const transport = new StdioClientTransport({
+    command: SVC,
+    args: ["proxy", "--start", "--config-dir", folder],
+    env,
+    stderr: "pipe",
+  })
+  const client = new Client({ name: "starter", version: "1" })
+  await expect(client.connect(transport as never)).rejects.toThrow(
+    `svc did not start: port ${taken.port} on 127.0.0.1 is in use`,
+  )
+  await client.close()
+  rmSync(folder, { recursive: true })
+}, 30_000)
+
 test("strict refuses what graceful leaves out [template:failure]", async () => {
   const wrong = { command: "bun", args: [SERVER, "{{#if}}"] }
   const folder = freshFolder()
