@@ -126,3 +126,5 @@ case ":$PATH:" in
     say "  export PATH=\"$bin:\$PATH\""
     ;;
 esac
+if "$bin/svc" completion --help >/dev/null 2>&1; then say "for completion in your shell: svc completion --help"; fi
+say "try it: svc serve --demo"

@@ -50,6 +50,12 @@ class DemoError extends Error {
 
 const text = (value: string): Params => ({ content: [{ type: "text", text: value }] })
 
+/** Returns the error of a call, which tells its model what to correct. */
+function wrongArguments(needs: string, args: Params): Params {
+  const names = Object.keys(args).map((name) => JSON.stringify(name))
+  return { ...text(`${needs}; it got ${names.length === 0 ? "no arguments" : names.join(", ")}`), isError: true }
+}
+
 const TOOLS = [
   {
     name: "echo",
@@ -108,9 +114,13 @@ function answer(method: string, params: Params): Params {
 function callTool(name: unknown, args: Params): Params {
   switch (name) {
     case "echo":
-      return text(String(args.message ?? ""))
+      return typeof args.message === "string"
+        ? text(args.message)
+        : wrongArguments('echo needs "message", a text', args)
     case "add":
-      return text(String(Number(args.a) + Number(args.b)))
+      return typeof args.a === "number" && typeof args.b === "number"
+        ? text(String(args.a + args.b))
+        : wrongArguments('add needs "a" and "b", two numbers', args)
     case "time":
       return text(new Date(systemClock.now()).toISOString())
     default:

@@ -28,6 +28,11 @@ describe("a first run", () => {
     expect(toolNames(body.result)).toEqual(["demo_svc_echo", "demo_svc_add", "demo_svc_time"])
     const call = await modern(`${svc.url}/mcp`, "tools/call", { name: "demo_svc_add", arguments: { a: 2, b: 40 } })
     expect(call.body.result).toMatchObject({ resultType: "complete", content: [{ text: "42" }] })
+    const wrong = await modern(`${svc.url}/mcp`, "tools/call", { name: "demo_svc_echo", arguments: { text: "hi" } })
+    expect(wrong.body.result).toMatchObject({
+      isError: true,
+      content: [{ text: 'echo needs "message", a text; it got "text"' }],
+    })
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBeUndefined()
   })
 
