@@ -3,13 +3,14 @@ import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { toJSONSchema, type ZodType } from "zod"
 import { SERVE_OPTIONS } from "./src/app/serve-options.ts"
+import { CLIENTS, clientEntry, clientRow } from "./src/config/clients.ts"
 import { oauthSchema, REMOTE_ONLY, STDIO_ONLY, serverSchema } from "./src/config/schema.ts"
 import { EXIT_CODES } from "./src/lib/errors.ts"
 import { exposition, Metrics } from "./src/report/metrics.ts"
 import { isObject, type Params } from "./src/wire/message.ts"
 
 /** The pages with generated parts. */
-export const PAGES = ["configuration.md", "operations.md"] as const
+export const PAGES = ["clients.md", "configuration.md", "operations.md"] as const
 
 /** Returns `page` with every generated part replaced. Throws an Error for a part without a generator. */
 export function regenerate(page: string): string {
@@ -39,6 +40,7 @@ const GENERATORS: Readonly<Record<string, () => string>> = {
       EXIT_CODES.map(({ code, meaning }) => [String(code), meaning]),
     ),
   metrics: () => metrics(),
+  clients: () => clients(),
 }
 
 function keys(schema: ZodType, scope?: (key: string) => string): string {
@@ -62,6 +64,27 @@ function typeOf(schema: Params): string {
   if (anyOf !== undefined) return anyOf.map(typeOf).join(" or ")
   if (schema.type === "array") return `array of ${isObject(schema.items) ? typeOf(schema.items) : "values"}`
   return Array.isArray(schema.type) ? schema.type.join(" or ") : String(schema.type)
+}
+
+/** The clients of `svc connect`, with their files on this page's notation for folders. */
+function clients(): string {
+  const code = (text: string) => `\`${text}\``
+  const rows = CLIENTS.map((name) => {
+    const { title, user, windows, project, section, http } = clientRow(name)
+    const entry =
+      http === undefined
+        ? clientEntry(name, { kind: "stdio", command: "svc", args: ["proxy", "--start"] })
+        : clientEntry(name, { kind: "http", url: "http://127.0.0.1:3050/mcp", headers: {} })
+    const place = (path: string) => code(path.replace(/^settings\//, "<settings>/").replace(/^config\//, "~/.config/"))
+    return [
+      code(name),
+      title,
+      [place(user), ...(windows === undefined ? [] : [`${place(windows)} on Windows`])].join(", "),
+      project === undefined ? "" : code(project.slice(2)),
+      code(`${section.join(".")}.svc = ${JSON.stringify(entry)}`),
+    ]
+  })
+  return table(["client", "name", "user's file", "project's file", "entry"], rows)
 }
 
 /** The families as /metrics announces them. */

@@ -30,6 +30,7 @@ const LINE = [
 
 /** Files that may use the clock, processes, the disk, the network or randomness. Everything else is given them. */
 const WORLD = [
+  "app/client-connection.ts",
   "app/client-sessions.ts",
   "app/command-context.ts",
   "app/control-handlers.ts",
@@ -55,6 +56,7 @@ const WORLD = [
   "cli/auth-token.ts",
   "cli/config-import.ts",
   "cli/config.ts",
+  "cli/connect.ts",
   "cli/demo-server.ts",
   "cli/health.ts",
   "cli/help.ts",
@@ -82,6 +84,7 @@ const WORLD = [
   "serve/token-issuer.ts",
   "store/bundles.ts",
   "store/client-tokens.ts",
+  "store/connections.ts",
   "store/documents.ts",
   "store/era-cache.ts",
   "store/files.ts",

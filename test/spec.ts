@@ -984,6 +984,51 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server without tools looks broken; nobody does that by intent in passing",
   },
+  "connect:formats": {
+    says: "svc connect writes each client's configuration in the form that the client documents, over HTTP where it takes an address and as `svc proxy` where it does not, and leaves all other bytes as they are",
+    from: "choice",
+    why: "the file belongs to the client and its user; an entry that the client does not understand helps nobody",
+  },
+  "connect:shown": {
+    says: "svc connect and svc disconnect show the change without secrets and ask for consent; --yes does not ask, --dry-run changes nothing",
+    from: "choice",
+    why: "they write files of other programs",
+  },
+  "connect:undo": {
+    says: "svc connect keeps the file as it was; --undo restores it byte for byte, or only svc's changes if the file has been edited elsewhere, and is refused if those have been edited",
+    from: "choice",
+    why: "an undo must not take back what somebody else has done since",
+  },
+  "connect:untouched": {
+    says: "a client's file that is malformed is left alone with line and column, one in a form that cannot be edited safely with the entry to change by hand, and an entry of another server keeps its name",
+    from: "choice",
+    why: "svc cannot know what is meant there",
+  },
+  "connect:replace": {
+    says: "svc connect --replace removes the client's entries that are equal, references resolved, to a server that svc serves to it, and no others",
+    from: "choice",
+    why: "each server would run twice, and each tool be listed twice",
+  },
+  "connect:token": {
+    says: "where svc requires a token, svc connect creates one for the client, named after it, and never writes it into a project's file; it is revoked with the entry",
+    from: "choice",
+    why: "each client can be cut off alone, and a project's file is shared",
+  },
+  "connect:own-command": {
+    says: "svc connect uses the client's own command if one is found, has no token to pass, and has neither comments nor formatting to lose; the file decides whether it has worked",
+    from: "choice",
+    why: "the command takes the client's own locks, but rewrites the file, and its arguments can be read by others",
+  },
+  "import:scopes": {
+    says: "svc config import finds the servers of all projects in Claude Code's own file",
+    from: "choice",
+    why: "`claude mcp add` writes there unless told otherwise",
+  },
+  "import:same": {
+    says: "two entries are the same server if they run the same command, or reach the same address, with the same settings, references resolved",
+    from: "choice",
+    why: "a name says nothing: clients name the same server differently and different servers alike",
+  },
   "import:project": {
     says: "svc config import reads the working directory's files only with --project, says whose they are, and shows everything that would run before it asks",
     from: "choice",

@@ -33,7 +33,7 @@ export const token: CommandDef = {
         const tags = named.length === 0 ? undefined : named
         const expires = option.text("expires") === undefined ? undefined : now + option.duration("expires", 0)
         const { token: made, text } = createToken(option.text("name") ?? "", { tags, expires, now })
-        await change(context, (tokens) => new Map([...tokens, [made.id, made]]))
+        await changeTokens(context, (tokens) => new Map([...tokens, [made.id, made]]))
         const { hash: _, ...shown } = made
         // Printed first: a token that is not shown is lost.
         print(args.json === true, { ...shown, token: text }, () => text)
@@ -80,7 +80,7 @@ export const token: CommandDef = {
         const context = openContext(args)
         const wanted = pickToken(tokensOf(context), String(args.token))
         const done = `revoked ${wanted.id} ${wanted.name}`.trim()
-        await change(context, (tokens) => new Map([...tokens].filter(([id]) => id !== wanted.id)))
+        await changeTokens(context, (tokens) => new Map([...tokens].filter(([id]) => id !== wanted.id)))
         await followChange(context, args, done)
         print(args.json === true, { revoked: wanted.id }, () => done)
         return 0
@@ -89,12 +89,11 @@ export const token: CommandDef = {
   } as Record<string, CommandDef>,
 }
 
-// ---
-
-const tokensOf = ({ paths }: CommandContext) => readTokens(tokensFile(paths), process.platform)
+/** Returns the tokens by id. Throws an UnavailableError if their file is malformed or readable by others. */
+export const tokensOf = ({ paths }: CommandContext) => readTokens(tokensFile(paths), process.platform)
 
 /** Changes the tokens under the lock; the file stays readable by its owner alone. */
-async function change(
+export async function changeTokens(
   { paths }: CommandContext,
   edit: (tokens: ReadonlyMap<string, ClientToken>) => ReadonlyMap<string, ClientToken>,
 ): Promise<void> {

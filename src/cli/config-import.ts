@@ -11,16 +11,9 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, defaultAddress, openContext } from "../app/command-context.ts"
 import { finishChange, START_ARGS, type WrittenChange } from "../app/follow.ts"
 import { say, table } from "../app/output.ts"
+import { CLIENTS, type ClientFile, type ClientName, clientFiles } from "../config/clients.ts"
 import { addServer, type Edit, writtenServers } from "../config/edit.ts"
-import {
-  APPLICATIONS,
-  type Application,
-  type ForeignServer,
-  filesOf,
-  isSvc,
-  readForeignServers,
-  type Source,
-} from "../config/import.ts"
+import { type ForeignServer, isSvc, readForeignServers } from "../config/import.ts"
 import { slugOf } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
@@ -33,7 +26,7 @@ import { commandText, hidesSecrets, settingsOf, writtenValues } from "../tools/c
 import { isObject } from "../wire/message.ts"
 
 export const importServers: CommandDef = {
-  meta: { name: "import", description: `Import servers from ${APPLICATIONS.join(", ")} or a file` },
+  meta: { name: "import", description: `Import servers from ${CLIENTS.join(", ")} or a file` },
   args: {
     from: { type: "positional", required: false, description: "Application or file (default: all applications)" },
     ...CONTEXT_ARGS,
@@ -95,7 +88,7 @@ export const importServers: CommandDef = {
           name,
           file: from.file,
           ...(from.application === undefined ? {} : { application: from.application }),
-          project: from.owner === "project",
+          project: from.scope === "project",
           command: commandText(server, hidesSecrets(writtenValues(server))),
           added: willAdd && problem === undefined,
           notes,
@@ -118,29 +111,29 @@ function conflictOf({ name, server }: ForeignServer, taken: ReadonlySet<string>,
 }
 
 /** The origin of servers; `application` is undefined for a file of no known application. */
-type From = Source & { readonly application: Application | undefined }
+type From = ClientFile & { readonly application: ClientName | undefined }
 type Row = ForeignServer & { readonly from: From }
 
 /** Returns the existing files to read. Skips the files of the project, with a message, unless `withProject`. */
 function sources(from: unknown, withProject: boolean): readonly From[] {
-  const around = { platform: process.platform, home: homeDirectory(), appData: process.env.APPDATA, cwd: process.cwd() }
-  const all = APPLICATIONS.flatMap((application) =>
-    filesOf(application, around).map((source): From => ({ ...source, application })),
+  const around = { platform: process.platform, home: homeDirectory(), cwd: process.cwd(), env: process.env }
+  const all = CLIENTS.flatMap((application) =>
+    clientFiles(application, around).map((source): From => ({ ...source, application })),
   )
   // In the home directory a file may be the user's and the project's.
   const known = all.filter(
-    (one) => one.owner === "user" || !all.some(({ file, owner }) => file === one.file && owner === "user"),
+    (one) => one.scope === "user" || !all.some(({ file, scope }) => file === one.file && scope === "user"),
   )
-  const application = APPLICATIONS.find((one): one is Application => one === from)
+  const application = CLIENTS.find((one) => one === from)
   if (typeof from === "string" && application === undefined) {
     const file = resolve(from)
     if (!existsSync(file))
-      throw new RequestError("not_found", `${file} does not exist; give a file or one of ${APPLICATIONS.join(", ")}`)
-    return [known.find((one) => one.file === file) ?? { file, owner: "user", application }]
+      throw new RequestError("not_found", `${file} does not exist; give a file or one of ${CLIENTS.join(", ")}`)
+    return [known.find((one) => one.file === file) ?? { file, scope: "user", application }]
   }
   const wanted = known.filter((one) => application === undefined || one.application === application)
   const there = wanted.filter(({ file }) => existsSync(file))
-  const left = withProject ? [] : there.filter(({ owner }) => owner === "project")
+  const left = withProject ? [] : there.filter(({ scope }) => scope === "project")
   if (left.length > 0)
     say(
       `not read: ${left.map(({ file }) => visible(file)).join(", ")} (from this project's repository); --project imports them, too`,
@@ -153,7 +146,7 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
 /** Returns the servers in a file. Throws a ConfigError if it cannot be read; for one file of many, prints the error and returns none. */
 function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
   try {
-    return readForeignServers(readFileSync(file, "utf8"), file, (text) => Bun.TOML.parse(text), process.cwd())
+    return readForeignServers(readFileSync(file, "utf8"), file)
   } catch (cause) {
     const wrong =
       cause instanceof ConfigError
@@ -166,10 +159,10 @@ function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
 }
 
 /** Describes the origin of a server. */
-const formatSource = ({ file, application, owner }: From): string =>
+const formatSource = ({ file, application, scope }: From): string =>
   [
     ...(application === undefined ? [] : [application]),
-    ...(owner === "project" ? ["this project's repository"] : []),
+    ...(scope === "project" ? ["this project's repository"] : []),
     file,
   ].join(", ")
 

@@ -15,6 +15,13 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc serve --internal-tools safe --metrics", "with read-only management tools and /metrics"],
   ],
   proxy: [["svc proxy --start", "the command of a client; starts svc if none runs"]],
+  connect: [
+    ["svc connect --list", "the clients that are here, and which are connected"],
+    ["svc connect claude-code", "shows the change, asks, and writes it"],
+    ["svc connect cursor --replace", "also removes what svc serves from the client's own servers"],
+    ["svc connect cursor --undo", "takes the last change back"],
+  ],
+  disconnect: [["svc disconnect cursor", "removes svc from the client's configuration"]],
   mcp: [
     ["svc mcp add memory -- npx -y @modelcontextprotocol/server-memory", "add a server"],
     ["svc mcp status memory", "see all about it"],

@@ -224,7 +224,7 @@ function serversIn(value: Params, name: string | undefined): readonly [AddedServ
   if (isServer && typeof single !== "string")
     throw usageError("the JSON has no name for the server: svc mcp add-json NAME JSON")
   const whole = isServer ? { mcpServers: { [String(single)]: server } } : value
-  const [first, ...others] = readForeignServers(JSON.stringify(whole), "the JSON", () => undefined, "")
+  const [first, ...others] = readForeignServers(JSON.stringify(whole), "the JSON")
   if (first === undefined) throw usageError("the JSON has no server: it needs a command, a url or mcpServers")
   if (name !== undefined && others.length > 0)
     throw usageError("the JSON has several servers with names of their own: leave out NAME")

@@ -7,6 +7,8 @@ export const root: CommandGroup = {
   subCommands: {
     serve: () => import("./serve.ts").then(({ serve }) => serve),
     proxy: () => import("./proxy.ts").then(({ proxy }) => proxy),
+    connect: () => import("./connect.ts").then(({ connect }) => connect),
+    disconnect: () => import("./connect.ts").then(({ disconnect }) => disconnect),
     mcp: () => import("./mcp.ts").then(({ mcp }) => mcp),
     auth: {
       meta: { name: "auth", description: "Sign in to remote servers; manage tokens for clients" },

@@ -1,105 +1,46 @@
 /** Imports servers from the configuration of other applications. Pure: paths and texts in, entries of mcp.json out. */
-import { posix, win32 } from "node:path"
+import { isDeepStrictEqual } from "node:util"
 import { isLoopback } from "../lib/address.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { parseDocument } from "./document.ts"
-import { nameProblem } from "./plan.ts"
+import { readClientDocument, valueIn } from "./client-edit.ts"
+import type { Path } from "./document.ts"
+import { type HostEnvironment, nameProblem, planServer } from "./plan.ts"
 import { serverSchema } from "./schema.ts"
 import { IGNORED_KEYS } from "./sections.ts"
 import { SEPARATOR } from "./server-spec.ts"
 
-export const APPLICATIONS = [
-  "claude-desktop",
-  "claude-code",
-  "cursor",
-  "vscode",
-  "codex",
-  "windsurf",
-  "zed",
-  "gemini",
-] as const
-export type Application = (typeof APPLICATIONS)[number]
-
-/** The machine and working directory that the files of applications are looked up for. */
-export type ApplicationHost = {
-  readonly platform: string
-  readonly home: string
-  readonly appData: string | undefined
-  readonly cwd: string
-}
-
-/** A file with servers of an application. A project's file comes with its repository, the user's from the user. */
-export type Source = { readonly file: string; readonly owner: "user" | "project" }
-
-/** Returns the files in which an application keeps its servers, the user's own file first. */
-export function filesOf(
-  application: Application,
-  { platform, home, appData, cwd }: ApplicationHost,
-): readonly [Source, ...Source[]] {
-  const { join } = platform === "win32" ? win32 : posix
-  const support = supportFolder({ platform, home, appData }, join)
-  const user = (...path: readonly string[]): Source => ({ file: join(...path), owner: "user" })
-  const project = (...path: readonly string[]): Source => ({ file: join(cwd, ...path), owner: "project" })
-  switch (application) {
-    case "claude-desktop":
-      return [user(support, "Claude", "claude_desktop_config.json")]
-    case "claude-code":
-      return [user(home, ".claude.json"), project(".mcp.json")]
-    case "cursor":
-      return [user(home, ".cursor", "mcp.json"), project(".cursor", "mcp.json")]
-    case "vscode":
-      return [user(support, "Code", "User", "mcp.json"), project(".vscode", "mcp.json")]
-    case "codex":
-      return [user(home, ".codex", "config.toml")]
-    case "windsurf":
-      return [user(home, ".codeium", "windsurf", "mcp_config.json")]
-    case "zed":
-      return [
-        platform === "win32" ? user(support, "Zed", "settings.json") : user(home, ".config", "zed", "settings.json"),
-      ]
-    case "gemini":
-      return [user(home, ".gemini", "settings.json")]
-  }
-}
-
 /** A server of another application. `problem` says why it cannot be imported; `notes` name settings that are dropped. */
 export type ForeignServer = {
   readonly name: string
+  /** The folder of the project that it belongs to, inside a file of all projects (Claude Code's scope `local`). */
+  readonly project: string | undefined
+  /** Its place in the document. */
+  readonly path: Path
   readonly server: Params
   readonly notes: readonly string[]
   readonly problem: string | undefined
 }
 
 /**
- * Reads the servers in a file of any of these applications, recognised by its shape. `parseToml` reads `.toml` files;
- * `cwd` selects the project in a file of Claude Code. Throws a ConfigError if the text is malformed.
+ * Reads the servers in a file of any client, recognised by its shape, those of all projects included. Throws a ConfigError
+ * if the text is malformed.
  */
-export function readForeignServers(
-  text: string,
-  file: string,
-  parseToml: (text: string) => unknown,
-  cwd: string,
-): readonly ForeignServer[] {
-  const value = file.endsWith(".toml") ? parseToml(text) : parseDocument(text, file).value
-  if (!isObject(value)) return []
-  const projects = isObject(value.projects) ? value.projects : {}
-  // Claude Code writes Windows paths with slashes.
-  const project = projects[cwd] ?? projects[cwd.replaceAll("\\", "/")]
-  const projectServers = isObject(project) ? project.mcpServers : undefined
-  const dollars = dollarsIn(file)
-  const sections: readonly (readonly [unknown, Dollars])[] = [
-    [value.mcpServers, dollars],
-    [projectServers, dollars],
-    [value.servers, dollars],
-    [value.mcp_servers, "literal"],
-    [value.context_servers, "literal"],
+export function readForeignServers(text: string, file: string): readonly ForeignServer[] {
+  const value = readClientDocument(text, file)
+  const projects = Object.entries(isObject(value.projects) ? value.projects : {})
+  const sections: readonly Section[] = [
+    ...SECTIONS.map((key) => ({ path: [key], project: undefined })),
+    ...projects.map(([folder]) => ({ path: ["projects", folder, "mcpServers"], project: folder })),
   ]
-  return sections.flatMap(([section, dollars]) =>
-    Object.entries(isObject(section) ? section : {}).flatMap(([name, entry]) =>
-      isObject(entry) ? [convert(name, entry, dollars)] : [],
-    ),
-  )
+  return sections.flatMap(({ path, project }) => {
+    const section = valueIn(value, path)
+    return Object.entries(isObject(section) ? section : {}).flatMap(([name, entry]): readonly ForeignServer[] =>
+      isObject(entry) && !BUILT_IN.includes(String(entry.type))
+        ? [{ ...convert(name, entry, dollarsIn(file), unitIn(file)), project, path: [...path, name] }]
+        : [],
+    )
+  })
 }
 
 /** Whether an entry points to svc itself, which listens at `address`: svc must not offer its own tools twice. */
@@ -112,31 +53,55 @@ export function isSvc({ command, args, url }: Params, address: string): boolean 
   return /(?:^|[\\/])svc(?:\.exe)?$/i.test(String(command)) && (first === "proxy" || first === "serve")
 }
 
+/** Whether two entries run the same command, or reach the same address, with the same settings. References are resolved. */
+export function isSameServer(one: Params, other: Params, world: HostEnvironment): boolean {
+  const [first, second] = [one, other].map((server) => substanceOf(server, world))
+  return first !== undefined && second !== undefined && isDeepStrictEqual(first, second)
+}
+
 // ---
 
-/** Returns the folder in which a platform keeps the settings of applications. */
-function supportFolder(
-  { platform, home, appData }: Omit<ApplicationHost, "cwd">,
-  join: (...parts: string[]) => string,
-): string {
-  if (platform === "darwin") return join(home, "Library", "Application Support")
-  return platform === "win32" ? (appData ?? join(home, "AppData", "Roaming")) : join(home, ".config")
+/** Returns what a server is: its launch, without what svc adds or leaves out. Undefined if it cannot run. */
+function substanceOf(server: Params, world: HostEnvironment): unknown {
+  const { command, args, cwd, env, url, headers } = server
+  const parsed = serverSchema.safeParse(url === undefined ? { command, args, cwd, env } : { url, headers })
+  const planned = parsed.success ? planServer("server", "server", parsed.data, {}, world) : undefined
+  return planned !== undefined && "spec" in planned ? planned.spec.launch : undefined
 }
+
+type Section = { readonly path: Path; readonly project: string | undefined }
+
+/** The members in which clients keep their servers. */
+const SECTIONS = ["mcpServers", "servers", "mcp_servers", "context_servers", "mcp", "extensions"] as const
+
+/** Types of entries of goose that are not MCP servers. */
+const BUILT_IN: readonly string[] = ["builtin", "platform", "frontend", "inline_python"]
 
 /** Which `$` in a value refer to the environment in an application: none, those before braces, or all. */
 type Dollars = "literal" | "braces" | "references"
 
 function dollarsIn(file: string): Dollars {
-  if (/claude_desktop_config\.json$/.test(file)) return "literal"
+  if (/claude_desktop_config\.json$|\.(?:toml|ya?ml)$|[\\/]\.?zed[\\/]settings\.json$/i.test(file)) return "literal"
   return /(?:\.claude|[\\/]\.mcp|[\\/](?:\.cursor|\.vscode|User)[\\/]mcp|mcp_config)\.json$/.test(file)
     ? "braces"
     : "references"
+}
+
+/** Returns the unit, in milliseconds, of `timeout` in a file where it limits requests; other clients mean other things. */
+function unitIn(file: string): number | undefined {
+  if (/[\\/]\.(?:gemini|qwen)[\\/]settings\.json$/.test(file)) return 1
+  return /[\\/]goose[\\/].*\.ya?ml$/.test(file) ? 1000 : undefined
 }
 
 /** Keys that are copied. Not `timeout`: its meaning and unit differ between applications. */
 const KEPT: readonly string[] = Object.keys(serverSchema.shape).filter((key) => key !== "timeout")
 /** Keys with values that may refer to the environment. spec: Environment substitution, supported places. */
 const SUBSTITUTED: readonly string[] = ["command", "args", "cwd", "env", "url", "headers", "oauth"]
+/** Transports under other names than svc's. */
+const FOREIGN_TYPES: ReadonlyMap<string, string> = new Map([
+  ["local", "stdio"],
+  ["remote", "http"],
+])
 /** Keys that are renamed, or have no meaning for svc and can be dropped without a note. */
 const FOREIGN = [
   "httpUrl",
@@ -153,18 +118,33 @@ const FOREIGN = [
   "trust",
   "source",
   "gallery",
+  "tools",
+  "uri",
+  "cmd",
+  "envs",
+  "env_keys",
+  "environment",
+  "bundled",
+  "available_tools",
+  "display_name",
   "version",
 ]
 
-function convert(name: string, entry: Params, dollars: Dollars): ForeignServer {
+function convert(
+  name: string,
+  entry: Params,
+  dollars: Dollars,
+  unit: number | undefined,
+): Omit<ForeignServer, "project" | "path"> {
   const notes: string[] = []
   // Old versions of Zed write the command as an object.
-  const nested = isObject(entry.command) ? { ...entry.command, command: entry.command.path } : {}
+  const nested = isObject(entry.command) ? { ...entry.command, command: entry.command.path } : wordsOf(entry.command)
   const source: Params = { ...entry, ...nested, ...renamed(entry) }
   const server: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(source)) {
     if (value === undefined || value === null) continue
     if (KEPT.includes(key)) server[key] = SUBSTITUTED.includes(key) ? translate(value, dollars, notes) : value
+    else if (key === "timeout" && unit !== undefined && typeof value === "number") server.requestTimeout = value * unit
     else if (!FOREIGN.includes(key) && !IGNORED_KEYS.includes(key) && !isEmpty(value) && !(key in nested))
       notes.push(`${key} is not imported`)
   }
@@ -180,11 +160,21 @@ function convert(name: string, entry: Params, dollars: Dollars): ForeignServer {
   return { name: ownName, server, notes: [...new Set(notes)], problem: problemOf(ownName, server) }
 }
 
+/** Returns the command and the arguments of a command in one list, as OpenCode writes it. */
+function wordsOf(command: unknown): Params {
+  if (!Array.isArray(command)) return {}
+  const [program, ...args] = command
+  return { command: program, args }
+}
+
 /** Returns settings under svc's names and in its units. */
 function renamed(entry: Params): Params {
   const milliseconds = (seconds: unknown) => (typeof seconds === "number" ? seconds * 1000 : undefined)
   return {
-    url: entry.url ?? entry.httpUrl ?? entry.serverUrl,
+    url: entry.url ?? entry.httpUrl ?? entry.serverUrl ?? entry.uri,
+    ...(entry.cmd === undefined ? {} : { command: entry.cmd }),
+    ...(entry.environment === undefined && entry.envs === undefined ? {} : { env: entry.environment ?? entry.envs }),
+    ...(FOREIGN_TYPES.has(String(entry.type)) ? { type: FOREIGN_TYPES.get(String(entry.type)) } : {}),
     disabled: entry.enabled === false ? true : entry.disabled,
     disabledTools: entry.disabledTools ?? entry.disabled_tools ?? entry.excludeTools,
     connectionTimeout: entry.connectionTimeout ?? milliseconds(entry.startup_timeout_sec),

@@ -68,6 +68,14 @@ export const editTokens = (
   clock: Clock,
 ): Promise<boolean> => editFile(paths, file, '{"tokens":[]}\n', change, clock)
 
+/** Edits the file of connections to clients in the same way, without a backup. */
+export const editConnections = (
+  paths: Paths,
+  file: string,
+  change: (text: string) => string,
+  clock: Clock,
+): Promise<boolean> => editFile(paths, file, '{"connections":[]}\n', change, clock)
+
 /** Returns the paths of the backups of mcp.json, newest first; not those of another file that shares the directory. */
 export function listBackups(paths: Paths): readonly string[] {
   const folder = join(paths.directory, "backups")

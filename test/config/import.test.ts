@@ -1,14 +1,42 @@
 import { expect, test } from "bun:test"
-import { APPLICATIONS, filesOf, isSvc, readForeignServers } from "../../src/config/import.ts"
+import { isSameServer, isSvc, readForeignServers } from "../../src/config/import.ts"
 
-const read = (value: unknown, file = "x.json") =>
-  readForeignServers(JSON.stringify(value), file, () => value, "/project")
+const read = (value: unknown, file = "x.json") => readText(JSON.stringify(value), file)
+const readText = (text: string, file: string) =>
+  readForeignServers(text, file).map(({ path: _, project: __, ...server }) => server)
 
-test("a project of Claude Code is found on Windows, where its path is written with slashes", () => {
-  const file = { projects: { "C:/Users/me/p": { mcpServers: { p: { command: "x" } } } } }
-  expect(readForeignServers(JSON.stringify(file), "x.json", () => file, "C:\\Users\\me\\p")).toMatchObject([
-    { name: "p" },
+test("the servers of all projects of Claude Code are found, each with its project and place [import:scopes]", () => {
+  const file = {
+    mcpServers: { all: { command: "x" } },
+    projects: {
+      "/home/me/site": { mcpServers: { p: { command: "y" } } },
+      "C:/Users/me/p": { mcpServers: { p: { command: "z" } } },
+      "/empty": {},
+    },
+  }
+  expect(readForeignServers(JSON.stringify(file), "/home/me/.claude.json")).toMatchObject([
+    { name: "all", project: undefined, path: ["mcpServers", "all"] },
+    { name: "p", project: "/home/me/site", path: ["projects", "/home/me/site", "mcpServers", "p"] },
+    { name: "p", project: "C:/Users/me/p", server: { command: "z" } },
   ])
+})
+
+const WORLD = { parent: { KEY: "s3cret" }, platform: "linux", home: "/h", folder: "/h/.config/svc", dotenv: {} }
+
+test.each([
+  [{ command: "npx", args: ["-y", "a"] }, { command: "npx", args: ["-y", "a"], type: "stdio", tags: ["t"] }, true],
+  [{ command: "npx", args: ["-y", "a"] }, { command: "npx", args: ["-y", "b"] }, false],
+  [{ command: "x", env: { A: "s3cret" } }, { command: "x", env: { A: "${KEY}" }, restartOnExit: true }, true],
+  [{ command: "x", env: { A: "other" } }, { command: "x", env: { A: "${KEY}" } }, false],
+  [
+    { url: "https://h/mcp", headers: { "X-Key": "s3cret" } },
+    { url: "https://h/mcp", headers: { "x-key": "$KEY" } },
+    true,
+  ],
+  [{ url: "https://h/mcp" }, { url: "https://h/other" }, false],
+  [{ command: "x", env: { A: "${UNSET}" } }, { command: "x", env: { A: "${UNSET}" } }, false],
+])("%j and %j are the same server: %p [import:same]", (one, other, same) => {
+  expect(isSameServer(one, other, WORLD)).toBe(same)
 })
 
 test("each application's servers become entries of mcp.json", () => {
@@ -22,7 +50,10 @@ test("each application's servers become entries of mcp.json", () => {
         "/other": { mcpServers: { q: {} } },
       },
     }),
-  ).toMatchObject([{ name: "p", server: { type: "http", url: "http://h" } }])
+  ).toMatchObject([
+    { name: "p", server: { type: "http", url: "http://h" } },
+    { name: "q", problem: "it has neither a command nor a url" },
+  ])
   expect(read({ servers: { v: { command: "x", env: { T: "${env:TOKEN}", W: "${workspaceFolder}/x" } } } })).toEqual([
     {
       name: "v",
@@ -32,13 +63,8 @@ test("each application's servers become entries of mcp.json", () => {
     },
   ])
   expect(
-    read(
-      {
-        mcp_servers: {
-          c: { url: "http://h", bearer_token_env_var: "TOK", enabled: false },
-          d: { command: "x", env: { P: "a$b" } },
-        },
-      },
+    readText(
+      '[mcp_servers.c]\nurl = "http://h"\nbearer_token_env_var = "TOK"\nenabled = false\n[mcp_servers.d]\ncommand = "x"\nenv.P = "a$b"\n',
       "config.toml",
     ),
   ).toMatchObject([
@@ -78,21 +104,21 @@ test("an entry that points to svc itself is recognized", () => {
 
 test("settings with other names are converted, and dropped settings are noted", () => {
   expect(
-    read(
-      {
-        mcp_servers: {
-          c: {
-            command: "x",
-            env: { A: "1" },
-            env_vars: ["TOKEN"],
-            startup_timeout_sec: 20,
-            tool_timeout_sec: 1.5,
-            disabled_tools: ["rm"],
-            enabled_tools: ["ls"],
-          },
-          d: { url: "http://h", http_headers: { "X-A": "$1" }, env_http_headers: { "X-B": "B_TOKEN" } },
-        },
-      },
+    readText(
+      `[mcp_servers.c]
+command = "x"
+env_vars = ["TOKEN"]
+startup_timeout_sec = 20
+tool_timeout_sec = 1.5
+disabled_tools = ["rm"]
+enabled_tools = ["ls"]
+[mcp_servers.c.env]
+A = "1"
+[mcp_servers.d]
+url = "http://h"
+http_headers = { X-A = "$1" }
+env_http_headers = { X-B = "B_TOKEN" }
+`,
       "config.toml",
     ),
   ).toEqual([
@@ -145,13 +171,4 @@ test("a dollar is a reference only if it was one in the application", () => {
   for (const file of ["/h/.claude.json", "/p/.mcp.json", "/p/.cursor/mcp.json", "/p/.vscode/mcp.json"])
     expect(env(file)).toEqual({ K: "a$$$$b$$c${D}" })
   for (const file of ["/h/.gemini/settings.json", "any.json"]) expect(env(file)).toEqual({ K: "a$$b$c${D}" })
-})
-
-test("each application has a file on each platform", () => {
-  for (const platform of ["linux", "darwin", "win32"])
-    for (const application of APPLICATIONS) {
-      const files = filesOf(application, { platform, home: "/h", appData: "/a", cwd: "/c" })
-      expect(files.length).toBeGreaterThan(0)
-      expect(files.every(({ file }) => (platform === "win32" ? file.includes("\\") : file.startsWith("/")))).toBe(true)
-    }
 })

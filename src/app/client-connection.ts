@@ -1,0 +1,169 @@
+/** Changes the configuration files of clients: plans and shows a change, writes it with a backup, and undoes it. */
+import { mkdirSync, readFileSync, unlinkSync } from "node:fs"
+import { dirname } from "node:path"
+import {
+  type ClientEdit,
+  editClientDocument,
+  isSameValue,
+  readClientDocument,
+  revertEdits,
+  valueIn,
+} from "../config/client-edit.ts"
+import type { ClientFile, ClientName } from "../config/clients.ts"
+import type { Path } from "../config/document.ts"
+import { systemClock } from "../lib/clock.ts"
+import { sha256 } from "../lib/digest.ts"
+import { RequestError } from "../lib/errors.ts"
+import { canonical } from "../lib/json.ts"
+import { createRedactor } from "../lib/redact.ts"
+import {
+  addConnection,
+  backUpClientFile,
+  type ClientConnection,
+  readConnections,
+  removeConnection,
+} from "../store/connections.ts"
+import { contentionError } from "../store/documents.ts"
+import { readText, replaceFile } from "../store/files.ts"
+import type { Paths } from "../store/paths.ts"
+
+/** A file of a client. */
+export type ClientTarget = ClientFile & { readonly client: ClientName }
+
+/** Reads the document of a client; undefined if there is no file. Throws a ConfigError with line and column if it is malformed. */
+export function readTarget({
+  file,
+}: ClientTarget): { readonly text: string; readonly value: ReturnType<typeof readClientDocument> } | undefined {
+  const text = readText(file)
+  return text === undefined ? undefined : { text, value: readClientDocument(text, file) }
+}
+
+/** Returns the lines that edits change, one hunk for each edit, without secrets. Empty if nothing changes. */
+export function formatEdits(
+  text: string,
+  file: string,
+  edits: readonly ClientEdit[],
+  secrets: readonly string[],
+): string {
+  let before = text
+  const hunks = edits.flatMap((edit) => {
+    const after = editClientDocument(before, file, [edit])
+    const hunk = formatChange(before, after, secrets)
+    before = after
+    return hunk === "" ? [] : [hunk]
+  })
+  return hunks.join("\n")
+}
+
+/** Returns the difference of two texts as one hunk, with the lines around it and without secrets. */
+export function formatChange(before: string, after: string, secrets: readonly string[]): string {
+  const { maskCredentials } = createRedactor(secrets)
+  const cut = (line: string) => (line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line)
+  return hunkOf(before, after)
+    .map((line) => cut(maskCredentials(line)))
+    .join("\n")
+}
+
+/**
+ * Writes edits to a client's file, after a backup, and remembers them for an undo. `add` runs the client's own command first;
+ * what it leaves undone is written to the file. Returns the path of the backup, null if there was no file. Throws a
+ * RequestError (conflict) if the file changes meanwhile.
+ */
+export async function writeEdits(
+  paths: Paths,
+  { client, scope, file }: ClientTarget,
+  edits: readonly ClientEdit[],
+  add: () => Promise<void>,
+): Promise<string | null> {
+  const before = readText(file)
+  const backup = backUpClientFile(paths, client, file, systemClock)
+  await add()
+  const current = readText(file)
+  const after = editClientDocument(current ?? "", file, edits)
+  mkdirSync(dirname(file), { recursive: true })
+  const mode = before === undefined && current === undefined ? NEW_MODE[scope] : undefined
+  if (after !== current && !replaceFile(file, after, mode, () => readText(file) === current))
+    throw contentionError(file)
+  const written = readClientDocument(after, file)
+  const places = edits.map(({ path }) => ({ path: [...path], digest: digestOf(valueIn(written, path)) }))
+  // A client's own command may have written more: then an undo must not take the whole file back.
+  const wanted = readClientDocument(editClientDocument(before ?? "", file, edits), file)
+  const digest = isSameValue(written, wanted) ? sha256(after, "hex") : ""
+  const time = new Date(systemClock.now()).toISOString()
+  await addConnection(paths, { client, scope, file, time, backup, digest, places }, systemClock)
+  return backup
+}
+
+/** Returns the newest change of a file that can be undone. Throws a RequestError (not_found). */
+export function lastConnection(paths: Paths, { client, file }: ClientTarget): ClientConnection {
+  const found = readConnections(paths).findLast((one) => one.client === client && one.file === file)
+  if (found !== undefined) return found
+  throw new RequestError("not_found", `svc has made no change of ${file} that it could undo`)
+}
+
+/**
+ * Plans the undoing of a change: if the file is as svc left it, the exact bytes that were there before (undefined: no file),
+ * otherwise the earlier values at the places that svc changed. Throws a RequestError (conflict) if one of those has been
+ * edited since.
+ */
+export function planUndo({ file, backup, digest, places }: ClientConnection): {
+  readonly now: string
+  readonly before: string | Uint8Array | undefined
+} {
+  const now = readText(file)
+  if (now === undefined) throw new RequestError("conflict", `${file} is gone; there is nothing to undo`)
+  const copy = backup === null ? undefined : readText(backup)
+  if (backup !== null && copy === undefined)
+    throw new RequestError("conflict", `the backup ${backup} is gone; edit ${file} by hand, or use \`svc disconnect\``)
+  if (sha256(now, "hex") === digest) return { now, before: backup === null ? undefined : readFileSync(backup) }
+  const left = (path: Path, value: unknown) =>
+    places.some((place) => isSameValue(place.path, path) && place.digest === digestOf(value))
+  const paths = places.map(({ path }) => path).reverse()
+  return { now, before: revertEdits(copy, now, file, paths, left) }
+}
+
+/** Writes the undoing of a change, and forgets the change. */
+export async function undo(
+  paths: Paths,
+  connection: ClientConnection,
+  { now, before }: ReturnType<typeof planUndo>,
+): Promise<void> {
+  const { file } = connection
+  const isCurrent = () => readText(file) === now
+  if (before === undefined) {
+    if (!isCurrent()) throw contentionError(file)
+    unlinkSync(file)
+  } else if (!replaceFile(file, before, undefined, isCurrent)) throw contentionError(file)
+  await removeConnection(paths, connection, systemClock)
+}
+
+// ---
+
+/** Lines around a difference. */
+const CONTEXT = 2
+/** Some clients keep whole conversations on one line. */
+const MAX_LINE = 160
+/** A file of the user may hold keys; one of a project is shared. */
+const NEW_MODE = { user: 0o600, project: 0o644 } as const
+
+const linesOf = (text: string): readonly string[] => (text === "" ? [] : text.replace(/\r?\n$/, "").split(/\r?\n/))
+
+const digestOf = (value: unknown): string | null => (value === undefined ? null : sha256(canonical(value), "hex"))
+
+function hunkOf(before: string, after: string): readonly string[] {
+  if (before === after) return []
+  const [old, now] = [linesOf(before), linesOf(after)]
+  let start = 0
+  while (start < Math.min(old.length, now.length) && old[start] === now[start]) start++
+  let end = 0
+  while (end < Math.min(old.length, now.length) - start && old.at(-1 - end) === now.at(-1 - end)) end++
+  const around = (lines: readonly string[], from: number, to: number) =>
+    lines.slice(Math.max(0, from), to).map((line) => `  ${line}`)
+  return [
+    `@@ line ${start + 1} @@`,
+    ...around(old, start - CONTEXT, start),
+    ...old.slice(start, old.length - end).map((line) => `- ${line}`),
+    ...now.slice(start, now.length - end).map((line) => `+ ${line}`),
+    ...around(now, now.length - end, now.length - end + CONTEXT),
+  ]
+}

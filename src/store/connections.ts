@@ -1,0 +1,97 @@
+/**
+ * The clients that `svc connect` has written to, in `connections.json` of the configuration directory: what an undo needs.
+ * The files as they were before are in `backups/clients`.
+ */
+import { existsSync, readFileSync, unlinkSync } from "node:fs"
+import { basename, join } from "node:path"
+import * as z from "zod"
+import type { Clock } from "../lib/clock.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { editConnections } from "./documents.ts"
+import { makePrivateFolder, readText, replaceFile } from "./files.ts"
+import type { Paths } from "./paths.ts"
+
+/** One change of a client's file. Digests are SHA-256, hexadecimal. */
+export type ClientConnection = z.infer<typeof connectionSchema>
+
+/** Returns the changes, oldest first. Throws an UnavailableError if the file is malformed. */
+export function readConnections(paths: Paths): readonly ClientConnection[] {
+  const file = connectionsFile(paths)
+  return parse(readText(file) ?? '{"connections":[]}', file)
+}
+
+/** Adds a change; drops the oldest beyond 50, with their backups. */
+export async function addConnection(paths: Paths, connection: ClientConnection, clock: Clock): Promise<void> {
+  await change(paths, (all) => [...all, connection].slice(-KEPT), clock)
+}
+
+/** Removes a change and its backup. */
+export async function removeConnection(paths: Paths, { file, time }: ClientConnection, clock: Clock): Promise<void> {
+  await change(paths, (all) => all.filter((one) => one.file !== file || one.time !== time), clock)
+}
+
+/** Copies the file of a client to `backups/clients`, byte for byte. Returns the path of the copy; null if there is no file. */
+export function backUpClientFile(paths: Paths, client: string, file: string, clock: Clock): string | null {
+  if (!existsSync(file)) return null
+  const folder = join(paths.directory, "backups", "clients")
+  makePrivateFolder(folder)
+  const nameAt = (time: number) =>
+    join(folder, `${client}-${new Date(time).toISOString().replaceAll(":", "-")}-${basename(file)}`)
+  let time = clock.now()
+  while (existsSync(nameAt(time))) time++
+  replaceFile(nameAt(time), readFileSync(file), 0o600)
+  return nameAt(time)
+}
+
+// ---
+
+const KEPT = 50
+
+const connectionSchema = z.object({
+  client: z.string(),
+  scope: z.enum(["user", "project"]),
+  file: z.string(),
+  /** ISO 8601. */
+  time: z.string(),
+  /** The copy of the file as it was; null if there was none. */
+  backup: z.string().nullable(),
+  /** The digest of the file as svc left it; empty if the client has written other values, too. */
+  digest: z.string(),
+  /** The changed values: the digest of each as svc left it, null for a removed one. */
+  places: z.array(z.object({ path: z.array(z.union([z.string(), z.number()])), digest: z.string().nullable() })),
+})
+const fileSchema = z.object({ connections: z.array(connectionSchema) })
+
+const connectionsFile = ({ directory }: Paths): string => join(directory, "connections.json")
+
+function parse(text: string, file: string): readonly ClientConnection[] {
+  try {
+    return fileSchema.parse(JSON.parse(text)).connections
+  } catch (cause) {
+    throw new UnavailableError(
+      `${file} cannot be read: ${messageOf(cause)}; remove it: svc then cannot undo earlier connections`,
+      { cause },
+    )
+  }
+}
+
+async function change(
+  paths: Paths,
+  edit: (all: readonly ClientConnection[]) => readonly ClientConnection[],
+  clock: Clock,
+): Promise<void> {
+  const file = connectionsFile(paths)
+  let dropped: readonly ClientConnection[] = []
+  await editConnections(
+    paths,
+    file,
+    (text) => {
+      const before = parse(text, file)
+      const after = edit(before)
+      dropped = before.filter((one) => !after.includes(one))
+      return `${JSON.stringify({ connections: after }, null, 2)}\n`
+    },
+    clock,
+  )
+  for (const { backup } of dropped) if (backup !== null && existsSync(backup)) unlinkSync(backup)
+}

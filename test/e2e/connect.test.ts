@@ -1,0 +1,197 @@
+/** `svc connect` and `svc disconnect`, as a user of several clients. */
+import { expect, test } from "bun:test"
+import { chmodSync, lstatSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { freshEnv, freshFolder, readIfThere, runSvc, startSvc, typeSvc } from "./harness.ts"
+
+const inFolder =
+  (folder: string, env: Record<string, string> = {}) =>
+  (...args: string[]) =>
+    runSvc([...args, "--config-dir", folder], { ...freshEnv(folder), ...env }, "", folder)
+
+const CURSOR = `{
+  // mine
+  "mcpServers": {
+    "files": { "command": "npx", "args": ["-y", "fs"], "env": { "API_KEY": "abcdef123456" } }, // served
+    "other": { "command": "npx", "args": ["-y", "other"] },
+  },
+}
+`
+const served = {
+  mcpServers: { fs: { command: "npx", args: ["-y", "fs"], env: { API_KEY: "${KEY}" }, disabled: false } },
+}
+
+function home(files: Record<string, string>): string {
+  const folder = freshFolder()
+  for (const [name, text] of Object.entries({
+    "mcp.json": JSON.stringify(served),
+    ".env": "KEY=abcdef123456\n",
+    ...files,
+  })) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true })
+    writeFileSync(join(folder, name), text)
+  }
+  return folder
+}
+
+test("connect shows the change, writes it with a backup, and undoes it byte for byte [connect:shown] [connect:undo] [connect:replace]", async () => {
+  const folder = home({ ".cursor/mcp.json": CURSOR })
+  const file = join(folder, ".cursor/mcp.json")
+  const svc = inFolder(folder)
+  const dry = await svc("connect", "cursor", "--replace", "--dry-run")
+  expect(dry.stdout).toContain('+     "svc": {')
+  expect(dry.stdout).toContain('-     "files"')
+  expect(dry.stdout).not.toContain("abcdef123456")
+  expect(await svc("connect", "cursor", "--replace")).toMatchObject({
+    code: 64,
+    stderr: "svc: no terminal to ask for confirmation; add --yes, or --dry-run to see the change\n",
+  })
+  expect(readFileSync(file, "utf8")).toBe(CURSOR)
+  const { shown } = await typeSvc(["connect", "cursor", "--config-dir", folder], { folder, answers: ["n"] })
+  expect(shown).toContain("connect Cursor to svc? [y/N]")
+  expect(readFileSync(file, "utf8")).toBe(CURSOR)
+  chmodSync(file, 0o640)
+  const done = await svc("connect", "cursor", "--replace", "--yes", "--json")
+  expect(JSON.parse(done.stdout)).toMatchObject({
+    client: "cursor",
+    scope: "user",
+    file,
+    name: "svc",
+    url: "http://127.0.0.1:3050/mcp",
+    replaced: ["files"],
+    changed: true,
+  })
+  expect(readFileSync(JSON.parse(done.stdout).backup, "utf8")).toBe(CURSOR)
+  const written = readFileSync(file, "utf8")
+  expect(written).toContain("// mine")
+  expect(written).toContain('"other": { "command": "npx", "args": ["-y", "other"] },')
+  expect(written).not.toContain("files")
+  expect(statSync(file).mode & 0o777).toBe(0o640)
+  expect((await svc("connect", "cursor", "--yes")).stdout).toContain("is connected already")
+  expect((await svc("connect", "--list")).stdout).toMatch(/cursor +connected +user/)
+  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
+  expect(readFileSync(file, "utf8")).toBe(CURSOR)
+  expect((await svc("connect", "cursor", "--undo", "--yes")).stderr).toContain("svc has made no change of")
+})
+
+test("an undo keeps later edits elsewhere, and refuses where svc wrote [connect:undo]", async () => {
+  const folder = home({ ".cursor/mcp.json": CURSOR })
+  const file = join(folder, ".cursor/mcp.json")
+  const svc = inFolder(folder)
+  await svc("connect", "cursor", "--replace", "--yes")
+  const edited = readFileSync(file, "utf8").replace('"other":', '"renamed":')
+  writeFileSync(file, edited.replace("/mcp", "/mcp?preset=mine"))
+  expect(await svc("connect", "cursor", "--undo", "--yes")).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining("mcpServers.svc in "),
+  })
+  writeFileSync(file, edited)
+  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
+  const after = readFileSync(file, "utf8")
+  expect(after).toContain("renamed")
+  expect(after).toContain('"files"')
+  expect(after).not.toContain("svc")
+})
+
+test("a file that did not exist is created for its user alone, and removed by the undo; a link stays one [connect:undo]", async () => {
+  const folder = home({ "dotfiles/settings.json": "{}\n" })
+  mkdirSync(join(folder, ".gemini"))
+  symlinkSync(join(folder, "dotfiles/settings.json"), join(folder, ".gemini/settings.json"))
+  const svc = inFolder(folder)
+  expect((await svc("connect", "windsurf", "--yes")).code).toBe(0)
+  const file = join(folder, ".codeium/windsurf/mcp_config.json")
+  expect(JSON.parse(readFileSync(file, "utf8"))).toEqual({
+    mcpServers: { svc: { serverUrl: "http://127.0.0.1:3050/mcp" } },
+  })
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  expect((await svc("connect", "windsurf", "--undo", "--yes")).code).toBe(0)
+  expect(readIfThere(file)).toBeUndefined()
+  expect((await svc("connect", "gemini", "--yes")).code).toBe(0)
+  expect(lstatSync(join(folder, ".gemini/settings.json")).isSymbolicLink()).toBe(true)
+  expect(readFileSync(join(folder, "dotfiles/settings.json"), "utf8")).toContain('"type": "http"')
+})
+
+test("a client's file that is malformed, or has another server of the name, is left alone [connect:untouched]", async () => {
+  const folder = home({
+    ".cursor/mcp.json": '{\n  "mcpServers": {,\n}',
+    ".codex/config.toml": "[mcp_servers.svc]\ncommand = 'x'\n",
+  })
+  const svc = inFolder(folder)
+  const malformed = await svc("connect", "cursor", "--yes")
+  expect(malformed).toMatchObject({ code: 78, stderr: expect.stringContaining("mcp.json:2:18: not valid JSON") })
+  expect(readIfThere(join(folder, ".cursor/mcp.json"))).toBe('{\n  "mcpServers": {,\n}')
+  expect((await svc("connect", "codex", "--yes")).stderr).toContain("has another server named svc; choose another name")
+  expect((await svc("connect", "codex", "--name", "gateway", "--yes")).code).toBe(0)
+  expect(readIfThere(join(folder, ".codex/config.toml"))).toBe(
+    `[mcp_servers.svc]\ncommand = 'x'\n\n[mcp_servers.gateway]\nurl = "http://127.0.0.1:3050/mcp"\n`,
+  )
+  expect((await svc("connect", "cursed")).stderr).toContain("did you mean cursor?")
+  expect((await svc("connect", "windsurf", "--scope", "project")).stderr).toContain("has no file for a project")
+})
+
+test("a client that only starts commands, and --stdio, get svc proxy for this configuration [connect:formats]", async () => {
+  const folder = home({})
+  const svc = inFolder(folder)
+  const { command } = JSON.parse((await svc("connect", "claude-desktop", "--yes", "--json")).stdout)
+  expect(command.slice(1)).toEqual(["proxy", "--start", "--config-dir", folder])
+  expect(JSON.parse(readIfThere(join(folder, ".config/Claude/claude_desktop_config.json")) ?? "")).toEqual({
+    mcpServers: { svc: { command: command[0], args: command.slice(1) } },
+  })
+  await svc("preset", "create", "work", "--filter", "web")
+  const project = await svc("connect", "cursor", "--scope", "project", "--stdio", "--preset", "work", "--yes", "--json")
+  expect(JSON.parse(project.stdout).command).toEqual([
+    "svc",
+    "proxy",
+    "--start",
+    "--config-dir",
+    folder,
+    "--preset",
+    "work",
+  ])
+  expect((await svc("connect", "cursor", "--preset", "play")).stderr).toContain("no preset is named play")
+  const search = await svc("connect", "windsurf", "--preset", "work", "--tools", "search", "--yes", "--json")
+  expect(JSON.parse(search.stdout).url).toBe("http://127.0.0.1:3050/mcp?preset=work&tools=search")
+})
+
+test("where svc requires a token, the client gets one of its own, which goes with the entry [connect:token]", async () => {
+  await using instance = await startSvc({ config: { mcpServers: {} }, flags: ["--auth"] })
+  const { folder, url } = instance
+  const svc = inFolder(folder)
+  const tokens = async () => JSON.parse((await svc("auth", "token", "list", "--json")).stdout)
+  const done = await svc("connect", "cursor", "--yes", "--json")
+  expect(JSON.parse(done.stdout)).toMatchObject({ url: `${url}/mcp`, token: true })
+  const { headers } = JSON.parse(readIfThere(join(folder, ".cursor/mcp.json")) ?? "").mcpServers.svc
+  expect(done.stdout + done.stderr).not.toContain(headers.Authorization)
+  const status = async () =>
+    (
+      await fetch(`${url}/mcp`, {
+        method: "POST",
+        headers: { ...headers, "content-type": "application/json" },
+        body: "{}",
+      })
+    ).status
+  expect(await status()).not.toBe(401)
+  expect(await tokens()).toMatchObject([{ name: "cursor" }])
+  // Connected again, it keeps its token.
+  expect((await svc("connect", "cursor", "--yes")).stdout).toContain("is connected already")
+  expect((await svc("connect", "cursor", "--scope", "project", "--yes")).stderr).toContain("is shared with the project")
+  expect((await svc("disconnect", "cursor", "--yes")).code).toBe(0)
+  expect(await tokens()).toEqual([])
+  expect(await status()).toBe(401)
+})
+
+test("the client's own command is used where there is nothing to lose, and the file tells whether it worked [connect:own-command]", async () => {
+  const folder = home({ "bin/codex": '#!/bin/sh\nmkdir -p "$HOME/.codex"\necho "$@" >>"$HOME/ran"\n' })
+  chmodSync(join(folder, "bin/codex"), 0o755)
+  const svc = inFolder(folder, { PATH: `${join(folder, "bin")}:${process.env.PATH}` })
+  // This one succeeds without writing anything.
+  expect((await svc("connect", "codex", "--yes")).code).toBe(0)
+  const file = join(folder, ".codex/config.toml")
+  expect(readIfThere(join(folder, "ran"))).toBe("mcp add svc --url http://127.0.0.1:3050/mcp\n")
+  expect(readIfThere(file)).toBe('[mcp_servers.svc]\nurl = "http://127.0.0.1:3050/mcp"\n')
+  await svc("disconnect", "codex", "--yes")
+  writeFileSync(file, "# comments that the command would drop\n")
+  await svc("connect", "codex", "--yes")
+  expect(readIfThere(join(folder, "ran"))).toBe("mcp add svc --url http://127.0.0.1:3050/mcp\n")
+  expect(readIfThere(file)).toStartWith("# comments that the command would drop\n")
+})
