@@ -19,19 +19,18 @@ const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? "{}") as {
   idp_id_token?: string
   idp_issuer?: string
 }
-/** Scenarios with a modern server whose mock has no `server/discover`. */
-const MODERN_ONLY = [
-  "sep-2322-client-request-state",
-  "http-custom-headers",
-  "http-invalid-tool-headers",
-  "http-standard-headers",
-]
+/** The row that is measured: how svc speaks to the suite's server, how its client speaks to svc, and what else svc runs. */
+const protocolVersion = process.env.SVC_SUITE_MODE ?? "auto"
+const clientMode = process.env.SVC_SUITE_CLIENT === "modern" ? "auto" : "legacy"
+const others =
+  process.env.SVC_SUITE_BACKENDS === "3" ? { one: other("everything-1x.ts"), two: other("everything-2x.ts") } : {}
 
 const folder = mkdtempSync(join(tmpdir(), "svc-client-"))
-const protocolVersion = MODERN_ONLY.includes(scenario) ? "2026-07-28" : "auto"
 writeFileSync(
   join(folder, "mcp.json"),
-  JSON.stringify({ mcpServers: { it: { type: "streamableHttp", url, protocolVersion, oauth: oauthOf() } } }),
+  JSON.stringify({
+    mcpServers: { it: { type: "streamableHttp", url, protocolVersion, oauth: oauthOf() }, ...others },
+  }),
 )
 const svc = Bun.spawn({
   cmd: [
@@ -81,7 +80,7 @@ const client = new Client(
   { name: "svc-conformance", version: "1.0.0" },
   {
     capabilities: { elicitation: { form: { applyDefaults: true } } },
-    versionNegotiation: { mode: scenario.startsWith("sep-2322") ? "auto" : "legacy" },
+    versionNegotiation: { mode: clientMode },
   },
 )
 client.setRequestHandler("elicitation/create", () => ({
@@ -121,6 +120,10 @@ svc.kill()
 await svc.exited
 rmSync(folder, { recursive: true, force: true })
 process.exit(failed ? 1 : 0)
+
+function other(file: string): object {
+  return { command: "bun", args: [join(import.meta.dir, "..", "fixtures", file)] }
+}
 
 /** The client that the scenario has registered, or the one that it knows by its metadata URL. */
 function oauthOf(): Record<string, unknown> | undefined {

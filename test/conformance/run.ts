@@ -1,258 +1,254 @@
 /**
- * The official conformance suite against two servers of our own, directly and through svc: what passes directly must pass
- * through svc. `bun test/conformance/run.ts [--verbose]`; needs dist/svc.
+ * The official conformance suite against servers of both generations, directly and through svc, and with svc as the
+ * client of the suite's own servers. `bun run conformance [--all] [--verbose] [--jobs N] [--only TEXT]`; needs dist/svc.
  *
- * Four pairs: inbound 2025-11-25 and 2026-07-28, outbound legacy and modern, each over stdio and HTTP.
+ * Without `--all` it runs the rows that CI runs and compares them with docs/conformance.md; with `--all` it runs every row
+ * and writes that page. Fails for a difference without an entry in differences.ts, and for an entry that does not occur.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { EXPECTED_FAILURES } from "./expected-failures.ts"
+import { eventually, fixture, freePort, type Instance, ROOT, SVC, startHttp, startSvc } from "../e2e/harness.ts"
+import { DIFFERENCES, type Difference } from "./differences.ts"
+import { clientRowLine, renderPage, serverRowLine } from "./page.ts"
+import { referenceServers } from "./reference-servers.ts"
+import { CLIENT_ROWS, type ClientRow, isQuick, SERVER_ROWS, type ServerName, type ServerRow } from "./rows.ts"
+import {
+  authExtensions,
+  clientPasses,
+  type Outcome,
+  REVISIONS,
+  type Revision,
+  requiredScenarios,
+  serverOutcome,
+} from "./suite.ts"
 
-const ROOT = join(import.meta.dir, "..", "..")
-const SUITE = join(ROOT, "node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js")
-const REVISIONS = ["2025-11-25", "2026-07-28"] as const
-const folder = mkdtempSync(join(tmpdir(), "svc-conformance-"))
-
-type Backend = { readonly name: string; readonly direct: string; readonly server: object }
-
-async function freePort(): Promise<number> {
-  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() })
-  const { port } = server
-  await server.stop(true)
-  return port as number
+const PAGE = join(ROOT, "docs", "conformance.md")
+const argument = (name: string) => {
+  const at = process.argv.indexOf(name)
+  return at < 0 ? undefined : process.argv[at + 1]
 }
+const all = process.argv.includes("--all")
+const only = argument("--only")
+const jobs = Number(argument("--jobs") ?? 2)
 
-async function untilListening(port: number): Promise<void> {
-  for (let tries = 0; tries < 500; tries++) {
-    const socket = await Bun.connect({ hostname: "127.0.0.1", port, socket: { data() {} } }).catch(() => undefined)
-    if (socket !== undefined) return void socket.end()
-    await Bun.sleep(20)
+const SERVERS: Readonly<Record<"own-1x" | "own-2x", string>> = {
+  "own-1x": "everything-1x.ts",
+  "own-2x": "everything-2x.ts",
+}
+/** The name of the measured server in svc's configuration. */
+const NAME = "it"
+const FLAGS = ["--startup-wait", "20s", "--health-rate-limit", "off", "--health-info-level", "full"]
+
+const references = all ? await referenceServers() : undefined
+const required = {
+  server: await byRevision((revision) => requiredScenarios(revision, "server")),
+  client: await byRevision((revision) => requiredScenarios(revision, "client")),
+  extensions: await authExtensions(),
+}
+const wanted = (line: string) => only === undefined || line.includes(only)
+const serverRows = SERVER_ROWS.filter((row) => (all || isQuick(row)) && wanted(serverRowLine(row, [])))
+const clientRows = CLIENT_ROWS.filter(
+  (row) =>
+    (all || (row.mode === "auto" && row.client === "legacy" && row.backends === 1)) && wanted(clientRowLine(row, "")),
+)
+
+/** What passes directly, by server and revision. */
+const direct = new Map<string, Outcome>()
+const wrong: string[] = []
+const occurred = new Set<Difference>()
+
+await inParallel(
+  [...new Set(serverRows.flatMap(({ server, family }) => [server, `${family}-2x` as const]))],
+  async (server) => {
+    await using remote = await startRemote(server)
+    for (const revision of REVISIONS)
+      direct.set(`${server} ${revision}`, await serverOutcome(remote.url, revision, required.server[revision]))
+  },
+)
+const launches = Object.values(
+  Object.groupBy(serverRows, ({ server, transport, mode }) => `${server} ${transport} ${mode}`),
+).filter((rows) => rows !== undefined)
+const measured = new Map<ServerRow, readonly string[]>()
+await inParallel(launches, measureServer)
+const serverLines = serverRows.map((row) => serverRowLine(row, measured.get(row) ?? []))
+const passed = new Map<ClientRow, string>()
+await inParallel(clientRows, async (row) => {
+  const scenarios = row.revision === "extensions" ? required.extensions : required.client[row.revision]
+  const revision = row.revision === "extensions" ? undefined : row.revision
+  const env = { SVC_SUITE_MODE: row.mode, SVC_SUITE_CLIENT: row.client, SVC_SUITE_BACKENDS: String(row.backends) }
+  let count = 0
+  for (const scenario of scenarios) {
+    const passes = await clientPasses(scenario, revision, env)
+    if (passes) count++
+    judge(
+      `${clientRowLine(row, "")} ${scenario}`,
+      passes,
+      DIFFERENCES.filter(
+        (entry) => entry.side === "client" && entry.scenarios.includes(scenario) && entry.matches(row),
+      ),
+    )
   }
-  throw new Error(`nothing listens on ${port}`)
-}
+  passed.set(row, `${count}/${scenarios.length}`)
+  process.stdout.write(`${clientRowLine(row, passed.get(row) ?? "")}\n`)
+})
+const clientLines = clientRows.map((row) => clientRowLine(row, passed.get(row) ?? ""))
+const lines = [...serverLines, ...clientLines]
 
-/** What the suite requires of a client. svc is the client. */
-const AUTH_SCENARIOS = [
-  "auth/metadata-default",
-  "auth/metadata-var1",
-  "auth/metadata-var2",
-  "auth/metadata-var3",
-  "auth/basic-cimd",
-  "auth/scope-from-www-authenticate",
-  "auth/scope-from-scopes-supported",
-  "auth/scope-omitted-when-undefined",
-  "auth/scope-step-up",
-  "auth/scope-retry-limit",
-  "auth/token-endpoint-auth-basic",
-  "auth/token-endpoint-auth-post",
-  "auth/token-endpoint-auth-none",
-  "auth/pre-registration",
-]
-const CLIENT_SCENARIOS = {
-  "2025-11-25": ["initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry", ...AUTH_SCENARIOS],
-  "2026-07-28": [
-    "tools_call",
-    "request-metadata",
-    "sep-2322-client-request-state",
-    "http-standard-headers",
-    "http-custom-headers",
-    "http-invalid-tool-headers",
-    "json-schema-ref-no-deref",
-    ...AUTH_SCENARIOS,
-    "auth/resource-mismatch",
-    "auth/offline-access-scope",
-    "auth/offline-access-not-supported",
-    "auth/authorization-server-migration",
-    "auth/iss-supported",
-    "auth/iss-not-advertised",
-    "auth/iss-supported-missing",
-    "auth/iss-wrong-issuer",
-    "auth/iss-unexpected",
-    "auth/iss-normalized",
-    "auth/metadata-issuer-mismatch",
-  ],
-} as const
-/** Extensions of the suite that svc has too. */
-const EXTENSION_SCENARIOS = [
-  "auth/client-credentials-jwt",
-  "auth/client-credentials-basic",
-  "auth/dpop",
-  "auth/dpop-nonce",
-  "auth/wif-jwt-bearer",
-  "auth/enterprise-managed-authorization",
-]
-
-async function clientPasses(scenario: string, revision: string | undefined): Promise<boolean> {
-  const command = `bun ${join(import.meta.dir, "client.ts")}`
-  const version = revision === undefined ? [] : ["--spec-version", revision]
-  const child = Bun.spawn({
-    cmd: ["bun", SUITE, "client", "--command", command, "--scenario", scenario, ...version],
-    cwd: folder,
-    stdout: "ignore",
-    stderr: "ignore",
-  })
-  return (await child.exited) === 0
-}
-
-/** Scenario names with whether all of their checks passed. Scenarios that are not scored are left out. */
-async function suite(url: string, revision: string, scenario?: string): Promise<ReadonlyMap<string, boolean>> {
-  const output = mkdtempSync(join(folder, "out-"))
-  const which =
-    scenario === undefined ? ["--requirements", revision] : ["--scenario", scenario, "--spec-version", revision]
-  const child = Bun.spawn({
-    cmd: ["bun", SUITE, "server", "--url", url, ...which, "-o", output],
-    cwd: folder,
-    stdout: "pipe",
-    stderr: "ignore",
-  })
-  const text = await new Response(child.stdout).text()
-  await child.exited
-  const notScored = new Set(
-    [...text.slice(text.indexOf("Not scored")).matchAll(/^\s+[✓✗] (\S+) \(/gm)].map(([, name]) => name),
+for (const line of wrong) process.stdout.write(`${line}\n`)
+if (all && only === undefined) {
+  const unused = DIFFERENCES.filter((entry) => !occurred.has(entry)).map(
+    ({ reason }) => `STALE, no row has it: ${reason}`,
   )
-  const found = new Map<string, boolean>()
-  for (const name of readdirSync(output)) {
-    const scenario = /^server-(.+)-\d{4}-\d{2}-\d{2}T/.exec(name)?.[1]
-    if (scenario === undefined || (text.includes("Not scored") && notScored.has(scenario))) continue
-    const checks = JSON.parse(readFileSync(join(output, name, "checks.json"), "utf8")) as {
-      id: string
-      status: string
-      errorMessage?: string
-    }[]
-    const failures = checks.filter(({ status }) => status === "FAILURE")
-    found.set(scenario, failures.length === 0)
-    if (process.argv.includes("--verbose"))
-      for (const failure of failures)
-        process.stderr.write(`  ${url} ${revision} ${scenario}: ${failure.errorMessage}\n`)
+  wrong.push(...unused)
+  for (const line of unused) process.stdout.write(`${line}\n`)
+  if (wrong.length === 0) writeFileSync(PAGE, renderPage(readFileSync(PAGE, "utf8"), serverLines, clientLines))
+} else {
+  const page = readFileSync(PAGE, "utf8")
+  for (const line of lines.filter((line) => !page.includes(line))) {
+    wrong.push(line)
+    process.stdout.write(`NOT IN docs/conformance.md (bun run conformance --all): ${line}\n`)
   }
-  if (found.size === 0) throw new Error(`the suite said nothing about ${url}:\n${text.slice(-2000)}`)
-  return found
+}
+process.stdout.write(
+  `${wrong.length === 0 ? `${lines.length} passed, 0 failed` : `0 passed, ${wrong.length} failed`}\n`,
+)
+process.exitCode = wrong.length === 0 ? 0 : 1
+
+// ---
+
+/** Measures the rows of one launch, which differ in the suite's revision: with one server behind svc, and with three. */
+async function measureServer(rows: readonly ServerRow[]): Promise<void> {
+  const [first] = rows
+  if (first === undefined) return
+  const { server, transport, mode, family } = first
+  await using remote = transport === "http" ? await startRemote(server) : undefined
+  const launch = remote === undefined ? stdio(server) : { type: "streamableHttp", url: remote.url }
+  const found = new Map<ServerRow, string[]>(rows.map((row) => [row, []]))
+  for (const others of [{}, { one: stdio("own-1x"), two: stdio("own-2x") }]) {
+    await using svc = await startSvc({
+      config: { mcpServers: { [NAME]: { ...launch, protocolVersion: mode }, ...others } },
+      flags: FLAGS,
+    })
+    const state = await settled(svc.url)
+    const alone = Object.keys(others).length === 0
+    for (const row of rows) {
+      const cells = found.get(row) ?? []
+      for (const path of alone ? [`/servers/${NAME}/mcp`, "/mcp"] : ["/mcp"]) {
+        const label = `${serverRowLine(row, [])} ${path} of ${alone ? 1 : 3}`
+        if (row.era === "refused" || state !== "ready") {
+          if ((row.era === "refused") !== (state !== "ready")) wrong.push(`${label}: svc says ${state}`)
+          cells.push(state === "ready" ? "accepted" : "refused")
+          continue
+        }
+        const alias = path === "/mcp" ? NAME : undefined
+        const url = `${svc.url}${path}`
+        const outcome = new Map(await serverOutcome(url, row.revision, required.server[row.revision], { alias }))
+        if (leavesCallsBehind(row))
+          for (const scenario of [...outcome].flatMap(([name, passes]) => (passes ? [] : [name]))) {
+            await restart(svc)
+            for (const [name, passes] of await serverOutcome(url, row.revision, [scenario], { alias, scenario }))
+              outcome.set(name, passes)
+          }
+        cells.push(count(outcome))
+        for (const [scenario, passes] of direct.get(`${family}-2x ${row.revision}`) ?? [])
+          if (passes)
+            judge(
+              `${label} ${scenario}`,
+              outcome.get(scenario) === true,
+              DIFFERENCES.filter(
+                (entry) => entry.side === "server" && entry.scenarios.includes(scenario) && entry.matches(row),
+              ),
+            )
+      }
+    }
+  }
+  for (const row of rows) {
+    const cells = [count(direct.get(`${server} ${row.revision}`) ?? new Map()), ...(found.get(row) ?? [])]
+    measured.set(row, cells)
+    process.stdout.write(`${serverRowLine(row, cells)}\n`)
+  }
 }
 
 /**
- * One scenario after the other, each with a new process of the server. A shared legacy stdio server cannot say whose a
- * question is, and the suite's scenarios leave calls behind that wait for an answer: the next ones would be refused.
+ * Whether scenarios hinder later ones. The suite's scenarios are several modern clients without sessions, and leave calls
+ * open that wait for an answer; with calls of several clients in flight at a shared legacy stdio server, svc refuses the
+ * server's questions. What fails is therefore repeated once, alone, with a new process of the server.
  */
-async function suiteApart(
-  name: string,
-  url: string,
-  revision: string,
-  scenarios: Iterable<string>,
-): Promise<ReadonlyMap<string, boolean>> {
-  const found = new Map<string, boolean>()
-  for (const scenario of scenarios) {
-    for (const [key, passes] of await suite(url, revision, scenario)) found.set(key, passes)
-    const restart = Bun.spawn({
-      cmd: [join(ROOT, "dist", "svc"), "mcp", "restart", name, "--config-dir", folder],
-      stdout: "ignore",
-    })
-    await restart.exited
-    for (let ready = false; !ready; ) {
-      const { body } = await fetch(`${new URL(url).origin}/health/mcp/${name}`).then(async (response) => ({
-        body: (await response.json()) as { state?: string },
-      }))
-      ready = body.state === "ready"
-      if (!ready) await Bun.sleep(20)
-    }
-  }
-  return found
+function leavesCallsBehind({ transport, era, revision }: ServerRow): boolean {
+  return transport === "stdio" && era === "legacy" && revision === "2026-07-28"
 }
 
-const children: Bun.Subprocess[] = []
-try {
-  const ports = { one: await freePort(), two: await freePort(), svc: await freePort() }
-  const fixture = (file: string) => join(ROOT, "test", "fixtures", file)
-  const start = (cmd: string[], stderr: "ignore" | "inherit" = "ignore") =>
-    children.push(Bun.spawn({ cmd, stdin: "ignore", stdout: "ignore", stderr }))
-  start(["bun", fixture("everything-1x.ts"), "--port", String(ports.one)])
-  start(["bun", fixture("everything-2x.ts"), "--port", String(ports.two)])
-  await Promise.all([untilListening(ports.one), untilListening(ports.two)])
-  const one = `http://127.0.0.1:${ports.one}/mcp`
-  const two = `http://127.0.0.1:${ports.two}/mcp`
-  const stdio = (file: string) => ({ command: "bun", args: [fixture(file)] })
-  const backends: readonly Backend[] = [
-    { name: "1x-stdio", direct: one, server: stdio("everything-1x.ts") },
-    { name: "1x-http", direct: one, server: { type: "streamableHttp", url: one } },
-    { name: "2x-2025-stdio", direct: two, server: { ...stdio("everything-2x.ts"), protocolVersion: "legacy" } },
-    { name: "2x-2025-http", direct: two, server: { type: "streamableHttp", url: two, protocolVersion: "legacy" } },
-    { name: "2x-2026-stdio", direct: two, server: { ...stdio("everything-2x.ts"), protocolVersion: "2026-07-28" } },
-    { name: "2x-2026-http", direct: two, server: { type: "streamableHttp", url: two, protocolVersion: "2026-07-28" } },
-  ]
-  writeFileSync(
-    join(folder, "mcp.json"),
-    JSON.stringify({ mcpServers: Object.fromEntries(backends.map(({ name, server }) => [name, server])) }),
-  )
-  start(
-    [
-      join(ROOT, "dist", "svc"),
-      "serve",
-      "--config-dir",
-      folder,
-      "--port",
-      String(ports.svc),
-      "--startup-wait",
-      "20s",
-      "--health-rate-limit",
-      "off",
-    ],
-    "ignore",
-  )
-  await untilListening(ports.svc)
+/** Gives the measured server a new process. */
+async function restart({ folder, url }: Instance): Promise<void> {
+  const child = Bun.spawn({ cmd: [SVC, "mcp", "restart", NAME, "--config-dir", folder], stdout: "ignore" })
+  await child.exited
+  await eventually(async () => (await settled(url)) === "ready")
+}
 
-  const direct = new Map<string, ReadonlyMap<string, boolean>>()
-  const wrong: string[] = []
-  const stale = new Set(Object.keys(EXPECTED_FAILURES))
-  const count = (results: ReadonlyMap<string, boolean>) =>
-    `${[...results.values()].filter(Boolean).length}/${results.size}`
-  for (const revision of REVISIONS) {
-    for (const url of [one, two]) {
-      const results = await suite(url, revision)
-      direct.set(`${revision} ${url}`, results)
-      process.stdout.write(`${revision}  ${(url === one ? "1x" : "2x").padEnd(16)} directly     ${count(results)}\n`)
-    }
-    for (const { name, direct: url } of backends) {
-      const through = `http://127.0.0.1:${ports.svc}/servers/${name}/mcp`
-      const shared = revision === "2026-07-28" && (name === "1x-stdio" || name === "2x-2025-stdio")
-      const wanted = direct.get(`${revision} ${two}`)?.keys() ?? []
-      const results = shared ? await suiteApart(name, through, revision, wanted) : await suite(through, revision)
-      // A legacy server cannot pass the modern suite directly: there svc is held to what the 2x server does.
-      const measure = direct.get(`${revision} ${revision === "2026-07-28" ? two : url}`)
-      const failing = [...(measure ?? [])]
-        .filter(([scenario, passes]) => passes && results.get(scenario) !== true)
-        .map(([scenario]) => scenario)
-      for (const scenario of failing) {
-        const key = `${revision} ${name} ${scenario}`
-        if (EXPECTED_FAILURES[key] === undefined) wrong.push(key)
-        stale.delete(key)
-      }
-      process.stdout.write(
-        `${revision}  ${name.padEnd(16)} through svc  ${count(results)}${failing.length > 0 ? `  (${failing.length} that pass directly do not)` : ""}\n`,
-      )
-    }
+/** Notes what is wrong: a failure without an entry, or a pass with one. */
+function judge(label: string, passes: boolean, entries: readonly Difference[]): void {
+  for (const entry of entries) occurred.add(entry)
+  if (!passes && entries.length === 0) wrong.push(`FAILS THROUGH svc: ${label}`)
+  if (passes && entries.length > 0) wrong.push(`STALE, it passes: ${label}`)
+}
+
+function count(outcome: Outcome): string {
+  return `${[...outcome.values()].filter(Boolean).length}/${outcome.size}`
+}
+
+/** Returns the state in which the measured server stays. */
+async function settled(base: string): Promise<string> {
+  let state = ""
+  await eventually(async () => {
+    const response = await fetch(`${base}/health/mcp/${NAME}`)
+    state = ((await response.json()) as { state: string }).state
+    return !["pending", "loading", "stopped"].includes(state)
+  })
+  return state
+}
+
+function stdio(server: ServerName): object {
+  if (!(server in SERVERS)) throw new Error(`${server} does not serve stdio`)
+  return { command: "bun", args: [fixture(SERVERS[server as keyof typeof SERVERS])] }
+}
+
+/** Starts the server over HTTP. */
+async function startRemote(server: ServerName): Promise<AsyncDisposable & { readonly url: string }> {
+  if (server === "own-1x" || server === "own-2x") {
+    const { url, stop } = await startHttp(SERVERS[server])
+    return { url, [Symbol.asyncDispose]: stop }
   }
-  for (const [revision, scenarios] of [
-    ...REVISIONS.map((one) => [one, CLIENT_SCENARIOS[one]] as const),
-    [undefined, EXTENSION_SCENARIOS] as const,
-  ]) {
-    const title = revision ?? "extensions"
-    let passed = 0
-    for (const scenario of scenarios) {
-      if (await clientPasses(scenario, revision)) passed++
-      else wrong.push(`${title} svc as a client: ${scenario}`)
-    }
-    process.stdout.write(`${title}  svc as a client                ${passed}/${scenarios.length}\n`)
+  if (references === undefined) throw new Error(`${server} is measured with --all only`)
+  const port = await freePort()
+  const child = Bun.spawn({
+    cmd: ["bun", references[server]],
+    env: { ...process.env, PORT: String(port) },
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "ignore",
+  })
+  const url = `http://127.0.0.1:${port}/mcp`
+  await eventually(async () => (await fetch(url).catch(() => undefined)) !== undefined)
+  return {
+    url,
+    async [Symbol.asyncDispose]() {
+      child.kill()
+      await child.exited
+    },
   }
-  for (const key of wrong) process.stdout.write(`FAILS THROUGH svc: ${key}\n`)
-  for (const key of stale) process.stdout.write(`STALE, it passes: ${key}\n`)
-  process.stdout.write(
-    `${wrong.length + stale.size === 0 ? "1 passed, 0 failed" : `0 passed, ${wrong.length + stale.size} failed`}\n`,
+}
+
+async function byRevision<T>(get: (revision: Revision) => Promise<T>): Promise<Readonly<Record<Revision, T>>> {
+  const [legacy, modern] = REVISIONS
+  return { [legacy]: await get(legacy), [modern]: await get(modern) }
+}
+
+/** Runs `work` for each item, `jobs` at a time. */
+async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const left = [...items]
+  await Promise.all(
+    Array.from({ length: jobs }, async () => {
+      for (let item = left.shift(); item !== undefined; item = left.shift()) await work(item)
+    }),
   )
-  process.exitCode = wrong.length + stale.size === 0 ? 0 : 1
-} finally {
-  for (const child of children.reverse()) {
-    child.kill()
-    await child.exited
-  }
-  rmSync(folder, { recursive: true, force: true })
 }

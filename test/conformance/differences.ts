@@ -1,0 +1,84 @@
+/**
+ * The scenarios that pass directly and not through svc, each with its reason. An entry that does not occur, or a
+ * difference without an entry, fails the run.
+ */
+import type { ClientRow, ServerRow } from "./rows.ts"
+
+/** `inherent`: no aggregator could pass, for the reason given. `open`: svc could, and does not yet. */
+export type Difference = {
+  readonly kind: "inherent" | "open"
+  readonly reason: string
+  readonly scenarios: readonly string[]
+  /** The rows in words, for the page. */
+  readonly where: string
+} & (
+  | { readonly side: "server"; matches(row: ServerRow): boolean }
+  | { readonly side: "client"; matches(row: ClientRow): boolean }
+)
+
+export const DIFFERENCES: readonly Difference[] = [
+  {
+    kind: "inherent",
+    reason: "a legacy server's questions have no keys that svc could keep: svc gives them its own",
+    scenarios: ["input-required-result-basic-elicitation"],
+    where: "a server in the legacy era, a client of 2026-07-28",
+    side: "server",
+    matches: (row) => isLegacyToModern(row) && row.server !== "sdk-1x",
+  },
+  {
+    kind: "inherent",
+    reason: "a legacy server learns its client's capabilities once, at `initialize`, and its client is svc",
+    scenarios: ["input-required-result-capability-check"],
+    where: "a server in the legacy era, a client of 2026-07-28",
+    side: "server",
+    matches: (row) => isLegacyToModern(row) && row.server !== "sdk-1x",
+  },
+  {
+    kind: "inherent",
+    reason: "the server has none of the tools and prompts that these scenarios of a later revision call",
+    scenarios: [
+      "server-stateless",
+      "input-required-result-basic-elicitation",
+      "input-required-result-basic-sampling",
+      "input-required-result-basic-list-roots",
+      "input-required-result-request-state",
+      "input-required-result-multiple-input-requests",
+      "input-required-result-multi-round",
+      "input-required-result-non-tool-request",
+      "input-required-result-result-type",
+      "input-required-result-tampered-state",
+      "input-required-result-capability-check",
+    ],
+    where: "`sdk-1x`, a client of 2026-07-28",
+    side: "server",
+    matches: (row) => isLegacyToModern(row) && row.server === "sdk-1x",
+  },
+  {
+    kind: "inherent",
+    reason: "this server's tools ask their client only in the legacy era, which the pin excludes",
+    scenarios: [
+      "tools-call-sampling",
+      "tools-call-elicitation",
+      "elicitation-sep1034-defaults",
+      "elicitation-sep1330-enums",
+    ],
+    where: "`sdk-2x` pinned to `2026-07-28`, a client of 2025-11-25",
+    side: "server",
+    matches: ({ server, mode, revision }) => server === "sdk-2x" && mode === "2026-07-28" && revision === "2025-11-25",
+  },
+  {
+    kind: "inherent",
+    reason:
+      "svc serves a client over a connection of its own era, so it asks with `initialize` whether the server also speaks the legacy era; the scenario counts that request as one that lacks the modern era's headers and `_meta`",
+    scenarios: ["request-metadata", "http-standard-headers"],
+    where: "scenarios of 2026-07-28 in mode `auto`, a legacy client of svc",
+    side: "client",
+    matches: ({ revision, mode, client }) => revision === "2026-07-28" && mode === "auto" && client === "legacy",
+  },
+]
+
+// ---
+
+function isLegacyToModern({ era, revision }: ServerRow): boolean {
+  return era === "legacy" && revision === "2026-07-28"
+}
