@@ -646,6 +646,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "what a server costs must be visible where its state is",
   },
+  "context:tokens": {
+    says: "svc tokens counts the tokens of a running svc's tools (name, description, input schema) and instructions, of all servers or one, of all clients or a preset's, the most expensive first",
+    from: "choice",
+    why: "a person can only save what is visible, and characters say little to those who pay for tokens",
+  },
   "instructions:budget": {
     says: "the aggregate's instructions have at most --instructions-budget characters (2,048): how tools are named, a line per server with its purpose, then the servers' own instructions in equal shares",
     from: "choice",

@@ -13,6 +13,7 @@ import { statusOf } from "../report/status.ts"
 import type { ControlDispatch } from "../serve/control-socket.ts"
 import { reportAt } from "../serve/health.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { contextOffer } from "./context-offer.ts"
 import type { InternalTools } from "./internal-tools.ts"
 import type { Runtime } from "./runtime.ts"
 import { answerOAuthControl, type OAuthControlDeps } from "./upstream-oauth.ts"
@@ -98,6 +99,8 @@ async function answerControl(
           : {}),
       }
     }
+    case "context":
+      return contextOffer(runtime, params)
     case "flush":
       return runtime.serverLogs.flush()
     default:
@@ -151,6 +154,7 @@ const READ_ONLY_METHODS: ReadonlySet<string> = new Set([
   // A reload that it causes is audited by itself.
   "reload",
   "tools",
+  "context",
   "flush",
   "auth.status",
   "auth.wait",

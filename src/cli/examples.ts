@@ -108,6 +108,10 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc logs --level warn --since 1h", "what went wrong in the last hour"],
     ["svc logs -n 20 --grep timeout", "the last 20 lines with a word"],
   ],
+  tokens: [
+    ["svc tokens", "what each server costs a context, the most expensive first"],
+    ["svc tokens github --preset work", "the tools of one server, as a preset lists them"],
+  ],
   health: [
     ["svc health --wait 60s", "in a pipeline: wait until svc is ready"],
     ["svc health --url https://svc.example.com", "of another machine"],

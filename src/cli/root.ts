@@ -22,6 +22,7 @@ export const root: CommandGroup = {
     config: () => import("./config.ts").then(({ config }) => config),
     preset: () => import("./preset.ts").then(({ preset }) => preset),
     registry: () => import("./registry.ts").then(({ registry }) => registry),
+    tokens: () => import("./tokens.ts").then(({ tokens }) => tokens),
     logs: () => import("./logs.ts").then(({ logs }) => logs),
     health: () => import("./health.ts").then(({ health }) => health),
     "demo-server": () => import("./demo-server.ts").then(({ demoServer }) => demoServer),
@@ -45,7 +46,6 @@ export const root: CommandGroup = {
     servers: ["mcp"],
     status: ["mcp", "status"],
     token: ["auth", "token"],
-    tokens: ["auth", "token"],
     tools: ["mcp", "tools", "list"],
     uninstall: ["mcp", "uninstall"],
     // A line of another program, pasted behind `svc`.

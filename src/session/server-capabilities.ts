@@ -2,6 +2,7 @@
 import { type View, viewOf } from "../catalog/catalog.ts"
 import { aggregateInstructions } from "../catalog/instructions.ts"
 import { withoutServerInfo } from "../catalog/listing.ts"
+import type { Scope } from "../catalog/scope.ts"
 import { BackendError } from "../lib/errors.ts"
 import {
   type Era,
@@ -13,7 +14,7 @@ import {
   UI_EXTENSION,
 } from "../wire/era.ts"
 import { isObject, metaOf, type Params } from "../wire/message.ts"
-import type { ClientCall } from "./ports.ts"
+import type { ClientCall, Gateway } from "./ports.ts"
 import { refuseStopping } from "./ready.ts"
 import { unitedSkills } from "./skills.ts"
 
@@ -53,6 +54,14 @@ export function peerFor({ spec, listing }: View["parts"][number], { gateway, cli
   return typeof target === "string" ? listing : target.peer
 }
 
+/** Returns the instructions of the aggregate that clients of a scope receive. */
+export const aggregateInstructionsFor = (
+  scope: Scope,
+  view: View,
+  { directory, limits }: Gateway,
+): string | undefined =>
+  aggregateInstructions(view.parts, directory.unavailable(scope), limits.instructions, view.instructions)
+
 type BackendCapabilities = { readonly era: Era; readonly capabilities: Params }
 
 // ---
@@ -75,12 +84,7 @@ function introduce({ gateway, client }: About): Introduction {
         client.era,
       ),
       serverInfo: { name: "svc", title: "svc", version: gateway.version },
-      instructions: aggregateInstructions(
-        view.parts,
-        gateway.directory.unavailable(scope),
-        gateway.limits.instructions,
-        view.instructions,
-      ),
+      instructions: aggregateInstructionsFor(scope, view, gateway),
       members: {},
     }
   const target = gateway.directory.target(scope.id, client.era)

@@ -1,6 +1,6 @@
 /** What servers put into the context of a client, and what clients do not take of it. */
 import { expect, test } from "bun:test"
-import { eventually, fixture, freshEnv, readIfThere, runSvc, startSvc } from "./harness.ts"
+import { eventually, fixture, freshEnv, readIfThere, runSvc, SVC, startSvc } from "./harness.ts"
 
 const echo = (...args: string[]) => ({ command: "bun", args: [fixture("echo.ts"), ...args] })
 
@@ -36,4 +36,44 @@ test("what clients do not take is warned of, with and without a running svc [con
   const offline = (await svc("config", "check")).stdout
   for (const part of [`many: ${cut}`, `${far}: ${refused}`]) expect(offline).toContain(part)
   expect(offline).not.toContain("are listed")
+})
+
+test("svc tokens counts what servers and tools cost, the most expensive first [context:tokens]", async () => {
+  const servers = {
+    few: { ...echo("--tools", "2"), tags: ["web"] },
+    demo: { command: SVC, args: ["demo-server"] },
+    many: echo("--tools", "30"),
+    down: { command: "/nowhere/at/all" },
+  }
+  const instance = await startSvc({ config: { mcpServers: servers } })
+  const svc = (...args: string[]) => runSvc([...args, "--config-dir", instance.folder], freshEnv(instance.folder))
+  expect((await svc("preset", "create", "web", "--filter", "web")).code).toBe(0)
+  await eventually(async () => (await svc("tokens", "--json")).stdout.includes("many_svc_echo29"))
+  const all = JSON.parse((await svc("tokens", "--json")).stdout)
+  expect(all.servers.map(({ name }: { name: string }) => name)).toEqual(["many", "demo", "few"])
+  const [many, demo] = all.servers
+  expect(many.tokens).toBe(many.descriptions + many.schemas)
+  expect(many.tools).toHaveLength(30)
+  // "few_svc_echo", "Returns its argument" and a schema of one property.
+  expect(all.servers[2].tokens).toBeGreaterThan(40)
+  expect(all.servers[2].tokens).toBeLessThan(80)
+  expect(demo.instructions).toBeGreaterThan(5)
+  expect(all.total.tokens).toBe(all.total.tools + all.total.instructions)
+  const shown = await svc("tokens")
+  expect(shown.stdout).toMatch(
+    /^SERVER +TOOLS +TOKENS[^\n]+\nmany +30 [\s\S]*\n\n[\d,]+ tokens in the context of each client: 35 tools/,
+  )
+  expect(shown.stdout).toContain("cl100k_base")
+  const preset = JSON.parse((await svc("tokens", "--preset", "web", "--json")).stdout)
+  expect(preset.servers).toEqual([all.servers[2]])
+  expect(preset.total.tokens).toBeLessThan(all.total.tokens)
+  expect((await svc("tokens", "demo")).stdout).toMatch(/^TOOL +TOKENS[\s\S]*demo_svc_[\s\S]*\(instructions\) +\d/)
+  expect(await svc("tokens", "mani")).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining("did you mean many?"),
+  })
+  expect((await svc("tokens", "--preset", "none")).code).toBe(64)
+  instance.signal("SIGTERM")
+  await instance.exited
+  expect(await svc("tokens")).toMatchObject({ code: 69, stderr: expect.stringContaining("is not running") })
 })

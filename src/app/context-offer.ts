@@ -1,0 +1,37 @@
+/** What clients of a scope are offered, for the count of what it costs their context. */
+import { viewOf } from "../catalog/catalog.ts"
+import { aggregateInstructionsFor } from "../session/server-capabilities.ts"
+import type { Params } from "../wire/message.ts"
+import type { Runtime } from "./runtime.ts"
+
+/** The texts that clients of one scope receive, by server; tools are JSON texts of list entries. */
+export type ContextOffer = {
+  readonly servers: readonly OfferedServer[]
+  /** The instructions of all servers together, as clients receive them. */
+  readonly instructions: string
+}
+
+type OfferedServer = {
+  readonly name: string
+  readonly tools: readonly string[]
+  /** The server's own instructions, whole. */
+  readonly instructions: string
+}
+
+/** Returns the offer of a preset, or of all servers. Throws a RequestError for an unknown preset. */
+export function contextOffer({ agent, scopeOf, mcp }: Runtime, { preset }: Params): ContextOffer {
+  const scope = scopeOf(typeof preset === "string" ? `?preset=${encodeURIComponent(preset)}` : "")
+  const view = viewOf(agent.catalog, scope)
+  const own = mcp.gateway.toolbox()?.entries ?? []
+  return {
+    servers: [
+      ...(own.length === 0 ? [] : [{ name: "svc", tools: own, instructions: "" }]),
+      ...view.parts.map(({ spec, listing, qualified }) => ({
+        name: spec.name,
+        tools: qualified.entries["tools/list"],
+        instructions: listing.instructions ?? "",
+      })),
+    ],
+    instructions: aggregateInstructionsFor(scope, view, mcp.gateway) ?? "",
+  }
+}

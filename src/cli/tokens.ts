@@ -1,0 +1,142 @@
+/** `svc tokens`: what servers cost the context of a client, the most expensive first. */
+import type { CommandDef } from "citty"
+import { Tiktoken } from "js-tiktoken/lite"
+import ranks from "js-tiktoken/ranks/cl100k_base"
+import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
+import type { ContextOffer } from "../app/context-offer.ts"
+import { print, table } from "../app/output.ts"
+import { RequestError } from "../lib/errors.ts"
+import { counted } from "../lib/log.ts"
+import { unknownNameError } from "../lib/nearest.ts"
+import { isObject, parseJson } from "../wire/message.ts"
+
+export const tokens: CommandDef = {
+  meta: { name: "tokens", description: "Count the tokens that servers and tools take of a client's context" },
+  args: {
+    server: { type: "positional", required: false, description: "Name of one server, for its tools (default: all)" },
+    preset: { type: "string", description: "Count what clients of this preset are listed" },
+    ...CONTEXT_ARGS,
+  },
+  async run({ args }) {
+    const context = openContext(args)
+    const preset = typeof args.preset === "string" ? { preset: args.preset } : {}
+    const answer = await context.ask("context", preset, ANSWER_MS)
+    if (!isObject(answer)) throw notRunning(context.paths)
+    const offer = answer as ContextOffer
+    const named = typeof args.server === "string" ? args.server : undefined
+    const known = offer.servers.map(({ name }) => name)
+    if (named !== undefined && !known.includes(named)) throw unknownServer(named, known)
+    const count = createCounter()
+    const servers = offer.servers
+      .filter(({ name }) => named === undefined || name === named)
+      .map((server) => costOf(server, count))
+      .sort(dearerFirst)
+    const [only] = servers
+    if (named !== undefined && only !== undefined) {
+      print(args.json === true, { ...only, estimator: ESTIMATOR }, () => `${toolTable(only)}\n\n${NOTE}`)
+      return 0
+    }
+    const tools = servers.reduce((sum, one) => sum + one.tools.length, 0)
+    const listed = servers.reduce((sum, one) => sum + one.descriptions + one.schemas, 0)
+    const instructions = count(offer.instructions)
+    const total = { tools: listed, instructions, tokens: listed + instructions }
+    print(args.json === true, { total, servers, estimator: ESTIMATOR }, () =>
+      [
+        ...(servers.length === 0 ? [] : [serverTable(servers), ""]),
+        `${formatted(total.tokens)} tokens in the context of each client: ${counted(tools, "tool")} ${formatted(listed)}, instructions ${formatted(instructions)}`,
+        "",
+        NOTE,
+      ].join("\n"),
+    )
+    return 0
+  },
+}
+
+// ---
+
+const ANSWER_MS = 60_000
+const ESTIMATOR = "cl100k_base"
+const NOTE =
+  "Estimated with the tokenizer cl100k_base; the tokenizer of a model may count a fifth more or less. A tool counts with its\nname, description and input schema, which clients pass on to models; instructions count whole for each server, and as\nclients receive them in the sum."
+
+/** Tokens of one tool; `description` with the name. */
+type ToolCost = {
+  readonly name: string
+  readonly tokens: number
+  readonly description: number
+  readonly schema: number
+}
+
+type ServerCost = {
+  readonly name: string
+  readonly tokens: number
+  readonly descriptions: number
+  readonly schemas: number
+  readonly instructions: number
+  /** The most expensive first. */
+  readonly tools: readonly ToolCost[]
+}
+
+type Count = (text: string) => number
+
+function costOf(
+  { name, tools: entries, instructions: text }: ContextOffer["servers"][number],
+  count: Count,
+): ServerCost {
+  const tools = entries.map((entry) => toolCost(entry, count)).sort(dearerFirst)
+  const descriptions = tools.reduce((sum, { description }) => sum + description, 0)
+  const schemas = tools.reduce((sum, { schema }) => sum + schema, 0)
+  const instructions = count(text)
+  return { name, tokens: descriptions + schemas + instructions, descriptions, schemas, instructions, tools }
+}
+
+function toolCost(entry: string, count: Count): ToolCost {
+  const tool = parseJson(entry)
+  const { name, description, inputSchema } = isObject(tool) ? tool : {}
+  const described = count(`${name}\n${description ?? ""}`)
+  const schema = count(JSON.stringify(inputSchema ?? {}))
+  return { name: String(name), tokens: described + schema, description: described, schema }
+}
+
+/** Orders by cost; equal ones by name. */
+const dearerFirst = (
+  one: { readonly name: string; readonly tokens: number },
+  other: { readonly name: string; readonly tokens: number },
+): number => other.tokens - one.tokens || (one.name < other.name ? -1 : 1)
+
+function createCounter(): Count {
+  const tokenizer = new Tiktoken(ranks)
+  // The time for one run of characters grows with the square of its length.
+  const piecesOf = (text: string) => (LONG_RUN.test(text) ? (text.match(PIECE) ?? []) : [text])
+  return (text) => piecesOf(text).reduce((sum, piece) => sum + tokenizer.encode(piece, [], []).length, 0)
+}
+
+const LONG_RUN = /\S{500}|\s{500}/
+const PIECE = /\S{1,500}|\s{1,500}/g
+
+const serverTable = (servers: readonly ServerCost[]): string =>
+  table(
+    ["server", "tools", "tokens", "descriptions", "schemas", "instructions"],
+    servers.map(({ name, tools, tokens, descriptions, schemas, instructions }) => [
+      name,
+      ...[tools.length, tokens, descriptions, schemas, instructions].map(formatted),
+    ]),
+  )
+
+const toolTable = ({ tools, instructions }: ServerCost): string =>
+  table(
+    ["tool", "tokens", "description", "schema"],
+    [
+      ...tools.map(({ name, tokens, description, schema }) => [name, ...[tokens, description, schema].map(formatted)]),
+      ...(instructions === 0 ? [] : [["(instructions)", formatted(instructions)]]),
+    ],
+  )
+
+const formatted = (count: number): string => count.toLocaleString("en-US")
+
+/** The error for a name of no listed server. */
+function unknownServer(name: string, known: readonly string[]): RequestError {
+  return known.length === 0
+    ? new RequestError("not_found", `clients are offered no server now; \`svc mcp status\` shows why`)
+    : unknownNameError("server", name, known)
+}
