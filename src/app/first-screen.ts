@@ -94,7 +94,10 @@ export function summaryScreen(
   const next: (readonly [string, string])[] = [
     ...(endpoint === undefined
       ? []
-      : [["connect a client", `claude mcp add --transport http svc ${endpoint}${token}`] as const]),
+      : [
+          ["connect a client", `svc connect claude-code${flags}`] as const,
+          ["  or by hand", `claude mcp add --transport http svc ${endpoint}${token}`] as const,
+        ]),
     ...(auth ? [["create a token", `svc auth token create NAME${flags}`] as const] : []),
     ["add a server", `svc mcp add NAME${flags} -- COMMAND ARGS…`],
     ["import servers", `svc config import${flags}`],

@@ -44,7 +44,8 @@ needing attention:
   web   sign-in needed  run \`svc auth login web --config 'my file'\`
   bad   invalid         url is wrong
 
-  connect a client  claude mcp add --transport http svc http://127.0.0.1:3050/mcp
+  connect a client  svc connect claude-code --config 'my file'
+    or by hand      claude mcp add --transport http svc http://127.0.0.1:3050/mcp
   add a server      svc mcp add NAME --config 'my file' -- COMMAND ARGS…
   import servers    svc config import --config 'my file'
   see the reasons   svc mcp status --config 'my file'
