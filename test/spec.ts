@@ -1082,6 +1082,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "rule 4 inherits what the server does not have, although it meant to set it",
   },
+  "cli:health": {
+    says: "svc health says starting while servers are in their first start, and exits with 75 if it would exit with 69; it shows the issues of the configuration, and an svc without servers as running; --wait names the servers that it does not wait for",
+    from: "choice",
+    why: "a person must not take a start for a failure, nor a refused file for health",
+  },
+  "cli:health:own": {
+    says: "svc health answers for the svc of its configuration, or for the one that --url or SVC_PORT names",
+    from: "choice",
+    why: "another svc at the default port says nothing of this one",
+  },
   "cli:config:missing": {
     says: "a file that --config names and that does not exist is an error (78); serve --init creates it, and only the default file is created otherwise",
     from: "choice",

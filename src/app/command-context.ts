@@ -94,8 +94,8 @@ export function configuredSecrets(context: Pick<CommandContext, "document" | "wo
 }
 
 /** The error of a command that only a running instance can answer. */
-export const notRunning = ({ file }: Paths): UnavailableError =>
-  new UnavailableError(`svc is not running for ${file}; start it with \`svc serve\``)
+export const notRunning = ({ file }: Paths, otherwise = ""): UnavailableError =>
+  new UnavailableError(`svc is not running for ${file}; start it with \`svc serve\`${otherwise}`)
 
 /** Returns the issues that a start or a reload would find in these texts. */
 export const findIssues = (context: CommandContext, read: () => DocumentTexts): readonly Issue[] =>
@@ -114,9 +114,12 @@ export function dryReload({ paths, baseWorld }: CommandContext, read: () => Docu
   return reload()
 }
 
-/** Returns where svc listens unless told otherwise: at the port of SVC_PORT, or the default one. */
-export const defaultAddress = (): string =>
-  `http://127.0.0.1:${readOptions({}, process.env).integer("port", 3050, 1, 65_535)}/`
+/** Returns the port that SVC_PORT names; undefined if it names none, or any free one. */
+export const namedPort = (): number | undefined =>
+  readOptions({}, process.env).integer("port", 0, 0, 65_535) || undefined
+
+/** Returns where svc listens unless told otherwise. */
+export const defaultAddress = (): string => `http://127.0.0.1:${namedPort() ?? 3050}/`
 
 /** Returns all values of a flag that may be repeated, under any of its names. */
 export function repeated(rawArgs: readonly string[], ...names: readonly string[]): readonly string[] {
@@ -138,6 +141,8 @@ export const TAG_ARGS = {
 
 /** Returns the tags that a command names. Throws a RequestError (usage) for a flag without any. */
 export function tagsOf(rawArgs: readonly string[]): readonly string[] {
+  for (const name of ["tag", "tags"])
+    if (repeated(rawArgs, name).includes("")) throw usageError(`--${name} needs a value: it is empty`)
   const given = repeated(rawArgs, "tag", "tags")
   const tags = given.flatMap((text) => text.split(",")).map((tag) => tag.trim())
   const named = [...new Set(tags.filter((tag) => tag !== ""))]

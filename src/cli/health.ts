@@ -1,6 +1,13 @@
 /** `svc health`: shows the health of an instance, and for pipelines waits until it is ready. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
+import {
+  CONTEXT_ARGS,
+  type CommandContext,
+  defaultAddress,
+  namedPort,
+  notRunning,
+  openContext,
+} from "../app/command-context.ts"
 import { print, say, stateCell, stdoutLook, table } from "../app/output.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { delay, systemClock } from "../lib/clock.ts"
@@ -20,7 +27,7 @@ export const health: CommandDef = {
     ...CONTEXT_ARGS,
     url: {
       type: "string",
-      description: "Address of svc, or unix:/path (default: the svc of this configuration, else http://127.0.0.1:3050)",
+      description: "Address of svc, or unix:/path (default: the svc of this configuration, or the one at SVC_PORT)",
     },
     level: {
       type: "string",
@@ -34,30 +41,41 @@ export const health: CommandDef = {
       throw usageError(
         "--level cannot be used with --url: the svc at that address sets its own level with --health-info-level",
       )
-    const port = option.integer("port", 3050, 1, 65_535)
+    const port = namedPort()
     const given = option.text("url")
     if (given !== undefined && !isAddress(given))
       throw usageError(`--url must be an http or https address or unix:/path, not ${given}`)
-    const url = (given ?? `http://127.0.0.1:${port}`).replace(/\/+$/, "")
+    const url = (given ?? defaultAddress()).replace(/\/+$/, "")
     const context = openContext(args)
     const askOwn = askControl(context, option.choice("level", HEALTH_LEVELS, "full"))
-    const isOwn = async () =>
-      args.level !== undefined || (given === undefined && (await runsAt(context, option.text("port"))))
+    const isOwn = async () => args.level !== undefined || (given === undefined && (await runsAt(context, port)))
     const ask: AskHealth = async (path) => {
-      return (await isOwn()) ? askOwn(path) : askHttp(url, path)
+      if (await isOwn()) return askOwn(path)
+      // What listens at the default address serves another configuration.
+      if (given === undefined && port === undefined)
+        throw notRunning(context.paths, ", or give the address of another svc with --url")
+      return askHttp(url, path)
     }
     const wait = typeof args.wait === "string" ? option.duration("wait", 0) : undefined
-    if (wait !== undefined) await waitUntilReady(ask, wait)
+    if (wait !== undefined) {
+      await waitUntilReady(ask, wait)
+      const { body } = await ask("/health/mcp")
+      for (const note of notWaitedFor(body)) say(note)
+    }
     const { body } = await ask("/health")
-    const states = args.json !== true && (await isOwn()) ? await statesOf(context) : new Map()
-    print(args.json === true, body, () => describe(body, states))
     const ready = await ask("/health/ready")
-    return body.status !== "unhealthy" && ready.ok ? 0 : 69
+    const loading = startingOf(await ask("/health/mcp"))
+    const status = args.json !== true && (await isOwn()) ? await statusOf(context) : undefined
+    print(args.json === true, body, () => describe(body, loading, status))
+    if (body.status !== "unhealthy" && ready.ok) return 0
+    return loading === undefined ? 69 : STARTING_EXIT
   },
 }
 
 // ---
 
+/** EX_TEMPFAIL: it will be different in a moment. */
+const STARTING_EXIT = 75
 const FIRST_PAUSE_MS = 50
 /** Two requests per pause stay below the rate limit, however long it takes. */
 const LAST_PAUSE_MS = 4000
@@ -99,16 +117,39 @@ async function askHttp(url: string, path: HealthPath): Promise<HealthReply> {
 }
 
 /** Whether the svc of this configuration runs, at `port` if one was named. */
-async function runsAt({ ask }: CommandContext, port: string | undefined): Promise<boolean> {
+async function runsAt({ ask }: CommandContext, port: number | undefined): Promise<boolean> {
   const status = await ask("status").catch(() => undefined)
   if (!isObject(status) || typeof status.url !== "string") return false
-  return port === undefined || new URL(status.url).port === port
+  return port === undefined || new URL(status.url).port === String(port)
 }
 
-/** Returns the state of each server of this configuration's svc, by id. */
-async function statesOf({ ask }: CommandContext): Promise<ReadonlyMap<string, ServerState>> {
+/** Returns the status of this configuration's svc. */
+async function statusOf({ ask }: CommandContext): Promise<Status | undefined> {
   const status = await ask("status")
-  return new Map(isObject(status) ? (status as Status).servers.map(({ id, state }) => [id, state]) : [])
+  return isObject(status) ? (status as Status) : undefined
+}
+
+/** Returns how many servers are ready, such as `1 of 2`, while some are in their first start; undefined afterwards. */
+function startingOf({ ok, body }: HealthReply): string | undefined {
+  const { loading, summary } = body
+  if (!ok || !isObject(loading) || loading.isComplete !== false || !isObject(summary)) return undefined
+  return `${summary.ready} of ${summary.total}`
+}
+
+/** Says which servers `--wait` does not wait for: by name if the report has names, else in numbers. */
+function notWaitedFor({ servers, summary }: Params): readonly string[] {
+  const byState = isObject(servers) && isObject(servers.byState) ? servers.byState : undefined
+  const { failed = 0, awaitingOAuth = 0 } = isObject(summary) ? summary : {}
+  return [
+    ["failed", failed, "failed"],
+    ["awaiting_oauth", awaitingOAuth, "needs a sign-in"],
+  ].flatMap(([state, count, what]) => {
+    const names = byState?.[String(state)]
+    if (Array.isArray(names)) return names.map((name) => `${name} ${what}: not waiting for it`)
+    return byState === undefined && Number(count) > 0
+      ? [`${counted(Number(count), "server")} ${what}: not waiting for it`]
+      : []
+  })
 }
 
 /** Asks over the control socket, which gives any level of detail. */
@@ -171,15 +212,19 @@ function describeHeld(supervision: unknown): string {
   return held.join(", ")
 }
 
-/** Describes a health report. A state that is not in `states` follows from the report's status, which has fewer words. */
-function describe(body: Record<string, unknown>, states: ReadonlyMap<string, ServerState>): string {
+/**
+ * Describes a health report. `starting`: how many servers are ready. Without the status of the svc, the states follow from the
+ * report, which has fewer words.
+ */
+function describe(body: Record<string, unknown>, starting: string | undefined, live: Status | undefined): string {
   const { status, version, system, servers, configuration } = body
   const pid = isObject(system) && isObject(system.process) ? system.process.pid : undefined
-  const counts = isObject(servers) ? `${servers.healthy} of ${counted(Number(servers.total), "server")} healthy` : ""
+  const states = new Map(live?.servers.map(({ id, state }) => [id, state]))
   const off =
     isObject(configuration) && Number(configuration.disabledCount) > 0
       ? `, ${configuration.disabledCount} disabled`
       : ""
+  const [word, facts] = verdictOf(String(status), isObject(servers) ? servers : {}, off !== "", starting)
   const details = isObject(servers) && Array.isArray(servers.details) ? servers.details.filter(isObject) : []
   const rows = details.map((one) => [
     String(one.name),
@@ -187,14 +232,36 @@ function describe(body: Record<string, unknown>, states: ReadonlyMap<string, Ser
     // An error that is over does not matter any more.
     one.healthy === true ? "" : String(one.lastError ?? ""),
   ])
-  const verdict = paint(String(status), VERDICT_TONES[String(status)] ?? "bad", stdoutLook())
   return [
-    `${verdict} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${counts}${off}`,
+    `${paint(word, VERDICT_TONES[word] ?? "bad", stdoutLook())} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${facts}${off}`,
     ...(rows.length > 0 ? [table(["name", "state", "note"], rows)] : []),
+    ...(live !== undefined && live.issues.length > 0
+      ? [["issues", ...live.issues.map((issue) => `  ${issue}`)].join("\n")]
+      : []),
   ].join("\n\n")
 }
 
-const VERDICT_TONES: Readonly<Record<string, Tone>> = { healthy: "good", degraded: "notice", unhealthy: "bad" }
+/** Returns the word and the facts of the first line. */
+function verdictOf(
+  status: string,
+  { healthy, total }: Params,
+  someDisabled: boolean,
+  starting: string | undefined,
+): readonly [word: string, facts: string] {
+  // Without a server nothing is wrong.
+  if (total === 0 && status === "degraded")
+    return ["running", someDisabled ? "no server is enabled" : "no servers yet; add one with `svc mcp add`"]
+  if (starting !== undefined) return ["starting", `${starting} ready`]
+  return [status, `${healthy} of ${counted(Number(total), "server")} healthy`]
+}
+
+const VERDICT_TONES: Readonly<Record<string, Tone>> = {
+  healthy: "good",
+  running: "good",
+  starting: "notice",
+  degraded: "notice",
+  unhealthy: "bad",
+}
 
 /** Returns the state that a server's entry in `/health` shows. */
 function stateOfReport({ status, healthy, attempt }: Params): ServerState {

@@ -94,6 +94,7 @@ export const EXIT_CODES: readonly { readonly code: number; readonly meaning: str
   { code: 64, meaning: "usage error: an unknown command, flag, server or value" },
   { code: 69, meaning: "unavailable: no running svc, a port in use, an unhealthy or unreachable server" },
   { code: 70, meaning: "internal error: a fault of svc" },
+  { code: 75, meaning: "`svc health` while servers are starting" },
   { code: 78, meaning: "configuration error: `svc config check` shows where" },
   { code: 130, meaning: "Ctrl-C at a prompt" },
 ]

@@ -311,7 +311,55 @@ test("health --wait waits until everything is loaded, or says what is missing", 
   const own = await inFolder(instance.folder)("health", "--wait", "10s")
   expect(own.stdout).toStartWith(`healthy (svc 0.1.0, process ${instance.pid}): 1 of 1`)
   const refused = await runSvc(["health", "--url", "http://127.0.0.1:1", "--wait", "0.2s"])
-  expect([refused.code, refused.stderr]).toEqual([69, expect.stringMatching(/^svc: not ready after 0 s: cannot reach/)])
+  expect([refused.code, refused.stderr]).toEqual([
+    69,
+    expect.stringMatching(/^svc: not ready after 0 s: nothing listens at 127.0.0.1:1/),
+  ])
+})
+
+test("health says that servers are starting, which failed, and that an svc without servers runs [cli:health]", async () => {
+  const silent = { command: "sleep", args: ["60"] }
+  await using instance = await startSvc({ config: { mcpServers: { silent } } })
+  const svc = inFolder(instance.folder)
+  expect(await svc("health")).toMatchObject({
+    code: 75,
+    stdout: expect.stringMatching(/^starting \(svc .*\): 0 of 1 ready\n/),
+  })
+  const bad = { command: "/no/such/program" }
+  instance.write({ mcpServers: { a: echo(), bad } })
+  await instance.said("bad: could not be started")
+  await instance.said("a: connected")
+  const waited = await svc("health", "--wait", "10s")
+  expect([waited.code, waited.stderr]).toEqual([69, "bad failed: not waiting for it\n"])
+  instance.write("{ broken")
+  await instance.said("svc keeps using the last valid one")
+  expect((await svc("health")).stdout).toMatch(/^issues\n {2}\S*mcp\.json:1:3: not valid JSON/m)
+  instance.write({ mcpServers: {} })
+  await instance.said("removed a, bad")
+  expect(await svc("health")).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^running \(.*\): no servers yet/),
+  })
+})
+
+test("health answers for the svc of its configuration, and for another one at an address that is named [cli:health:own]", async () => {
+  await using other = await startSvc({ config: {} })
+  const folder = freshFolder()
+  const { port } = new URL(other.url)
+  const { code, stdout, stderr } = await inFolder(folder)("health")
+  expect([code, stdout, stderr]).toEqual([
+    69,
+    "",
+    `svc: svc is not running for ${join(folder, "mcp.json")}; start it with \`svc serve\`, or give the address of another svc with --url\n`,
+  ])
+  for (const [args, env] of [
+    [["health", "--url", other.url], {}],
+    [["health"], { SVC_PORT: port }],
+  ] as const)
+    expect(await runSvc(args, { ...freshEnv(folder), ...env })).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("running ("),
+    })
 })
 
 test("a slow reader gets all output, and a reader that is gone causes no error", async () => {
