@@ -651,6 +651,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a person can only save what is visible, and characters say little to those who pay for tokens",
   },
+  "names:shortened": {
+    says: "with --max-tool-name, a longer <server>_svc_<name> of a tool or prompt is listed cut, with a hash of the whole at its end; the whole name works too, and settings use it",
+    from: "choice",
+    why: "most models refuse names over 64 characters, with all other tools; a name that depended on the other servers would change when one joins",
+  },
   "instructions:budget": {
     says: "the aggregate's instructions have at most --instructions-budget characters (2,048): how tools are named, a line per server with its purpose, then the servers' own instructions in equal shares",
     from: "choice",

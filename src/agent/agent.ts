@@ -37,6 +37,8 @@ export type AgentDeps = OpenDeps & {
   readonly log: Log
   readonly startedAt: number
   readonly pins: ToolPins
+  /** Characters of a tool's or prompt's name in the aggregate at most; undefined for any number. */
+  readonly maxToolName?: number | undefined
 }
 
 /** What applying a plan changed, by backend id. */
@@ -84,6 +86,7 @@ export class Agent {
           return spec === undefined || published === undefined ? [] : [{ spec, listing: published.listing }]
         }),
       quarantined: (spec, listing) => this.toolPinning.inspect(spec, listing).quarantined,
+      maxName: deps.maxToolName ?? Number.POSITIVE_INFINITY,
       onbuilt: () => {
         this.currentSnapshot = undefined
         this.selectionChanged()

@@ -17,6 +17,8 @@ export type CatalogBuilderDeps = {
   connected(): readonly Pick<CatalogSource, "spec" | "listing">[]
   /** Returns the names of the tools that are kept from clients because they have changed. */
   quarantined(spec: ServerSpec, listing: Listing): ReadonlySet<string>
+  /** Characters of a qualified name at most. */
+  readonly maxName: number
   /** Called after each build of the shared catalog. */
   onbuilt(): void
 }
@@ -60,7 +62,7 @@ export class CatalogBuilder {
     if (!this.isDue) return
     this.isDue = false
     const sources = this.deps.connected().map(({ spec, listing }) => this.source(spec, listing))
-    this.shared = buildCatalog(sources, this.shared)
+    this.shared = buildCatalog(sources, this.shared, this.deps.maxName)
     this.deps.onbuilt()
   }
 

@@ -74,6 +74,11 @@ export const SERVE_OPTIONS = {
     description: "Include the arguments of tool calls in the audit log, with secrets redacted",
   },
   pagination: { type: "string", description: "Entries per page of a list (default 0: all on one page)" },
+  "max-tool-name": {
+    type: "string",
+    description:
+      "Shorten names of tools and prompts on /mcp to this many characters, such as 64, which is what most models accept (default 0: no limit)",
+  },
   "instructions-budget": {
     type: "string",
     description: "Maximum characters of the instructions on /mcp (default 2048; 0: no limit)",
@@ -165,6 +170,7 @@ export const OPTION_GROUPS = {
   "templates and tools": [
     "template-context",
     "template-linger",
+    "max-tool-name",
     "instructions-budget",
     "internal-tools",
     "confirm-installs",
@@ -210,6 +216,8 @@ export type ServeOptions = {
   readonly auditArguments: boolean
   /** Maximum entries per page of a list. */
   readonly pageSize: number
+  /** Maximum characters of a qualified name; undefined for any number. */
+  readonly maxToolName: number | undefined
   /** Maximum characters of the instructions of all servers together. */
   readonly instructionsBudget: number
   /** Selects the servers that run, by their tags. */
@@ -273,6 +281,9 @@ export function readServeOptions(
   const externalUrl = option.text("external-url")?.replace(/\/+$/, "")
   if (externalUrl !== undefined && !(URL.canParse(externalUrl) && /^https?:/.test(externalUrl)))
     throw usageError("--external-url must be an http or https URL, such as https://svc.example.com")
+  const maxToolName = option.integer("max-tool-name", 0, 0, 1_000) || undefined
+  if (maxToolName !== undefined && maxToolName < MIN_TOOL_NAME)
+    throw usageError(`--max-tool-name must be 0 (no limit) or at least ${MIN_TOOL_NAME}, not ${maxToolName}`)
   return {
     transport,
     address,
@@ -296,6 +307,7 @@ export function readServeOptions(
     auditLog: option.text("audit-log"),
     auditArguments: option.flag("audit-arguments"),
     pageSize: option.integer("pagination", 0, 0, 1_000_000) || Number.POSITIVE_INFINITY,
+    maxToolName,
     instructionsBudget: option.integer("instructions-budget", 2048, 0, 1_000_000) || Number.POSITIVE_INFINITY,
     filter: filter === undefined ? MATCH_ALL : readFilter(filter),
     templateLinger: option.duration("template-linger", 30_000),
@@ -332,6 +344,9 @@ function readAddress(text: string | undefined, platform: string): ServerOptions[
     throw usageError(`--listen must be HOST:PORT or unix:/path, not ${text}`)
   return { hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port) }
 }
+
+/** Below that too little is left of a name to read. */
+const MIN_TOOL_NAME = 32
 
 const MATCH_ALL: TagFilter = { kind: "and", of: [] }
 

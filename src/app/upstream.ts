@@ -32,7 +32,7 @@ export type BindChildren = (onfail: (reason: string) => void) => Promise<void>
 
 /** Builds the upstream side; nothing has started yet. Without `paths`, nothing is kept on disk. */
 export async function openUpstream(
-  options: Pick<ServeOptions, "externalUrl" | "maxResult" | "templateLinger" | "filter">,
+  options: Pick<ServeOptions, "externalUrl" | "maxResult" | "maxToolName" | "templateLinger" | "filter">,
   paths: Paths | undefined,
   { log, redactor, followSecrets }: Logging,
   bindChildren: BindChildren | undefined = process.platform === "win32" ? openJobObject : undefined,
@@ -60,6 +60,7 @@ export async function openUpstream(
     startedAt: systemClock.now(),
     ids: createRequestIds(crypto.randomUUID().replaceAll("-", "").slice(0, 16)),
     limit: options.maxResult,
+    maxToolName: options.maxToolName,
     version,
     eras: createEraCache(eraFile, systemClock),
     pins: createToolPins(paths === undefined ? undefined : toolPinsFile(paths), systemClock),

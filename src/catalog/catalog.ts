@@ -20,7 +20,7 @@ import {
   uniqueByName,
   withoutServerInfo,
 } from "./listing.ts"
-import { qualify, qualifyUri, splitName, splitUri } from "./name.ts"
+import { qualify, qualifyUri, shortened, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, scopeIncludes } from "./scope.ts"
 import { isHidden, withOverrides } from "./tool-settings.ts"
@@ -46,6 +46,8 @@ export type Catalog = {
   /** Counts the builds, from 1. */
   readonly generation: number
   readonly parts: readonly ServerPart[]
+  /** Characters of a qualified name at most. */
+  readonly maxName: number
   /** The views made so far, by the key of their scope; bounded. */
   readonly views: Map<string, View>
 }
@@ -91,7 +93,12 @@ export type View = {
 }
 
 /** Returns a catalog without servers, generation 0. */
-export const emptyCatalog = (): Catalog => ({ generation: 0, parts: [], views: new BoundedMap(MAX_VIEWS) })
+export const emptyCatalog = (): Catalog => ({
+  generation: 0,
+  parts: [],
+  maxName: Number.POSITIVE_INFINITY,
+  views: new BoundedMap(MAX_VIEWS),
+})
 
 export const LIST_KEYS = {
   "tools/list": "tools",
@@ -100,11 +107,18 @@ export const LIST_KEYS = {
   "resources/templates/list": "resourceTemplates",
 } as const satisfies Readonly<Record<ListMethod, string>>
 
-/** Builds a catalog of `sources`, in their order. Takes parts that have not changed from `previous`. */
-export function buildCatalog(sources: readonly CatalogSource[], previous: Catalog): Catalog {
+/**
+ * Builds a catalog of `sources`, in their order. Takes parts that have not changed from `previous`. Qualified names have at
+ * most `maxName` characters, the same in each build.
+ */
+export function buildCatalog(
+  sources: readonly CatalogSource[],
+  previous: Catalog,
+  maxName = previous.maxName,
+): Catalog {
   const before = new Map(previous.parts.map((part) => [part.spec.id, part]))
-  const parts = sources.map((source) => partOf(source, before.get(source.spec.id)))
-  return { generation: previous.generation + 1, parts, views: new BoundedMap(MAX_VIEWS) }
+  const parts = sources.map((source) => partOf(source, before.get(source.spec.id), maxName))
+  return { generation: previous.generation + 1, parts, maxName, views: new BoundedMap(MAX_VIEWS) }
 }
 
 /**
@@ -115,9 +129,9 @@ export function withOwn(shared: Catalog, own: ReadonlyMap<string, CatalogSource>
   const before = new Map(previous.parts.map((part) => [part.spec.id, part]))
   const parts = shared.parts.map((part) => {
     const source = own.get(part.spec.id)
-    return source === undefined ? part : partOf({ ...source, own: true }, before.get(part.spec.id))
+    return source === undefined ? part : partOf({ ...source, own: true }, before.get(part.spec.id), shared.maxName)
   })
-  return { generation: shared.generation, parts, views: new BoundedMap(MAX_VIEWS) }
+  return { generation: shared.generation, parts, maxName: shared.maxName, views: new BoundedMap(MAX_VIEWS) }
 }
 
 /** Returns the view of a scope; made once per catalog and kept, at most MAX_VIEWS of them. */
@@ -128,6 +142,7 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
   const view = createView(
     catalog.parts.filter((part) => scopeIncludes(scope, part.spec)),
     scope.kind === "server" ? "plain" : "qualified",
+    catalog.maxName,
   )
   catalog.views.set(key, view)
   return view
@@ -187,30 +202,30 @@ type EntryTexts = {
   readonly prompts: ReadonlyMap<string, Route>
 }
 
-function partOf(source: CatalogSource, old: ServerPart | undefined): ServerPart {
+function partOf(source: CatalogSource, old: ServerPart | undefined, maxName: number): ServerPart {
   const same =
     old !== undefined &&
     old.listing === source.listing &&
     old.spec === source.spec &&
     old.quarantined === source.quarantined &&
     old.own === source.own
-  return same ? old : createPart(source)
+  return same ? old : createPart(source, maxName)
 }
 
-function createPart(source: CatalogSource): ServerPart {
-  const qualified = createEntryTexts(source, "qualified")
+function createPart(source: CatalogSource, maxName: number): ServerPart {
+  const qualified = createEntryTexts(source, "qualified", maxName)
   const tools = offeredTools(source).map((tool) => withOverrides(source.spec, tool))
   return {
     ...source,
     qualified,
-    plain: createEntryTexts(source, "plain"),
+    plain: createEntryTexts(source, "plain", Number.POSITIVE_INFINITY),
     warnings: limitWarnings(tools, [...qualified.tools.keys(), ...qualified.prompts.keys()]),
   }
 }
 
-function createEntryTexts(source: CatalogSource, naming: View["naming"]): EntryTexts {
+function createEntryTexts(source: CatalogSource, naming: View["naming"], maxName: number): EntryTexts {
   const { spec, listing } = source
-  const name = (local: string) => (naming === "plain" ? local : qualify(spec.slug, local))
+  const name = (local: string) => (naming === "plain" ? local : shortened(qualify(spec.slug, local), maxName))
   const uri = (local: string) => (naming === "plain" ? local : qualifyUri(spec.slug, local))
   const { id, slug } = spec
   const tools = offeredTools(source)
@@ -246,9 +261,9 @@ const keepsTools = ({ spec, listing }: CatalogSource, name: string): boolean =>
   spec.tuning.toolPinning === "strict" ||
   listing.tools.some((tool) => tool.name === name)
 
-function createView(parts: readonly ServerPart[], naming: View["naming"]): View {
+function createView(parts: readonly ServerPart[], naming: View["naming"], maxName: number): View {
   const routes = (kind: "tools" | "prompts") => {
-    const map = new Map<string, Route>()
+    const map = new Routes(maxName)
     for (const part of parts) for (const [shown, route] of part[naming][kind]) map.set(shown, route)
     return map
   }
@@ -287,6 +302,21 @@ function createView(parts: readonly ServerPart[], naming: View["naming"]): View 
     hint,
     members,
     instructions: naming === "plain" ? parts[0]?.listing.instructions || undefined : undefined,
+  }
+}
+
+/** Routes by the names that clients see. A name that is shortened leads there whole, too: people and settings use that. */
+class Routes extends Map<string, Route> {
+  constructor(private readonly maxName: number) {
+    super()
+  }
+
+  override get(name: string): Route | undefined {
+    return super.get(name) ?? super.get(shortened(name, this.maxName))
+  }
+
+  override has(name: string): boolean {
+    return this.get(name) !== undefined
   }
 }
 

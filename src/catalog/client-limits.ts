@@ -35,7 +35,8 @@ export const longDescriptions = (tools: readonly string[]): readonly string[] =>
 export const longNames = (names: readonly string[]): readonly string[] =>
   listed(
     names.filter((name) => name.length > MAX_NAME),
-    (which) => `names over ${MAX_NAME} characters, which clients refuse: ${which}`,
+    (which) =>
+      `names over ${MAX_NAME} characters, which clients refuse (--max-tool-name ${MAX_NAME} shortens them): ${which}`,
   )
 
 /** Returns the warning about the number of tools in one list, if there are too many. */

@@ -5,12 +5,20 @@
  *   resources        svc://<slug>/<original URI>      also templates: a URI template keeps its braces
  *   MCP Apps         ui://<slug>_svc_<rest>           hosts render only `ui://`, so the scheme stays
  *
+ * A name of more than `--max-tool-name` characters ends in `_` and a hash of the whole name: it depends on the name alone.
  * Its own endpoint (`/servers/<server>/mcp`) shows a backend's own names.
  */
 import { SEPARATOR } from "../config/server-spec.ts"
+import { digest } from "../lib/digest.ts"
 
 /** Returns the name of a tool, prompt or task in the aggregate. */
 export const qualify = (slug: string, name: string): string => `${slug}${SEPARATOR}${name}`
+
+/** Returns a name with at most `max` characters: one that is longer is cut, and ends in a hash of the whole. */
+export const shortened = (name: string, max: number): string =>
+  name.length <= max
+    ? name
+    : `${name.slice(0, max - HASH_LENGTH - 1).replace(/[\uD800-\uDBFF]$/, "")}_${digest(name, HASH_LENGTH)}`
 
 /** Splits a name of the aggregate into the backend's slug and its own name. Returns undefined for any other name. */
 export function splitName(name: string): { readonly slug: string; readonly name: string } | undefined {
@@ -44,6 +52,8 @@ export const isWithin = (uri: string, whole: string): boolean =>
   (uri.length === whole.length || whole.endsWith("/") || "/?#".includes(uri.charAt(whole.length)))
 
 // ---
+
+const HASH_LENGTH = 8
 
 const SCHEME = "svc://"
 const UI = "ui://"

@@ -32,6 +32,7 @@ function setUp(shared = listing("one")) {
   const state = { shared, builds: 0 }
   const catalogs = new CatalogBuilder({
     connected: () => [{ spec, listing: state.shared }],
+    maxName: Number.POSITIVE_INFINITY,
     quarantined: () => new Set(["evil"]),
     onbuilt: () => void state.builds++,
   })

@@ -13,7 +13,7 @@ test("long and missing descriptions, long names and long lists are warned of, a 
   expect(limitWarnings(tools, ["n".repeat(65)])).toEqual([
     "descriptions over 2048 characters, which clients cut: long",
     "tools without a description, which models hardly find: none, blank",
-    `names over 64 characters, which clients refuse: ${"n".repeat(65)}`,
+    `names over 64 characters, which clients refuse (--max-tool-name 64 shortens them): ${"n".repeat(65)}`,
   ])
   const many = ["a", "b", "c", "d", "e"].map((name) => ({ name }))
   expect(limitWarnings(many, [])).toEqual(["tools without a description, which models hardly find: a, b, c and 2 more"])

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { qualifyUri, splitUri } from "../../src/catalog/name.ts"
+import { qualifyUri, shortened, splitUri } from "../../src/catalog/name.ts"
 
 const slug = fc.stringMatching(/^[A-Za-z0-9.-]{1,20}$/)
 
@@ -20,4 +20,19 @@ test("an app's resource stays under ui://", () => {
 test("a URI that is no name of the aggregate has no backend", () => {
   for (const uri of ["file:///x", "svc://", "svc:///x", "svc://web", "ui://app/main", "ui://_svc_x"])
     expect(splitUri(uri)).toBeUndefined()
+})
+
+test("a long name is cut to the limit with a hash of the whole, and depends on nothing else [names:shortened]", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "binary", maxLength: 200 }), fc.integer({ min: 32, max: 128 }), (name, max) => {
+      const short = shortened(name, max)
+      expect(short.length).toBeLessThanOrEqual(max)
+      expect(short === name).toBe(name.length <= max)
+      expect(shortened(short, max)).toBe(short)
+    }),
+  )
+  const long = "files_svc_".padEnd(80, "x")
+  expect(shortened(long, 64)).toMatch(/^files_svc_x{45}_[0-9a-f]{8}$/)
+  expect(shortened(`${long}1`, 64)).not.toBe(shortened(`${long}2`, 64))
+  expect(shortened(long, Number.POSITIVE_INFINITY)).toBe(long)
 })

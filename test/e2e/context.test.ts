@@ -1,6 +1,9 @@
 /** What servers put into the context of a client, and what clients do not take of it. */
 import { expect, test } from "bun:test"
-import { eventually, fixture, freshEnv, readIfThere, runSvc, SVC, startSvc } from "./harness.ts"
+import { Client } from "@modelcontextprotocol/sdk/client/index.js"
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+import { digest } from "../../src/lib/digest.ts"
+import { eventually, fixture, freshEnv, modern, readIfThere, runSvc, SVC, startSvc } from "./harness.ts"
 
 const echo = (...args: string[]) => ({ command: "bun", args: [fixture("echo.ts"), ...args] })
 
@@ -15,7 +18,7 @@ test("what clients do not take is warned of, with and without a running svc [con
   const svc = (...args: string[]) => runSvc([...args, "--config-dir", instance.folder], freshEnv(instance.folder))
   await eventually(async () => (await svc("mcp", "status", "--json")).stdout.includes("102 tools"))
   const cut = "descriptions over 2048 characters, which clients cut: echo"
-  const refused = `names over 64 characters, which clients refuse: ${far}_svc_echo`
+  const refused = `names over 64 characters, which clients refuse (--max-tool-name 64 shortens them): ${far}_svc_echo`
   const status = JSON.parse((await svc("mcp", "status", "--json")).stdout)
   expect(
     status.servers.map(({ instances }: { instances: { warnings: string[] }[] }) => instances[0]?.warnings),
@@ -36,6 +39,35 @@ test("what clients do not take is warned of, with and without a running svc [con
   const offline = (await svc("config", "check")).stdout
   for (const part of [`many: ${cut}`, `${far}: ${refused}`]) expect(offline).toContain(part)
   expect(offline).not.toContain("are listed")
+})
+
+test("long names are shortened for clients of both eras, and work whole, too [names:shortened]", async () => {
+  const far = "a-server-with-a-name-that-leaves-little-room-for-tools-in-64"
+  const [demo, echoes] = [{ command: SVC, args: ["demo-server"] }, echo("--tools", "2")]
+  const hidden = { disabledTools: [`${far}_svc_echo1`], toolDescriptionOverrides: { echo: "mine" } }
+  const config = { mcpServers: { [far]: { ...echoes, ...hidden }, demo } }
+  await using instance = await startSvc({ config, flags: ["--max-tool-name", "64"] })
+  const whole = `${far}_svc_echo`
+  const short = `${whole.slice(0, 55)}_${digest(whole, 8)}`
+  const call = async (name: string) =>
+    (await modern(`${instance.url}/mcp`, "tools/call", { name, arguments: { m: "hi" } })).body
+  const list = async () =>
+    (await modern(`${instance.url}/mcp`, "tools/list")).body.result?.tools as { name: string; description: string }[]
+  expect((await list()).slice(0, 2)).toMatchObject([{ name: short, description: "mine" }, { name: "demo_svc_echo" }])
+  for (const name of [short, whole]) expect((await call(name)).result).toMatchObject({ content: [{ text: "hi" }] })
+  expect((await call(`${far}_svc_echo1`)).error?.message).toContain("nknown tool")
+  const client = new Client({ name: "context", version: "1" })
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${instance.url}/mcp`)) as never)
+  expect((await client.listTools()).tools[0]?.name).toBe(short)
+  expect(await client.callTool({ name: short, arguments: { m: "hi" } })).toMatchObject({ content: [{ text: "hi" }] })
+  // A server that joins changes no name.
+  instance.write({ mcpServers: { [`${far}r`]: echoes, ...config.mcpServers } })
+  await eventually(async () => (await list()).length > 5)
+  expect((await list()).map(({ name }) => name)).toContain(short)
+  expect((await list()).filter(({ name }) => name.length > 64)).toEqual([])
+  const plain = (await modern(`${instance.url}/servers/${far}/mcp`, "tools/list")).body.result
+  expect(plain).toMatchObject({ tools: [{ name: "echo" }] })
+  await client.close()
 })
 
 test("svc tokens counts what servers and tools cost, the most expensive first [context:tokens]", async () => {
