@@ -1039,6 +1039,26 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a name says nothing: clients name the same server differently and different servers alike",
   },
+  "import:names": {
+    says: "svc config import leaves out a server that svc has already and says under which name, and gives another server of a taken name a number",
+    from: "choice",
+    why: "clients use the same few names for different servers, and the same server stands in several clients",
+  },
+  "import:self": {
+    says: "svc config import never imports svc itself: by its address, by an svc that answers at the address, or by its command",
+    from: "choice",
+    why: "svc would serve its own tools a second time",
+  },
+  "import:secrets": {
+    says: "svc config import moves secrets to .env, and asks for the values of ${input:…}; without a terminal it refers to a variable and names it",
+    from: "choice",
+    why: "mcp.json is shared and shown, and a prompt of VS Code means nothing to a server",
+  },
+  "import:offer": {
+    says: "svc config import ends by naming the commands that let each client it has read use svc in place of the imported servers",
+    from: "choice",
+    why: "otherwise each server runs twice",
+  },
   "import:project": {
     says: "svc config import reads the working directory's files only with --project, says whose they are, and shows everything that would run before it asks",
     from: "choice",

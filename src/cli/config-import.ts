@@ -2,33 +2,40 @@
  * `svc config import`: imports the servers of other applications.
  *
  *  1. It shows everything that would run, in full, and asks for confirmation.
- *  2. It never overwrites a server.
+ *  2. It never overwrites a server: one that svc has already is left out, another one of the same name gets a number.
  *  3. It reads the files of a project, which its repository controls, with `--project` alone.
  */
 import { existsSync, readFileSync } from "node:fs"
 import { resolve } from "node:path"
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, defaultAddress, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, defaultAddress, openContext } from "../app/command-context.ts"
 import { finishChange, START_ARGS, type WrittenChange } from "../app/follow.ts"
 import { say, table } from "../app/output.ts"
+import { isSameValue } from "../config/client-edit.ts"
 import { CLIENTS, type ClientFile, type ClientName, clientFiles } from "../config/clients.ts"
-import { addServer, type Edit, writtenServers } from "../config/edit.ts"
-import { type ForeignServer, isSvc, readForeignServers } from "../config/import.ts"
+import { addVariables, parseDotenv } from "../config/dotenv.ts"
+import { addServer, writtenServers } from "../config/edit.ts"
+import { lookUpVariable } from "../config/environment.ts"
+import { type ForeignServer, isSameServer, isSvc, readForeignServers } from "../config/import.ts"
 import { slugOf } from "../config/plan.ts"
+import { isLoopback } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
 import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
+import { mapStrings } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
-import { isInteractive, promptYesNo } from "../lib/prompt.ts"
-import { createMissing, editConfig, readTexts } from "../store/documents.ts"
+import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
+import { createMissing, readTexts } from "../store/documents.ts"
+import { changeDocuments, type WrittenDocuments } from "../store/transaction.ts"
 import { homeDirectory } from "../template/project.ts"
 import { commandText, hidesSecrets, settingsOf, writtenValues } from "../tools/consent-text.ts"
-import { isObject } from "../wire/message.ts"
+import { externalizeSecrets, NO_SECRETS } from "../tools/externalize-secrets.ts"
+import { isObject, type Params } from "../wire/message.ts"
 
 export const importServers: CommandDef = {
   meta: { name: "import", description: `Import servers from ${CLIENTS.join(", ")} or a file` },
   args: {
-    from: { type: "positional", required: false, description: "Application or file (default: all applications)" },
+    from: { type: "positional", required: false, description: "Client or file (default: all clients)" },
     ...CONTEXT_ARGS,
     ...START_ARGS,
     project: {
@@ -44,16 +51,11 @@ export const importServers: CommandDef = {
     const status = await ask("status").catch(() => undefined)
     const address = isObject(status) && typeof status.url === "string" ? status.url : defaultAddress()
     const files = sources(args.from, args.project === true)
-    // Slugs, not names: "a b" and "a/b" would give their tools the same names.
-    const taken = new Set([...writtenServers(readTexts(paths).config() ?? "").keys()].map(slugOf))
-    const rows = files.flatMap((source): readonly Row[] =>
-      serversIn(source.file, args.from === undefined).map((found) => {
-        const problem = found.problem ?? conflictOf(found, taken, address)
-        if (problem === undefined) taken.add(slugOf(found.name))
-        return { ...found, from: source, problem }
-      }),
+    const found = files.flatMap((from) =>
+      serversIn(from.file, args.from === undefined).map((server) => ({ ...server, from })),
     )
-    const added = rows.filter(({ problem }) => problem === undefined)
+    const rows = await compare(context, found, address)
+    const added = rows.filter(({ outcome }) => outcome.kind === "added")
     if (args.json !== true) {
       if (rows.length === 0) {
         say("no servers found")
@@ -61,13 +63,8 @@ export const importServers: CommandDef = {
       }
       process.stdout.write(
         `${table(
-          ["name", "starts", "from", "note"],
-          rows.map((row) => [
-            row.name,
-            summary(row),
-            formatSource(row.from),
-            row.problem === undefined ? row.notes.join("; ") : `skipped: ${row.problem}`,
-          ]),
+          ["name", "starts", "from", "project", "note"],
+          rows.map((row) => [row.name, summary(row), row.from.client ?? row.from.file, projectOf(row), noteOf(row)]),
         )}\n`,
       )
     }
@@ -77,62 +74,200 @@ export const importServers: CommandDef = {
     const willAdd = added.length > 0 && args["dry-run"] !== true && (args.yes === true || (await confirm(added)))
     if (willAdd) {
       await createMissing(paths, systemClock)
-      const all: Edit = (text) => added.reduce((changed, { name, server }) => addServer(name, server)(changed), text)
-      await editConfig(paths, all, systemClock)
+      const ready = await askInputs(context, added)
+      const change = await changeDocuments(paths, (written) => write(context, ready, written), systemClock)
+      change.keep()
     }
     const names = added.map(({ name }) => name)
     const change: WrittenChange = {
       result: {
         added: willAdd ? names : [],
-        found: rows.map(({ name, server, from, problem, notes }) => ({
+        found: rows.map(({ name, server, from, project, outcome, notes }) => ({
           name,
           file: from.file,
-          ...(from.application === undefined ? {} : { application: from.application }),
+          ...(from.client === undefined ? {} : { application: from.client }),
           project: from.scope === "project",
+          ...(project === undefined ? {} : { projectFolder: project }),
           command: commandText(server, hidesSecrets(writtenValues(server))),
-          added: willAdd && problem === undefined,
+          added: willAdd && outcome.kind === "added",
           notes,
-          ...(problem === undefined ? {} : { problem }),
+          ...(outcome.kind === "skipped" ? { problem: outcome.why } : {}),
         })),
       },
       done: willAdd ? `imported ${names.join(", ")}` : "nothing imported",
       ...(willAdd ? { file: paths.file, servers: names } : {}),
     }
-    return finishChange(context, willAdd ? args : { ...args, wait: false }, change)
+    const code = await finishChange(context, willAdd ? args : { ...args, wait: false }, change)
+    if (args.json !== true && args["dry-run"] !== true) offerReplacement(rows, willAdd)
+    return code
   },
 }
 
 // ---
 
-/** Why a server cannot be imported beside those that are there. */
-function conflictOf({ name, server }: ForeignServer, taken: ReadonlySet<string>, address: string): string | undefined {
-  if (isSvc(server, address)) return "it is svc itself"
-  return taken.has(slugOf(name)) ? "a server of this name exists" : undefined
+/** The origin of servers; `client` is undefined for a file of no known client. */
+type From = ClientFile & { readonly client: ClientName | undefined }
+type Found = ForeignServer & { readonly from: From }
+/** What becomes of a found server. `same`: svc has it already. */
+type Outcome = { readonly kind: "added" } | { readonly kind: "same" | "skipped"; readonly why: string }
+type Row = Found & { readonly outcome: Outcome }
+
+/** Decides what becomes of each server, and under which name: different servers of one name get a number. */
+async function compare(context: CommandContext, found: readonly Found[], address: string): Promise<readonly Row[]> {
+  const world = context.world()
+  const known = new Map(
+    [...writtenServers(readTexts(context.paths).config() ?? "")].map(([name, { server }]) => [name, server]),
+  )
+  const rows: Row[] = []
+  for (const row of found) {
+    const isSame = ([name, other]: readonly [string, Params]) => {
+      const server = withVariables(row.server, name)
+      return isSameServer(server, other, world) || isSameValue(server, other)
+    }
+    const same = [...known].find(isSame)?.[0]
+    const isOwn = isSvc(row.server, address) || (await answersAsSvc(row.server))
+    // Slugs, not names: "a b" and "a/b" would give their tools the same names.
+    const name = freeName(row.name, new Set([...known.keys()].map(slugOf)))
+    if (isOwn) rows.push({ ...row, outcome: { kind: "skipped", why: "it is svc itself" } })
+    else if (row.problem !== undefined) rows.push({ ...row, outcome: { kind: "skipped", why: row.problem } })
+    else if (same !== undefined) rows.push({ ...row, outcome: { kind: "same", why: `same as ${same}` } })
+    else {
+      rows.push({ ...row, name, outcome: { kind: "added" } })
+      known.set(name, row.server)
+    }
+  }
+  return rows
 }
 
-/** The origin of servers; `application` is undefined for a file of no known application. */
-type From = ClientFile & { readonly application: ClientName | undefined }
-type Row = ForeignServer & { readonly from: From }
+/** Returns `name`, or with a number if its slug is taken. */
+function freeName(name: string, taken: ReadonlySet<string>): string {
+  if (!taken.has(slugOf(name))) return name
+  for (let count = 2; ; count++) if (!taken.has(slugOf(`${name}-${count}`))) return `${name}-${count}`
+}
+
+/** Whether an svc answers at the address of a server on this machine: it may listen at another port than this one's. */
+async function answersAsSvc({ url }: Params): Promise<boolean> {
+  if (typeof url !== "string" || !URL.canParse(url) || !isLoopback(new URL(url).hostname)) return false
+  try {
+    const response = await fetch(new URL("/health", url), { signal: AbortSignal.timeout(PROBE_MS), redirect: "manual" })
+    const body: unknown = await response.json()
+    return (
+      isObject(body) && isObject(body.configuration) && "authEnabled" in body.configuration && isObject(body.servers)
+    )
+  } catch {
+    return false
+  }
+}
+
+/** A server to write, and the variables that it needs besides its secrets. */
+type Ready = { readonly name: string; readonly server: Params; readonly variables: Readonly<Record<string, string>> }
+
+/** Asks for the values of `${input:…}` that no variable has yet. Without a terminal, names the variables to set. */
+async function askInputs(context: CommandContext, rows: readonly Row[]): Promise<readonly Ready[]> {
+  const world = context.world()
+  const answers = new Map<string, string>()
+  const ready: Ready[] = []
+  for (const { name, server, from } of rows) {
+    const variables: Record<string, string> = {}
+    for (const id of inputsOf(server)) {
+      const variable = inputVariable(name, id)
+      if (lookUpVariable(variable, world) !== undefined) continue
+      const key = `${from.file} ${id}`
+      if (isInteractive() && !answers.has(key))
+        answers.set(key, await promptLine(`${visible(name)} needs ${visible(id)}: `, true))
+      const answer = answers.get(key) ?? ""
+      if (answer !== "") variables[variable] = answer
+      else say(`warning: ${name} needs ${variable}: set it in .env or in the environment`)
+    }
+    ready.push({ name, server: withVariables(server, name), variables })
+  }
+  return ready
+}
+
+/** VS Code asks for these when it starts a server. */
+const INPUT = /\$\{input:([^}]*)\}/g
+const inputsOf = (server: Params): readonly string[] => [
+  ...new Set([...JSON.stringify(server).matchAll(INPUT)].map(([, id = ""]) => id)),
+]
+
+/** Returns the variable that holds a value which a server asks for. */
+const inputVariable = (server: string, id: string): string =>
+  `${slugOf(server)}_${id}`
+    .replace(/\W/g, "_")
+    .replace(/^(?=\d)/, "_")
+    .toUpperCase()
+
+const withVariables = (server: Params, name: string): Params =>
+  mapStrings(server, (text) => text.replace(INPUT, (_, id: string) => `\${${inputVariable(name, id)}}`)) as Params
+
+/** Writes servers to mcp.json, and their secrets to `.env`. */
+function write(
+  { baseWorld, paths }: CommandContext,
+  servers: readonly Ready[],
+  written: WrittenDocuments,
+): WrittenDocuments {
+  return servers.reduce(({ config, dotenv }, { name, server, variables: inputs }) => {
+    const world = { ...baseWorld, dotenv: parseDotenv(dotenv, paths.dotenv) }
+    const { server: safe, variables } = externalizeSecrets(server, slugOf(name).toUpperCase(), NO_SECRETS, world)
+    const all = { ...variables, ...inputs }
+    const isNew = Object.keys(all).length > 0
+    return {
+      config: addServer(name, safe)(config),
+      dotenv: isNew ? addVariables(dotenv, all, paths.dotenv) : dotenv,
+    }
+  }, written)
+}
+
+/** Names the clients that still start the servers themselves, and how to change that. */
+function offerReplacement(rows: readonly Row[], added: boolean): void {
+  const served = rows.filter(({ outcome }) => outcome.kind === "same" || (added && outcome.kind === "added"))
+  const commands = new Set(
+    served.flatMap(({ from: { client, scope } }) =>
+      client === undefined ? [] : [`svc connect ${client}${scope === "user" ? "" : " --scope project"} --replace`],
+    ),
+  )
+  if (commands.size > 0)
+    say(
+      [
+        "these clients still start the servers themselves; to let them use svc instead:",
+        ...[...commands].map((one) => `  ${one}`),
+      ].join("\n"),
+    )
+}
+
+const PROBE_MS = 1000
+
+/** Returns the project that a server belongs to, in short. */
+function projectOf({ project, from }: Found): string {
+  const folder = project ?? (from.scope === "project" ? process.cwd() : "")
+  const home = homeDirectory()
+  return folder === home || folder.startsWith(`${home}/`) ? `~${folder.slice(home.length)}` : folder
+}
+
+function noteOf({ outcome, notes, server }: Row): string {
+  if (outcome.kind === "skipped") return `skipped: ${outcome.why}`
+  if (outcome.kind === "same") return outcome.why
+  return [...notes, ...inputsOf(server).map((id) => `needs ${id}`)].join("; ")
+}
 
 /** Returns the existing files to read. Skips the files of the project, with a message, unless `withProject`. */
 function sources(from: unknown, withProject: boolean): readonly From[] {
   const around = { platform: process.platform, home: homeDirectory(), cwd: process.cwd(), env: process.env }
   const all = CLIENTS.flatMap((application) =>
-    clientFiles(application, around).map((source): From => ({ ...source, application })),
-  )
-  // In the home directory a file may be the user's and the project's.
-  const known = all.filter(
-    (one) => one.scope === "user" || !all.some(({ file, scope }) => file === one.file && scope === "user"),
+    clientFiles(application, around).map((source): From => ({ ...source, client: application })),
   )
   const application = CLIENTS.find((one) => one === from)
   if (typeof from === "string" && application === undefined) {
     const file = resolve(from)
     if (!existsSync(file))
       throw new RequestError("not_found", `${file} does not exist; give a file or one of ${CLIENTS.join(", ")}`)
-    return [known.find((one) => one.file === file) ?? { file, scope: "user", application }]
+    return [all.find((one) => one.file === file) ?? { file, scope: "user", client: undefined }]
   }
-  const wanted = known.filter((one) => application === undefined || one.application === application)
-  const there = wanted.filter(({ file }) => existsSync(file))
+  const wanted = all.filter((one) => application === undefined || one.client === application)
+  // In the home directory a file may be the user's and the project's; editions of a client share a project's file.
+  const there = wanted
+    .toSorted((one, other) => Number(one.scope === "project") - Number(other.scope === "project"))
+    .filter(({ file }, at, sorted) => sorted.findIndex((one) => one.file === file) === at && existsSync(file))
   const left = withProject ? [] : there.filter(({ scope }) => scope === "project")
   if (left.length > 0)
     say(
@@ -159,12 +294,10 @@ function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
 }
 
 /** Describes the origin of a server. */
-const formatSource = ({ file, application, scope }: From): string =>
-  [
-    ...(application === undefined ? [] : [application]),
-    ...(scope === "project" ? ["this project's repository"] : []),
-    file,
-  ].join(", ")
+const formatSource = ({ file, client, scope }: From): string =>
+  [...(client === undefined ? [] : [client]), ...(scope === "project" ? ["this project's repository"] : []), file].join(
+    ", ",
+  )
 
 /** The command, cut for the table; the confirmation shows it whole. */
 function summary({ server }: ForeignServer): string {

@@ -640,11 +640,12 @@ test("config import imports servers of other applications and overwrites none", 
   await svc("mcp", "add", "he re", "--", "kept")
   expect((await svc("config", "import")).code).toBe(64)
   expect((await svc("config", "import", "--dry-run")).stdout).toMatch(
-    /a server of this name exists[\s\S]*neither a command nor a url[\s\S]*it is svc itself/,
+    /he\/re-2 [\s\S]*neither a command nor a url[\s\S]*it is svc itself/,
   )
-  expect((await svc("config", "import", "--yes")).stdout).toContain("imported fresh, toml")
+  expect((await svc("config", "import", "--yes")).stdout).toContain("imported he/re-2, fresh, toml")
   expect(JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers).toEqual({
     "he re": { command: "kept" },
+    "he/re-2": { command: "mine" },
     fresh: { command: "x" },
     toml: { command: "y", args: ["1"] },
   })
@@ -655,7 +656,7 @@ test("config import imports servers of other applications and overwrites none", 
   expect([some.code, some.stderr]).toEqual([0, expect.stringMatching(/^skipped: .*config.toml:1:1: not valid TOML/)])
   expect(some.stdout).toContain("imported more")
   expect((await svc("config", "import", "claude")).stderr).toContain(
-    "give a file or one of claude-desktop, claude-code",
+    "give a file or one of claude-code, claude-desktop",
   )
   expect(await svc("config", "import", "codex")).toMatchObject({ code: 78, stdout: "" })
   expect((await svc("config", "import", folder)).code).toBe(78)

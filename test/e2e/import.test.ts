@@ -1,0 +1,101 @@
+/** `svc config import`, in the home of a user of several clients. */
+import { expect, test } from "bun:test"
+import { mkdirSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { freshEnv, freshFolder, readIfThere, runSvc, startSvc, typeSvc } from "./harness.ts"
+
+function home(files: Record<string, unknown>): string {
+  const folder = freshFolder()
+  for (const [name, value] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true })
+    writeFileSync(join(folder, name), JSON.stringify(value))
+  }
+  return folder
+}
+const inFolder =
+  (folder: string) =>
+  (...args: string[]) =>
+    runSvc([...args, "--config-dir", join(folder, "svc")], freshEnv(folder), "", folder)
+const written = (folder: string) => JSON.parse(readIfThere(join(folder, "svc/mcp.json")) ?? "").mcpServers
+
+test("servers of all scopes are imported, equal ones once, different ones of a name with a number [import:scopes] [import:names] [import:offer]", async () => {
+  const files = (path: string) => ({ command: "npx", args: ["-y", "server-filesystem", path] })
+  const folder = home({
+    ".claude.json": {
+      mcpServers: { files: { type: "stdio", ...files("/a"), env: {} } },
+      projects: { "/work/site": { mcpServers: { memory: { command: "memory" }, files: files("/site") } } },
+    },
+    ".cursor/mcp.json": { mcpServers: { documents: files("/a") } },
+    ".gemini/settings.json": { mcpServers: { slow: { command: "slow", timeout: 5000 } } },
+  })
+  const svc = inFolder(folder)
+  const dry = await svc("config", "import", "--dry-run")
+  expect(dry.stdout).toMatch(/^NAME +STARTS +FROM +PROJECT +NOTE/)
+  expect(dry.stdout).toMatch(/memory +memory +claude-code +\/work\/site/)
+  // In the home directory, Cursor's file of the user is the project's, too.
+  expect(dry.stdout.match(/documents/g)?.length).toBe(1)
+  expect(dry.stdout).toMatch(/documents .* cursor +same as files\n/)
+  const done = await svc("config", "import", "--yes")
+  expect(done.stdout).toContain("imported files, memory, files-2, slow")
+  expect(done.stderr).toContain(
+    "svc connect claude-code --replace\n  svc connect cursor --replace\n  svc connect gemini",
+  )
+  expect(written(folder)).toMatchObject({
+    files: { args: ["-y", "server-filesystem", "/a"] },
+    "files-2": { args: ["-y", "server-filesystem", "/site"] },
+    slow: { requestTimeout: 5000 },
+  })
+  expect((await svc("config", "import", "--yes")).stdout).toContain("nothing imported")
+  const { stdout } = await svc("connect", "claude-code", "--replace", "--yes", "--json")
+  expect(JSON.parse(stdout).replaced).toEqual(["files", "memory", "files"])
+  const { mcpServers, projects } = JSON.parse(readIfThere(join(folder, ".claude.json")) ?? "")
+  expect([Object.keys(mcpServers), projects["/work/site"].mcpServers]).toEqual([["svc"], {}])
+})
+
+test("svc itself is not imported, at whatever address it answers [import:self]", async () => {
+  await using other = await startSvc({ config: { mcpServers: {} } })
+  const folder = home({
+    ".cursor/mcp.json": {
+      mcpServers: {
+        here: { url: "http://localhost:3050/mcp" },
+        there: { url: `${other.url}/mcp?preset=work` },
+        proxy: { command: "/opt/svc", args: ["proxy", "--start"] },
+        real: { command: "real" },
+      },
+    },
+  })
+  const { stdout } = await inFolder(folder)("config", "import", "--yes")
+  expect(stdout.match(/skipped: it is svc itself/g)?.length).toBe(3)
+  expect(stdout).toContain("imported real")
+})
+
+test("secrets go to .env, and values to be asked for are asked for once [import:secrets]", async () => {
+  const linear = { command: "linear", args: ["--key=${input:linear-key}"], env: { COPY: "${input:linear-key}" } }
+  const files = {
+    ".cursor/mcp.json": {
+      mcpServers: { web: { url: "https://h.example/mcp", headers: { Authorization: "Bearer s3cret-value" } } },
+    },
+    ".config/Code/User/mcp.json": { servers: { linear } },
+  }
+  const folder = home(files)
+  const { shown } = await typeSvc(["config", "import", "--yes", "--config-dir", join(folder, "svc")], {
+    folder,
+    answers: ["typed$value"],
+  })
+  expect(shown).toContain("linear needs linear-key:")
+  expect(shown).not.toContain("typed$value")
+  expect(written(folder)).toMatchObject({
+    web: { headers: { Authorization: "${WEB_AUTHORIZATION}" } },
+    linear: { args: ["--key=${LINEAR_LINEAR_KEY}"], env: { COPY: "${LINEAR_LINEAR_KEY}" } },
+  })
+  const dotenv = readIfThere(join(folder, "svc/.env")) ?? ""
+  expect(dotenv).toContain("Bearer s3cret-value")
+  expect(dotenv).toContain("typed$value")
+  expect((await inFolder(folder)("config", "import", "--dry-run")).stdout).toMatch(/vscode +same as linear/)
+  // Without a terminal.
+  const quiet = home(files)
+  expect((await inFolder(quiet)("config", "import", "--yes")).stderr).toContain(
+    "warning: linear needs LINEAR_LINEAR_KEY: set it in .env or in the environment\n",
+  )
+  expect((await inFolder(quiet)("config", "check")).stdout).toContain("LINEAR_LINEAR_KEY")
+})
