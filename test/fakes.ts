@@ -3,6 +3,7 @@ import { TaskOwners } from "../src/agent/task-owners.ts"
 import type { Peer } from "../src/backend/negotiate.ts"
 import { emptyCatalog } from "../src/catalog/catalog.ts"
 import { createScope } from "../src/catalog/scope.ts"
+import { ToolFinder } from "../src/catalog/tool-finder.ts"
 import type { ServerSpec } from "../src/config/server-spec.ts"
 import { Cancellation } from "../src/session/cancellation.ts"
 import type { Client, Exchange } from "../src/session/client.ts"
@@ -32,11 +33,16 @@ export type GatewayParts = {
 /** A gateway without servers. A bug of svc fails the test. */
 export function fakeGateway(parts: GatewayParts = {}): Gateway {
   const empty = emptyCatalog()
+  let finder: ToolFinder | undefined
   return {
     version: "1",
     hide: (text) => text,
     toolbox: parts.toolbox ?? (() => undefined),
     toolLists: new WeakMap(),
+    async toolFinder() {
+      finder ??= new ToolFinder()
+      return finder
+    },
     directory: replaced<Directory>(parts.directory, {
       catalogOf: () => empty,
       initialLoad: undefined,
@@ -116,7 +122,14 @@ export const fakeSpec = (tuning: object = {}): ServerSpec =>
     slug: "s",
     secrets: [],
     launch: {},
-    tuning: { tags: [], disabledTools: [], toolDescriptionOverrides: {}, requestTimeout: 600_000, ...tuning },
+    tuning: {
+      tags: [],
+      disabledTools: [],
+      toolDescriptionOverrides: {},
+      alwaysVisible: [],
+      requestTimeout: 600_000,
+      ...tuning,
+    },
   }) as unknown as ServerSpec
 
 // ---

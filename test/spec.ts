@@ -676,6 +676,71 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a tool that is hidden must not come back because its server has another name",
   },
+  "tool:disabled": {
+    says: "a call by the name of a tool that disabledTools hides is refused with -32602: Tool NAME is disabled",
+    from: "choice",
+    why: "a model that reads that a tool is disabled does not look for another spelling of it",
+  },
+  "lazy:list": {
+    says: "with tools=search in the address, in the preset, on the token or as --tools, tools/list holds search_tools, describe_tool, call_tool and call_read_tool, in under 500 tokens; the first of them that states it decides",
+    from: "choice",
+    why: "thousands of tools cost a context window more than the conversation; a list must not depend on the connection",
+  },
+  "lazy:pinned": {
+    says: "tools that alwaysVisible of their server or of the preset names stay in the list of a lazy view",
+    from: "choice",
+    why: "a tool that every conversation uses should not be searched for",
+  },
+  "lazy:search": {
+    says: "search_tools answers one line a tool in at most 60 tokens, grouped by server with its instructions, 8 by default; without a hit it says what was searched and which servers there are",
+    from: "choice",
+    why: "a model that is told nothing was found guesses names",
+  },
+  "lazy:scope": {
+    says: "searches, descriptions, similar names and numbers show nothing beyond the client's view",
+    from: "choice",
+    why: "a search must not tell one client what another has",
+  },
+  "lazy:internal-tools": {
+    says: "in a lazy view the tools of --internal-tools are found by the search and not listed",
+    from: "choice",
+    why: "they are used seldom",
+  },
+  "lazy:describe": {
+    says: "describe_tool, and get_tool_details unlisted, answer whole definitions with overridden descriptions",
+    from: "choice",
+    why: "a signature on one line does not hold every schema",
+  },
+  "lazy:unlisted": {
+    says: "in a lazy view tool_list, tool_schema and tool_invoke can be called unlisted",
+    from: "choice",
+    why: "clients of the described system know them",
+  },
+  "lazy:call": {
+    says: "a call of call_tool is served as the direct call inside it: progress, cancellation, elicitation, tasks, structuredContent and errors are the same in both eras",
+    from: "choice",
+    why: "a second path of calls would differ from the first",
+  },
+  "lazy:call:tolerant": {
+    says: "call_tool takes arguments as an object or as JSON text, under args, parameters, params or input too, the name under tool_name, toolName or tool, or among the arguments",
+    from: "choice",
+    why: "that is what models write",
+  },
+  "lazy:call:arguments": {
+    says: "svc refuses no arguments; if a call through call_tool fails and its arguments do not fit the schema, the error holds the parameters",
+    from: "choice",
+    why: "servers are more lenient than their schemas, and a model that has not seen the schema needs it then",
+  },
+  "lazy:call:read": {
+    says: "call_read_tool refuses a tool that is not annotated read-only",
+    from: "choice",
+    why: "people let clients run tools that are annotated read-only without asking",
+  },
+  "lazy:unknown": {
+    says: "in a lazy view an unknown name is answered with the three nearest, through call_tool as an isError result",
+    from: "choice",
+    why: "a model corrects itself by what it reads in a result",
+  },
   "tool:unknown": {
     says: "an unknown tool is -32602 and names the nearest",
     from: "choice",

@@ -45,7 +45,14 @@ export function openClientSessions(
   { metrics, audit }: { readonly metrics: Metrics | undefined; readonly audit: Audit | undefined },
 ): ClientSessions {
   const { maxInFlight, pageSize, sessionRate, sessionTtl, startupWait, persist, transport } = options
-  const trustedClient: TrustedClientDeps = { agent, instances, clock: systemClock, version, wait: startupWait }
+  const trustedClient: TrustedClientDeps = {
+    agent,
+    instances,
+    clock: systemClock,
+    version,
+    wait: startupWait,
+    tools: options.tools,
+  }
   const contexts = options.trustContext ? createClientContexts(trustedClient, newId) : undefined
   // A client on stdio ends with svc, so its session needs no store.
   const store =

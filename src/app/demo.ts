@@ -23,6 +23,7 @@ export function demoPlan(env: Readonly<Record<string, string | undefined>>): Pla
       tags: [],
       disabledTools: [],
       toolDescriptionOverrides: {},
+      alwaysVisible: [],
       connectionTimeout: 15_000,
       requestTimeout: 60_000,
       restart: { kind: "supervised", limit: 5, delay: 1000 },

@@ -79,6 +79,7 @@ export async function startHttp(
         mcp,
         pipes: new Map(),
         scopeOf: runtime.scopeOf,
+        tools: options.tools,
         middleware: {
           cors: createCors(options.allowedOrigins),
           hostCheck: createHostCheck({

@@ -63,10 +63,11 @@ function find(
 ): FoundProject {
   const { directory: here, root, branch, user, svcrc: file } = findProject(directory)
   const svcrc = file === undefined ? {} : readSvcrc(file, note, before)
-  const { preset, tags, context = {} } = svcrc
+  const { preset, tags, tools, context = {} } = svcrc
   const ofProject: ServerQuery = {
     ...(preset === undefined ? {} : { preset }),
     ...(tags === undefined ? {} : { tags }),
+    ...(tools === undefined ? {} : { tools }),
   }
   const all = [...queries, ...(Object.keys(ofProject).length === 0 ? [] : [ofProject])]
   return { context: { project: { directory: here, root, branch, user, said: context }, queries: all }, svcrc }

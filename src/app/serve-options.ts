@@ -1,6 +1,7 @@
 /** The options of `svc serve`: flags, each of which is also an `SVC_*` variable, read once. */
 import { resolve } from "node:path"
 import type { ArgsDef } from "citty"
+import { TOOL_LISTINGS, type ToolListing } from "../config/presets.ts"
 import { formatFilterProblem, parseFilter, type TagFilter } from "../config/tag-filter.ts"
 import { isLoopback } from "../lib/address.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
@@ -82,6 +83,11 @@ export const SERVE_OPTIONS = {
   "instructions-budget": {
     type: "string",
     description: "Maximum characters of the instructions on /mcp (default 2048; 0: no limit)",
+  },
+  tools: {
+    type: "string",
+    description:
+      "Tools that clients are listed: all (default), or search for svc's search tools alone; tools= in an address, a preset and a token override it",
   },
   filter: { type: "string", description: 'Run only servers whose tags match, such as "web and not slow"' },
   "template-linger": {
@@ -170,6 +176,7 @@ export const OPTION_GROUPS = {
   "templates and tools": [
     "template-context",
     "template-linger",
+    "tools",
     "max-tool-name",
     "instructions-budget",
     "internal-tools",
@@ -220,6 +227,8 @@ export type ServeOptions = {
   readonly maxToolName: number | undefined
   /** Maximum characters of the instructions of all servers together. */
   readonly instructionsBudget: number
+  /** Which tools clients are listed. */
+  readonly tools: ToolListing
   /** Selects the servers that run, by their tags. */
   readonly filter: TagFilter
   readonly templateLinger: number
@@ -309,6 +318,7 @@ export function readServeOptions(
     pageSize: option.integer("pagination", 0, 0, 1_000_000) || Number.POSITIVE_INFINITY,
     maxToolName,
     instructionsBudget: option.integer("instructions-budget", 2048, 0, 1_000_000) || Number.POSITIVE_INFINITY,
+    tools: option.choice("tools", TOOL_LISTINGS, "all"),
     filter: filter === undefined ? MATCH_ALL : readFilter(filter),
     templateLinger: option.duration("template-linger", 30_000),
     trustContext: option.choice("template-context", ["none", "trusted"], "none") === "trusted",

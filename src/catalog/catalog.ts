@@ -11,6 +11,7 @@ import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
 import type { Params } from "../wire/message.ts"
 import { limitWarnings } from "./client-limits.ts"
+import { LAZY_TOOLS } from "./lazy-tools.ts"
 import {
   type CacheHint,
   type Listing,
@@ -23,7 +24,7 @@ import {
 import { qualify, qualifyUri, shortened, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, scopeIncludes } from "./scope.ts"
-import { isHidden, withOverrides } from "./tool-settings.ts"
+import { isHidden, isPinned, withOverrides } from "./tool-settings.ts"
 
 /** A connected backend, its listing, and the names of its tools that are kept from clients because they changed. */
 export type CatalogSource = {
@@ -69,6 +70,10 @@ export type Route = {
 export type View = {
   readonly parts: readonly ServerPart[]
   readonly naming: "qualified" | "plain"
+  /** The most characters of a name in its lists. */
+  readonly maxName: number
+  /** Whether its list of tools holds svc's search tools and the pinned tools alone. All tools can be called all the same. */
+  readonly lazy: boolean
   readonly tools: ReadonlyMap<string, Route>
   readonly prompts: ReadonlyMap<string, Route>
   /**
@@ -88,7 +93,7 @@ export type View = {
   hint(method: ListMethod): CacheHint
   /** Returns the members beside a list that svc does not know, of the only backend of a plain view. */
   members(method: ListMethod): Params | undefined
-  /** The instructions of the only backend of a plain view. */
+  /** How tools are found in a lazy view, and the instructions of the only backend of a plain view. */
   readonly instructions: string | undefined
 }
 
@@ -136,13 +141,16 @@ export function withOwn(shared: Catalog, own: ReadonlyMap<string, CatalogSource>
 
 /** Returns the view of a scope; made once per catalog and kept, at most MAX_VIEWS of them. */
 export function viewOf(catalog: Catalog, scope: Scope): View {
-  const key = scope.kind === "server" ? identityOf(scope) : `aggregate ${scope.key}`
+  const pinned = scope.kind === "server" ? [] : scope.pinned
+  const lazily = scope.tools === "search" ? { pinned } : undefined
+  const suffix = lazily === undefined ? "" : ` search ${JSON.stringify(pinned)}`
+  const key = scope.kind === "server" ? identityOf(scope) : `aggregate ${scope.key}${suffix}`
   const known = catalog.views.get(key)
   if (known !== undefined) return known
   const view = createView(
     catalog.parts.filter((part) => scopeIncludes(scope, part.spec)),
     scope.kind === "server" ? "plain" : "qualified",
-    catalog.maxName,
+    { maxName: catalog.maxName, lazily },
   )
   catalog.views.set(key, view)
   return view
@@ -155,6 +163,7 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
 export function hasChanged(before: View, after: View, method: ListMethod): boolean {
   if (before === after) return false
   const { parts } = after
+  if (after.lazy && method === "tools/list") return before.list(method, "legacy") !== after.list(method, "legacy")
   // A listing of another process is no new listing of this one. Its capabilities are an object of each connection.
   const isRelisted = ({ listing }: ServerPart, now: ServerPart | undefined) =>
     listing[LIST_KEYS[method]] !== now?.listing[LIST_KEYS[method]] && listing.capabilities === now?.listing.capabilities
@@ -176,6 +185,35 @@ function offeredTools({ spec, listing, quarantined }: CatalogSource): readonly T
       !(checksHeaders && typeof mirroredOf(tool.inputSchema) === "string"),
   )
 }
+
+/** Returns a tool as clients of a view see it, by its name in the view; undefined if the view does not offer it. */
+export function toolOf({ parts, tools, naming, maxName }: View, name: string): Tool | undefined {
+  const route = tools.get(name)
+  const part = route && parts.find(({ spec }) => spec.id === route.id)
+  const tool = part?.listing.tools.find((one) => one.name === route?.name)
+  return part === undefined || tool === undefined ? undefined : shownTool(part, tool, naming, maxName)
+}
+
+/** Whether `disabledTools` hides the tool that a name means in a view. */
+export const hidesTool = ({ parts, naming, maxName }: View, name: unknown): boolean =>
+  parts.some(({ spec, listing }) =>
+    listing.tools.some(
+      (tool) =>
+        isHidden(spec, tool.name) &&
+        (nameIn(naming, spec, tool.name) === name || shortenedIn(naming, spec, tool.name, maxName) === name),
+    ),
+  )
+
+/** Returns the offered tools of a part under its own names, as clients see them. */
+export const partTools = (part: ServerPart): readonly Tool[] =>
+  offeredTools(part).map((tool) => shownTool(part, tool, "plain", Number.POSITIVE_INFINITY))
+
+/** Returns the whole name of a tool or prompt in a view, which leads to it even if its list has a shortened one. */
+export const nameIn = (naming: View["naming"], { slug }: Pick<ServerSpec, "slug">, local: string): string =>
+  naming === "plain" ? local : qualify(slug, local)
+
+const shortenedIn = (naming: View["naming"], spec: ServerSpec, local: string, maxName: number): string =>
+  naming === "plain" ? local : shortened(nameIn(naming, spec, local), maxName)
 
 /** Counts the tools of a source: those that clients are offered, and those that svc keeps from them. */
 export function countTools(source: CatalogSource): ToolCounts {
@@ -225,7 +263,7 @@ function createPart(source: CatalogSource, maxName: number): ServerPart {
 
 function createEntryTexts(source: CatalogSource, naming: View["naming"], maxName: number): EntryTexts {
   const { spec, listing } = source
-  const name = (local: string) => (naming === "plain" ? local : shortened(qualify(spec.slug, local), maxName))
+  const name = (local: string) => shortenedIn(naming, spec, local, maxName)
   const uri = (local: string) => (naming === "plain" ? local : qualifyUri(spec.slug, local))
   const { id, slug } = spec
   const tools = offeredTools(source)
@@ -239,13 +277,7 @@ function createEntryTexts(source: CatalogSource, naming: View["naming"], maxName
     tools: routes,
     prompts: new Map(prompts.map((prompt) => [name(prompt.name), { id, slug, name: prompt.name, mirrored: [] }])),
     entries: {
-      "tools/list": tools.map((tool) => {
-        const shown = withOverrides(spec, tool)
-        return JSON.stringify({
-          ...(naming === "plain" ? shown : rewriteTool(shown, spec.slug)),
-          name: name(tool.name),
-        })
-      }),
+      "tools/list": tools.map((tool) => JSON.stringify(shownTool(source, tool, naming, maxName))),
       "prompts/list": prompts.map((prompt) => JSON.stringify({ ...prompt, name: name(prompt.name) })),
       "resources/list": listing.resources.map((resource) => JSON.stringify({ ...resource, uri: uri(resource.uri) })),
       "resources/templates/list": listing.resourceTemplates.map((template) =>
@@ -255,13 +287,36 @@ function createEntryTexts(source: CatalogSource, naming: View["naming"], maxName
   }
 }
 
+function shownTool({ spec }: CatalogSource, tool: Tool, naming: View["naming"], maxName: number): Tool {
+  const shown = withOverrides(spec, tool)
+  return {
+    ...(naming === "plain" ? shown : rewriteTool(shown, spec.slug)),
+    name: shortenedIn(naming, spec, tool.name, maxName),
+  }
+}
+
 /** Whether svc keeps a listed tool of this name from clients, or could keep an unlisted one. */
 const keepsTools = ({ spec, listing }: CatalogSource, name: string): boolean =>
   spec.tuning.disabledTools.length > 0 ||
   spec.tuning.toolPinning === "strict" ||
   listing.tools.some((tool) => tool.name === name)
 
-function createView(parts: readonly ServerPart[], naming: View["naming"], maxName: number): View {
+/** Returns the texts of the pinned tools of a part. Routes and texts have the same order. */
+function pinnedTexts(part: ServerPart, naming: View["naming"], pinned: readonly string[]): readonly string[] {
+  const { entries, tools } = part[naming]
+  const routes = [...tools.values()]
+  return entries["tools/list"].filter((_text, at) => isPinned(part.spec, routes[at]?.name ?? "", pinned))
+}
+
+/** Creates a view; a lazy one if `lazily` is there. */
+function createView(
+  parts: readonly ServerPart[],
+  naming: View["naming"],
+  {
+    maxName,
+    lazily,
+  }: { readonly maxName: number; readonly lazily: { readonly pinned: readonly string[] } | undefined },
+): View {
   const routes = (kind: "tools" | "prompts") => {
     const map = new Routes(maxName)
     for (const part of parts) for (const [shown, route] of part[naming][kind]) map.set(shown, route)
@@ -269,12 +324,17 @@ function createView(parts: readonly ServerPart[], naming: View["naming"], maxNam
   }
   const bySlug = new Map(parts.map((part) => [part.spec.slug, part]))
   const texts = new Map<string, string>()
-  const entries = (method: ListMethod) => parts.flatMap((part) => part[naming].entries[method])
+  const entries = (method: ListMethod) =>
+    lazily !== undefined && method === "tools/list"
+      ? [...LAZY_TOOLS, ...parts.flatMap((part) => pinnedTexts(part, naming, lazily.pinned))]
+      : parts.flatMap((part) => part[naming].entries[method])
   const members = (method: ListMethod) => (naming === "plain" ? parts[0]?.listing.listMembers?.[method] : undefined)
   const hint = (method: ListMethod) => leastHint(parts.map(({ listing }) => listing.hints?.[method]))
   return {
     parts,
     naming,
+    maxName,
+    lazy: lazily !== undefined,
     tools: routes("tools"),
     prompts: routes("prompts"),
     unlisted(kind, name) {
@@ -301,7 +361,9 @@ function createView(parts: readonly ServerPart[], naming: View["naming"], maxNam
     },
     hint,
     members,
-    instructions: naming === "plain" ? parts[0]?.listing.instructions || undefined : undefined,
+    instructions:
+      [lazily && HOW_TO_FIND, naming === "plain" && parts[0]?.listing.instructions].filter(Boolean).join("\n\n") ||
+      undefined,
   }
 }
 
@@ -319,6 +381,8 @@ class Routes extends Map<string, Route> {
     return this.get(name) !== undefined
   }
 }
+const HOW_TO_FIND =
+  "Most tools are not listed. Find them with search_tools; run one with call_tool, or with call_read_tool if it is marked read-only."
 
 const routeTo = (part: ServerPart | undefined, name: string | undefined): Route | undefined =>
   part === undefined || name === undefined ? undefined : { id: part.spec.id, slug: part.spec.slug, name, mirrored: [] }

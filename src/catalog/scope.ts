@@ -2,7 +2,7 @@
  * A scope: which part of the catalog a client sees. A scope lives as long as its client and follows its sources: presets
  * that are edited, template instances that come and go.
  */
-import type { Preset } from "../config/presets.ts"
+import type { Preset, ToolListing } from "../config/presets.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { messageOf } from "../lib/errors.ts"
 import { type Selection, type ServerQuery, selectServers } from "./selection.ts"
@@ -20,13 +20,16 @@ export type Scope =
       readonly instances: ReadonlySet<string>
       /** Whether svc's own tools are withheld from the client. */
       readonly restricted: boolean
+      readonly tools: ToolListing | undefined
+      /** Names and patterns of the tools that a lazy view lists too. */
+      readonly pinned: readonly string[]
     }
-  /** One backend under its own names. */
-  | { readonly kind: "server"; readonly id: string }
+  /** One backend under its own names. `tools` is which of them are listed; undefined stands for all, as above. */
+  | { readonly kind: "server"; readonly id: string; readonly tools?: ToolListing | undefined }
 
 /** Returns the identity of a scope, which stays the same while its client lives. */
 export const identityOf = (scope: Scope): string =>
-  scope.kind === "server" ? `server ${scope.id}` : `aggregate ${scope.name}`
+  scope.kind === "server" ? `server ${scope.id}${scope.tools === "search" ? " search" : ""}` : `aggregate ${scope.name}`
 
 /** Whether a scope includes a backend. */
 export const scopeIncludes = (scope: Scope, spec: ServerSpec): boolean =>
@@ -59,6 +62,12 @@ export function createScope(queries: () => readonly ServerQuery[], presets: () =
     selects: (tags) => current().includes(tags),
     instances: NO_INSTANCES,
     restricted: false,
+    get tools() {
+      return current().tools
+    },
+    get pinned() {
+      return current().pinned
+    },
   }
 }
 
@@ -76,6 +85,35 @@ export function withInstances(scope: Scope, instances: () => ReadonlySet<string>
       return instances()
     },
     restricted: scope.restricted,
+    get tools() {
+      return scope.tools
+    },
+    get pinned() {
+      return scope.pinned
+    },
+  }
+}
+
+/** Returns a scope that lists its tools so, unless its queries or presets state how. */
+export function withTools(scope: Scope, tools: ToolListing): Scope {
+  if (scope.kind === "server") return { ...scope, tools: scope.tools ?? tools }
+  return {
+    kind: "aggregate",
+    name: scope.name,
+    get key() {
+      return scope.key
+    },
+    selects: (tags) => scope.selects(tags),
+    get instances() {
+      return scope.instances
+    },
+    restricted: scope.restricted,
+    get tools() {
+      return scope.tools ?? tools
+    },
+    get pinned() {
+      return scope.pinned
+    },
   }
 }
 
@@ -93,6 +131,12 @@ export function narrow(scope: Scope, key: string, selects: (tags: readonly strin
       return scope.instances
     },
     restricted: true,
+    get tools() {
+      return scope.tools
+    },
+    get pinned() {
+      return scope.pinned
+    },
   }
 }
 
@@ -105,6 +149,6 @@ function selectOrNothing(queries: readonly ServerQuery[], presets: ReadonlyMap<s
   try {
     return selectServers(queries, presets)
   } catch (error) {
-    return { key: `nothing: ${messageOf(error)}`, tags: [], includes: () => false }
+    return { key: `nothing: ${messageOf(error)}`, tags: [], includes: () => false, tools: undefined, pinned: [] }
   }
 }

@@ -2,7 +2,7 @@
  * Selects the servers that a client sees: combines the queries of its URL, its `.svcrc` and `serve --filter` into one
  * filter over tags. choice: Inbound, query on `/mcp`.
  */
-import type { Preset } from "../config/presets.ts"
+import { type Preset, TOOL_LISTINGS, type ToolListing } from "../config/presets.ts"
 import {
   allOf,
   formatFilterProblem,
@@ -23,6 +23,8 @@ export type ServerQuery = {
   readonly filter?: string
   /** `preset=`: a name. */
   readonly preset?: string
+  /** `tools=`: which tools are listed. */
+  readonly tools?: ToolListing
 }
 
 export type Selection = {
@@ -31,9 +33,13 @@ export type Selection = {
   /** Every tag that the queries name, to warn about tags that no server has. */
   readonly tags: readonly string[]
   includes(tags: readonly string[]): boolean
+  /** Which tools are listed, as the first query states that does, else the first preset; undefined if none does. */
+  readonly tools: ToolListing | undefined
+  /** The pinned tools of the presets. */
+  readonly pinned: readonly string[]
 }
 
-/** Reads the query of a URL: `tags`, `tag-filter` and `preset`. Throws a RequestError if one of them is empty. */
+/** Reads the query of a URL: `tags`, `tag-filter`, `preset` and `tools`. Throws a RequestError for an invalid one. */
 export function readQuery(parameters: URLSearchParams): ServerQuery {
   const parameter = (name: string) => {
     const value = parameters.get(name)?.trim()
@@ -41,11 +47,25 @@ export function readQuery(parameters: URLSearchParams): ServerQuery {
     return value
   }
   const [tags, filter, preset] = [parameter("tags"), parameter("tag-filter"), parameter("preset")]
+  const tools = readTools(parameters)
   return {
     ...(tags !== undefined && { tags: tags.split(",").map((tag) => tag.trim()) }),
     ...(filter !== undefined && { filter }),
     ...(preset !== undefined && { preset }),
+    ...(tools !== undefined && { tools }),
   }
+}
+
+/** Reads `tools=` of a URL's query. Throws a RequestError for a value that it cannot have. */
+export function readTools(parameters: URLSearchParams): ToolListing | undefined {
+  const value = parameters.get("tools")?.trim()
+  if (value === undefined) return undefined
+  const found = TOOL_LISTINGS.find((one) => one === value)
+  if (found !== undefined) return found
+  throw new RequestError(
+    "invalid_params",
+    `tools= must be ${TOOL_LISTINGS.join(" or ")}, not ${value.slice(0, 100)}; leave it out for the default`,
+  )
 }
 
 /**
@@ -55,7 +75,14 @@ export function readQuery(parameters: URLSearchParams): ServerQuery {
 export function selectServers(queries: readonly ServerQuery[], presets: ReadonlyMap<string, Preset>): Selection {
   const filter = allOf(queries.flatMap((query) => filtersOf(query, presets)))
   const key = printFilter(filter)
-  return { key, tags: tagsOf(filter), includes: (tags) => matchesFilter(filter, tags) }
+  const used = queries.flatMap(({ preset }) => (preset === undefined ? [] : [presetOf(preset, presets)]))
+  return {
+    key,
+    tags: tagsOf(filter),
+    includes: (tags) => matchesFilter(filter, tags),
+    tools: [...queries, ...used].find(({ tools }) => tools !== undefined)?.tools,
+    pinned: used.flatMap(({ alwaysVisible }) => alwaysVisible ?? []),
+  }
 }
 
 // ---
@@ -72,12 +99,12 @@ function filtersOf({ tags, filter, preset }: ServerQuery, presets: ReadonlyMap<s
     if ("problem" in parsed) throw new RequestError("invalid_params", formatFilterProblem("tag-filter", parsed.problem))
     filters.push(parsed.filter)
   }
-  if (preset !== undefined) {
-    const found = presets.get(preset)
-    if (found === undefined) {
-      throw unknownNameError("preset", preset, presets.keys())
-    }
-    filters.push(found.filter)
-  }
+  if (preset !== undefined) filters.push(presetOf(preset, presets).filter)
   return filters
+}
+
+function presetOf(name: string, presets: ReadonlyMap<string, Preset>): Preset {
+  const found = presets.get(name)
+  if (found === undefined) throw unknownNameError("preset", name, presets.keys())
+  return found
 }

@@ -8,7 +8,7 @@ import { type Tool, uniqueByName } from "./listing.ts"
 import { qualify } from "./name.ts"
 
 /** A server and its settings that name tools. */
-type SettingsOf<K extends "disabledTools" | OverridingSetting> = Pick<ServerSpec, "name" | "slug"> & {
+type SettingsOf<K extends "disabledTools" | "alwaysVisible" | OverridingSetting> = Pick<ServerSpec, "name" | "slug"> & {
   readonly tuning: Pick<ServerSpec["tuning"], K>
 }
 
@@ -18,6 +18,32 @@ type OverridingSetting = "toolDescriptionOverrides" | "toolOverrides" | "alwaysL
 export function isHidden(server: SettingsOf<"disabledTools">, tool: string): boolean {
   const { disabledTools } = server.tuning
   return namesOf(server, tool).some((name) => disabledTools.includes(name))
+}
+
+/** Whether `alwaysVisible`, or a pattern among `more`, names a tool, so that it stays listed in lazy views. */
+export function isPinned(server: SettingsOf<"alwaysVisible">, tool: string, more: readonly string[]): boolean {
+  const patterns = [...server.tuning.alwaysVisible, ...more]
+  return patterns.length > 0 && namesOf(server, tool).some((name) => patterns.some((one) => matchesPattern(name, one)))
+}
+
+/** Whether a pattern, in which `*` stands for any characters, matches a name. Takes no longer than the product of their lengths. */
+export function matchesPattern(name: string, pattern: string): boolean {
+  let [at, next] = [0, 0]
+  let star: number | undefined
+  let resumed = 0
+  while (at < name.length) {
+    if (pattern[next] === "*") {
+      star = next++
+      resumed = at
+    } else if (pattern[next] === name[at]) {
+      at++
+      next++
+    } else if (star !== undefined) {
+      next = star + 1
+      at = ++resumed
+    } else return false
+  }
+  return /^\**$/.test(pattern.slice(next))
 }
 
 /** Returns the description that replaces a tool's own, or undefined. The local name wins over the others. */

@@ -4,6 +4,7 @@ import { CONTEXT_ARGS, type CommandContext, openContext, TAG_ARGS, tagsOf } from
 import { FOLLOW_ARGS, followChange } from "../app/follow.ts"
 import { tokensFile } from "../app/inbound-auth.ts"
 import { print, say, table } from "../app/output.ts"
+import { TOOL_LISTINGS } from "../config/presets.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { type ClientToken, createToken, pickToken, printTokens, readTokens } from "../store/client-tokens.ts"
@@ -23,6 +24,11 @@ export const token: CommandDef = {
           type: "string",
           description: "Limit to servers with one of these tags, comma-separated (default: all servers)",
         },
+        tools: {
+          type: "string",
+          description:
+            "Tools that its holder is listed: all, or search for svc's search tools alone (default: as --tools)",
+        },
         expires: { type: "string", description: "Lifetime, such as 30d (default: does not expire)" },
       },
       async run({ args, rawArgs }) {
@@ -31,8 +37,9 @@ export const token: CommandDef = {
         const now = systemClock.now()
         const named = tagsOf(rawArgs)
         const tags = named.length === 0 ? undefined : named
+        const tools = option.text("tools") === undefined ? undefined : option.choice("tools", TOOL_LISTINGS, "all")
         const expires = option.text("expires") === undefined ? undefined : now + option.duration("expires", 0)
-        const { token: made, text } = createToken(option.text("name") ?? "", { tags, expires, now })
+        const { token: made, text } = createToken(option.text("name") ?? "", { tags, tools, expires, now })
         await changeTokens(context, (tokens) => new Map([...tokens, [made.id, made]]))
         const { hash: _, ...shown } = made
         // Printed first: a token that is not shown is lost.

@@ -6,10 +6,18 @@ import { print, say, table } from "../app/output.ts"
 import { selectServers } from "../catalog/selection.ts"
 import { parseDocument } from "../config/document.ts"
 import type { Edit } from "../config/edit.ts"
-import { createPreset, deletePreset, editPreset, type Presets, readPresets } from "../config/presets.ts"
+import {
+  createPreset,
+  deletePreset,
+  editPreset,
+  type Presets,
+  readPresets,
+  TOOL_LISTINGS,
+  type ToolListing,
+} from "../config/presets.ts"
 import { readSections } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
-import { usageError } from "../lib/command-line.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
 import { formatIssue } from "../lib/errors.ts"
 import { didYouMean, unknownNameError } from "../lib/nearest.ts"
 import type { Status } from "../report/status.ts"
@@ -21,12 +29,16 @@ const FILTER = {
   description: 'Expression over tags, such as "web and not slow"',
   valueHint: "expression",
 } as const
+const TOOLS = {
+  type: "string",
+  description: "Tools to list: all, or search for svc's search tools alone",
+} as const
 const DESCRIPTION = { type: "string", description: "Description of the preset" } as const
 
 const change = (
   name: string,
   about: string,
-  args: Record<string, typeof FILTER | typeof DESCRIPTION>,
+  args: Record<string, typeof FILTER | typeof DESCRIPTION | typeof TOOLS>,
   edit: (preset: string, args: Readonly<Record<string, unknown>>) => Edit,
   done: string,
 ): CommandDef => ({
@@ -40,6 +52,9 @@ const change = (
   },
 })
 
+const toolsOf = (args: Readonly<Record<string, unknown>>): ToolListing | undefined =>
+  args.tools === undefined ? undefined : readOptions(args, {}).choice("tools", TOOL_LISTINGS, "all")
+
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
 
 export const preset: CommandDef = {
@@ -48,13 +63,15 @@ export const preset: CommandDef = {
     create: change(
       "create",
       "Create a preset",
-      { filter: FILTER, description: DESCRIPTION },
-      (name, { filter, description }) => {
+      { filter: FILTER, tools: TOOLS, description: DESCRIPTION },
+      (name, { filter, description, ...args }) => {
+        const tools = toolsOf(args)
         if (text(filter) === undefined)
           throw usageError('--filter is missing; give an expression over tags, such as --filter "web and not slow"')
         return createPreset(name, {
           filter: String(filter),
           ...(description ? { description: String(description) } : {}),
+          ...(tools === undefined ? {} : { tools }),
         })
       },
       "created",
@@ -62,11 +79,12 @@ export const preset: CommandDef = {
     edit: change(
       "edit",
       "Change a preset; connected clients are updated",
-      { filter: FILTER, description: DESCRIPTION },
-      (name, { filter, description }) => {
-        if (text(filter) === undefined && text(description) === undefined)
-          throw usageError("give --filter, --description or both")
-        return editPreset(name, { filter: text(filter), description: text(description) })
+      { filter: FILTER, tools: TOOLS, description: DESCRIPTION },
+      (name, { filter, description, ...args }) => {
+        const tools = toolsOf(args)
+        if (text(filter) === undefined && text(description) === undefined && tools === undefined)
+          throw usageError("give --filter, --tools or --description")
+        return editPreset(name, { filter: text(filter), description: text(description), tools })
       },
       "changed",
     ),
@@ -99,12 +117,13 @@ export const preset: CommandDef = {
       args: { name: NAME, ...CONTEXT_ARGS },
       run({ args }) {
         const context = openContext(args)
-        const { text: filter, description } = find(context, String(args.name))
+        const { text: filter, description, tools, alwaysVisible } = find(context, String(args.name))
         const servers = matching(serversOf(context), filter)
-        print(args.json === true, { name: args.name, filter, description, servers }, () =>
+        print(args.json === true, { name: args.name, filter, description, tools, alwaysVisible, servers }, () =>
           [
             `filter       ${filter}`,
             ...(description === undefined ? [] : [`description  ${description}`]),
+            ...(tools === undefined ? [] : [`tools        ${tools}`]),
             `servers      ${servers.length === 0 ? "none" : servers.join(", ")}`,
           ].join("\n"),
         )

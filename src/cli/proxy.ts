@@ -29,13 +29,14 @@ export const proxy: CommandDef = {
     tags: { type: "string", description: "Offer only servers with one of these tags, comma-separated" },
     "tag-filter": { type: "string", description: 'Offer only servers whose tags match, such as "web and not slow"' },
     preset: { type: "string", description: "Offer only the servers of this preset" },
+    tools: { type: "string", description: "Tools to list: all, or search for svc's search tools alone" },
     start: { type: "boolean", description: "Start svc in the background if it is not running" },
   },
   async run({ args }) {
     const { paths } = openContext(args)
     const option = readOptions(args, process.env)
     const parameters = new URLSearchParams()
-    for (const name of ["tags", "tag-filter", "preset"]) {
+    for (const name of ["tags", "tag-filter", "preset", "tools"]) {
       const value = typeof args[name] === "string" ? args[name] : undefined
       if (value !== undefined) parameters.set(name, value)
     }

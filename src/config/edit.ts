@@ -124,12 +124,13 @@ function withLocalNames(text: string, path: Path, name: string): string {
     const prefix = prefixes.find((one) => typeof tool === "string" && tool.startsWith(one) && tool !== one)
     return prefix === undefined ? undefined : String(tool).slice(prefix.length)
   }
-  const hidden = [...path, "disabledTools"]
-  const tools = valueAt(text, hidden)
   let changed = text
-  for (const [at, tool] of (Array.isArray(tools) ? tools : []).entries()) {
-    const local = localName(tool)
-    if (local !== undefined) changed = setAt(changed, [...hidden, at], local)
+  for (const key of ["disabledTools", "alwaysVisible"]) {
+    const tools = valueAt(text, [...path, key])
+    for (const [at, tool] of (Array.isArray(tools) ? tools : []).entries()) {
+      const local = localName(tool)
+      if (local !== undefined) changed = setAt(changed, [...path, key, at], local)
+    }
   }
   for (const overriding of ["toolDescriptionOverrides", "toolOverrides"]) {
     const at = [...path, overriding]

@@ -394,6 +394,7 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
     ...(config.toolOverrides === undefined ? {} : { toolOverrides: config.toolOverrides }),
     ...(config.alwaysLoad === undefined ? {} : { alwaysLoad: config.alwaysLoad }),
     ...(config.searchHint === undefined ? {} : { searchHint: config.searchHint }),
+    alwaysVisible: config.alwaysVisible ?? [],
     connectionTimeout:
       config.connectionTimeout ?? config.timeout ?? (stdio ? CONNECTION_MS.stdio : CONNECTION_MS.remote),
     requestTimeout: config.requestTimeout ?? config.timeout ?? REQUEST_MS,

@@ -13,12 +13,24 @@ export type Preset = {
   readonly text: string
   readonly filter: TagFilter
   readonly description: string | undefined
+  readonly tools?: ToolListing | undefined
+  /** Names and patterns of tools that a lazy view lists too. */
+  readonly alwaysVisible?: readonly string[] | undefined
 }
+
+/** Which tools a client is listed: all, or in a lazy view svc's search tools and the pinned ones alone. */
+export const TOOL_LISTINGS = ["all", "search"] as const
+export type ToolListing = (typeof TOOL_LISTINGS)[number]
 
 /** The valid presets of a document by name, and the issues of the others. */
 export type Presets = { readonly presets: ReadonlyMap<string, Preset>; readonly issues: readonly Issue[] }
 
-const presetSchema = z.object({ filter: z.string(), description: z.string().optional() })
+const presetSchema = z.object({
+  filter: z.string(),
+  description: z.string().optional(),
+  tools: z.enum(TOOL_LISTINGS).optional(),
+  alwaysVisible: z.array(z.string()).optional(),
+})
 
 /**
  * Reads the presets of a document. An invalid preset becomes an issue with its position. Throws a ConfigError if `presets`
@@ -46,12 +58,12 @@ export function readPresets(document: Document): Presets {
       continue
     }
     issues.push(...unknownKeys(document, value, Object.keys(presetSchema.shape), path))
-    const { filter: text, description } = parsed.data
+    const { filter: text, description, tools, alwaysVisible } = parsed.data
     const read = parseFilter(text)
     if ("problem" in read) {
       const message = `preset ${name} is not loaded: ${formatFilterProblem("its filter", read.problem)}`
       issues.push(issueAt(document, "error", "filter", [...path, "filter"], message))
-    } else presets.set(name, { text, filter: read.filter, description })
+    } else presets.set(name, { text, filter: read.filter, description, tools, alwaysVisible })
   }
   return { presets, issues }
 }
@@ -72,7 +84,14 @@ export const createPreset =
 
 /** Changes the given members of a preset; an empty description removes it. Throws a RequestError. */
 export const editPreset =
-  (name: string, patch: { readonly filter?: string | undefined; readonly description?: string | undefined }): Edit =>
+  (
+    name: string,
+    patch: {
+      readonly filter?: string | undefined
+      readonly description?: string | undefined
+      readonly tools?: ToolListing | undefined
+    },
+  ): Edit =>
   (text) => {
     checkExists(text, name)
     let changed = text
@@ -80,6 +99,7 @@ export const editPreset =
       checkFilter(patch.filter)
       changed = setAt(changed, ["presets", name, "filter"], patch.filter, FILE)
     }
+    if (patch.tools !== undefined) changed = setAt(changed, ["presets", name, "tools"], patch.tools, FILE)
     if (patch.description !== undefined)
       changed = setAt(changed, ["presets", name, "description"], patch.description || undefined, FILE)
     return changed

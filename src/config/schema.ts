@@ -202,6 +202,12 @@ export const serverSchema = z.object({
     .describe(
       "For clients that load tools on demand: words by which to find the tools of the server; toolOverrides wins",
     ),
+  alwaysVisible: z
+    .array(z.string())
+    .optional()
+    .describe(
+      "Tools that stay listed in lazy views, by the server's own tool names or as SERVER_svc_TOOL; * stands for any characters",
+    ),
   isolation: z
     .enum(["shared", "session"])
     .optional()

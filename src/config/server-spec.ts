@@ -89,6 +89,8 @@ export type Tuning = {
   /** For the tools that `toolOverrides` says nothing of. */
   readonly alwaysLoad?: boolean | undefined
   readonly searchHint?: string | undefined
+  /** Names and patterns of the tools that lazy views list too. */
+  readonly alwaysVisible: readonly string[]
   /** Milliseconds. */
   readonly connectionTimeout: number
   /** Milliseconds; progress resets it. */

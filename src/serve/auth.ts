@@ -191,13 +191,14 @@ const quotable = (text: string): string => text.replace(/[^\x20\x21\x23-\x5b\x5d
 /** Returns the path of the resource that a path belongs to; "" for svc as a whole. */
 const resourceOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")
 
-const principalOfToken = ({ id, tags, expires }: ClientToken): Principal => ({
+const principalOfToken = ({ id, tags, tools, expires }: ClientToken): Principal => ({
   name: `token ${id}`,
   tags,
   untagged: false,
   admin: tags === undefined,
   scoped: false,
   until: expires === undefined ? undefined : Date.parse(expires),
+  tools,
 })
 
 /** More scopes never show less: a client chooses itself which it requests. */

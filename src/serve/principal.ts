@@ -1,5 +1,6 @@
 /** The principal of a request: the authenticated identity, and the servers that its token grants. */
-import { narrow, type Scope } from "../catalog/scope.ts"
+import { narrow, type Scope, withTools } from "../catalog/scope.ts"
+import type { ToolListing } from "../config/presets.ts"
 
 /** Who a request is from. */
 export type Principal = {
@@ -15,6 +16,8 @@ export type Principal = {
   readonly scoped: boolean
   /** When its token expires, milliseconds since the epoch; undefined for never. */
   readonly until: number | undefined
+  /** Which tools it is listed where the address does not state it; undefined leaves it to `--tools`. */
+  readonly tools?: ToolListing | undefined
 }
 
 /** The principal of every request while authentication is off, and on paths that need none. */
@@ -30,18 +33,24 @@ export const ANONYMOUS: Principal = {
 /** Narrows a scope to what a principal may see. */
 export type NarrowScope = (scope: Scope, principal: Principal) => Scope
 
-/** Returns a function that narrows scopes, and remembers them: clients repeat the same scope with every request. */
-export function createScopeNarrowing(): NarrowScope {
+/**
+ * Returns a function that narrows scopes, and remembers them: clients repeat the same scope with every request. `otherwise`
+ * is which tools are listed if neither address nor principal states it.
+ */
+export function createScopeNarrowing(otherwise: ToolListing): NarrowScope {
   const narrowedBy = new WeakMap<Principal, WeakMap<Scope, Scope>>()
   return (scope, principal) => {
-    const { tags, untagged, admin } = principal
-    if (tags === undefined && admin) return scope
+    const { tags, untagged, admin, tools = otherwise } = principal
+    const listed = (whole: Scope) => (tools === "all" ? whole : withTools(whole, tools))
+    if (scope.kind === "server") return listed(scope)
+    const isWhole = tags === undefined && admin
+    if (isWhole && tools === "all") return scope
     const narrowedScopes = narrowedBy.get(principal) ?? new WeakMap<Scope, Scope>()
     narrowedBy.set(principal, narrowedScopes)
     const known = narrowedScopes.get(scope)
     if (known !== undefined) return known
     const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), untagged])
-    const narrowed = narrow(scope, key, (seen) => maySee(principal, seen))
+    const narrowed = listed(isWhole ? scope : narrow(scope, key, (seen) => maySee(principal, seen)))
     narrowedScopes.set(scope, narrowed)
     return narrowed
   }

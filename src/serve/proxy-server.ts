@@ -6,6 +6,7 @@
 import { timingSafeEqual } from "node:crypto"
 import type { Socket } from "bun"
 import * as z from "zod"
+import { TOOL_LISTINGS } from "../config/presets.ts"
 import { isBug, publicMessage, RequestError } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { Pipe } from "../session/pipe.ts"
@@ -240,6 +241,7 @@ const surroundings = z.object({
         tags: z.array(boundedText).optional(),
         filter: boundedText.optional(),
         preset: boundedText.optional(),
+        tools: z.enum(TOOL_LISTINGS).optional(),
       }),
     )
     .max(10),

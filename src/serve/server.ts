@@ -8,6 +8,8 @@
  *   …/mcp/server-card       middleware: see MIDDLEWARE_ORDER
  */
 import type { Agent } from "../agent/agent.ts"
+import { readTools } from "../catalog/selection.ts"
+import type { ToolListing } from "../config/presets.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { insufficientScope, isScope, TAG_SCOPE } from "./auth.ts"
@@ -60,6 +62,8 @@ export type ServerDeps = {
   readonly mcp: McpDeps
   readonly pipes: SsePipes
   readonly scopeOf: ScopeOf
+  /** Which tools clients are listed by default. */
+  readonly tools: ToolListing
   readonly middleware: MiddlewareTable
   /** The address svc is reached under, without a slash at its end. */
   base(): string
@@ -132,7 +136,7 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
 /** Returns the function that answers requests: the middleware in its order, then the routes. */
 export function createRoute(deps: ServerDeps): Respond {
   const list = MIDDLEWARE_ORDER.map((name) => deps.middleware[name]).filter((middleware) => middleware !== undefined)
-  const narrowScope = createScopeNarrowing()
+  const narrowScope = createScopeNarrowing(deps.tools)
   return compose(list, (inbound) => serveRoute(inbound, deps, narrowScope))
 }
 
@@ -158,7 +162,7 @@ function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope
         return postSseMessage(request, principal, pipes, mcp)
     }
     const name = SERVER_PATH.exec(path)?.[1]
-    if (name !== undefined) return serveBackend(decode(name), inbound, mcp, deps)
+    if (name !== undefined) return serveBackend(decode(name), inbound, mcp, deps, narrowScope)
     throw new RequestError("not_found", `There is no endpoint ${path.slice(0, 200)}; MCP is at /mcp`)
   } catch (error) {
     return errorResponse(error, { shape: shapeOf(path), onbug: deps.mcp.onbug })
@@ -168,15 +172,19 @@ function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope
 /** Serves one backend under its own names. Throws a RequestError if there is none that the principal may see. */
 function serveBackend(
   name: string,
-  { request, path, principal }: Inbound,
+  { request, path, search, principal }: Inbound,
   mcp: McpDeps,
   { agent, base }: ServerDeps,
+  narrowScope: NarrowScope,
 ): Response | Promise<Response> {
   // Instances of templates are offered to their own clients only.
   const backend = agent.find(name).find(({ spec }) => spec.id === spec.name)
   if (backend !== undefined) {
     const { id, tuning } = backend.spec
-    if (maySee(principal, tuning.tags)) return serveMcp(request, { kind: "server", id }, principal, mcp)
+    if (maySee(principal, tuning.tags)) {
+      const tools = search === "" ? undefined : readTools(new URLSearchParams(search))
+      return serveMcp(request, narrowScope({ kind: "server", id, tools }, principal), principal, mcp)
+    }
     const tag = tuning.tags.find(isScope)
     if (principal.scoped && tag !== undefined) return insufficientScope([`${TAG_SCOPE}${tag}`], path, base())
   }

@@ -4,8 +4,9 @@
  */
 import type { Agent } from "../agent/agent.ts"
 import type { Instances } from "../agent/instances.ts"
-import { createScope, type Scope, withInstances } from "../catalog/scope.ts"
+import { createScope, type Scope, withInstances, withTools } from "../catalog/scope.ts"
 import type { ServerQuery } from "../catalog/selection.ts"
+import type { ToolListing } from "../config/presets.ts"
 import type { Clock } from "../lib/clock.ts"
 import { buildContext, type ContextFacts, type TemplateContext } from "../template/context.ts"
 import type { Params } from "../wire/message.ts"
@@ -24,6 +25,8 @@ export type TrustedClientDeps = {
   readonly version: string
   /** Milliseconds that the first request waits for the instances at most. */
   readonly wait: number
+  /** Which tools clients are listed by default. */
+  readonly tools: ToolListing
 }
 
 export type TrustedClient = {
@@ -56,14 +59,12 @@ export function createTrustedClient(
     const context = buildContext({ ...current.project, transport, sessionId, now: clock.now(), version })
     for (const problem of instances.attach(key, context)) note(problem)
   }
+  const selected = createScope(
+    () => current.queries,
+    () => agent.presets,
+  )
   return {
-    scope: withInstances(
-      createScope(
-        () => current.queries,
-        () => agent.presets,
-      ),
-      () => instances.of(key),
-    ),
+    scope: withInstances(withTools(selected, deps.tools), () => instances.of(key)),
     initialize({ name, version: clientVersion }) {
       client = {
         ...(typeof name === "string" ? { name: name.slice(0, MAX_TEXT) } : {}),

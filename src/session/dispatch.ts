@@ -4,8 +4,9 @@
  */
 
 import { PeerError } from "../backend/connection.ts"
-import { listResult, type Route, type View } from "../catalog/catalog.ts"
+import { hidesTool, listResult, type Route, type View } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
+import { isLazyTool } from "../catalog/lazy-tools.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
@@ -16,15 +17,17 @@ import { isLogLevel } from "../wire/era.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
 import { callInternalTool, toolboxFor } from "./internal-call.ts"
+import { unwrapCall } from "./lazy-call.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
 import { OWN_METHODS, ready, whenPrepared } from "./ready.ts"
-import { type Answering, backendFailure, CALLS, relay, unknownMethod, unknownName } from "./relay.ts"
+import { type Answering, backendFailure, CALLS, disabledTool, relay, unknownMethod, unknownName } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
 import { listTasks, relayTask } from "./tasks.ts"
 
 /** Answers a request. Never rejects: whatever goes wrong is a JSON-RPC error. */
-export async function dispatch(call: ClientCall): Promise<Answer> {
+export async function dispatch(given: ClientCall): Promise<Answer> {
+  const call = unwrapCall(given)
   const { request, gateway } = call
   const { audit, onbug } = gateway.observers
   const record = audit !== undefined && CALLS.has(request.method) ? audit.call(call) : undefined
@@ -155,7 +158,7 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
     const target = gateway.directory.target(client.scope.id)
     if (typeof target === "string") throw new BackendError(client.scope.id, target)
   }
-  const toolbox = method === "tools/list" ? toolboxFor(client.scope, gateway) : undefined
+  const toolbox = method === "tools/list" && !view.lazy ? toolboxFor(client.scope, gateway) : undefined
   const cursor = request.params?.cursor
   if (cursor === undefined && pageSize === Number.POSITIVE_INFINITY)
     return resultAnswer(
@@ -186,7 +189,22 @@ function listWithTools({ client, gateway }: ClientCall, toolbox: Toolbox, view: 
 
 function callTool(call: ClientCall, view: View): Answering {
   const toolbox = toolboxFor(call.client.scope, call.gateway)
-  return (toolbox && callInternalTool(call, toolbox)) ?? relayNamed(call, "tool", view, toolbox)
+  return view.lazy ? callLazily(call, view, toolbox) : callDirectly(call, view, toolbox)
+}
+
+const callDirectly = (call: ClientCall, view: View, toolbox: Toolbox | undefined): Answering =>
+  (toolbox && callInternalTool(call, toolbox)) ?? relayNamed(call, "tool", view, toolbox)
+
+/** Answers a call at a lazy address: of a tool of the lazy view, or of any other, perhaps through `call_tool`. */
+async function callLazily(call: ClientCall, view: View, toolbox: Toolbox | undefined): Promise<Answer> {
+  const { wrapper, client, request } = call
+  // At its own address a server may have tools of these names: they are reached through `call_tool`.
+  const isOwn = isLazyTool(request.params?.name) && (wrapper === undefined || client.scope.kind === "aggregate")
+  if (wrapper === undefined && !isOwn) return callDirectly(call, view, toolbox)
+  const { answerLazyTool, explained, refuseWrites } = await import("./tool-discovery.ts")
+  if (isOwn) return answerLazyTool(call, view, toolbox)
+  const answer = refuseWrites(call, view, toolbox) ?? (await callDirectly(call, view, toolbox))
+  return explained(call, view, toolbox, answer)
 }
 
 /** Relays a request by the name of its tool or prompt. Names of svc's own tools are suggested for an unknown one. */
@@ -196,18 +214,23 @@ function relayNamed(call: ClientCall, kind: "tool" | "prompt", view: View, toolb
   const routes = view[`${kind}s`]
   const found = routeOfName(name, routes, call) ?? unlistedRoute(name, kind, view, call)
   if (found === undefined)
-    return unlistedName(name, kind, call, similarName(name, [...(toolbox?.names ?? []), ...routes.keys()]))
+    return unlistedName(name, kind, call, () => {
+      if (kind === "tool" && view.lazy)
+        return import("./tool-discovery.ts").then(({ answerUnknownTool }) => answerUnknownTool(call, view, toolbox))
+      if (kind === "tool" && hidesTool(view, name)) throw new RequestError("invalid_params", disabledTool(name))
+      throw unknownName(kind, name, similarName(name, [...(toolbox?.names ?? []), ...routes.keys()]))
+    })
   return relay(call, found.name === name ? params : { ...params, name: found.name }, found)
 }
 
 /**
- * Answers a request for a name that is in no list: with a failure if its server has not answered that list. Throws a
- * RequestError for an unknown name.
+ * Answers a request for a name that is in no list: with a failure if its server has not answered that list, else as
+ * `unknown` does.
  */
-function unlistedName(name: unknown, kind: "tool" | "prompt", call: ClientCall, similar: string | undefined): Answer {
+function unlistedName(name: unknown, kind: "tool" | "prompt", call: ClientCall, unknown: () => Answering): Answering {
   const slug = typeof name === "string" ? splitName(name)?.slug : undefined
   const unlisted = call.gateway.directory.unlisted(call.client.scope, slug, `${kind}s/list`)
-  if (unlisted === undefined) throw unknownName(kind, name, similar)
+  if (unlisted === undefined) return unknown()
   return backendFailure(new BackendError(unlisted.slug, unlisted.reason), call)
 }
 
@@ -266,7 +289,10 @@ function complete(call: ClientCall, ref: unknown, view: View): Answering {
   if (!isObject(ref)) throw new RequestError("invalid_params", "ref must be an object")
   if (ref.type === "ref/prompt") {
     const found = routeOfName(ref.name, view.prompts, call) ?? unlistedRoute(ref.name, "prompt", view, call)
-    if (found === undefined) return unlistedName(ref.name, "prompt", call, undefined)
+    if (found === undefined)
+      return unlistedName(ref.name, "prompt", call, () => {
+        throw unknownName("prompt", ref.name, undefined)
+      })
     return relay(call, { ...params, ref: { ...ref, name: found.name } }, found)
   }
   const found = resourceOf(ref.uri, view, call)

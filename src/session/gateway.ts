@@ -5,6 +5,7 @@ import { LIST_KEYS } from "../catalog/catalog.ts"
 import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
+import type { ToolFinder } from "../catalog/tool-finder.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Marker } from "../lib/seal.ts"
@@ -30,6 +31,7 @@ export type GatewayDeps = Pick<Gateway, "version" | "limits" | "observers" | "hi
 export function createGateway(deps: GatewayDeps): Gateway {
   const { agent, version, limits, observers, hide, toolbox, mark } = deps
   const listeners = new Set<Listener>()
+  let finder: Promise<ToolFinder> | undefined
   const gateway: Gateway = {
     version,
     limits,
@@ -37,6 +39,10 @@ export function createGateway(deps: GatewayDeps): Gateway {
     hide,
     toolbox,
     toolLists: new WeakMap(),
+    toolFinder() {
+      finder ??= import("../catalog/tool-finder.ts").then((found) => new found.ToolFinder())
+      return finder
+    },
     directory: createDirectory(deps),
     notifications: createNotifications(agent, listeners),
     tasks: { mark, owners: agent.taskOwners },

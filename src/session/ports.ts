@@ -6,7 +6,9 @@ import type { Pair } from "../backend/established-connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog, View } from "../catalog/catalog.ts"
 import type { UnavailableServer } from "../catalog/instructions.ts"
+import type { LazyWrapper } from "../catalog/lazy-tools.ts"
 import type { Scope } from "../catalog/scope.ts"
+import type { ToolFinder } from "../catalog/tool-finder.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Marker } from "../lib/seal.ts"
 import type { CallOutcome } from "../report/metrics.ts"
@@ -25,6 +27,8 @@ export type ClientCall = {
   readonly gateway: Gateway
   /** Compares what the transport repeats of the request with the catalog; returns a refusal. */
   readonly verify?: ((view: View) => Answer | undefined) | undefined
+  /** The tool of a lazy view through which the client made this call. */
+  readonly wrapper?: LazyWrapper
 }
 
 export type Gateway = {
@@ -40,6 +44,8 @@ export type Gateway = {
   toolbox(): Toolbox | undefined
   /** The lists of tools with svc's own first, as JSON text for each view. */
   readonly toolLists: WeakMap<View, { [era in Era]?: string }>
+  /** Returns the search over tools, which is loaded when it is first used. */
+  toolFinder(): Promise<ToolFinder>
 }
 
 /** A connected backend as a request needs it. */

@@ -481,5 +481,8 @@ export const unknownName = (what: string, name: unknown, near: string | undefine
     `Unknown ${what}: ${asText(name).slice(0, 200)}${near === undefined ? "" : `. Did you mean ${near}?`}`,
   )
 
+/** The words for a tool that `disabledTools` hides. */
+export const disabledTool = (name: unknown): string => `Tool ${asText(name).slice(0, 200)} is disabled`
+
 export const unknownMethod = (method: string): RequestError =>
   new RequestError("unknown_method", `Method not found: ${method.slice(0, 200)}`)

@@ -6,6 +6,7 @@
 import { randomBytes, timingSafeEqual } from "node:crypto"
 import { lstatSync, readFileSync } from "node:fs"
 import * as z from "zod"
+import { TOOL_LISTINGS, type ToolListing } from "../config/presets.ts"
 import { sha256 } from "../lib/digest.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 
@@ -14,6 +15,8 @@ export type ClientToken = {
   readonly name: string
   /** Tags of the servers that it gives access to; undefined for all. */
   readonly tags?: readonly string[] | undefined
+  /** Which tools its holder is listed, if the address does not state it. */
+  readonly tools?: ToolListing | undefined
   /** ISO 8601. */
   readonly created: string
   readonly expires?: string | undefined
@@ -24,7 +27,7 @@ export type ClientToken = {
 /** Creates a token. `text` is shown once and kept nowhere. Times are milliseconds since the epoch. */
 export function createToken(
   name: string,
-  { tags, expires, now }: { tags?: readonly string[] | undefined; expires?: number | undefined; now: number },
+  { tags, tools, expires, now }: Pick<ClientToken, "tags" | "tools"> & { expires?: number | undefined; now: number },
 ): { readonly token: ClientToken; readonly text: string } {
   const id = randomBytes(6).toString("hex")
   const text = `svc_${id}_${randomBytes(32).toString("base64url")}`
@@ -34,6 +37,7 @@ export function createToken(
       id,
       name,
       ...(tags === undefined ? {} : { tags }),
+      ...(tools === undefined ? {} : { tools }),
       created: new Date(now).toISOString(),
       ...(expires === undefined ? {} : { expires: new Date(expires).toISOString() }),
       hash: hashOf(text),
@@ -107,6 +111,7 @@ const fileSchema = z.object({
       id: z.string().regex(/^[0-9a-f]{12}$/),
       name: z.string(),
       tags: z.array(z.string()).optional(),
+      tools: z.enum(TOOL_LISTINGS).optional(),
       created: z.iso.datetime(),
       expires: z.iso.datetime().optional(),
       hash: z.string().regex(/^[0-9a-f]{64}$/),

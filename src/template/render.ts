@@ -113,6 +113,7 @@ type Field = "launch" | "filter" | "label"
 
 /** Other keys are `launch`: an unknown key must not bypass the rules. */
 const FIELDS: Readonly<Record<string, Field>> = {
+  alwaysVisible: "label",
   disabled: "label",
   disabledTools: "label",
   envFilter: "filter",

@@ -5,6 +5,7 @@
 import { dirname } from "node:path"
 import * as z from "zod"
 import { issueAt, type Path, parseDocument, unknownKeys } from "../config/document.ts"
+import { TOOL_LISTINGS } from "../config/presets.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { boundedText, customSchema } from "./context.ts"
@@ -21,6 +22,7 @@ const contextSection = z.object({
 const schema = z.object({
   preset: boundedText.min(1).optional(),
   tags: z.array(boundedText.min(1)).min(1).optional(),
+  tools: z.enum(TOOL_LISTINGS).optional(),
   context: contextSection.optional(),
 })
 

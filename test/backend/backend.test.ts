@@ -50,6 +50,7 @@ function specOf(restart: Partial<RestartPolicy> = {}): ServerSpec {
       tags: [],
       disabledTools: [],
       toolDescriptionOverrides: {},
+      alwaysVisible: [],
       connectionTimeout: 10_000,
       requestTimeout: 60_000,
       restart: { kind: "supervised", limit: 5, delay: 1000, ...restart },

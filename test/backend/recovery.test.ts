@@ -47,6 +47,7 @@ function start(
       tags: [],
       disabledTools: [],
       toolDescriptionOverrides: {},
+      alwaysVisible: [],
       connectionTimeout,
       requestTimeout: 5000,
       restart: { kind: "supervised", limit: 5, delay: 20, ...restart },

@@ -46,6 +46,7 @@ export function backend(
         tags: [],
         disabledTools: [],
         toolDescriptionOverrides: {},
+        alwaysVisible: [],
         connectionTimeout: 1,
         requestTimeout: 1,
         restart: { kind: restart, limit: 5, delay: 1000 },

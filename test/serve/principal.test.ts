@@ -22,7 +22,7 @@ test("tags open the servers with one of them, and servers without tags only if t
 })
 
 test("a narrowed scope selects what the principal sees, withholds svc's own tools, and stays the same object", () => {
-  const narrow = createScopeNarrowing()
+  const narrow = createScopeNarrowing("all")
   const team = principal({ tags: ["a"], untagged: false, admin: false })
   const scope = narrow(everything, team)
   if (scope.kind === "server") expect.unreachable()

@@ -83,6 +83,7 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
     clock,
     mcp: { gateway: { hide: (text: string) => text }, onbug } as unknown as McpDeps,
     pipes: new Map(),
+    tools: "all",
     scopeOf(search) {
       if (search === "?tags=") throw new RequestError("invalid_params", "tags is empty")
       return { kind: "server", id: "none" }
