@@ -9,7 +9,7 @@ import { type HostEnvironment, plan } from "../config/plan.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { ConfigError, type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
-import { callControl, proxyEndpoint } from "../serve/control-socket.ts"
+import { callControl, callNeighbors, proxyEndpoint } from "../serve/control-socket.ts"
 import { type DocumentTexts, readTexts } from "../store/documents.ts"
 import { type Paths, pathsOf } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
@@ -39,6 +39,8 @@ export type CommandContext = {
   document(): Document
   /** Calls a control method of the running instance; undefined if none runs. `timeout` in milliseconds. */
   ask(method: string, params?: Params, timeout?: number): Promise<unknown>
+  /** Lets the instances of other configurations in the same directory read the files that they share with this one. */
+  tellNeighbors(timeout: number): Promise<void>
 }
 
 /**
@@ -80,6 +82,7 @@ export function openContext(
     document: () => parseDocument(readTexts(paths).config() ?? "", paths.file),
     world: () => ({ ...baseWorld, dotenv: parseDotenv(readTexts(paths).dotenv() ?? "", paths.dotenv) }),
     ask: (method, params = {}, timeout) => callControl(paths, method, params, timeout),
+    tellNeighbors: (timeout) => callNeighbors(paths, "reload", {}, timeout),
   }
 }
 

@@ -35,13 +35,15 @@ type Followed = {
   readonly status: Status
 }
 
+type FollowingContext = Pick<CommandContext, "ask" | "tellNeighbors">
+
 /**
  * Waits until the running svc has applied what is written, and until each of `servers` has connected or failed, at most
- * `--timeout`. Undefined if no svc runs for the configuration, or the command has `--no-wait`.
+ * `--timeout`. Instances of other configurations in the same directory share its tokens and presets, and follow too. Undefined if no svc runs for the configuration, or the command has `--no-wait`.
  * `done` says what was written, for the error of an svc that does not answer.
  */
 export async function followChange(
-  { ask }: Pick<CommandContext, "ask">,
+  { ask, tellNeighbors }: FollowingContext,
   args: Readonly<Record<string, unknown>>,
   done: string,
   servers: readonly string[] = [],
@@ -54,7 +56,10 @@ export async function followChange(
       if (!over.signal.aborted) say(`waiting for ${servers.join(", ")} to connect`)
     })
   try {
-    const answer = await ask("reload", { names: servers, wait }, wait + ANSWER_MS)
+    const [answer] = await Promise.all([
+      ask("reload", { names: servers, wait }, wait + ANSWER_MS),
+      tellNeighbors(ANSWER_MS),
+    ])
     return isObject(answer) && isObject(answer.status) ? (answer as Followed) : undefined
   } catch (error) {
     if (error instanceof UnavailableError) throw new UnavailableError(`${done}, but ${messageOf(error)}`)
@@ -78,7 +83,7 @@ export type WrittenChange = {
 
 /** Follows a change, prints what became of it, and returns the exit code: 78 if the running svc refuses the configuration. */
 export async function finishChange(
-  context: Pick<CommandContext, "ask">,
+  context: FollowingContext,
   args: Readonly<Record<string, unknown>>,
   { result, done, file, servers = [], warnings = [] }: WrittenChange,
 ): Promise<number> {

@@ -3,7 +3,7 @@
  * its user can open (on Windows a loopback port with a token in a file that only its user can read).
  */
 import { randomBytes } from "node:crypto"
-import { existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
+import { existsSync, lstatSync, readdirSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Clock, delay } from "../lib/clock.ts"
@@ -65,7 +65,32 @@ export async function callControl(
   params: Params,
   timeout = TIMEOUT_MS,
 ): Promise<unknown> {
+  return callEndpoint(endpointFile(paths), method, params, timeout)
+}
+
+/** Sends a control request to every instance that shares the configuration directory, and waits for the answers. */
+export async function callNeighbors(paths: Paths, method: string, params: Params, timeout: number): Promise<void> {
+  if (!existsSync(paths.directory)) return
+  const own = endpointFile(paths)
+  const files = readdirSync(paths.directory).filter((name) => /^control(?:-[\da-f]+)?\.json$/.test(name))
+  const others = files.map((name) => join(paths.directory, name)).filter((file) => file !== own)
+  await Promise.all(others.map((file) => callEndpoint(file, method, params, timeout)))
+}
+
+/** Returns where `svc proxy` finds the instance; undefined if there is no endpoint file. `lost`: the instance was killed. */
+export function proxyEndpoint(
+  paths: Paths,
+): { readonly address: ProxyAddress; readonly token: string; readonly lost: boolean } | undefined {
   const endpoint = readEndpoint(endpointFile(paths))
+  const address = proxyAddress(endpoint?.lines)
+  if (endpoint === undefined || address === undefined) return undefined
+  return { address, token: endpoint.token, lost: isLost(endpoint) }
+}
+
+// ---
+
+async function callEndpoint(file: string, method: string, params: Params, timeout: number): Promise<unknown> {
+  const endpoint = readEndpoint(file)
   if (endpoint === undefined || isLost(endpoint)) return undefined
   const init = {
     method: "POST",
@@ -96,18 +121,6 @@ export async function callControl(
   }
   return body.result
 }
-
-/** Returns where `svc proxy` finds the instance; undefined if there is no endpoint file. `lost`: the instance was killed. */
-export function proxyEndpoint(
-  paths: Paths,
-): { readonly address: ProxyAddress; readonly token: string; readonly lost: boolean } | undefined {
-  const endpoint = readEndpoint(endpointFile(paths))
-  const address = proxyAddress(endpoint?.lines)
-  if (endpoint === undefined || address === undefined) return undefined
-  return { address, token: endpoint.token, lost: isLost(endpoint) }
-}
-
-// ---
 
 /** Takes the lock that an instance holds while it serves. Waits for an instance that is just ending. */
 async function acquireInstanceLock(paths: Paths, clock: Clock): Promise<Release> {

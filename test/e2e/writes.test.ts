@@ -70,6 +70,21 @@ test("a token that was created is accepted, a revoked one refused, and a preset 
   }
 }, 300_000)
 
+test("an svc of another configuration in the directory follows the tokens and presets that it shares [cli:writes]", async () => {
+  const folder = freshFolder()
+  const file = join(folder, "other.json")
+  writeFileSync(file, "{}")
+  await using instance = await startSvc({ folder, flags: ["--config", file, "--auth"] })
+  const svc = commandsOf(instance)
+  for (let time = 0; time < TIMES; time++) {
+    const token = (await svc("auth", "token", "create", "--name", "bob")).stdout.trim()
+    const ask = () => modern(`${instance.url}/mcp`, "tools/list", {}, { authorization: `Bearer ${token}` })
+    expect((await ask()).status).toBe(200)
+    expect((await svc("auth", "token", "revoke", "bob")).code).toBe(0)
+    expect((await ask()).status).toBe(401)
+  }
+}, 300_000)
+
 test("a command says what became of the server, and --json too [cli:writes:outcome]", async () => {
   await using instance = await startSvc({ config: {} })
   const svc = commandsOf(instance)
