@@ -180,7 +180,11 @@ function leavesCallsBehind({ transport, era, revision }: ServerRow): boolean {
 
 /** Gives the measured server a new process. */
 async function restart({ folder, url }: Instance): Promise<void> {
-  const child = Bun.spawn({ cmd: [SVC, "mcp", "restart", NAME, "--config-dir", folder], stdout: "ignore" })
+  const child = Bun.spawn({
+    cmd: [SVC, "mcp", "restart", NAME, "--config-dir", folder],
+    stdout: "ignore",
+    stderr: "ignore",
+  })
   await child.exited
   await eventually(async () => (await settled(url)) === "ready")
 }
