@@ -8,9 +8,10 @@ import { oauthSchema, REMOTE_ONLY, STDIO_ONLY, serverSchema } from "./src/config
 import { EXIT_CODES } from "./src/lib/errors.ts"
 import { exposition, Metrics } from "./src/report/metrics.ts"
 import { isObject, type Params } from "./src/wire/message.ts"
+import { JSON_SHAPES } from "./test/json-shapes.ts"
 
 /** The pages with generated parts. */
-export const PAGES = ["clients.md", "configuration.md", "operations.md"] as const
+export const PAGES = ["clients.md", "configuration.md", "operations.md", "json.md"] as const
 
 /** Returns `page` with every generated part replaced. Throws an Error for a part without a generator. */
 export function regenerate(page: string): string {
@@ -40,6 +41,10 @@ const GENERATORS: Readonly<Record<string, () => string>> = {
       EXIT_CODES.map(({ code, meaning }) => [String(code), meaning]),
     ),
   metrics: () => metrics(),
+  "json-shapes": () =>
+    Object.entries(JSON_SHAPES)
+      .map(([noun, schema]) => `## ${noun[0]?.toUpperCase()}${noun.slice(1)}\n\n${members(schema)}`)
+      .join("\n\n"),
   clients: () => clients(),
 }
 
@@ -50,6 +55,17 @@ function keys(schema: ZodType, scope?: (key: string) => string): string {
     return [`\`${key}\``, typeOf(about), ...(scope === undefined ? [] : [scope(key)]), String(about.description ?? "")]
   })
   return table(["key", "type", ...(scope === undefined ? [] : ["for"]), "meaning"], rows)
+}
+
+/** The members of a shape; what is not required is marked. */
+function members(schema: ZodType): string {
+  const { properties, required } = toJSONSchema(schema)
+  const rows = Object.entries(isObject(properties) ? properties : {}).map(([key, property]) => {
+    const about = isObject(property) ? property : {}
+    const mark = Array.isArray(required) && required.includes(key) ? "" : "?"
+    return [`\`${key}${mark}\``, typeOf(about), String(about.description ?? "")]
+  })
+  return table(["member", "type", "meaning"], rows)
 }
 
 function transportsOf(key: string): string {

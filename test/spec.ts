@@ -1267,6 +1267,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a program reads one stream, and must tell a failure from a result by its shape",
   },
+  "cli:json:shapes": {
+    says: "a server, an instance, a tool, a token, a preset and a log line each have one shape under --json, documented in docs/json.md",
+    from: "choice",
+    why: "a script that reads one command can read the others",
+  },
   "cli:logs": {
     says: "svc logs selects lines by number, time, level and text, and shows those of one configuration",
     from: "choice",

@@ -43,6 +43,7 @@ export const config: CommandDef = {
     import: importServers,
     schema: {
       meta: { name: "schema", description: "Print the JSON Schema of mcp.json" },
+      args: { json: { type: "boolean", description: "Print JSON, as always" } },
       run() {
         print(true, jsonSchema(), () => "")
         return 0

@@ -44,7 +44,7 @@ export const logs: CommandDef = {
       const text = wanted === undefined ? `${line.slug}: ${line.text}` : line.text
       process.stdout.write(
         args.json === true
-          ? `${escaped(JSON.stringify({ ...line, at: new Date(line.at).toISOString() }))}\n`
+          ? `${escaped(JSON.stringify(programLine(line)))}\n`
           : `${lineHead(line.at, line.level, look)} ${text}\n`,
       )
     }
@@ -65,6 +65,14 @@ export const logs: CommandDef = {
 }
 
 // ---
+
+/** Returns a line in the shape of `svc serve --log-format json`. */
+const programLine = ({ at, level, slug, text }: LogLine) => ({
+  time: new Date(at).toISOString(),
+  level,
+  message: text,
+  server: slug,
+})
 
 /** Returns whether the flags select a line. */
 function lineFilter(args: Readonly<Record<string, unknown>>): (line: LogLine) => boolean {

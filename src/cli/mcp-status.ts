@@ -5,15 +5,14 @@ import { ago, effectiveTable, facts, print, say, stateCell, table } from "../app
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
-import { isDisabled } from "../config/plan.ts"
-import { isRemote } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
 import type { Cell } from "../lib/table.ts"
 import { idleStateOf, TONE_BY_STATE } from "../report/server-state.ts"
-import { type ServerStatus, type Status, worstOf } from "../report/status.ts"
+import { describeServers, runningServers } from "../report/servers.ts"
+import type { ServerStatus, Status } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
-import { isObject, type Params } from "../wire/message.ts"
+import { isObject } from "../wire/message.ts"
 
 export const list: CommandDef = {
   meta: { name: "list", description: "List the servers" },
@@ -23,20 +22,7 @@ export const list: CommandDef = {
     const status = await statusOf(context)
     const read = whileGood(status, () => writtenServers(readTexts(context.paths).config() ?? ""))
     if (read === undefined) say("mcp.json is invalid; showing the running servers (see `svc config check`)")
-    const written = read ?? running(status)
-    const rows = [...written].map(([name, { section, server }]) => {
-      const shown = worstOf(status?.servers.filter((one) => one.name === name) ?? [])
-      return {
-        name,
-        type: (shown === undefined ? isRemote(server) : shown.type !== "stdio") ? "remote" : "stdio",
-        state: isDisabled(server) ? "disabled" : (shown?.state ?? idleStateOf(name, status)),
-        healthy: shown?.healthy,
-        tools: shown?.tools,
-        hiddenTools: shown?.hiddenTools,
-        tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
-        template: section === "mcpTemplates",
-      }
-    })
+    const rows = describeServers(read ?? runningOf(status), status).map(({ instances: _, ...row }) => row)
     print(args.json === true, rows, () =>
       rows.length === 0 && read !== undefined
         ? "no servers yet; add one with `svc mcp add`"
@@ -67,16 +53,15 @@ export const status: CommandDef = {
       const config = readTexts(context.paths).config() ?? ""
       return { document: context.document(), world: context.world(), known: writtenServers(config) }
     })
-    const known = [...(good?.known ?? running(live)).keys()]
-    const wanted = typeof args.name === "string" ? writtenName(args.name, known) : undefined
-    const names = wanted === undefined ? known : [wanted]
-    const servers = names.map((name) => {
-      const instances = live?.servers.filter((one) => one.name === name) ?? []
+    const written = good?.known ?? runningOf(live)
+    const wanted = typeof args.name === "string" ? writtenName(args.name, [...written.keys()]) : undefined
+    const servers = describeServers(written, live).flatMap((server) => {
+      if (wanted !== undefined && server.name !== wanted) return []
       const effective =
         args.verbose === true && good !== undefined
-          ? effectiveOf(good.document, name, good.world, args["show-secrets"] === true)
+          ? effectiveOf(good.document, server.name, good.world, args["show-secrets"] === true)
           : undefined
-      return { name, instances, ...(effective === undefined ? {} : { effective }) }
+      return [{ ...server, ...(effective === undefined ? {} : { effective }) }]
     })
     const found = () => findIssues(context, () => readTexts(context.paths))
     const issues =
@@ -123,20 +108,7 @@ function whileGood<T>(live: Status | undefined, read: () => T): T | undefined {
   }
 }
 
-/** Returns the servers that a running svc knows, in the form of those in the file. */
-function running(live: Status | undefined): ReturnType<typeof writtenServers> {
-  const { servers = [], templates = [], disabled = [] } = live ?? {}
-  const named = (names: readonly string[], section: string, server: Params = {}) =>
-    names.map((name) => [name, { section, server }] as const)
-  return new Map([
-    ...named(
-      servers.map(({ name }) => name),
-      "mcpServers",
-    ),
-    ...named(templates, "mcpTemplates"),
-    ...named(disabled, "mcpServers", { disabled: true }),
-  ])
-}
+const runningOf = (status: Status | undefined) => (status === undefined ? new Map() : runningServers(status))
 
 /** The row of a configured server that has no process or connection; an invalid one has the reason as its note. */
 function rowWithoutInstance(name: string, live: Status): Cell[] {

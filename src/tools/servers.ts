@@ -3,13 +3,11 @@ import * as z from "zod"
 import { parseDocument } from "../config/document.ts"
 import { writtenServers } from "../config/edit.ts"
 import { effectiveOf, HIDDEN, valueText } from "../config/effective.ts"
-import { isDisabled, slugOf } from "../config/plan.ts"
-import { isRemote } from "../config/sections.ts"
+import { slugOf } from "../config/plan.ts"
 import { ConfigError } from "../lib/errors.ts"
-import { idleStateOf } from "../report/server-state.ts"
-import { type ServerStatus, type Status, statusOf, worstOf } from "../report/status.ts"
+import { describeServers, runningServers } from "../report/servers.ts"
+import { type ServerStatus, type Status, statusOf } from "../report/status.ts"
 import type { WrittenDocuments } from "../store/transaction.ts"
-import type { Params } from "../wire/message.ts"
 import { resolveServerName } from "./plan-change.ts"
 import type { Immutable, ToolContext } from "./tool.ts"
 
@@ -22,7 +20,7 @@ export const serverDetailsSchema = z.object({
   state: z
     .string()
     .describe(
-      "The status in more detail: starting, connected, degraded, reconnecting, restarting, crash-loop, failed, asleep, sign-in needed, disabled, invalid, not in use (a template without instances) or not loaded",
+      "The status in more detail: starting, connected, degraded, reconnecting, restarting, crash-loop, failed, asleep, sign-in needed, disabled, invalid, not in use (a template without instances), not loaded or, in commands, not running",
     ),
   tools: z.number().optional().describe("The number of tools that clients see, while it is connected"),
   hiddenTools: z.number().optional().describe("The number of its tools that are hidden from clients"),
@@ -46,27 +44,7 @@ export type ServerDetails = Immutable<z.infer<typeof serverDetailsSchema>> & {
  */
 export function serversOf(context: ToolContext): readonly ServerDetails[] {
   const status = runningOf(context)
-  return [...writtenOr(status, context.editor.read().config)].map(([name, { section, server }]) => {
-    const instances = status.servers.filter((one) => one.name === name)
-    const enabled = !isDisabled(server)
-    const template = section === "mcpTemplates"
-    const shown = worstOf(instances)
-    const state = enabled ? (shown?.state ?? idleStateOf(name, status)) : "disabled"
-    return {
-      name,
-      type: shown?.type ?? writtenType(server),
-      enabled,
-      template,
-      status: shown?.status ?? (state === "invalid" || state === "not loaded" ? "error" : "disconnected"),
-      state,
-      tags: Array.isArray(server.tags) ? server.tags.map(String) : [],
-      healthy: shown?.healthy,
-      tools: shown?.tools,
-      hiddenTools: shown?.hiddenTools,
-      lastError: shown?.lastError ?? (state === "invalid" ? status.invalid[name] : undefined),
-      instances,
-    }
-  })
+  return describeServers(writtenOr(status, context.editor.read().config), status)
 }
 
 /** Returns the server of a name or slug. Throws a ToolError (not_found). */
@@ -148,22 +126,12 @@ export const listText = (names: readonly string[]): string => (names.length === 
 
 // ---
 
-function writtenType(server: Params): string {
-  if (typeof server.type === "string") return server.type
-  return isRemote(server) ? "http" : "stdio"
-}
-
 /** Returns the servers as they are written, or as they run if the file is not JSON any more: the last valid plan runs on. */
-function writtenOr({ servers, templates, disabled }: Status, config: string): ReturnType<typeof writtenServers> {
+function writtenOr(status: Status, config: string): ReturnType<typeof writtenServers> {
   try {
     return writtenServers(config)
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
   }
-  const running: readonly (readonly [string, { readonly section: string; readonly server: Params }])[] = [
-    ...servers.map(({ name, type, tags }) => [name, { section: "mcpServers", server: { type, tags } }] as const),
-    ...templates.map((name) => [name, { section: "mcpTemplates", server: {} }] as const),
-    ...disabled.map((name) => [name, { section: "mcpServers", server: { disabled: true } }] as const),
-  ]
-  return new Map(running)
+  return runningServers(status)
 }

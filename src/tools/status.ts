@@ -15,7 +15,7 @@ import {
 } from "./servers.ts"
 import { defineTool, READS, SERVER_NAME } from "./tool.ts"
 
-const instanceSchema = z.object({
+export const instanceSchema = z.object({
   id: z.string(),
   status: z.string(),
   state: z.string(),

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { JSON_SHAPES } from "../json-shapes.ts"
 import {
   eventually,
   freshEnv,
@@ -493,6 +494,40 @@ test("logs are selected by number, level and text, and are those of one configur
   const other = join(folder, "other.json")
   writeFileSync(other, "{}")
   expect((await svc("logs", "--config", other)).stdout).toBe("")
+})
+
+test("each noun has one shape under --json, in all commands [cli:json:shapes]", async () => {
+  const demo = { command: SVC, args: ["demo-server"], tags: ["t"] }
+  const config = {
+    mcpServers: { demo, typo: { command: "npxx" }, off: { command: "x", disabled: true }, bad: { url: "nowhere" } },
+    mcpTemplates: { template: { command: "x", args: ["{{project.path}}"] } },
+  }
+  await using instance = await startSvc({ config })
+  await instance.said(/demo: connected/)
+  await instance.said(/typo: could not be started/)
+  const svc = inFolder(instance.folder)
+  const all = (shape: keyof typeof JSON_SHAPES, values: unknown) => JSON_SHAPES[shape].array().min(1).parse(values)
+  const list = await json(svc("mcp", "list", "--json"))
+  all("server", list)
+  const { servers } = await json(svc("mcp", "status", "--json"))
+  expect(servers.map(({ instances: _, ...server }: Record<string, unknown>) => server)).toEqual(list)
+  all(
+    "instance",
+    servers.flatMap(({ instances }: { instances: unknown[] }) => instances),
+  )
+  all("tool", await json(svc("mcp", "tools", "list", "demo", "--json")))
+  JSON_SHAPES.token.parse(await json(svc("auth", "token", "create", "--name", "ci", "--tags", "t", "--json")))
+  all("token", await json(svc("auth", "token", "list", "--json")))
+  expect((await svc("preset", "create", "p", "--filter", "t")).code).toBe(0)
+  all("preset", await json(svc("preset", "list", "--json")))
+  JSON_SHAPES.preset.parse(await json(svc("preset", "show", "p", "--json")))
+  const lines = (await svc("logs", "demo", "--json")).stdout.trim().split("\n")
+  all(
+    "line",
+    lines.map((line) => JSON.parse(line)),
+  )
+  expect(await json(runSvc(["config", "schema", "--json"]))).toHaveProperty("properties")
+  JSON_SHAPES.error.parse(await json(svc("mcp", "status", "nope", "--json")))
 })
 
 test("a failure under --json is an object on stdout, with the exit code of the failure [cli:json]", async () => {
