@@ -30,6 +30,7 @@ const LINE = [
 
 /** Files that may use the clock, processes, the disk, the network or randomness. Everything else is given them. */
 const WORLD = [
+  "app/background.ts",
   "app/client-connection.ts",
   "app/client-sessions.ts",
   "app/command-context.ts",
@@ -64,7 +65,9 @@ const WORLD = [
   "cli/mcp-add.ts",
   "cli/mcp-render.ts",
   "cli/proxy.ts",
+  "cli/ps.ts",
   "cli/serve.ts",
+  "cli/stop.ts",
   "lib/address.ts",
   "lib/clock.ts",
   "lib/digest.ts",

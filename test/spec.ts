@@ -1246,6 +1246,26 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "it is the commonest first error",
   },
+  "cli:background": {
+    says: "svc serve --background returns when svc serves its configuration, or with the reason why it does not",
+    from: "choice",
+    why: "the next line of a script must find svc ready, and a start that fails must not look like one that works",
+  },
+  "cli:log-file": {
+    says: "--log-file takes the log in place of stderr, and is rotated by size",
+    from: "choice",
+    why: "nothing rotates the stderr of a program that runs for months",
+  },
+  "cli:stop": {
+    says: "svc stop ends the svc of a configuration as SIGTERM does, kills it after --timeout, returns when the process has ended, and exits with 0 if none runs",
+    from: "choice",
+    why: "a script that wants svc stopped wants it to be so, not to have been the cause",
+  },
+  "cli:ps": {
+    says: "svc ps lists every running svc of the user that listens for a configuration; what a killed one leaves behind is not shown",
+    from: "choice",
+    why: "with several configurations, a person must find out which of them are served, and where",
+  },
   // Screens
   "states:words": {
     says: "people are shown one vocabulary of server states in all commands and internal tools",

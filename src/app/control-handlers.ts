@@ -4,7 +4,7 @@ import type { Backend } from "../backend/backend.ts"
 import { knownTools } from "../catalog/listing.ts"
 import { hidesEveryTool, toolRows, unknownOverrides } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/plan.ts"
-import { systemClock, withTimeout } from "../lib/clock.ts"
+import { delay, systemClock, withTimeout } from "../lib/clock.ts"
 import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
@@ -25,13 +25,19 @@ export type ControlDeps = {
   /** Applies what is written in the files now, and returns what the last reload came to; undefined with --no-reload. */
   follow(): Promise<ReloadResult | undefined>
   tools(): Promise<InternalTools>
+  /** Ends svc as a signal does. */
+  interrupt(reason: string): void
 }
 
 /** Returns the dispatch of control methods; methods that change something are audited like calls of clients. */
-export function createControlDispatch({ runtime, url, follow, tools }: ControlDeps): ControlDispatch {
-  return audited(runtime, async (method, params, gone) =>
-    method === "tool" ? (await tools()).run(params, gone) : answerControl(runtime, url, follow, method, params),
-  )
+export function createControlDispatch({ runtime, url, follow, tools, interrupt }: ControlDeps): ControlDispatch {
+  return audited(runtime, async (method, params, gone) => {
+    if (method === "tool") return (await tools()).run(params, gone)
+    if (method !== "stop") return answerControl(runtime, url, follow, method, params)
+    // After the answer: the end closes the control socket.
+    void delay(systemClock, 0).then(() => interrupt("svc stop"))
+    return { pid: process.pid }
+  })
 }
 
 // ---

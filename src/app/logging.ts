@@ -1,11 +1,12 @@
 /** The log of a running svc: lines to stderr, the journal of each server, and the redaction of both. */
 import { systemClock } from "../lib/clock.ts"
-import { type Log, openLog } from "../lib/log.ts"
+import { openJournal } from "../lib/journal.ts"
+import { counted, type Log, openLog } from "../lib/log.ts"
 import { createLiveRedactor, type Redactor } from "../lib/redact.ts"
 import { createLiveOutput, type LiveOutput, type Look } from "../lib/terminal.ts"
 import { logsFolder, type Paths } from "../store/paths.ts"
 import { createServerLogs, type ServerLogs, withServerLogs } from "../store/server-logs.ts"
-import { createStderrWriter, terminalLook } from "./output.ts"
+import { createStderrWriter, say, terminalLook } from "./output.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
 export type Logging = {
@@ -21,10 +22,25 @@ export type Logging = {
   onbug(error: unknown): void
 }
 
+/** The file of the log, which takes the lines in place of stderr. */
+export type LogFile = { write(line: string): void; close(): Promise<void> }
+
+/** Opens the file of the log. Rejects with an UnavailableError if it cannot be written. */
+export async function openLogFile(path: string): Promise<LogFile> {
+  const journal = await openJournal({
+    path,
+    clock: systemClock,
+    onfail: say,
+    lost: (count) => `${new Date(systemClock.now()).toISOString()} warn  ${counted(count, "line")} of the log lost`,
+  })
+  return { write: (line) => journal.add(() => line.trimEnd()), close: () => journal.close() }
+}
+
 /** Opens the log. Without `paths`, the journals of servers are kept in memory alone. */
 export function openLogging(
   { logLevel, logFormat }: Pick<ServeOptions, "logLevel" | "logFormat">,
   paths: Paths | undefined,
+  file?: LogFile,
 ): Logging {
   const { cleaner: redactor, follow: followSecrets } = createLiveRedactor()
   const mask = (text: string) => redactor().maskCredentials(text)
@@ -36,8 +52,8 @@ export function openLogging(
     format: logFormat,
     clock: systemClock,
     mask,
-    look,
-    write: terminal?.write ?? write,
+    look: file === undefined ? look : undefined,
+    write: file?.write ?? terminal?.write ?? write,
   })
   const serverLogs = createServerLogs({
     directory: paths === undefined ? undefined : logsFolder(paths),

@@ -28,6 +28,7 @@ export async function startReloadLoop(
   options: ServeOptions,
   paths: Paths,
   listening: Pick<HttpService, "url" | "followTokens"> | undefined,
+  interrupt: (reason: string) => void,
 ): Promise<ReloadLoop> {
   const { agent, audit, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
   if (await createMissing(paths, systemClock))
@@ -85,11 +86,15 @@ export async function startReloadLoop(
   const control =
     listening === undefined
       ? undefined
-      : await openControlSocket(paths, createControlDispatch({ runtime, url: listening.url.href, follow, tools }), {
-          mcp,
-          trustedClient,
-          maxResult: options.maxResult,
-        })
+      : await openControlSocket(
+          paths,
+          createControlDispatch({ runtime, url: listening.url.href, follow, tools, interrupt }),
+          {
+            mcp,
+            trustedClient,
+            maxResult: options.maxResult,
+          },
+        )
   for (const note of await recoverTrials(paths, systemClock)) log.warn(note)
   // Watched before they are read: a change in between is seen.
   watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, again) : undefined

@@ -6,7 +6,7 @@ import { Metrics } from "../report/metrics.ts"
 import type { Paths } from "../store/paths.ts"
 import { type AuditLog, openAuditLog } from "./audit-log.ts"
 import { type ClientSessions, openClientSessions } from "./client-sessions.ts"
-import { type Logging, openLogging } from "./logging.ts"
+import { type Logging, openLogFile, openLogging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { type BindChildren, openUpstream, type Upstream } from "./upstream.ts"
 
@@ -17,16 +17,19 @@ export type Runtime = Logging &
     /** Undefined without `--metrics`. */
     readonly metrics: Metrics | undefined
     facts(): ProcessFacts
+    /** Writes the lines of the log that are left. */
+    closeLog(): Promise<void>
   }
 
-/** Builds a runtime. Without `paths`, nothing is kept on disk. Rejects with an UnavailableError if the audit log cannot be written. */
+/** Builds a runtime. Without `paths`, nothing is kept on disk. Rejects with an UnavailableError if the audit log or the file of the log cannot be written. */
 export async function createRuntime(
   options: ServeOptions,
   paths: Paths | undefined,
   bindChildren?: BindChildren,
 ): Promise<Runtime> {
   const startedAt = systemClock.now()
-  const logging = openLogging(options, paths)
+  const logFile = options.logFile === undefined ? undefined : await openLogFile(options.logFile)
+  const logging = openLogging(options, paths, logFile)
   const upstream = await openUpstream(options, paths, logging, bindChildren)
   const auditLog = await openAuditLog(options, logging)
   const metrics = options.metrics ? new Metrics() : undefined
@@ -38,6 +41,7 @@ export async function createRuntime(
     ...clients,
     metrics,
     facts: () => processFacts(startedAt, options.auth),
+    closeLog: async () => logFile?.close(),
   }
 }
 

@@ -39,6 +39,11 @@ export const SERVE_OPTIONS = {
       "Whether scopes of access tokens limit servers. on (default): a tagged server requires the scope tag:NAME of one of its tags; off: every valid token grants every server",
   },
   transport: { type: "string", description: "Transport for clients: http or stdio (default http)" },
+  background: {
+    type: "boolean",
+    description:
+      "Return when svc is ready, and keep it running; see `svc ps` and `svc stop` (a flag only, without a variable)",
+  },
   init: { type: "boolean", description: "Create the file that --config names if it does not exist" },
   demo: { type: "boolean", description: "Serve a small built-in MCP server, without a configuration" },
   reload: {
@@ -133,6 +138,11 @@ export const SERVE_OPTIONS = {
   metrics: { type: "boolean", description: "Serve Prometheus metrics at /metrics" },
   "log-level": { type: "string", description: "Least severe level to log: debug, info, warn or error (default info)" },
   "log-format": { type: "string", description: "Format of the log: text or json (default text)" },
+  "log-file": {
+    type: "string",
+    description: "File to which svc writes its log instead of stderr, rotated by size",
+    valueHint: "path",
+  },
   "external-url": {
     type: "string",
     description: "Public URL of svc, if it differs from the address it listens on",
@@ -150,7 +160,7 @@ export const SERVE_OPTIONS = {
 
 /** The groups of the options in the help of `svc serve`; each option is in one. */
 export const OPTION_GROUPS = {
-  configuration: ["config", "config-dir", "init", "demo", "filter", "reload", "persist"],
+  configuration: ["config", "config-dir", "init", "background", "demo", "filter", "reload", "persist"],
   listening: ["host", "port", "listen", "transport", "tls-cert", "tls-key", "external-url"],
   "who may come in": [
     "auth",
@@ -189,6 +199,7 @@ export const OPTION_GROUPS = {
     "metrics",
     "log-level",
     "log-format",
+    "log-file",
     "audit-log",
     "audit-arguments",
   ],
@@ -247,6 +258,8 @@ export type ServeOptions = {
   readonly metrics: boolean
   readonly logLevel: LogLevel
   readonly logFormat: "text" | "json"
+  /** The file of the log; undefined for stderr. */
+  readonly logFile: string | undefined
   /** Without a trailing slash. */
   readonly externalUrl: string | undefined
   readonly allowedHosts: readonly string[]
@@ -331,6 +344,7 @@ export function readServeOptions(
     metrics: option.flag("metrics"),
     logLevel: option.choice("log-level", LOG_LEVELS, "info"),
     logFormat: option.choice("log-format", ["text", "json"], "text"),
+    logFile: option.text("log-file"),
     externalUrl,
     allowedHosts: [
       ...list(option.text("allowed-host")),

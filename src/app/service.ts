@@ -1,7 +1,9 @@
 /** The life of `svc serve`, from the first line of the log to the end of the last child. */
 import { delay, systemClock, withTimeout } from "../lib/clock.ts"
-import { watchInterrupts } from "../lib/interrupt.ts"
+import { type Interrupt, watchInterrupts } from "../lib/interrupt.ts"
 import type { Paths } from "../store/paths.ts"
+import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
+import { homeDirectory } from "../template/project.ts"
 import { demoPlan } from "./demo.ts"
 import { showStart } from "./first-screen.ts"
 import { startHttp } from "./http-service.ts"
@@ -11,21 +13,29 @@ import { createRuntime, type Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { serveStdioClient } from "./stdio-service.ts"
 
-/**
- * Runs svc until a signal or the end of its client. Without `paths`, it serves the demo. `configFlags` select the same
- * configuration in another command. Returns the exit code.
- */
+/** How a start came about. */
+export type ServiceStart = {
+  /** The flags that select the same configuration in another command. */
+  readonly configFlags: readonly string[]
+  readonly startedBy: Starter
+}
+
+/** Runs svc until a signal, `svc stop`, or the end of its client. Without `paths`, it serves the demo. Returns the exit code. */
 export async function runService(
   options: ServeOptions,
   paths: Paths | undefined,
-  configFlags: readonly string[] = [],
+  start: ServiceStart,
 ): Promise<number> {
   const runtime = await createRuntime(options, paths)
   process.on("unhandledRejection", runtime.onbug)
   process.on("uncaughtException", runtime.onbug)
   // From here on the first signal stops gracefully, and the second at once.
-  const { signal, forced } = watchInterrupts(process.platform === "win32" ? WINDOWS_STOP_SIGNALS : STOP_SIGNALS)
-  return Promise.race([serveUntil(runtime, options, paths, configFlags, signal), forced])
+  const interrupts = watchInterrupts(process.platform === "win32" ? WINDOWS_STOP_SIGNALS : STOP_SIGNALS)
+  try {
+    return await Promise.race([serveUntil(runtime, options, paths, start, interrupts), interrupts.forced])
+  } finally {
+    await runtime.closeLog()
+  }
 }
 
 // ---
@@ -35,22 +45,34 @@ const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const
 /** SIGBREAK is Ctrl-Break; SIGHUP means that the console window closes, which leaves a few seconds. */
 const WINDOWS_STOP_SIGNALS = ["SIGINT", "SIGBREAK", "SIGHUP"] as const
 
-/** Serves until `signal` aborts or the client on stdio is gone, then stops everything in order. */
+/** Serves until a signal or `svc stop` interrupts it, or the client on stdio is gone, then stops everything in order. */
 async function serveUntil(
   runtime: Runtime,
   options: ServeOptions,
   paths: Paths | undefined,
-  configFlags: readonly string[],
-  signal: AbortSignal,
+  { configFlags, startedBy }: ServiceStart,
+  { signal, interrupt }: Pick<Interrupt, "signal" | "interrupt">,
 ): Promise<number> {
   const { agent, sessions, suspendedCalls, streams, serverLogs, log } = runtime
+  const startedAt = new Date(systemClock.now()).toISOString()
   const stopped = new Promise<string>((resolve) =>
     signal.addEventListener("abort", () => resolve(String(signal.reason)), { once: true }),
   )
   const listening = options.transport === "http" ? await startHttp(runtime, options, paths) : undefined
   agent.awaitInitialLoad(options.startupWait)
-  const loop = paths === undefined ? undefined : await startReloadLoop(runtime, options, paths, listening)
+  const loop = paths === undefined ? undefined : await startReloadLoop(runtime, options, paths, listening, interrupt)
   listening?.announce()
+  const announced =
+    paths === undefined || listening === undefined
+      ? undefined
+      : announceRunning(runningFolder(homeDirectory(), process.env.APPDATA, process.platform), {
+          pid: process.pid,
+          directory: paths.directory,
+          file: paths.file,
+          startedAt,
+          startedBy,
+        })
+  if (announced?.problem !== undefined) log.debug(`not listed in \`svc ps\`: ${announced.problem}`)
   const trim = trimWhenIdle(systemClock, () => agent.inFlight > 0)
   if (paths === undefined) runtime.instances.update(demoPlan(process.env))
   const screen = showStart(runtime, options, {
@@ -74,6 +96,7 @@ async function serveUntil(
   // In order: no new requests, then the running calls, then sessions, then backends.
   cancelKeepAlive()
   trim.close()
+  announced?.close()
   loop?.close()
   listening?.close()
   void listening?.stop(false)

@@ -10,10 +10,13 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   ],
   serve: [
     ["svc serve", "serve mcp.json at http://127.0.0.1:3050/mcp"],
+    ["svc serve --background", "without keeping the terminal"],
     ["svc serve --port 0 --filter 'web and not slow'", "on a free port, with a part of the servers"],
     ["svc serve --host 0.0.0.0 --auth --tls-cert cert.pem --tls-key key.pem", "for a team"],
     ["svc serve --internal-tools safe --metrics", "with read-only management tools and /metrics"],
   ],
+  stop: [["svc stop --timeout 5s", "kill it if it takes longer"]],
+  ps: [["svc ps --json", "for a script"]],
   proxy: [["svc proxy --start", "the command of a client; starts svc if none runs"]],
   connect: [
     ["svc connect --list", "the clients that are here, and which are connected"],

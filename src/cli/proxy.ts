@@ -2,13 +2,11 @@
  * `svc proxy`: a stdio MCP server for clients that start a command. It bridges its client to the running svc, with the
  * project's context, and ends when the client disconnects.
  */
-import { closeSync, constants, openSync, readFileSync } from "node:fs"
-import { join } from "node:path"
 import type { Socket } from "bun"
 import type { CommandDef } from "citty"
+import { startInBackground } from "../app/background.ts"
 import { CONFIG_ARGS, openContext } from "../app/command-context.ts"
 import { createStdoutWriter, say } from "../app/output.ts"
-import { ownCommand } from "../app/own-command.ts"
 import { findProjectContext, projectDirectory, watchProjectContext } from "../app/project-context.ts"
 import { readQuery } from "../catalog/selection.ts"
 import { systemClock, withTimeout } from "../lib/clock.ts"
@@ -16,7 +14,6 @@ import { readOptions } from "../lib/command-line.ts"
 import { callControl, proxyEndpoint } from "../serve/control-socket.ts"
 import { type ProxyDeps, ProxySession } from "../serve/proxy-client.ts"
 import { createSendQueue } from "../serve/proxy-server.ts"
-import { makePrivateFolder } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { decode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
@@ -128,45 +125,16 @@ function connectOrStart(
     if (found !== undefined) mayStart = enabled
     else if (mayStart && (first || proxyEndpoint(paths) !== undefined)) {
       mayStart = false
-      const log = startInBackground(paths, async (reason) => {
+      const words = ["--init", "--config", paths.file, "--config-dir", paths.directory]
+      const child = startInBackground(paths, words, { startedBy: "proxy", cwd: paths.directory })
+      note(`svc is not running for this configuration; starting it, with its log in ${child.log}`)
+      void child.failed.then(async (reason) => {
         // Another proxy may have started one meanwhile.
         const running = await callControl(paths, "hello", {}, HELLO_MS).catch(() => undefined)
         if (running === undefined) failed(`svc did not start: ${reason}`)
       })
-      note(`svc is not running for this configuration; starting it, with its log in ${log}`)
     }
     first = false
     return found
   }
-}
-
-/**
- * Starts `svc serve` so that it outlives this command. Returns the path of its log, and calls `onfail` with its last line if svc
- * ends with an error.
- */
-function startInBackground(paths: Paths, onfail: (reason: string) => void): string {
-  makePrivateFolder(paths.directory)
-  // Outside logs/: a server may be named start.
-  const file = join(paths.directory, "start.log")
-  // Opened for appending: several proxies may start svc at once, and none overwrites the lines of the one that stays.
-  const log = openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND, 0o600)
-  const child = Bun.spawn({
-    cmd: [...ownCommand("serve", "--init", "--config", paths.file, "--config-dir", paths.directory)],
-    // Errors alone: svc may run for months, and this file is not rotated. `svc logs` has the output of the servers.
-    env: { SVC_LOG_LEVEL: "error", ...process.env },
-    // Not the project's directory, which belongs to one client.
-    cwd: paths.directory,
-    stdin: "ignore",
-    stdout: "ignore",
-    stderr: log,
-    // In a process group of its own: a signal that ends this client must not end svc for the others.
-    detached: true,
-  })
-  child.unref()
-  void child.exited.then((code) => {
-    const lines = readFileSync(file, "utf8").trim().split("\n")
-    if (code !== 0) onfail((lines.at(-1) || `it exited with code ${code}`).replace(/^svc: /, ""))
-  })
-  closeSync(log)
-  return file
 }

@@ -6,6 +6,8 @@ export const root: CommandGroup = {
   meta: { name: "svc", version, description: "Offer all your MCP servers as one MCP server" },
   subCommands: {
     serve: () => import("./serve.ts").then(({ serve }) => serve),
+    stop: () => import("./stop.ts").then(({ stop }) => stop),
+    ps: () => import("./ps.ts").then(({ ps }) => ps),
     proxy: () => import("./proxy.ts").then(({ proxy }) => proxy),
     connect: () => import("./connect.ts").then(({ connect }) => connect),
     disconnect: () => import("./connect.ts").then(({ disconnect }) => disconnect),
@@ -54,9 +56,10 @@ export const root: CommandGroup = {
     gemini: [],
     reload: "a running svc follows its files by itself; `svc mcp restart NAME` restarts a server",
     run: "`svc serve` runs svc, and `svc proxy` connects a client to it",
-    start: "`svc serve` starts svc, and `svc mcp enable NAME` a server that is disabled",
-    stop: "Ctrl-C stops `svc serve`, as SIGTERM to its process does, which `svc health` shows; `svc mcp disable NAME` stops a server",
-    up: "`svc serve` starts svc",
+    start:
+      "`svc serve` starts svc, `svc serve --background` without keeping the terminal, and `svc mcp enable NAME` a server that is disabled",
+    down: ["stop"],
+    up: "`svc serve` starts svc, `svc serve --background` without keeping the terminal",
     update: "`svc mcp update NAME` updates a server",
   },
 }

@@ -1,15 +1,22 @@
 /** `svc serve`: runs the servers of mcp.json and offers them as one MCP server. */
 import type { CommandDef } from "citty"
+import { STARTER_VARIABLE, startInBackground } from "../app/background.ts"
 import { openContext } from "../app/command-context.ts"
-import { say } from "../app/output.ts"
-import { readServeOptions, SERVE_OPTIONS } from "../app/serve-options.ts"
+import { facts, print, say } from "../app/output.ts"
+import { readServeOptions, SERVE_OPTIONS, type ServeOptions } from "../app/serve-options.ts"
 import { runService } from "../app/service.ts"
+import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
+import { UnavailableError } from "../lib/errors.ts"
+import { callControl } from "../serve/control-socket.ts"
+import type { Paths } from "../store/paths.ts"
+import { starterOf } from "../store/running.ts"
+import { isObject } from "../wire/message.ts"
 
 export const serve: CommandDef = {
   meta: { name: "serve", description: "Run the servers of mcp.json and offer them as one MCP server" },
   args: SERVE_OPTIONS,
-  run({ args }) {
+  run({ args, rawArgs }) {
     const options = readServeOptions(args, process.env, process.platform)
     if (options.demo && args.config !== undefined)
       throw usageError("--demo serves no configuration: leave out --demo or --config")
@@ -19,10 +26,58 @@ export const serve: CommandDef = {
       const value = args[flag]
       return typeof value === "string" && !options.demo ? [`--${flag}`, value] : []
     })
-    return runService(
-      options,
-      options.demo ? undefined : openContext(args, mayCreate ? "allowed" : "refused").paths,
-      configFlags,
+    const paths = options.demo ? undefined : openContext(args, mayCreate ? "allowed" : "refused").paths
+    if (args.background === true) return serveInBackground(options, paths, rawArgs, configFlags)
+    const startedBy = starterOf(
+      process.env[STARTER_VARIABLE] ?? (process.stderr.isTTY === true ? "terminal" : "program"),
     )
+    return runService(options, paths, { configFlags, startedBy })
   },
+}
+
+// ---
+
+const READY_MS = 60_000
+const POLL_MS = 50
+
+/** Starts svc in the background, and returns when it serves. Rejects with an UnavailableError that says why it does not. */
+async function serveInBackground(
+  options: ServeOptions,
+  paths: Paths | undefined,
+  words: readonly string[],
+  configFlags: readonly string[],
+): Promise<number> {
+  if (paths === undefined) throw usageError("--demo cannot run in the background: leave out --demo or --background")
+  if (options.transport === "stdio")
+    throw usageError("svc on stdio belongs to the client that starts it: leave out --background or --transport stdio")
+  const serving = words.filter((word) => !/^--(?:no-)?background(?:=|$)/.test(word))
+  const child = startInBackground(paths, serving, { startedBy: "background", logFile: options.logFile })
+  let failure: string | undefined
+  void child.failed.then((reason) => {
+    failure = reason
+  })
+  const until = systemClock.now() + READY_MS
+  for (;;) {
+    // Answered when the configuration is loaded.
+    const answer = await callControl(paths, "reload", {}, READY_MS).catch(() => undefined)
+    const status = isObject(answer) && isObject(answer.status) ? answer.status : undefined
+    if (status?.pid === child.pid) {
+      const url = String(status.url)
+      print(false, undefined, () =>
+        facts([
+          ["running", `process ${child.pid}`],
+          ["address", url.startsWith("http") ? `${url}mcp` : url],
+          ["log", child.log],
+          ["stop", ["svc stop", ...configFlags].join(" ")],
+        ]),
+      )
+      return 0
+    }
+    if (failure !== undefined) throw new UnavailableError(`svc did not start: ${failure}`)
+    if (systemClock.now() > until) {
+      child.end()
+      throw new UnavailableError(`svc was not ready after ${READY_MS / 1000} s and was ended; its log is ${child.log}`)
+    }
+    await delay(systemClock, POLL_MS)
+  }
 }

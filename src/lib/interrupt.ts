@@ -6,6 +6,8 @@ export type Interrupt = {
   readonly signal: AbortSignal
   /** Rejects with Interrupted at the second signal: the command ends without waiting for anything. */
   readonly forced: Promise<never>
+  /** Asks for the end as a signal does, with `reason` in place of its name. */
+  interrupt(reason: string): void
 }
 
 /** Follows the signals until the process ends. */
@@ -14,10 +16,10 @@ export function watchInterrupts(names: readonly NodeJS.Signals[] = ["SIGINT", "S
   const { promise: forced, reject } = Promise.withResolvers<never>()
   // A command that has returned no longer waits for it.
   forced.catch(() => undefined)
-  for (const name of names)
-    process.on(name, () => {
-      if (controller.signal.aborted) reject(new Interrupted("shutdown"))
-      else controller.abort(name)
-    })
-  return { signal: controller.signal, forced }
+  const interrupt = (reason: string) => {
+    if (controller.signal.aborted) reject(new Interrupted("shutdown"))
+    else controller.abort(reason)
+  }
+  for (const name of names) process.on(name, () => interrupt(name))
+  return { signal: controller.signal, forced, interrupt }
 }

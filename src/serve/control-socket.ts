@@ -77,6 +77,17 @@ export async function callNeighbors(paths: Paths, method: string, params: Params
   await Promise.all(others.map((file) => callEndpoint(file, method, params, timeout)))
 }
 
+/** Returns the process that serves a configuration, whether it answers or hangs; undefined if none does. */
+export async function instancePid(paths: Paths): Promise<number | undefined> {
+  const endpoint = readEndpoint(endpointFile(paths))
+  if (endpoint === undefined || !isAlive(endpoint.pid)) return undefined
+  const release = await tryAcquire(lockFile(paths))
+  if (release === undefined) return endpoint.pid
+  // The endpoint was left behind, and its process id is another program's by now.
+  release()
+  return undefined
+}
+
 /** Returns where `svc proxy` finds the instance; undefined if there is no endpoint file. `lost`: the instance was killed. */
 export function proxyEndpoint(
   paths: Paths,
@@ -124,7 +135,7 @@ async function callEndpoint(file: string, method: string, params: Params, timeou
 
 /** Takes the lock that an instance holds while it serves. Waits for an instance that is just ending. */
 async function acquireInstanceLock(paths: Paths, clock: Clock): Promise<Release> {
-  const lock = endpointFile(paths).replace(/\.json$/, ".lock")
+  const lock = lockFile(paths)
   const until = clock.now() + LOCK_MS
   for (;;) {
     const release = await tryAcquire(lock)
@@ -133,7 +144,9 @@ async function acquireInstanceLock(paths: Paths, clock: Clock): Promise<Release>
     const pid = isObject(other) ? other.pid : undefined
     if (pid !== undefined || clock.now() >= until) {
       const holder = pid === undefined ? `another svc, which holds ${lock} and does not answer,` : `process ${pid}`
-      throw new UnavailableError(`${holder} serves ${paths.file} already; stop it, or choose another --config-dir`)
+      throw new UnavailableError(
+        `${holder} serves ${paths.file} already; \`svc stop\` stops it, or choose another --config-dir`,
+      )
     }
     await delay(clock, LOCK_PAUSE_MS)
   }
@@ -207,6 +220,9 @@ const MAX_SOCKET_PATH = 100
 function endpointFile(paths: Paths): string {
   return join(paths.directory, `${ownName("control", paths)}.json`)
 }
+
+/** Returns the path of the lock that an instance holds. */
+const lockFile = (paths: Paths): string => endpointFile(paths).replace(/\.json$/, ".lock")
 
 function socketPath(endpoint: string, ending: string): string {
   const path = endpoint.replace(/\.json$/, ending)

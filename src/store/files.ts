@@ -74,11 +74,11 @@ export function makePrivateFolder(folder: string): void {
   }
 }
 
-/** Whether a process with this id exists. */
+/** Whether a process with this id runs. A zombie does not: in a container, no process may reap it. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
-    return true
+    return process.platform !== "linux" || !isZombie(pid)
   } catch (error) {
     return error instanceof Error && "code" in error && error.code === "EPERM"
   }
@@ -90,12 +90,16 @@ export const WRITABLE_FOLDER_ADVICE =
 
 /** Returns the temporary files in a folder of the files that `of` selects by name. Killed writers leave them. */
 export function findTemporaries(folder: string, of: (name: string) => boolean): readonly string[] {
+  return readFolder(folder)
+    .filter((entry) => of(TEMPORARY.exec(entry)?.[1] ?? ""))
+    .map((entry) => join(folder, entry))
+}
+
+/** Returns the names in a folder; none if it is missing or unreadable. */
+export function readFolder(folder: string): readonly string[] {
   try {
     return readdirSync(folder)
-      .filter((entry) => of(TEMPORARY.exec(entry)?.[1] ?? ""))
-      .map((entry) => join(folder, entry))
   } catch {
-    // Missing or unreadable: svc has written nothing there.
     return []
   }
 }
@@ -111,6 +115,16 @@ export function removeAll(files: readonly string[]): void {
 }
 
 // ---
+
+function isZombie(pid: number): boolean {
+  try {
+    // proc_pid_stat(5): pid (comm) state …
+    return /^.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, "latin1"))
+  } catch {
+    // Hidden, as with hidepid, or gone just now.
+    return false
+  }
+}
 
 /** The names that `writeAtomically` gives. */
 const TEMPORARY = /^\.(.+)\.[0-9a-f]{12}\.tmp$/

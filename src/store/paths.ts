@@ -24,11 +24,18 @@ export type PathOptions = {
   readonly cwd: string
 }
 
+/** Returns the configuration directory of a user who has chosen none. */
+export const standardDirectory = ({
+  platform,
+  home,
+  appData,
+}: Pick<PathOptions, "platform" | "home" | "appData">): string =>
+  platform === "win32" ? join(appData ?? join(home, "AppData", "Roaming"), "svc") : join(home, ".config", "svc")
+
 /** Returns the paths for flags, variables and platform. */
-export function pathsOf({ config, directory, platform, home, appData, cwd }: PathOptions): Paths {
-  const standard =
-    platform === "win32" ? join(appData ?? join(home, "AppData", "Roaming"), "svc") : join(home, ".config", "svc")
-  const chosen = directory === undefined ? standard : resolve(cwd, directory)
+export function pathsOf(options: PathOptions): Paths {
+  const { config, directory, cwd } = options
+  const chosen = directory === undefined ? standardDirectory(options) : resolve(cwd, directory)
   const file = config === undefined ? join(chosen, "mcp.json") : resolve(cwd, config)
   return { directory: chosen, file, dotenv: join(dirname(file), ".env"), presets: join(chosen, "presets.json") }
 }

@@ -64,7 +64,7 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
     ["mcp add it --url it", "it is no http or https address, such as https://mcp.example.com/mcp"],
     ["mcp add claude mcp add it -- npx", "leave out `claude mcp add`: svc mcp add it -- npx"],
     ["mcp add it", "give a command or the URL of a remote server"],
-    ["stop", "Ctrl-C stops `svc serve`"],
+    ["start", "`svc serve --background` without keeping the terminal"],
     ["mcp stop it", "`svc mcp disable NAME` stops a server"],
     ["statsu", "did you mean status?"],
   ] as const) {

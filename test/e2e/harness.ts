@@ -83,7 +83,9 @@ export function documents(folder: string): Record<string, string> {
     readdirSync(folder, { recursive: true, withFileTypes: true })
       .filter(
         ({ name, parentPath }) =>
-          !`${parentPath}/${name}`.slice(folder.length).match(/^\/(logs|sessions|control|registries|eras)|\.lock$/),
+          !`${parentPath}/${name}`
+            .slice(folder.length)
+            .match(/^\/(logs|sessions|control|registries|eras|\.config)|\.lock$/),
       )
       .map((entry) => {
         const path = join(entry.parentPath, entry.name)

@@ -313,8 +313,9 @@ test("--start starts svc where none is running, and again where it was killed [p
   expect((await one.listTools()).tools).toHaveLength(2)
   const status = JSON.parse((await runSvc(["mcp", "status", "--json", "--config-dir", folder], env)).stdout)
   expect(status.running).toBe(true)
-  // A file that nothing rotates holds little.
+  // Nothing rotates the file of stderr: the log is another.
   expect(readIfThere(join(folder, "start.log"))).not.toContain(" info ")
+  expect(readIfThere(join(folder, "svc.log"))).toContain("listening on ")
 
   // Killed: each of its clients starts another, of which one stays.
   const killed = await pid()

@@ -1,0 +1,68 @@
+/** Starts `svc serve` so that it outlives the command that starts it. */
+import { closeSync, constants, openSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { makePrivateFolder } from "../store/files.ts"
+import { ownName, type Paths } from "../store/paths.ts"
+import type { Starter } from "../store/running.ts"
+import { ownCommand } from "./own-command.ts"
+
+/** Tells the started svc what has started it. */
+export const STARTER_VARIABLE = "SVC_STARTED_BY"
+
+export type BackgroundSvc = {
+  readonly pid: number
+  /** The file of its log. */
+  readonly log: string
+  /** Resolves with the reason if svc ends with an error while this process runs. */
+  readonly failed: Promise<string>
+  end(): void
+}
+
+/** Starts `svc serve` with these arguments. Throws an UnavailableError if the configuration directory cannot be written. */
+export function startInBackground(
+  paths: Paths,
+  words: readonly string[],
+  {
+    startedBy,
+    logFile,
+    cwd,
+  }: { readonly startedBy: Starter; readonly logFile?: string | undefined; readonly cwd?: string },
+): BackgroundSvc {
+  makePrivateFolder(paths.directory)
+  // Outside logs/: a server may be named start or svc.
+  const [errors, log] = ["start", "svc"].map((name) => join(paths.directory, `${ownName(name, paths)}.log`)) as [
+    string,
+    string,
+  ]
+  // Opened for appending: several proxies may start svc at once, and none overwrites the lines of the one that stays.
+  const stderr = openSync(
+    errors,
+    constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND,
+    0o600,
+  )
+  const child = Bun.spawn({
+    // svc may run for months: its log is a file that is rotated, and stderr gets only why svc ended.
+    cmd: [...ownCommand("serve", ...words, ...(logFile === undefined ? ["--log-file", log] : []))],
+    env: { ...process.env, [STARTER_VARIABLE]: startedBy },
+    ...(cwd === undefined ? {} : { cwd }),
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr,
+    // In a process group of its own: a signal that ends this command must not end svc.
+    detached: true,
+  })
+  child.unref()
+  closeSync(stderr)
+  return {
+    pid: child.pid,
+    log: logFile ?? log,
+    failed: new Promise((resolve) => {
+      void child.exited.then((code) => {
+        const lines = readFileSync(errors, "utf8").trim().split("\n")
+        if (code !== 0)
+          resolve((lines.at(-1) || `it exited with code ${code}; its log is ${logFile ?? log}`).replace(/^svc: /, ""))
+      })
+    }),
+    end: () => child.kill(),
+  }
+}

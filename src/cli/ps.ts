@@ -1,0 +1,72 @@
+/** `svc ps`: lists the running svc of this user, whichever configuration each serves. */
+import type { CommandDef } from "citty"
+import { ago, print, table } from "../app/output.ts"
+import { systemClock } from "../lib/clock.ts"
+import { callControl } from "../serve/control-socket.ts"
+import { pathsOf } from "../store/paths.ts"
+import { forgetRunning, listRunning, type RunningSvc, runningFolder, type Starter } from "../store/running.ts"
+import { homeDirectory } from "../template/project.ts"
+import { isObject } from "../wire/message.ts"
+
+export const ps: CommandDef = {
+  meta: { name: "ps", description: "List the running svc of this user" },
+  args: { json: { type: "boolean", description: "Print JSON" } },
+  async run({ args }) {
+    const folder = runningFolder(homeDirectory(), process.env.APPDATA, process.platform)
+    const found = (await Promise.all(listRunning(folder).map((one) => examine(folder, one)))).flat()
+    const now = systemClock.now()
+    print(args.json === true, { running: found }, () =>
+      found.length === 0
+        ? "no svc is running; `svc serve --background` starts one"
+        : table(
+            ["pid", "configuration", "address", "up", "servers", "started by"],
+            found.map(({ pid, file, address, startedAt, servers, startedBy }) => [
+              String(pid),
+              file,
+              address ?? "does not answer",
+              ago(now - Date.parse(startedAt)),
+              servers === undefined ? "" : `${servers.ready} of ${servers.total} ready`,
+              STARTER_TEXTS[startedBy],
+            ]),
+          ),
+    )
+    return 0
+  },
+}
+
+// ---
+
+const ANSWER_MS = 2000
+
+const STARTER_TEXTS: Readonly<Record<Starter, string>> = {
+  terminal: "terminal",
+  background: "svc serve --background",
+  proxy: "svc proxy --start",
+  service: "svc service",
+  program: "another program",
+}
+
+type ExaminedSvc = RunningSvc & {
+  readonly version?: string
+  /** Where it listens; undefined if it does not answer. */
+  readonly address?: string
+  readonly servers?: { readonly total: number; readonly ready: number }
+}
+
+/** Asks a listed svc how it is. Returns nothing, and takes it off the list, if it does not run any more. */
+async function examine(folder: string, running: RunningSvc): Promise<readonly ExaminedSvc[]> {
+  const { file: config, directory } = running
+  const home = homeDirectory()
+  const paths = pathsOf({ config, directory, platform: process.platform, home, appData: undefined, cwd: directory })
+  // It exists, but does not answer: undefined is an svc that does not run.
+  const status = await callControl(paths, "status", {}, ANSWER_MS).catch(() => ({}))
+  if (!isObject(status) || (status.pid !== undefined && status.pid !== running.pid)) {
+    forgetRunning(folder, running)
+    return []
+  }
+  const { url, version, servers } = status
+  if (typeof url !== "string" || !Array.isArray(servers)) return [running]
+  const ready = servers.filter((one) => isObject(one) && one.status === "connected").length
+  const address = url.startsWith("http") ? `${url}mcp` : url
+  return [{ ...running, version: String(version), address, servers: { total: servers.length, ready } }]
+}

@@ -1,0 +1,71 @@
+/** `svc stop`: ends the running svc of a configuration, gracefully if it can. */
+import type { CommandDef } from "citty"
+import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
+import { print } from "../app/output.ts"
+import { type Clock, delay, systemClock } from "../lib/clock.ts"
+import { readOptions } from "../lib/command-line.ts"
+import { UnavailableError } from "../lib/errors.ts"
+import { instancePid } from "../serve/control-socket.ts"
+import { isAlive } from "../store/files.ts"
+
+export const stop: CommandDef = {
+  meta: { name: "stop", description: "Stop the running svc: running calls may finish, then its servers end" },
+  args: {
+    timeout: { type: "string", description: "How long svc may take before it is killed (default 30s)" },
+    ...CONTEXT_ARGS,
+  },
+  async run({ args }) {
+    const { paths, ask } = openContext(args, "allowed")
+    const timeout = readOptions({ timeout: args.timeout }, {}).duration("timeout", 30_000)
+    const report = (pid: number | undefined, how: "not running" | "stopped" | "killed", text: string) =>
+      print(args.json === true, { ...(pid === undefined ? {} : { pid }), outcome: how }, () => text)
+    const pid = await instancePid(paths)
+    if (pid === undefined) {
+      report(undefined, "not running", `svc is not running for ${paths.file}; \`svc ps\` lists those that run`)
+      return 0
+    }
+    // Whether it answers or not, it is the process that must end.
+    const asked = await ask("stop", {}, ANSWER_MS).catch(() => undefined)
+    // An svc that hangs, or is older than this method.
+    if (asked === undefined && isAlive(pid)) signal(pid, "SIGTERM")
+    if (await hasEnded(pid, systemClock, timeout)) {
+      report(pid, "stopped", `stopped process ${pid}`)
+      return 0
+    }
+    // To an svc that is stopping already, SIGTERM means to end at once.
+    for (const name of ["SIGTERM", "SIGKILL"] as const) {
+      signal(pid, name)
+      if (await hasEnded(pid, systemClock, KILLED_MS)) {
+        report(pid, "killed", `process ${pid} did not stop within ${timeout / 1000} s and was ended by ${name}`)
+        return 0
+      }
+    }
+    throw new UnavailableError(`process ${pid} cannot be ended; see the log of svc`)
+  },
+}
+
+// ---
+
+const ANSWER_MS = 5000
+const KILLED_MS = 5000
+const POLL_MS = 25
+
+/** Sends a signal. Throws an UnavailableError if this user may not; a process that is gone is none's fault. */
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch (cause) {
+    if (!isAlive(pid)) return
+    throw new UnavailableError(`process ${pid} belongs to another user; stop it as that user`, { cause })
+  }
+}
+
+/** Waits for the end of a process that is no child, which no system reports: looks again and again, at most `ms` milliseconds. */
+async function hasEnded(pid: number, clock: Clock, ms: number): Promise<boolean> {
+  const until = clock.now() + ms
+  while (isAlive(pid)) {
+    if (clock.now() >= until) return false
+    await delay(clock, POLL_MS)
+  }
+  return true
+}

@@ -1,0 +1,72 @@
+/**
+ * The list of a user's running svc, for `svc ps`: a file for each, in the standard configuration directory, whichever
+ * directory it uses itself. An entry is a hint: its reader asks the control socket whether the svc still runs.
+ */
+import { join } from "node:path"
+import { digest } from "../lib/digest.ts"
+import { messageOf } from "../lib/errors.ts"
+import { isObject } from "../wire/message.ts"
+import { makePrivateFolder, readFolder, readText, removeAll, replaceState } from "./files.ts"
+import { type Paths, standardDirectory } from "./paths.ts"
+
+/** What starts an svc. */
+const STARTERS = ["terminal", "background", "proxy", "service", "program"] as const
+export type Starter = (typeof STARTERS)[number]
+
+export type RunningSvc = {
+  readonly pid: number
+  /** The configuration directory and mcp.json. */
+  readonly directory: string
+  readonly file: string
+  /** ISO 8601 */
+  readonly startedAt: string
+  readonly startedBy: Starter
+}
+
+/** Returns the folder of the list. */
+export const runningFolder = (home: string, appData: string | undefined, platform: string): string =>
+  join(standardDirectory({ platform, home, appData }), "running")
+
+/** Adds an svc to the list, until it is closed. Returns why it could not, if so: svc runs without being listed. */
+export function announceRunning(folder: string, running: RunningSvc): { readonly problem?: string; close(): void } {
+  const entry = entryOf(folder, running)
+  try {
+    makePrivateFolder(folder)
+    replaceState(entry, `${JSON.stringify(running)}\n`)
+    return { close: () => removeAll([entry]) }
+  } catch (error) {
+    return { problem: messageOf(error), close() {} }
+  }
+}
+
+/** Returns the entries of the list, the oldest first; unreadable ones are left out. */
+export function listRunning(folder: string): readonly RunningSvc[] {
+  const found = readFolder(folder).flatMap((name) => (name.endsWith(".json") ? readEntry(join(folder, name)) : []))
+  return found.sort((one, other) => one.startedAt.localeCompare(other.startedAt))
+}
+
+/** Removes an entry that is not true any more. */
+export const forgetRunning = (folder: string, running: RunningSvc): void => removeAll([entryOf(folder, running)])
+
+// ---
+
+/** One entry per configuration, of which one svc runs at most. */
+const entryOf = (folder: string, { directory, file }: Pick<Paths, "directory" | "file">): string =>
+  join(folder, `${digest(`${directory}\0${file}`, 16)}.json`)
+
+function readEntry(file: string): readonly RunningSvc[] {
+  try {
+    const value: unknown = JSON.parse(readText(file) ?? "")
+    const isEntry =
+      isObject(value) &&
+      Number.isInteger(value.pid) &&
+      [value.directory, value.file, value.startedAt].every((one) => typeof one === "string")
+    return isEntry ? [{ ...(value as RunningSvc), startedBy: starterOf(value.startedBy) }] : []
+  } catch {
+    // Written by another version, or half.
+    return []
+  }
+}
+
+/** Returns the starter that a text names; another program for anything else. */
+export const starterOf = (text: unknown): Starter => STARTERS.find((one) => one === text) ?? "program"

@@ -1,0 +1,117 @@
+/** svc without a terminal: started in the background, listed, stopped. */
+import { expect, test } from "bun:test"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { callsRun, eventually, fixture, freshEnv, freshFolder, modern, processes, runSvc, startSvc } from "./harness.ts"
+
+type Listed = { readonly pid: number; readonly file: string; readonly address?: string; readonly startedBy: string }
+
+const listed = async (env: Record<string, string>): Promise<readonly Listed[]> =>
+  JSON.parse((await runSvc(["ps", "--json"], env)).stdout).running
+
+/** Starts svc in the background for a folder, with the servers, and returns its process id and address. */
+async function startInBackground(folder: string, env: Record<string, string>, ...flags: string[]) {
+  const { code, stdout, stderr } = await runSvc(
+    ["serve", "--background", "--config-dir", folder, "--port", "0", ...flags],
+    env,
+  )
+  expect([code, stderr]).toEqual([0, ""])
+  const [, pid = ""] = /process (\d+)/.exec(stdout) ?? []
+  const [, url = ""] = /(http:\S+)\/mcp/.exec(stdout) ?? []
+  return { pid: Number(pid), url, stdout }
+}
+
+const echo = (mark: string, ...args: string[]) => ({ command: "bun", args: [fixture("echo.ts"), ...args, mark] })
+
+test("svc in the background serves when the command returns, and until svc stop [cli:background] [cli:stop] [cli:log-file]", async () => {
+  const [home, folder] = [freshFolder(), freshFolder()]
+  const env = freshEnv(home)
+  const mark = `svc-mark-${crypto.randomUUID()}`
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { one: echo(mark) } }))
+  const { pid, url, stdout } = await startInBackground(folder, env)
+  expect((await fetch(`${url}/health/live`)).status).toBe(200)
+  expect(stdout).toContain(`svc stop --config-dir ${folder}`)
+  await eventually(() => readFileSync(join(folder, "svc.log"), "utf8").includes("listening on "))
+  await eventually(() => processes(mark).length === 1)
+
+  expect(await runSvc(["stop", "--config-dir", folder], env)).toMatchObject({
+    code: 0,
+    stdout: `stopped process ${pid}\n`,
+  })
+  expect(processes(mark)).toEqual([])
+  await expect(fetch(`${url}/health/live`)).rejects.toThrow()
+  expect(readFileSync(join(folder, "svc.log"), "utf8")).toContain("stopping: svc stop")
+  const again = await runSvc(["stop", "--config-dir", folder], env)
+  expect([again.code, again.stdout]).toEqual([0, expect.stringContaining("svc is not running for")])
+})
+
+test("a start in the background that fails says why [cli:background]", async () => {
+  const [home, folder] = [freshFolder(), freshFolder()]
+  const env = freshEnv(home)
+  await using other = await startSvc({ config: { mcpServers: {} } })
+  const port = new URL(other.url).port
+  const taken = await runSvc(["serve", "--background", "--config-dir", folder, "--port", port], env)
+  expect([taken.code, taken.stdout]).toEqual([69, ""])
+  expect(taken.stderr).toStartWith("svc: svc did not start: port ")
+  for (const flags of [["--demo"], ["--transport", "stdio"], ["--log-level", "loud"]])
+    expect((await runSvc(["serve", "--background", "--config-dir", folder, ...flags], env)).code).toBe(64)
+  expect(await listed(env)).toEqual([])
+})
+
+test("a second start for a configuration names the process and svc stop [cli:background]", async () => {
+  const [home, folder] = [freshFolder(), freshFolder()]
+  const env = freshEnv(home)
+  const { pid } = await startInBackground(folder, env)
+  const second = await runSvc(["serve", "--background", "--config-dir", folder, "--port", "0"], env)
+  expect([second.code, second.stderr]).toEqual([
+    69,
+    expect.stringMatching(new RegExp(`process ${pid} serves .*\`svc stop\``)),
+  ])
+  await runSvc(["stop", "--config-dir", folder], env)
+})
+
+test("svc ps lists each running svc, and nothing that a killed one leaves behind [cli:ps]", async () => {
+  const home = freshFolder()
+  const env = freshEnv(home)
+  expect((await runSvc(["ps"], env)).stdout).toStartWith("no svc is running")
+  const folders = [freshFolder(), freshFolder()] as const
+  const one = await startInBackground(folders[0], env)
+  await using two = await startSvc({ folder: folders[1], config: { mcpServers: {} }, env: { HOME: home } })
+  expect(await listed(env)).toMatchObject([
+    { pid: one.pid, file: join(folders[0], "mcp.json"), address: `${one.url}/mcp`, startedBy: "background" },
+    { pid: two.pid, file: join(folders[1], "mcp.json"), address: `${two.url}/mcp`, startedBy: "program" },
+  ])
+  const table = (await runSvc(["ps"], env)).stdout
+  expect(table).toContain("svc serve --background")
+
+  process.kill(one.pid, "SIGKILL")
+  const running = join(home, ".config", "svc", "running")
+  writeFileSync(join(running, "half.json"), "{")
+  await eventually(async () => (await listed(env)).length === 1)
+  two.signal("SIGTERM")
+  await two.exited
+  expect(await listed(env)).toEqual([])
+})
+
+test("svc stop kills an svc that takes longer than --timeout, and one that hangs [cli:stop]", async () => {
+  const home = freshFolder()
+  const env = freshEnv(home)
+  const slow = await startSvc({
+    config: { mcpServers: { slow: echo("x", "--delay", "60000") } },
+    flags: ["--metrics", "--shutdown-grace", "1h"],
+    env: { HOME: home },
+  })
+  await slow.said("slow: connected")
+  const call = modern(`${slow.url}/mcp`, "tools/call", { name: "slow_svc_echo", arguments: {} }).catch(() => undefined)
+  await callsRun(slow)
+  const killed = await runSvc(["stop", "--timeout", "100ms", "--config-dir", slow.folder, "--json"], env)
+  expect(JSON.parse(killed.stdout)).toEqual({ pid: slow.pid, outcome: "killed" })
+  await slow.exited
+  await call
+
+  const hung = await startSvc({ config: { mcpServers: {} }, env: { HOME: home } })
+  hung.signal("SIGSTOP")
+  const ended = await runSvc(["stop", "--timeout", "100ms", "--config-dir", hung.folder, "--json"], env)
+  expect(JSON.parse(ended.stdout)).toEqual({ pid: hung.pid, outcome: "killed" })
+  await hung.exited
+}, 60_000)
