@@ -647,7 +647,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "what a server costs must be visible where its state is",
   },
   "context:tokens": {
-    says: "svc tokens counts the tokens of a running svc's tools (name, description, input schema) and instructions, of all servers or one, of all clients or a preset's, the most expensive first",
+    says: "svc tokens counts the tokens of a running svc's tools (name, description, input schema) and instructions, of all servers or one, of all clients or a preset's, listed whole and in a lazy view, the most expensive first",
     from: "choice",
     why: "a person can only save what is visible, and characters say little to those who pay for tokens",
   },

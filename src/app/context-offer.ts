@@ -1,5 +1,6 @@
 /** What clients of a scope are offered, for the count of what it costs their context. */
 import { viewOf } from "../catalog/catalog.ts"
+import type { ToolListing } from "../config/presets.ts"
 import { aggregateInstructionsFor } from "../session/server-capabilities.ts"
 import type { Params } from "../wire/message.ts"
 import type { Runtime } from "./runtime.ts"
@@ -9,6 +10,8 @@ export type ContextOffer = {
   readonly servers: readonly OfferedServer[]
   /** The instructions of all servers together, as clients receive them. */
   readonly instructions: string
+  /** The same of a lazy view. */
+  readonly lazy: { readonly tools: readonly string[]; readonly instructions: string }
 }
 
 type OfferedServer = {
@@ -19,10 +22,15 @@ type OfferedServer = {
 }
 
 /** Returns the offer of a preset, or of all servers. Throws a RequestError for an unknown preset. */
-export function contextOffer({ agent, scopeOf, mcp }: Runtime, { preset }: Params): ContextOffer {
-  const scope = scopeOf(typeof preset === "string" ? `?preset=${encodeURIComponent(preset)}` : "")
-  const view = viewOf(agent.catalog, scope)
-  const own = mcp.gateway.toolbox()?.entries ?? []
+export function contextOffer({ agent, scopeOf, mcp: { gateway } }: Runtime, { preset }: Params): ContextOffer {
+  const chosen = typeof preset === "string" ? `&preset=${encodeURIComponent(preset)}` : ""
+  const seen = (tools: ToolListing) => {
+    const scope = scopeOf(`?tools=${tools}${chosen}`)
+    const view = viewOf(agent.catalog, scope)
+    return { view, instructions: aggregateInstructionsFor(scope, view, gateway) ?? "" }
+  }
+  const [{ view, instructions }, lazy] = [seen("all"), seen("search")]
+  const own = gateway.toolbox()?.entries ?? []
   return {
     servers: [
       ...(own.length === 0 ? [] : [{ name: "svc", tools: own, instructions: "" }]),
@@ -32,6 +40,7 @@ export function contextOffer({ agent, scopeOf, mcp }: Runtime, { preset }: Param
         instructions: listing.instructions ?? "",
       })),
     ],
-    instructions: aggregateInstructionsFor(scope, view, mcp.gateway) ?? "",
+    instructions,
+    lazy: { tools: lazy.view.entries("tools/list"), instructions: lazy.instructions },
   }
 }

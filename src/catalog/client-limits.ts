@@ -44,7 +44,7 @@ export const longList = (count: number): readonly string[] =>
   count <= MAX_LISTED
     ? []
     : [
-        `clients of all servers are listed ${count} tools, and many take at most ${MAX_LISTED}: select servers with a preset, or hide tools with \`svc mcp tools disable\``,
+        `clients of all servers are listed ${count} tools, and many take at most ${MAX_LISTED}: select servers with a preset, hide tools with \`svc mcp tools disable\`, or let clients search them (/mcp?tools=search)`,
       ]
 
 // ---

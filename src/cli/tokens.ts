@@ -36,14 +36,15 @@ export const tokens: CommandDef = {
       print(args.json === true, { ...only, estimator: ESTIMATOR }, () => `${toolTable(only)}\n\n${NOTE}`)
       return 0
     }
-    const tools = servers.reduce((sum, one) => sum + one.tools.length, 0)
-    const listed = servers.reduce((sum, one) => sum + one.descriptions + one.schemas, 0)
-    const instructions = count(offer.instructions)
-    const total = { tools: listed, instructions, tokens: listed + instructions }
-    print(args.json === true, { total, servers, estimator: ESTIMATOR }, () =>
+    const all = servers.flatMap(({ tools }) => tools)
+    const total = totalOf(all, offer.instructions, count)
+    const found = offer.lazy.tools.map((entry) => toolCost(entry, count))
+    const lazy = totalOf(found, offer.lazy.instructions, count)
+    print(args.json === true, { total, lazy, servers, estimator: ESTIMATOR }, () =>
       [
         ...(servers.length === 0 ? [] : [serverTable(servers), ""]),
-        `${formatted(total.tokens)} tokens in the context of each client: ${counted(tools, "tool")} ${formatted(listed)}, instructions ${formatted(instructions)}`,
+        `${totalText(total, all.length)} in the context of each client`,
+        `${totalText(lazy, found.length)} in a lazy view (?tools=search)`,
         "",
         NOTE,
       ].join("\n"),
@@ -77,6 +78,9 @@ type ServerCost = {
   readonly tools: readonly ToolCost[]
 }
 
+/** What one client is listed. */
+type Total = { readonly tokens: number; readonly tools: number; readonly instructions: number }
+
 type Count = (text: string) => number
 
 function costOf(
@@ -89,6 +93,14 @@ function costOf(
   const instructions = count(text)
   return { name, tokens: descriptions + schemas + instructions, descriptions, schemas, instructions, tools }
 }
+
+function totalOf(listed: readonly ToolCost[], text: string, count: Count): Total {
+  const [tools, instructions] = [listed.reduce((sum, { tokens }) => sum + tokens, 0), count(text)]
+  return { tokens: tools + instructions, tools, instructions }
+}
+
+const totalText = ({ tokens, tools, instructions }: Total, listed: number): string =>
+  `${formatted(tokens)} tokens (${counted(listed, "tool")} ${formatted(tools)}, instructions ${formatted(instructions)})`
 
 function toolCost(entry: string, count: Count): ToolCost {
   const tool = parseJson(entry)

@@ -55,7 +55,7 @@ test("long names are shortened for clients of both eras, and work whole, too [na
     (await modern(`${instance.url}/mcp`, "tools/list")).body.result?.tools as { name: string; description: string }[]
   expect((await list()).slice(0, 2)).toMatchObject([{ name: short, description: "mine" }, { name: "demo_svc_echo" }])
   for (const name of [short, whole]) expect((await call(name)).result).toMatchObject({ content: [{ text: "hi" }] })
-  expect((await call(`${far}_svc_echo1`)).error?.message).toContain("nknown tool")
+  expect((await call(`${far}_svc_echo1`)).error?.message).toContain("is disabled")
   const client = new Client({ name: "context", version: "1" })
   await client.connect(new StreamableHTTPClientTransport(new URL(`${instance.url}/mcp`)) as never)
   expect((await client.listTools()).tools[0]?.name).toBe(short)
@@ -91,13 +91,16 @@ test("svc tokens counts what servers and tools cost, the most expensive first [c
   expect(all.servers[2].tokens).toBeLessThan(80)
   expect(demo.instructions).toBeGreaterThan(5)
   expect(all.total.tokens).toBe(all.total.tools + all.total.instructions)
+  expect(all.lazy.tokens).toBeLessThan(all.total.tokens)
+  expect(all.lazy.tools).toBeLessThan(500)
   const shown = await svc("tokens")
   expect(shown.stdout).toMatch(
-    /^SERVER +TOOLS +TOKENS[^\n]+\nmany +30 [\s\S]*\n\n[\d,]+ tokens in the context of each client: 35 tools/,
+    /^SERVER +TOOLS +TOKENS[^\n]+\nmany +30 [\s\S]*\n\n[\d,]+ tokens \(35 tools [\d,]+, instructions \d+\) in the context of each client\n[\d,]+ tokens \(4 tools \d+, instructions \d+\) in a lazy view/,
   )
   expect(shown.stdout).toContain("cl100k_base")
   const preset = JSON.parse((await svc("tokens", "--preset", "web", "--json")).stdout)
   expect(preset.servers).toEqual([all.servers[2]])
+  expect(preset.lazy.tools).toBe(all.lazy.tools)
   expect(preset.total.tokens).toBeLessThan(all.total.tokens)
   expect((await svc("tokens", "demo")).stdout).toMatch(/^TOOL +TOKENS[\s\S]*demo_svc_[\s\S]*\(instructions\) +\d/)
   expect(await svc("tokens", "mani")).toMatchObject({
