@@ -1104,6 +1104,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a name says nothing: clients name the same server differently and different servers alike",
   },
+  "config:self": {
+    says: "a server that is this svc itself is refused with an issue that names it: its address in any spelling, a bridge to it, and svc proxy or svc serve --transport stdio for the same configuration",
+    from: "choice",
+    why: "svc would serve its own tools a second time, and wait at the start for itself",
+  },
   "import:names": {
     says: "svc config import leaves out a server that svc has already and says under which name, and gives another server of a taken name a number",
     from: "choice",

@@ -9,11 +9,12 @@ import { type HostEnvironment, plan } from "../config/plan.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { ConfigError, type Issue, UnavailableError } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
-import { callControl, callNeighbors, proxyEndpoint } from "../serve/control-socket.ts"
+import { callControl, callNeighbors, proxyEndpoint, servedUrl } from "../serve/control-socket.ts"
 import { type DocumentTexts, readTexts } from "../store/documents.ts"
 import { type Paths, pathsOf } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
 import type { Params } from "../wire/message.ts"
+import { ownService } from "./own-service.ts"
 
 /** The flags that name the configuration. */
 export const CONFIG_ARGS = {
@@ -75,7 +76,8 @@ export function openContext(
         message: `${paths.file} does not exist; check --config, or create it with \`svc serve --init --config FILE\``,
       },
     ])
-  const baseWorld = { parent: env, platform, home, folder: dirname(paths.file) }
+  const own = ownService(paths, [servedUrl(paths) ?? defaultAddress()])
+  const baseWorld = { parent: env, platform, home, folder: dirname(paths.file), own }
   return {
     paths,
     baseWorld,

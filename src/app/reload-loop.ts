@@ -13,6 +13,7 @@ import { homeDirectory } from "../template/project.ts"
 import { createControlDispatch } from "./control-handlers.ts"
 import type { HttpService } from "./http-service.ts"
 import type { InternalTools } from "./internal-tools.ts"
+import { ownService } from "./own-service.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
@@ -33,7 +34,14 @@ export async function startReloadLoop(
   const { agent, audit, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
   if (await createMissing(paths, systemClock))
     log.info(`created an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit the file`)
-  const world = { parent: process.env, platform: process.platform, home: homeDirectory(), folder: dirname(paths.file) }
+  const external = options.externalUrl === undefined ? [] : [options.externalUrl]
+  const world = {
+    parent: process.env,
+    platform: process.platform,
+    home: homeDirectory(),
+    folder: dirname(paths.file),
+    own: ownService(paths, [...(listening === undefined ? [] : [listening.url.href]), ...external]),
+  }
   const apply = createReload({
     agent,
     instances,
@@ -89,11 +97,8 @@ export async function startReloadLoop(
       : await openControlSocket(
           paths,
           createControlDispatch({ runtime, url: listening.url.href, follow, tools, interrupt }),
-          {
-            mcp,
-            trustedClient,
-            maxResult: options.maxResult,
-          },
+          { mcp, trustedClient, maxResult: options.maxResult },
+          listening.url.href,
         )
   for (const note of await recoverTrials(paths, systemClock)) log.warn(note)
   // Watched before they are read: a change in between is seen.

@@ -1,10 +1,10 @@
 /** Imports servers from the configuration of other applications. Pure: paths and texts in, entries of mcp.json out. */
 import { isDeepStrictEqual } from "node:util"
-import { isLoopback } from "../lib/address.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { readClientDocument, valueIn } from "./client-edit.ts"
 import type { Path } from "./document.ts"
+import { isAddressOf, isSvcCommand } from "./own-service.ts"
 import { type HostEnvironment, nameProblem, planServer } from "./plan.ts"
 import { serverSchema } from "./schema.ts"
 import { IGNORED_KEYS } from "./sections.ts"
@@ -44,14 +44,10 @@ export function readForeignServers(text: string, file: string): readonly Foreign
 }
 
 /** Whether an entry points to svc itself, which listens at `address`: svc must not offer its own tools twice. */
-export function isSvc({ command, args, url }: Params, address: string): boolean {
-  if (typeof url === "string" && URL.canParse(url) && URL.canParse(address)) {
-    const [target, own] = [new URL(url), new URL(address)]
-    return isLoopback(target.hostname) && isLoopback(own.hostname) && target.port === own.port
-  }
-  const [first] = Array.isArray(args) ? args : []
-  return /(?:^|[\\/])svc(?:\.exe)?$/i.test(String(command)) && (first === "proxy" || first === "serve")
-}
+export const isSvc = ({ command, args, url }: Params, address: string): boolean =>
+  typeof url === "string"
+    ? isAddressOf(url, [address])
+    : isSvcCommand(String(command), Array.isArray(args) ? args.map(String) : [])
 
 /** Whether two entries run the same command, or reach the same address, with the same settings. References are resolved. */
 export function isSameServer(one: Params, other: Params, world: HostEnvironment): boolean {

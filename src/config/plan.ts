@@ -14,6 +14,7 @@ import { applyDefaults } from "./defaults.ts"
 import { type Document, issueAt, type Path } from "./document.ts"
 import { childEnvironment, type EnvironmentSources, idleFilterReason, lookUpVariable } from "./environment.ts"
 import { isSecretSetting, settingsProblems } from "./oauth-settings.ts"
+import { type OwnService, selfProblem } from "./own-service.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
 import { type NamedServer, readSections } from "./sections.ts"
 import {
@@ -32,6 +33,8 @@ export type HostEnvironment = EnvironmentSources & {
   readonly home: string
   /** The folder of the configuration file. */
   readonly folder: string
+  /** This svc, which must not serve itself; undefined where it does not matter. */
+  readonly own?: OwnService | undefined
 }
 
 /** A planned server, or the problems that prevent it. Problems never show values. */
@@ -173,6 +176,9 @@ export function planServer(
     transport === "stdio"
       ? planChild(config, world, resolve, problems, secrets)
       : planRemote(transport, config, world, resolve, problems, secrets)
+  const self =
+    launch === undefined || world.own === undefined ? undefined : selfProblem(launch, world.own, world.folder)
+  if (self !== undefined) problems.push(self)
   const known = [...secrets].filter((secret) => secret.length >= MIN_SECRET)
   if (problems.length > 0 || launch === undefined) return { problems: [...new Set(problems)], secrets: known }
   return {

@@ -28,21 +28,24 @@ type ControlEndpoint = {
   /** Where `svc proxy` connects its client. */
   readonly lines?: { readonly socket?: string; readonly port?: number }
   readonly token: string
+  /** Where the instance listens for clients. */
+  readonly url?: string
 }
 
 /**
- * Opens the control socket, and holds the lock of the configuration until it is closed. Rejects with an UnavailableError
- * that names the process which holds the lock already.
+ * Opens the control socket of an instance that listens for clients at `url`, and holds the lock of the configuration until
+ * it is closed. Rejects with an UnavailableError that names the process which holds the lock already.
  */
 export async function openControlSocket(
   paths: Paths,
   answer: ControlDispatch,
   local: ProxyServerDeps,
+  url: string,
 ): Promise<{ close(): void }> {
   makePrivateFolder(paths.directory)
   const release = await acquireInstanceLock(paths, local.trustedClient.clock)
   try {
-    const endpoint = open(paths, answer, local)
+    const endpoint = open(paths, answer, local, url)
     return {
       close() {
         endpoint.close()
@@ -96,6 +99,12 @@ export function proxyEndpoint(
   const address = proxyAddress(endpoint?.lines)
   if (endpoint === undefined || address === undefined) return undefined
   return { address, token: endpoint.token, lost: isLost(endpoint) }
+}
+
+/** Returns the address at which the instance of a configuration listens for clients; undefined if none runs. */
+export function servedUrl(paths: Paths): string | undefined {
+  const endpoint = readEndpoint(endpointFile(paths))
+  return endpoint === undefined || !isAlive(endpoint.pid) ? undefined : endpoint.url
 }
 
 // ---
@@ -152,7 +161,7 @@ async function acquireInstanceLock(paths: Paths, clock: Clock): Promise<Release>
   }
 }
 
-function open(paths: Paths, answer: ControlDispatch, local: ProxyServerDeps): { close(): void } {
+function open(paths: Paths, answer: ControlDispatch, local: ProxyServerDeps, url: string): { close(): void } {
   const file = endpointFile(paths)
   const windows = process.platform === "win32"
   const token = randomBytes(24).toString("base64url")
@@ -195,6 +204,7 @@ function open(paths: Paths, answer: ControlDispatch, local: ProxyServerDeps): { 
   const endpoint: ControlEndpoint = {
     pid: process.pid,
     token,
+    url,
     ...(socket === undefined ? { port: (server as { port?: number }).port ?? 0 } : { socket }),
     lines: linesSocket === undefined ? { port: lines.port ?? 0 } : { socket: linesSocket },
   }

@@ -195,3 +195,19 @@ test("the client's own command is used where there is nothing to lose, and the f
   expect(readIfThere(join(folder, "ran"))).toBe("mcp add svc --url http://127.0.0.1:3050/mcp\n")
   expect(readIfThere(file)).toStartWith("# comments that the command would drop\n")
 })
+
+test("a running svc, config check and mcp add refuse svc as its own server [config:self]", async () => {
+  await using instance = await startSvc({ config: { mcpServers: {} } })
+  const { folder, url } = instance
+  const svc = inFolder(folder)
+  const added = await svc("mcp", "add", "self", "--url", url.replace("127.0.0.1", "localhost"))
+  expect(added.stderr + added.stdout).toContain("url is the address of this svc, which would serve itself")
+  await instance.said("self is not loaded: url is the address of this svc")
+  expect(await svc("config", "check")).toMatchObject({
+    code: 78,
+    stdout: expect.stringContaining("self is not loaded"),
+  })
+  instance.write({ mcpServers: { other: { url: "http://127.0.0.1:9/mcp" } } })
+  await instance.said(/reloaded: .*other/)
+  expect((await svc("config", "check")).stdout).toBe("no issues\n")
+})

@@ -52,7 +52,7 @@ test("a second instance of one configuration is refused and names the process th
   const door = { pid: process.pid, port: instance.port, token: "secret" }
   writeFileSync(join(directory, "control.json"), JSON.stringify(door))
   const local = { trustedClient: { clock: manualClock() } } as unknown as ProxyServerDeps
-  await expect(openControlSocket(paths, () => null, local)).rejects.toThrow(
+  await expect(openControlSocket(paths, () => null, local, "http://127.0.0.1:3050/")).rejects.toThrow(
     `process 4711 serves ${file} already; \`svc stop\` stops it`,
   )
   await instance.stop(true)
@@ -63,7 +63,7 @@ test("a second instance is refused if the first holds the lock and does not answ
   const release = await tryAcquire(join(directory, "control.lock"))
   rmSync(join(directory, "control.json"), { force: true })
   const clock = manualClock()
-  const opening = openControlSocket(paths, () => null, { trustedClient: { clock } } as unknown as ProxyServerDeps)
+  const opening = openControlSocket(paths, () => null, { trustedClient: { clock } } as unknown as ProxyServerDeps, "")
   let over = false
   void opening
     .catch(() => undefined)
