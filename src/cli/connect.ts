@@ -5,6 +5,7 @@
  *  2. The file as it was is kept, and `--undo` restores it.
  *  3. A file that cannot be read is left alone.
  */
+import { statSync } from "node:fs"
 import type { CommandDef } from "citty"
 import {
   type ClientTarget,
@@ -133,7 +134,9 @@ export const connect: CommandDef = {
       print(args.json === true, { ...about, changed: false }, () => `${title} is connected already (${target.file})`)
       return 0
     }
-    const notes = isNew ? [`a token named ${target.client} is created and written into the file`] : []
+    const notes = isNew
+      ? [`a token named ${target.client} is created and written into the file${readersOf(target.file)}`]
+      : []
     if (!(await agreed(args, target, diff, notes, `connect ${title} to svc?`))) {
       if (args.json === true) print(true, { ...about, changed: false, diff }, () => "")
       return 0
@@ -389,6 +392,13 @@ const withToken = (endpoint: ClientEndpoint, token: string | undefined): ClientE
     ? endpoint
     : { ...endpoint, headers: { Authorization: `Bearer ${token}` } }
 
+/** Warns of a file that other users of this machine can read; empty for any other. */
+function readersOf(file: string): string {
+  const facts = statSync(file, { throwIfNoEntry: false })
+  const isOpen = process.platform !== "win32" && facts !== undefined && (facts.mode & 0o044) !== 0
+  return isOpen ? ", which other users of this machine can read: consider chmod 600" : ""
+}
+
 /** Returns the token of svc in an entry of a client. */
 const tokenIn = (entry: unknown): string | undefined =>
   /Bearer (svc_[0-9a-f]{12}_[\w-]{43})/.exec(JSON.stringify(entry) ?? "")?.[1]
@@ -466,14 +476,21 @@ async function undoLast(
     return 0
   }
   await undo(context.paths, connection, plan)
-  const lost = connection.places.flatMap(({ path }) => tokenIn(valueIn(readTarget(target)?.value, path)) ?? [])
+  const kept = connection.places.flatMap(({ path }) => tokenIn(valueIn(readTarget(target)?.value, path)) ?? [])
   const had = entries.flatMap(({ server }) => tokenIn(server) ?? [])
   await revokeTokens(
     context,
     args,
-    had.filter((token) => !lost.includes(token)),
+    had.filter((token) => !kept.includes(token)),
   )
-  print(args.json === true, { ...about, changed: true }, () => `restored ${target.file}`)
+  const known = tokensOf(context)
+  const isRevoked = kept.some((token) => findToken(token, known, systemClock.now()) === undefined)
+  print(args.json === true, { ...about, changed: true }, () =>
+    [
+      `restored ${target.file}`,
+      ...(isRevoked ? [`its token was revoked: run \`svc connect ${target.client}\` for a new one`] : []),
+    ].join("\n"),
+  )
   return 0
 }
 

@@ -178,6 +178,12 @@ test("where svc requires a token, the client gets one of its own, which goes wit
   expect((await svc("disconnect", "cursor", "--yes")).code).toBe(0)
   expect(await tokens()).toEqual([])
   expect(await status()).toBe(401)
+  expect((await svc("disconnect", "cursor", "--undo", "--yes")).stdout).toContain(
+    "its token was revoked: run `svc connect",
+  )
+  chmodSync(join(folder, ".cursor/mcp.json"), 0o644)
+  expect((await svc("connect", "cursor", "--yes")).stderr).toContain("which other users of this machine can read")
+  expect(await tokens()).toMatchObject([{ name: "cursor" }])
 })
 
 test("the client's own command is used where there is nothing to lose, and the file tells whether it worked [connect:own-command]", async () => {
