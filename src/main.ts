@@ -3,7 +3,7 @@ import { parseArgs, runCommand } from "citty"
 import { print, say, stdoutLook } from "./app/output.ts"
 import { root } from "./cli/root.ts"
 import { type FoundCommand, findCommand } from "./lib/command-line.ts"
-import { codesOf, errorWord, Interrupted, publicMessage } from "./lib/errors.ts"
+import { codesOf, errorWord, Interrupted, messageOf, OUTPUT_FAILED, publicMessage } from "./lib/errors.ts"
 import { bypassProxyForLoopback } from "./lib/no-proxy.ts"
 import { createRedactor } from "./lib/redact.ts"
 import { commit, version } from "./lib/version.ts"
@@ -15,6 +15,7 @@ const SERVING: ReadonlySet<string> = new Set(["serve", "proxy"])
 const DRAIN_MS = 2000
 
 const words = process.argv.slice(2)
+if (!SERVING.has(words[0] ?? "") || words.includes("--help")) process.stdout.on("error", leave)
 bypassProxyForLoopback(process.env)
 const code = await main(words)
 await Promise.race([drained(), ...(SERVING.has(words[0] ?? "") ? [Bun.sleep(DRAIN_MS)] : [])])
@@ -34,7 +35,6 @@ async function main(words: readonly string[]): Promise<number> {
       process.stdout.write(`${await helpPage(command, path, stdoutLook())}\n`)
       return 0
     }
-    if (!SERVING.has(path[0] ?? "")) process.stdout.on("error", leave)
     const { result } = await runCommand(command, { rawArgs: [...args] })
     return typeof result === "number" ? result : 0
   } catch (error) {
@@ -64,10 +64,11 @@ async function secretsOf({ command, args }: FoundCommand): Promise<readonly stri
   }
 }
 
-/** Ends without an error when a reader has closed the pipe, as in `svc logs | head`. */
+/** Ends without an error when a reader has closed the pipe, as in `svc logs | head`; else with the reason, such as a full disk. */
 function leave(error: NodeJS.ErrnoException): void {
   if (error.code === "EPIPE") process.exit(0)
-  throw error
+  say(`svc: cannot write the output: ${error.code === "ENOSPC" ? "no space left on the device" : messageOf(error)}`)
+  process.exit(OUTPUT_FAILED)
 }
 
 /** Resolves when the output is read or its reader is gone: ending the process drops what is still buffered. */

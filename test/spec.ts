@@ -128,6 +128,36 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a code of the runtime and a page of HTML say nothing of what to mend",
   },
+  "backend:unanswered": {
+    says: "a start without an answer for 10 s says so in the status, with the time that it may take, and whether the process prints text on stdout that is not MCP",
+    from: "choice",
+    why: "five minutes of silence look like a fault of svc",
+  },
+  "backend:down": {
+    says: "a call to a server that is down says why, with the host of its address, and when svc tries it again",
+    from: "choice",
+    why: "a model that knows the cause tells the person, and does not try again at once",
+  },
+  "supervise:refused": {
+    says: "a remote server that is there and refuses svc (4xx, a web page, a wrong revision) is tried again ever more rarely, up to 256 times the delay",
+    from: "choice",
+    why: "a wrong address or a missing permission does not mend itself",
+  },
+  "config:time": {
+    says: "a time with a unit is refused with the number of milliseconds to write, the server that it leaves out is named, and the other mistakes of the server are told too",
+    from: "choice",
+    why: "one mistake at a time costs a reload each",
+  },
+  "port:own": {
+    says: "a port in use is said to be another svc's if one answers there, and that of the same configuration with its address",
+    from: "choice",
+    why: "another --port would only lead to the next refusal",
+  },
+  "output:full": {
+    says: "a command whose output cannot be written ends with one line and exit code 74",
+    from: "choice",
+    why: "a script must see that what it has is not whole",
+  },
   "exit:reason": {
     says: "the exit of a server is reported with the error line of its crash: the last traceback of Python, the thrown error of Node.js",
     from: "choice",

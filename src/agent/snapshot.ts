@@ -44,6 +44,8 @@ export type BackendSnapshot = {
   readonly offer: { readonly characters: ContextCharacters; readonly warnings: readonly string[] } | undefined
   /** Where a person authorizes svc, while that is needed. Shown at level `full` only. */
   readonly authorizationUrl: string | undefined
+  /** Whether the current process has printed text on stdout that is not MCP. */
+  readonly noisy: boolean
 }
 
 /** What a connected backend offers. Of its tools those that svc keeps from clients are counted apart. */
@@ -105,6 +107,7 @@ export function describeBackend(
     lastPing,
     responsive,
     authorizationUrl,
+    noisy: facts.noisy,
     changedTools: findings?.changed ?? [],
     suspiciousTools: findings?.suspicious ?? [],
     offer:

@@ -1,10 +1,12 @@
 /** Serves clients over HTTP: the listener with its routes, authentication, certificate and socket. */
 import { lookup } from "node:dns/promises"
 import { existsSync, lstatSync, unlinkSync } from "node:fs"
+import { isIPv6 } from "node:net"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { exposition } from "../report/metrics.ts"
 import { createAddressLimiter, createHealthLimit, HEALTH_LIMIT } from "../serve/address-rate-limit.ts"
+import { callControl } from "../serve/control-socket.ts"
 import { createCors } from "../serve/cors.ts"
 import { createHealth } from "../serve/health.ts"
 import { createHostCheck } from "../serve/host-check.ts"
@@ -13,6 +15,7 @@ import { createCallback } from "../serve/oauth-callback.ts"
 import { type Listening, listenHttp } from "../serve/server.ts"
 import { createServerCards, isPublicDocument, type ServerCardOptions } from "../serve/server-card.ts"
 import type { Paths } from "../store/paths.ts"
+import { isObject } from "../wire/message.ts"
 import { openInboundAuth } from "./inbound-auth.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -108,9 +111,7 @@ export async function startHttp(
     if ("hostname" in address && !(await hasAddress(address.hostname)))
       throw new UnavailableError(`cannot listen on ${address.hostname}: the name has no address`, { cause })
     if ("port" in address && cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
-      throw new UnavailableError(`port ${address.port} on ${address.hostname} is in use; choose another with --port`, {
-        cause,
-      })
+      throw new UnavailableError(await portInUse(address, paths), { cause })
     const place = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
     throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
   }
@@ -154,6 +155,30 @@ async function clearSocket(path: string): Promise<void> {
   if (used) throw new UnavailableError(`another process is already listening on ${path}`)
   unlinkSync(path)
 }
+
+/** Says what holds a port: the svc of this configuration, another svc, or another program. */
+async function portInUse(address: { hostname: string; port: number }, paths: Paths | undefined): Promise<string> {
+  const own = paths === undefined ? undefined : await callControl(paths, "status", {}, PROBE_MS).catch(() => undefined)
+  if (paths !== undefined && isObject(own) && typeof own.url === "string")
+    return `svc runs for ${paths.file} already, at ${own.url}; stop it, or choose another --config-dir`
+  const { hostname } = new URL(
+    localUrl(new URL(`http://${isIPv6(address.hostname) ? `[${address.hostname}]` : address.hostname}`)),
+  )
+  const answers = await Promise.all(
+    ["http", "https"].map((scheme) =>
+      fetch(`${scheme}://${hostname}:${address.port}/health`, {
+        signal: AbortSignal.timeout(PROBE_MS),
+        tls: { rejectUnauthorized: false },
+      })
+        .then((response) => response.json())
+        .catch(() => undefined),
+    ),
+  )
+  const isSvc = answers.some((answer) => isObject(answer) && isObject(answer.servers) && isObject(answer.configuration))
+  return `port ${address.port} on ${address.hostname} is in use${isSvc ? " by another svc" : ""}; choose another with --port`
+}
+
+const PROBE_MS = 1000
 
 const hasAddress = (hostname: string): Promise<boolean> =>
   lookup(hostname).then(

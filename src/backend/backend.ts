@@ -16,6 +16,7 @@ import { LearnedBehaviour } from "./attribution.ts"
 import { InsufficientScopeError, LostError, reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
 import { PeerError } from "./connection.ts"
 import type { EstablishedConnection } from "./established-connection.ts"
+import { isRefusal } from "./negotiate.ts"
 import { type OpenHooks, ProbeExit } from "./open-connection.ts"
 import {
   type BackendEffect,
@@ -23,7 +24,6 @@ import {
   type BackendState,
   INITIAL_STATE,
   type ProcessExit,
-  restartDelay,
   step,
 } from "./supervision.ts"
 
@@ -31,7 +31,10 @@ export type BackendDeps = {
   readonly clock: Clock
   open(
     spec: ServerSpec,
-    hooks: Pick<OpenHooks, "onlisting" | "onfailure" | "onrenewed" | "onproblem" | "before" | "learned" | "nextEra">,
+    hooks: Pick<
+      OpenHooks,
+      "onlisting" | "onfailure" | "onrenewed" | "onproblem" | "onnoise" | "before" | "learned" | "nextEra"
+    >,
     signal: AbortSignal,
   ): Promise<EstablishedConnection>
   /** The state, the facts or the listing changed. */
@@ -59,6 +62,8 @@ export type BackendFacts = {
   responsive: boolean
   /** The address at which a person authorizes svc, if one is needed. */
   authorizationUrl: string | undefined
+  /** Whether the current process has printed text on stdout that is not MCP. */
+  noisy: boolean
 }
 
 export class Backend {
@@ -74,6 +79,7 @@ export class Backend {
     lastPing: undefined,
     responsive: true,
     authorizationUrl: undefined,
+    noisy: false,
   }
   /** The connection and its listing, exactly while the state is connected. */
   published: { readonly open: EstablishedConnection; readonly listing: Listing } | undefined
@@ -88,6 +94,8 @@ export class Backend {
   private queue: Promise<void>
   private cancelTimer: (() => void) | undefined
   private cancelPing: (() => void) | undefined
+  /** Milliseconds of the last wait, for the log. */
+  private waitMs = 0
   /** The reason of the last loss that was logged. */
   private lastNotedLoss: string | undefined
 
@@ -189,6 +197,7 @@ export class Backend {
         this.published = undefined
         return
       case "wait":
+        this.waitMs = effect.ms
         this.cancelTimer = clock.after(effect.ms, () => {
           this.cancelTimer = undefined
           this.send({ kind: effect.event, epoch: effect.epoch, now: clock.now() })
@@ -211,16 +220,15 @@ export class Backend {
     const { clock } = this.deps
     const controller = new AbortController()
     this.facts.loadingStartedAt ??= clock.now()
+    this.facts.noisy = false
     const limit = this.spec.tuning.connectionTimeout
     const cancelNote = clock.after(SLOW_MS, () =>
-      this.deps.onnote(
-        "info",
-        `has not answered for ${formatDuration(SLOW_MS)}; svc waits up to ${formatDuration(limit)}`,
-      ),
+      this.deps.onnote("info", unansweredReason(SLOW_MS, limit, this.facts.noisy)),
     )
     const cancel = clock.after(limit, () => {
       controller.abort()
-      this.failed(epoch, new Error(`did not connect within ${formatDuration(limit)}`))
+      const noise = this.facts.noisy ? NOISE : ""
+      this.failed(epoch, new Error(`no answer within ${formatDuration(limit)} (connectionTimeout)${noise}`))
     })
     const done = this.attempt(epoch, controller.signal).finally(() => {
       cancel()
@@ -237,6 +245,12 @@ export class Backend {
       onfailure: (error: Error) => this.requestFailed(epoch, error),
       onrenewed: () => this.sessionRenewed(epoch),
       onproblem: (reason: string) => this.noteProblem(epoch, reason),
+      onnoise: () => {
+        if (this.state.epoch === epoch && !this.facts.noisy) {
+          this.facts.noisy = true
+          this.changed()
+        }
+      },
       before: this.lastListing,
       learned: this.learned,
       nextEra: this.nextEra,
@@ -288,9 +302,9 @@ export class Backend {
     if (state.kind === "crashed")
       return `; gave up after attempt ${state.attempt}; run \`svc mcp restart ${spec.name}\` to try again`
     if (state.kind !== "waiting") return ""
-    const { kind, limit, delay } = spec.tuning.restart
-    const of = kind === "supervised" && limit > 0 ? ` of ${limit}` : ""
-    return `; attempt ${state.attempt}${of} in ${restartDelay(state.attempt, delay) / 1000} s`
+    const { kind, limit } = spec.tuning.restart
+    const attempt = kind === "supervised" && limit > 0 ? ` (attempt ${state.attempt} of ${limit})` : ""
+    return `; next try in ${formatDuration(this.waitMs)}${attempt}`
   }
 
   /** Handles an attempt that failed, or a 401 to a connected backend. */
@@ -303,8 +317,10 @@ export class Backend {
     this.facts.lastError = withExitReason(reason, loss?.exitReason)
     if (refused) this.facts.authorizationUrl = error.authorizationUrl
     if (loss?.exit !== undefined) this.facts.lastExit = loss.exit
-    this.send({ kind: refused ? "unauthorized" : "lost", epoch, now: clock.now() })
-    this.noteLoss(refused ? `${reason}${authorizationHint(error)}` : `could not be started: ${reason}`)
+    const lost = isRefusal(error) ? "refused" : "lost"
+    this.send({ kind: refused ? "unauthorized" : lost, epoch, now: clock.now() })
+    if (refused) this.noteLoss(`${reason}${authorizationHint(error)}`)
+    else this.noteLoss(this.spec.launch.transport === "stdio" ? `could not be started: ${reason}` : reason)
   }
 
   /** Handles a transport failure of a connected backend: it counts against the health, and a 401 needs a person. */
@@ -397,7 +413,13 @@ export class Backend {
 /** Said of a connected server that does not answer svc's pings. */
 export const UNRESPONSIVE = "does not answer pings"
 
+/** Returns what is said of a server that has not answered for `ms` of the `limit` milliseconds that its start may take. */
+export const unansweredReason = (ms: number, limit: number, noisy: boolean): string =>
+  `no answer yet (${formatDuration(Math.floor(ms / 1000) * 1000)} of ${formatDuration(limit)})${noisy ? NOISE : ""}`
+
 // ---
+
+const NOISE = "; it prints text on stdout that is not MCP (logs belong on stderr)"
 
 const withExitReason = (reason: string, exitReason: string | undefined): string =>
   exitReason === undefined ? reason : `${reason}: ${exitReason}`

@@ -21,6 +21,8 @@ export type TransportEvents = {
   onframe(frame: Uint8Array, related?: number): void
   /** A message past the size limit was dropped. `edges` are its first and last bytes. */
   ondropped(edges: Uint8Array, related?: number): void
+  /** A process printed text on stdout that cannot be a message. */
+  onnoise?(): void
   /** The transport is lost. Called once at most, and not after `close()`. */
   onclose(loss: Loss): void
   /** Whether the request still waits for its response: only then is a stream that ended resumed. */
@@ -104,7 +106,7 @@ export class UnauthorizedError extends Error {
 }
 
 /** Returns the message for a server that requires authorization, if no browser can return to this process. */
-export const loginHint = (name: string): string => `requires authorization; run \`svc auth login ${name}\``
+export const loginHint = (name: string): string => `sign-in needed; run \`svc auth login ${name}\``
 
 /**
  * The server did not answer, or cannot answer now: the next attempt may succeed. A TypeError, because the SDK expects one
@@ -131,6 +133,6 @@ export class LostError extends BackendError {
 /** Returns the message of an error without the server's name in front, for texts that name the server already. */
 export function reasonWithoutName(server: string, error: unknown): string {
   const message = messageOf(error)
-  const prefix = `${server}: `
-  return message.startsWith(prefix) ? message.slice(prefix.length) : message
+  const isNamed = [`${server}: `, `${server} is `, `${server} needs `].some((start) => message.startsWith(start))
+  return isNamed ? message.slice(server.length).replace(/^:? /, "") : message
 }

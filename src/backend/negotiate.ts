@@ -46,6 +46,11 @@ export class HttpStatusError extends Error {
   }
 }
 
+/** Whether another attempt alone will not mend a failed start: the server is there, and refuses svc or is no MCP server. */
+export const isRefusal = (error: unknown): boolean =>
+  error instanceof EraError ||
+  (error instanceof HttpStatusError && error.status < 500 && !TEMPORARY_STATUSES.includes(error.status))
+
 /** What a failed probe is evidence of. */
 export type EraEvidence = "modern" | "legacy" | "unknown"
 
@@ -126,6 +131,8 @@ export async function negotiate(connection: Connection, options: NegotiateOption
 
 // ---
 
+/** Statuses below 500 that ask for another attempt: Request Timeout, Too Early, Too Many Requests. */
+const TEMPORARY_STATUSES = [408, 425, 429]
 /** Statuses that say nothing of an era, beside those outside of 4xx. */
 const INCONCLUSIVE_STATUSES = [401, 403, 407, 408, 429]
 

@@ -56,6 +56,8 @@ export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
   onrenewed(): void
   /** Takes a problem that does not affect the state of the backend. */
   onproblem?(reason: string): void
+  /** The process printed text on stdout that is not MCP. */
+  onnoise?(): void
 }
 
 export type OpenDeps = {
@@ -354,6 +356,7 @@ class OpenAttempt {
       ondropped: (edges, related) => connection.receiveOversized(edges, related),
       isPending: (number) => connection.isPending(number),
       onfail: (number, error) => this.failRequest(number, error),
+      onnoise: () => hooks.onnoise?.(),
       onclose: (loss) => this.onlost(loss),
       onrenewed: () => {
         this.lister?.resetSession()

@@ -117,6 +117,7 @@ export class StdioTransport implements ClientTransport {
     const line = withoutByteOrderMark(bytes)
     if (line[0] !== BRACE && line[0] !== BRACKET) {
       this.deps.output.onstdoutnoise(line)
+      if (line.length > 0) this.events.onnoise?.()
       return
     }
     try {

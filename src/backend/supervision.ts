@@ -8,7 +8,8 @@
  *                       ▼                 ▼    │
  *                       └───▶ waiting ─due─▶ recovering ─lost─▶ waiting | crashed
  *
- *   Lost: failed to open, exited, or stopped answering. Policy `never`: lost ─▶ failed. Policy `supervised` with its attempts
+ *   Lost: failed to open, exited, or stopped answering. Refused is a loss that another attempt alone will not mend, such as
+ *   a wrong address; attempts become rarer. Policy `never`: lost ─▶ failed. Policy `supervised` with its attempts
  *   used up: lost ─▶ crashed. Policy `reconnect` has no limit. From anywhere: stop ─▶ stopped, restart ─▶ recovering with
  *   fresh attempts. A refusal (401) ─▶ unauthorized, until an operator restarts or authorizes.
  *
@@ -49,7 +50,11 @@ export type BackendState =
 export type BackendEvent =
   | { readonly kind: "start" | "stop" | "restart"; readonly now: number }
   | { readonly kind: "opened"; readonly epoch: number; readonly now: number; readonly pid: number | undefined }
-  | { readonly kind: "lost" | "unauthorized" | "due" | "stable"; readonly epoch: number; readonly now: number }
+  | {
+      readonly kind: "lost" | "refused" | "unauthorized" | "due" | "stable"
+      readonly epoch: number
+      readonly now: number
+    }
 
 /** What the driver must do, in order. */
 export type BackendEffect =
@@ -87,7 +92,8 @@ export function step(
       return [{ kind: "connected", epoch, since: now, pid: event.pid, attempt }, [{ kind: "publish" }, ...stable]]
     }
     case "lost":
-      return lose(state, now, policy)
+    case "refused":
+      return lose(state, now, policy, event.kind)
     case "unauthorized":
       return isOpen(state) ? [{ kind: "unauthorized", epoch: state.epoch, at: now }, leave(state)] : [state, []]
     case "due":
@@ -99,8 +105,9 @@ export function step(
   }
 }
 
-/** Returns the milliseconds before attempt `n`: the delay times 1, 2, 4, 8, then 16. */
-export const restartDelay = (n: number, delay: number): number => delay * 2 ** Math.min(n - 1, 4)
+/** Returns the milliseconds before attempt `n`: the delay times 1, 2, 4, 8, then 16; after a refusal up to 256. */
+export const restartDelay = (n: number, delay: number, after: "lost" | "refused" = "lost"): number =>
+  delay * 2 ** Math.min(n - 1, after === "lost" ? 4 : 8)
 
 /** How a state is reported. */
 export type StateStatus = {
@@ -162,6 +169,7 @@ function lose(
   state: BackendState,
   now: number,
   policy: RestartPolicy,
+  kind: "lost" | "refused",
 ): readonly [BackendState, readonly BackendEffect[]] {
   if (!isOpen(state)) return [state, []]
   const { epoch } = state
@@ -170,7 +178,7 @@ function lose(
   const attempt = previous + 1
   if (policy.kind === "supervised" && policy.limit > 0 && attempt > policy.limit)
     return [{ kind: "crashed", epoch, attempt: previous, at: now }, leave(state)]
-  const ms = restartDelay(attempt, policy.delay)
+  const ms = restartDelay(attempt, policy.delay, kind)
   const wait: BackendEffect = { kind: "wait", event: "due", epoch, ms }
   return [{ kind: "waiting", epoch, attempt, retryAt: now + ms }, [...leave(state), wait]]
 }

@@ -86,6 +86,12 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     issues.push(issueAt(document, "warning", "last_valid", [section, key], message, name))
     return form
   }
+  /** Says of a server with a faulty entry that it does not run: its issue alone names a key. */
+  const leaveOut = ({ name }: NamedServer) => {
+    const at = issues.findIndex(({ server, severity }) => server === name && severity === "error")
+    const issue = issues[at]
+    if (issue !== undefined) issues[at] = { ...issue, message: `${name} is not loaded: ${issue.message}` }
+  }
   const warnIdleFilter = (config: Inheriting, path: Path, name?: string) => {
     const { inheritParentEnv, envFilter = [] } = config
     const reason = idleFilterReason({ ...world, inheritParentEnv, envFilter })
@@ -108,7 +114,10 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
   for (const template of templates) {
     const { name } = template
     const config = template.config ?? keep(template, last.templates)
-    if (config === undefined) continue
+    if (config === undefined) {
+      leaveOut(template)
+      continue
+    }
     // Its type may be an expression; what it runs tells the transport.
     const { type: _expression, ...typeless } = config
     const written = secretsOf(planServer(name, name, typeless, defaults, world))
@@ -125,7 +134,8 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     if (templated.has(name)) continue
     if (config === undefined) {
       const kept = keep(server, last.servers)
-      if (kept !== undefined && claim(server)) specs.push(kept)
+      if (kept === undefined) leaveOut(server)
+      else if (claim(server)) specs.push(kept)
       continue
     }
     const planned = planServer(name, name, config, defaults, world)

@@ -6,7 +6,7 @@ import { registriesSchema } from "./registries.ts"
 import { REMOTE_TRANSPORTS, type TransportType } from "./server-spec.ts"
 
 const milliseconds = z
-  .number()
+  .number({ error: ({ input }) => (typeof input === "string" ? millisecondsProblem(input) : undefined) })
   .min(0)
   .max(2 ** 31 - 1)
 
@@ -292,3 +292,17 @@ export function transportOf(config: Pick<ServerConfig, "type" | "command" | "url
 
 /** Keys whose values are a fixed set. In a template the value may be an expression, and is checked when it is rendered. */
 export const ENUM_KEYS = ["type", "stderr", "protocolVersion", "isolation", "toolPinning"] as const
+
+// ---
+
+/** The units of WRITTEN_TIME in milliseconds, in the order of its groups. */
+const UNITS_MS = [1, 1000, 60_000, 3_600_000]
+const WRITTEN_TIME = /^\s*(\d{1,9})\s*(?:(ms|milli)|(s)|(m)|(h))?[a-z]*\s*$/i
+
+/** Words the mistake of a time written with its unit, which other programs accept: "5 minutes". */
+function millisecondsProblem(text: string): string {
+  const [whole, number, ...units] = WRITTEN_TIME.exec(text) ?? []
+  if (whole === undefined) return "must be a number of milliseconds"
+  const factor = UNITS_MS[units.findIndex((unit) => unit !== undefined)] ?? 1
+  return `must be a number of milliseconds: ${Number(number) * factor}, without quotes`
+}

@@ -70,8 +70,8 @@ export function readSections(document: Document): Sections {
       const renamed = isObject(server) ? withAliases(server) : server
       const later = key === "mcpTemplates" ? expressionsIn(renamed) : {}
       const parsed = serverSchema.safeParse(without(renamed, Object.keys(later)), { error: schemaProblem })
+      warnUnknown(renamed, serverSchema, path, name)
       if (parsed.success) {
-        warnUnknown(renamed, serverSchema, path, name)
         for (const key of idleKeys(parsed.data)) warn("idle_key", [...path, key], idleMessage(key, parsed.data), name)
         return { name, path, config: { ...parsed.data, ...later } }
       }

@@ -39,9 +39,12 @@ export class BackendError extends Error {
     message: string,
     options?: ErrorOptions,
   ) {
-    super(`${server}: ${message}`, options)
+    super(`${server}${PREDICATE.test(message) ? " " : ": "}${message}`, options)
   }
 }
+
+/** Messages that make a sentence with the name of the server: "web is down". */
+const PREDICATE = /^(?:is|needs) /
 
 /** The kinds of errors that a caller makes. */
 export type RequestFault =
@@ -87,6 +90,9 @@ export class Interrupted extends Error {
   }
 }
 
+/** The exit code of a command whose output could not be written. */
+export const OUTPUT_FAILED = 74
+
 /** The exit codes of commands, with the meanings of sysexits.h. */
 export const EXIT_CODES: readonly { readonly code: number; readonly meaning: string }[] = [
   { code: 0, meaning: "success" },
@@ -94,6 +100,7 @@ export const EXIT_CODES: readonly { readonly code: number; readonly meaning: str
   { code: 64, meaning: "usage error: an unknown command, flag, server or value" },
   { code: 69, meaning: "unavailable: no running svc, a port in use, an unhealthy or unreachable server" },
   { code: 70, meaning: "internal error: a fault of svc" },
+  { code: OUTPUT_FAILED, meaning: "the output could not be written: a full disk" },
   { code: 75, meaning: "`svc health` while servers are starting" },
   { code: 78, meaning: "configuration error: `svc config check` shows where" },
   { code: 130, meaning: "Ctrl-C at a prompt" },

@@ -4,7 +4,7 @@
  */
 
 import type { BackendSnapshot, Snapshot } from "../agent/snapshot.ts"
-import { UNRESPONSIVE } from "../backend/backend.ts"
+import { UNRESPONSIVE, unansweredReason } from "../backend/backend.ts"
 import { type BackendState, STATUS_BY_STATE } from "../backend/supervision.ts"
 import { formatIssue, type Issue } from "../lib/errors.ts"
 
@@ -134,6 +134,11 @@ export type ServerHealth = { readonly healthy: true } | { readonly healthy: fals
 /** choice: a server is healthy if it is connected, answers pings, and its transport did not fail in the last minute. */
 export function healthOf(backend: BackendSnapshot, now: number): ServerHealth {
   const { state, responsive, lastTransportFailure, lastError } = backend
+  if (state.kind === "starting" || state.kind === "recovering") {
+    const ms = now - state.since
+    const { connectionTimeout } = backend.spec.tuning
+    return { healthy: false, reason: ms < SLOW_MS ? lastError : unansweredReason(ms, connectionTimeout, backend.noisy) }
+  }
   if (STATUS_BY_STATE[state.kind].status !== "connected") return { healthy: false, reason: lastError }
   if (!responsive) return { healthy: false, reason: UNRESPONSIVE }
   if (lastTransportFailure !== undefined && now - lastTransportFailure.at < RECENT_MS)
@@ -152,6 +157,8 @@ export function overallHealth(loaded: boolean, total: number, healthy: number): 
 // ---
 
 const RECENT_MS = 60_000
+/** How long a start goes on before its report says that there is no answer yet. */
+const SLOW_MS = 10_000
 
 /** Cuts the folder off the issue's file: the name is enough to find the place. */
 const withoutFolder = ({ file, ...issue }: Issue): Issue =>

@@ -1,6 +1,6 @@
 /** Connects the ports of the call path to the agent, and the agent's news to sessions. */
 import type { Agent } from "../agent/agent.ts"
-import { STATUS_BY_STATE } from "../backend/supervision.ts"
+import type { BackendState } from "../backend/supervision.ts"
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
@@ -53,8 +53,14 @@ export function createGateway(deps: GatewayDeps): Gateway {
 
 // ---
 
-function createDirectory({ agent, clock, startupWaitMs, redact }: GatewayDeps): Directory {
-  const cause = (error: string | undefined) => (error === undefined ? "" : `: ${redact(error).slice(0, MAX_CAUSE)}`)
+function createDirectory({ agent, clock, startupWaitMs, redact, hide }: GatewayDeps): Directory {
+  /** Keeps the host of the server's own address: which of several servers is down is no secret to its clients. */
+  const cause = (error: string | undefined, { launch }: ServerSpec) => {
+    if (error === undefined) return ""
+    const host = launch.transport === "stdio" ? undefined : new URL(launch.url).host
+    const text = host === undefined ? redact(error) : hide(error).split(host).map(redact).join(host)
+    return `: ${text.slice(0, MAX_CAUSE)}`
+  }
   return {
     catalogOf: (session) => agent.catalogOf(session),
     get initialLoad() {
@@ -67,8 +73,7 @@ function createDirectory({ agent, clock, startupWaitMs, redact }: GatewayDeps): 
       const backend = agent.backend(id)
       if (backend === undefined) return "is not configured"
       const { published, spec, state, facts } = backend
-      if (published === undefined)
-        return `is not available (${STATUS_BY_STATE[state.kind].status}): ${explain(state.kind, cause(facts.lastError))}`
+      if (published === undefined) return explain(state, cause(facts.lastError, spec), clock.now())
       const { pair } = published.open
       const { connection, peer } = pair === undefined || era === undefined ? published.open : pair.of(era)
       return pair === undefined ? { spec, connection, peer } : { spec, connection, peer, pair }
@@ -94,7 +99,7 @@ function createDirectory({ agent, clock, startupWaitMs, redact }: GatewayDeps): 
           continue
         const reason = published.listing.failing?.[method]
         if (reason === undefined || published.listing[LIST_KEYS[method]].length > 0) continue
-        const why = reason === UNANSWERED ? ` ${reason}` : ` failed${cause(reason)}; svc requests it again`
+        const why = reason === UNANSWERED ? ` ${reason}` : ` failed${cause(reason, spec)}; svc requests it again`
         return { id: spec.id, slug: spec.slug, reason: method + why }
       }
       return undefined
@@ -104,8 +109,9 @@ function createDirectory({ agent, clock, startupWaitMs, redact }: GatewayDeps): 
     async dedicated(id, owner, caller, capabilities) {
       const backend = await agent.dedicated.open(id, owner, caller, capabilities)
       if (typeof backend === "string") return backend
-      if (backend?.published === undefined)
-        return `could not be started for this session${cause(backend?.facts.lastError)}; see \`svc logs\``
+      if (backend === undefined) return "is stopped"
+      if (backend.published === undefined)
+        return `could not be started for this session${cause(backend.facts.lastError, backend.spec)}; see \`svc logs\``
       const { open } = backend.published
       return { spec: backend.spec, connection: open.connection, peer: open.peer }
     },
@@ -180,21 +186,22 @@ const shownIn = (scope: Scope, spec: ServerSpec, method: string, params: Params)
   scope.kind === "aggregate" ? rewriteNotification(method, params, qualifiedNames(spec.slug)) : params
 
 /** Explains why a server is not connected; `cause` is why it was lost. */
-function explain(kind: keyof typeof STATUS_BY_STATE, cause: string): string {
-  switch (kind) {
+function explain(state: BackendState, cause: string, now: number): string {
+  switch (state.kind) {
     case "starting":
-      return "it is starting"
+      return "is starting; try again in a moment"
     case "waiting":
+      return `is down${cause}; next try in ${Math.max(1, Math.ceil((state.retryAt - now) / 1000))} s`
     case "recovering":
-      return `it is being restarted${cause}`
+      return `is down${cause}; it is being started again`
     case "crashed":
-      return `it crashed too often${cause}; restart it with \`svc mcp restart\``
+      return `is down${cause}; it crashed too often: restart it with \`svc mcp restart\``
     case "failed":
-      return `it could not be started or was lost${cause}; see \`svc mcp status\``
+      return `is down${cause}; see \`svc mcp status\``
     case "unauthorized":
-      return "it requires authorization; see `svc mcp status`"
+      return "needs a sign-in; see `svc mcp status`"
     case "stopped":
     case "connected":
-      return "it is stopped"
+      return "is stopped"
   }
 }

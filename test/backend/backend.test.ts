@@ -11,7 +11,7 @@ import { type ManualClock, manualClock, settle } from "../clock.ts"
 /** One attempt to open, which the test completes. */
 type Attempt = {
   /** What the attempt is told of the connections before. */
-  readonly known: { readonly before?: Listing | undefined; readonly learned?: object | undefined }
+  readonly known: { readonly before?: Listing | undefined; readonly learned?: object | undefined; onnoise?(): void }
   readonly signal: AbortSignal
   /** Reports that the transport failed a request. */
   failsRequest(error: Error): void
@@ -242,7 +242,7 @@ test("an attempt that exceeds connectionTimeout is aborted and counts as lost", 
   await clock.pass(10_000)
   expect(last().signal.aborted).toBe(true)
   expect(backend.state).toMatchObject({ kind: "waiting", attempt: 1 })
-  expect(backend.facts.lastError).toBe("did not connect within 10 s")
+  expect(backend.facts.lastError).toBe("no answer within 10 s (connectionTimeout)")
 })
 
 test("repeated losses for one reason are logged less and less often", async () => {
@@ -257,12 +257,12 @@ test("repeated losses for one reason are logged less and less often", async () =
   await settle()
   await fail(8)
   expect(notes).toHaveLength(8)
-  expect(notes[7]).toMatch(/^could not be started: nobody answers; attempt 8 in 16 s .*less often/)
+  expect(notes[7]).toMatch(/^could not be started: nobody answers; next try in 16 s .*less often/)
   await fail(1000)
   expect(notes).toHaveLength(14)
   attempts.at(-1)?.fails(new Error("something else"))
   await settle()
-  expect(notes.at(-1)).toMatch(/^could not be started: something else; attempt [0-9]+ in 16 s$/)
+  expect(notes.at(-1)).toMatch(/^could not be started: something else; next try in 16 s$/)
 })
 
 test("a slow attempt is logged once", async () => {
@@ -272,11 +272,26 @@ test("a slow attempt is logged once", async () => {
   await clock.pass(29_999)
   expect(notes).toEqual([])
   await clock.pass(1)
-  expect(notes).toEqual(["has not answered for 30 s; svc waits up to 5 min"])
+  expect(notes).toEqual(["no answer yet (30 s of 5 min)"])
   last().opens()
   await clock.pass(300_000)
   expect(backend.state.kind).toBe("connected")
   expect(notes).toHaveLength(1)
+})
+
+test("a process that prints text on stdout is said to, while it does not answer [backend:unanswered]", async () => {
+  const { backend, clock, last } = bench()
+  backend.start()
+  await settle()
+  expect(backend.facts.noisy).toBe(false)
+  last().known.onnoise?.()
+  expect(backend.facts.noisy).toBe(true)
+  await clock.pass(10_000)
+  expect(backend.facts.lastError).toBe(
+    "no answer within 10 s (connectionTimeout); it prints text on stdout that is not MCP (logs belong on stderr)",
+  )
+  await clock.pass(1000)
+  expect(backend.facts.noisy).toBe(false)
 })
 
 test("the last error names the line of stderr that explains the exit", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { UnauthorizedError } from "../../src/backend/client-transport.ts"
 import { Connection, PeerError } from "../../src/backend/connection.ts"
-import { classify, HttpStatusError, negotiate } from "../../src/backend/negotiate.ts"
+import { classify, HttpStatusError, isRefusal, negotiate } from "../../src/backend/negotiate.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
@@ -136,4 +136,12 @@ test("a revision is masked before it is cut: no part of a secret is shown", asyn
   await expect(negotiate(listed.connection, { ...options, mode: "2026-07-28" })).rejects.toThrow(
     /x{190}\[REDACTED\], which/,
   )
+})
+
+test("a refusal is told from a failure that may be over at the next attempt [supervise:refused]", () => {
+  const refused = [403, 404, 405, 200, 302].map((status) => isRefusal(new HttpStatusError(status, "")))
+  expect(refused).toEqual([true, true, true, true, true])
+  const failed = [500, 502, 429, 408].map((status) => isRefusal(new HttpStatusError(status, "")))
+  expect(failed).toEqual([false, false, false, false])
+  expect(isRefusal(new Error("cannot reach a (no such host)"))).toBe(false)
 })

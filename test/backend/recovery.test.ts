@@ -142,7 +142,7 @@ test("a server that exits at once is in a crash loop after its attempts, and an 
 test("an attempt on a silent server is aborted after connectionTimeout and its process ended", async () => {
   const backend = start(["hang"], { limit: 1, delay: 1 }, 300)
   await is(backend, "crashed")
-  expect(backend.facts.lastError).toBe("did not connect within 300 ms")
+  expect(backend.facts.lastError).toBe("no answer within 300 ms (connectionTimeout)")
   await backend.stop()
 })
 

@@ -16,7 +16,7 @@ const SUPERVISED: RestartPolicy = { kind: "supervised", limit: 5, delay: 1000 }
 const UNSUPERVISED: RestartPolicy = { kind: "never", limit: 5, delay: 1000 }
 const RECONNECT: RestartPolicy = { kind: "reconnect", limit: 5, delay: 1000 }
 
-type Report = "opened" | "lost" | "unauthorized" | "due" | "stable"
+type Report = "opened" | "lost" | "refused" | "unauthorized" | "due" | "stable"
 type Word = "start" | "stop" | "restart" | Report
 
 function eventOf(word: Word, epoch: number, now: number): BackendEvent {
@@ -103,6 +103,16 @@ describe("a supervised backend", () => {
     const [state] = run({ ...SUPERVISED, limit: 0 }, "start", "opened", ...cycles(100), "lost")
     expect(state).toMatchObject({ kind: "waiting", attempt: 101 })
   })
+})
+
+test("a server that refuses svc is tried ever more rarely, another one is not [supervise:refused]", () => {
+  const wait = (word: "lost" | "refused", times: number) => {
+    const words = Array.from({ length: times }, () => [word, "due"] as const).flat()
+    const [state] = run(RECONNECT, "start", ...words, word)
+    return state.kind === "waiting" ? state.retryAt - words.length - 1 : undefined
+  }
+  expect([0, 4, 5, 50].map((times) => wait("lost", times))).toEqual([1000, 16_000, 16_000, 16_000])
+  expect([0, 4, 5, 50].map((times) => wait("refused", times))).toEqual([1000, 16_000, 32_000, 256_000])
 })
 
 test("the delay before attempt n is the configured one times 1, 2, 4, 8, and 16 from then on [supervise:delay]", () => {

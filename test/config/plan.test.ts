@@ -175,7 +175,7 @@ describe("a server", () => {
 
   test("rejects empty tool names and blank descriptions [config:overrides:blank]", () => {
     expect(problems(server({ toolDescriptionOverrides: { "": "text" } }))).toEqual([
-      "error 6 mcpServers.a.toolDescriptionOverrides.: the name of a tool must not be empty",
+      "error 6 a is not loaded: mcpServers.a.toolDescriptionOverrides.: the name of a tool must not be empty",
     ])
     for (const toolDescriptionOverrides of [{ " ": "text" }, { tool: " \n" }])
       expect(planned(server({ toolDescriptionOverrides })).specs).toEqual([])
@@ -248,9 +248,23 @@ describe("a server", () => {
     expect(oauth?.assertionFile).toBe("/etc/svc/token")
   })
 
+  test("with a time that is not in milliseconds is not loaded, and its other mistakes are told too [config:time]", () => {
+    const wrong = (timeout: unknown) => problems(server({ timeout }))
+    const why = "error 5 a is not loaded: mcpServers.a.timeout: must be a number of milliseconds"
+    expect(wrong("5 minutes")).toEqual([`${why}: 300000, without quotes`])
+    expect(wrong("1500ms")).toEqual([`${why}: 1500, without quotes`])
+    expect(wrong("30s")).toEqual([`${why}: 30000, without quotes`])
+    expect(wrong("300")).toEqual([`${why}: 300, without quotes`])
+    expect(wrong("$SECRET")).toEqual([why])
+    expect(problems(server({ timeout: "soon", envFiltr: [] }))).toEqual([
+      expect.stringContaining('unknown key "envFiltr" is ignored; did you mean "envFilter"?'),
+      expect.stringContaining("a is not loaded"),
+    ])
+  })
+
   test("names the nearest known oauth field [config:oauth:unknown]", () => {
     expect(problems(web({ oauth: { clientID: "x" } }))).toEqual([
-      'error 5 mcpServers.a.oauth: unknown key "clientID"; did you mean "clientId"?',
+      'error 5 a is not loaded: mcpServers.a.oauth: unknown key "clientID"; did you mean "clientId"?',
     ])
   })
 

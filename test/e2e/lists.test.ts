@@ -214,7 +214,7 @@ test("a call of a server that failed is told why, and of no secret", async () =>
   await svc.said("could not be started")
   const client = await connect(`${svc.url}/mcp`)
   const text = async () => JSON.stringify(await client.callTool({ name: "s_svc_hello" }))
-  expect(await text()).toMatch(/could not be started or was lost: .*db down for .*svc mcp status/)
+  expect(await text()).toMatch(/s is down: .*db down for .*svc mcp status/)
   expect(await text()).not.toContain("sekret")
   // Its first process is the shared one, and a session's own fails.
   const first = join(svc.folder, "first")

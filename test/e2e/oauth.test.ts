@@ -95,7 +95,7 @@ test(
     // A start later needs nobody.
     await using again = await startSvc({ config, flags: FULL, env, folder })
     await stateIs(again, "ready")
-    expect(again.stderr()).not.toContain("requires authorization")
+    expect(again.stderr()).not.toContain("sign-in needed")
   },
   LIMIT_MS,
 )
@@ -119,13 +119,13 @@ test(
     expect(JSON.stringify(failure)).toContain("nothing listens at")
     await authority.start()
     await eventually(async () => (await call(svc)).result?.isError === undefined)
-    expect(svc.stderr().match(/requires authorization/g)).toHaveLength(1)
+    expect(svc.stderr().match(/web: sign-in needed/g)).toHaveLength(1)
 
     // New keys: what was signed with the old ones is refused, and renewed without a word.
     await authority.stop()
     await authority.start("new")
     await eventually(async () => (await call(svc)).result?.isError === undefined)
-    expect(svc.stderr().match(/requires authorization/g)).toHaveLength(1)
+    expect(svc.stderr().match(/web: sign-in needed/g)).toHaveLength(1)
   },
   LIMIT_MS,
 )
@@ -324,7 +324,7 @@ test("with an external address, browsers come back to it, and svc describes itse
   })
   // A browser has no token of svc's: what comes back is known by its state.
   const redirect = "https://svc.example.com/oauth/callback"
-  const address = await eventually(() => /requires authorization[^\n]*: (http\S+)/.exec(svc.stderr())?.[1])
+  const address = await eventually(() => /sign-in needed[^\n]*: (http\S+)/.exec(svc.stderr())?.[1])
   expect(new URL(address).searchParams.get("redirect_uri")).toBe(redirect)
   const client = await fetch(`${svc.url}/oauth/client.json`, { headers: { host: "svc.example.com" } })
   expect(await client.json()).toMatchObject({
@@ -359,7 +359,7 @@ test.skipIf(process.platform === "win32")(
     const reading = (async () => {
       for await (const chunk of svc.stderr) said += new TextDecoder().decode(chunk)
     })()
-    await eventually(() => said.includes("requires authorization; run `svc auth login web`"))
+    await eventually(() => said.includes("sign-in needed; run `svc auth login web`"))
     expect(await login(folder)).toMatchObject({ code: 0, page: { status: 200 } })
     await eventually(() => said.includes("web: connected"))
     svc.kill("SIGTERM")

@@ -5,6 +5,7 @@ import { join } from "node:path"
 import {
   callsRun,
   eventually,
+  freePort,
   freshEnv,
   freshFolder,
   modern,
@@ -99,7 +100,38 @@ describe("mistakes", () => {
     await using svc = await startSvc({ flags: ["--demo"] })
     const { port } = new URL(svc.url)
     const { code, stderr } = await runSvc(["serve", "--demo", "--port", port])
-    expect([code, stderr.trim()]).toEqual([69, `svc: port ${port} on 127.0.0.1 is in use; choose another with --port`])
+    const used = `svc: port ${port} on 127.0.0.1 is in use`
+    expect([code, stderr.trim()]).toEqual([69, `${used} by another svc; choose another with --port`])
+    using other = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("hello") })
+    expect((await runSvc(["serve", "--demo", "--port", String(other.port)])).stderr).toContain(
+      "is in use; choose another with --port",
+    )
+  })
+
+  test("a second svc of one configuration is told of the first, whatever its port [port:own]", async () => {
+    await using svc = await startSvc({ config: {} })
+    const { port } = new URL(svc.url)
+    const { code, stderr } = await runSvc(["serve", "--config-dir", svc.folder, "--port", port])
+    expect([code, stderr.trim()]).toEqual([
+      69,
+      `svc: svc runs for ${svc.folder}/mcp.json already, at ${svc.url}/; stop it, or choose another --config-dir`,
+    ])
+  })
+
+  test("output that cannot be written is one line and exit code 74 [output:full]", async () => {
+    for (const command of ["mcp list", "--help", "serve --help", "config schema"]) {
+      const child = Bun.spawn({
+        cmd: ["sh", "-c", `'${SVC}' ${command} > /dev/full`],
+        env: freshEnv(freshFolder()),
+        stderr: "pipe",
+      })
+      const said = await new Response(child.stderr).text()
+      expect([command, await child.exited, said]).toEqual([
+        command,
+        74,
+        "svc: cannot write the output: no space left on the device\n",
+      ])
+    }
   })
 
   test("invalid JSON is reported with line and column, and correcting the file is enough [config:file:broken]", async () => {
@@ -202,16 +234,32 @@ test("a call to a disconnected server names the reason and suggests no tool of a
     mcpServers: { one: { command: "false", restartOnExit: true, maxRestarts: 1, restartDelay: 1 }, ones: echo() },
   }
   await using svc = await startSvc({ config })
-  await svc.said("one: could not be started: exited with code 1; attempt 1 of 1 in 0.001 s")
+  await svc.said("one: could not be started: exited with code 1; next try in 1 ms (attempt 1 of 1)")
   await svc.said("gave up after attempt 1; run `svc mcp restart one` to try again")
-  const away = { text: expect.stringMatching(/^one: is not available \(error\): it crashed too often/) }
+  const away = { text: expect.stringMatching(/^one is down: exited with code 1; it crashed too often/) }
   const call = (path: string, name: string) => modern(`${svc.url}${path}`, "tools/call", { name, arguments: {} })
   expect((await call("/mcp", "one_svc_echo")).body.result).toMatchObject({ isError: true, content: [away] })
   expect((await call("/servers/one/mcp", "echo")).body.result).toMatchObject({ isError: true, content: [away] })
   const read = await modern(`${svc.url}/mcp`, "resources/read", { uri: "svc://one/file:///x" })
-  expect(read.body.error).toMatchObject({ code: -32603, message: expect.stringContaining("one: is not available") })
+  expect(read.body.error).toMatchObject({ code: -32603, message: expect.stringContaining("one is down") })
   expect((await call("/mcp?tags=none", "one_svc_echo")).body.error?.message).toContain("Unknown tool")
 })
+
+test("a call to a remote server that cannot be reached names its host, the cause and the next try [backend:down]", async () => {
+  const port = await freePort()
+  const at = `127.0.0.1:${port}`
+  await using svc = await startSvc({ config: { mcpServers: { far: { url: `http://${at}/secret-path/mcp` } } } })
+  await svc.said(new RegExp(`far: nothing listens at ${at}; next try in 1 s`))
+  await svc.said(new RegExp(`far: nothing listens at ${at}; next try in 16 s`))
+  const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "far_svc_x", arguments: {} })
+  expect(body.result).toMatchObject({
+    isError: true,
+    content: [
+      { text: expect.stringMatching(new RegExp(`^far is down: nothing listens at ${at}; next try in \\d+ s$`)) },
+    ],
+  })
+  expect(JSON.stringify(await (await fetch(`${svc.url}/health`)).json())).not.toContain(at)
+}, 60_000)
 
 test("a call waits for a server that is about to reconnect, and fails immediately if it is not", async () => {
   const [soon, late] = [`svc-mark-${crypto.randomUUID()}`, `svc-mark-${crypto.randomUUID()}`]
@@ -226,8 +274,8 @@ test("a call waits for a server that is about to reconnect, and fails immediatel
   await svc.said("late: connected")
   for (const pid of processes(soon)) process.kill(pid, "SIGKILL")
   for (const pid of processes(late)) process.kill(pid, "SIGKILL")
-  await svc.said("soon: was terminated by SIGKILL; attempt 1 of 5 in 0.3 s")
-  await svc.said("late: was terminated by SIGKILL; attempt 1 of 5 in 60 s")
+  await svc.said("soon: was terminated by SIGKILL; next try in 300 ms (attempt 1 of 5)")
+  await svc.said("late: was terminated by SIGKILL; next try in 1 min (attempt 1 of 5)")
   const call = (path: string, name: string) =>
     modern(`${svc.url}${path}`, "tools/call", { name, arguments: { m: "hi" } })
   const answers = await Promise.all([
@@ -241,7 +289,7 @@ test("a call waits for a server that is about to reconnect, and fails immediatel
     text("hi"),
     text("hi"),
     { error: { message: expect.stringContaining("Unknown tool: soon_svc_nothing") } },
-    text(expect.stringMatching(/^late: is not available .*it is being restarted/)),
+    text(expect.stringMatching(/^late is down: was terminated by SIGKILL; next try in [0-9]+ s$/)),
   ])
   const { stdout } = await runSvc(["health", "--config-dir", svc.folder], freshEnv(svc.folder))
   expect(stdout).toMatch(/^soon +connected$/m)
@@ -252,7 +300,7 @@ test("a call waits no longer than --startup-wait for a server that is starting",
   const config = { mcpServers: { hangs: { command: "sleep", args: ["60"] } } }
   await using svc = await startSvc({ config, flags: ["--startup-wait", "200ms"] })
   const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "hangs_svc_echo", arguments: {} })
-  expect(body.result).toMatchObject({ content: [{ text: expect.stringContaining("it is starting") }] })
+  expect(body.result).toMatchObject({ content: [{ text: expect.stringContaining("hangs is starting") }] })
   const { stdout } = await runSvc(["mcp", "status", "--config-dir", svc.folder])
   expect(stdout).toMatch(/^hangs +starting +\d+ s/m)
 })

@@ -261,7 +261,7 @@ test("POST /mcp with {tool, arguments} runs a tool of svc or of a server [inboun
   ])
   expect(await post({ tool: "bad_svc_echo" })).toMatchObject([
     502,
-    { error: { code: -32603, message: expect.stringMatching(/^bad: is not available \(error\)/) } },
+    { error: { code: -32603, message: expect.stringMatching(/^bad is down: /) } },
   ])
   expect(await post({ tool: "one_svc_echo", arguments: [] })).toMatchObject([400, { error: { code: -32602 } }])
   expect(await post({ tool: "echo", arguments: { m: "plain" } }, "/servers/one/mcp")).toMatchObject([200, {}])

@@ -5,6 +5,7 @@ import type { BackendState } from "../../src/backend/supervision.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 import {
   type HealthLevel,
+  healthOf,
   healthReport,
   livenessReport,
   overallHealth,
@@ -351,4 +352,16 @@ test("no secret, path, URL or address of an error is in any body at any level", 
       },
     ),
   )
+})
+
+test("a start that has not been answered for 10 s says so, and what the process does wrong [backend:unanswered]", () => {
+  const { spec, ...rest } = backend("starting")
+  const slow = { ...rest, spec: { ...spec, tuning: { ...spec.tuning, connectionTimeout: 300_000 } } }
+  const after = (ms: number, noisy = false) => healthOf({ ...slow, noisy, lastError: undefined }, NOW + ms)
+  expect(after(9_999)).toEqual({ healthy: false, reason: undefined })
+  expect(after(30_400)).toEqual({ healthy: false, reason: "no answer yet (30 s of 5 min)" })
+  expect(after(30_000, true)).toEqual({
+    healthy: false,
+    reason: "no answer yet (30 s of 5 min); it prints text on stdout that is not MCP (logs belong on stderr)",
+  })
 })

@@ -152,7 +152,7 @@ describe("a list", () => {
     const directory = { target: () => "is not available" }
     expect(await errorOf(ask("tools/list", {}, { client, directory }))).toEqual({
       code: -32603,
-      message: "s: is not available",
+      message: "s is not available",
     })
   })
 

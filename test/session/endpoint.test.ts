@@ -96,7 +96,7 @@ describe("initialize", () => {
     )
     const identify = async () => ({ kind: "server", id: "s" }) as const
     const deps = endpoint({ directory: { target: () => "is not available" } })
-    expect(await failureOf(initialize(opening({ identify }), deps))).toBe("BackendError: s: is not available")
+    expect(await failureOf(initialize(opening({ identify }), deps))).toBe("BackendError: s is not available")
     expect(deps.sessions.size).toBe(0)
   })
 

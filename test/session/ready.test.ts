@@ -122,7 +122,7 @@ describe("a request that names a server", () => {
   test("fails with the reason if its server is not back in time", async () => {
     const { frame, outcome, code } = await dispatch(waiting(request("tools/call", { name: "s_svc_x" }), {}))
     expect([outcome, code]).toEqual(["tool_error", -32603])
-    expect(textOf(frame)).toContain("s: is away")
+    expect(textOf(frame)).toContain("s is away")
   })
 
   test("never reaches a server if its client cancels it while it waits, and does not wait any longer", async () => {
