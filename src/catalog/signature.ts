@@ -43,8 +43,9 @@ export function oneLine(text: string, room: number): string {
 export function tokensIn(text: string): number {
   let tokens = 0
   for (const [piece] of text.matchAll(PIECES)) {
-    if (/^[A-Za-z]/.test(piece)) tokens += Math.ceil(piece.length / 7)
+    if (/^[A-Za-z]/.test(piece)) tokens += Math.ceil(piece.length / (piece.length > 14 ? 3 : 7))
     else if (/^[0-9]/.test(piece)) tokens += Math.ceil(piece.length / 3)
+    else if (piece.length === 2 && piece.charCodeAt(0) > 127) tokens += 3
     else tokens += piece.charCodeAt(0) < 128 ? 1 : 1.5
   }
   return Math.ceil(tokens)

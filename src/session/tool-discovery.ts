@@ -99,6 +99,7 @@ export function explained(call: ClientCall, view: View, toolbox: Toolbox | undef
 type Text = { readonly text: string; readonly isError?: true }
 
 const HIT_TOKENS = 60
+const HIT_CHARACTERS = 210
 const DEFAULT_HITS = 8
 const DEFAULT_LISTED = 50
 const MAX_HITS = 500
@@ -214,8 +215,8 @@ function overview({ gateway, client }: ClientCall, all: readonly ServerTools[]):
 
 const countOf = (tools: number): string => (tools === 1 ? "1 tool" : `${tools} tools`)
 
-/** Writes a tool on one line: in HIT_TOKENS, unless the whole definition is wanted. */
-function lineOf(tool: Tool, detail: Detail): string {
+/** Writes a tool on one line: in HIT_TOKENS and HIT_CHARACTERS, unless the whole definition is wanted. */
+export function lineOf(tool: Tool, detail: Detail): string {
   if (detail === "full") return JSON.stringify(tool)
   const head = `- ${oneLine(tool.name, HIT_TOKENS)}`
   if (detail === "name") return head
@@ -227,7 +228,9 @@ function lineOf(tool: Tool, detail: Detail): string {
   const signature = signatureOf(tool.inputSchema, Math.max(Math.floor((room * 2) / 3), room - tokensIn(about)))
   const rest = room - tokensIn(signature)
   const text = rest < 3 ? "" : oneLine(firstSentence(description), rest)
-  return `${head}(${signature})${mark}${text === "" ? "" : `: ${text}`}`
+  const start = `${head}(${signature})${mark}`
+  const line = text === "" ? start : `${start}: ${text}`
+  return line.length <= HIT_CHARACTERS ? line : `${line.slice(0, Math.max(start.length, HIT_CHARACTERS - 1))}…`
 }
 
 const firstSentence = (text: string): string => /^[\s\S]*?[.!?](?=\s|$)/.exec(text.trimStart())?.[0] ?? text
