@@ -73,6 +73,7 @@ const WORLD = [
   "lib/digest.ts",
   "lib/interrupt.ts",
   "lib/journal.ts",
+  "lib/minisign.ts",
   "lib/prompt.ts",
   "lib/seal.ts",
   "lib/table.ts",
