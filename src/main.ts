@@ -26,6 +26,11 @@ async function main(words: readonly string[]): Promise<number> {
     process.stdout.write(`${version} (${commit})\n`)
     return 0
   }
+  if (words[0] === "complete") {
+    const { printCompletion } = await import("./cli/complete.ts")
+    await printCompletion(root, words.slice(1))
+    return 0
+  }
   let found: FoundCommand | undefined
   try {
     found = await findCommand(root, words)

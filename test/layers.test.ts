@@ -55,6 +55,8 @@ const WORLD = [
   "backend/stdio.ts",
   "cli/auth-login.ts",
   "cli/auth-token.ts",
+  "cli/complete.ts",
+  "cli/completion.ts",
   "cli/config-import.ts",
   "cli/config.ts",
   "cli/connect.ts",

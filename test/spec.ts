@@ -1301,6 +1301,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "with several configurations, a person must find out which of them are served, and where",
   },
+  "cli:completion": {
+    says: "svc completion prints a script with which a shell completes commands, flags, values of flags, files, and names of servers, templates, tools, presets, tokens and backups; svc complete answers it without the network, and never with an error",
+    from: "choice",
+    why: "a name that is completed is not misspelt, and a message in the middle of a line would be worse than no completion",
+  },
+  "cli:completion:shells": {
+    says: "the scripts work in bash, zsh and fish as a person types",
+    from: "choice",
+    why: "these are the shells of the systems that svc runs on",
+  },
   // Screens
   "states:words": {
     says: "people are shown one vocabulary of server states in all commands and internal tools",

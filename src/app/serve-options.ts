@@ -15,7 +15,7 @@ import { CONFIG_ARGS } from "./command-context.ts"
 
 export const SERVE_OPTIONS = {
   ...CONFIG_ARGS,
-  host: { type: "string", description: "Address to listen on (default 127.0.0.1)" },
+  host: { type: "string", description: "Address to listen on (default 127.0.0.1)", valueHint: "host" },
   port: { type: "string", description: "Port to listen on (default 3050; 0 picks a free one)" },
   listen: { type: "string", description: "Address as HOST:PORT or unix:/path, instead of --host and --port" },
   "tls-cert": {
@@ -37,8 +37,13 @@ export const SERVE_OPTIONS = {
     type: "string",
     description:
       "Whether scopes of access tokens limit servers. on (default): a tagged server requires the scope tag:NAME of one of its tags; off: every valid token grants every server",
+    valueHint: "on|off",
   },
-  transport: { type: "string", description: "Transport for clients: http or stdio (default http)" },
+  transport: {
+    type: "string",
+    description: "Transport for clients: http or stdio (default http)",
+    valueHint: "http|stdio",
+  },
   background: {
     type: "boolean",
     description:
@@ -102,6 +107,7 @@ export const SERVE_OPTIONS = {
   "template-context": {
     type: "string",
     description: "Whether templates use the context that HTTP clients send: none or trusted (default none)",
+    valueHint: "none|trusted",
   },
   persist: {
     type: "boolean",
@@ -110,34 +116,48 @@ export const SERVE_OPTIONS = {
   "health-info-level": {
     type: "string",
     description: "Level of detail of /health: full, basic or minimal (default minimal)",
+    valueHint: "full|basic|minimal",
   },
   "health-rate-limit": {
     type: "string",
     description: "Limit each address to 200 requests to /health in 5 minutes: on or off (default on)",
+    valueHint: "on|off",
   },
   "trust-proxy": {
     type: "string",
     description:
       "Proxies from which svc accepts X-Forwarded-For: off, loopback, or comma-separated addresses and CIDRs (default off)",
+    valueHint: "off|loopback",
   },
   "internal-tools": {
     type: "string",
     description:
       "Offer tools that manage svc: all, or a comma-separated list of discovery, installation, management and safe (default: none)",
+    valueHint: "all|safe|discovery|installation|management",
   },
   "confirm-installs": {
     type: "string",
     description:
       "Ask a person before running a new command: on or off (default on); if the client cannot ask, svc refuses the change",
+    valueHint: "on|off",
   },
   "confirm-edits": {
     type: "string",
     description:
       "Ask a person before changing what clients see: on or off (default on); if the client cannot ask, svc refuses the change",
+    valueHint: "on|off",
   },
   metrics: { type: "boolean", description: "Serve Prometheus metrics at /metrics" },
-  "log-level": { type: "string", description: "Least severe level to log: debug, info, warn or error (default info)" },
-  "log-format": { type: "string", description: "Format of the log: text or json (default text)" },
+  "log-level": {
+    type: "string",
+    description: "Least severe level to log: debug, info, warn or error (default info)",
+    valueHint: "debug|info|warn|error",
+  },
+  "log-format": {
+    type: "string",
+    description: "Format of the log: text or json (default text)",
+    valueHint: "text|json",
+  },
   "log-file": {
     type: "string",
     description: "File to which svc writes its log instead of stderr, rotated by size",

@@ -15,7 +15,7 @@ import { CALLBACK_PATH, takeAnswer } from "../serve/oauth-callback.ts"
 import { planDocument } from "../template/instance.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
-const NAME = { type: "positional", required: true, description: "Name of the server" } as const
+const NAME = { type: "positional", required: true, description: "Name of the server", valueHint: "server" } as const
 
 export const login: CommandDef = {
   meta: { name: "login", description: "Sign in to a remote server with a browser" },

@@ -28,6 +28,7 @@ export const token: CommandDef = {
           type: "string",
           description:
             "Tools that its holder is listed: all, or search for svc's search tools alone (default: as --tools)",
+          valueHint: "all|search",
         },
         expires: { type: "string", description: "Lifetime, such as 30d (default: does not expire)" },
       },
@@ -79,7 +80,7 @@ export const token: CommandDef = {
     revoke: {
       meta: { name: "revoke", description: "Revoke a token" },
       args: {
-        token: { type: "positional", required: true, description: "ID or name of the token" },
+        token: { type: "positional", required: true, description: "ID or name of the token", valueHint: "token" },
         ...CONTEXT_ARGS,
         ...FOLLOW_ARGS,
       },

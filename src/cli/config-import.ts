@@ -35,7 +35,12 @@ import { isObject, type Params } from "../wire/message.ts"
 export const importServers: CommandDef = {
   meta: { name: "import", description: `Import servers from ${CLIENTS.join(", ")} or a file` },
   args: {
-    from: { type: "positional", required: false, description: "Client or file (default: all clients)" },
+    from: {
+      type: "positional",
+      required: false,
+      description: "Client or file (default: all clients)",
+      valueHint: "path",
+    },
     ...CONTEXT_ARGS,
     ...START_ARGS,
     project: {

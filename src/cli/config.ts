@@ -65,6 +65,7 @@ export const config: CommandDef = {
           type: "positional",
           required: false,
           description: "Name from `svc config backups` (default: the newest)",
+          valueHint: "backup",
         },
         ...CONTEXT_ARGS,
         ...FOLLOW_ARGS,

@@ -58,11 +58,12 @@ const CLIENT = {
   type: "positional",
   required: false,
   description: `Client: ${CLIENTS.join(", ")}`,
+  valueHint: CLIENTS.join("|"),
 } as const
 
 const COMMON = {
   ...CONTEXT_ARGS,
-  scope: { type: "string", description: "Whose file: user or project (default user)" },
+  scope: { type: "string", description: "Whose file: user or project (default user)", valueHint: "user|project" },
   name: { type: "string", description: "Name of the entry in the client (default svc)" },
   "dry-run": { type: "boolean", description: "Only show what would change" },
   undo: { type: "boolean", description: "Undo the last change of the client's file" },

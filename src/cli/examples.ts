@@ -17,6 +17,13 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   ],
   stop: [["svc stop --timeout 5s", "kill it if it takes longer"]],
   ps: [["svc ps --json", "for a script"]],
+  completion: [
+    [
+      "svc completion bash > ~/.local/share/bash-completion/completions/svc",
+      "once; zsh and PowerShell: see the script",
+    ],
+    ["svc completion fish > ~/.config/fish/completions/svc.fish", "once"],
+  ],
   proxy: [["svc proxy --start", "the command of a client; starts svc if none runs"]],
   connect: [
     ["svc connect --list", "the clients that are here, and which are connected"],

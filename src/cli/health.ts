@@ -32,6 +32,7 @@ export const health: CommandDef = {
     level: {
       type: "string",
       description: "Detail: full, basic or minimal (default full); for the svc of this configuration",
+      valueHint: "full|basic|minimal",
     },
     wait: { type: "string", description: "Wait up to this long until svc is ready, such as 60s" },
   },

@@ -78,7 +78,9 @@ function optionRow([name, definition]: Option): readonly [string, string] {
   }
   const aliases = [alias ?? []].flat().map((one) => `${one.length === 1 ? "-" : "--"}${one}`)
   const flag = description === undefined && negativeDescription !== undefined ? `--no-${name}` : `--${name}`
-  const value = type === "boolean" ? "" : ` ${(valueHint ?? "value").toUpperCase()}`
+  // The description lists the choices.
+  const hint = valueHint === undefined || valueHint.includes("|") ? "value" : valueHint
+  const value = type === "boolean" ? "" : ` ${hint.toUpperCase()}`
   return [`${[...aliases, flag].join(", ")}${value}`, description ?? negativeDescription ?? ""]
 }
 

@@ -15,12 +15,21 @@ import { type LogLine, openLogFiles } from "../store/server-logs.ts"
 export const logs: CommandDef = {
   meta: { name: "logs", description: "Show what the servers wrote to stderr, and what svc logged about them" },
   args: {
-    name: { type: "positional", required: false, description: "Name of one server (default: all)" },
+    name: {
+      type: "positional",
+      required: false,
+      description: "Name of one server (default: all)",
+      valueHint: "server",
+    },
     ...CONTEXT_ARGS,
     follow: { type: "boolean", alias: "f", description: "Keep printing new lines" },
     lines: { type: "string", alias: ["n", "tail"], description: "Show only the last lines, this many" },
     since: { type: "string", description: "Show only lines from the last period of this length, such as 10m" },
-    level: { type: "string", description: "Least severe level to show: debug, info, warn or error (default debug)" },
+    level: {
+      type: "string",
+      description: "Least severe level to show: debug, info, warn or error (default debug)",
+      valueHint: "debug|info|warn|error",
+    },
     grep: { type: "string", description: "Show only lines with this text, in any case" },
   },
   async run({ args }) {

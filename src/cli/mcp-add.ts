@@ -18,8 +18,13 @@ const NAME = { type: "positional", required: true, description: "Name of the ser
 /** The flags for the settings of a server, with the names that they have in other programs. */
 const SETTINGS = {
   url: { type: "string", description: "Address of a remote server, or of a host whose server card names it" },
-  transport: { type: "string", alias: "t", description: "stdio, http, sse or streamableHttp" },
-  type: { type: "string", description: "The same as --transport" },
+  transport: {
+    type: "string",
+    alias: "t",
+    description: "stdio, http, sse or streamableHttp",
+    valueHint: "stdio|http|sse|streamableHttp",
+  },
+  type: { type: "string", description: "The same as --transport", valueHint: "stdio|http|sse|streamableHttp" },
   env: { type: "string", alias: "e", description: "Environment variable, NAME=value; may be repeated" },
   header: {
     type: "string",
@@ -99,7 +104,7 @@ export const addJson: CommandDef = {
 }
 
 const EDIT_ARGS = {
-  name: NAME,
+  name: { ...NAME, valueHint: "server" },
   patch: {
     type: "positional",
     required: false,

@@ -65,7 +65,7 @@ export const install: ProgramCommand = {
 export const update: CommandDef = {
   meta: { name: "update", description: "Update a server that was installed from a registry" },
   args: {
-    name: { type: "positional", required: true, description: "Name of the server" },
+    name: { type: "positional", required: true, description: "Name of the server", valueHint: "server" },
     ...CONTEXT_ARGS,
     version: { type: "string", description: "Version (default: the latest)" },
     env: ENV,
@@ -93,7 +93,11 @@ export const update: CommandDef = {
 
 export const uninstall: CommandDef = {
   meta: { name: "uninstall", description: "Stop a server and remove it from the configuration, with a backup" },
-  args: { name: { type: "positional", required: true, description: "Name of the server" }, ...CONTEXT_ARGS, yes: YES },
+  args: {
+    name: { type: "positional", required: true, description: "Name of the server", valueHint: "server" },
+    ...CONTEXT_ARGS,
+    yes: YES,
+  },
   async run({ args }) {
     if (args.yes !== true) {
       if (!isInteractive()) throw usageError("no terminal to ask for confirmation; add --yes to uninstall without it")

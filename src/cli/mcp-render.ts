@@ -19,9 +19,13 @@ import { type ExpressionCache, isSameForAll } from "../template/render.ts"
 export const render: CommandDef = {
   meta: { name: "render", description: "Show how a template renders for a project" },
   args: {
-    name: { type: "positional", required: true, description: "Name of the template" },
+    name: { type: "positional", required: true, description: "Name of the template", valueHint: "template" },
     ...CONTEXT_ARGS,
-    project: { type: "string", description: "Directory of the project (default: the working directory)" },
+    project: {
+      type: "string",
+      description: "Directory of the project (default: the working directory)",
+      valueHint: "directory",
+    },
     client: { type: "string", description: "Client application, as NAME or NAME@VERSION" },
     "show-secrets": { type: "boolean", description: "Show secret values" },
   },

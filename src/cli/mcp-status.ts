@@ -41,7 +41,12 @@ export const status: CommandDef = {
     description: "Show the state of the servers, or all about one; --verbose adds the effective configuration",
   },
   args: {
-    name: { type: "positional", required: false, description: "Name of one server (default: all)" },
+    name: {
+      type: "positional",
+      required: false,
+      description: "Name of one server (default: all)",
+      valueHint: "server",
+    },
     ...CONTEXT_ARGS,
     verbose: { type: "boolean", description: "Show the effective configuration and the origin of each value" },
     "show-secrets": { type: "boolean", description: "Show secret values" },

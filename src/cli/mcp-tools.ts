@@ -23,11 +23,16 @@ import { readTexts } from "../store/documents.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject } from "../wire/message.ts"
 
-const SERVER = { type: "positional", required: true, description: "Name of the server" } as const
+const SERVER = { type: "positional", required: true, description: "Name of the server", valueHint: "server" } as const
 
 const TOOL_ARGS = {
   server: SERVER,
-  tool: { type: "positional", required: true, description: "Name of the tool, as the server has it" },
+  tool: {
+    type: "positional",
+    required: true,
+    description: "Name of the tool, as the server has it",
+    valueHint: "tool",
+  },
   ...CONTEXT_ARGS,
 } as const
 
@@ -75,7 +80,12 @@ export const tools: CommandDef = {
       meta: { name: "approve", description: "Approve changed tools" },
       args: {
         server: SERVER,
-        tool: { type: "positional", required: false, description: "Name of one tool (default: all changed tools)" },
+        tool: {
+          type: "positional",
+          required: false,
+          description: "Name of one tool (default: all changed tools)",
+          valueHint: "tool",
+        },
         ...CONTEXT_ARGS,
       },
       async run({ args }) {

@@ -9,7 +9,7 @@ import { isObject } from "../wire/message.ts"
 import { render } from "./mcp-render.ts"
 import { list, status } from "./mcp-status.ts"
 
-const NAME = { type: "positional", required: true, description: "Name of the server" } as const
+const NAME = { type: "positional", required: true, description: "Name of the server", valueHint: "server" } as const
 
 const enable: CommandDef = {
   meta: { name: "enable", description: "Enable a disabled server" },
@@ -29,7 +29,12 @@ const simple = (name: string, description: string, edit: (server: string) => Edi
 const restart: CommandDef = {
   meta: { name: "restart", description: "Restart one server, or all, immediately" },
   args: {
-    name: { type: "positional", required: false, description: "Name of one server (default: all)" },
+    name: {
+      type: "positional",
+      required: false,
+      description: "Name of one server (default: all)",
+      valueHint: "server",
+    },
     ...CONTEXT_ARGS,
     ...START_ARGS,
   },

@@ -23,7 +23,7 @@ import { didYouMean, unknownNameError } from "../lib/nearest.ts"
 import type { Status } from "../report/status.ts"
 import { editPresets, readTexts } from "../store/documents.ts"
 
-const NAME = { type: "positional", required: true, description: "Name of the preset" } as const
+const NAME = { type: "positional", required: true, description: "Name of the preset", valueHint: "preset" } as const
 const FILTER = {
   type: "string",
   description: 'Expression over tags, such as "web and not slow"',
@@ -32,6 +32,7 @@ const FILTER = {
 const TOOLS = {
   type: "string",
   description: "Tools to list: all, or search for svc's search tools alone",
+  valueHint: "all|search",
 } as const
 const DESCRIPTION = { type: "string", description: "Description of the preset" } as const
 

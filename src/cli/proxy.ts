@@ -22,11 +22,19 @@ export const proxy: CommandDef = {
   meta: { name: "proxy", description: "Connect a stdio client to the running svc, with the context of its project" },
   args: {
     ...CONFIG_ARGS,
-    project: { type: "string", description: "Directory of the project (default: the working directory)" },
+    project: {
+      type: "string",
+      description: "Directory of the project (default: the working directory)",
+      valueHint: "directory",
+    },
     tags: { type: "string", description: "Offer only servers with one of these tags, comma-separated" },
     "tag-filter": { type: "string", description: 'Offer only servers whose tags match, such as "web and not slow"' },
-    preset: { type: "string", description: "Offer only the servers of this preset" },
-    tools: { type: "string", description: "Tools to list: all, or search for svc's search tools alone" },
+    preset: { type: "string", description: "Offer only the servers of this preset", valueHint: "preset" },
+    tools: {
+      type: "string",
+      description: "Tools to list: all, or search for svc's search tools alone",
+      valueHint: "all|search",
+    },
     start: { type: "boolean", description: "Start svc in the background if it is not running" },
   },
   async run({ args }) {

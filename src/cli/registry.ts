@@ -14,8 +14,16 @@ export const search: CommandDef = {
     query: { type: "positional", required: false, description: "Search words, such as 'weather forecast'" },
     ...CONTEXT_ARGS,
     registry: { type: "string", description: "Name of one registry (default: all)" },
-    type: { type: "string", description: "Kind of server: npm, pypi, oci, nuget, mcpb or remote" },
-    transport: { type: "string", description: "Transport: stdio, streamable-http or sse" },
+    type: {
+      type: "string",
+      description: "Kind of server: npm, pypi, oci, nuget, mcpb or remote",
+      valueHint: "npm|pypi|oci|nuget|mcpb|remote",
+    },
+    transport: {
+      type: "string",
+      description: "Transport: stdio, streamable-http or sse",
+      valueHint: "stdio|streamable-http|sse",
+    },
     limit: { type: "string", description: "Maximum number of results (default 20)" },
     cursor: { type: "string", description: "Cursor of the next page, as printed below the previous page" },
   },

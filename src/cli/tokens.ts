@@ -13,7 +13,12 @@ import { isObject, parseJson } from "../wire/message.ts"
 export const tokens: CommandDef = {
   meta: { name: "tokens", description: "Count the tokens that servers and tools take of a client's context" },
   args: {
-    server: { type: "positional", required: false, description: "Name of one server, for its tools (default: all)" },
+    server: {
+      type: "positional",
+      required: false,
+      description: "Name of one server, for its tools (default: all)",
+      valueHint: "server",
+    },
     preset: { type: "string", description: "Count what clients of this preset are listed" },
     ...CONTEXT_ARGS,
   },

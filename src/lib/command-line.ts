@@ -179,7 +179,7 @@ function flagBeforeCommand(flag: string, path: readonly string[]): RequestError 
   return usageError(`put ${flag} after the command: ${here} COMMAND ${flag}; see \`${here} --help\``)
 }
 
-const isProgramCommand = (command: CommandDef): command is ProgramCommand => "addressFlag" in command
+export const isProgramCommand = (command: CommandDef): command is ProgramCommand => "addressFlag" in command
 
 function habitOf(command: CommandDef, word: string): Habit | undefined {
   const { habits } = command as Partial<CommandGroup>

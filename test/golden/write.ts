@@ -2,6 +2,7 @@
 import { readdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
+import { COMPLETION_SCRIPTS } from "../../src/cli/completion.ts"
 import { helpPage } from "../../src/cli/help.ts"
 import { root } from "../../src/cli/root.ts"
 import { resolved } from "../../src/lib/command-line.ts"
@@ -18,7 +19,7 @@ export async function goldenScreens(): Promise<readonly GoldenFile[]> {
   return files
 }
 
-/** Returns the help pages at 80 columns, and those of the commands with most options at 120. */
+/** Returns the help pages at 80 columns, those of the commands with most options at 120, and the scripts for shells. */
 export async function goldenHelp(): Promise<readonly GoldenFile[]> {
   const file = (path: readonly string[], columns: number) =>
     join(import.meta.dir, `help-${["svc", ...path].join("-")}.${columns}.txt`)
@@ -31,7 +32,10 @@ export async function goldenHelp(): Promise<readonly GoldenFile[]> {
     const under = subs.map(async ([name, sub]) => pages((await resolved(sub)) as CommandDef, [...path, name]))
     return [...(await Promise.all(own)), ...(await Promise.all(under)).flat()]
   }
-  return await pages(root, [])
+  const scripts = Object.entries(COMPLETION_SCRIPTS).map(
+    ([shell, text]): GoldenFile => [join(import.meta.dir, `completion-${shell}.txt`), text],
+  )
+  return [...(await pages(root, [])), ...scripts]
 }
 
 // ---
