@@ -462,7 +462,7 @@ class Session {
       this.lost = true
       return away.touch(["svc", this.target?.own], this.since, now)
     }
-    if (/^(Unknown tool|[Nn]o server is named)|is not configured/.test(said)) {
+    if (/^(Unknown tool|Tool \S+ is disabled|[Nn]o server is named)|is not configured/.test(said)) {
       this.lost ||= this.target !== undefined
       return unknown.touch([name, `${server?.own} ${tool}`], started, now)
     }

@@ -70,7 +70,7 @@ test("hidden tools and descriptions reach clients without a restart [reload:meta
       _meta: { "anthropic/searchHint": "repeat", "anthropic/alwaysLoad": true },
     })
   await plain.close()
-  await expect(client.callTool({ name: "a_svc_echo1", arguments: {} })).rejects.toThrow("Unknown tool")
+  await expect(client.callTool({ name: "a_svc_echo1", arguments: {} })).rejects.toThrow("Tool a_svc_echo1 is disabled")
   svc.write({ mcpServers: { a: { ...server, toolDescriptionOverrides: { a_svc_echo: "Qualified", nope: "x" } } } })
   await eventually(async () => (await tools())[0]?.description === "Qualified")
   await svc.said("a: toolDescriptionOverrides or toolOverrides names tools that the server does not have: nope")
