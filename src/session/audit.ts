@@ -3,6 +3,7 @@
  * They contain arguments only with `--audit-arguments`, and then without values that look secret.
  */
 import { type Route, type View, viewOf } from "../catalog/catalog.ts"
+import { isLazyTool } from "../catalog/lazy-tools.ts"
 import type { Clock } from "../lib/clock.ts"
 import { escaped } from "../lib/log.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -134,12 +135,13 @@ function routeOf(method: string, name: string, view: View): Route | undefined {
 }
 
 /** Returns the server of a call and its own name for the tool, prompt or resource; svc itself is `svc`. */
-function targetOf({ request, client, gateway }: ClientCall): { server: string | undefined; name: unknown } {
+function targetOf({ request, client, gateway, wrapper }: ClientCall): { server: string | undefined; name: unknown } {
   const params = isObject(request.params) ? request.params : {}
   const name = request.method === "resources/read" ? params.uri : params.name
   if (typeof name !== "string") return { server: undefined, name }
-  if (request.method === "tools/call" && toolboxFor(client.scope, gateway)?.names.includes(name) === true)
-    return { server: "svc", name }
+  const isLazy = client.scope.tools === "search" && wrapper === undefined && isLazyTool(name)
+  const isOwn = isLazy || toolboxFor(client.scope, gateway)?.names.includes(name) === true
+  if (request.method === "tools/call" && isOwn) return { server: "svc", name }
   const view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
   const route = routeOf(request.method, name, view)
   return route === undefined ? { server: undefined, name } : { server: route.id, name: route.name }

@@ -1,10 +1,14 @@
 /** Clients of both generations at a lazy address: they find tools, and call them as they would call them directly. */
+
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { Client as Client2, StreamableHTTPClientTransport as Http2 } from "@modelcontextprotocol/client"
 import { Client as Client1 } from "@modelcontextprotocol/sdk/client/index.js"
+import { StdioClientTransport as Stdio1 } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport as Http1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js"
-import { eventually, fixture, freshEnv, type Instance, modern, npmServer, runSvc, startSvc } from "./harness.ts"
+import { eventually, fixture, freshEnv, type Instance, modern, npmServer, runSvc, SVC, startSvc } from "./harness.ts"
 
 type Result = { content: { type: string; text: string }[]; isError?: boolean; structuredContent?: unknown }
 type Json = Record<string, unknown>
@@ -120,6 +124,24 @@ test("what disabledTools or a tag hides cannot be called through call_tool [tool
   expect(await call("/mcp?tools=search&tags=local", "old_svc_test_image_content")).toStartWith(
     "Unknown tool: old_svc_test_image_content",
   )
+})
+
+test("svc proxy lists the search tools by its option or by .svcrc, and the option decides [lazy:list]", async () => {
+  const config = { mcpServers: { echo: { command: "bun", args: [fixture("echo.ts")] } } }
+  await using shared = await startSvc({ config })
+  const names = async (...args: string[]) => {
+    const client = new Client1({ name: "one", version: "1" })
+    const command = { command: SVC, args: ["proxy", "--config-dir", shared.folder, ...args], cwd: shared.folder }
+    await client.connect(new Stdio1({ ...command, env: freshEnv(shared.folder), stderr: "ignore" }) as never)
+    const { tools } = await client.listTools()
+    await client.close()
+    return tools.map(({ name }) => name)
+  }
+  expect(await names()).toEqual(["echo_svc_echo"])
+  expect(await names("--tools", "search")).toEqual(OWN)
+  writeFileSync(join(shared.folder, ".svcrc"), '{"tools": "search"}')
+  expect(await names()).toEqual(OWN)
+  expect(await names("--tools", "all")).toEqual(["echo_svc_echo"])
 })
 
 test("the view is chosen by address, preset, token or option, and the address decides [lazy:list]", async () => {

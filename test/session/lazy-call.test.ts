@@ -4,11 +4,13 @@ import { LAZY_TOOLS } from "../../src/catalog/lazy-tools.ts"
 import { createScope, narrow, type Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import type { Answer } from "../../src/session/answer.ts"
+import { createAudit } from "../../src/session/audit.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 import { unwrapCall } from "../../src/session/lazy-call.ts"
 import { explained } from "../../src/session/tool-discovery.ts"
 import type { Toolbox } from "../../src/tools/toolbox.ts"
 import { textOf } from "../../src/wire/frame.ts"
+import { manualClock } from "../clock.ts"
 import { fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec, type GatewayParts } from "../fakes.ts"
 
 const QUERIES = [{ tools: "search" as const }]
@@ -183,6 +185,24 @@ describe("search_tools", () => {
       expect(answer.replaceAll(/payroll(?:_svc_pay_salry)?|"pay salary"/g, "")).not.toMatch(/pay_|salary/)
     expect(answers[0]).toContain("2 tools of files")
   })
+})
+
+test("the audit log names the tool that a wrapper runs, and svc for the search tools [lazy:call]", async () => {
+  const lines: string[] = []
+  const audit = createAudit({
+    clock: manualClock(),
+    ticks: () => 0,
+    write: (line) => void lines.push(line()),
+    mask: (text) => text,
+    withArguments: false,
+  })
+  const { text } = connected({ observers: { audit } })
+  await text("call_tool", { name: "files_svc_write_file", arguments: {} })
+  await text("search_tools", { query: "write" })
+  expect(lines.map((line) => JSON.parse(line)).map(({ server, tool }) => [server, tool])).toEqual([
+    ["files", "write_file"],
+    ["svc", "search_tools"],
+  ])
 })
 
 test("describe_tool and its alias show whole definitions, and similar names for unknown ones [lazy:describe]", async () => {
