@@ -158,6 +158,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a script must see that what it has is not whole",
   },
+  "doctor:findings": {
+    says: "svc doctor finds what is wrong with the configuration, the commands, the remote servers, the clients and svc's own files; each finding says what, why and what mends it; the exit code is 0, 1 for warnings, 2 for errors",
+    from: "choice",
+    why: "a person who cannot tell where the fault is needs one command that looks everywhere",
+  },
+  "doctor:fix": {
+    says: "svc doctor --fix repairs permissions and removes files of ended processes, says each repair, and asks unless --yes is given",
+    from: "choice",
+    why: "what loses nothing may be mended at once; all else is for a person",
+  },
   "exit:reason": {
     says: "the exit of a server is reported with the error line of its crash: the last traceback of Python, the thrown error of Node.js",
     from: "choice",

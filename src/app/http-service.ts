@@ -111,7 +111,7 @@ export async function startHttp(
     if ("hostname" in address && !(await hasAddress(address.hostname)))
       throw new UnavailableError(`cannot listen on ${address.hostname}: the name has no address`, { cause })
     if ("port" in address && cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
-      throw new UnavailableError(await portInUse(address, paths), { cause })
+      throw new UnavailableError(await describePortInUse(address, paths), { cause })
     const place = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
     throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
   }
@@ -137,27 +137,11 @@ export async function startHttp(
   }
 }
 
-// ---
-
-const authentication = ({ auth, authIssuer }: ServeOptions): ServerCardOptions["auth"] => {
-  if (!auth) return "none"
-  return authIssuer === undefined ? "token" : "issuer"
-}
-
-/** Removes a socket that an earlier svc left behind. Throws an UnavailableError if the path is in use or is not a socket. */
-async function clearSocket(path: string): Promise<void> {
-  if (!existsSync(path)) return
-  if (!lstatSync(path).isSocket()) throw new UnavailableError(`${path} exists and is not a socket`)
-  const used = await fetch("http://localhost/health/live", { unix: path, signal: AbortSignal.timeout(1000) }).then(
-    () => true,
-    () => false,
-  )
-  if (used) throw new UnavailableError(`another process is already listening on ${path}`)
-  unlinkSync(path)
-}
-
 /** Says what holds a port: the svc of this configuration, another svc, or another program. */
-async function portInUse(address: { hostname: string; port: number }, paths: Paths | undefined): Promise<string> {
+export async function describePortInUse(
+  address: { readonly hostname: string; readonly port: number },
+  paths: Paths | undefined,
+): Promise<string> {
   const own = paths === undefined ? undefined : await callControl(paths, "status", {}, PROBE_MS).catch(() => undefined)
   if (paths !== undefined && isObject(own) && typeof own.url === "string")
     return `svc runs for ${paths.file} already, at ${own.url}; stop it, or choose another --config-dir`
@@ -176,6 +160,25 @@ async function portInUse(address: { hostname: string; port: number }, paths: Pat
   )
   const isSvc = answers.some((answer) => isObject(answer) && isObject(answer.servers) && isObject(answer.configuration))
   return `port ${address.port} on ${address.hostname} is in use${isSvc ? " by another svc" : ""}; choose another with --port`
+}
+
+// ---
+
+const authentication = ({ auth, authIssuer }: ServeOptions): ServerCardOptions["auth"] => {
+  if (!auth) return "none"
+  return authIssuer === undefined ? "token" : "issuer"
+}
+
+/** Removes a socket that an earlier svc left behind. Throws an UnavailableError if the path is in use or is not a socket. */
+async function clearSocket(path: string): Promise<void> {
+  if (!existsSync(path)) return
+  if (!lstatSync(path).isSocket()) throw new UnavailableError(`${path} exists and is not a socket`)
+  const used = await fetch("http://localhost/health/live", { unix: path, signal: AbortSignal.timeout(1000) }).then(
+    () => true,
+    () => false,
+  )
+  if (used) throw new UnavailableError(`another process is already listening on ${path}`)
+  unlinkSync(path)
 }
 
 const PROBE_MS = 1000

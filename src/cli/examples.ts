@@ -122,6 +122,10 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc tokens", "what each server costs a context, the most expensive first"],
     ["svc tokens github --preset work", "the tools of one server, as a preset lists them"],
   ],
+  doctor: [
+    ["svc doctor", "what is wrong, why, and the command that mends it"],
+    ["svc doctor --fix --yes", "in a script: make the safe repairs"],
+  ],
   health: [
     ["svc health --wait 60s", "in a pipeline: wait until svc is ready"],
     ["svc health --url https://svc.example.com", "of another machine"],

@@ -27,6 +27,7 @@ export const root: CommandGroup = {
     tokens: () => import("./tokens.ts").then(({ tokens }) => tokens),
     logs: () => import("./logs.ts").then(({ logs }) => logs),
     health: () => import("./health.ts").then(({ health }) => health),
+    doctor: () => import("./doctor.ts").then(({ doctor }) => doctor),
     completion: () => import("./completion.ts").then(({ completion }) => completion),
     "demo-server": () => import("./demo-server.ts").then(({ demoServer }) => demoServer),
   },

@@ -1,0 +1,183 @@
+/** The checks of `svc doctor` that look at files: permissions, the files of clients, and what ended processes have left. */
+import { accessSync, chmodSync, constants, existsSync, lstatSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { CLIENTS, type ClientName, clientFiles, clientRow } from "../config/clients.ts"
+import { writtenServers } from "../config/edit.ts"
+import { isSameServer, readForeignServers } from "../config/import.ts"
+import { isDisabled } from "../config/plan.ts"
+import { readTexts } from "../store/documents.ts"
+import { findTemporaries, isAlive, readFolder, removeAll } from "../store/files.ts"
+import { forgetRunning, listRunning, runningFolder } from "../store/running.ts"
+import { isObject } from "../wire/message.ts"
+import { configuredSecrets } from "./command-context.ts"
+import type { Finding, Installation } from "./installation.ts"
+
+/** Finds files of svc that others can read, and folders that svc cannot write to. */
+export function checkPermissions({ context }: Installation): readonly Finding[] {
+  const { directory, file, dotenv, presets } = context.paths
+  const findings: Finding[] = []
+  for (const path of [directory, file])
+    if (existsSync(path) && !isWritable(path))
+      findings.push({
+        check: "permissions",
+        severity: "error",
+        subject: path,
+        what: `${path} is not writable`,
+        why: "svc keeps its state there, and its commands change the file",
+        mend: "make it writable for you, or choose another folder with --config-dir",
+      })
+  // Windows has no modes.
+  if (process.platform === "win32") return findings
+  const secrets = join(directory, "secrets")
+  const isSecret = configuredSecrets(context).length > 0
+  const files = [
+    ...(isSecret ? [file, dotenv] : []),
+    presets,
+    join(directory, "tokens.json"),
+    secrets,
+    ...readFolder(secrets).map((name) => join(secrets, name)),
+    ...readFolder(directory).flatMap((name) =>
+      /^(?:control|sessions)\b.*\.(?:json|sqlite)$/.test(name) ? [join(directory, name)] : [],
+    ),
+  ]
+  for (const path of files) {
+    const found = lstatSync(path, { throwIfNoEntry: false })
+    if (found === undefined || found.isSymbolicLink() || (found.mode & 0o077) === 0) continue
+    const mode = found.isDirectory() ? 0o700 : 0o600
+    findings.push({
+      check: "permissions",
+      severity: path.startsWith(secrets) ? "error" : "warning",
+      subject: path,
+      what: `${path} can be read by others (mode ${(found.mode & 0o777).toString(8)})`,
+      why: "it holds secrets, or what svc trusts",
+      mend: `chmod ${mode.toString(8)} ${path}`,
+      repair: () => chmodSync(path, mode),
+    })
+  }
+  return findings
+}
+
+/** Finds servers that a client starts as well as svc. */
+export function checkClients({ context, specs }: Installation): readonly Finding[] {
+  // Without servers, as of a file that is not valid, nothing is served twice.
+  if (specs.length === 0) return []
+  const world = context.world()
+  const { home, platform, parent: env } = context.baseWorld
+  const served = [...writtenServers(readTexts(context.paths).config() ?? "")].flatMap(([, { section, server }]) =>
+    section === "mcpTemplates" || isDisabled(server) ? [] : [server],
+  )
+  const seen = new Set<string>()
+  return CLIENTS.flatMap((client): readonly Finding[] => {
+    const [{ file }] = clientFiles(client, { platform, home, cwd: home, env })
+    // Editions of a client may share a file.
+    if (seen.has(file) || !existsSync(file)) return []
+    seen.add(file)
+    const doubled = foreignServers(file).filter(({ server }) => served.some((own) => isSameServer(server, own, world)))
+    if (doubled.length === 0) return []
+    return [
+      doubledFinding(
+        client,
+        doubled.map(({ name }) => name),
+      ),
+    ]
+  })
+}
+
+/** Finds files of processes that have ended, and of configurations that are not used any more. */
+export function checkLeftovers({ context, live, clock }: Installation): readonly Finding[] {
+  const { directory } = context.paths
+  const findings: Finding[] = []
+  const report = (what: string, files: readonly string[], why: string) => {
+    if (files.length > 0)
+      findings.push({
+        check: "leftovers",
+        severity: "warning",
+        subject: directory,
+        what: `${what}: ${files.join(", ")}`,
+        why,
+        mend: "svc doctor --fix",
+        repair: () => removeAll(files),
+      })
+  }
+  const isOld = (path: string, ms: number) => {
+    const found = lstatSync(path, { throwIfNoEntry: false })
+    return found !== undefined && clock.now() - found.mtimeMs > ms
+  }
+  // A younger one may belong to a process that is writing it.
+  const temporaries = findTemporaries(directory, (name) => name !== "").filter((path) => isOld(path, DAY_MS))
+  report("temporary files of writers that were killed", temporaries, "nothing reads them any more")
+  const lost = readFolder(directory).flatMap((name) =>
+    /^control.*\.json$/.test(name) && isLost(join(directory, name)) ? [join(directory, name)] : [],
+  )
+  if (live === undefined)
+    report(
+      "an svc was killed and left",
+      lost
+        .flatMap((file) => [file, file.replace(/\.json$/, ".sock"), file.replace(/\.json$/, "-lines.sock")])
+        .filter(existsSync),
+      "commands take it for a running svc, and wait for it",
+    )
+  const unused = readFolder(directory).flatMap((name) => {
+    const path = join(directory, name)
+    return /^(?:eras|sessions)-[0-9a-f]{8}\.(?:json|sqlite)$/.test(name) && isOld(path, UNUSED_MS) ? [path] : []
+  })
+  report("what svc remembers of configurations that were not used for a month", unused, "svc learns it anew at need")
+  const folder = runningFolder(context.baseWorld.home, process.env.APPDATA, process.platform)
+  const gone = listRunning(folder).filter(({ pid }) => !isAlive(pid))
+  if (gone.length > 0)
+    findings.push({
+      check: "leftovers",
+      severity: "warning",
+      subject: folder,
+      what: `${gone.length === 1 ? "an ended svc is" : `${gone.length} ended svc are`} still listed as running`,
+      why: "`svc ps` and `svc stop` look for them",
+      mend: "svc doctor --fix",
+      repair: () => {
+        for (const one of gone) forgetRunning(folder, one)
+      },
+    })
+  return findings
+}
+
+// ---
+
+const DAY_MS = 86_400_000
+/** How long what svc remembers of a configuration is kept that no svc has used. */
+const UNUSED_MS = 30 * DAY_MS
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const doubledFinding = (client: ClientName, names: readonly string[]): Finding => ({
+  check: "clients",
+  severity: "warning",
+  subject: client,
+  what: `${clientRow(client).title} starts ${names.join(", ")} by itself, too`,
+  why: "a server that svc serves as well runs twice, and each of its tools shows twice",
+  mend: `svc connect ${client} --replace`,
+})
+
+/** Returns the servers in a client's file; none if the file is not valid: that is the client's to say. */
+function foreignServers(file: string): ReturnType<typeof readForeignServers> {
+  try {
+    return readForeignServers(readFileSync(file, "utf8"), file)
+  } catch {
+    return []
+  }
+}
+
+/** Whether an endpoint file is of a process that has ended. */
+function isLost(file: string): boolean {
+  try {
+    const endpoint: unknown = JSON.parse(readFileSync(file, "utf8"))
+    return isObject(endpoint) && typeof endpoint.pid === "number" && !isAlive(endpoint.pid)
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,120 @@
+/** Checks remote servers that no running svc is connected to: whether they can be reached, are MCP servers and let svc in. */
+import { ACCEPT_JSON_OR_SSE, isEventStream, mediaType, statusHint, unexpectedType } from "../backend/http.ts"
+import { HttpStatusError, ownMeta } from "../backend/negotiate.ts"
+import type { RemoteLaunch, ServerSpec } from "../config/server-spec.ts"
+import { isPrivate } from "../lib/address.ts"
+import { silentLog } from "../lib/log.ts"
+import { networkReason } from "../lib/network-error.ts"
+import { version } from "../lib/version.ts"
+import { MODERN_VERSION } from "../wire/era.ts"
+import type { Finding, Installation } from "./installation.ts"
+import { openUpstreamOAuth } from "./upstream-oauth.ts"
+
+type Remote = ServerSpec & { readonly launch: RemoteLaunch }
+
+export async function checkRemotes(installation: Installation): Promise<readonly Finding[]> {
+  const { specs, live } = installation
+  const connected = new Set(live?.servers.flatMap(({ id, status }) => (status === "connected" ? [id] : [])))
+  // The check of the running servers reports what the running svc knows.
+  const known = new Set(live?.servers.map(({ id }) => id))
+  const remotes = specs.filter((spec): spec is Remote => spec.launch.transport !== "stdio" && !connected.has(spec.id))
+  const probed = await Promise.all(remotes.map((spec) => probe(spec, installation)))
+  const findings = remotes.flatMap(({ id }, at) => (known.has(id) ? [] : (probed[at]?.findings ?? [])))
+  const skew = probed.map(({ skewMs }) => skewMs).find((ms) => ms !== undefined && Math.abs(ms) > MAX_SKEW_MS)
+  return skew === undefined ? findings : [...findings, skewFinding(skew)]
+}
+
+// ---
+
+const PROBE_MS = 8000
+/** Tokens are refused from some minutes of difference on. */
+const MAX_SKEW_MS = 2 * 60_000
+
+type Probe = { readonly findings: readonly Finding[]; readonly skewMs?: number | undefined }
+
+async function probe(spec: Remote, installation: Installation): Promise<Probe> {
+  const { name, launch } = spec
+  const failed = (what: string, mend: string): Finding => ({
+    check: "remotes",
+    severity: "error",
+    subject: name,
+    what: `${name}: ${what}`,
+    why: "svc cannot offer its tools",
+    mend,
+  })
+  let response: Response
+  try {
+    response = await request(launch, installation)
+  } catch (cause) {
+    const mend = `check that it runs, and its url: \`svc mcp edit ${name} --url URL\``
+    return { findings: [failed(networkReason(launch.url, cause), mend)] }
+  }
+  await response.body?.cancel()
+  const date = Date.parse(response.headers.get("date") ?? "")
+  // A server of the same network may have the wrong clock itself.
+  const isJudge = !Number.isNaN(date) && !isPrivate(new URL(launch.url).hostname)
+  const skewMs = isJudge ? installation.clock.now() - date : undefined
+  if (response.status === 401) {
+    const own = launch.headers.authorization !== undefined
+    const signedIn = !own && (await isSignedIn(spec, installation))
+    const signIn = failed("sign-in needed", `svc auth login ${name}`)
+    const refused = failed("answered 401: it refuses headers.Authorization", "correct the header, or its variable")
+    return { findings: signedIn ? [] : [own ? refused : signIn], skewMs }
+  }
+  if (response.ok && mediaType(response) !== "application/json" && !isEventStream(response))
+    return { findings: [failed(unexpectedType(response).message, "most addresses end in /mcp or /sse")], skewMs }
+  const error = new HttpStatusError(response.status, `answered ${response.status}`)
+  // 400 is how servers of the other era answer.
+  const isWrong = response.status >= 500 || [403, 404, 405, 410].includes(response.status)
+  if (!isWrong) return { findings: [], skewMs }
+  const hint = statusHint(error, launch.headers).replace(/^; /, "")
+  return { findings: [failed(error.message, hint === "" ? "look at the server's own log" : hint)], skewMs }
+}
+
+/** Sends `server/discover`, and opens an event stream if the address may be of the older transport. */
+async function request({ url, headers, transport }: RemoteLaunch, { fetch }: Installation): Promise<Response> {
+  const signal = AbortSignal.timeout(PROBE_MS)
+  const stream = () => fetch(url, { headers: { ...headers, accept: "text/event-stream" }, signal })
+  if (transport === "sse") return stream()
+  const params = { _meta: ownMeta(version) }
+  const response = await fetch(url, {
+    method: "POST",
+    headers: {
+      ...headers,
+      accept: ACCEPT_JSON_OR_SSE,
+      "content-type": "application/json",
+      "mcp-protocol-version": MODERN_VERSION,
+      "mcp-method": "server/discover",
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "server/discover", params }),
+    signal,
+  })
+  if (![404, 405].includes(response.status) || transport !== "http") return response
+  const older = await stream()
+  if (isEventStream(older)) {
+    await response.body?.cancel()
+    return older
+  }
+  await older.body?.cancel()
+  return response
+}
+
+async function isSignedIn(spec: Remote, { context }: Installation): Promise<boolean> {
+  const oauth = openUpstreamOAuth(context.paths, {
+    log: silentLog,
+    callback: () => undefined,
+    metadataUrl: undefined,
+    onchange: () => undefined,
+    mask: (text) => text,
+  })
+  const [status] = await oauth.status([spec])
+  return status?.state === "authorized" || status?.renews === true
+}
+
+const skewFinding = (ms: number): Finding => ({
+  check: "clock",
+  severity: "warning",
+  what: `the clock of this machine is ${Math.round(Math.abs(ms) / 60_000)} min ${ms > 0 ? "ahead of" : "behind"} those of the remote servers`,
+  why: "tokens and certificates are refused as expired, or as not valid yet",
+  mend: process.platform === "linux" ? "timedatectl set-ntp true" : "set the clock by the network",
+})

@@ -1,0 +1,261 @@
+/**
+ * The checks of `svc doctor`: a table of functions from the state of this machine to findings.
+ *
+ *  1. All checks run at the same time, and each for CHECK_MS at most.
+ *  2. A check changes nothing. Its findings carry the safe repairs, which the command runs when the person agrees.
+ *  3. A finding names no secret: it shows names of variables, hosts and paths.
+ */
+import { statSync } from "node:fs"
+import { resolveCommand } from "../backend/resolve-command.ts"
+import { type Issue, messageOf } from "../lib/errors.ts"
+import { counted } from "../lib/log.ts"
+import { createRedactor } from "../lib/redact.ts"
+import { version } from "../lib/version.ts"
+import { readTexts } from "../store/documents.ts"
+import { configuredSecrets, findIssues, namedPort } from "./command-context.ts"
+import { checkClients, checkLeftovers, checkPermissions } from "./doctor-files.ts"
+import { checkRemotes } from "./doctor-remotes.ts"
+import type { Finding, Installation } from "./installation.ts"
+import { findLimitIssues } from "./limit-issues.ts"
+
+/** Runs all checks. Calls `onslow` with the subject of each that takes longer than a second. */
+export async function diagnose(
+  installation: Installation,
+  onslow: (subject: string) => void,
+): Promise<readonly Finding[]> {
+  const { clock } = installation
+  const found = CHECKS.map(async ({ id, subject, run }): Promise<readonly Finding[]> => {
+    const cancelSlow = clock.after(SLOW_MS, () => onslow(subject))
+    const late = Promise.withResolvers<readonly Finding[]>()
+    const unfinished = (why: string): Finding => ({
+      check: id,
+      severity: "warning",
+      what: `${subject} could not be checked`,
+      why,
+      mend: "run `svc doctor` again",
+    })
+    const cancel = clock.after(CHECK_MS, () => late.resolve([unfinished(`no result within ${CHECK_MS / 1000} s`)]))
+    try {
+      return await Promise.race([run(installation), late.promise])
+    } catch (error) {
+      return [unfinished(messageOf(error))]
+    } finally {
+      cancelSlow()
+      cancel()
+    }
+  })
+  const { maskKnown } = createRedactor(configuredSecrets(installation.context))
+  return (await Promise.all(found)).flat().map((finding) => ({ ...finding, what: maskKnown(finding.what) }))
+}
+
+/** The names of the checks, in the order of their findings. */
+export const checkNames = (): readonly string[] => CHECKS.map(({ id }) => id)
+
+// ---
+
+const SLOW_MS = 1000
+const CHECK_MS = 15_000
+const OLDEST_NODE = 20
+type Check = {
+  readonly id: string
+  /** What it checks, for people. */
+  readonly subject: string
+  readonly run: (installation: Installation) => readonly Finding[] | Promise<readonly Finding[]>
+}
+
+const CHECKS: readonly Check[] = [
+  { id: "configuration", subject: "the configuration", run: checkConfiguration },
+  { id: "limits", subject: "the limits of clients", run: checkLimits },
+  { id: "commands", subject: "the commands of the servers", run: checkCommands },
+  { id: "node", subject: "the version of Node.js", run: checkNode },
+  { id: "servers", subject: "the running servers", run: checkServers },
+  {
+    id: "remotes",
+    subject: "the remote servers",
+    run: checkRemotes,
+  },
+  { id: "port", subject: "the port", run: checkPort },
+  {
+    id: "permissions",
+    subject: "the permissions of files",
+    run: checkPermissions,
+  },
+  {
+    id: "clients",
+    subject: "the clients",
+    run: checkClients,
+  },
+  {
+    id: "leftovers",
+    subject: "the files of earlier processes",
+    run: checkLeftovers,
+  },
+  { id: "version", subject: "the version of the running svc", run: checkVersion },
+]
+
+const UNSET = /(?:refers to|names) ([A-Za-z_]\w*), which is not set/
+
+function checkConfiguration({ context }: Installation): readonly Finding[] {
+  const { paths } = context
+  return findIssues(context, () => readTexts(paths)).map(({ message, severity, server, ...place }): Finding => {
+    const [, variable] = UNSET.exec(message) ?? []
+    const about = { check: variable === undefined ? "configuration" : "variables", severity, what: message }
+    const subject = server === undefined ? {} : { subject: server }
+    const at = place.line === undefined ? paths.file : `${place.file ?? paths.file}:${place.line}`
+    return variable === undefined
+      ? { ...about, ...subject, why: whyOf(severity, server), mend: `correct ${at}; \`svc config check\` checks it` }
+      : {
+          ...about,
+          ...subject,
+          why: "svc does not run the server without it",
+          mend: `add ${variable}=… to ${paths.dotenv}`,
+        }
+  })
+}
+
+function whyOf(severity: Issue["severity"], server: string | undefined): string {
+  if (severity === "warning") return "svc ignores this part of the file"
+  return server === undefined ? "svc cannot load the file" : "svc cannot run the server"
+}
+
+async function checkLimits({ context }: Installation): Promise<readonly Finding[]> {
+  return (await findLimitIssues(context)).map(
+    ({ message, server }): Finding => ({
+      check: "limits",
+      severity: "warning",
+      ...(server === undefined ? {} : { subject: server }),
+      what: message,
+      why: "several clients and model APIs refuse or cut what is longer",
+      mend: "hide tools with `svc mcp tools disable`, offer a part with `svc preset create`, or rename the server",
+    }),
+  )
+}
+
+function checkCommands({ specs, context }: Installation): readonly Finding[] {
+  const { file } = context.paths
+  const which = (command: string, options: { PATH: string; cwd?: string }) => Bun.which(command, options)
+  return specs.flatMap(({ name, launch }): readonly Finding[] => {
+    if (launch.transport !== "stdio") return []
+    const about = { check: "commands", severity: "error", subject: name, why: "the server cannot be started" } as const
+    const { cwd } = launch
+    if (cwd !== undefined && statSync(cwd, { throwIfNoEntry: false })?.isDirectory() !== true)
+      return [
+        {
+          ...about,
+          what: `${name}: working directory does not exist: ${cwd}`,
+          mend: `create it, or correct cwd in ${file}`,
+        },
+      ]
+    try {
+      resolveCommand(launch, name, { windows: process.platform === "win32", which })
+      return []
+    } catch (error) {
+      const what = messageOf(error)
+      const [, provider] = /\(install ([^,)]+)/.exec(what) ?? []
+      const mend = provider === undefined ? `correct its command in ${file}` : `install ${provider}, which provides it`
+      return [{ ...about, what, mend }]
+    }
+  })
+}
+
+/** Packages from npm need a current Node.js; an old one fails with errors of syntax. */
+async function checkNode({ specs, clock }: Installation): Promise<readonly Finding[]> {
+  const found = specs.flatMap(({ launch }) =>
+    launch.transport === "stdio" && /(?:^|[\\/])(?:npx|npm|node)(?:\.cmd|\.exe)?$/.test(launch.command) ? [launch] : [],
+  )
+  const [launch] = found
+  const node = launch === undefined ? null : Bun.which("node", { PATH: launch.env.PATH ?? "" })
+  if (launch === undefined || node === null) return []
+  const child = Bun.spawn([node, "--version"], { env: { ...launch.env }, stdin: "ignore", stderr: "ignore" })
+  const cancel = clock.after(CHECK_MS / 2, () => child.kill("SIGKILL"))
+  const text = await new Response(child.stdout).text().finally(cancel)
+  const major = Number(/^v(\d+)\./.exec(text)?.[1] ?? OLDEST_NODE)
+  if (major >= OLDEST_NODE) return []
+  return [
+    {
+      check: "node",
+      severity: "warning",
+      what: `${node} is Node.js ${text.trim()}`,
+      why: `servers from npm need ${OLDEST_NODE} or newer; ${counted(found.length, "server")} run on it`,
+      mend: "install a current Node.js",
+    },
+  ]
+}
+
+function checkServers({ live }: Installation): readonly Finding[] {
+  return (live?.servers ?? []).flatMap((one): readonly Finding[] => {
+    const { name, id, state } = one
+    const reason = [one.lastError, ...(one.issues ?? [])].filter((text) => text !== undefined).join("; ")
+    const about = { check: "servers", subject: name, what: `${id} is ${state}${reason === "" ? "" : `: ${reason}`}` }
+    switch (state) {
+      case "sign-in needed":
+        return [{ ...about, severity: "error", why: "svc has no access to it", mend: `svc auth login ${name}` }]
+      case "failed":
+      case "crash-loop":
+        return [
+          {
+            ...about,
+            severity: "error",
+            why: "its tools are not offered, and svc does not start it again by itself",
+            mend: `see \`svc logs ${name}\`, correct the cause, then \`svc mcp restart ${name}\``,
+          },
+        ]
+      case "restarting":
+      case "reconnecting":
+        return [
+          {
+            ...about,
+            severity: "error",
+            why: "its tools are not offered until it is back; svc tries again by itself",
+            mend: `see \`svc logs ${name}\``,
+          },
+        ]
+      case "degraded":
+        return [{ ...about, severity: "warning", why: "a part of it does not work", mend: `see \`svc logs ${name}\`` }]
+      default:
+        if (one.changedTools === undefined) return []
+        return [
+          {
+            ...about,
+            severity: "warning",
+            what: `${name} has changed tools: ${one.changedTools.join(", ")}`,
+            why: "a changed description can mislead a model",
+            mend: `look at \`svc mcp tools list ${name}\`, then \`svc mcp tools approve ${name}\``,
+          },
+        ]
+    }
+  })
+}
+
+async function checkPort({ context, live }: Installation): Promise<readonly Finding[]> {
+  if (live !== undefined) return []
+  const port = namedPort() ?? 3050
+  try {
+    Bun.listen({ hostname: "127.0.0.1", port, socket: { data() {} } }).stop(true)
+    return []
+  } catch {
+    const { describePortInUse } = await import("./http-service.ts")
+    return [
+      {
+        check: "port",
+        severity: "warning",
+        what: await describePortInUse({ hostname: "127.0.0.1", port }, context.paths),
+        why: "`svc serve` cannot listen there",
+        mend: "end the other program, or `svc serve --port 0` for a free port",
+      },
+    ]
+  }
+}
+
+function checkVersion({ live }: Installation): readonly Finding[] {
+  if (live?.version === undefined || live.version === version) return []
+  return [
+    {
+      check: "version",
+      severity: "warning",
+      what: `the running svc is version ${live.version}, and this command is version ${version}`,
+      why: "the running one does not know what is new",
+      mend: "svc stop, then start it again",
+    },
+  ]
+}

@@ -1,0 +1,85 @@
+/** `svc doctor`: finds what is wrong with this machine's svc, and says what mends it. */
+import type { CommandDef } from "citty"
+import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
+import { checkNames, diagnose } from "../app/doctor.ts"
+import { type Finding, readInstallation } from "../app/installation.ts"
+import { print, say, stdoutLook } from "../app/output.ts"
+import { systemClock } from "../lib/clock.ts"
+import { usageError } from "../lib/command-line.ts"
+import { messageOf } from "../lib/errors.ts"
+import { counted } from "../lib/log.ts"
+import { isInteractive, promptYesNo } from "../lib/prompt.ts"
+import { paint } from "../lib/terminal.ts"
+
+export const doctor: CommandDef = {
+  meta: {
+    name: "doctor",
+    description: "Find problems and what mends them; exit with 1 for warnings, 2 for errors",
+  },
+  args: {
+    ...CONTEXT_ARGS,
+    fix: { type: "boolean", description: "Make the safe repairs: permissions and files of ended processes" },
+    yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
+  },
+  async run({ args }) {
+    const asJson = args.json === true
+    // A file that is missing is a finding, not a refusal.
+    const context = openContext(args, "allowed")
+    const installation = await readInstallation(context, systemClock)
+    const onslow = (subject: string) => (asJson ? undefined : say(`still checking ${subject} …`))
+    const found = await diagnose(installation, onslow)
+    const findings = found.toSorted((one, other) => rank(one) - rank(other))
+    const repairable = findings.filter(({ repair }) => repair !== undefined)
+    const fixed = args.fix === true ? await repairAll(repairable, args.yes === true) : new Set<Finding>()
+    const left = findings.filter((finding) => !fixed.has(finding))
+    print(asJson, { checks: checkNames(), findings: findings.map((one) => shape(one, fixed.has(one))) }, () => {
+      const texts = left.map(describe)
+      const errors = left.filter(({ severity }) => severity === "error").length
+      const counts = [
+        ...(errors > 0 ? [counted(errors, "error")] : []),
+        ...(left.length > errors ? [counted(left.length - errors, "warning")] : []),
+      ]
+      const offer =
+        args.fix === true || repairable.length === 0 ? "" : `; \`svc doctor --fix\` mends ${repairable.length} of them`
+      const verdict =
+        left.length === 0 ? `no problems found (${checkNames().length} checks)` : `${counts.join(", ")}${offer}`
+      return [...texts, verdict].join("\n\n")
+    })
+    if (left.some(({ severity }) => severity === "error")) return 2
+    return left.length > 0 ? 1 : 0
+  },
+}
+
+// ---
+
+/** Errors come first. */
+const rank = ({ severity }: Finding): number => (severity === "error" ? 0 : 1)
+
+const shape = ({ repair, ...finding }: Finding, fixed: boolean) => ({
+  ...finding,
+  fixable: repair !== undefined,
+  ...(fixed ? { fixed } : {}),
+})
+
+function describe({ severity, what, why, mend }: Finding): string {
+  const word = paint(severity, severity === "error" ? "bad" : "notice", stdoutLook())
+  return `${word}: ${what}\n  why: ${why}\n  fix: ${mend}`
+}
+
+/** Makes the repairs that the person agrees to, and says each. Returns the findings that are mended. */
+async function repairAll(findings: readonly Finding[], yes: boolean): Promise<ReadonlySet<Finding>> {
+  const fixed = new Set<Finding>()
+  if (findings.length === 0) return fixed
+  if (!yes && !isInteractive()) throw usageError("--fix asks before each repair; use --yes where nobody can answer")
+  for (const finding of findings) {
+    if (!yes && !(await promptYesNo(`${finding.what}\nmend it?`))) continue
+    try {
+      finding.repair?.()
+      fixed.add(finding)
+      say(`mended: ${finding.what}`)
+    } catch (error) {
+      say(`not mended: ${finding.what}: ${messageOf(error)}`)
+    }
+  }
+  return fixed
+}
