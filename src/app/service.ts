@@ -1,6 +1,7 @@
 /** The life of `svc serve`, from the first line of the log to the end of the last child. */
 import { delay, systemClock, withTimeout } from "../lib/clock.ts"
 import { type Interrupt, watchInterrupts } from "../lib/interrupt.ts"
+import { makePrivateFolder } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
 import { homeDirectory } from "../template/project.ts"
@@ -26,6 +27,8 @@ export async function runService(
   paths: Paths | undefined,
   start: ServiceStart,
 ): Promise<number> {
+  // First, so that the one reason is told before its consequences.
+  if (paths !== undefined && options.transport === "http") makePrivateFolder(paths.directory)
   const runtime = await createRuntime(options, paths)
   process.on("unhandledRejection", runtime.onbug)
   process.on("uncaughtException", runtime.onbug)

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs"
 import { createSecureContext } from "node:tls"
 import { systemClock } from "../lib/clock.ts"
-import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { fileProblem, messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { Listening, Tls } from "../serve/server.ts"
 import { watchFiles } from "../store/watch.ts"
@@ -13,7 +13,7 @@ export function readTls({ cert, key }: Tls): Tls {
     try {
       return readFileSync(path, "utf8")
     } catch (cause) {
-      throw new UnavailableError(`cannot read ${path}: ${messageOf(cause)}`, { cause })
+      throw new UnavailableError(`cannot read ${path}: ${fileProblem(cause)}`, { cause })
     }
   }
   const tls = { cert: read(cert), key: read(key) }

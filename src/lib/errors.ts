@@ -185,6 +185,9 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message.replace(ADVICE, "") : String(error)
 }
 
+/** Returns the message of a failed file operation without its path, for a sentence that names the path already. */
+export const fileProblem = (error: unknown): string => messageOf(error).replace(/, [a-z]+ '.*'$/s, "")
+
 /** Returns `file:line:column: message`, without the parts that are unknown. */
 export function formatIssue(issue: Issue): string {
   const place = [issue.file, issue.line, issue.column].filter((part) => part !== undefined).join(":")

@@ -11,7 +11,7 @@ import { constants } from "node:fs"
 import { type FileHandle, mkdir, open, rename } from "node:fs/promises"
 import { dirname } from "node:path"
 import type { Clock } from "./clock.ts"
-import { messageOf, UnavailableError } from "./errors.ts"
+import { fileProblem, UnavailableError } from "./errors.ts"
 
 export type Journal = {
   /** Appends a line. `line` is called when the line is written, and returns it without a line break. */
@@ -64,7 +64,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
       failing = false
     } catch (error) {
       missing += lines.length
-      if (!failing) onfail(`${path} cannot be written: ${messageOf(error)}`)
+      if (!failing) onfail(`${path} cannot be written: ${fileProblem(error)}`)
       failing = true
     }
   }
@@ -81,7 +81,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 })
     await (await openPrivate(path)).close()
   } catch (cause) {
-    throw new UnavailableError(`${path} cannot be written: ${messageOf(cause)}`, { cause })
+    throw new UnavailableError(`${path} cannot be written: ${fileProblem(cause)}`, { cause })
   }
   return {
     add(line) {

@@ -11,7 +11,7 @@ import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
 import { dirname, join, sep } from "node:path"
 import { slugOf } from "../config/plan.ts"
 import type { Clock } from "../lib/clock.ts"
-import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { fileProblem, messageOf, UnavailableError } from "../lib/errors.ts"
 import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 import { listBackups, lockDocuments } from "./documents.ts"
 import { makePrivateFolder } from "./files.ts"
@@ -128,7 +128,7 @@ async function unpackBundle(
       try {
         retryOnWindowsLock(() => renameSync(staging, folder))
       } catch (cause) {
-        throw new UnavailableError(`cannot create ${folder}: ${messageOf(cause)}`, { cause })
+        throw new UnavailableError(`cannot create ${folder}: ${fileProblem(cause)}`, { cause })
       }
     },
     discard,

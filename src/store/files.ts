@@ -1,9 +1,11 @@
 /** Reads and atomically writes files, in folders that only their user can open. */
 import { randomBytes } from "node:crypto"
 import {
+  accessSync,
   chmodSync,
   chownSync,
   closeSync,
+  constants,
   existsSync,
   fsyncSync,
   mkdirSync,
@@ -17,7 +19,7 @@ import {
   writeFileSync,
 } from "node:fs"
 import { basename, dirname, join } from "node:path"
-import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { fileProblem, UnavailableError } from "../lib/errors.ts"
 import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 
 /** Returns the text of a file; undefined if it is missing. Throws an UnavailableError if it cannot be read. */
@@ -27,7 +29,7 @@ export function readText(path: string): string | undefined {
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR"))
       return undefined
-    throw new UnavailableError(`cannot read ${path}: ${messageOf(cause)}`, { cause })
+    throw new UnavailableError(`cannot read ${path}: ${fileProblem(cause)}`, { cause })
   }
 }
 
@@ -65,12 +67,17 @@ export function replaceFile(
 export const replaceState = (path: string, content: string): boolean =>
   writeAtomically(path, content, 0o600, () => true)
 
-/** Creates a folder that only its user can open. Throws an UnavailableError that says what to do. */
+/** Creates a folder that only its user can open. Throws an UnavailableError that says what to do if svc cannot write to it. */
 export function makePrivateFolder(folder: string): void {
+  let attempt = "create"
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
+    attempt = "write to"
+    accessSync(folder, constants.W_OK | constants.X_OK)
   } catch (cause) {
-    throw new UnavailableError(`cannot create ${folder}: ${messageOf(cause)}; ${WRITABLE_FOLDER_ADVICE}`, { cause })
+    throw new UnavailableError(`cannot ${attempt} ${folder}: ${fileProblem(cause)}; ${WRITABLE_FOLDER_ADVICE}`, {
+      cause,
+    })
   }
 }
 
@@ -153,7 +160,7 @@ function writeAtomically(
     return current
   } catch (cause) {
     if (existsSync(temporary)) unlinkSync(temporary)
-    throw new UnavailableError(`cannot write ${target}: ${messageOf(cause)}`, { cause })
+    throw new UnavailableError(`cannot write ${target}: ${fileProblem(cause)}`, { cause })
   }
 }
 

@@ -10,7 +10,7 @@ import type { Database } from "bun:sqlite"
 import { chownSync, closeSync, lstatSync, openSync, statSync, truncateSync } from "node:fs"
 import { dirname } from "node:path"
 import { type Clock, delay } from "../lib/clock.ts"
-import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
+import { fileProblem, RequestError, UnavailableError } from "../lib/errors.ts"
 import { removeAll, WRITABLE_FOLDER_ADVICE } from "./files.ts"
 
 /** Releases the lock. */
@@ -48,7 +48,7 @@ export async function tryAcquire(lock: string): Promise<Release | undefined> {
     const code = cause instanceof Error && "code" in cause ? String(cause.code) : ""
     if (code.startsWith("SQLITE_BUSY")) return undefined
     if (code !== "SQLITE_NOTADB")
-      throw new UnavailableError(`cannot lock ${lock}: ${messageOf(cause)}; ${WRITABLE_FOLDER_ADVICE}`, { cause })
+      throw new UnavailableError(`cannot lock ${lock}: ${fileProblem(cause)}; ${WRITABLE_FOLDER_ADVICE}`, { cause })
     // A file with a process id, as old versions of svc wrote it. The lock is on the file, not on its content.
     truncateSync(lock, 0)
     return tryAcquire(lock)

@@ -13,7 +13,7 @@ import { existsSync, readdirSync, readFileSync, rmdirSync, statSync, unlinkSync 
 import { join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
 import { digest } from "../lib/digest.ts"
-import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { fileProblem, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 import { hasBundles, sweepBundles } from "./bundles.ts"
 import {
@@ -298,6 +298,6 @@ function read(path: string): Original {
   try {
     return { bytes: readFileSync(path), mode: statSync(path).mode & 0o777 }
   } catch (cause) {
-    throw new UnavailableError(`cannot read ${path}: ${messageOf(cause)}`, { cause })
+    throw new UnavailableError(`cannot read ${path}: ${fileProblem(cause)}`, { cause })
   }
 }

@@ -269,7 +269,7 @@ test("an unwritable folder is named, with what to do", async () => {
     expect([code, stderr]).toEqual([
       69,
       expect.stringMatching(
-        /svc: cannot create .*file.below: .*--config-dir \(mcp.json may stay where it is: --config\)\n$/,
+        /^svc: cannot create \S*\/file\/below: [^/]*; .*--config-dir \(mcp.json may stay where it is: --config\)\n$/,
       ),
     ])
   }

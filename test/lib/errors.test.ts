@@ -4,6 +4,7 @@ import {
   ConfigError,
   codesOf,
   EXIT_CODES,
+  fileProblem,
   formatIssue,
   Interrupted,
   messageOf,
@@ -35,6 +36,13 @@ test("Bun's advice for programmers is removed from a message", () => {
   expect(messageOf(new Error(`The socket connection was closed unexpectedly. ${advice}`))).toBe(
     "The socket connection was closed unexpectedly.",
   )
+})
+
+test("the problem of a file operation does not repeat the path", () => {
+  const failed = (message: string) => fileProblem(new Error(message))
+  expect(failed("ENOENT: no such file or directory, open '/a, b'")).toBe("ENOENT: no such file or directory")
+  expect(failed("EXDEV: cross-device link, rename '/a' -> '/b'")).toBe("EXDEV: cross-device link")
+  expect(failed("unable to open database file")).toBe("unable to open database file")
 })
 
 test("every exit code of an error is documented", () => {
