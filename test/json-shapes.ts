@@ -25,6 +25,9 @@ export const JSON_SHAPES = {
     created: z.string().describe("ISO 8601"),
     expires: z.string().optional().describe("ISO 8601; absent if it does not expire"),
     token: z.string().optional().describe("The token itself, from `svc auth token create` alone"),
+    warnings: strings
+      .optional()
+      .describe("What may not be meant, such as a tag that no server has; from `create` alone"),
   }),
   preset: z.strictObject({
     name: z.string(),

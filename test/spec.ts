@@ -996,6 +996,26 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a shared instance must be able to say who did what",
   },
+  "auth:refused": {
+    says: "each request without a valid token is a line in the log and the audit log, with address and reason; a flood is counted",
+    from: "choice",
+    why: "attempts must be seen, by fail2ban too, and must not push everything else out of the logs",
+  },
+  "auth:token:trace": {
+    says: "while svc runs, each token that is created, changed or revoked is a line in the audit log, and calls have the token's name beside its id",
+    from: "choice",
+    why: "an operator knows people by name, and an editor changes the file as well as a command",
+  },
+  "auth:token:warn": {
+    says: "svc auth token create warns of a token without a name, without tags or expiry, and of tags that no server has",
+    from: "choice",
+    why: "such a token works, so that nobody notices what was not meant",
+  },
+  "auth:token:name": {
+    says: "names of tokens are unique; --replace revokes the token that has the name",
+    from: "choice",
+    why: "a name in the audit log, and in revoke, must mean one token",
+  },
   "isolation:idle": {
     says: 'a process of isolation "session" ends after idleTimeout (10 minutes) without a call; the session\'s next call starts another, and says that what the old one held is lost',
     from: "choice",

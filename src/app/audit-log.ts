@@ -9,6 +9,8 @@ import type { ServeOptions } from "./serve-options.ts"
 export type AuditLog = {
   /** Undefined without `--audit-log`. */
   readonly audit: Audit | undefined
+  /** Sets the lookup of the names of principals, which the entries of their calls contain. */
+  nameHolders(nameOf: (principal: string) => string | undefined): void
   /** Writes the lines that are left. */
   closeAudit(): Promise<void>
 }
@@ -18,7 +20,8 @@ export async function openAuditLog(
   { auditLog, auditArguments }: Pick<ServeOptions, "auditLog" | "auditArguments">,
   { log, redactor }: Pick<Logging, "log" | "redactor">,
 ): Promise<AuditLog> {
-  if (auditLog === undefined) return { audit: undefined, closeAudit: async () => undefined }
+  if (auditLog === undefined) return { audit: undefined, nameHolders() {}, closeAudit: async () => undefined }
+  let nameOf: (principal: string) => string | undefined = () => undefined
   const journal = await openJournal({
     path: auditLog,
     clock: systemClock,
@@ -30,7 +33,11 @@ export async function openAuditLog(
     ticks: () => performance.now(),
     write: journal.add,
     mask: (text) => redactor().maskCredentials(text),
+    nameOf: (principal) => nameOf(principal),
     withArguments: auditArguments,
   })
-  return { audit, closeAudit: () => journal.close() }
+  const nameHolders = (lookup: typeof nameOf) => {
+    nameOf = lookup
+  }
+  return { audit, nameHolders, closeAudit: () => journal.close() }
 }

@@ -22,6 +22,8 @@ export type ControlDeps = {
   readonly runtime: Runtime
   /** The address that svc listens at. */
   readonly url: string
+  /** The address of MCP for clients; undefined for a Unix socket. */
+  readonly endpoint: string | undefined
   /** Applies what is written in the files now, and returns what the last reload came to; undefined with --no-reload. */
   follow(): Promise<ReloadResult | undefined>
   tools(): Promise<InternalTools>
@@ -30,10 +32,17 @@ export type ControlDeps = {
 }
 
 /** Returns the dispatch of control methods; methods that change something are audited like calls of clients. */
-export function createControlDispatch({ runtime, url, follow, tools, interrupt }: ControlDeps): ControlDispatch {
+export function createControlDispatch({
+  runtime,
+  url,
+  endpoint,
+  follow,
+  tools,
+  interrupt,
+}: ControlDeps): ControlDispatch {
   return audited(runtime, async (method, params, gone) => {
     if (method === "tool") return (await tools()).run(params, gone)
-    if (method !== "stop") return answerControl(runtime, url, follow, method, params)
+    if (method !== "stop") return answerControl(runtime, { url, endpoint }, follow, method, params)
     // After the answer: the end closes the control socket.
     void delay(systemClock, 0).then(() => interrupt("svc stop"))
     return { pid: process.pid }
@@ -44,7 +53,7 @@ export function createControlDispatch({ runtime, url, follow, tools, interrupt }
 
 async function answerControl(
   runtime: Runtime,
-  url: string,
+  addresses: Pick<ControlDeps, "url" | "endpoint">,
   follow: ControlDeps["follow"],
   method: string,
   params: Params,
@@ -55,7 +64,7 @@ async function answerControl(
     ...statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials),
     pid: process.pid,
     version,
-    url,
+    ...addresses,
   })
   switch (method) {
     case "status":

@@ -120,11 +120,15 @@ export async function startHttp(
   // A browser cannot be redirected to a Unix socket.
   const publicUrl = options.externalUrl ?? (unix === undefined ? local : undefined)
   if (publicUrl !== undefined) runtime.setPublicUrl(publicUrl)
+  const endpoint = publicUrl === undefined ? undefined : `${publicUrl.replace(/\/$/, "")}/mcp`
   return {
     ...listening,
-    endpoint: publicUrl === undefined ? undefined : `${publicUrl.replace(/\/$/, "")}/mcp`,
+    endpoint,
     announce() {
-      log.info(`listening on ${unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`}`)
+      const place = unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`
+      // Elsewhere than where svc listens: behind a proxy, or because 0.0.0.0 is no address that a client can connect to.
+      const isElsewhere = endpoint !== undefined && endpoint !== place
+      log.info(`listening on ${place}${isElsewhere ? `; clients connect to ${endpoint}` : ""}`)
       if (!loopback && !options.auth)
         log.warn("no authentication: every client that can reach this address can use every server")
     },

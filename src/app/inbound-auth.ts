@@ -5,9 +5,10 @@ import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { createAuthentication, createResourceMetadata } from "../serve/auth.ts"
 import type { Middleware } from "../serve/inbound.ts"
-import { type ClientToken, readTokens } from "../store/client-tokens.ts"
+import { type ClientToken, describeToken, readTokens } from "../store/client-tokens.ts"
 import type { Paths } from "../store/paths.ts"
 import { watchFiles } from "../store/watch.ts"
+import { createRefusedLogins } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
@@ -24,8 +25,8 @@ export type InboundAuth = {
 
 /** Opens authentication; undefined without `--auth`. `base` returns the address that clients reach svc under. */
 export async function openInboundAuth(
-  { agent, log, mcp, streams }: Runtime,
-  { auth, authIssuer, authAudience, authByScope, healthLevel }: ServeOptions,
+  { agent, audit, log, mcp, metrics, nameHolders, streams }: Runtime,
+  { auth, authIssuer, authAudience, authByScope, healthLevel, trustProxy }: ServeOptions,
   paths: Paths | undefined,
   base: () => string,
 ): Promise<InboundAuth | undefined> {
@@ -34,7 +35,19 @@ export async function openInboundAuth(
   const onrevoked = () => {
     for (const stream of [...streams]) stream.close()
   }
-  const tokens = watchTokens(paths, log, authIssuer === undefined, onrevoked)
+  const onchange = (change: TokenChange, { id, name, tags, expires }: ClientToken) => {
+    log.info(`${describeToken({ id, name })} was ${change.past}`)
+    audit?.access(`auth.token.${change.verb}`, "ok", {
+      principal: "local",
+      token: id,
+      name,
+      tags: tags?.join(","),
+      expires,
+    })
+  }
+  const tokens = watchTokens(paths, log, authIssuer === undefined, onrevoked, onchange)
+  nameHolders((principal) => tokens.current().get(principal.replace(/^token /, ""))?.name || undefined)
+  const refused = createRefusedLogins({ log, audit, metrics, clock: systemClock, trustProxy })
   // Imported for an issuer alone: without one, a start does not load the cryptography.
   const issuer =
     authIssuer === undefined
@@ -60,12 +73,14 @@ export async function openInboundAuth(
       now: () => systemClock.now(),
       base,
       detailed: healthLevel !== "minimal",
+      onrefused: refused.record,
       onbug: mcp.onbug,
     }),
     resourceMetadata: issuer === undefined ? undefined : createResourceMetadata(issuer, base, tags),
     follow: tokens.follow,
     close() {
       cancelRefresh()
+      refused.close()
       tokens.close()
     },
   }
@@ -75,25 +90,45 @@ export async function openInboundAuth(
 
 const REFRESH_MS = 600_000
 
-/** Follows the tokens file. A file that cannot be trusted counts as empty, and the log says so. */
+const CREATED = { verb: "create", past: "created" } as const
+const CHANGED = { verb: "change", past: "changed" } as const
+const REVOKED = { verb: "revoke", past: "revoked" } as const
+type TokenChange = typeof CREATED | typeof CHANGED | typeof REVOKED
+
+/**
+ * Follows the tokens file. A file that cannot be trusted counts as empty, and the log says so. `onchange` gets each difference
+ * between two states of the file that can be trusted, so that a command, an editor and a restored file all leave a trace.
+ */
 function watchTokens(
   paths: Paths | undefined,
   log: Log,
   needed: boolean,
   onrevoked: () => void,
+  onchange: (change: TokenChange, token: ClientToken) => void,
 ): { current(): ReadonlyMap<string, ClientToken>; follow(): void; close(): void } {
   let tokens: ReadonlyMap<string, ClientToken> = new Map()
   if (paths === undefined) return { current: () => tokens, follow: () => undefined, close: () => undefined }
   const file = tokensFile(paths)
+  let trusted: typeof tokens | undefined
   const read = () => {
     const before = tokens
     try {
       tokens = readTokens(file, process.platform)
+      if (trusted !== undefined) compare(trusted, tokens)
+      trusted = tokens
     } catch (error) {
       tokens = new Map()
       log.error(`all tokens are refused: ${messageOf(error)}`)
     }
     if ([...before].some(([id, token]) => !isDeepStrictEqual(tokens.get(id), token))) onrevoked()
+  }
+  const compare = (old: typeof tokens, now: typeof tokens) => {
+    for (const [id, token] of old) {
+      const next = now.get(id)
+      if (next === undefined) onchange(REVOKED, token)
+      else if (!isDeepStrictEqual(next, token)) onchange(CHANGED, next)
+    }
+    for (const [id, token] of now) if (!old.has(id)) onchange(CREATED, token)
   }
   // Watched before it is read: a change in between is seen.
   const watcher = watchFiles([file], systemClock, read)

@@ -28,7 +28,7 @@ export async function startReloadLoop(
   runtime: Runtime,
   options: ServeOptions,
   paths: Paths,
-  listening: Pick<HttpService, "url" | "followTokens"> | undefined,
+  listening: Pick<HttpService, "url" | "endpoint" | "followTokens"> | undefined,
   interrupt: (reason: string) => void,
 ): Promise<ReloadLoop> {
   const { agent, audit, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
@@ -96,7 +96,14 @@ export async function startReloadLoop(
       ? undefined
       : await openControlSocket(
           paths,
-          createControlDispatch({ runtime, url: listening.url.href, follow, tools, interrupt }),
+          createControlDispatch({
+            runtime,
+            url: listening.url.href,
+            endpoint: listening.endpoint,
+            follow,
+            tools,
+            interrupt,
+          }),
           { mcp, trustedClient, maxResult: options.maxResult },
           listening.url.href,
         )

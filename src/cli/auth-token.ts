@@ -1,14 +1,32 @@
 /** `svc auth token`: the bearer tokens of clients, kept as hashes in tokens.json. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, openContext, TAG_ARGS, tagsOf } from "../app/command-context.ts"
+import {
+  CONTEXT_ARGS,
+  type CommandContext,
+  defaultAddress,
+  openContext,
+  TAG_ARGS,
+  tagsOf,
+} from "../app/command-context.ts"
 import { FOLLOW_ARGS, followChange } from "../app/follow.ts"
 import { tokensFile } from "../app/inbound-auth.ts"
 import { print, say, table } from "../app/output.ts"
 import { TOOL_LISTINGS } from "../config/presets.ts"
+import { readSections } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
-import { type ClientToken, createToken, pickToken, printTokens, readTokens } from "../store/client-tokens.ts"
+import { RequestError } from "../lib/errors.ts"
+import { didYouMean } from "../lib/nearest.ts"
+import {
+  type ClientToken,
+  createToken,
+  describeToken,
+  pickToken,
+  printTokens,
+  readTokens,
+} from "../store/client-tokens.ts"
 import { editTokens } from "../store/documents.ts"
+import { isObject } from "../wire/message.ts"
 
 export const token: CommandDef = {
   meta: { name: "token", description: "Manage the tokens of clients" },
@@ -31,6 +49,7 @@ export const token: CommandDef = {
           valueHint: "all|search",
         },
         expires: { type: "string", description: "Lifetime, such as 30d (default: does not expire)" },
+        replace: { type: "boolean", description: "Revoke the tokens that have this name" },
       },
       async run({ args, rawArgs }) {
         const context = openContext(args)
@@ -40,13 +59,28 @@ export const token: CommandDef = {
         const tags = named.length === 0 ? undefined : named
         const tools = option.text("tools") === undefined ? undefined : option.choice("tools", TOOL_LISTINGS, "all")
         const expires = option.text("expires") === undefined ? undefined : now + option.duration("expires", 0)
-        const { token: made, text } = createToken(option.text("name") ?? "", { tags, tools, expires, now })
-        await changeTokens(context, (tokens) => new Map([...tokens, [made.id, made]]))
+        const name = option.text("name") ?? ""
+        const { token: made, text } = createToken(name, { tags, tools, expires, now })
+        await changeTokens(context, (tokens) => {
+          const named = new Set(name === "" ? [] : [...tokens.values()].filter((token) => token.name === name))
+          const [other] = named
+          if (other !== undefined && args.replace !== true)
+            throw new RequestError(
+              "conflict",
+              `${describeToken(other)} exists already; choose another name, or revoke the old one with --replace`,
+            )
+          return new Map([...[...tokens].filter(([, token]) => !named.has(token)), [made.id, made]])
+        })
         const { hash: _, ...shown } = made
+        const warnings = warningsAbout(context, made)
         // Printed first: a token that is not shown is lost.
-        print(args.json === true, { ...shown, token: text }, () => text)
-        if (args.json !== true) say(`token ${made.id}: store it now, it is not shown again`)
+        print(args.json === true, { ...shown, token: text, warnings }, () => text)
+        if (args.json !== true) {
+          say(`${describeToken(made)}: store it now, it is not shown again`)
+          for (const warning of warnings) say(`warning: ${warning}`)
+        }
         await followChange(context, args, `token ${made.id} is created`)
+        if (args.json !== true) say(await snippet(context))
         return 0
       },
     },
@@ -99,6 +133,43 @@ export const token: CommandDef = {
 
 /** Returns the tokens by id. Throws an UnavailableError if their file is malformed or readable by others. */
 export const tokensOf = ({ paths }: CommandContext) => readTokens(tokensFile(paths), process.platform)
+
+/** Returns what the operator may not have meant: a token without a name, without bounds, or for tags that no server has. */
+function warningsAbout(context: CommandContext, { name, tags, expires }: ClientToken): readonly string[] {
+  const known = knownTags(context)
+  const unknown = (tags ?? []).filter((tag) => known !== undefined && !known.includes(tag))
+  const bounds = [...(tags === undefined ? ["--tags"] : []), ...(expires === undefined ? ["--expires"] : [])]
+  const scope = tags === undefined ? "all servers and the management tools" : "its servers"
+  const time = expires === undefined ? ", for ever" : ""
+  return [
+    ...unknown.map(
+      (tag) => `no server has the tag ${tag}${didYouMean(tag, known ?? [])}; the token grants it as soon as one has it`,
+    ),
+    ...(bounds.length === 0 ? [] : [`the token grants ${scope}${time}; ${bounds.join(" and ")} would limit it`]),
+    ...(name === "" ? ["the token has no name; a name tells in the audit log whose it is"] : []),
+  ]
+}
+
+/** Returns the tags of all servers and templates; undefined if the configuration cannot be read. */
+function knownTags(context: CommandContext): readonly string[] | undefined {
+  try {
+    const { servers, templates } = readSections(context.document())
+    return [...servers, ...templates].flatMap(({ config }) => config?.tags ?? [])
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns how a client uses a token. Does not contain it: stderr often ends up in logs. */
+async function snippet({ ask }: CommandContext): Promise<string> {
+  const status = await ask("status").catch(() => undefined)
+  const url = isObject(status) && typeof status.endpoint === "string" ? status.endpoint : `${defaultAddress()}mcp`
+  return [
+    "use it, in place of TOKEN:",
+    `  claude mcp add --transport http svc ${url} --header "Authorization: Bearer TOKEN"`,
+    `  { "mcpServers": { "svc": { "url": "${url}", "headers": { "Authorization": "Bearer TOKEN" } } } }`,
+  ].join("\n")
+}
 
 /** Changes the tokens under the lock; the file stays readable by its owner alone. */
 export async function changeTokens(

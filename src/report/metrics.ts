@@ -24,6 +24,7 @@ export class Metrics {
   bytes = { in: 0, out: 0 }
   reloads = { ok: 0, refused: 0 }
   rateLimited = 0
+  refusedLogins = 0
 
   /** Counts a finished call that took `seconds`. */
   record(id: string, name: string, outcome: CallOutcome, seconds: number): void {
@@ -140,6 +141,9 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
   family("svc_relayed_bytes_total", "counter", "Bytes of relayed requests and responses.", [
     `svc_relayed_bytes_total{direction="in"} ${metrics.bytes.in}`,
     `svc_relayed_bytes_total{direction="out"} ${metrics.bytes.out}`,
+  ])
+  family("svc_refused_logins_total", "counter", "Requests refused because of a missing or wrong token.", [
+    `svc_refused_logins_total ${metrics.refusedLogins}`,
   ])
   family("svc_rate_limited_requests_total", "counter", "Requests refused by a rate limit.", [
     `svc_rate_limited_requests_total ${metrics.rateLimited}`,

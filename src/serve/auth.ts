@@ -14,10 +14,10 @@
  *     scope, is no admin. More scopes never show less.
  *  6. A refusal names the resource metadata (RFC 9728) if there is an issuer, and the scope that is missing if the token has
  *     scopes; to other tokens a server they may not see does not exist.
- *  7. No refusal repeats the token.
+ *  7. No refusal repeats the token. Each one is reported with its reason, but for a request that the issuer's keys would decide.
  */
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
-import { type ClientToken, findToken } from "../store/client-tokens.ts"
+import { type ClientToken, describeToken, findToken, tokenId } from "../store/client-tokens.ts"
 import type { Inbound, Middleware } from "./inbound.ts"
 import type { Principal } from "./principal.ts"
 import { errorResponse, jsonResponse, shapeOf } from "./respond.ts"
@@ -36,12 +36,14 @@ export type AuthOptions = {
   base(): string
   /** Whether `/health/mcp` names servers. Then it needs a token. */
   readonly detailed: boolean
+  /** Called for each request that is refused. `reason` is for the operator and does not contain the token. */
+  onrefused(inbound: Inbound, reason: string): void
   onbug(error: unknown): void
 }
 
 /** Returns middleware that refuses a request without a valid token, and hands on the others with their principal. */
 export function createAuthentication(options: AuthOptions): Middleware {
-  const { tokens, issuer, byScope, now, base, detailed, onbug } = options
+  const { tokens, issuer, byScope, now, base, detailed, onrefused, onbug } = options
   const refuse = (error: RequestError | UnavailableError, path: string, code?: ChallengeCode): Response =>
     errorResponse(error, {
       shape: shapeOf(path),
@@ -53,8 +55,19 @@ export function createAuthentication(options: AuthOptions): Middleware {
           : { "www-authenticate": challenge({ code, message: error.message }, path, issuer && base()) }),
       },
     })
-  const unauthorized = (path: string, message: string): Response =>
-    refuse(new RequestError("unauthorized", message), path, "invalid_token")
+  const unauthorized = (inbound: Inbound, message: string, reason = message): Response => {
+    onrefused(inbound, reason)
+    return refuse(new RequestError("unauthorized", message), inbound.path, "invalid_token")
+  }
+  /** Says more than the client is told: which token has expired, or whose id the text has. */
+  const reasonFor = (text: string): string => {
+    const expired = findToken(text, tokens(), Number.NEGATIVE_INFINITY)
+    if (expired !== undefined) return `${describeToken(expired)} has expired`
+    const id = tokenId(text)
+    const known = id === undefined ? undefined : tokens().get(id)
+    if (known !== undefined) return `wrong secret for ${describeToken(known)}`
+    return id === undefined ? "the token is not one of svc's" : `token id ${id} is unknown or revoked`
+  }
   // Rule 3: the constant-time comparison is made once for each token that is accepted.
   const accepted = new Map<string, Principal>()
   let acceptedAmong = tokens()
@@ -71,32 +84,37 @@ export function createAuthentication(options: AuthOptions): Middleware {
     accepted.set(text, principal)
     return principal
   }
-  const authenticate = ({ request, path, search }: Inbound): Admission | Promise<Admission> => {
-    if (search !== "" && TOKEN_IN_QUERY.test(search))
+  const authenticate = (inbound: Inbound): Admission | Promise<Admission> => {
+    const { request, path, search } = inbound
+    if (search !== "" && TOKEN_IN_QUERY.test(search)) {
+      onrefused(inbound, "a token in the query")
       return refuse(new RequestError("invalid_request", IN_QUERY), path, "invalid_request")
+    }
     const header = request.headers.get("authorization")
-    if (header === null)
+    if (header === null) {
+      onrefused(inbound, "no token")
       return refuse(new RequestError("unauthorized", "Send a bearer token in the Authorization header"), path)
+    }
     const text = BEARER.exec(header)?.[1]
-    if (text === undefined) return unauthorized(path, "Authorization must be Bearer and a token")
+    if (text === undefined) return unauthorized(inbound, "Authorization must be Bearer and a token")
     const principal = staticPrincipal(text)
     if (principal !== undefined) return principal
     if (issuer === undefined || text.startsWith("svc_"))
-      return unauthorized(path, "The token is unknown, expired or revoked")
+      return unauthorized(inbound, "The token is unknown, expired or revoked", reasonFor(text))
     return issuer.verify(text, base(), path).then(
       (verdict) => {
         switch (verdict.kind) {
           case "valid":
             return principalOfClaims(verdict.claims, issuer.url, byScope)
           case "invalid":
-            return unauthorized(path, verdict.reason)
+            return unauthorized(inbound, verdict.reason)
           case "unavailable":
             return refuse(new UnavailableError("The keys of the token issuer cannot be fetched; try again later"), path)
         }
       },
       (error: unknown) => {
         onbug(error)
-        return unauthorized(path, `The token cannot be read: ${messageOf(error).slice(0, 100)}`)
+        return unauthorized(inbound, `The token cannot be read: ${messageOf(error).slice(0, 100)}`)
       },
     )
   }

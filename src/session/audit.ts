@@ -1,5 +1,5 @@
 /**
- * The audit log: one JSON line for each call and each management action. Lines are written after the answer has gone out.
+ * The audit log: one JSON line for each call, each management action, each refused login and each change of a token. Lines are written after the answer has gone out.
  * They contain arguments only with `--audit-arguments`, and then without values that look secret.
  */
 import { type Route, type View, viewOf } from "../catalog/catalog.ts"
@@ -17,10 +17,12 @@ export type AuditOptions = {
   write(line: () => string): void
   /** Masks secrets in text. */
   mask(text: string): string
+  /** Returns the name of the token of a principal. */
+  nameOf(principal: string): string | undefined
   readonly withArguments: boolean
 }
 
-export function createAudit({ clock, ticks, write, mask, withArguments }: AuditOptions): Audit {
+export function createAudit({ clock, ticks, write, mask, nameOf, withArguments }: AuditOptions): Audit {
   // What a client states about itself may be wrong, but must be bounded.
   const short = (value: unknown) => (typeof value === "string" ? masked(value, mask, MAX_NAME) : undefined)
   const clientName = ({ name, version }: Params) =>
@@ -32,6 +34,8 @@ export function createAudit({ clock, ticks, write, mask, withArguments }: AuditO
       const { request, client } = call
       const time = clock.now()
       const started = ticks()
+      // Now, because the token may be revoked when the call ends.
+      const name = nameOf(client.principal)
       return ({ frame, outcome }) => {
         const ms = took(started)
         const target = targetOf(call)
@@ -41,6 +45,7 @@ export function createAudit({ clock, ticks, write, mask, withArguments }: AuditO
           return {
             time: new Date(time).toISOString(),
             principal: client.principal,
+            name: short(name),
             client: clientName(client.info),
             method: request.method,
             server: target.server,
@@ -71,6 +76,17 @@ export function createAudit({ clock, ticks, write, mask, withArguments }: AuditO
           ...(withArguments && about.arguments !== undefined ? { arguments: cleaned(about.arguments, mask) } : {}),
         }))
       }
+    },
+    access(event, outcome, about) {
+      const time = clock.now()
+      put(() => ({
+        time: new Date(time).toISOString(),
+        method: `svc/${event}`,
+        outcome,
+        ...Object.fromEntries(
+          Object.entries(about).map(([key, value]) => [key, typeof value === "string" ? short(value) : value]),
+        ),
+      }))
     },
   }
 }

@@ -166,4 +166,6 @@ export type Audit = {
   call(call: ClientCall): (answer: Answer) => void
   /** Begins the entry of an operator's action; the returned function completes it. */
   action(action: string, about: Params): (outcome: "ok" | "error") => void
+  /** Writes an entry about access: a refused login, a token that was created or revoked. */
+  access(event: string, outcome: "ok" | "error", about: Params): void
 }

@@ -45,13 +45,20 @@ export function createToken(
   }
 }
 
+/** Returns the id in the text of a token; undefined if svc did not create it. */
+export const tokenId = (text: string): string | undefined => /^svc_([0-9a-f]{12})_[\w-]{43}$/.exec(text)?.[1]
+
+/** Returns a token's id with its name, for messages: in a form that redaction does not take for a token. */
+export const describeToken = ({ id, name }: Pick<ClientToken, "id" | "name">): string =>
+  name === "" ? `token id ${id}` : `token id ${id} (${name})`
+
 /** Returns the token of a text, or undefined if it is unknown or expired. Compares in constant time. */
 export function findToken(
   text: string,
   tokens: ReadonlyMap<string, ClientToken>,
   now: number,
 ): ClientToken | undefined {
-  const id = /^svc_([0-9a-f]{12})_[\w-]{43}$/.exec(text)?.[1]
+  const id = tokenId(text)
   const token = id === undefined ? undefined : tokens.get(id)
   if (token === undefined) return undefined
   const [given, wanted] = [Buffer.from(hashOf(text), "hex"), Buffer.from(token.hash, "hex")]

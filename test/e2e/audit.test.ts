@@ -68,6 +68,62 @@ test("arguments are written down where that is asked for, without secrets and on
   })
 }, 20_000)
 
+test("tokens leave a trace: refused, created, used by name, replaced and revoked [auth:refused] [auth:token:trace] [auth:token:name]", async () => {
+  const folder = freshFolder()
+  const file = join(folder, "audit.log")
+  const config = { mcpServers: { a: echo() } }
+  await using svc = await startSvc({ config, folder, flags: ["--auth", "--audit-log", file, "--metrics"] })
+  const token = (...args: string[]) => runSvc(["auth", "token", ...args, "--config-dir", folder], freshEnv(folder))
+  const call = (headers: Record<string, string>, url = `${svc.url}/mcp`) =>
+    modern(url, "tools/call", { name: "a_svc_echo", arguments: { m: "x" } }, headers)
+  const bearer = (text: string) => ({ authorization: `Bearer ${text}` })
+  const bob = (await token("create", "--name", "bob", "--expires", "30d")).stdout.trim()
+  const id = bob.split("_")[1]
+  expect((await call(bearer(bob))).status).toBe(200)
+  const second = await token("create", "--name", "bob")
+  expect([second.code, second.stdout]).toEqual([64, ""])
+  expect(second.stderr).toContain(`token id ${id} (bob) exists already`)
+  const next = (await token("create", "--name", "bob", "--replace")).stdout.trim()
+  expect((await call(bearer(next))).status).toBe(200)
+  expect((await token("revoke", "bob")).code).toBe(0)
+  const forged = `${next.slice(0, 17)}${"A".repeat(43)}`
+  await call({})
+  await call({ authorization: "Basic Ym9iOmJvYg==" })
+  await call(bearer(bob))
+  await call(bearer(forged))
+  await call(bearer("nothing-of-svc"))
+  await call({}, `${svc.url}/mcp?access_token=${bob}`)
+  const other = (await token("create")).stdout.trim()
+  await call(bearer(`${other.slice(0, -43)}${"A".repeat(43)}`))
+  await svc.said(/refused login.*wrong secret/)
+  const metrics = await fetch(`${svc.url}/metrics`, { headers: bearer(other) })
+  expect(await metrics.text()).toContain("svc_refused_logins_total 7")
+  svc.signal("SIGTERM")
+  expect(await svc.exited).toBe(0)
+  const [newId, otherId] = [next.split("_")[1], other.split("_")[1]]
+  const login = (reason: string) => ({ method: "svc/login", outcome: "error", address: "127.0.0.1", reason })
+  expect(lines(file).filter(({ method }) => method !== "svc/reload")).toMatchObject([
+    { method: "svc/auth.token.create", principal: "local", outcome: "ok", token: id, name: "bob" },
+    { method: "tools/call", principal: `token ${id}`, name: "bob", outcome: "ok" },
+    { method: "svc/auth.token.revoke", token: id, name: "bob" },
+    { method: "svc/auth.token.create", token: newId, name: "bob" },
+    { method: "tools/call", principal: `token ${newId}`, name: "bob" },
+    { method: "svc/auth.token.revoke", token: newId, name: "bob" },
+    login("no token"),
+    login("Authorization must be Bearer and a token"),
+    login(`token id ${id} is unknown or revoked`),
+    login(`token id ${newId} is unknown or revoked`),
+    login("the token is not one of svc's"),
+    { ...login("a token in the query"), path: "/mcp" },
+    { method: "svc/auth.token.create", token: otherId },
+    login(`wrong secret for token id ${otherId}`),
+  ])
+  for (const text of [svc.stderr(), readIfThere(file) ?? ""])
+    for (const secret of [bob, next, other, forged]) expect(text).not.toContain(secret.slice(17))
+  expect(svc.stderr()).toMatch(/refused login from 127\.0\.0\.1: no token \(\/mcp\)/)
+  expect(svc.stderr()).toContain(`token id ${id} (bob) was revoked`)
+}, 20_000)
+
 test("a server and a session have their calls of a minute [limit:rate]", async () => {
   await using svc = await startSvc({
     config: { serverDefaults: { rateLimit: 2 }, mcpServers: { a: echo(), b: echo({ rateLimit: 100 }) } },

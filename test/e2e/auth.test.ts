@@ -335,7 +335,34 @@ test("a replaced certificate is used without a restart, and a broken one is not"
     freshFolder(),
   ])
   expect([wrong.code, wrong.stderr]).toEqual([69, expect.stringContaining("cert.pem")])
+  const missing = await runSvc(["serve", "--tls-cert", "x.pem", "--tls-key", key, "--port", "0"])
+  expect([missing.code, missing.stderr]).toEqual([69, "svc: cannot read x.pem: ENOENT: no such file or directory\n"])
   expect((await runSvc(["serve", "--tls-cert", cert])).code).toBe(64)
+}, 20_000)
+
+test("the log names the address that clients can connect to, where it is another than svc listens on", async () => {
+  const external = await startSvc({ config, flags: ["--external-url", "https://svc.example.com/"] })
+  expect(external.stderr()).toMatch(/listening on \S+\/mcp; clients connect to https:\/\/svc\.example\.com\/mcp\n/)
+  await external[Symbol.asyncDispose]()
+  await using everywhere = await startSvc({ config, flags: ["--host", "0.0.0.0", "--auth"] })
+  const { port } = new URL(everywhere.url)
+  expect(everywhere.stderr()).toContain(`:${port}/mcp; clients connect to http://127.0.0.1:${port}/mcp\n`)
+}, 20_000)
+
+test("a token that may not be meant is warned of, and its use is shown without it [auth:token:warn]", async () => {
+  const folder = freshFolder()
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify(config))
+  const token = cli(folder)
+  const whole = await token("create")
+  expect(whole.stderr).toContain("warning: the token grants all servers and the management tools, for ever;")
+  expect(whole.stderr).toContain("the token has no name")
+  expect(whole.stderr).toContain('http://127.0.0.1:3050/mcp --header "Authorization: Bearer TOKEN"')
+  expect(whole.stderr).not.toContain(whole.stdout.trim().slice(18))
+  const wrong = await token("create", "--name", "ci", "--tags", "wbe,local", "--expires", "30d")
+  expect(wrong.stderr).toContain("warning: no server has the tag wbe; did you mean web?")
+  expect(wrong.stderr.match(/warning/g)).toHaveLength(1)
+  const fine = await token("create", "--name", "fine", "--tags", "web", "--expires", "30d", "--json")
+  expect([JSON.parse(fine.stdout).warnings, fine.stderr]).toEqual([[], ""])
 }, 20_000)
 
 test("a Unix socket is private to its user, replaces that of a killed svc, and is removed at the end", async () => {

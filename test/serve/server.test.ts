@@ -51,6 +51,7 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
       now: clock.now,
       base,
       detailed: true,
+      onrefused: () => undefined,
       onbug,
     }),
     healthLimit: createHealthLimit({

@@ -231,6 +231,7 @@ describe("the audit log", () => {
       ({ outcome }: Answer) =>
         void entries.push(`${request.method} ${outcome}`),
     action: () => () => undefined,
+    access: () => undefined,
   }
 
   test("has calls with how they ended, refused ones too, and nothing else", async () => {

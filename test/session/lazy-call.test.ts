@@ -194,6 +194,7 @@ test("the audit log names the tool that a wrapper runs, and svc for the search t
     ticks: () => 0,
     write: (line) => void lines.push(line()),
     mask: (text) => text,
+    nameOf: () => undefined,
     withArguments: false,
   })
   const { text } = connected({ observers: { audit } })

@@ -1,0 +1,62 @@
+/**
+ * Records refused logins: in the log, where tools such as fail2ban read the address, in the audit log, and in the metrics.
+ * Both logs are bounded, so that a flood neither fills a disk nor pushes other entries out of the audit log: beyond the
+ * limits refusals are counted, and the count is recorded once a minute.
+ */
+import type { Clock } from "../lib/clock.ts"
+import { counted, type Log } from "../lib/log.ts"
+import type { Metrics } from "../report/metrics.ts"
+import { clientAddress, createAddressLimiter, type TrustProxy } from "../serve/address-rate-limit.ts"
+import type { Inbound } from "../serve/inbound.ts"
+import type { Audit } from "../session/ports.ts"
+
+export type RefusedLoginsOptions = {
+  readonly log: Log
+  readonly audit: Audit | undefined
+  readonly metrics: Metrics | undefined
+  readonly clock: Clock
+  readonly trustProxy: TrustProxy
+}
+
+/** Takes refused logins; `reason` never contains a token. `close` records the count of those that are left. */
+export type RefusedLogins = { record(inbound: Inbound, reason: string): void; close(): void }
+
+export function createRefusedLogins({ log, audit, metrics, clock, trustProxy }: RefusedLoginsOptions): RefusedLogins {
+  const ofAddress = createAddressLimiter(clock, { requests: MAX_PER_ADDRESS, windowMs: WINDOW_MS })
+  const ofAll = createAddressLimiter(clock, { requests: MAX_PER_WINDOW, windowMs: WINDOW_MS })
+  let more = 0
+  let last = ""
+  let cancel: (() => void) | undefined
+  const summarize = () => {
+    cancel?.()
+    cancel = undefined
+    if (more === 0) return
+    log.warn(`refused ${counted(more, "more login")}, the last from ${last}`)
+    audit?.access("login", "error", { address: last, more })
+    more = 0
+  }
+  return {
+    record({ request, path, address }, reason) {
+      if (metrics !== undefined) metrics.refusedLogins++
+      const from = clientAddress(address(), request.headers.get("x-forwarded-for"), trustProxy) || UNIX_SOCKET
+      if (ofAddress(from).retryAfter !== undefined || ofAll("").retryAfter !== undefined) {
+        more++
+        last = from
+        cancel ??= clock.after(WINDOW_MS, summarize)
+        return
+      }
+      // The address comes first: what follows it may be a text of the client.
+      log.warn(`refused login from ${from}: ${reason} (${path.slice(0, MAX_PATH)})`)
+      audit?.access("login", "error", { address: from, reason, path })
+    },
+    close: summarize,
+  }
+}
+
+// ---
+
+const WINDOW_MS = 60_000
+const MAX_PER_ADDRESS = 10
+const MAX_PER_WINDOW = 100
+const MAX_PATH = 100
+const UNIX_SOCKET = "the Unix socket"
