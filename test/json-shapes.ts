@@ -41,6 +41,16 @@ export const JSON_SHAPES = {
     message: z.string(),
     server: z.string().optional().describe("The server that the line is about"),
   }),
+  finding: z.strictObject({
+    check: z.string(),
+    severity: z.enum(["warning", "error"]),
+    subject: z.string().optional().describe("The server, file or client that it is about"),
+    what: z.string(),
+    why: z.string(),
+    mend: z.string().describe("The command or the action that mends it"),
+    fixable: z.boolean().describe("Whether `svc doctor --fix` mends it"),
+    fixed: z.literal(true).optional().describe("It has been mended now"),
+  }),
   error: z.strictObject({
     error: z.strictObject({
       code: z.string().describe("usage, not_found, conflict, unavailable, invalid_configuration, server_failed …"),

@@ -128,7 +128,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
       now - this.disconnectedSince < (others ? BLOCKING_GIVE_UP_MS : GIVE_UP_MS)
     )
       return
-    this.cancellation.cancel("the client is gone")
+    this.cancellation.cancel("client disconnected")
   }
 
   onstream(close: () => void): void {

@@ -28,5 +28,5 @@ export async function serveStdio(
   )
   for await (const chunk of streams.input) feed(chunk)
   await withTimeout(clock, grace, pipe.drained())
-  pipe.close("the client is gone")
+  pipe.close("client disconnected")
 }

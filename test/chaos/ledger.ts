@@ -466,8 +466,7 @@ class Session {
       this.lost ||= this.target !== undefined
       return unknown.touch([name, `${server?.own} ${tool}`], started, now)
     }
-    // A session of one server alone is told about it without its name.
-    const about = said.startsWith(`${name}: `) || (this.target !== undefined && said.startsWith("is not available"))
+    const about = [":", " is down", " is starting", " is stopped"].some((what) => said.startsWith(`${name}${what}`))
     return about && away.touch(["svc", server?.own], started - RECOVERY_MS, now)
   }
 }

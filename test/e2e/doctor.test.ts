@@ -2,6 +2,8 @@
 import { expect, test } from "bun:test"
 import { chmodSync, existsSync, mkdirSync, statSync, utimesSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
+import type * as z from "zod"
+import { JSON_SHAPES } from "../json-shapes.ts"
 import { freePort, freshFolder, ROOT, runSvc, startSvc } from "./harness.ts"
 
 const echo = { command: process.execPath, args: [join(ROOT, "test/fixtures/echo.ts")] }
@@ -29,12 +31,12 @@ function build({ servers = { echo }, text, files = {} }: Home): string {
   return home
 }
 
-type Found = { check: string; severity: string; what: string; why: string; mend: string; fixable: boolean }
+type Found = z.infer<typeof JSON_SHAPES.finding>
 
 async function doctor(home: string, env: Readonly<Record<string, string>> = {}, ...flags: string[]) {
   const port = String(await freePort())
   const { code, stdout } = await runSvc(["doctor", "--json", ...flags], { HOME: home, SVC_PORT: port, ...env })
-  return { code, findings: (JSON.parse(stdout) as { findings: Found[] }).findings }
+  return { code, findings: JSON_SHAPES.finding.array().parse(JSON.parse(stdout).findings) }
 }
 
 /** The only finding of a home: its check, severity and text. */

@@ -154,7 +154,7 @@ describe("a legacy client that must answer a server request and is disconnected"
       exchange.giveUpIfStale(99 + minutes * MINUTE, others)
       expect(cancelled()).toBeUndefined()
       exchange.giveUpIfStale(100 + minutes * MINUTE, others)
-      expect(cancelled()).toBe("the client is gone")
+      expect(cancelled()).toBe("client disconnected")
     }
   })
 
