@@ -1331,6 +1331,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "with several configurations, a person must find out which of them are served, and where",
   },
+  "cli:service": {
+    says: "svc service install shows the file and the commands before it asks, changes nothing twice, and leaves nothing after a failure or svc service uninstall",
+    from: "choice",
+    why: "what starts by itself must be known to its owner, and be easy to take away",
+  },
+  "cli:service:systemd": {
+    says: "a unit has Type=notify, a watchdog, the PATH of the installation, and the hardening that servers can bear",
+    from: "choice",
+    why: "a unit without the user's PATH finds no npx, and one that forbids compiling or the home breaks servers",
+  },
+  "cli:service:notify": {
+    says: "svc tells systemd when it is ready, reloads, stops and is alive; no server inherits the socket for that",
+    from: "choice",
+    why: "a server with NOTIFY_SOCKET could tell systemd that svc is well",
+  },
   "cli:completion": {
     says: "svc completion prints a script with which a shell completes commands, flags, values of flags, files, and names of servers, templates, tools, presets, tokens and backups; svc complete answers it without the network, and never with an error",
     from: "choice",

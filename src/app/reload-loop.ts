@@ -15,6 +15,7 @@ import type { HttpService } from "./http-service.ts"
 import type { InternalTools } from "./internal-tools.ts"
 import { ownService } from "./own-service.ts"
 import type { Runtime } from "./runtime.ts"
+import type { SdNotify } from "./sd-notify.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
 /** `close` ends the loop and the control socket; `idle` resolves when no change by a tool is waiting for its outcome. */
@@ -29,7 +30,7 @@ export async function startReloadLoop(
   options: ServeOptions,
   paths: Paths,
   listening: Pick<HttpService, "url" | "endpoint" | "followTokens"> | undefined,
-  interrupt: (reason: string) => void,
+  { interrupt, notify }: { interrupt(reason: string): void; readonly notify: SdNotify | undefined },
 ): Promise<ReloadLoop> {
   const { agent, audit, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
   if (await createMissing(paths, systemClock))
@@ -59,7 +60,11 @@ export async function startReloadLoop(
   }
   const again = (): ReloadResult => {
     const end = audit?.action("reload", {})
+    notify?.reloading()
     const reloaded = reload()
+    notify?.ready(
+      reloaded.applied === undefined ? "the configuration is invalid; the last valid one is kept" : "reloaded",
+    )
     const { applied } = reloaded
     end?.(applied === undefined ? "error" : "ok")
     if (applied === undefined) {

@@ -11,6 +11,8 @@ import { startHttp } from "./http-service.ts"
 import { trimWhenIdle } from "./memory-trim.ts"
 import { startReloadLoop } from "./reload-loop.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
+import { takeSdEnvironment } from "./sd-environment.ts"
+import type { SdNotify } from "./sd-notify.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { serveStdioClient } from "./stdio-service.ts"
 
@@ -29,14 +31,21 @@ export async function runService(
 ): Promise<number> {
   // First, so that the one reason is told before its consequences.
   if (paths !== undefined && options.transport === "http") makePrivateFolder(paths.directory)
+  // Before anything reads the environment for the servers.
+  const sd = takeSdEnvironment(process.env, process.pid)
   const runtime = await createRuntime(options, paths)
   process.on("unhandledRejection", runtime.onbug)
   process.on("uncaughtException", runtime.onbug)
   // From here on the first signal stops gracefully, and the second at once.
   const interrupts = watchInterrupts(process.platform === "win32" ? WINDOWS_STOP_SIGNALS : STOP_SIGNALS)
+  const notify =
+    sd === undefined
+      ? undefined
+      : (await import("./sd-notify.ts")).openSdNotify(sd, systemClock, (reason) => runtime.log.warn(reason))
   try {
-    return await Promise.race([serveUntil(runtime, options, paths, start, interrupts), interrupts.forced])
+    return await Promise.race([serveUntil(runtime, options, paths, start, interrupts, notify), interrupts.forced])
   } finally {
+    notify?.close()
     await runtime.closeLog()
   }
 }
@@ -55,6 +64,7 @@ async function serveUntil(
   paths: Paths | undefined,
   { configFlags, startedBy }: ServiceStart,
   { signal, interrupt }: Pick<Interrupt, "signal" | "interrupt">,
+  notify: SdNotify | undefined,
 ): Promise<number> {
   const { agent, sessions, suspendedCalls, streams, serverLogs, log } = runtime
   const startedAt = new Date(systemClock.now()).toISOString()
@@ -63,8 +73,10 @@ async function serveUntil(
   )
   const listening = options.transport === "http" ? await startHttp(runtime, options, paths) : undefined
   agent.awaitInitialLoad(options.startupWait)
-  const loop = paths === undefined ? undefined : await startReloadLoop(runtime, options, paths, listening, interrupt)
+  const loop =
+    paths === undefined ? undefined : await startReloadLoop(runtime, options, paths, listening, { interrupt, notify })
   listening?.announce()
+  notify?.ready(listening === undefined ? "serving stdio" : `listening on ${listening.endpoint ?? "a Unix socket"}`)
   const announced =
     paths === undefined || listening === undefined
       ? undefined
@@ -95,6 +107,7 @@ async function serveUntil(
     ...(options.transport === "stdio" ? [serveStdioClient(runtime, options)] : []),
   ])
   screen.close()
+  notify?.stopping()
   log.info(`stopping: ${reason}`)
   // In order: no new requests, then the running calls, then sessions, then backends.
   cancelKeepAlive()

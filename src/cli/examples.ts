@@ -17,6 +17,15 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   ],
   stop: [["svc stop --timeout 5s", "kill it if it takes longer"]],
   ps: [["svc ps --json", "for a script"]],
+  "service install": [
+    ["svc service install --dry-run", "see the unit and the commands"],
+    ["svc service install --port 4000 --metrics", "with options of `svc serve`"],
+    ["svc service install --system --run-as svc --config-dir /var/lib/svc", "for the machine"],
+  ],
+  "service uninstall": [["svc service uninstall --yes", "without a question"]],
+  "service status": [["svc service status", "as systemd or launchd sees it"]],
+  "service logs": [["svc service logs -f", "and what comes next"]],
+  service: [["svc service install", "shows what it changes, and asks"]],
   completion: [
     [
       "svc completion bash > ~/.local/share/bash-completion/completions/svc",

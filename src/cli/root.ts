@@ -8,6 +8,7 @@ export const root: CommandGroup = {
     serve: () => import("./serve.ts").then(({ serve }) => serve),
     stop: () => import("./stop.ts").then(({ stop }) => stop),
     ps: () => import("./ps.ts").then(({ ps }) => ps),
+    service: () => import("./service.ts").then(({ service }) => service),
     proxy: () => import("./proxy.ts").then(({ proxy }) => proxy),
     connect: () => import("./connect.ts").then(({ connect }) => connect),
     disconnect: () => import("./connect.ts").then(({ disconnect }) => disconnect),

@@ -1,0 +1,245 @@
+/** `svc service`: makes svc a service of the user or of the machine, so that it starts again with them. Shows first what it changes. */
+import { existsSync, mkdirSync, readFileSync } from "node:fs"
+import { dirname, join, resolve } from "node:path"
+import type { ArgsDef, CommandDef } from "citty"
+import { CONFIG_ARGS, openContext } from "../app/command-context.ts"
+import { say } from "../app/output.ts"
+import { ownCommand } from "../app/own-command.ts"
+import { readServeOptions, SERVE_OPTIONS } from "../app/serve-options.ts"
+import { defineService, type ServiceDefinition } from "../app/service-definition.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
+import { digest } from "../lib/digest.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { isInteractive, promptYesNo } from "../lib/prompt.ts"
+import { instancePid } from "../serve/control-socket.ts"
+import { removeAll, replaceFile } from "../store/files.ts"
+import { ownName, type Paths, standardDirectory } from "../store/paths.ts"
+import { homeDirectory } from "../template/project.ts"
+
+const SCOPE_ARGS = {
+  system: { type: "boolean", description: "A service of the machine, not of the user (needs root)" },
+} as const satisfies ArgsDef
+
+const CHANGE_ARGS = {
+  ...SCOPE_ARGS,
+  "dry-run": { type: "boolean", description: "Only show what would change" },
+  yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
+} as const satisfies ArgsDef
+
+const INSTALL_ARGS = {
+  ...CHANGE_ARGS,
+  "run-as": { type: "string", description: "User as whom a service of the machine runs (default: the user of sudo)" },
+} as const satisfies ArgsDef
+
+/** The options of `svc serve` that a service can have. */
+const { background: _background, demo: _demo, transport: _transport, ...SERVICE_OPTIONS } = SERVE_OPTIONS
+
+export const service: CommandDef = {
+  meta: { name: "service", description: "Run svc as a service, which starts with the user or the machine" },
+  subCommands: {
+    install: {
+      meta: { name: "install", description: "Install and start the service, with the options of `svc serve`" },
+      args: { ...INSTALL_ARGS, ...SERVICE_OPTIONS },
+      async run({ args }) {
+        readServeOptions(args, process.env, process.platform)
+        if (args.system === true && process.platform === "linux" && userOf(args) === undefined)
+          throw usageError("--system needs --run-as USER: the user as whom svc and its servers run")
+        const { paths } = openContext(args, args.init === true ? "allowed" : "refused")
+        const { file, text, encoding, install, start, stop, hint } = definitionOf(args, paths)
+        const before = existsSync(file) ? readFileSync(file, encoding).replace(/^\ufeff/, "") : undefined
+        const running = before === undefined && args.system !== true ? await instancePid(paths) : undefined
+        if (running !== undefined)
+          throw new UnavailableError(`process ${running} serves ${paths.file} already; stop it with \`svc stop\` first`)
+        const isCurrent = before === text
+        const written = isCurrent ? [] : [`write ${file}:`, "", text.trimEnd().replace(/^(?=.)/gm, "  "), ""]
+        const ended = before === undefined || isCurrent ? [] : stop
+        const commands = isCurrent ? start : install
+        if (!(await confirm(args, [...written, ...runLines([...ended, ...commands])], "install the service"))) return 0
+        makeFolder(dirname(file))
+        if (!isCurrent) replaceFile(file, encoding === "utf8" ? text : Buffer.from(`\ufeff${text}`, encoding), 0o644)
+        try {
+          // One that does not run needs no end.
+          for (const command of ended) await run(command).catch(() => undefined)
+          for (const command of commands) await run(command)
+        } catch (error) {
+          if (before === undefined) removeAll([file])
+          throw error
+        }
+        say(
+          `the service is installed; \`svc service status\`${args.system === true ? " with --system" : ""} shows how it is`,
+        )
+        if (hint !== undefined) say(hint)
+        noteVariables()
+        return 0
+      },
+    },
+    uninstall: {
+      meta: { name: "uninstall", description: "Stop the service and remove it" },
+      args: { ...CHANGE_ARGS, ...CONFIG_ARGS },
+      async run({ args }) {
+        const { file, uninstall, forget } = definitionOf(args, openContext(args, "allowed").paths)
+        if (!existsSync(file)) {
+          say(`there is no service: ${file} does not exist`)
+          return 0
+        }
+        const lines = [...runLines(uninstall), `remove ${file}`, ...runLines(forget)]
+        if (!(await confirm(args, lines, "remove the service"))) return 0
+        // A service that does not run, or that its manager has lost, is removed all the same.
+        for (const command of uninstall) await run(command).catch((error) => say(`warning: ${messageOf(error)}`))
+        removeAll([file])
+        if (existsSync(file))
+          throw new UnavailableError(`cannot remove ${file}; remove it with the rights of its owner`)
+        for (const command of forget) await run(command).catch((error) => say(`warning: ${messageOf(error)}`))
+        say("the service is removed; the configuration is kept")
+        return 0
+      },
+    },
+    status: {
+      meta: { name: "status", description: "Show the service as its manager sees it" },
+      args: { ...SCOPE_ARGS, ...CONFIG_ARGS },
+      run: ({ args }) => show(installed(args, openContext(args, "allowed").paths).status),
+    },
+    logs: {
+      meta: { name: "logs", description: "Show the log of the service; `svc logs` shows those of the servers" },
+      args: {
+        ...SCOPE_ARGS,
+        ...CONFIG_ARGS,
+        lines: { type: "string", alias: "n", description: "Number of lines to show (default 50)" },
+        follow: { type: "boolean", alias: "f", description: "Keep printing new lines" },
+      },
+      run({ args }) {
+        const { paths } = openContext(args, "allowed")
+        const lines = readOptions({ lines: args.lines }, {}).integer("lines", 50, 1, 100_000)
+        const follow = args.follow === true
+        const { logs } = installed(args, paths)
+        if (logs !== undefined) return show(logs(lines, follow))
+        if (process.platform !== "win32")
+          return show(["tail", "-n", String(lines), ...(follow ? ["-F"] : []), logFileOf(paths)])
+        const path = `'${logFileOf(paths).replaceAll("'", "''")}'`
+        return show([
+          "powershell",
+          "-NoProfile",
+          "-Command",
+          `Get-Content -Path ${path} -Tail ${lines}${follow ? " -Wait" : ""}`,
+        ])
+      },
+    },
+  },
+}
+
+// ---
+
+/** Options with a path, which a service reads from another working directory. */
+const PATH_HINTS: ReadonlySet<string> = new Set(["path", "directory"])
+
+const logFileOf = (paths: Paths): string => join(paths.directory, `${ownName("svc", paths)}.log`)
+
+function definitionOf(args: Readonly<Record<string, unknown>>, paths: Paths): ServiceDefinition {
+  const { env, platform } = process
+  const home = homeDirectory()
+  const standard = standardDirectory({ platform, home, appData: env.APPDATA })
+  const isStandard = paths.directory === standard && paths.file === join(standard, "mcp.json")
+  return defineService({
+    platform,
+    scope:
+      args.system === true
+        ? { kind: "system", user: userOf(args) ?? "root" }
+        : { kind: "user", uid: process.getuid?.() ?? 0 },
+    // Each configuration has a service of its own.
+    name: isStandard ? "svc" : `svc-${digest(`${paths.directory}\0${paths.file}`, 8)}`,
+    command: ownCommand("serve", ...configurationWords(paths, standard), ...serveWords(args)),
+    home,
+    directory: paths.directory,
+    path: env.PATH ?? "",
+    logFile: logFileOf(paths),
+  })
+}
+
+const userOf = (args: Readonly<Record<string, unknown>>): string | undefined =>
+  readOptions(args, {}).text("run-as") ?? process.env.SUDO_USER
+
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true })
+  } catch (cause) {
+    throw new UnavailableError(`cannot create ${folder}: ${messageOf(cause)}`, { cause })
+  }
+}
+
+/** Returns the flags that select the configuration, whether flags or variables have selected it here. */
+function configurationWords({ directory, file }: Paths, standard: string): readonly string[] {
+  return [
+    ...(directory === standard ? [] : [`--config-dir=${directory}`]),
+    ...(file === join(directory, "mcp.json") ? [] : [`--config=${file}`]),
+  ]
+}
+
+/** Returns the other options of `svc serve` that were given. */
+function serveWords(args: Readonly<Record<string, unknown>>): readonly string[] {
+  return Object.entries(SERVICE_OPTIONS).flatMap(([name, definition]) => {
+    const value = args[name]
+    if (name in CONFIG_ARGS || value === undefined) return []
+    if (typeof value === "boolean") return [value ? `--${name}` : `--no-${name}`]
+    const isPath = "valueHint" in definition && PATH_HINTS.has(definition.valueHint)
+    return [`--${name}=${isPath ? resolve(String(value)) : String(value)}`]
+  })
+}
+
+/** Says which variables are set here and will not be in the service. */
+function noteVariables(): void {
+  const known = Object.keys(SERVICE_OPTIONS)
+    .filter((name) => !(name in CONFIG_ARGS))
+    .map((name) => [name, `SVC_${name.replaceAll("-", "_").toUpperCase()}`] as const)
+  for (const [name, variable] of known)
+    if (process.env[variable])
+      say(`warning: ${variable} is set here, but not in the service; give --${name} to svc service install`)
+}
+
+function installed(args: Readonly<Record<string, unknown>>, paths: Paths): ServiceDefinition {
+  const definition = definitionOf(args, paths)
+  if (!existsSync(definition.file))
+    throw new UnavailableError(`there is no service for ${paths.file}; \`svc service install\` makes one`)
+  return definition
+}
+
+const runLines = (commands: readonly (readonly string[])[]): readonly string[] =>
+  commands.map((command) => `run ${command.join(" ")}`)
+
+/** Shows the changes and asks for them. Throws a RequestError (usage) if no person can answer. */
+async function confirm(
+  args: Readonly<Record<string, unknown>>,
+  lines: readonly string[],
+  what: string,
+): Promise<boolean> {
+  process.stdout.write(`${lines.join("\n")}\n`)
+  if (args["dry-run"] === true) return false
+  if (args.yes === true) return true
+  if (!isInteractive()) throw usageError(`no person can confirm this here: add --yes to ${what}, or --dry-run`)
+  return promptYesNo(`${what}?`)
+}
+
+/** Runs a command of the service manager. Rejects with an UnavailableError that quotes its last line. */
+async function run(command: readonly string[]): Promise<void> {
+  const failed = (reason: string) => new UnavailableError(`\`${command.join(" ")}\` failed: ${reason}`)
+  let child: Bun.Subprocess<"ignore", "pipe", "pipe">
+  try {
+    child = Bun.spawn([...command], { stdin: "ignore", stdout: "pipe", stderr: "pipe" })
+  } catch (error) {
+    throw failed(messageOf(error))
+  }
+  const [, stderr, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  if (code !== 0) throw failed(stderr.trim().split("\n").at(-1) || `it exited with code ${code}`)
+}
+
+/** Runs a command whose output is the result, and returns its exit code. */
+async function show(command: readonly string[]): Promise<number> {
+  try {
+    return await Bun.spawn([...command], { stdin: "ignore", stdout: "inherit", stderr: "inherit" }).exited
+  } catch (error) {
+    throw new UnavailableError(`cannot run ${command[0]}: ${messageOf(error)}`)
+  }
+}
