@@ -30,12 +30,17 @@ export async function editServers(
     const known = new Set(before.issues.map(keyOf))
     // Without file and line: the text that they point into is not written yet.
     introduced = after.issues.flatMap((issue) => {
-      const { code, severity, message } = issue
-      return known.has(keyOf(issue)) ? [] : [{ code, severity, message }]
+      const { code, severity, message, server } = issue
+      return known.has(keyOf(issue)) ? [] : [{ code, severity, message, ...(server !== undefined && { server }) }]
     })
     const isRefused = before.applied !== undefined && after.applied === undefined
     const wrong = introduced.filter(({ code }) => isRefused || code === "type")
-    if (wrong.length > 0) throw new ConfigError(wrong)
+    // The edit is refused: the running server keeps its form.
+    const refusalOf = ({ server, message, ...issue }: Issue) => ({
+      ...issue,
+      message: server === undefined ? message : message.replace(`${server} is not loaded: `, ""),
+    })
+    if (wrong.length > 0) throw new ConfigError(wrong.map(refusalOf))
     return changed
   }
   const changed = await editConfig(context.paths, checked, systemClock)

@@ -114,7 +114,7 @@ test.each([
   ["an event without an end", "endless", /more than --max-result allows/],
   ["events that answer nothing", "events", /without an answer/],
   ["an answer with a wrong id", "wrong-id", /without an answer/],
-  ["a web page", "html", /text\/html/],
+  ["a web page", "html", /answered with a web page/],
   ["no body at all", "nothing", /answered 204/],
   ["a body that is no JSON", "no-json", /without an answer|not JSON/],
   ["a redirect to another host", "elsewhere", /redirects to another origin/],
