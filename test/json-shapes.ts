@@ -17,6 +17,11 @@ export const JSON_SHAPES = {
     held: z.literal(true).optional().describe("It has changed and waits for `svc mcp tools approve`"),
     gone: z.literal(true).optional().describe("The server has no such tool"),
     tokens: z.number().optional().describe("Its estimated share of a context"),
+    server: z.string().optional().describe("From `svc inspect` and `svc search`, as the members below"),
+    qualifiedName: z.string().optional().describe("Its name in the aggregate, `<server>_svc_<tool>`"),
+    definition: z.looseObject({}).optional().describe("The whole definition as clients see it, under its own name"),
+    score: z.number().optional().describe("How well it fits the search, from `svc search` alone"),
+    matched: strings.optional().describe("Where the search found its words"),
   }),
   token: z.strictObject({
     id: z.string(),

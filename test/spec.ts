@@ -691,6 +691,26 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a person can only save what is visible, and characters say little to those who pay for tokens",
   },
+  "shell:inspect": {
+    says: "svc inspect shows what the servers of a project offer in numbers, what one offers with hidden and held tools, or one tool: both descriptions, hints, parameters and result; a tool is named server/tool or server_svc_tool, and an unknown name is answered with the nearest",
+    from: "choice",
+    why: "a person must be able to see what a model is given, and what is kept from it",
+  },
+  "shell:search": {
+    says: "svc search finds tools as a lazy view does, with scores on request, and says how much was searched if nothing fits",
+    from: "choice",
+    why: "a person must be able to see why a model finds a tool, or does not",
+  },
+  "shell:instructions": {
+    says: "svc instructions shows what clients are told about all servers, or the whole instructions of one",
+    from: "choice",
+    why: "instructions are in the context of every client, and no other command shows them",
+  },
+  "shell:project": {
+    says: "svc inspect, search and instructions see the servers of the project that they run in, as svc proxy does",
+    from: "choice",
+    why: "the control socket is trusted, and a template has no instance outside a project",
+  },
   "names:shortened": {
     says: "with --max-tool-name, a longer <server>_svc_<name> of a tool or prompt is listed cut, with a hash of the whole at its end; the whole name works too, and settings use it",
     from: "choice",

@@ -49,6 +49,19 @@ export function createControlDispatch({
   })
 }
 
+/** Returns the backends of a server. Throws a typed error that says why it has none. */
+export function findBackends({ agent }: Pick<Runtime, "agent">, name: string): readonly [Backend, ...Backend[]] {
+  const [first, ...others] = agent.find(name)
+  if (first !== undefined) return [first, ...others]
+  const { templates, disabled, issues, backends } = agent.snapshot()
+  const is = (one: string | undefined) => one !== undefined && (one === name || slugOf(one) === name)
+  if (disabled.some(is)) throw new UnavailableError(`${name} is disabled; \`svc mcp enable ${name}\` starts it`)
+  if (templates.some(is)) throw new UnavailableError(`${name} is a template without running instances`)
+  if (issues.some(({ server }) => is(server)))
+    throw new UnavailableError(`${name} is not loaded; \`svc mcp status\` shows why`)
+  throw unknownNameError("server", name, [...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
+}
+
 // ---
 
 async function answerControl(
@@ -79,7 +92,7 @@ async function answerControl(
     }
     case "restart": {
       await follow()
-      const wanted = typeof params.name === "string" ? find(runtime, params.name) : agent.all()
+      const wanted = typeof params.name === "string" ? findBackends(runtime, params.name) : agent.all()
       for (const backend of wanted) agent.restart(backend)
       return { restarted: wanted.map(({ spec }) => spec.id) }
     }
@@ -95,12 +108,12 @@ async function answerControl(
       }
     }
     case "approve": {
-      const [{ spec }] = find(runtime, String(params.name))
+      const [{ spec }] = findBackends(runtime, String(params.name))
       const approved = agent.approve(spec.name, typeof params.tool === "string" ? params.tool : undefined)
       return { server: spec.name, approved }
     }
     case "tools": {
-      const instances = find(runtime, String(params.name))
+      const instances = findBackends(runtime, String(params.name))
       const [backend] = instances
       const { spec, published } = backend
       const { disabledTools } = params
@@ -140,10 +153,10 @@ async function settled(agent: Runtime["agent"], names: readonly string[], ms: nu
 
 const oauthControlDeps = (runtime: Runtime): OAuthControlDeps => ({
   oauth: runtime.oauth,
-  find: (name) => find(runtime, name)[0].spec,
+  find: (name) => findBackends(runtime, name)[0].spec,
   all: () => runtime.agent.all().map(({ spec }) => spec),
   restart: (name) => {
-    for (const backend of find(runtime, name)) runtime.agent.restart(backend)
+    for (const backend of findBackends(runtime, name)) runtime.agent.restart(backend)
   },
 })
 
@@ -174,15 +187,3 @@ const READ_ONLY_METHODS: ReadonlySet<string> = new Set([
   "auth.status",
   "auth.wait",
 ])
-
-function find({ agent }: Runtime, name: string): readonly [Backend, ...Backend[]] {
-  const [first, ...others] = agent.find(name)
-  if (first !== undefined) return [first, ...others]
-  const { templates, disabled, issues, backends } = agent.snapshot()
-  const is = (one: string | undefined) => one !== undefined && (one === name || slugOf(one) === name)
-  if (disabled.some(is)) throw new UnavailableError(`${name} is disabled; \`svc mcp enable ${name}\` starts it`)
-  if (templates.some(is)) throw new UnavailableError(`${name} is a template without running instances`)
-  if (issues.some(({ server }) => is(server)))
-    throw new UnavailableError(`${name} is not loaded; \`svc mcp status\` shows why`)
-  throw unknownNameError("server", name, [...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
-}

@@ -10,6 +10,7 @@ import type { Paths } from "../store/paths.ts"
 import { recoverTrials } from "../store/transaction.ts"
 import { type Watch, watchFiles } from "../store/watch.ts"
 import { homeDirectory } from "../template/project.ts"
+import { createCatalogAnswers } from "./catalog-answers.ts"
 import { createControlDispatch } from "./control-handlers.ts"
 import type { HttpService } from "./http-service.ts"
 import type { InternalTools } from "./internal-tools.ts"
@@ -109,7 +110,7 @@ export async function startReloadLoop(
             tools,
             interrupt,
           }),
-          { mcp, trustedClient, maxResult: options.maxResult },
+          { mcp, trustedClient, maxResult: options.maxResult, answer: createCatalogAnswers(runtime) },
           listening.url.href,
         )
   for (const note of await recoverTrials(paths, systemClock)) log.warn(note)

@@ -39,6 +39,9 @@ export function oneLine(text: string, room: number): string {
   return kept.length === 0 ? cutWord(line, room) : `${kept.join(" ")}…`
 }
 
+/** Returns the first sentence of a text; all of it if it has none that ends. */
+export const firstSentence = (text: string): string => /^[\s\S]*?[.!?](?=\s|$)/.exec(text.trimStart())?.[0] ?? text
+
 /** Returns an estimate of the tokens of a text, which is rarely too low. */
 export function tokensIn(text: string): number {
   let tokens = 0
@@ -49,6 +52,15 @@ export function tokensIn(text: string): number {
     else tokens += piece.charCodeAt(0) < 128 ? 1 : 1.5
   }
   return Math.ceil(tokens)
+}
+
+/** Returns the value of a schema, or what its local reference leads to. */
+export function resolvedSchema(value: unknown, root: Params): Params | undefined {
+  if (!isObject(value) || typeof value.$ref !== "string") return isObject(value) ? value : undefined
+  if (!value.$ref.startsWith("#/")) return undefined
+  let found: unknown = root
+  for (const step of value.$ref.slice(2).split("/")) found = isObject(found) ? found[step] : undefined
+  return isObject(found) ? found : undefined
 }
 
 // ---
@@ -78,7 +90,7 @@ function cutWord(word: string, room: number): string {
 
 /** Returns the short name of a schema's type: an enum's values, and the members of an object one level deep. */
 function typeOf(value: unknown, root: Params, depth: number): string {
-  const schema = resolved(value, root)
+  const schema = resolvedSchema(value, root)
   if (schema === undefined || depth > 3) return "any"
   if ("const" in schema) return shownValue(schema.const)
   if (Array.isArray(schema.enum)) return listed(schema.enum.map(shownValue), MAX_CHOICES)
@@ -96,15 +108,6 @@ function typeOf(value: unknown, root: Params, depth: number): string {
   if (schema.type === "array") return schema.items === undefined ? "list" : `${typeOf(schema.items, root, depth + 1)}[]`
   if (schema.type === "object" || isObject(schema.properties)) return membersOf(schema, depth)
   return typeof schema.type === "string" ? (TYPES[schema.type] ?? oneLine(schema.type, 4)) : "any"
-}
-
-/** Returns the value of a schema, or what its local reference leads to. */
-function resolved(value: unknown, root: Params): Params | undefined {
-  if (!isObject(value) || typeof value.$ref !== "string") return isObject(value) ? value : undefined
-  if (!value.$ref.startsWith("#/")) return undefined
-  let found: unknown = root
-  for (const step of value.$ref.slice(2).split("/")) found = isObject(found) ? found[step] : undefined
-  return isObject(found) ? found : undefined
 }
 
 function membersOf(schema: Params, depth: number): string {

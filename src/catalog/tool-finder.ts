@@ -8,13 +8,13 @@ import { nearest } from "../lib/nearest.ts"
 import { type Catalog, nameIn, partTools, toolOf, type View } from "./catalog.ts"
 import type { Tool } from "./listing.ts"
 import { splitName } from "./name.ts"
-import { createSearchIndex, removeListing, search, updateListing } from "./search.ts"
+import { createSearchIndex, removeListing, type SearchHit, search, updateListing } from "./search.ts"
 
 /** What a client may find: a view of a catalog, and the entries of svc's own tools (JSON texts) if the client has them. */
 export type Searchable = { readonly catalog: Catalog; readonly view: View; readonly own: readonly string[] }
 
 /** A tool under its name in the view. `server` is its name in tool names. */
-export type FoundTool = { readonly server: string; readonly tool: Tool }
+export type FoundTool = Pick<SearchHit, "score" | "matched"> & { readonly server: string; readonly tool: Tool }
 
 /** A server of a view with its tools under their names in the view. */
 export type ServerTools = {
@@ -26,7 +26,7 @@ export type ServerTools = {
 }
 
 /** The name under which svc's own tools are found. */
-const OWN = "svc"
+export const OWN = "svc"
 /** Their key in the index; no server's id ends so. */
 const OWN_KEY = "svc "
 
@@ -46,13 +46,15 @@ export class ToolFinder {
     const isAll =
       parts.size === this.indexed.size - (this.indexed.has(OWN_KEY) ? 1 : 0) && withOwn === this.indexed.has(OWN_KEY)
     const allowed = (id: string) => (id === OWN_KEY ? withOwn : parts.has(id))
-    return search(this.index, query, { limit, allowed: isAll ? undefined : allowed }).flatMap(({ server, tool }) => {
-      if (server === OWN_KEY)
-        return ownTools(own).flatMap((one) => (one.name === tool ? [{ server: OWN, tool: one }] : []))
-      const spec = parts.get(server)?.spec
-      const shown = spec && toolOf(view, nameIn(view.naming, spec, tool))
-      return spec === undefined || shown === undefined ? [] : [{ server: spec.slug, tool: shown }]
-    })
+    return search(this.index, query, { limit, allowed: isAll ? undefined : allowed }).flatMap(
+      ({ server, tool, ...hit }) => {
+        if (server === OWN_KEY)
+          return ownTools(own).flatMap((one) => (one.name === tool ? [{ ...hit, server: OWN, tool: one }] : []))
+        const spec = parts.get(server)?.spec
+        const shown = spec && toolOf(view, nameIn(view.naming, spec, tool))
+        return spec === undefined || shown === undefined ? [] : [{ ...hit, server: spec.slug, tool: shown }]
+      },
+    )
   }
 
   /** Returns the names most like one that leads nowhere: the same local name first, then near spellings, then like meanings. */

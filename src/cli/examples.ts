@@ -127,6 +127,16 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc logs --level warn --since 1h", "what went wrong in the last hour"],
     ["svc logs -n 20 --grep timeout", "the last 20 lines with a word"],
   ],
+  inspect: [
+    ["svc inspect", "what each server offers, in numbers"],
+    ["svc inspect memory", "its tools, prompts and resources"],
+    ["svc inspect memory/read_graph", "one tool, with its parameters"],
+  ],
+  search: [
+    ["svc search read a file", "the tools that fit, best first"],
+    ["svc search --explain 'create issue' --server github", "one server, with the scores"],
+  ],
+  instructions: [["svc instructions memory", "what the server says about itself"]],
   tokens: [
     ["svc tokens", "what each server costs a context, the most expensive first"],
     ["svc tokens github --preset work", "the tools of one server, as a preset lists them"],

@@ -19,6 +19,7 @@ export async function helpPage(command: CommandDef, path: readonly string[], { w
     here,
     ...(subs.length > 0 ? ["COMMAND"] : []),
     ...positionals.map(([name, { required }]) => (required === false ? `[${name.toUpperCase()}]` : name.toUpperCase())),
+    ...("rest" in command ? [`[${command.rest}…]`] : []),
     ...(options.length > 0 || subs.length > 0 ? ["[OPTIONS]"] : []),
     ...("addressFlag" in command ? ["[COMMAND ARGS…]"] : []),
   ].join(" ")

@@ -2,18 +2,17 @@
  * `svc proxy`: a stdio MCP server for clients that start a command. It bridges its client to the running svc, with the
  * project's context, and ends when the client disconnects.
  */
-import type { Socket } from "bun"
 import type { CommandDef } from "citty"
 import { startInBackground } from "../app/background.ts"
 import { CONFIG_ARGS, openContext } from "../app/command-context.ts"
 import { createStdoutWriter, say } from "../app/output.ts"
 import { findProjectContext, projectDirectory, watchProjectContext } from "../app/project-context.ts"
+import { connectToProxySocket, MAX_PROXY_LINE, MAX_PROXY_WAITING } from "../app/proxy-connection.ts"
 import { readQuery } from "../catalog/selection.ts"
 import { systemClock, withTimeout } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { callControl, proxyEndpoint } from "../serve/control-socket.ts"
 import { type ProxyDeps, ProxySession } from "../serve/proxy-client.ts"
-import { createSendQueue } from "../serve/proxy-server.ts"
 import type { Paths } from "../store/paths.ts"
 import { decode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
@@ -51,7 +50,7 @@ export const proxy: CommandDef = {
     const note = (text: string) => say(`svc proxy: ${text}`)
     const { promise: stop, resolve: end } = Promise.withResolvers<void>()
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => end())
-    const write = createStdoutWriter(MAX_WAITING, (reason) => {
+    const write = createStdoutWriter(MAX_PROXY_WAITING, (reason) => {
       note(reason)
       end()
     })
@@ -68,7 +67,7 @@ export const proxy: CommandDef = {
     const watch = watchProjectContext(directory, queries, note, (found) => session.moved(found))
     const feed = createSplitter(
       (line) => session.receive(decode(line)),
-      MAX_LINE,
+      MAX_PROXY_LINE,
       () => session.receive(""),
     )
     const input = (async () => {
@@ -86,35 +85,7 @@ export const proxy: CommandDef = {
 
 /** How long open requests may take after the client has closed stdin. */
 const END_MS = 10_000
-/** At least the limits of svc, which decides. */
-const MAX_LINE = 64 * 1024 * 1024
 const HELLO_MS = 1000
-const MAX_WAITING = 128 * 1024 * 1024
-
-async function connect(
-  paths: Paths,
-  { line, lost }: Parameters<ProxyDeps["connect"]>[0],
-): ReturnType<ProxyDeps["connect"]> {
-  const endpoint = proxyEndpoint(paths)
-  if (endpoint === undefined || endpoint.lost) return undefined
-  let socket: Socket<undefined> | undefined
-  const outbox = createSendQueue(
-    () => socket as Socket<unknown> | undefined,
-    MAX_WAITING,
-    () => socket?.terminate(),
-  )
-  const feed = createSplitter(line, MAX_LINE, () => undefined)
-  socket = await Bun.connect({
-    ...(endpoint.address as { unix: string }),
-    socket: {
-      data: (_socket, bytes) => feed(bytes),
-      drain: () => outbox.drain(),
-      close: () => lost(),
-      error: () => undefined,
-    },
-  })
-  return { link: { send: outbox.write, close: () => void socket?.end() }, token: endpoint.token }
-}
 
 /**
  * Returns the function that connects. With `enabled`, it starts svc if none runs: the first time, and again after a kill.
@@ -129,7 +100,7 @@ function connectOrStart(
   let mayStart = enabled
   let first = true
   return async (events) => {
-    const found = await connect(paths, events).catch(() => undefined)
+    const found = await connectToProxySocket(paths, events).catch(() => undefined)
     if (found !== undefined) mayStart = enabled
     else if (mayStart && (first || proxyEndpoint(paths) !== undefined)) {
       mayStart = false

@@ -25,6 +25,12 @@ export type ProgramCommand = CommandDef & {
   readonly envFlag: string
 }
 
+/** A command that takes any number of words after its arguments, as `args._` without the arguments. */
+export type VariadicCommand = CommandDef & {
+  /** The name of these words in its help. */
+  readonly rest: string
+}
+
 /** A group of commands that understands words of other programs. */
 export type CommandGroup = CommandDef & { readonly habits: Readonly<Record<string, Habit>> }
 
@@ -253,11 +259,12 @@ function checkArgs(
     const word = words[at] as string
     if (word === "--") {
       // citty takes the words after it as arguments, a command that runs a program as the program.
-      if (!isProgramCommand(command)) seen += words.length - at - 1
+      if (!isProgramCommand(command) && !("rest" in command)) seen += words.length - at - 1
       break
     }
     if (!word.startsWith("-") || word === "-") {
-      if (++seen > positionals.length) throw usageError(`unexpected argument "${word}"; see \`${here} --help\``)
+      if (++seen > positionals.length && !("rest" in command))
+        throw usageError(`unexpected argument "${word}"; see \`${here} --help\``)
       continue
     }
     const [name = word] = word.split("=", 1)

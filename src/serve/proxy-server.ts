@@ -1,19 +1,20 @@
 /**
  * Serves clients that connect through `svc proxy`: lines on a socket that only this user can open (on Windows a loopback
  * port with a token). The first line is a `hello` with the client's project; MCP follows as over stdio, with a `moved` line
- * whenever the project changes.
+ * whenever the project changes. svc's own commands come the same way, and ask with `ask` lines what the project is offered.
  */
 import { timingSafeEqual } from "node:crypto"
 import type { Socket } from "bun"
 import * as z from "zod"
+import type { Scope } from "../catalog/scope.ts"
 import { TOOL_LISTINGS } from "../config/presets.ts"
-import { isBug, publicMessage, RequestError } from "../lib/errors.ts"
+import { codesOf, isBug, publicMessage, RequestError } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { Pipe } from "../session/pipe.ts"
 import { boundedText, customSchema } from "../template/context.ts"
 import { decode, encode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
-import { isObject } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import type { McpDeps } from "./mcp.ts"
 import {
   createTrustedClient,
@@ -29,6 +30,9 @@ export type ProxyAddress = { readonly unix: string } | { readonly hostname: "127
 export type ProxyMessage =
   | { readonly svc: "hello"; readonly token: string; readonly surroundings: ProjectContext }
   | { readonly svc: "moved"; readonly surroundings: ProjectContext }
+  | { readonly svc: "ask"; readonly id: number; readonly question: string; readonly params: Params }
+  | { readonly svc: "answer"; readonly id: number; readonly result: unknown }
+  | { readonly svc: "answer"; readonly id: number; readonly error: { readonly message: string; readonly exit: number } }
   | { readonly svc: "welcome"; readonly version: string }
   | { readonly svc: "refused" | "note"; readonly message: string }
 
@@ -96,6 +100,8 @@ export type ProxyServerDeps = {
   readonly mcp: McpDeps
   readonly trustedClient: TrustedClientDeps
   readonly maxResult: number
+  /** Answers a question of one of svc's own commands about what a scope offers. Throws a typed error that the command shows. */
+  answer(scope: Scope, question: string, params: Params): Promise<unknown>
 }
 
 /** Listens at `address`. Closes connections whose first line does not hold `token`. */
@@ -156,7 +162,7 @@ type ProxyConnection = {
 function createProxyConnection(
   socket: Socket<ProxyConnection>,
   token: string,
-  { mcp, trustedClient: deps, maxResult }: ProxyServerDeps,
+  { mcp, trustedClient: deps, maxResult, answer }: ProxyServerDeps,
 ): ProxyConnection {
   const queue = createSendQueue(
     () => socket as Socket<unknown>,
@@ -186,14 +192,26 @@ function createProxyConnection(
       socket.end()
     }
   }
+  const reply = async (scope: Scope, { id, question, params }: Ask) => {
+    try {
+      send({ svc: "answer", id, result: await answer(scope, question, params) })
+    } catch (error) {
+      if (isBug(error)) mcp.onbug(error)
+      const message = mcp.gateway.hide(publicMessage(error))
+      send({ svc: "answer", id, error: { message, exit: codesOf(error).exit } })
+    }
+  }
   const limit = Math.max(mcp.maxBody, MAX_PROXY_MESSAGE)
   const feed = createSplitter(
     (bytes) => {
       const line = decode(bytes)
       if (client === undefined) return greet(line)
       if (!isProxyMessage(line)) return client.pipe.receive(line)
+      const message = parseProxyMessage(line)
+      const ask = askSchema.safeParse(message)
+      if (ask.success) return void reply(client.member.scope, ask.data)
       try {
-        client.member.updateContext(surroundingsOf(parseProxyMessage(line)))
+        client.member.updateContext(surroundingsOf(message))
         send({ svc: "welcome", version: deps.version })
       } catch (error) {
         refuse(error)
@@ -246,6 +264,13 @@ const surroundings = z.object({
     )
     .max(10),
 })
+const askSchema = z.object({
+  svc: z.literal("ask"),
+  id: z.number(),
+  question: z.string(),
+  params: z.record(z.string(), z.unknown()),
+})
+type Ask = z.infer<typeof askSchema>
 const proxyMessageSchema = z.object({ svc: z.enum(["hello", "moved"]), surroundings })
 
 /** Reads the project of a `hello` or `moved`. Throws a RequestError that says what is wrong with it. */

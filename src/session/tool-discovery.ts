@@ -10,7 +10,7 @@ import { hidesTool, type View } from "../catalog/catalog.ts"
 import { isWrapper } from "../catalog/lazy-tools.ts"
 import type { Tool } from "../catalog/listing.ts"
 import { pageOf } from "../catalog/pagination.ts"
-import { oneLine, signatureOf, tokensIn } from "../catalog/signature.ts"
+import { firstSentence, oneLine, signatureOf, tokensIn } from "../catalog/signature.ts"
 import {
   type FoundTool,
   findTool,
@@ -232,8 +232,6 @@ export function lineOf(tool: Tool, detail: Detail): string {
   const line = text === "" ? start : `${start}: ${text}`
   return line.length <= HIT_CHARACTERS ? line : `${line.slice(0, Math.max(start.length, HIT_CHARACTERS - 1))}…`
 }
-
-const firstSentence = (text: string): string => /^[\s\S]*?[.!?](?=\s|$)/.exec(text.trimStart())?.[0] ?? text
 
 const isReadOnly = ({ annotations }: Tool): boolean => isObject(annotations) && annotations.readOnlyHint === true
 

@@ -1,0 +1,217 @@
+/**
+ * The MCP client of svc's own commands: a legacy client at the running svc's socket, with the context of its project, so that
+ * it sees what `svc proxy` offers there. One connection for one command: nothing is sent again.
+ */
+import type { ArgsDef } from "citty"
+import { systemClock, withTimeout } from "../lib/clock.ts"
+import { readOptions } from "../lib/command-line.ts"
+import { RequestError, RPC_CODE, UnavailableError } from "../lib/errors.ts"
+import { numberOf } from "../lib/json.ts"
+import { version } from "../lib/version.ts"
+import type { ProxyLink } from "../serve/proxy-client.ts"
+import { formatProxyMessage, isProxyMessage, type ProxyMessage, parseProxyMessage } from "../serve/proxy-server.ts"
+import { LEGACY_VERSIONS } from "../wire/era.ts"
+import { decode } from "../wire/frame.ts"
+import {
+  asMessage,
+  errorText,
+  isObject,
+  isRequest,
+  isResponse,
+  notificationText,
+  type Params,
+  parseJson,
+  type Request,
+  resultText,
+} from "../wire/message.ts"
+import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "./command-context.ts"
+import { say } from "./output.ts"
+import { findProjectContext, projectDirectory } from "./project-context.ts"
+import { connectToProxySocket } from "./proxy-connection.ts"
+
+/** What the command does for servers while its requests run. */
+export type ShellEvents = {
+  readonly capabilities: Params
+  onnotification(method: string, params: Params): void
+  /** Answers a server request; undefined if the command does not know the method. Never rejects. */
+  onrequest(method: string, params: Params): Promise<Params> | undefined
+}
+
+/** A request that runs. */
+export type ShellRequest = {
+  /** Rejects with a RequestError or UnavailableError that repeats the refusal. */
+  readonly result: Promise<Params>
+  cancel(reason: string): void
+}
+
+/** The flags of the commands that are clients of the running svc. */
+export const SHELL_ARGS = {
+  ...CONTEXT_ARGS,
+  project: { type: "string", description: "Directory of the project (default: the working directory)" },
+} as const satisfies ArgsDef
+
+/** Connects for one command, and disconnects when it is done. Rejects with an UnavailableError if no svc runs. */
+export async function withShellClient<T>(
+  args: Readonly<Record<string, unknown>>,
+  use: (client: ShellClient) => Promise<T>,
+  events = SILENT,
+): Promise<T> {
+  const project = readOptions(args, process.env).text("project")
+  const client = await ShellClient.open(openContext(args), project, events)
+  try {
+    return await use(client)
+  } finally {
+    client.close()
+  }
+}
+
+export class ShellClient {
+  private link: ProxyLink | undefined
+  private count = 0
+  private readonly pending = new Map<number, PromiseWithResolvers<unknown>>()
+  private readonly welcome = Promise.withResolvers<void>()
+  /** Why the connection has ended. */
+  private end: UnavailableError | undefined
+
+  private constructor(private readonly events: ShellEvents) {
+    this.welcome.promise.catch(() => undefined)
+  }
+
+  /**
+   * Connects to the running svc as a client in a project's directory (`--project`, or the working directory), and waits for
+   * the servers of that project. Rejects with an UnavailableError if no svc runs.
+   */
+  static async open(context: CommandContext, project: string | undefined, events: ShellEvents): Promise<ShellClient> {
+    const { paths } = context
+    const client = new ShellClient(events)
+    const surroundings = findProjectContext(projectDirectory(project), [], say)
+    const found = await connectToProxySocket(paths, {
+      line: (bytes) => client.receive(bytes),
+      lost: () => client.fail(new UnavailableError("the connection to svc was lost")),
+    }).catch(() => undefined)
+    if (found === undefined) throw notRunning(paths)
+    client.link = found.link
+    client.send({ svc: "hello", token: found.token, surroundings })
+    try {
+      await withTimeout(systemClock, HELLO_MS, client.welcome.promise)
+      // No effect on a client that is welcome.
+      client.welcome.reject(new UnavailableError(`svc did not answer within ${HELLO_MS / 1000} s`))
+      await client.welcome.promise
+      const { capabilities } = events
+      const clientInfo = { name: "svc", title: "svc", version }
+      await client.request("initialize", { protocolVersion: LEGACY_VERSIONS[0], capabilities, clientInfo }).result
+      client.link.send(notificationText("notifications/initialized"))
+      return client
+    } catch (error) {
+      client.close()
+      throw error
+    }
+  }
+
+  /** Asks svc about the offer of the project's servers. Rejects as a request does. */
+  ask(question: string, params: Params = {}): Promise<unknown> {
+    const { id, promise } = this.begin()
+    this.send({ svc: "ask", id, question, params })
+    return promise
+  }
+
+  /** Sends an MCP request. Progress of it has the progress token of its id. */
+  request(method: string, params: Params): ShellRequest {
+    const { id, promise } = this.begin()
+    const _meta = { progressToken: id }
+    this.link?.send(JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, _meta } }))
+    return {
+      result: promise.then((result) => (isObject(result) ? result : {})),
+      cancel: (reason) => {
+        if (!this.pending.delete(id)) return
+        this.link?.send(notificationText("notifications/cancelled", { requestId: id, reason }))
+      },
+    }
+  }
+
+  /** Disconnects. svc cancels what still runs. */
+  close(): void {
+    this.end ??= new UnavailableError("the command has ended")
+    this.link?.close()
+  }
+
+  // ---
+
+  private begin(): { readonly id: number; readonly promise: Promise<unknown> } {
+    const id = ++this.count
+    const pending = Promise.withResolvers<unknown>()
+    if (this.end === undefined) this.pending.set(id, pending)
+    else pending.reject(this.end)
+    return { id, promise: pending.promise }
+  }
+
+  private send(message: ProxyMessage): void {
+    this.link?.send(formatProxyMessage(message))
+  }
+
+  /** Ends all that waits with an error. */
+  private fail(error: UnavailableError): void {
+    this.welcome.reject(error)
+    this.end ??= error
+    for (const { reject } of this.pending.values()) reject(this.end)
+    this.pending.clear()
+  }
+
+  private settle(id: number | undefined, end: (pending: PromiseWithResolvers<unknown>) => void): void {
+    const pending = id === undefined ? undefined : this.pending.get(id)
+    if (id === undefined || pending === undefined) return
+    this.pending.delete(id)
+    end(pending)
+  }
+
+  private receive(bytes: Uint8Array): void {
+    const line = decode(bytes)
+    if (isProxyMessage(line)) {
+      this.receiveOwn(parseProxyMessage(line) as ProxyMessage)
+      return
+    }
+    const message = asMessage(parseJson(line))
+    if (isRequest(message)) void this.answer(message)
+    else if (!isResponse(message)) this.events.onnotification(message.method, message.params ?? {})
+    else
+      this.settle(message.id === null ? undefined : numberOf(message.id), (pending) => {
+        if (message.error === undefined) pending.resolve(message.result)
+        else pending.reject(errorOf(message.error))
+      })
+  }
+
+  private receiveOwn(message: ProxyMessage): void {
+    if (message.svc === "welcome") this.welcome.resolve()
+    if (message.svc === "refused") this.fail(new UnavailableError(message.message))
+    if (message.svc === "note") say(`svc: ${message.message}`)
+    if (message.svc === "answer")
+      this.settle(message.id, (pending) => {
+        if ("error" in message) pending.reject(refusalOf(message.error))
+        else pending.resolve(message.result)
+      })
+  }
+
+  private async answer({ id, method, params = {} }: Request): Promise<void> {
+    if (method === "ping") return this.link?.send(resultText(id, "{}"))
+    const answer = await this.events.onrequest(method, params)
+    const refusal = errorText(id, RPC_CODE.methodNotFound, `svc's own commands do not answer ${method}`)
+    this.link?.send(answer === undefined ? refusal : resultText(id, JSON.stringify(answer)))
+  }
+}
+
+// ---
+
+const HELLO_MS = 10_000
+
+const SILENT: ShellEvents = { capabilities: {}, onnotification: () => undefined, onrequest: () => undefined }
+
+const refusalOf = ({ message, exit }: { readonly message: string; readonly exit: number }): Error =>
+  exit === 64 ? new RequestError("not_found", message) : new UnavailableError(message)
+
+/** Returns the error of a request that was refused: the caller's, or one of svc or a server. */
+function errorOf({ code, message }: { readonly code: unknown; readonly message: string }): Error {
+  const isOfCaller = [RPC_CODE.invalidParams, RPC_CODE.invalidRequest, RPC_CODE.methodNotFound].includes(
+    numberOf(code) as -32602,
+  )
+  return isOfCaller ? new RequestError("invalid_params", message) : new UnavailableError(message)
+}

@@ -1,0 +1,92 @@
+/** Describes the members of a JSON Schema for people: each with its type, whether it is required, and what limits it. */
+import { isObject, type Params } from "../wire/message.ts"
+import { resolvedSchema } from "./signature.ts"
+
+/** A member of a schema, by its path such as `filter.tags[]`, and what there is to know of it in one text. */
+export type SchemaFact = readonly [path: string, about: string]
+
+/** Returns the members of an object's schema, nested ones after the one that holds them. */
+export function schemaFacts(schema: unknown): readonly SchemaFact[] {
+  const root = isObject(schema) ? schema : {}
+  return membersOf(root, root, "", 0).slice(0, MAX_FACTS)
+}
+
+// ---
+
+const MAX_DEPTH = 4
+/** A schema of a server may be of any size. */
+const MAX_FACTS = 500
+
+function membersOf(schema: Params, root: Params, path: string, depth: number): readonly SchemaFact[] {
+  const properties = isObject(schema.properties) ? Object.entries(schema.properties) : []
+  const required: readonly unknown[] = Array.isArray(schema.required) ? schema.required : []
+  return properties.flatMap(([name, value]) => {
+    const own = resolvedSchema(value, root) ?? {}
+    const here = `${path}${name}`
+    const fact: SchemaFact = [here, about(own, root, required.includes(name))]
+    if (depth >= MAX_DEPTH) return [fact]
+    const nested = optionsOf(own).length > 0 ? [] : nestedIn(own, root, here, depth)
+    return [fact, ...nested]
+  })
+}
+
+function nestedIn(schema: Params, root: Params, path: string, depth: number): readonly SchemaFact[] {
+  if (schema.type !== "array") return membersOf(schema, root, `${path}.`, depth + 1)
+  const items = resolvedSchema(schema.items, root)
+  return items === undefined ? [] : nestedIn(items, root, `${path}[]`, depth + 1)
+}
+
+function about(schema: Params, root: Params, required: boolean): string {
+  const items = schema.type === "array" ? resolvedSchema(schema.items, root) : undefined
+  const facts = [
+    typeName(schema, root),
+    required ? "required" : "",
+    choicesOf(schema) || choicesOf(items ?? {}),
+    "default" in schema ? `default ${shown(schema.default)}` : "",
+    ...LIMITS.flatMap(([key, word]) => (schema[key] === undefined ? [] : [`${word} ${shown(schema[key])}`])),
+  ].filter((fact) => fact !== "")
+  const description = [schema.description, schema.title].find((text) => typeof text === "string" && text !== "")
+  return `${facts.join(", ")}${description === undefined ? "" : `: ${description}`}`
+}
+
+const choicesOf = (schema: Params): string => {
+  if ("const" in schema) return `always ${shown(schema.const)}`
+  return Array.isArray(schema.enum) ? `one of ${schema.enum.map(shown).join(" | ")}` : ""
+}
+
+/** The keywords that limit a value, with their words. */
+const LIMITS = [
+  ["format", "format"],
+  ["pattern", "pattern"],
+  ["minimum", "at least"],
+  ["exclusiveMinimum", "more than"],
+  ["maximum", "at most"],
+  ["exclusiveMaximum", "less than"],
+  ["minLength", "characters at least"],
+  ["maxLength", "characters at most"],
+  ["minItems", "items at least"],
+  ["maxItems", "items at most"],
+] as const
+
+const shown = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value))
+
+/** Returns the type of a schema for people, such as `text or null` would be `string or null`. */
+function typeName(value: unknown, root: Params, depth = 0): string {
+  const schema = resolvedSchema(value, root)
+  if (schema === undefined || depth > MAX_DEPTH) return "any"
+  const options = optionsOf(schema)
+  if (options.length > 0) return [...new Set(options.map((one) => typeName(one, root, depth + 1)))].join(" or ")
+  if (schema.type === "array")
+    return schema.items === undefined ? "array" : `array of ${typeName(schema.items, root, depth + 1)}`
+  if (typeof schema.type === "string") return schema.type
+  const [first] = [schema.enum, "const" in schema ? [schema.const] : undefined].find(Array.isArray) ?? []
+  if (first !== undefined) return isObject(first) ? "object" : typeof first
+  return isObject(schema.properties) ? "object" : "any"
+}
+
+/** Returns the schemas of which a value must fit one: of `anyOf`, `oneOf` or several types. */
+function optionsOf(schema: Params): readonly unknown[] {
+  const options = [schema.anyOf, schema.oneOf].find(Array.isArray)
+  if (options !== undefined) return options
+  return Array.isArray(schema.type) ? schema.type.map((type: unknown) => ({ ...schema, type })) : []
+}
