@@ -101,6 +101,7 @@ const WORLD = [
   "store/documents.ts",
   "store/era-cache.ts",
   "store/files.ts",
+  "store/gone-configurations.ts",
   "store/lock.ts",
   "store/paths.ts",
   "store/secret-store.ts",

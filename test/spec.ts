@@ -1026,6 +1026,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an operator knows people by name, and an editor changes the file as well as a command",
   },
+  "config:gone": {
+    says: "logs, sessions and eras of a configuration whose file is gone, unused for a week, are removed when svc starts in the same directory",
+    from: "choice",
+    why: "the digests in their names lead to no configuration; a drive that is missing for a day must not cost its logs",
+  },
   "auth:token:warn": {
     says: "svc auth token create warns of a token without a name, without tags or expiry, and of tags that no server has",
     from: "choice",

@@ -1,6 +1,8 @@
 /** The life of `svc serve`, from the first line of the log to the end of the last child. */
 import { delay, systemClock, withTimeout } from "../lib/clock.ts"
+import { messageOf } from "../lib/errors.ts"
 import { type Interrupt, watchInterrupts } from "../lib/interrupt.ts"
+import type { Log } from "../lib/log.ts"
 import { makePrivateFolder } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
@@ -52,6 +54,18 @@ export async function runService(
 
 // ---
 
+/** Notes the configuration, and removes the files of those that are gone. Imported after the start, which need not wait. */
+async function sweepConfigurations(paths: Paths, log: Log): Promise<void> {
+  try {
+    const { noteConfiguration, sweepGone } = await import("../store/gone-configurations.ts")
+    noteConfiguration(paths)
+    for (const file of await sweepGone(paths, systemClock.now()))
+      log.info(`removed logs, sessions and eras of a configuration that is gone: ${file}`)
+  } catch (error) {
+    log.debug(`files of configurations that are gone are not removed: ${messageOf(error)}`)
+  }
+}
+
 const KEEP_ALIVE_MS = 25_000
 const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const
 /** SIGBREAK is Ctrl-Break; SIGHUP means that the console window closes, which leaves a few seconds. */
@@ -87,6 +101,7 @@ async function serveUntil(
           startedAt,
           startedBy,
         })
+  if (paths !== undefined && listening !== undefined) void sweepConfigurations(paths, log)
   if (announced?.problem !== undefined) log.debug(`not listed in \`svc ps\`: ${announced.problem}`)
   const trim = trimWhenIdle(systemClock, () => agent.inFlight > 0)
   if (paths === undefined) runtime.instances.update(demoPlan(process.env))

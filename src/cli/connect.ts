@@ -409,7 +409,11 @@ async function createClientToken(
   name: ClientName,
   args: Readonly<Record<string, unknown>>,
 ): Promise<string> {
-  const { token, text } = createToken(name, { now: systemClock.now() })
+  // A client may be connected twice, as in two scopes. Names are unique.
+  const taken = new Set([...tokensOf(context).values()].map((one) => one.name))
+  let unique: string = name
+  for (let number = 2; taken.has(unique); number++) unique = `${name}-${number}`
+  const { token, text } = createToken(unique, { now: systemClock.now() })
   await changeTokens(context, (tokens) => new Map([...tokens, [token.id, token]]))
   await followChange(context, args, `token ${token.id} is created`)
   return text

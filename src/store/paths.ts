@@ -48,7 +48,11 @@ export const logsFolder = (paths: Paths): string => join(paths.directory, ownNam
  * of the path of mcp.json, because several configurations may share a directory. Windows ignores case in paths, and editors
  * write drive letters in either case: all spellings of a path share one name, and so one lock.
  */
-export function ownName(name: string, { directory, file }: Paths, platform: string = process.platform): string {
+export function ownName(
+  name: string,
+  { directory, file }: Pick<Paths, "directory" | "file">,
+  platform: string = process.platform,
+): string {
   const fold = (path: string) => (platform === "win32" ? path.toLowerCase() : path)
   if (fold(file) === fold(join(directory, "mcp.json"))) return name
   return `${name}-${digest(fold(file), 8)}`

@@ -85,7 +85,7 @@ export function documents(folder: string): Record<string, string> {
         ({ name, parentPath }) =>
           !`${parentPath}/${name}`
             .slice(folder.length)
-            .match(/^\/(logs|sessions|control|registries|eras|\.config)|\.lock$/),
+            .match(/^\/(logs|sessions|control|configuration-|registries|eras|\.config)|\.lock$/),
       )
       .map((entry) => {
         const path = join(entry.parentPath, entry.name)

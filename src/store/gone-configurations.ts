@@ -1,0 +1,61 @@
+/**
+ * Removes what svc keeps for configurations that are gone. Several configurations may share a directory (`--config`); the
+ * names of their files contain a digest of the path of mcp.json, so a note beside them keeps the path itself.
+ *
+ *  1. Only files that svc creates again are removed: the control socket's, eras, sessions and logs. Pins of tools, backups
+ *     and bundles stay.
+ *  2. A configuration is gone if its file does not exist, no svc has started for it for a week, and none holds its lock: a
+ *     drive may be missing for a while.
+ */
+import { existsSync, rmSync, statSync } from "node:fs"
+import { join } from "node:path"
+import { isObject } from "../wire/message.ts"
+import { readFolder, readText, removeAll, replaceState } from "./files.ts"
+import { tryAcquire } from "./lock.ts"
+import { ownName, type Paths } from "./paths.ts"
+
+/** Writes the note of a configuration, with the time of this start as its own; none for the mcp.json of the directory. */
+export function noteConfiguration(paths: Paths): void {
+  const name = ownName(NOTE, paths)
+  if (name !== NOTE) replaceState(join(paths.directory, `${name}.json`), `${JSON.stringify({ file: paths.file })}\n`)
+}
+
+/** Removes the files of configurations that are gone, of some at a time. Resolves to the paths of their mcp.json. */
+export async function sweepGone({ directory }: Pick<Paths, "directory">, now: number): Promise<readonly string[]> {
+  const names = readFolder(directory)
+  const gone = names.flatMap((name) => readNote(directory, name, now)).slice(0, MAX_AT_ONCE)
+  const swept: string[] = []
+  for (const { digest, file } of gone) {
+    const release = await tryAcquire(join(directory, `control-${digest}.lock`))
+    if (release === undefined) continue
+    const ofThis = new RegExp(`^(?:control|eras|sessions|logs|start|svc)-${digest}(?:\\.|$)`)
+    for (const name of names) if (ofThis.test(name)) rmSync(join(directory, name), { recursive: true, force: true })
+    release()
+    // The lock's file goes too: without mcp.json no svc takes it.
+    removeAll([join(directory, `control-${digest}.lock`), join(directory, `${NOTE}-${digest}.json`)])
+    swept.push(file)
+  }
+  return swept
+}
+
+// ---
+
+const NOTE = "configuration"
+const UNUSED_MS = 7 * 24 * 3_600_000
+const MAX_AT_ONCE = 20
+
+/** Returns the configuration of a note if it is gone, with the digest in the names of its files. */
+function readNote(directory: string, name: string, now: number): readonly { digest: string; file: string }[] {
+  const digest = /^configuration-([\da-f]{8})\.json$/.exec(name)?.[1]
+  if (digest === undefined) return []
+  try {
+    const path = join(directory, name)
+    const note: unknown = JSON.parse(readText(path) ?? "")
+    const file = isObject(note) && typeof note.file === "string" ? note.file : ""
+    const isItsNote = `${ownName(NOTE, { directory, file })}.json` === name
+    return isItsNote && !existsSync(file) && statSync(path).mtimeMs < now - UNUSED_MS ? [{ digest, file }] : []
+  } catch {
+    // Half written, or of another version.
+    return []
+  }
+}
