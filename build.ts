@@ -1,30 +1,22 @@
 /**
- * Builds the single file that is shipped: `bun build.ts` for this machine, `bun build.ts --all` for every platform, with
- * SHA256SUMS and install.sh. The runtime of another platform comes from its npm package: the build needs the registry alone.
+ * Builds the single file that is shipped: `bun build.ts` for this machine, `bun build.ts --all` for every platform. The
+ * runtime of another platform comes from its npm package: the build needs the registry alone.
+ *
+ * SVC_RELEASE_KEY is the public key (minisign) that signs the releases, and SVC_RELEASES the URL of the folder with the
+ * latest one. `bun run release` sets both; without them the program knows no releases.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { stampInstaller } from "./installer.ts"
 import manifest from "./package.json" with { type: "json" }
+import { PLATFORMS } from "./release/facts.ts"
 import { signAdHoc } from "./sign.ts"
-
-type Target = { readonly name: string; readonly target: Bun.Build.CompileTarget; readonly runtime: string }
-
-const TARGETS: readonly Target[] = [
-  { name: "svc-linux-x64", target: "bun-linux-x64", runtime: "bun-linux-x64" },
-  { name: "svc-linux-arm64", target: "bun-linux-arm64", runtime: "bun-linux-aarch64" },
-  { name: "svc-linux-x64-musl", target: "bun-linux-x64-musl", runtime: "bun-linux-x64-musl" },
-  { name: "svc-linux-arm64-musl", target: "bun-linux-arm64-musl", runtime: "bun-linux-aarch64-musl" },
-  { name: "svc-darwin-x64", target: "bun-darwin-x64", runtime: "bun-darwin-x64" },
-  { name: "svc-darwin-arm64", target: "bun-darwin-arm64", runtime: "bun-darwin-aarch64" },
-  { name: "svc-windows-x64.exe", target: "bun-windows-x64", runtime: "bun-windows-x64" },
-]
 
 const root = import.meta.dir
 const dist = join(root, "dist")
 const version = manifest.version
 const commit =
   Bun.spawnSync(["git", "rev-parse", "--short=12", "HEAD"], { cwd: root }).stdout.toString().trim() || "unknown"
+const { SVC_RELEASE_KEY = "", SVC_RELEASES = "" } = process.env
 
 mkdirSync(dist, { recursive: true })
 if (process.argv.includes("--all")) await buildAll()
@@ -39,7 +31,12 @@ async function build(
     minify: true,
     bytecode: true,
     format: "esm",
-    define: { SVC_VERSION: JSON.stringify(version), SVC_COMMIT: JSON.stringify(commit) },
+    define: {
+      SVC_VERSION: JSON.stringify(version),
+      SVC_COMMIT: JSON.stringify(commit),
+      SVC_RELEASE_KEY: JSON.stringify(SVC_RELEASE_KEY),
+      SVC_RELEASES: JSON.stringify(SVC_RELEASES),
+    },
     compile: { outfile, autoloadDotenv: false, autoloadBunfig: false, ...target },
   })
   if (!result.success) throw new AggregateError(result.logs, `cannot build ${outfile}`)
@@ -50,17 +47,8 @@ async function build(
 }
 
 async function buildAll(): Promise<void> {
-  const sums: string[] = []
-  for (const { name, target, runtime } of TARGETS) {
-    const outfile = join(dist, name)
-    await build(outfile, { target, executablePath: fetchRuntime(runtime) })
-    const sum = new Bun.CryptoHasher("sha256").update(readFileSync(outfile)).digest("hex")
-    sums.push(`${sum}  ${name}`)
-  }
-  writeFileSync(join(dist, "SHA256SUMS"), `${sums.join("\n")}\n`)
-  const script = readFileSync(join(root, "install.sh"), "utf8")
-  const repository = "repository" in manifest ? manifest.repository : undefined
-  writeFileSync(join(dist, "install.sh"), stampInstaller(script, repository), { mode: 0o755 })
+  for (const { file, target, runtime } of PLATFORMS)
+    await build(join(dist, file), { target, executablePath: fetchRuntime(runtime) })
 }
 
 /** Returns the path of Bun for a platform, in the version that runs this script. Downloads it from npm if it is missing. */

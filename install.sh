@@ -8,7 +8,7 @@
 set -eu
 
 prefix=
-# In dist/install.sh, build.ts --all sets this to the URL of the releases of package.json's repository.
+# In the install.sh of a release, bun run release sets this to the URL of the latest release.
 published=
 releases=${SVC_RELEASES:-$published}
 
@@ -45,12 +45,20 @@ case $prefix in
 esac
 bin=$prefix/bin
 
-# Replaces the file atomically: a running svc keeps the old one.
+# Replaces the file atomically: a running svc keeps the old one. A program that does not run here replaces nothing.
 place() {
   mkdir -p "$bin"
-  cp "$1" "$bin/.svc.$$"
-  chmod 755 "$bin/.svc.$$"
-  mv -f "$bin/.svc.$$" "$bin/svc"
+  new=$bin/.svc.$$
+  cp "$1" "$new"
+  chmod 755 "$new"
+  answer=$("$new" --version 2>&1) || {
+    rm -f "$new"
+    case $answer in
+      *libstdc++* | *libgcc_s*) fail "svc needs libstdc++ and libgcc: run 'apk add libstdc++ libgcc', then install again; nothing was installed" ;;
+      *) fail "svc does not run on this machine: $answer; nothing was installed" ;;
+    esac
+  }
+  mv -f "$new" "$bin/svc"
 }
 
 from_source() {
@@ -70,15 +78,18 @@ platform() {
   case $(uname -s) in
     Linux) os=linux ;;
     Darwin) os=darwin ;;
-    *) fail "no release for $(uname -s); on Windows, download svc-windows-x64.exe" ;;
+    *) fail "no release for $(uname -s); on Windows, run install.ps1 in PowerShell" ;;
   esac
   case $(uname -m) in
     x86_64 | amd64) arch=x64 ;;
     aarch64 | arm64) arch=arm64 ;;
     *) fail "no release for $(uname -m)" ;;
   esac
+  # The loader of musl alone proves nothing: Debian has a package with it.
   libc=
-  if [ "$os" = linux ] && [ -n "$(ls /lib/ld-musl-*.so.1 2>/dev/null)" ]; then libc=-musl; fi
+  if [ "$os" = linux ]; then
+    case $(ldd /bin/sh 2>/dev/null || ls /lib/ld-musl-*.so.1 2>/dev/null) in *musl*) libc=-musl ;; esac
+  fi
   say "svc-$os-$arch$libc"
 }
 

@@ -1,9 +1,11 @@
 /** `install.sh` as it is piped from a URL, with a release of its own. */
 import { expect, test } from "bun:test"
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { stampInstaller } from "../installer.ts"
+import manifest from "../package.json" with { type: "json" }
+import { factsOf } from "../release/facts.ts"
+import { stampInstaller } from "../release/installer.ts"
 
 const SCRIPT = readFileSync(join(import.meta.dir, "..", "install.sh"), "utf8")
 const RELEASE = "#!/bin/sh\necho 1.2.3\n"
@@ -26,7 +28,8 @@ async function pipe(script: string, cwd: string, args: readonly string[], env: R
   return { stdout, stderr, code }
 }
 
-async function install(cwd: string, ...args: string[]) {
+/** Runs `use` with the URL of a release that is `program`, and returns the name of the file that was downloaded. */
+async function serve<R extends object>(program: string, use: (releases: string) => Promise<R>) {
   let name = ""
   await using releases = Bun.serve({
     port: 0,
@@ -34,13 +37,17 @@ async function install(cwd: string, ...args: string[]) {
     fetch({ url }) {
       const wanted = new URL(url).pathname.slice(1)
       if (wanted === "SHA256SUMS")
-        return new Response(`${new Bun.CryptoHasher("sha256").update(RELEASE).digest("hex")}  ${name}\n`)
+        return new Response(`${new Bun.CryptoHasher("sha256").update(program).digest("hex")}  ${name}\n`)
       name = wanted
-      return new Response(RELEASE)
+      return new Response(program)
     },
   })
-  return await pipe(SCRIPT, cwd, args, { SVC_RELEASES: releases.url.href.replace(/\/$/, "") })
+  const result = await use(releases.url.href.replace(/\/$/, ""))
+  return { ...result, name }
 }
+
+const install = (cwd: string, ...args: string[]) =>
+  serve(RELEASE, (releases) => pipe(SCRIPT, cwd, args, { SVC_RELEASES: releases }))
 
 test("in the folder of another project it runs nothing of it, and a relative prefix starts at the working directory", async () => {
   const project = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
@@ -76,8 +83,9 @@ test("without a URL of releases it downloads nothing and says what to do", async
 })
 
 test("the script of a release has the URL of the repository in package.json", async () => {
-  const line = (repository: unknown) => /^published=.*$/m.exec(stampInstaller(SCRIPT, repository))?.[0]
-  expect(line(undefined)).toBe("published=")
+  const latest = (repository: unknown) => factsOf(manifest, repository, new Date(0)).latest
+  const line = (repository: unknown) => /^published=.*$/m.exec(stampInstaller(SCRIPT, latest(repository)))?.[0]
+  expect(() => line(undefined)).toThrow("package.json names no repository")
   for (const repository of [
     "github:own/svc",
     "https://github.com/own/svc",
@@ -90,9 +98,55 @@ test("the script of a release has the URL of the repository in package.json", as
   const bin = join(cwd, "bin")
   mkdirSync(bin)
   writeFileSync(join(bin, "curl"), '#!/bin/sh\necho "$2" >>asked; exit 1\n', { mode: 0o755 })
-  const { stderr } = await pipe(stampInstaller(SCRIPT, "github:own/svc"), cwd, ["--prefix", "own"], {
+  const { stderr } = await pipe(stampInstaller(SCRIPT, latest("github:own/svc")), cwd, ["--prefix", "own"], {
     PATH: `${bin}:${process.env.PATH}`,
   })
   expect(stderr).toContain("cannot download https://github.com/own/svc/releases/latest/download/svc-")
   expect(readFileSync(join(cwd, "asked"), "utf8")).toStartWith("https://github.com/own/svc/releases/latest/download/")
+})
+
+test("on Alpine without its libraries it installs nothing and says which packages to add", async () => {
+  const cwd = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
+  const bin = join(cwd, "bin")
+  mkdirSync(bin)
+  writeFileSync(join(bin, "ldd"), "#!/bin/sh\necho '/lib/ld-musl-x86_64.so.1 (0x7f)'\n", { mode: 0o755 })
+  const { name, code, stderr } = await serve(
+    "#!/bin/sh\necho 'Error loading shared library libstdc++.so.6: No such file or directory' >&2; exit 127\n",
+    (releases) =>
+      pipe(SCRIPT, cwd, ["--prefix", "own"], { SVC_RELEASES: releases, PATH: `${bin}:${process.env.PATH}` }),
+  )
+  expect(name).toEndWith("-musl")
+  expect([code, stderr]).toEqual([
+    1,
+    "install.sh: svc needs libstdc++ and libgcc: run 'apk add libstdc++ libgcc', then install again; nothing was installed\n",
+  ])
+  expect(readdirSync(join(cwd, "own", "bin"))).toEqual([])
+})
+
+test("a program that does not run on this machine replaces nothing", async () => {
+  const cwd = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
+  mkdirSync(join(cwd, "own", "bin"), { recursive: true })
+  writeFileSync(join(cwd, "own", "bin", "svc"), "older")
+  const { code, stderr } = await serve("#!/bin/sh\necho 'version GLIBC_2.17 not found' >&2; exit 1\n", (releases) =>
+    pipe(SCRIPT, cwd, ["--prefix", "own"], { SVC_RELEASES: releases }),
+  )
+  expect([code, stderr]).toEqual([
+    1,
+    "install.sh: svc does not run on this machine: version GLIBC_2.17 not found; nothing was installed\n",
+  ])
+  expect(readdirSync(join(cwd, "own", "bin"))).toEqual(["svc"])
+  expect(readFileSync(join(cwd, "own", "bin", "svc"), "utf8")).toBe("older")
+})
+
+test("where glibc and musl are both installed, it takes the program for the one that the system uses", async () => {
+  const cwd = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
+  const bin = join(cwd, "bin")
+  mkdirSync(bin)
+  writeFileSync(join(bin, "ldd"), "#!/bin/sh\necho 'libc.so.6 => /lib/libc.so.6'\n", { mode: 0o755 })
+  writeFileSync(join(bin, "ls"), "#!/bin/sh\necho /lib/ld-musl-x86_64.so.1\n", { mode: 0o755 })
+  writeFileSync(join(bin, "uname"), "#!/bin/sh\n[ $1 = -s ] && echo Linux || echo x86_64\n", { mode: 0o755 })
+  const { name, code } = await serve(RELEASE, (releases) =>
+    pipe(SCRIPT, cwd, ["--prefix", "own"], { SVC_RELEASES: releases, PATH: `${bin}:${process.env.PATH}` }),
+  )
+  expect([code, name]).toEqual([0, "svc-linux-x64"])
 })
