@@ -47,7 +47,7 @@ CMD ["serve"]`
 #   docker build --tag ${name} .                  ${name} alone, for remote servers and programs that you add
 #   docker build --tag ${name} --target node .    with Node.js, for servers that start with npx
 #   docker build --tag ${name} --target alpine .  on Alpine
-# Clients need a token: docker exec CONTAINER svc auth token create NAME
+# Clients need a token: docker exec CONTAINER svc auth token create --name NAME
 
 ${programs.join("\n")}
 FROM debian:bookworm-slim AS base
@@ -81,7 +81,7 @@ ${settings}
 }
 
 function compose(facts: Facts): string {
-  return `# docker compose up --detach, then: docker compose exec svc svc auth token create laptop
+  return `# docker compose up --detach, then: docker compose exec svc svc auth token create --name laptop
 services:
   svc:
     image: ${imageOf(facts)}-node
@@ -104,7 +104,7 @@ volumes:
 
 function kubernetes(facts: Facts): string {
   return `# One replica: the configuration, the tokens and the sessions belong to one svc. The claim keeps them.
-# kubectl exec deploy/svc -- svc auth token create laptop
+# kubectl exec deploy/svc -- svc auth token create --name laptop
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata:

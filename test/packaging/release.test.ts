@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { gunzipSync } from "node:zlib"
 import { Ajv } from "ajv"
 import addFormats from "ajv-formats"
+import { Language, Parser } from "web-tree-sitter"
 import manifest from "../../package.json" with { type: "json" }
 import { PLATFORMS } from "../../release/facts.ts"
 import { verifyMinisign } from "../../src/lib/minisign.ts"
@@ -212,6 +213,21 @@ describe("manifests", () => {
     expect(text("install.sh")).toContain(`\npublished=${url}\n`)
     expect(text("install.ps1")).toContain(`\n$published = '${url}'\n`)
     expect(readFileSync(join(ROOT, "install.ps1"), "utf8")).not.toMatch(/https?:/)
+  })
+})
+
+describe("install.ps1", () => {
+  test("it is PowerShell, and moves the program into place after the check of its SHA-256 alone", async () => {
+    await Parser.init()
+    const grammar = join(ROOT, "node_modules/tree-sitter-powershell/tree-sitter-powershell.wasm")
+    const parser = new Parser().setLanguage(await Language.load(grammar))
+    const script = text("install.ps1")
+    expect(parser.parse(script)?.rootNode.hasError).toBe(false)
+    expect(parser.parse(script.replace("try {", "try"))?.rootNode.hasError).toBe(true)
+    const order = ["Get-FileHash", "-ne $expected) { throw", "Move-Item -Force $new $program"].map((part) =>
+      script.indexOf(part),
+    )
+    expect(order).toEqual(order.filter((at) => at > 0).sort((one, other) => one - other))
   })
 })
 
