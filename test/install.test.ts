@@ -105,7 +105,7 @@ test("the script of a release has the URL of the repository in package.json", as
   expect(readFileSync(join(cwd, "asked"), "utf8")).toStartWith("https://github.com/own/svc/releases/latest/download/")
 })
 
-test("on Alpine without its libraries it installs nothing and says which packages to add", async () => {
+test("on Alpine without its libraries it installs nothing and says which packages to add [release:installer]", async () => {
   const cwd = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
   const bin = join(cwd, "bin")
   mkdirSync(bin)

@@ -1422,4 +1422,19 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "these are the field's conventions",
   },
+  "release:signature": {
+    says: "SHA256SUMS names every file of a release, and its minisign signature names the version in the trusted comment",
+    from: "choice",
+    why: "one signature covers all files, and an old release cannot be passed off as a new one",
+  },
+  "release:same-bytes": {
+    says: "a release of one commit has the same bytes again",
+    from: "choice",
+    why: "others can check that a release is made of its source",
+  },
+  "release:installer": {
+    says: "install.sh replaces no program with one that does not run, and names the packages that Alpine lacks",
+    from: "choice",
+    why: "an update that fails must leave what worked",
+  },
 }

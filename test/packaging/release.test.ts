@@ -54,7 +54,7 @@ beforeAll(async () => {
 })
 
 describe("files", () => {
-  test("SHA256SUMS names every file of the release, and its signature names the version", () => {
+  test("SHA256SUMS names every file of the release, and its signature names the version [release:signature]", () => {
     const sums = text("SHA256SUMS").trim().split("\n")
     const files = readdirSync(out).filter((file) => !file.startsWith("SHA256SUMS"))
     expect(sums).toEqual(files.sort().map((file) => `${sha256(bytes(file))}  ${file}`))
@@ -75,7 +75,7 @@ describe("files", () => {
     )
   })
 
-  test("the same commit gives the same bytes again", async () => {
+  test("the same commit gives the same bytes again [release:same-bytes]", async () => {
     const again = join(folder, "again")
     await release([...REPOSITORY, "--out", again], { SVC_SIGNING_KEY: SECRET })
     expect(readFileSync(join(again, "SHA256SUMS.minisig"), "utf8")).toBe(text("SHA256SUMS.minisig"))
