@@ -1371,6 +1371,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server with NOTIFY_SOCKET could tell systemd that svc is well",
   },
+  "cli:upgrade": {
+    says: "svc upgrade replaces the program at once and keeps the one before for --rollback; older releases only with --version; what a package manager has installed is left to it",
+    from: "choice",
+    why: "at every moment there must be a whole program, and two owners of one file undo each other's work",
+  },
+  "cli:upgrade:checks": {
+    says: "a program is used only if its SHA-256 stands in SHA256SUMS, that file is signed by the compiled-in key, and the signature names the program's version; a build without a key says that it has checked the SHA-256 alone",
+    from: "choice",
+    why: "who controls the server or the network must not control the program; a build from source has no key to check with",
+  },
+  "cli:uninstall": {
+    says: "svc uninstall shows what it removes, removes services and programs, refuses while svc runs, and keeps the configuration unless --purge",
+    from: "choice",
+    why: "a program is easily installed again, a configuration is not",
+  },
   "cli:completion": {
     says: "svc completion prints a script with which a shell completes commands, flags, values of flags, files, and names of servers, templates, tools, presets, tokens and backups; svc complete answers it without the network, and never with an error",
     from: "choice",

@@ -26,6 +26,12 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   "service status": [["svc service status", "as systemd or launchd sees it"]],
   "service logs": [["svc service logs -f", "and what comes next"]],
   service: [["svc service install", "shows what it changes, and asks"]],
+  upgrade: [
+    ["svc upgrade --check", "see whether there is a newer release"],
+    ["svc upgrade --version 0.1.0", "a certain version"],
+    ["svc upgrade --rollback", "return to the program before"],
+  ],
+  uninstall: [["svc uninstall --dry-run", "see what would be removed"]],
   completion: [
     [
       "svc completion bash > ~/.local/share/bash-completion/completions/svc",

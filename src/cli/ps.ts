@@ -3,8 +3,14 @@ import type { CommandDef } from "citty"
 import { ago, print, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
 import { callControl } from "../serve/control-socket.ts"
-import { pathsOf } from "../store/paths.ts"
-import { forgetRunning, listRunning, type RunningSvc, runningFolder, type Starter } from "../store/running.ts"
+import {
+  forgetRunning,
+  listRunning,
+  pathsOfRunning,
+  type RunningSvc,
+  runningFolder,
+  type Starter,
+} from "../store/running.ts"
 import { homeDirectory } from "../template/project.ts"
 import { isObject } from "../wire/message.ts"
 
@@ -55,9 +61,7 @@ type ExaminedSvc = RunningSvc & {
 
 /** Asks a listed svc how it is. Returns nothing, and takes it off the list, if it does not run any more. */
 async function examine(folder: string, running: RunningSvc): Promise<readonly ExaminedSvc[]> {
-  const { file: config, directory } = running
-  const home = homeDirectory()
-  const paths = pathsOf({ config, directory, platform: process.platform, home, appData: undefined, cwd: directory })
+  const paths = pathsOfRunning(running, homeDirectory())
   // It exists, but does not answer: undefined is an svc that does not run.
   const status = await callControl(paths, "status", {}, ANSWER_MS).catch(() => ({}))
   if (!isObject(status) || (status.pid !== undefined && status.pid !== running.pid)) {

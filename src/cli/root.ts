@@ -32,6 +32,8 @@ export const root: CommandGroup = {
     logs: () => import("./logs.ts").then(({ logs }) => logs),
     health: () => import("./health.ts").then(({ health }) => health),
     doctor: () => import("./doctor.ts").then(({ doctor }) => doctor),
+    upgrade: () => import("./upgrade.ts").then(({ upgrade }) => upgrade),
+    uninstall: () => import("./uninstall.ts").then(({ uninstall }) => uninstall),
     completion: () => import("./completion.ts").then(({ completion }) => completion),
     "demo-server": () => import("./demo-server.ts").then(({ demoServer }) => demoServer),
   },
@@ -54,7 +56,6 @@ export const root: CommandGroup = {
     status: ["mcp", "status"],
     token: ["auth", "token"],
     tools: ["mcp", "tools", "list"],
-    uninstall: ["mcp", "uninstall"],
     // A line of another program, pasted behind `svc`.
     claude: [],
     codex: [],
@@ -65,6 +66,6 @@ export const root: CommandGroup = {
       "`svc serve` starts svc, `svc serve --background` without keeping the terminal, and `svc mcp enable NAME` a server that is disabled",
     down: ["stop"],
     up: "`svc serve` starts svc, `svc serve --background` without keeping the terminal",
-    update: "`svc mcp update NAME` updates a server",
+    update: "`svc mcp update NAME` updates a server, and `svc upgrade` svc itself",
   },
 }

@@ -12,7 +12,7 @@ import { digest } from "../lib/digest.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { instancePid } from "../serve/control-socket.ts"
-import { removeAll, replaceFile } from "../store/files.ts"
+import { readFolder, removeAll, replaceFile } from "../store/files.ts"
 import { ownName, type Paths, standardDirectory } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
 
@@ -20,7 +20,7 @@ const SCOPE_ARGS = {
   system: { type: "boolean", description: "A service of the machine, not of the user (needs root)" },
 } as const satisfies ArgsDef
 
-const CHANGE_ARGS = {
+export const CHANGE_ARGS = {
   ...SCOPE_ARGS,
   "dry-run": { type: "boolean", description: "Only show what would change" },
   yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
@@ -54,7 +54,8 @@ export const service: CommandDef = {
         const written = isCurrent ? [] : [`write ${file}:`, "", text.trimEnd().replace(/^(?=.)/gm, "  "), ""]
         const ended = before === undefined || isCurrent ? [] : stop
         const commands = isCurrent ? start : install
-        if (!(await confirm(args, [...written, ...runLines([...ended, ...commands])], "install the service"))) return 0
+        if (!(await confirmChanges(args, [...written, ...runLines([...ended, ...commands])], "install the service")))
+          return 0
         makeFolder(dirname(file))
         if (!isCurrent) replaceFile(file, encoding === "utf8" ? text : Buffer.from(`\ufeff${text}`, encoding), 0o644)
         try {
@@ -77,19 +78,14 @@ export const service: CommandDef = {
       meta: { name: "uninstall", description: "Stop the service and remove it" },
       args: { ...CHANGE_ARGS, ...CONFIG_ARGS },
       async run({ args }) {
-        const { file, uninstall, forget } = definitionOf(args, openContext(args, "allowed").paths)
+        const definition = definitionOf(args, openContext(args, "allowed").paths)
+        const { file } = definition
         if (!existsSync(file)) {
           say(`there is no service: ${file} does not exist`)
           return 0
         }
-        const lines = [...runLines(uninstall), `remove ${file}`, ...runLines(forget)]
-        if (!(await confirm(args, lines, "remove the service"))) return 0
-        // A service that does not run, or that its manager has lost, is removed all the same.
-        for (const command of uninstall) await run(command).catch((error) => say(`warning: ${messageOf(error)}`))
-        removeAll([file])
-        if (existsSync(file))
-          throw new UnavailableError(`cannot remove ${file}; remove it with the rights of its owner`)
-        for (const command of forget) await run(command).catch((error) => say(`warning: ${messageOf(error)}`))
+        if (!(await confirmChanges(args, removalLines(definition), "remove the service"))) return 0
+        await removeService(definition)
         say("the service is removed; the configuration is kept")
         return 0
       },
@@ -127,14 +123,63 @@ export const service: CommandDef = {
   },
 }
 
+/** Shows the changes and asks for them; false if they are not wanted. Throws a RequestError (usage) if no person can answer. */
+export async function confirmChanges(
+  args: Readonly<Record<string, unknown>>,
+  lines: readonly string[],
+  what: string,
+): Promise<boolean> {
+  process.stdout.write(`${lines.join("\n")}\n`)
+  if (args["dry-run"] === true) return false
+  if (args.yes === true) return true
+  if (!isInteractive()) throw usageError(`no person can confirm this here: add --yes to ${what}, or --dry-run`)
+  return promptYesNo(`${what}?`)
+}
+
+/** Returns the services of this user, for whichever configuration. Throws an UnavailableError if there is one of the machine. */
+export function installedServices(): readonly ServiceDefinition[] {
+  const { paths } = openContext({}, "allowed")
+  const found = (system: boolean) => {
+    const { file } = definitionOf({ system }, paths)
+    const names = readFolder(dirname(file)).flatMap((name) => SERVICE_FILE.exec(name)?.[1] ?? [])
+    return names.map((name) => definitionOf({ system }, paths, name))
+  }
+  const ofMachine = process.platform === "win32" ? [] : found(true)
+  if (ofMachine.length > 0)
+    throw new UnavailableError(
+      `${ofMachine.map(({ file }) => file).join(", ")} is a service of the machine; \`svc service uninstall --system\` removes it`,
+    )
+  return found(false)
+}
+
+/** Returns lines that show what the removal of a service does. */
+export const removalLines = ({ file, uninstall, forget }: ServiceDefinition): readonly string[] => [
+  ...runLines(uninstall),
+  `remove ${file}`,
+  ...runLines(forget),
+]
+
+/** Stops a service and removes it. Rejects with an UnavailableError if its file cannot be removed. */
+export async function removeService({ file, uninstall, forget }: ServiceDefinition): Promise<void> {
+  const warn = (error: unknown) => say(`warning: ${messageOf(error)}`)
+  // A service that does not run, or that its manager has lost, is removed all the same.
+  for (const command of uninstall) await run(command).catch(warn)
+  removeAll([file])
+  if (existsSync(file)) throw new UnavailableError(`cannot remove ${file}; remove it with the rights of its owner`)
+  for (const command of forget) await run(command).catch(warn)
+}
+
 // ---
+
+/** The files of definitions: see `app/service-definition.ts`. */
+const SERVICE_FILE = /^(svc(?:-[0-9a-f]{8})?)(?:\.service|\.plist|-task\.xml)$/
 
 /** Options with a path, which a service reads from another working directory. */
 const PATH_HINTS: ReadonlySet<string> = new Set(["path", "directory"])
 
 const logFileOf = (paths: Paths): string => join(paths.directory, `${ownName("svc", paths)}.log`)
 
-function definitionOf(args: Readonly<Record<string, unknown>>, paths: Paths): ServiceDefinition {
+function definitionOf(args: Readonly<Record<string, unknown>>, paths: Paths, named?: string): ServiceDefinition {
   const { env, platform } = process
   const home = homeDirectory()
   const standard = standardDirectory({ platform, home, appData: env.APPDATA })
@@ -146,7 +191,7 @@ function definitionOf(args: Readonly<Record<string, unknown>>, paths: Paths): Se
         ? { kind: "system", user: userOf(args) ?? "root" }
         : { kind: "user", uid: process.getuid?.() ?? 0 },
     // Each configuration has a service of its own.
-    name: isStandard ? "svc" : `svc-${digest(`${paths.directory}\0${paths.file}`, 8)}`,
+    name: named ?? (isStandard ? "svc" : `svc-${digest(`${paths.directory}\0${paths.file}`, 8)}`),
     command: ownCommand("serve", ...configurationWords(paths, standard), ...serveWords(args)),
     home,
     directory: paths.directory,
@@ -202,21 +247,9 @@ function installed(args: Readonly<Record<string, unknown>>, paths: Paths): Servi
   return definition
 }
 
+/** Returns lines that show commands before they run. */
 const runLines = (commands: readonly (readonly string[])[]): readonly string[] =>
   commands.map((command) => `run ${command.join(" ")}`)
-
-/** Shows the changes and asks for them. Throws a RequestError (usage) if no person can answer. */
-async function confirm(
-  args: Readonly<Record<string, unknown>>,
-  lines: readonly string[],
-  what: string,
-): Promise<boolean> {
-  process.stdout.write(`${lines.join("\n")}\n`)
-  if (args["dry-run"] === true) return false
-  if (args.yes === true) return true
-  if (!isInteractive()) throw usageError(`no person can confirm this here: add --yes to ${what}, or --dry-run`)
-  return promptYesNo(`${what}?`)
-}
 
 /** Runs a command of the service manager. Rejects with an UnavailableError that quotes its last line. */
 async function run(command: readonly string[]): Promise<void> {

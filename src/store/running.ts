@@ -7,7 +7,7 @@ import { digest } from "../lib/digest.ts"
 import { messageOf } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 import { makePrivateFolder, readFolder, readText, removeAll, replaceState } from "./files.ts"
-import { type Paths, standardDirectory } from "./paths.ts"
+import { type Paths, pathsOf, standardDirectory } from "./paths.ts"
 
 /** What starts an svc. */
 const STARTERS = ["terminal", "background", "proxy", "service", "program"] as const
@@ -44,6 +44,10 @@ export function listRunning(folder: string): readonly RunningSvc[] {
   const found = readFolder(folder).flatMap((name) => (name.endsWith(".json") ? readEntry(join(folder, name)) : []))
   return found.sort((one, other) => one.startedAt.localeCompare(other.startedAt))
 }
+
+/** Returns the paths that a listed svc uses. */
+export const pathsOfRunning = ({ file, directory }: RunningSvc, home: string): Paths =>
+  pathsOf({ config: file, directory, platform: process.platform, home, appData: undefined, cwd: directory })
 
 /** Removes an entry that is not true any more. */
 export const forgetRunning = (folder: string, running: RunningSvc): void => removeAll([entryOf(folder, running)])

@@ -1,0 +1,74 @@
+/** `svc uninstall`: removes this program and what it has added to the system. Shows first what it removes. */
+import { existsSync, rmSync } from "node:fs"
+import { join } from "node:path"
+import type { CommandDef } from "citty"
+import { say } from "../app/output.ts"
+import { checkWritable, previousOf } from "../app/upgrade.ts"
+import { usageError } from "../lib/command-line.ts"
+import { UnavailableError } from "../lib/errors.ts"
+import { instancePid } from "../serve/control-socket.ts"
+import { removeAll } from "../store/files.ts"
+import { standardDirectory } from "../store/paths.ts"
+import { listRunning, pathsOfRunning, runningFolder } from "../store/running.ts"
+import { homeDirectory } from "../template/project.ts"
+import { CHANGE_ARGS, confirmChanges, installedServices, removalLines, removeService } from "./service.ts"
+import { ownProgram } from "./upgrade.ts"
+
+const { system: _system, ...ASK_ARGS } = CHANGE_ARGS
+
+export const uninstall: CommandDef = {
+  meta: { name: "uninstall", description: "Remove svc itself; the configuration stays, unless --purge" },
+  args: {
+    server: { type: "positional", required: false, description: "None: `svc mcp uninstall NAME` removes a server" },
+    purge: {
+      type: "boolean",
+      description: "Remove the standard configuration directory, too, with its tokens and backups",
+    },
+    ...ASK_ARGS,
+  },
+  async run({ args }) {
+    if (args.server !== undefined)
+      throw usageError(`svc uninstall removes svc itself; \`svc mcp uninstall ${args.server}\` removes a server`)
+    const program = ownProgram("uninstall")
+    checkWritable(program)
+    const home = homeDirectory()
+    const { APPDATA: appData } = process.env
+    const services = installedServices()
+    // A service ends with its removal.
+    const others = listRunning(runningFolder(home, appData, process.platform)).filter(
+      ({ startedBy }) => startedBy !== "service",
+    )
+    const pids = await Promise.all(others.map((one) => instancePid(pathsOfRunning(one, home))))
+    const running = pids.filter((pid) => pid !== undefined)
+    if (running.length > 0)
+      throw new UnavailableError(
+        `svc is running (${running.map((pid) => `process ${pid}`).join(", ")}); stop it with \`svc stop\` first`,
+      )
+    const directory = standardDirectory({ platform: process.platform, home, appData })
+    const files = [previousOf(program), ...completionsIn(home), program].filter((path) => existsSync(path))
+    const lines = [
+      ...services.flatMap(removalLines),
+      ...files.map((file) => `remove ${file}`),
+      args.purge === true
+        ? `remove ${directory}, with the configuration, tokens, backups and logs`
+        : `keep ${directory}`,
+    ]
+    if (!(await confirmChanges(args, lines, "uninstall svc"))) return 0
+    for (const definition of services) await removeService(definition)
+    if (args.purge === true) rmSync(directory, { recursive: true, force: true })
+    removeAll(files)
+    const left = files.filter((file) => existsSync(file))
+    // Windows does not remove a program that runs.
+    if (left.length > 0) throw new UnavailableError(`remove by hand what could not be removed: ${left.join(", ")}`)
+    say("svc is uninstalled; clients that `svc connect` has changed still name it")
+    return 0
+  },
+}
+
+// ---
+
+/** The files that the instructions of `svc completion` make. */
+const completionsIn = (home: string): readonly string[] => [
+  join(home, ".config", "fish", "completions", "svc.fish"),
+  join(home, ".local", "share", "bash-completion", "completions", "svc"),
+]

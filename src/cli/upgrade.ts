@@ -1,0 +1,113 @@
+/** `svc upgrade`: replaces this program with another release, and takes that back. */
+import { existsSync, readdirSync, realpathSync } from "node:fs"
+import type { CommandDef } from "citty"
+import { print, say } from "../app/output.ts"
+import { ownCommand } from "../app/own-command.ts"
+import { findRelease, installRelease, packageManagerOf, previousOf, releaseFile, rollBack } from "../app/upgrade.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
+import { UnavailableError } from "../lib/errors.ts"
+import { releaseKey, releasesUrl } from "../lib/release.ts"
+import { version } from "../lib/version.ts"
+import { listRunning, runningFolder } from "../store/running.ts"
+import { homeDirectory } from "../template/project.ts"
+
+export const upgrade: CommandDef = {
+  meta: {
+    name: "upgrade",
+    description: "Replace this program with the latest release, after a check of its signature",
+  },
+  args: {
+    check: { type: "boolean", description: "Only say whether there is another release" },
+    version: { type: "string", description: "Version to install, older ones too (default: the latest)" },
+    rollback: { type: "boolean", description: "Return to the program before the last upgrade" },
+    releases: {
+      type: "string",
+      description: "URL of the folder with the files of the latest release (default: that of this program)",
+    },
+    json: { type: "boolean", description: "Print JSON" },
+  },
+  async run({ args }) {
+    const option = readOptions(args, process.env)
+    const wanted = readOptions({ version: args.version }, {}).text("version")?.replace(/^v/, "")
+    const asJson = args.json === true
+    if (args.rollback === true && (args.check === true || wanted !== undefined))
+      throw usageError("--rollback stands alone: leave out --check and --version")
+    const program = ownProgram("upgrade")
+    if (args.rollback === true) {
+      const now = await rollBack(program)
+      print(asJson, { from: version, to: now }, () => `svc is ${now} again, instead of ${version}`)
+      noteRunning()
+      return 0
+    }
+    const releases = option.text("releases")?.replace(/\/+$/, "") ?? releasesUrl
+    if (releases === undefined)
+      throw new UnavailableError(
+        "this build of svc knows no releases: give the URL of their folder with --releases, or build it anew from source",
+      )
+    const current = {
+      program,
+      version,
+      file: releaseFile(process.platform, process.arch, isMusl()),
+      releases,
+      key: releaseKey,
+    }
+    const release = await findRelease(current, wanted)
+    const found = release.version
+    const isOlder = (other: string) => Bun.semver.order(other, version) < 0
+    const isNews =
+      !release.isInstalled &&
+      (found === undefined || wanted !== undefined ? found !== version : !(found === version || isOlder(found)))
+    if (args.check === true || !isNews) {
+      print(asJson, { version, ...(found === undefined ? {} : { release: found }), available: isNews }, () => {
+        if (isNews)
+          return `${found === undefined ? "another release of svc" : `svc ${found}`} is available; \`svc upgrade\` installs it`
+        if (found !== undefined && isOlder(found)) return `svc ${version} is newer than the latest release, ${found}`
+        return `svc ${version} is ${wanted === undefined ? "the latest release" : "installed already"}`
+      })
+      return 0
+    }
+    if (!asJson) say(`downloading ${release.url}`)
+    const installed = await installRelease(current, release, (other) =>
+      wanted === undefined ? !isOlder(other) : other === wanted,
+    )
+    print(
+      asJson,
+      { from: version, to: installed },
+      () =>
+        `svc ${installed} is installed instead of ${version}; \`svc upgrade --rollback\` takes that back (${previousOf(program)})`,
+    )
+    if (releaseKey === undefined)
+      say("warning: this build of svc has no key of releases: only the SHA-256 was checked, no signature")
+    noteRunning()
+    return 0
+  },
+}
+
+/** Returns the path of this program. Throws an UnavailableError if svc runs from source, or a package manager has installed it. */
+export function ownProgram(verb: "upgrade" | "uninstall"): string {
+  if (ownCommand().length > 1)
+    throw new UnavailableError(`svc runs from source here, where \`svc ${verb}\` has nothing to change`)
+  const program = realpathSync(process.execPath)
+  const manager = packageManagerOf(program, existsSync)
+  if (manager === undefined) return program
+  throw new UnavailableError(`${program} was installed by a package manager: ${verb} it with ${manager}`)
+}
+
+// ---
+
+function isMusl(): boolean {
+  return (
+    process.platform === "linux" &&
+    existsSync("/lib") &&
+    readdirSync("/lib").some((name) => /^ld-musl-.*\.so\.1$/.test(name))
+  )
+}
+
+/** Says that an svc which runs is still the old program. */
+function noteRunning(): void {
+  const running = listRunning(runningFolder(homeDirectory(), process.env.APPDATA, process.platform))
+  if (running.length > 0)
+    say(
+      `a running svc stays as it is until it starts again: ${running.map(({ pid }) => `process ${pid}`).join(", ")}; see \`svc ps\``,
+    )
+}

@@ -1,0 +1,132 @@
+/** `svc upgrade` and `svc uninstall` of an installed binary, with releases of a file server on this machine. */
+import { expect, test } from "bun:test"
+import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import manifest from "../../package.json" with { type: "json" }
+import { releaseFile } from "../../src/app/upgrade.ts"
+import { freshEnv, freshFolder, SVC } from "./harness.ts"
+
+const FILE = releaseFile(process.platform, process.arch, false)
+const programOf = (version: string) => `#!/bin/sh\necho "${version} (abc)"\n`
+
+/** An svc that is installed in a home of its own. */
+function installSvc() {
+  const home = realpathSync(freshFolder())
+  const bin = join(home, ".local", "bin")
+  mkdirSync(bin, { recursive: true })
+  const program = join(bin, "svc")
+  linkSync(SVC, program)
+  const run = async (...args: readonly string[]) => {
+    const child = Bun.spawn([program, ...args], {
+      cwd: home,
+      env: freshEnv(home),
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    })
+    const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+    return { code: await child.exited, stdout, stderr }
+  }
+  return { home, bin, program, run }
+}
+
+/** Serves a release: `latest` at …/latest/download, others by their version. */
+function serveReleases(programs: Readonly<Record<string, Uint8Array | string>>) {
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch(request) {
+      const [, version = "", file] =
+        /^\/(?:latest\/download|download\/v([\d.]+))\/(.*)$/.exec(new URL(request.url).pathname) ?? []
+      const program = programs[version === "" ? "latest" : version]
+      if (program === undefined) return new Response("none", { status: 404 })
+      if (file === FILE) return new Response(program)
+      return new Response(`${new Bun.CryptoHasher("sha256").update(program).digest("hex")}  ${FILE}\n`)
+    },
+  })
+  return { url: new URL("/latest/download", server.url).href, [Symbol.asyncDispose]: () => server.stop(true) }
+}
+
+test("a newer release is named by --check, and installed [cli:upgrade]", async () => {
+  const { program, run } = installSvc()
+  await using releases = serveReleases({ latest: programOf("99.0.0"), "0.0.1": programOf("0.0.1") })
+  const from = ["--releases", releases.url]
+  const check = await run("upgrade", "--check", ...from)
+  expect([check.code, check.stdout]).toEqual([0, "another release of svc is available; `svc upgrade` installs it\n"])
+  expect(readFileSync(program).equals(readFileSync(SVC))).toBe(true)
+
+  const done = await run("upgrade", ...from)
+  expect([done.code, done.stdout]).toEqual([
+    0,
+    expect.stringContaining(`svc 99.0.0 is installed instead of ${manifest.version}`),
+  ])
+  expect(done.stderr).toContain("no key of releases: only the SHA-256 was checked")
+  expect(readFileSync(program, "utf8")).toBe(programOf("99.0.0"))
+  expect(readFileSync(join(program, "..", "svc.previous")).equals(readFileSync(SVC))).toBe(true)
+}, 30_000)
+
+test("the same release and an older one are not installed, unless the version is named [cli:upgrade]", async () => {
+  const { program, run } = installSvc()
+  await using same = serveReleases({ latest: readFileSync(SVC) })
+  const none = await run("upgrade", "--releases", same.url)
+  expect([none.code, none.stdout]).toEqual([0, `svc ${manifest.version} is the latest release\n`])
+
+  await using older = serveReleases({ latest: programOf("0.0.1"), "0.0.1": programOf("0.0.1") })
+  const refused = await run("upgrade", "--releases", older.url)
+  expect([refused.code, refused.stderr]).toEqual([69, expect.stringContaining("is 0.0.1; nothing was changed")])
+  expect(existsSync(join(program, "..", "svc.previous"))).toBe(false)
+  const wanted = await run("upgrade", "--version", "v0.0.1", "--releases", older.url, "--json")
+  expect(JSON.parse(wanted.stdout)).toEqual({ from: manifest.version, to: "0.0.1" })
+}, 30_000)
+
+test("a rollback exchanges the program with the one before [cli:upgrade]", async () => {
+  const { bin, program, run } = installSvc()
+  writeFileSync(join(bin, "svc.previous"), programOf("0.0.9"))
+  chmodSync(join(bin, "svc.previous"), 0o755)
+  const back = await run("upgrade", "--rollback")
+  expect([back.code, back.stdout]).toEqual([0, `svc is 0.0.9 again, instead of ${manifest.version}\n`])
+  expect(readFileSync(program, "utf8")).toBe(programOf("0.0.9"))
+  expect(readFileSync(join(bin, "svc.previous")).equals(readFileSync(SVC))).toBe(true)
+}, 30_000)
+
+test("an svc that knows no releases, or belongs to a package manager, says what to do [cli:upgrade]", async () => {
+  const { home, run } = installSvc()
+  const unknown = await run("upgrade")
+  expect([unknown.code, unknown.stderr]).toEqual([69, expect.stringContaining("--releases")])
+  const managed = join(home, "node_modules", "svc-linux-x64")
+  mkdirSync(managed, { recursive: true })
+  linkSync(SVC, join(managed, "svc"))
+  for (const verb of ["upgrade", "uninstall"]) {
+    const { exitCode, stderr } = Bun.spawnSync([join(managed, "svc"), verb], { env: freshEnv(home) })
+    expect([exitCode, stderr.toString()]).toEqual([69, expect.stringContaining(`${verb} it with npm`)])
+  }
+})
+
+test("svc uninstall shows what it removes, keeps the configuration, and removes it with --purge [cli:uninstall]", async () => {
+  const { home, bin, program, run } = installSvc()
+  const config = join(home, ".config", "svc", "mcp.json")
+  mkdirSync(join(config, ".."), { recursive: true })
+  writeFileSync(config, "{}")
+  const dry = await run("uninstall", "--dry-run")
+  expect(dry.stdout).toBe(`remove ${program}\nkeep ${join(config, "..")}\n`)
+  const unasked = await run("uninstall")
+  expect([unasked.code, unasked.stderr]).toEqual([64, expect.stringContaining("add --yes")])
+  const server = await run("uninstall", "memory")
+  expect([server.code, server.stderr]).toEqual([64, expect.stringContaining("svc mcp uninstall memory")])
+
+  await run("serve", "--background", "--port", "0")
+  const running = await run("uninstall", "--yes")
+  expect([running.code, running.stderr]).toEqual([69, expect.stringContaining("stop it with `svc stop`")])
+  await run("stop")
+  expect((await run("uninstall", "--yes")).code).toBe(0)
+  expect([existsSync(program), existsSync(config)]).toEqual([false, true])
+
+  linkSync(SVC, program)
+  writeFileSync(join(bin, "svc.previous"), "")
+  expect((await run("uninstall", "--yes", "--purge")).code).toBe(0)
+  expect([existsSync(program), existsSync(join(bin, "svc.previous")), existsSync(join(config, ".."))]).toEqual([
+    false,
+    false,
+    false,
+  ])
+}, 30_000)
