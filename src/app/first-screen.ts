@@ -98,7 +98,7 @@ export function summaryScreen(
           ["connect a client", `svc connect claude-code${flags}`] as const,
           ["  or by hand", `claude mcp add --transport http svc ${endpoint}${token}`] as const,
         ]),
-    ...(auth ? [["create a token", `svc auth token create --name NAME${flags}`] as const] : []),
+    ...(auth ? [["create a token", `svc auth token create USER${flags}`] as const] : []),
     ["add a server", `svc mcp add NAME${flags} -- COMMAND ARGS…`],
     ["import servers", `svc config import${flags}`],
     ...(isDemo ? [["serve them", "svc serve"] as const] : []),

@@ -14,7 +14,7 @@ import { print, say, table } from "../app/output.ts"
 import { TOOL_LISTINGS } from "../config/presets.ts"
 import { readSections } from "../config/sections.ts"
 import { systemClock } from "../lib/clock.ts"
-import { readOptions } from "../lib/command-line.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
 import { RequestError } from "../lib/errors.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import {
@@ -36,7 +36,8 @@ export const token: CommandDef = {
       args: {
         ...CONTEXT_ARGS,
         ...FOLLOW_ARGS,
-        name: { type: "string", description: "Name of the token, such as its user's" },
+        user: { type: "positional", required: false, description: "Name of the token, such as its user's" },
+        name: { type: "string", description: "The same as USER" },
         ...TAG_ARGS,
         tag: {
           type: "string",
@@ -55,11 +56,14 @@ export const token: CommandDef = {
         const context = openContext(args)
         const option = readOptions(args, {})
         const now = systemClock.now()
-        const named = tagsOf(rawArgs)
-        const tags = named.length === 0 ? undefined : named
+        const given = tagsOf(rawArgs)
+        const tags = given.length === 0 ? undefined : given
         const tools = option.text("tools") === undefined ? undefined : option.choice("tools", TOOL_LISTINGS, "all")
         const expires = option.text("expires") === undefined ? undefined : now + option.duration("expires", 0)
-        const name = option.text("name") ?? ""
+        const named = option.text("name")
+        if (named !== undefined && args.user !== undefined)
+          throw usageError("give the token one name: as USER, or with --name")
+        const name = named ?? option.text("user") ?? ""
         const { token: made, text } = createToken(name, { tags, tools, expires, now })
         await changeTokens(context, (tokens) => {
           const named = new Set(name === "" ? [] : [...tokens.values()].filter((token) => token.name === name))

@@ -92,15 +92,15 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   "mcp search": [["svc mcp search 'time zone' --type npm", "search the registries"]],
   auth: [
     ["svc auth login linear", "sign in to a remote server"],
-    ["svc auth token create --name laptop", "a token for a client"],
+    ["svc auth token create laptop", "a token for a client"],
   ],
   "auth login": [["svc auth login linear", "opens a browser; prints the address if it cannot"]],
   "auth status": [["svc auth status", "the sign-ins and when they expire"]],
   "auth logout": [["svc auth logout linear", "revoke and delete its tokens"]],
   "auth token": [["svc auth token list", "who may come in"]],
   "auth token create": [
-    ["svc auth token create --name laptop --expires 30d", "a token for all servers"],
-    ["svc auth token create --name ci --tags code,web", "for servers with one of these tags"],
+    ["svc auth token create laptop --expires 30d", "a token for all servers"],
+    ["svc auth token create ci --tags code,web", "for servers with one of these tags"],
   ],
   "auth token list": [["svc auth token list --json", "for a script"]],
   "auth token revoke": [["svc auth token revoke laptop", "the next request with it is refused"]],

@@ -54,7 +54,7 @@ needing attention:
   const demo = summaryScreen(statusOf(snapshot([]), NOW, String), { ...start, isDemo: true, auth: true }, look)
   expect(demo).toContain("no servers yet")
   expect(demo).toContain(
-    "/mcp --header 'Authorization: Bearer TOKEN'\n  create a token    svc auth token create --name NAME\n",
+    "/mcp --header 'Authorization: Bearer TOKEN'\n  create a token    svc auth token create USER\n",
   )
   expect(demo).toContain("  serve them        svc serve\n")
   const broken = summaryScreen(statusOf(snapshot([], false), NOW, String), start, look)
