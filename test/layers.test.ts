@@ -75,6 +75,7 @@ const WORLD = [
   "cli/mcp-render.ts",
   "cli/proxy.ts",
   "cli/ps.ts",
+  "cli/run.ts",
   "cli/serve.ts",
   "cli/service.ts",
   "cli/stop.ts",

@@ -706,8 +706,33 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "instructions are in the context of every client, and no other command shows them",
   },
+  "shell:run": {
+    says: "svc run calls a tool with key=value arguments typed by its input schema, key:=JSON, or --args; texts go to stdout as they are, other content by its type or to --output, the whole result under --json; progress and log messages to stderr",
+    from: "choice",
+    why: "a script must be able to use a tool, and a person to try one, without writing a client",
+  },
+  "shell:run:exit": {
+    says: "svc run exits with 1 if the tool reports an error, 64 for an unknown tool or wrong arguments, 69 if its server is down",
+    from: "choice",
+    why: "a script must know a failed tool from a typing error and from a server that is down",
+  },
+  "shell:run:cancel": {
+    says: "--timeout and Ctrl-C cancel the call of svc run, which exits with 69 and 130",
+    from: "choice",
+    why: "a call that nobody waits for must not go on",
+  },
+  "shell:run:elicitation": {
+    says: "svc run asks the person at a terminal what a server asks, and cancels the question elsewhere with a message",
+    from: "choice",
+    why: "client: Elicitation: a person sees who asks and may decline; a script must not hang",
+  },
+  "shell:run:output": {
+    says: "svc run ends without an error if the reader of its output is gone, and with 74 if the output cannot be written",
+    from: "choice",
+    why: "head closes the pipe early, and a cut file must not pass for a whole one",
+  },
   "shell:project": {
-    says: "svc inspect, search and instructions see the servers of the project that they run in, as svc proxy does",
+    says: "svc inspect, search, instructions and run see the servers of the project that they run in, as svc proxy does",
     from: "choice",
     why: "the control socket is trusted, and a template has no instance outside a project",
   },

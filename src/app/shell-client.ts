@@ -1,8 +1,10 @@
 /**
- * The MCP client of svc's own commands: a legacy client at the running svc's socket, with the context of its project, so that
- * it sees what `svc proxy` offers there. One connection for one command: nothing is sent again.
+ * The MCP client of svc's own commands: a modern client at the running svc's socket, with the context of its project, so that
+ * it sees what `svc proxy` offers there. One connection for one command: nothing is sent again after a loss. Of the modern
+ * era, because a legacy session is also sent the log messages of other clients' calls.
  */
 import type { ArgsDef } from "citty"
+import { withoutServerInfo } from "../catalog/listing.ts"
 import { systemClock, withTimeout } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { RequestError, RPC_CODE, UnavailableError } from "../lib/errors.ts"
@@ -10,19 +12,23 @@ import { numberOf } from "../lib/json.ts"
 import { version } from "../lib/version.ts"
 import type { ProxyLink } from "../serve/proxy-client.ts"
 import { formatProxyMessage, isProxyMessage, type ProxyMessage, parseProxyMessage } from "../serve/proxy-server.ts"
-import { LEGACY_VERSIONS } from "../wire/era.ts"
+import {
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_LOG_LEVEL,
+  META_VERSION,
+  MODERN_VERSION,
+} from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import {
   asMessage,
-  errorText,
+  asText,
   isObject,
   isRequest,
   isResponse,
   notificationText,
   type Params,
   parseJson,
-  type Request,
-  resultText,
 } from "../wire/message.ts"
 import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "./command-context.ts"
 import { say } from "./output.ts"
@@ -33,8 +39,8 @@ import { connectToProxySocket } from "./proxy-connection.ts"
 export type ShellEvents = {
   readonly capabilities: Params
   onnotification(method: string, params: Params): void
-  /** Answers a server request; undefined if the command does not know the method. Never rejects. */
-  onrequest(method: string, params: Params): Promise<Params> | undefined
+  /** Answers an input request of a server; undefined if the command does not know the method. */
+  onrequest(method: string, params: Params): Promise<Params | undefined>
 }
 
 /** A request that runs. */
@@ -97,10 +103,8 @@ export class ShellClient {
       // No effect on a client that is welcome.
       client.welcome.reject(new UnavailableError(`svc did not answer within ${HELLO_MS / 1000} s`))
       await client.welcome.promise
-      const { capabilities } = events
-      const clientInfo = { name: "svc", title: "svc", version }
-      await client.request("initialize", { protocolVersion: LEGACY_VERSIONS[0], capabilities, clientInfo }).result
-      client.link.send(notificationText("notifications/initialized"))
+      // The first request identifies the client, so that svc starts its template instances.
+      await client.request("server/discover", {}).result
       return client
     } catch (error) {
       client.close()
@@ -115,16 +119,27 @@ export class ShellClient {
     return promise
   }
 
-  /** Sends an MCP request. Progress of it has the progress token of its id. */
+  /** Sends an MCP request, and again with the answers for each round of input that a server requests. */
   request(method: string, params: Params): ShellRequest {
-    const { id, promise } = this.begin()
-    const _meta = { progressToken: id }
-    this.link?.send(JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, _meta } }))
+    let running = 0
+    const send = async (more: Params, round: number): Promise<Params> => {
+      const { id, promise } = this.begin()
+      running = id
+      this.link?.send(
+        JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, ...more, _meta: this.meta(id) } }),
+      )
+      const result = await promise
+      if (!isObject(result)) return {}
+      const { resultType, ...rest } = result
+      if (resultType !== "input_required") return withoutServerInfo(rest)
+      if (round >= MAX_ROUNDS) throw new UnavailableError(`the server requested input ${MAX_ROUNDS} times`)
+      return send(await this.answersTo(result), round + 1)
+    }
     return {
-      result: promise.then((result) => (isObject(result) ? result : {})),
+      result: send({}, 1),
       cancel: (reason) => {
-        if (!this.pending.delete(id)) return
-        this.link?.send(notificationText("notifications/cancelled", { requestId: id, reason }))
+        if (!this.pending.delete(running)) return
+        this.link?.send(notificationText("notifications/cancelled", { requestId: running, reason }))
       },
     }
   }
@@ -136,6 +151,32 @@ export class ShellClient {
   }
 
   // ---
+
+  private meta(progressToken: number): Params {
+    return {
+      progressToken,
+      [META_VERSION]: MODERN_VERSION,
+      [META_CLIENT_INFO]: { name: "svc", title: "svc", version },
+      [META_CLIENT_CAPABILITIES]: this.events.capabilities,
+      [META_LOG_LEVEL]: "info",
+    }
+  }
+
+  /** Returns what the retry of a request adds. patterns: Multi Round-Trip Requests. */
+  private async answersTo({ inputRequests, requestState }: Params): Promise<Params> {
+    const inputResponses: [string, Params][] = []
+    for (const [key, request] of Object.entries(isObject(inputRequests) ? inputRequests : {})) {
+      const { method, params } = isObject(request) ? request : {}
+      const answer = await this.events.onrequest(asText(method), isObject(params) ? params : {})
+      if (answer === undefined)
+        throw new UnavailableError(`the server requests ${asText(method)}, which svc run does not answer`)
+      inputResponses.push([key, answer])
+    }
+    return {
+      ...(inputResponses.length === 0 ? {} : { inputResponses: Object.fromEntries(inputResponses) }),
+      ...(typeof requestState === "string" ? { requestState } : {}),
+    }
+  }
 
   private begin(): { readonly id: number; readonly promise: Promise<unknown> } {
     const id = ++this.count
@@ -171,8 +212,9 @@ export class ShellClient {
       return
     }
     const message = asMessage(parseJson(line))
-    if (isRequest(message)) void this.answer(message)
-    else if (!isResponse(message)) this.events.onnotification(message.method, message.params ?? {})
+    // svc sends a modern client no requests.
+    if (isRequest(message)) return
+    if (!isResponse(message)) this.events.onnotification(message.method, message.params ?? {})
     else
       this.settle(message.id === null ? undefined : numberOf(message.id), (pending) => {
         if (message.error === undefined) pending.resolve(message.result)
@@ -190,20 +232,15 @@ export class ShellClient {
         else pending.resolve(message.result)
       })
   }
-
-  private async answer({ id, method, params = {} }: Request): Promise<void> {
-    if (method === "ping") return this.link?.send(resultText(id, "{}"))
-    const answer = await this.events.onrequest(method, params)
-    const refusal = errorText(id, RPC_CODE.methodNotFound, `svc's own commands do not answer ${method}`)
-    this.link?.send(answer === undefined ? refusal : resultText(id, JSON.stringify(answer)))
-  }
 }
 
 // ---
 
 const HELLO_MS = 10_000
+/** How often a server may request input for one call. */
+const MAX_ROUNDS = 20
 
-const SILENT: ShellEvents = { capabilities: {}, onnotification: () => undefined, onrequest: () => undefined }
+const SILENT: ShellEvents = { capabilities: {}, onnotification: () => undefined, onrequest: async () => undefined }
 
 const refusalOf = ({ message, exit }: { readonly message: string; readonly exit: number }): Error =>
   exit === 64 ? new RequestError("not_found", message) : new UnavailableError(message)

@@ -11,6 +11,27 @@ export function schemaFacts(schema: unknown): readonly SchemaFact[] {
   return membersOf(root, root, "", 0).slice(0, MAX_FACTS)
 }
 
+/** Returns the type of a schema for people, such as `text or null` would be `string or null`. */
+export function typeName(value: unknown, root: Params, depth = 0): string {
+  const schema = resolvedSchema(value, root)
+  if (schema === undefined || depth > MAX_DEPTH) return "any"
+  const options = optionsOf(schema)
+  if (options.length > 0) return [...new Set(options.map((one) => typeName(one, root, depth + 1)))].join(" or ")
+  if (schema.type === "array")
+    return schema.items === undefined ? "array" : `array of ${typeName(schema.items, root, depth + 1)}`
+  if (typeof schema.type === "string") return schema.type
+  const [first] = [schema.enum, "const" in schema ? [schema.const] : undefined].find(Array.isArray) ?? []
+  if (first !== undefined) return isObject(first) ? "object" : typeof first
+  return isObject(schema.properties) ? "object" : "any"
+}
+
+/** Returns the schemas of which a value must fit one: of `anyOf`, `oneOf` or several types. */
+export function optionsOf(schema: Params): readonly unknown[] {
+  const options = [schema.anyOf, schema.oneOf].find(Array.isArray)
+  if (options !== undefined) return options
+  return Array.isArray(schema.type) ? schema.type.map((type: unknown) => ({ ...schema, type })) : []
+}
+
 // ---
 
 const MAX_DEPTH = 4
@@ -69,24 +90,3 @@ const LIMITS = [
 ] as const
 
 const shown = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value))
-
-/** Returns the type of a schema for people, such as `text or null` would be `string or null`. */
-function typeName(value: unknown, root: Params, depth = 0): string {
-  const schema = resolvedSchema(value, root)
-  if (schema === undefined || depth > MAX_DEPTH) return "any"
-  const options = optionsOf(schema)
-  if (options.length > 0) return [...new Set(options.map((one) => typeName(one, root, depth + 1)))].join(" or ")
-  if (schema.type === "array")
-    return schema.items === undefined ? "array" : `array of ${typeName(schema.items, root, depth + 1)}`
-  if (typeof schema.type === "string") return schema.type
-  const [first] = [schema.enum, "const" in schema ? [schema.const] : undefined].find(Array.isArray) ?? []
-  if (first !== undefined) return isObject(first) ? "object" : typeof first
-  return isObject(schema.properties) ? "object" : "any"
-}
-
-/** Returns the schemas of which a value must fit one: of `anyOf`, `oneOf` or several types. */
-function optionsOf(schema: Params): readonly unknown[] {
-  const options = [schema.anyOf, schema.oneOf].find(Array.isArray)
-  if (options !== undefined) return options
-  return Array.isArray(schema.type) ? schema.type.map((type: unknown) => ({ ...schema, type })) : []
-}

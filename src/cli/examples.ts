@@ -142,6 +142,11 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc search read a file", "the tools that fit, best first"],
     ["svc search --explain 'create issue' --server github", "one server, with the scores"],
   ],
+  run: [
+    ["svc run files/read_file path=/tmp/notes.txt", "the result on stdout"],
+    ["svc run github/create_issue title=Broken labels=bug labels=new draft:=true", "a list and JSON"],
+    ["svc run shop/order --args - --json < order.json | jq .structuredContent", "from a file, for a script"],
+  ],
   instructions: [["svc instructions memory", "what the server says about itself"]],
   tokens: [
     ["svc tokens", "what each server costs a context, the most expensive first"],

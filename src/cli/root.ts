@@ -27,6 +27,7 @@ export const root: CommandGroup = {
     registry: () => import("./registry.ts").then(({ registry }) => registry),
     inspect: () => import("./inspect.ts").then(({ inspect }) => inspect),
     search: () => import("./search.ts").then(({ search }) => search),
+    run: () => import("./run.ts").then(({ run }) => run),
     instructions: () => import("./instructions.ts").then(({ instructions }) => instructions),
     tokens: () => import("./tokens.ts").then(({ tokens }) => tokens),
     logs: () => import("./logs.ts").then(({ logs }) => logs),
@@ -61,7 +62,6 @@ export const root: CommandGroup = {
     codex: [],
     gemini: [],
     reload: "a running svc follows its files by itself; `svc mcp restart NAME` restarts a server",
-    run: "`svc serve` runs svc, and `svc proxy` connects a client to it",
     start:
       "`svc serve` starts svc, `svc serve --background` without keeping the terminal, and `svc mcp enable NAME` a server that is disabled",
     down: ["stop"],

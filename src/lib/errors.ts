@@ -82,28 +82,30 @@ export class UnavailableError extends Error {
   override readonly name = "UnavailableError"
 }
 
-/** The user ended a command: at a prompt with Ctrl-C, or with a second signal while it was shutting down. Nothing is printed. */
+/** The user ended a command: with Ctrl-C at a prompt or in a call, or with a second signal while it was shutting down. Nothing is printed. */
 export class Interrupted extends Error {
   override readonly name = "Interrupted"
-  constructor(readonly during: "prompt" | "shutdown") {
+  constructor(readonly during: "prompt" | "call" | "shutdown") {
     super(`interrupted during ${during}`)
   }
 }
 
+/** The exit code of `svc run` if the tool reports an error. */
+export const TOOL_FAILED = 1
 /** The exit code of a command whose output could not be written. */
 export const OUTPUT_FAILED = 74
 
 /** The exit codes of commands, with the meanings of sysexits.h. */
 export const EXIT_CODES: readonly { readonly code: number; readonly meaning: string }[] = [
   { code: 0, meaning: "success" },
-  { code: 1, meaning: "a second signal cut the shutdown short" },
+  { code: TOOL_FAILED, meaning: "the tool of `svc run` reports an error; a second signal cut the shutdown short" },
   { code: 64, meaning: "usage error: an unknown command, flag, server or value" },
   { code: 69, meaning: "unavailable: no running svc, a port in use, an unhealthy or unreachable server" },
   { code: 70, meaning: "internal error: a fault of svc" },
   { code: OUTPUT_FAILED, meaning: "the output could not be written: a full disk" },
   { code: 75, meaning: "`svc health` while servers are starting" },
   { code: 78, meaning: "configuration error: `svc config check` shows where" },
-  { code: 130, meaning: "Ctrl-C at a prompt" },
+  { code: 130, meaning: "Ctrl-C at a prompt, or in `svc run`" },
 ]
 
 /** The codes of an error at the three borders of the process: shell, HTTP and JSON-RPC. */
@@ -159,7 +161,7 @@ export function codesOf(error: unknown): Codes {
   if (error instanceof BackendError) return { exit: 69, http: 503, rpc: RPC_CODE.internalError }
   if (error instanceof UnavailableError) return { exit: 69, http: 503, rpc: RPC_CODE.internalError }
   if (error instanceof Interrupted)
-    return { exit: error.during === "prompt" ? 130 : 1, http: 500, rpc: RPC_CODE.internalError }
+    return { exit: error.during === "shutdown" ? 1 : 130, http: 500, rpc: RPC_CODE.internalError }
   return { exit: 70, http: 500, rpc: RPC_CODE.internalError }
 }
 

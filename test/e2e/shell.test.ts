@@ -1,9 +1,20 @@
 /** The commands that are clients of the running svc, as a person or a script runs them. */
 import { expect, test } from "bun:test"
-import { mkdirSync, writeFileSync } from "node:fs"
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { JSON_SHAPES } from "../json-shapes.ts"
-import { fixture, freshEnv, freshFolder, type Instance, npmServer, runSvc, SVC, startSvc } from "./harness.ts"
+import {
+  eventually,
+  fixture,
+  freshEnv,
+  freshFolder,
+  type Instance,
+  npmServer,
+  runSvc,
+  SVC,
+  startSvc,
+  typeSvc,
+} from "./harness.ts"
 
 type Svc = (line: readonly string[], stdin?: string, cwd?: string) => ReturnType<typeof runSvc>
 
@@ -13,7 +24,7 @@ const svcOf =
     runSvc([...line, "--config-dir", folder], freshEnv(folder), stdin, cwd)
 
 async function started(config: unknown): Promise<{ readonly instance: Instance; readonly svc: Svc }> {
-  const instance = await startSvc({ config })
+  const instance = await startSvc({ config, flags: ["--metrics"] })
   return { instance, svc: svcOf(instance) }
 }
 
@@ -133,9 +144,128 @@ test("in a project, the commands see its templates and what .svcrc selects [shel
   expect(await svc(["inspect", "--project", join(project, "none")])).toMatchObject({ code: 64 })
 })
 
+test("svc run takes typed arguments, and writes the result to stdout [shell:run]", async () => {
+  const notes = freshFolder()
+  writeFileSync(join(notes, "a.txt"), "one\ntwo")
+  const everything = { command: "bun", args: [fixture("everything-1x.ts")] }
+  const files = { ...npmServer("server-filesystem", notes), disabledTools: ["move_file"] }
+  const { instance, svc } = await started({ mcpServers: { demo, files, everything } })
+  await using _ = instance
+  expect(await svc(["run", "demo/add", "a=1", "b:=2.5"])).toEqual({ code: 0, stdout: "3.5\n", stderr: "" })
+  expect((await svc(["run", "demo_svc_add", "--args", '{"a":1,"b":2}'])).stdout).toBe("3\n")
+  expect((await svc(["run", "demo/echo", "--args", "-"], '{"message":"from stdin"}')).stdout).toBe("from stdin\n")
+  const json = await svc(["run", "demo/echo", "message=hi", "--json"])
+  expect(JSON.parse(json.stdout)).toEqual({ content: [{ type: "text", text: "hi" }] })
+  const structured = await svc(["run", "files/read_text_file", `path=${join(notes, "a.txt")}`, "head=1", "--json"])
+  expect(JSON.parse(structured.stdout)).toMatchObject({ structuredContent: { content: "one" } })
+  expect((await svc(["run", "everything/test_image_content"])).stdout).toBe(
+    "[image/png, 70 bytes; --output FILE saves it]\n",
+  )
+  const file = join(notes, "x.png")
+  expect((await svc(["run", "everything/test_image_content", "--output", file])).code).toBe(0)
+  expect(readFileSync(file).subarray(1, 4).toString()).toBe("PNG")
+  const progress = await svc(["run", "everything/test_tool_with_progress"])
+  expect(progress.stderr).toBe("progress 0/100\nprogress 50/100\nprogress 100/100\n")
+  expect((await svc(["run", "everything/test_tool_with_logging"])).stderr).toContain("info: Tool execution started\n")
+})
+
+test("svc run exits with a code for each kind of failure [shell:run:exit]", async () => {
+  const dying = { command: "bun", args: [fixture("dying.ts")] }
+  const files = { ...npmServer("server-filesystem", freshFolder()), disabledTools: ["move_file"] }
+  const { instance, svc } = await started({ mcpServers: { demo, files, down: { command: "/nowhere/at/all" }, dying } })
+  await using _ = instance
+  const fails = async (line: readonly string[], code: number, text: string) =>
+    expect(await svc(["run", ...line])).toMatchObject({ code, stdout: "", stderr: expect.stringContaining(text) })
+  await fails(["files/read_text_file", "path=/etc/passwd"], 1, "Access denied")
+  await fails(["demo/ad", "a=1"], 64, "did you mean demo/add?")
+  await fails(["demo/add", "a=1"], 64, "b is missing; the parameters are a*: num, b*: num")
+  await fails(["demo/add", "a=x", "b=1"], 64, "demo/add: a must be a number, not x")
+  await fails(["demo/add", "--args", "[1]"], 64, "--args must be a JSON object")
+  await fails(["demo/add", "a=1", "--args", "{}"], 64, "all in --args")
+  await fails(["demo"], 64, "demo is a server; name one of its tools as demo/TOOL")
+  await fails(["files/move_file"], 64, "`svc mcp tools enable files move_file` shows it again")
+  await fails(["down/x"], 69, "down ")
+  await fails([], 64, "TOOL is missing")
+  const failed = await svc(["run", "files/read_text_file", "path=/etc/passwd", "--json"])
+  expect({ code: failed.code, result: JSON.parse(failed.stdout) }).toMatchObject({ code: 1, result: { isError: true } })
+  expect(await svcOf({ folder: freshFolder() })(["run", "demo/add"])).toMatchObject({
+    code: 69,
+    stderr: expect.stringContaining("start it with `svc serve`"),
+  })
+})
+
+test("--timeout and Ctrl-C cancel the call of svc run [shell:run:cancel]", async () => {
+  const slow = { command: "bun", args: [fixture("echo.ts"), "--delay", "600000"] }
+  const { instance, svc } = await started({ mcpServers: { slow } })
+  await using _ = instance
+  expect(await svc(["run", "slow/echo", "m=x", "--timeout", "300ms"])).toMatchObject({
+    code: 69,
+    stdout: "",
+    stderr: "svc: slow/echo did not answer within 300 ms\n",
+  })
+  const child = Bun.spawn([SVC, "run", "slow/echo", "m=x", "--config-dir", instance.folder], {
+    env: freshEnv(instance.folder),
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  const calls = async () => {
+    const text = await (await fetch(`${instance.url}/metrics`)).text()
+    return Number(/^svc_calls_in_flight (\d+)/m.exec(text)?.[1])
+  }
+  await eventually(async () => (await calls()) === 1)
+  child.kill("SIGINT")
+  expect(await child.exited).toBe(130)
+  await eventually(async () => (await calls()) === 0)
+})
+
+test("svc run answers an elicitation at a terminal, and cancels it elsewhere [shell:run:elicitation]", async () => {
+  const everything = { command: "bun", args: [fixture("everything-1x.ts")] }
+  const modern = { command: "bun", args: [fixture("everything-2x.ts")] }
+  const { instance, svc } = await started({ mcpServers: { everything, modern } })
+  await using _ = instance
+  const tool = "everything/test_elicitation"
+  expect(await svc(["run", tool, "message=Who?"])).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining("action=cancel"),
+    stderr: expect.stringContaining(`${tool} asks: Who?\nsvc run answers such questions at a terminal alone`),
+  })
+  const typed = (line: readonly string[], ...answers: string[]) =>
+    typeSvc(["run", ...line, "--config-dir", instance.folder], { folder: instance.folder, answers })
+  const accepted = await typed([tool, "message=Who?"], "y", "ann", "a@example.com")
+  expect(accepted.shown).toContain("action=accept")
+  expect(accepted.shown).toContain('"ann"')
+  expect((await typed([tool, "message=Who?"], "n")).shown).toContain("action=decline")
+  const defaults = await typed(["everything/test_elicitation_sep1034_defaults"], "y", "", "", "x", "50", "", "")
+  expect(defaults.shown).toMatch(/must be an? (?:number|integer), not x/)
+  expect(defaults.shown).toContain('"age":30,"score":50,"status":"active"')
+  const rounds = await typed(["modern/test_input_required_result_multi_round"], "y", "ann", "y", "red")
+  expect(rounds).toMatchObject({ code: 0, shown: expect.stringContaining("Multi-round complete: ann") })
+})
+
+test("svc run ends well on a closed pipe and on a full disk [shell:run:output]", async () => {
+  const { instance } = await started({
+    mcpServers: { echo: { command: "bun", args: [fixture("echo.ts"), "--size", "3000000"] } },
+  })
+  await using _ = instance
+  const shell = (line: string) =>
+    Bun.spawnSync(
+      ["bash", "-o", "pipefail", "-c", line.replaceAll("SVC", `${SVC} run --config-dir ${instance.folder}`)],
+      {
+        env: freshEnv(instance.folder),
+      },
+    )
+  const closed = shell("SVC echo/echo m=x | head -c 5")
+  expect([closed.exitCode, closed.stdout.length, closed.stderr.toString()]).toEqual([0, 5, ""])
+  const full = shell("SVC echo/echo m=x > /dev/full")
+  expect(full.exitCode).toBe(74)
+  expect(full.stderr.toString().trimEnd().split("\n")).toHaveLength(1)
+  const whole = shell("SVC echo/echo m=x --json | wc -c")
+  expect(Number(whole.stdout.toString())).toBeGreaterThan(3_000_000)
+})
+
 test("without a running svc, the commands say how to start it", async () => {
   const folder = freshFolder()
-  for (const line of [["inspect"], ["search", "x"], ["instructions"]])
+  for (const line of [["inspect"], ["search", "x"], ["instructions"], ["run", "a/b"]])
     expect(await svcOf({ folder })(line)).toMatchObject({
       code: 69,
       stderr: expect.stringContaining("start it with `svc serve`"),

@@ -1,0 +1,198 @@
+/** `svc run`: calls a tool from the shell. The result goes to stdout; progress, log messages and questions to stderr. */
+import { writeFileSync } from "node:fs"
+import type { OfferedTool, ServerOffer } from "../app/catalog-answers.ts"
+import { answerElicitation } from "../app/elicitation.ts"
+import { print, say, terminalLook } from "../app/output.ts"
+import { SHELL_ARGS, type ShellClient, type ShellEvents, withShellClient } from "../app/shell-client.ts"
+import { numberedPath, resultFiles, resultText } from "../app/tool-result.ts"
+import { readArguments } from "../catalog/tool-arguments.ts"
+import { formatDuration, systemClock } from "../lib/clock.ts"
+import { readOptions, usageError, type VariadicCommand } from "../lib/command-line.ts"
+import { Interrupted, messageOf, OUTPUT_FAILED, RequestError, TOOL_FAILED, UnavailableError } from "../lib/errors.ts"
+import { watchInterrupts } from "../lib/interrupt.ts"
+import { parseExact } from "../lib/json.ts"
+import { cut } from "../lib/table.ts"
+import { createLiveOutput } from "../lib/terminal.ts"
+import { asText, isObject, type Params } from "../wire/message.ts"
+
+export const run: VariadicCommand = {
+  meta: { name: "run", description: "Call a tool of a running server" },
+  rest: "KEY=VALUE",
+  args: {
+    tool: {
+      type: "positional",
+      required: true,
+      description: "The tool as server/tool; its arguments follow as key=value, or key:=JSON",
+      valueHint: "server",
+    },
+    args: { type: "string", description: "All arguments as a JSON object; - reads it from stdin", valueHint: "JSON" },
+    output: {
+      type: "string",
+      description: "Write the result to a file: its image or other data, or its text",
+      valueHint: "path",
+    },
+    timeout: { type: "string", description: "Cancel the call after this time, such as 30s", valueHint: "time" },
+    ...SHELL_ARGS,
+  },
+  async run({ args }) {
+    const words = args._.slice(1)
+    const option = readOptions(args, {})
+    const given = option.text("args")
+    const output = option.text("output")
+    const timeout = option.duration("timeout", Number.POSITIVE_INFINITY)
+    if (given !== undefined && words.length > 0) throw usageError(`write all arguments as key=value, or all in --args`)
+    const whole = given === undefined ? undefined : parseArguments(given === "-" ? await Bun.stdin.text() : given)
+    const target = String(args.tool)
+    const { events, ended } = showEvents(target)
+    const client = (one: ShellClient) => callTool(one, target, (tool) => whole ?? argumentsFor(tool, words), timeout)
+    const result = await withShellClient(args, client, events).finally(ended)
+    return show(result, args.json === true, output)
+  },
+}
+
+// ---
+
+function parseArguments(text: string): Params {
+  let value: unknown
+  try {
+    value = parseExact(text)
+  } catch (error) {
+    throw usageError(`--args is not JSON: ${messageOf(error)}`)
+  }
+  if (!isObject(value)) throw usageError('--args must be a JSON object, such as {"path": "/tmp"}')
+  return value
+}
+
+function argumentsFor({ server, name, definition }: OfferedTool, words: readonly string[]): Params {
+  try {
+    return readArguments(words, definition?.inputSchema)
+  } catch (error) {
+    if (!(error instanceof RequestError)) throw error
+    throw new RequestError(error.fault, `${server}/${name}: ${error.message}`)
+  }
+}
+
+async function callTool(
+  client: ShellClient,
+  target: string,
+  argumentsOf: (tool: OfferedTool) => Params,
+  timeout: number,
+): Promise<Params> {
+  const tool = await findTool(client, target)
+  const args = argumentsOf(tool)
+  const call = client.request("tools/call", { name: tool.qualifiedName, arguments: args })
+  const { promise: stopped, reject: stop } = Promise.withResolvers<never>()
+  const { signal } = watchInterrupts()
+  const interrupted = () => stop(new Interrupted("call"))
+  const late = () => stop(new UnavailableError(`${target} did not answer within ${formatDuration(timeout)}`))
+  const cancelTimer = Number.isFinite(timeout) ? systemClock.after(timeout, late) : () => undefined
+  signal.addEventListener("abort", interrupted)
+  try {
+    const result = await Promise.race([call.result, stopped])
+    // svc answers for a server that is down with a result, too.
+    if (result.isError === true) await findTool(client, target).catch((error: unknown) => throwIfDown(error, result))
+    return result
+  } catch (error) {
+    call.cancel(error instanceof Interrupted ? "interrupted" : "timed out")
+    throw error
+  } finally {
+    cancelTimer()
+    signal.removeEventListener("abort", interrupted)
+  }
+}
+
+function throwIfDown(error: unknown, result: Params): void {
+  if (error instanceof UnavailableError)
+    throw new UnavailableError(resultText(result, false).trimEnd(), { cause: error })
+}
+
+/** Returns the tool that a name means. Throws a typed error if it is none that can be called. */
+async function findTool(client: ShellClient, target: string): Promise<OfferedTool> {
+  const found = (await client.ask("target", { name: target })) as
+    | { readonly server: ServerOffer }
+    | { readonly tool: OfferedTool }
+  if ("server" in found) {
+    const { server } = found.server
+    throw usageError(
+      `${target} is a server; name one of its tools as ${server}/TOOL (\`svc inspect ${server}\` lists them)`,
+    )
+  }
+  const { server, name, disabled, held } = found.tool
+  if (disabled)
+    throw new RequestError(
+      "forbidden",
+      `${server}/${name} is disabled; \`svc mcp tools enable ${server} ${name}\` shows it again`,
+    )
+  if (held === true)
+    throw new RequestError(
+      "forbidden",
+      `${server}/${name} has changed and is held; \`svc mcp tools approve ${server} ${name}\` approves it`,
+    )
+  return found.tool
+}
+
+/** Shows progress in place on a terminal, as lines elsewhere, and log messages as lines. */
+function showEvents(target: string): { readonly events: ShellEvents; ended(): void } {
+  const look = terminalLook()
+  const live = look === undefined ? undefined : createLiveOutput((text) => void process.stderr.write(text))
+  const ended = () => live?.show("")
+  const line = (text: string) => {
+    ended()
+    say(text)
+  }
+  return {
+    ended,
+    events: {
+      capabilities: { elicitation: { form: {}, url: {} } },
+      onnotification(method, params) {
+        if (method === "notifications/message") line(logText(params))
+        if (method !== "notifications/progress") return
+        const text = progressText(params)
+        if (live === undefined || look === undefined) say(text)
+        else live.show(cut(text, look.width - 1))
+      },
+      async onrequest(method, params) {
+        if (method !== "elicitation/create") return undefined
+        ended()
+        return answerElicitation(target, params)
+      },
+    },
+  }
+}
+
+function progressText({ progress, total, message }: Params): string {
+  const done = total === undefined ? asText(progress) : `${asText(progress)}/${asText(total)}`
+  return message === undefined ? `progress ${done}` : `progress ${done}: ${asText(message)}`
+}
+
+function logText({ level, logger, data }: Params): string {
+  const text = isObject(data) && typeof data.message === "string" ? data.message : asText(data)
+  return `${asText(level)}${logger === undefined ? "" : ` ${asText(logger)}`}: ${text}`
+}
+
+/** Shows a result, and returns the exit code. */
+function show(result: Params, asJson: boolean, output: string | undefined): number {
+  const failed = result.isError === true
+  if (output !== undefined && !failed) return save(result, output)
+  if (asJson) print(true, result, () => "")
+  else if (failed) say(resultText(result, false).trimEnd())
+  else process.stdout.write(resultText(result, process.stdout.isTTY === true))
+  return failed ? TOOL_FAILED : 0
+}
+
+/** Writes the data of a result to a file, or its text if it has none, and returns the exit code. */
+function save(result: Params, path: string): number {
+  const files = resultFiles(result)
+  const contents = files.length === 0 ? [Buffer.from(resultText(result, false))] : files.map(({ bytes }) => bytes)
+  for (const [at, bytes] of contents.entries()) {
+    const file = numberedPath(path, at)
+    try {
+      writeFileSync(file, bytes)
+    } catch (error) {
+      say(`svc: the result could not be written: ${messageOf(error)}`)
+      return OUTPUT_FAILED
+    }
+    say(`${file}: ${bytes.length} bytes${files[at] === undefined ? "" : ` of ${files[at]?.type}`}`)
+  }
+  return 0
+}
