@@ -315,7 +315,7 @@ test("--start starts svc where none is running, and again where it was killed [p
   expect(status.running).toBe(true)
   // Nothing rotates the file of stderr: the log is another.
   expect(readIfThere(join(folder, "start.log"))).not.toContain(" info ")
-  expect(readIfThere(join(folder, "svc.log"))).toContain("listening on ")
+  await eventually(() => readIfThere(join(folder, "svc.log"))?.includes("listening on "))
 
   // Killed: each of its clients starts another, of which one stays.
   const killed = await pid()
