@@ -181,6 +181,14 @@ const configuredNames: FindNames = async (kind, flags, before) => {
       const rows: readonly unknown[] = isObject(answer) && Array.isArray(answer.tools) ? answer.tools : []
       return rows.flatMap((row) => (isObject(row) && typeof row.name === "string" ? [row.name] : []))
     }
+    case "target": {
+      const servers = await configuredNames("server", flags, before)
+      const tools = servers.map(async (server) => {
+        const names = await configuredNames("tool", flags, [server]).catch(() => [])
+        return names.map((name) => `${server}/${name}`)
+      })
+      return [...servers, ...(await Promise.all(tools)).flat()]
+    }
     default:
       return []
   }

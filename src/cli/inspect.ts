@@ -17,7 +17,7 @@ export const inspect: CommandDef = {
       type: "positional",
       required: false,
       description: "A server, or a tool as server/tool (default: all servers)",
-      valueHint: "server",
+      valueHint: "target",
     },
     ...SHELL_ARGS,
   },

@@ -41,6 +41,7 @@ export const root: CommandGroup = {
   habits: {
     add: ["mcp", "add"],
     "add-json": ["mcp", "add-json"],
+    call: ["run"],
     disable: ["mcp", "disable"],
     edit: ["mcp", "edit"],
     enable: ["mcp", "enable"],

@@ -23,7 +23,7 @@ export const run: VariadicCommand = {
       type: "positional",
       required: true,
       description: "The tool as server/tool; its arguments follow as key=value, or key:=JSON",
-      valueHint: "server",
+      valueHint: "target",
     },
     args: { type: "string", description: "All arguments as a JSON object; - reads it from stdin", valueHint: "JSON" },
     output: {

@@ -82,6 +82,8 @@ test("names of tools come from the running svc; a broken configuration completes
   await svc.said("raw: connected")
   const asked = ["complete", "--config-dir", svc.folder, "mcp", "tools", "disable", "raw", ""]
   expect((await runSvc(asked)).stdout).toBe("none\necho\t\n")
+  const target = ["complete", "--config-dir", svc.folder, "run", "raw"]
+  expect((await runSvc(target)).stdout).toBe("none\nraw\t\nraw/echo\t\n")
   svc.write("{ nonsense")
   const broken = await runSvc(["complete", "--config-dir", svc.folder, "mcp", "status", ""])
   expect(broken).toEqual({ code: 0, stdout: "none\n", stderr: "" })

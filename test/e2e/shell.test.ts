@@ -256,11 +256,13 @@ test("svc run ends well on a closed pipe and on a full disk [shell:run:output]",
     )
   const closed = shell("SVC echo/echo m=x | head -c 5")
   expect([closed.exitCode, closed.stdout.length, closed.stderr.toString()]).toEqual([0, 5, ""])
+  const whole = shell("SVC echo/echo m=x --json | wc -c")
+  expect(Number(whole.stdout.toString())).toBeGreaterThan(3_000_000)
+  // Other systems have no device that is always full.
+  if (process.platform !== "linux") return
   const full = shell("SVC echo/echo m=x > /dev/full")
   expect(full.exitCode).toBe(74)
   expect(full.stderr.toString().trimEnd().split("\n")).toHaveLength(1)
-  const whole = shell("SVC echo/echo m=x --json | wc -c")
-  expect(Number(whole.stdout.toString())).toBeGreaterThan(3_000_000)
 })
 
 test("without a running svc, the commands say how to start it", async () => {
