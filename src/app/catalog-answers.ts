@@ -5,7 +5,7 @@
 import type { BackendSnapshot, ListedFacts } from "../agent/snapshot.ts"
 import type { Backend } from "../backend/backend.ts"
 import { nameIn, viewOf } from "../catalog/catalog.ts"
-import { knownTools, type Listing, type Tool } from "../catalog/listing.ts"
+import { knownTools, type Listing, type Tool, uniqueByName } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
 import type { SearchHit } from "../catalog/search.ts"
@@ -135,9 +135,9 @@ async function findTarget(runtime: Runtime, scope: Scope, name: string): Promise
   const ofSplit = split && byName(split.slug)
   if (ofSplit !== undefined) return { backend: ofSplit, tool: split?.name }
   const own = ownOffer(runtime, scope)
-  const local = name.startsWith(`${OWN}/`) ? name.slice(OWN.length + 1) : name
   if (own !== undefined && name === OWN) return { backend: undefined, tool: undefined }
-  if (own?.tools.some((one) => one.name === local) === true) return { backend: undefined, tool: local }
+  if (own !== undefined && name.startsWith(`${OWN}/`)) return { backend: undefined, tool: name.slice(OWN.length + 1) }
+  if (own?.tools.some((one) => one.name === name) === true) return { backend: undefined, tool: name }
   return refuseTarget(runtime, scope, name, split?.slug ?? name.split("/", 1)[0] ?? name)
 }
 
@@ -170,8 +170,9 @@ function offerOf({ agent }: Runtime, { backend, listing }: Connected): ServerOff
   const { spec } = backend
   const { serverInfo, protocolVersion, instructions, prompts, resources, resourceTemplates } = listing
   const known = knownTools(listing)
+  const byName = new Map(uniqueByName(known ?? []).map((tool) => [tool.name, tool]))
   const tools = toolRows(spec, known, (tool) => agent.isQuarantined(backend, tool)).map((row): OfferedTool => {
-    const own = known?.find(({ name }) => name === row.name)
+    const own = byName.get(row.name)
     return {
       server: spec.name,
       ...row,

@@ -169,6 +169,20 @@ test("svc run takes typed arguments, and writes the result to stdout [shell:run]
   expect((await svc(["run", "everything/test_tool_with_logging"])).stderr).toContain("info: Tool execution started\n")
 })
 
+test("svc's own tools are those of the server svc, and ask before they change something [shell:run]", async () => {
+  const instance = await startSvc({ config: { mcpServers: { demo } }, flags: ["--internal-tools", "all"] })
+  await using _ = instance
+  const svc = svcOf(instance)
+  expect((await svc(["run", "mcp_list"])).stdout).toContain("demo (connected)")
+  expect((await svc(["inspect", "svc/mcp_list"])).stdout).toContain("parameters")
+  expect((await svc(["run", "svc/mcp_lis"])).stderr).toContain(
+    "svc has no tool named mcp_lis; did you mean svc/mcp_list",
+  )
+  const disabled = await svc(["run", "mcp_disable", "serverName=demo"])
+  expect(disabled).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("nothing was changed") })
+  expect((await svc(["search", "disable", "a", "server"])).stdout).toMatch(/\nmcp_disable +svc /)
+})
+
 test("svc run exits with a code for each kind of failure [shell:run:exit]", async () => {
   const dying = { command: "bun", args: [fixture("dying.ts")] }
   const files = { ...npmServer("server-filesystem", freshFolder()), disabledTools: ["move_file"] }
