@@ -10,7 +10,9 @@ const documents = [
   "README.md",
   "CONTRIBUTING.md",
   "AGENTS.md",
-  ...readdirSync(join(root, "docs")).flatMap((name) => (name.endsWith(".md") ? [`docs/${name}`] : [])),
+  ...readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" }).flatMap((name) =>
+    name.endsWith(".md") ? [`docs/${name}`] : [],
+  ),
 ]
 
 test.each(PAGES)("the reference tables of docs/%s are current; `bun run docs` writes them", (page) => {

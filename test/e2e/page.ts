@@ -5,6 +5,7 @@
  *   ```sh not-run="REASON"       does not run
  *   ```LANGUAGE file=PATH        is written to PATH, relative to HOME
  *   <!-- run … -->               runs too, and readers do not see it: what a reader has already, what a test must adapt
+ *                                (a command after `!` never fails a page: use `[ -z "$(…)" ]`)
  *   <!-- needs: nginx -->        a program of Debian's package of that name, from the PATH or from Debian
  *
  * The port 3050 becomes a free one; $PORT, $PORT2 and $PORT3 are free for hidden commands. `svc serve` runs in the background.
@@ -97,13 +98,14 @@ export async function runPage(
     const target = block.file.replace(/^~\//, "")
     return [`mkdir -p "$HOME/${dirname(target)}"`, `cp ${copy} "$HOME/${target}"`]
   })
-  writeFileSync(join(bin, "page.sh"), ["set -eE", "set -o pipefail", TRAPS, ...parts].join("\n"))
+  writeFileSync(join(bin, "page.sh"), ["set -e", "set -o pipefail", TRAPS, ...parts].join("\n"))
   let shown = ""
   let seen = 0
   const { promise: ended, resolve: end } = Promise.withResolvers<void>()
   const decoder = new TextDecoder()
   const child = Bun.spawn(["bash", join(bin, "page.sh")], {
     cwd: home,
+    timeout: PAGE_MS,
     env: {
       ...freshEnv(home),
       PATH: [bin, ...programs, process.env.PATH].join(":"),
@@ -141,6 +143,8 @@ export async function runPage(
 
 const SHELLS: ReadonlySet<string> = new Set(["bash", "shell", "zsh", "console", "powershell", "pwsh", "bat", "cmd"])
 const DOWNLOAD_MS = 60_000
+/** Then the shell is ended, and ends what it has started. */
+const PAGE_MS = 50_000
 
 /** Serves in the background: a page goes on where its reader opens another terminal. */
 const SVC_SCRIPT = `#!/bin/sh
