@@ -545,7 +545,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a server that works must not be taken away by what only some clients would use",
   },
   "protocol:era:relearned": {
-    says: "in auto, a server that rejects a request and then a ping as the other era does, or opens no new session, is negotiated with anew",
+    says: "in auto, a server that refuses a ping as the other era does, or a ping and then a new connection of the same era, or opens no new session, is negotiated with anew",
     from: "choice",
     why: "a server that is upgraded in place would be asked in its old era for as long as svc runs",
   },

@@ -78,7 +78,7 @@ export function ownMeta(version: string, capabilities: Params = { extensions: EX
 export function classify(error: unknown): EraEvidence {
   if (error instanceof PeerError) {
     const modern = [UNSUPPORTED_VERSION, HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY].includes(error.code)
-    return modern ? "modern" : "legacy"
+    return modern && !isLegacyOnly(supportedIn(error)) ? "modern" : "legacy"
   }
   if (error instanceof UnauthorizedError) return "unknown"
   if (error instanceof HttpStatusError) {
@@ -145,8 +145,7 @@ async function discover(connection: Connection, options: NegotiateOptions, retri
   } catch (error) {
     if (!(error instanceof PeerError) || error.code !== UNSUPPORTED_VERSION || retried) throw error
     // The error lists the revisions that the server speaks. If svc's is among them, it must answer.
-    const { data } = error
-    checkVersions(connection, isObject(data) && Array.isArray(data.supported) ? data.supported : [], options)
+    checkVersions(connection, supportedIn(error), options)
     return discover(connection, options, true)
   }
   const supported = Array.isArray(result.supportedVersions) ? result.supportedVersions : []
@@ -165,13 +164,21 @@ function checkVersions(
   { mask }: Pick<NegotiateOptions, "mask">,
 ): void {
   if (supported.length === 0 || supported.includes(MODERN_VERSION)) return
-  if (supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version)))
-    throw new PeerError(RPC_CODE.methodNotFound, "speaks only legacy revisions")
+  if (isLegacyOnly(supported)) throw new PeerError(RPC_CODE.methodNotFound, "speaks only legacy revisions")
   throw new EraError(
     server,
     `speaks only ${mask(supported.map(asText).join(", ")).slice(0, 200)}, which svc does not support`,
   )
 }
+
+/** Returns the revisions that a refusal lists. basic: Versioning and Compatibility. */
+const supportedIn = ({ data }: PeerError): readonly unknown[] =>
+  isObject(data) && Array.isArray(data.supported) ? data.supported : []
+
+/** Whether a server that speaks these revisions speaks a legacy one, and not svc's modern one. */
+const isLegacyOnly = (supported: readonly unknown[]): boolean =>
+  !supported.includes(MODERN_VERSION) &&
+  supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version))
 
 /**
  * Returns the peer of a server that is configured as modern but lacks `server/discover`, which it must have: if the result of

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from "node:util"
 import type { Listing, ListMethod } from "../catalog/listing.ts"
 import type { ProtocolMode, RemoteLaunch, ServerSpec, StdioLaunch, TransportType } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
-import { BackendError, messageOf, RPC_CODE } from "../lib/errors.ts"
+import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { createRedactor } from "../lib/redact.ts"
 import type { EraCache } from "../store/era-cache.ts"
@@ -23,7 +23,7 @@ import {
   type TransportEvents,
   UnauthorizedError,
 } from "./client-transport.ts"
-import { Connection, PeerError, withoutSubscription } from "./connection.ts"
+import { Connection, withoutSubscription } from "./connection.ts"
 import type { EstablishedConnection } from "./established-connection.ts"
 import { type Credentials, type RemoteDeps, type RemoteEvents, statusHint } from "./http.ts"
 import { Lister, type ListerHooks, listDeadline } from "./lister.ts"
@@ -91,7 +91,7 @@ export async function openConnection(
       `does not speak 2026-07-28 over HTTP+SSE; set type to "http", or remove protocolVersion`,
     )
   const known = deps.eras.get(launch)
-  const remembered = known?.era ?? hooks.nextEra
+  const remembered = known ?? hooks.nextEra
   const deadline = listDeadline(deps.clock.now(), spec.tuning.connectionTimeout)
   let pair: PairedConnection | undefined
   const firstHooks: AttemptHooks = {
@@ -132,11 +132,10 @@ export async function openConnection(
   }
   if (launch.mode !== "auto") return open
   const { era } = open.peer
-  // A server that is found to be legacy has refused the modern era. After a loss it may be another version.
-  const only = known?.era === era ? known.only && hooks.before === undefined : era === "legacy"
-  deps.eras.set(launch, { era, only })
+  deps.eras.set(launch, era)
   if (transport !== "streamable" || hooks.owner !== undefined) return open
-  pair = pairUp(open, only, spec, hooks, deps)
+  // A server that is now found to be legacy has refused the modern era. One that was found so before may be another version.
+  pair = pairUp(open, known === undefined && era === "legacy", spec, hooks, deps)
   return pair
 }
 
@@ -156,9 +155,8 @@ function pairUp(
   hooks: OpenHooks,
   deps: OpenDeps,
 ): PairedConnection {
-  const { clock, eras } = deps
-  const { era } = first.peer
-  const other = OTHER_ERA[era]
+  const { clock } = deps
+  const other = OTHER_ERA[first.peer.era]
   const limit = Math.min(spec.tuning.connectionTimeout, SECOND_MS)
   const report = (error: unknown) =>
     hooks.onproblem?.(`its connection for ${other.clients}: ${reasonWithoutName(spec.name, error)}`)
@@ -183,7 +181,6 @@ function pairUp(
       return new OpenAttempt(spec, secondHooks, deps, options).run(signal)
     },
     isRefusal: refusesEra,
-    onverdict: (only) => eras.set(spec.launch, { era, only }),
     onproblem: report,
   })
 }
@@ -216,6 +213,10 @@ const PROBE_MS = 5000
 const EXIT_MS = 1000
 const SUSPECT_PING_MS = 10_000
 const ERA_CHECK_MS = 5000
+/** How long a server that refuses pings, but opens a new connection, is not asked for one again. */
+const ERA_KEPT_MS = 5 * 60_000
+/** The mode that asks for an era alone. */
+const MODE_OF = { legacy: "legacy", modern: "2026-07-28" } as const satisfies Readonly<Record<Era, ProtocolMode>>
 const STOPPED = "was stopped while it started"
 /** Bytes that are logged of one invalid message at most. */
 const MAX_PROTOCOL_ERROR_BYTES = 600
@@ -251,10 +252,14 @@ class OpenAttempt {
   private opened = false
   /** Whether the probe of the era waits for its answer. */
   private probing = false
-  /** Whether a ping is in flight because a request got no response, or was rejected. */
-  private suspected = false
+  /** Pings in flight. A request that gets no response, or is rejected, causes another one only if there is none. */
+  private pings = 0
   /** When a rejected request may cause the next ping, milliseconds since the epoch. */
   private eraCheckAt = 0
+  /** When a refused ping may cause the next attempt to connect in the same era, milliseconds since the epoch. */
+  private eraKeptUntil = 0
+  /** Ends an attempt to connect in the same era. */
+  private readonly closing = new AbortController()
   private transport: ClientTransport | undefined
 
   constructor(
@@ -296,7 +301,8 @@ class OpenAttempt {
       this.throwIfOver(signal)
       this.opened = true
       const ping = (timeout: number) => this.ping(timeout)
-      return new ListedConnection(connection, transport, peer, lister, ping, lister.begin(), this.closed.promise)
+      const { closed, closing } = this
+      return new ListedConnection(connection, transport, peer, lister, ping, lister.begin(), closed.promise, closing)
     } catch (error) {
       this.lister?.end()
       connection.end({ reason: "could not be opened" })
@@ -379,24 +385,61 @@ class OpenAttempt {
     )
   }
 
-  /** Pings the server. An answer that shows that it speaks another era than it did loses the connection. */
+  /** Pings the server. A refusal by a server that does not speak the connection's era any more loses the connection. */
   private async ping(timeout: number): Promise<void> {
+    this.pings++
     try {
       await this.lister?.ping(timeout)
     } catch (error) {
-      if (this.hasLeftEra(error)) this.lose(`does not speak MCP ${this.lister?.listing.protocolVersion} any more`)
+      if (await this.hasLeftEra(error)) this.lose(`does not speak MCP ${this.lister?.listing.protocolVersion} any more`)
       throw error
+    } finally {
+      this.pings--
     }
   }
 
-  /** Whether the error answer to a ping shows that a server that svc may negotiate with does not speak its era any more. */
-  private hasLeftEra(error: unknown): boolean {
+  /** Whether a refused ping means that a server that svc may negotiate with does not speak its era any more. */
+  private async hasLeftEra(error: unknown): Promise<boolean> {
     if (!this.opened || this.spec.launch.mode !== "auto") return false
-    const answer = error instanceof BackendError ? error.cause : error
+    const refusal = error instanceof BackendError ? error.cause : error
     // An internal error is a server's trouble, not its era.
-    if (answer instanceof PeerError && answer.code === RPC_CODE.internalError) return false
-    const evidence = classify(answer)
-    return evidence !== "unknown" && evidence !== this.era
+    if (!refusesEra(refusal)) return false
+    if (classify(refusal) !== this.era) return true
+    return this.options.transport === "streamable" && (await this.refusesAnother())
+  }
+
+  /**
+   * Whether the server refuses another connection of the same era. A server may refuse a ping because it does not implement
+   * it, or because it takes it for a malformed request of the other era: only a new connection tells them apart.
+   */
+  private async refusesAnother(): Promise<boolean> {
+    const { clock } = this.deps
+    const { signal } = this.closing
+    if (clock.now() < this.eraKeptUntil) return false
+    const hooks: AttemptHooks = { ...this.hooks, onfailure: () => undefined, onrenewed: () => undefined }
+    const another = new OpenAttempt(this.spec, hooks, this.deps, { ...this.options, mode: MODE_OF[this.era] })
+    try {
+      await another.tryEra(signal)
+      this.eraKeptUntil = clock.now() + ERA_KEPT_MS
+      return false
+    } catch (error) {
+      return refusesEra(error) && !signal.aborted
+    }
+  }
+
+  /** Negotiates over a connection that is closed again. Rejects with the refusal or the failure. */
+  private async tryEra(signal: AbortSignal): Promise<void> {
+    const transport = await this.openTransport()
+    this.connection.attach(transport)
+    const end = () => this.connection.end({ reason: STOPPED })
+    signal.addEventListener("abort", end)
+    try {
+      await this.negotiate(transport)
+    } finally {
+      signal.removeEventListener("abort", end)
+      end()
+      await transport.close()
+    }
   }
 
   /** Ends an open connection whose server is another version now; the next one negotiates anew. */
@@ -409,6 +452,7 @@ class OpenAttempt {
 
   private onlost(loss: Loss): void {
     this.lost = loss
+    this.closing.abort()
     this.connection.end(loss)
     this.lister?.end()
     this.closed.resolve(loss)
@@ -424,13 +468,8 @@ class OpenAttempt {
 
   /** Pings a server that did not respond to a request. A ping without a response loses the transport by itself. */
   private pingSuspect(): void {
-    if (this.lister === undefined || this.suspected) return
-    this.suspected = true
-    this.ping(Math.min(this.spec.tuning.requestTimeout, SUSPECT_PING_MS))
-      .catch(() => undefined)
-      .finally(() => {
-        this.suspected = false
-      })
+    if (this.lister === undefined || this.pings > 0) return
+    this.ping(Math.min(this.spec.tuning.requestTimeout, SUSPECT_PING_MS)).catch(() => undefined)
   }
 
   /** Agrees on an era and a revision. */
@@ -482,6 +521,7 @@ class ListedConnection implements EstablishedConnection {
     readonly ping: (timeout: number) => Promise<void>,
     readonly begun: Promise<void>,
     readonly closed: Promise<Loss>,
+    private readonly closing: AbortController,
   ) {}
 
   get listing(): Listing {
@@ -501,6 +541,7 @@ class ListedConnection implements EstablishedConnection {
   }
 
   async close(): Promise<void> {
+    this.closing.abort()
     this.lister.end()
     this.connection.end({ reason: "was stopped" })
     await this.transport.close()

@@ -26,8 +26,6 @@ export type PairedConnectionDeps = {
   open(signal: AbortSignal): Promise<EstablishedConnection>
   /** Whether the failure of an attempt shows that the server does not speak the other era. */
   isRefusal(error: unknown): boolean
-  /** The server was found to speak the other era, or not to. */
-  onverdict(refused: boolean): void
   /** Takes why the second connection was lost, or could not be opened. */
   onproblem(error: unknown): void
 }
@@ -183,7 +181,6 @@ export class PairedConnection implements EstablishedConnection, Pair {
     if (this.second.kind === "closed") return open.close()
     this.second = { kind: "open", open }
     this.backoff.reset()
-    this.deps.onverdict(false)
     this.first.resubscribe()
     void open.closed.then((loss) => {
       if (this.second.kind !== "open" || this.second.open !== open) return
@@ -195,7 +192,6 @@ export class PairedConnection implements EstablishedConnection, Pair {
 
   private refuse(): void {
     this.second = { kind: "absent", retryAt: this.deps.clock.now() + REFUSED_MS }
-    this.deps.onverdict(true)
   }
 
   private retryLater(error: unknown): void {

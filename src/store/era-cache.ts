@@ -11,20 +11,20 @@ import type { Era } from "../wire/era.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
 
-/** The negotiated era of a launch; `only`: the server refused the other one. */
-type KnownEra = { readonly era: Era; readonly only: boolean }
+/** `at` is milliseconds since the epoch. */
+type KnownEra = { readonly era: Era; readonly at: number }
 
 /** The eras of launches. */
 export type EraCache = {
-  get(launch: Launch): KnownEra | undefined
-  set(launch: Launch, known: KnownEra): void
+  get(launch: Launch): Era | undefined
+  set(launch: Launch, era: Era): void
   /** Forgets a launch, on disk too: a change that is taken back leaves nothing behind. */
   forget(launch: Launch): void
 }
 
 /** Creates a cache; in memory alone if `file` is undefined. */
 export function createEraCache(file: string | undefined, clock: Clock): EraCache {
-  const known = new BoundedMap<string, KnownEra & { readonly at: number }>(MAX_LAUNCHES, read(file))
+  const known = new BoundedMap<string, KnownEra>(MAX_LAUNCHES, read(file))
   const textOf = () => `${JSON.stringify(Object.fromEntries(known))}\n`
   let written = textOf()
   let cancelSave: (() => void) | undefined
@@ -48,14 +48,14 @@ export function createEraCache(file: string | undefined, clock: Clock): EraCache
   return {
     get(launch) {
       const found = known.get(keyOf(launch))
-      return found !== undefined && clock.now() - found.at < DAY_MS ? found : undefined
+      return found !== undefined && clock.now() - found.at < DAY_MS ? found.era : undefined
     },
-    set(launch, { era, only }) {
+    set(launch, era) {
       const key = keyOf(launch)
       const found = known.get(key)
-      if (found?.era === era && found.only === only && clock.now() - found.at < DAY_MS) return
+      if (found?.era === era && clock.now() - found.at < DAY_MS) return
       known.delete(key)
-      known.set(key, { era, only, at: clock.now() })
+      known.set(key, { era, at: clock.now() })
       save()
     },
     forget(launch) {
@@ -80,13 +80,13 @@ const MAX_LAUNCHES = 1000
 /** Returns the key of a launch: a hash, because a launch contains secrets. */
 const keyOf = (launch: Launch): string => sha256(JSON.stringify(launch), "base64url")
 
-function read(file: string | undefined): [string, KnownEra & { at: number }][] {
+function read(file: string | undefined): [string, KnownEra][] {
   if (file === undefined) return []
   try {
     const value: unknown = JSON.parse(readFileSync(file, "utf8"))
     return Object.entries(isObject(value) ? value : {}).flatMap(([key, found]) =>
       isObject(found) && ERAS.has(String(found.era)) && typeof found.at === "number"
-        ? [[key, { era: ERAS.get(String(found.era)) as Era, only: found.only === true, at: found.at }]]
+        ? [[key, { era: ERAS.get(String(found.era)) as Era, at: found.at }]]
         : [],
     )
   } catch {

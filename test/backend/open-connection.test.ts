@@ -234,3 +234,25 @@ test("a server that is configured as modern is not reached over HTTP+SSE [protoc
   await expect(old.open()).rejects.toThrow("does not speak 2026-07-28 over HTTP+SSE")
   expect(old.counts).toEqual({})
 })
+
+test("a legacy server that refuses pings, but opens new sessions, is not lost and is rarely asked for one [protocol:era:relearned]", async () => {
+  const faults = { "server/discover": 405, ping: 405 } as const
+  const { clock, counts, open, losses } = remote({ ...faults }, { ...spec.launch, mode: "auto" })
+  const opened = await open()
+  for (let minute = 0; minute < 9; minute++) {
+    await expect(opened.ping(1000)).rejects.toThrow("405")
+    await turns(clock, 60_000)
+  }
+  expect([losses(), counts.initialize]).toEqual([0, 3])
+  await opened.close()
+})
+
+test("an attempt to connect anew ends when its connection is closed", async () => {
+  const { faults, silent, open } = remote({ "server/discover": 405 }, { ...spec.launch, mode: "auto" })
+  const opened = await open()
+  Object.assign(faults, { ping: 405, initialize: "silent" })
+  const pinged = opened.ping(1000).catch((error: unknown) => error)
+  while (silent.initialize === undefined) await settle()
+  await opened.close()
+  expect(await pinged).toBeInstanceOf(Error)
+})

@@ -25,7 +25,6 @@ function pairOf(refused = false) {
   const clock = manualClock()
   const first = fakeConnection("modern", ["both", "modern"])
   const attempts: { signal: AbortSignal; resolve(open: EstablishedConnection): void; reject(error: Error): void }[] = []
-  const verdicts: boolean[] = []
   const problems: string[] = []
   const pair = new PairedConnection(first.open, {
     clock,
@@ -33,10 +32,9 @@ function pairOf(refused = false) {
     refused,
     open: (signal) => new Promise((resolve, reject) => attempts.push({ signal, resolve, reject })),
     isRefusal: (error) => error instanceof RangeError,
-    onverdict: (verdict) => void verdicts.push(verdict),
     onproblem: (error) => void problems.push(String(error)),
   })
-  return { clock, first, attempts, verdicts, problems, pair }
+  return { clock, first, attempts, problems, pair }
 }
 
 test("requests of one era share one attempt, and those of the first connection's era make none [protocol:own-era]", async () => {
@@ -65,13 +63,13 @@ test("a name that only the first connection lists is not taken from it [protocol
 })
 
 test("a refusal stands for an hour, known from before or not, and a new session ends it [protocol:own-era:refused]", async () => {
-  const { clock, attempts, verdicts, problems, pair } = pairOf(true)
+  const { clock, attempts, problems, pair } = pairOf(true)
   expect(pair.prepare("legacy")).toBeUndefined()
   await clock.pass(3_600_000)
   const wait = pair.prepare("legacy")
   attempts[0]?.reject(new RangeError())
   await wait
-  expect([verdicts, problems, pair.prepare("legacy")]).toEqual([[true], [], undefined])
+  expect([problems, pair.prepare("legacy")]).toEqual([[], undefined])
   pair.forgetRefusal()
   expect(pair.prepare("legacy")).toBeDefined()
 })
@@ -130,10 +128,10 @@ test("closing ends an attempt that runs, and closes both connections", async () 
 })
 
 test("a legacy connection without a session is closed and not opened again [protocol:own-era]", async () => {
-  const { attempts, verdicts, pair } = pairOf()
+  const { attempts, pair } = pairOf()
   const wait = pair.prepare("legacy")
   const second = fakeConnection("legacy", [], false)
   attempts[0]?.resolve(second.open)
   await wait
-  expect([second.closes, verdicts, pair.prepare("legacy")]).toEqual([["legacy"], [true], undefined])
+  expect([second.closes, pair.prepare("legacy")]).toEqual([["legacy"], undefined])
 })

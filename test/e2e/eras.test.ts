@@ -1,5 +1,7 @@
 /** A remote server that speaks both eras: each client is served over a connection of its own era. */
 import { expect, test } from "bun:test"
+import { existsSync } from "node:fs"
+import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import {
@@ -265,4 +267,51 @@ test("a server of both eras that loses one serves all clients in the other [prot
       async () => (await callModern(svc, "era")) === era && (await ann.call("era").catch(() => "")) === era,
     )
   }
+}, 30_000)
+
+/** What servers answer to requests of an era that they do not speak. */
+const UNSUPPORTED = (...supported: string[]) => ({
+  status: 400,
+  error: { code: -32022, message: "Unsupported protocol version", data: { supported } },
+})
+const MALFORMED = { status: 400, error: { code: -32602, message: "Invalid params: _meta is required" } }
+
+test.each([
+  ["modern", "legacy", UNSUPPORTED("2025-11-25")],
+  ["modern", "legacy", MALFORMED],
+  ["modern", "legacy", { status: 405 }],
+  ["legacy", "modern", UNSUPPORTED("2026-07-28")],
+  ["legacy", "modern", MALFORMED],
+  ["legacy", "modern", { status: 405 }],
+] as const)(
+  "a server that leaves the era %s and speaks %s is negotiated with anew, refuses it with %j [protocol:era:relearned]",
+  async (left, after, refusal) => {
+    for (const both of [false, true]) {
+      await using dual = startDual(...(both ? (["legacy", "modern"] as const) : [left]))
+      await using svc = await serve(dual)
+      await using ann = await legacy(svc)
+      expect([await ann.call("era"), await callModern(svc, "era")]).toEqual(both ? ["legacy", "modern"] : [left, left])
+      dual.refusals[left] = refusal
+      dual.speak(after)
+      const call = left === "legacy" ? () => ann.call("era").catch(() => "") : () => callModern(svc, "era")
+      await eventually(async () => (await call()) === after)
+      expect([await ann.call("era"), await callModern(svc, "era")]).toEqual([after, after])
+    }
+  },
+  30_000,
+)
+
+test("a server that refused the other era is asked for it again after a restart of svc [protocol:own-era:refused]", async () => {
+  await using dual = startDual("modern")
+  const config = { mcpServers: { d: { type: "streamableHttp", url: dual.url } } }
+  await using first = await startSvc({ config, flags: ["--startup-wait", "20s"] })
+  await using ann = await legacy(first)
+  expect(await ann.call("era")).toBe("modern")
+  await eventually(() => existsSync(join(first.folder, "eras.json")))
+  first.signal("SIGTERM")
+  await first.exited
+  dual.speak("legacy", "modern")
+  await using second = await startSvc({ folder: first.folder, flags: ["--startup-wait", "20s"] })
+  await using bob = await legacy(second)
+  expect(await bob.call("era")).toBe("legacy")
 }, 30_000)
