@@ -105,7 +105,7 @@ test("an edit that introduces an issue warns, and one with an unknown key is ref
   const before = readIfThere(join(folder, "mcp.json"))
   expect(await svc("mcp", "edit", "web", '{"oauth":{"clientID":"x"}}')).toMatchObject({
     code: 78,
-    stderr: 'svc: web is not loaded: mcpServers.web.oauth: unknown key "clientID"; did you mean "clientId"?\n',
+    stderr: 'svc: mcpServers.web.oauth: unknown key "clientID"; did you mean "clientId"?\n',
   })
   expect(readIfThere(join(folder, "mcp.json"))).toBe(before as string)
 })
