@@ -290,7 +290,7 @@ async function instructionsOf(runtime: Runtime, scope: Scope, server: unknown): 
     }
   const found = await findTarget(runtime, scope, server)
   if (found.backend === undefined || found.tool !== undefined)
-    throw new RequestError("not_found", `${server} is no server`)
+    throw new RequestError("not_found", `${server} is not a server`)
   const { listing } = await connected(runtime, found.backend)
   return { server: found.backend.spec.name, instructions: listing.instructions ?? "" }
 }

@@ -13,7 +13,7 @@ import { say } from "./output.ts"
 export async function answerElicitation(server: string, params: Params): Promise<Params> {
   say(`${server} asks: ${asText(params.message ?? "")}`)
   if (!isInteractive()) {
-    say("svc run answers such questions at a terminal alone, so the question is cancelled")
+    say("svc run answers such questions only at a terminal, so it cancels this one")
     return { action: "cancel" }
   }
   if (params.mode === "url") {

@@ -47,7 +47,7 @@ export const SERVE_OPTIONS = {
   background: {
     type: "boolean",
     description:
-      "Return when svc is ready, and keep it running; see `svc ps` and `svc stop` (a flag only, without a variable)",
+      "Run svc in the background, and return when it is ready; see `svc ps` and `svc stop` (no environment variable)",
   },
   init: { type: "boolean", description: "Create the file that --config names if it does not exist" },
   demo: { type: "boolean", description: "Serve a small built-in MCP server, without a configuration" },
@@ -88,16 +88,16 @@ export const SERVE_OPTIONS = {
   "max-tool-name": {
     type: "string",
     description:
-      "Shorten names of tools and prompts on /mcp to this many characters, such as 64, which is what most models accept (default 0: no limit)",
+      "Shorten names of tools and prompts on /mcp to this many characters; most models accept 64 (default 0: no limit)",
   },
   "instructions-budget": {
     type: "string",
-    description: "Maximum characters of the instructions on /mcp (default 2048; 0: no limit)",
+    description: "Maximum length of the instructions on /mcp, in characters (default 2048; 0: no limit)",
   },
   tools: {
     type: "string",
     description:
-      "Tools that clients are listed: all (default), or search for svc's search tools alone; tools= in an address, a preset and a token override it",
+      "Tools that svc lists to clients: all (default), or search (only svc's search tools); an address (?tools=), a preset or a token overrides it",
   },
   filter: { type: "string", description: 'Run only servers whose tags match, such as "web and not slow"' },
   "template-linger": {
@@ -182,7 +182,7 @@ export const SERVE_OPTIONS = {
 export const OPTION_GROUPS = {
   configuration: ["config", "config-dir", "init", "background", "demo", "filter", "reload", "persist"],
   listening: ["host", "port", "listen", "transport", "tls-cert", "tls-key", "external-url"],
-  "who may come in": [
+  "access control": [
     "auth",
     "auth-issuer",
     "auth-audience",

@@ -96,7 +96,7 @@ const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/
 function readWord(word: string): Word {
   const [, key = "", sign, text = ""] = /^([^=]+?)(:?=)(.*)$/s.exec(word) ?? []
   if (sign === undefined)
-    throw usageError(`"${word}" is no argument; write key=value, key:=JSON, or all arguments as --args JSON`)
+    throw usageError(`"${word}" is not an argument; write key=value, key:=JSON, or all arguments as --args JSON`)
   return { key, text, isJson: sign === ":=" }
 }
 

@@ -32,11 +32,11 @@ export const token: CommandDef = {
   meta: { name: "token", description: "Manage the tokens of clients" },
   subCommands: {
     create: {
-      meta: { name: "create", description: "Create a token and print it, once" },
+      meta: { name: "create", description: "Create a token and print it once" },
       args: {
         ...CONTEXT_ARGS,
         ...FOLLOW_ARGS,
-        user: { type: "positional", required: false, description: "Name of the token, such as its user's" },
+        user: { type: "positional", required: false, description: "Name of the token, such as the name of its user" },
         name: { type: "string", description: "The same as USER" },
         ...TAG_ARGS,
         tag: {
@@ -46,7 +46,7 @@ export const token: CommandDef = {
         tools: {
           type: "string",
           description:
-            "Tools that its holder is listed: all, or search for svc's search tools alone (default: as --tools)",
+            "Tools that svc lists to the token's holder: all, or search (only svc's search tools); default: as `svc serve --tools`",
           valueHint: "all|search",
         },
         expires: { type: "string", description: "Lifetime, such as 30d (default: does not expire)" },
@@ -80,10 +80,10 @@ export const token: CommandDef = {
         // Printed first: a token that is not shown is lost.
         print(args.json === true, { ...shown, token: text, warnings }, () => text)
         if (args.json !== true) {
-          say(`${describeToken(made)}: store it now, it is not shown again`)
+          say(`${describeToken(made)}: store it now; svc does not show it again`)
           for (const warning of warnings) say(`warning: ${warning}`)
         }
-        await followChange(context, args, `token ${made.id} is created`)
+        await followChange(context, args, `created token ${made.id}`)
         if (args.json !== true) say(await snippet(context))
         return 0
       },
@@ -144,13 +144,16 @@ function warningsAbout(context: CommandContext, { name, tags, expires }: ClientT
   const unknown = (tags ?? []).filter((tag) => known !== undefined && !known.includes(tag))
   const bounds = [...(tags === undefined ? ["--tags"] : []), ...(expires === undefined ? ["--expires"] : [])]
   const scope = tags === undefined ? "all servers and the management tools" : "its servers"
-  const time = expires === undefined ? ", for ever" : ""
+  const time = expires === undefined ? ", without an expiry" : ""
   return [
     ...unknown.map(
-      (tag) => `no server has the tag ${tag}${didYouMean(tag, known ?? [])}; the token grants it as soon as one has it`,
+      (tag) =>
+        `no server has the tag ${tag}${didYouMean(tag, known ?? [])}; the token grants access to servers that get it later`,
     ),
-    ...(bounds.length === 0 ? [] : [`the token grants ${scope}${time}; ${bounds.join(" and ")} would limit it`]),
-    ...(name === "" ? ["the token has no name; a name tells in the audit log whose it is"] : []),
+    ...(bounds.length === 0
+      ? []
+      : [`the token grants access to ${scope}${time}; ${bounds.join(" and ")} would limit it`]),
+    ...(name === "" ? ["the token has no name; with a name, the audit log would show whose token it is"] : []),
   ]
 }
 

@@ -3,7 +3,7 @@ import type { CommandDef } from "citty"
 import { RequestError } from "../lib/errors.ts"
 
 export const completion: CommandDef = {
-  meta: { name: "completion", description: "Print the script that completes commands, flags and names in a shell" },
+  meta: { name: "completion", description: "Print the completion script for a shell" },
   args: {
     shell: {
       type: "positional",
@@ -17,7 +17,7 @@ export const completion: CommandDef = {
     const script = Object.hasOwn(COMPLETION_SCRIPTS, shell) ? COMPLETION_SCRIPTS[shell] : undefined
     if (script === undefined) {
       const shells = Object.keys(COMPLETION_SCRIPTS)
-      throw new RequestError("usage", `svc completes in ${shells.join(", ")}, not in ${shell}`)
+      throw new RequestError("usage", `there is no completion for ${shell}; the shells are ${shells.join(", ")}`)
     }
     process.stdout.write(script)
     return 0

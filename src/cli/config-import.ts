@@ -33,12 +33,12 @@ import { externalizeSecrets, NO_SECRETS } from "../tools/externalize-secrets.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 export const importServers: CommandDef = {
-  meta: { name: "import", description: `Import servers from ${CLIENTS.join(", ")} or a file` },
+  meta: { name: "import", description: "Import servers from other MCP clients or a file" },
   args: {
     from: {
       type: "positional",
       required: false,
-      description: "Client or file (default: all clients)",
+      description: `Client (${CLIENTS.join(", ")}) or file (default: all clients)`,
       valueHint: "path",
     },
     ...CONTEXT_ARGS,
@@ -234,7 +234,7 @@ function offerReplacement(rows: readonly Row[], added: boolean): void {
   if (commands.size > 0)
     say(
       [
-        "these clients still start the servers themselves; to let them use svc instead:",
+        "these clients still start the servers themselves; these commands make them use svc instead:",
         ...[...commands].map((one) => `  ${one}`),
       ].join("\n"),
     )

@@ -43,7 +43,7 @@ export const config: CommandDef = {
     import: importServers,
     schema: {
       meta: { name: "schema", description: "Print the JSON Schema of mcp.json" },
-      args: { json: { type: "boolean", description: "Print JSON, as always" } },
+      args: { json: { type: "boolean", description: "No effect: the output is always JSON" } },
       run() {
         print(true, jsonSchema(), () => "")
         return 0
@@ -59,7 +59,7 @@ export const config: CommandDef = {
       },
     },
     restore: {
-      meta: { name: "restore", description: "Restore a backup, and back up the current file first" },
+      meta: { name: "restore", description: "Restore a backup; svc backs up the current file first" },
       args: {
         backup: {
           type: "positional",

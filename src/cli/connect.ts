@@ -63,7 +63,11 @@ const CLIENT = {
 
 const COMMON = {
   ...CONTEXT_ARGS,
-  scope: { type: "string", description: "Whose file: user or project (default user)", valueHint: "user|project" },
+  scope: {
+    type: "string",
+    description: "Which file of the client: user or project (default user)",
+    valueHint: "user|project",
+  },
   name: { type: "string", description: "Name of the entry in the client (default svc)" },
   "dry-run": { type: "boolean", description: "Only show what would change" },
   undo: { type: "boolean", description: "Undo the last change of the client's file" },
@@ -80,9 +84,12 @@ export const connect: CommandDef = {
     preset: { type: "string", description: "Offer only the servers of this preset" },
     tags: { type: "string", description: "Offer only servers with one of these tags, comma-separated" },
     "tag-filter": { type: "string", description: 'Offer only servers whose tags match, such as "web and not slow"' },
-    tools: { type: "string", description: "search: offer tools that find and call tools, in place of all tools" },
-    stdio: { type: "boolean", description: "Let the client start `svc proxy`, in place of an address" },
-    url: { type: "string", description: "Address of svc (default: that of the running svc, else the default one)" },
+    tools: { type: "string", description: "search: offer only svc's search tools, instead of all tools" },
+    stdio: { type: "boolean", description: "Let the client start `svc proxy` instead of connecting to an address" },
+    url: {
+      type: "string",
+      description: "Address of svc (default: the address of the running svc, or the default address)",
+    },
     token: {
       type: "boolean",
       description: "Create a token for the client (default: if svc requires one; --no-token: never)",
@@ -415,7 +422,7 @@ async function createClientToken(
   for (let number = 2; taken.has(unique); number++) unique = `${name}-${number}`
   const { token, text } = createToken(unique, { now: systemClock.now() })
   await changeTokens(context, (tokens) => new Map([...tokens, [token.id, token]]))
-  await followChange(context, args, `token ${token.id} is created`)
+  await followChange(context, args, `created token ${token.id}`)
   return text
 }
 
@@ -520,14 +527,16 @@ async function listClients(context: CommandContext, asJson: boolean): Promise<nu
   print(asJson, rows, () =>
     [
       ...(there.length === 0
-        ? ["no configuration file of a known client is here"]
+        ? ["found no configuration file of a known client"]
         : [
             table(
               ["client", "state", "scope", "file"],
               there.map((row) => [row.client, row.state, row.scope, row.file]),
             ),
           ]),
-      ...(others.length === 0 ? [] : ["", `also known, without a file here: ${others.join(", ")}`]),
+      ...(others.length === 0
+        ? []
+        : ["", `also supported, but without a configuration file on this machine: ${others.join(", ")}`]),
     ].join("\n"),
   )
   return 0

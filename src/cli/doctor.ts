@@ -14,7 +14,7 @@ import { paint } from "../lib/terminal.ts"
 export const doctor: CommandDef = {
   meta: {
     name: "doctor",
-    description: "Find problems and what mends them; exit with 1 for warnings, 2 for errors",
+    description: "Find problems and show how to fix them; exit with 1 for warnings, 2 for errors",
   },
   args: {
     ...CONTEXT_ARGS,
@@ -40,7 +40,7 @@ export const doctor: CommandDef = {
         ...(left.length > errors ? [counted(left.length - errors, "warning")] : []),
       ]
       const offer =
-        args.fix === true || repairable.length === 0 ? "" : `; \`svc doctor --fix\` mends ${repairable.length} of them`
+        args.fix === true || repairable.length === 0 ? "" : `; \`svc doctor --fix\` fixes ${repairable.length} of them`
       const verdict =
         left.length === 0 ? `no problems found (${checkNames().length} checks)` : `${counts.join(", ")}${offer}`
       return [...texts, verdict].join("\n\n")
@@ -70,7 +70,7 @@ function describe({ severity, what, why, mend }: Finding): string {
 async function repairAll(findings: readonly Finding[], yes: boolean): Promise<ReadonlySet<Finding>> {
   const fixed = new Set<Finding>()
   if (findings.length === 0) return fixed
-  if (!yes && !isInteractive()) throw usageError("--fix asks before each repair; use --yes where nobody can answer")
+  if (!yes && !isInteractive()) throw usageError("no terminal to ask for confirmation of each repair; add --yes")
   for (const finding of findings) {
     if (!yes && !(await promptYesNo(`${finding.what}\nmend it?`))) continue
     try {
@@ -78,7 +78,7 @@ async function repairAll(findings: readonly Finding[], yes: boolean): Promise<Re
       fixed.add(finding)
       say(`mended: ${finding.what}`)
     } catch (error) {
-      say(`not mended: ${finding.what}: ${messageOf(error)}`)
+      say(`not fixed: ${finding.what}: ${messageOf(error)}`)
     }
   }
   return fixed

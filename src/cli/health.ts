@@ -22,7 +22,7 @@ import type { Status } from "../report/status.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 export const health: CommandDef = {
-  meta: { name: "health", description: "Show the health of a running svc; --wait waits until it is ready" },
+  meta: { name: "health", description: "Show the health of svc; with --wait, wait until it is ready" },
   args: {
     ...CONTEXT_ARGS,
     url: {

@@ -23,14 +23,14 @@ export const logs: CommandDef = {
     },
     ...CONTEXT_ARGS,
     follow: { type: "boolean", alias: "f", description: "Keep printing new lines" },
-    lines: { type: "string", alias: ["n", "tail"], description: "Show only the last lines, this many" },
-    since: { type: "string", description: "Show only lines from the last period of this length, such as 10m" },
+    lines: { type: "string", alias: ["n", "tail"], description: "Number of lines to show, from the end" },
+    since: { type: "string", description: "Show only lines that are newer than this, such as 10m" },
     level: {
       type: "string",
       description: "Least severe level to show: debug, info, warn or error (default debug)",
       valueHint: "debug|info|warn|error",
     },
-    grep: { type: "string", description: "Show only lines with this text, in any case" },
+    grep: { type: "string", description: "Show only lines that contain this text; case is ignored" },
   },
   async run({ args }) {
     const context = openContext(args)

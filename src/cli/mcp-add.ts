@@ -17,7 +17,7 @@ const NAME = { type: "positional", required: true, description: "Name of the ser
 
 /** The flags for the settings of a server, with the names that they have in other programs. */
 const SETTINGS = {
-  url: { type: "string", description: "Address of a remote server, or of a host whose server card names it" },
+  url: { type: "string", description: "Address of a remote server, or of a host that has a server card" },
   transport: {
     type: "string",
     alias: "t",
@@ -80,7 +80,7 @@ export const add: ProgramCommand = {
 export const addJson: CommandDef = {
   meta: {
     name: "add-json",
-    description: "Add servers from JSON, of svc or another application: `svc mcp add-json NAME JSON`",
+    description: "Add servers from the JSON of svc or another client: `svc mcp add-json NAME JSON`",
   },
   args: {
     name: { type: "positional", required: true, description: "Name of the server; left out if the JSON has names" },
@@ -112,9 +112,9 @@ const EDIT_ARGS = {
   },
   ...CONTEXT_ARGS,
   ...SETTINGS,
-  url: { type: "string", description: "Address of a remote server, in place of the present address or command" },
-  tag: { type: "string", description: "Tags, comma-separated, in place of the present ones; may be repeated" },
-  arg: { type: "string", description: "Argument, in place of the present ones; may be repeated" },
+  url: { type: "string", description: "Address of a remote server; replaces the present address or command" },
+  tag: { type: "string", description: "Tags, comma-separated; replace the present tags; may be repeated" },
+  arg: { type: "string", description: "Argument; replaces the present arguments; may be repeated" },
   "unset-env": { type: "string", description: "Variable to remove; may be repeated" },
   "unset-header": { type: "string", description: "Header to remove; may be repeated" },
   rename: { type: "string", description: "New name" },
@@ -265,7 +265,9 @@ function mapsPatch(
 
 function parsePatch(text: string): Params {
   if (!text.trimStart().startsWith("{"))
-    throw usageError(`"${text}" is no JSON merge patch; put a new command after --: svc mcp edit NAME -- COMMAND ARGS…`)
+    throw usageError(
+      `"${text}" is not a JSON merge patch; put a new command after --: svc mcp edit NAME -- COMMAND ARGS…`,
+    )
   return parseObject(text, "the patch")
 }
 

@@ -33,7 +33,7 @@ export const install: ProgramCommand = {
     version: { type: "string", description: "Version (default: the latest)" },
     "registry-id": { type: "string", description: "Name in the registry, if NAME is a name of your choice" },
     package: { type: "string", description: "npm package, pypi:NAME or oci:IMAGE" },
-    url: { type: "string", description: "Address of a remote server, or of a host whose server card names it" },
+    url: { type: "string", description: "Address of a remote server, or of a host that has a server card" },
     env: ENV,
     ...TAG_ARGS,
     disabled: { type: "boolean", description: "Add the server without starting it" },

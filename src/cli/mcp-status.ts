@@ -38,7 +38,7 @@ export const list: CommandDef = {
 export const status: CommandDef = {
   meta: {
     name: "status",
-    description: "Show the state of the servers, or all about one; --verbose adds the effective configuration",
+    description: "Show the state of the servers, or the details of one; --verbose adds the effective configuration",
   },
   args: {
     name: {

@@ -30,7 +30,7 @@ const TOOL_ARGS = {
   tool: {
     type: "positional",
     required: true,
-    description: "Name of the tool, as the server has it",
+    description: "The server's own name of the tool",
     valueHint: "tool",
   },
   ...CONTEXT_ARGS,

@@ -31,7 +31,7 @@ const FILTER = {
 } as const
 const TOOLS = {
   type: "string",
-  description: "Tools to list: all, or search for svc's search tools alone",
+  description: "Tools to list: all, or search (only svc's search tools)",
   valueHint: "all|search",
 } as const
 const DESCRIPTION = { type: "string", description: "Description of the preset" } as const

@@ -31,7 +31,7 @@ export const proxy: CommandDef = {
     preset: { type: "string", description: "Offer only the servers of this preset", valueHint: "preset" },
     tools: {
       type: "string",
-      description: "Tools to list: all, or search for svc's search tools alone",
+      description: "Tools to list: all, or search (only svc's search tools)",
       valueHint: "all|search",
     },
     start: { type: "boolean", description: "Start svc in the background if it is not running" },

@@ -15,7 +15,7 @@ import { homeDirectory } from "../template/project.ts"
 import { isObject } from "../wire/message.ts"
 
 export const ps: CommandDef = {
-  meta: { name: "ps", description: "List the running svc of this user" },
+  meta: { name: "ps", description: "List the svc processes of this user" },
   args: { json: { type: "boolean", description: "Print JSON" } },
   async run({ args }) {
     const folder = runningFolder(homeDirectory(), process.env.APPDATA, process.platform)

@@ -64,9 +64,9 @@ export const root: CommandGroup = {
     gemini: [],
     reload: "a running svc follows its files by itself; `svc mcp restart NAME` restarts a server",
     start:
-      "`svc serve` starts svc, `svc serve --background` without keeping the terminal, and `svc mcp enable NAME` a server that is disabled",
+      "`svc serve` starts svc (in the background with --background), and `svc mcp enable NAME` starts a disabled server",
     down: ["stop"],
-    up: "`svc serve` starts svc, `svc serve --background` without keeping the terminal",
+    up: "`svc serve` starts svc (in the background with --background)",
     update: "`svc mcp update NAME` updates a server, and `svc upgrade` svc itself",
   },
 }

@@ -12,7 +12,7 @@ export const search: VariadicCommand = {
   args: {
     word: { type: "positional", required: true, description: "What the tool should do, in a few words" },
     server: { type: "string", description: "Search this server only", valueHint: "server" },
-    limit: { type: "string", description: "Number of tools at most (default 10)" },
+    limit: { type: "string", description: "Maximum number of tools (default 10)" },
     explain: { type: "boolean", description: "Show the scores, and where the words were found" },
     ...SHELL_ARGS,
   },

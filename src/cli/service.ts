@@ -17,7 +17,7 @@ import { ownName, type Paths, standardDirectory } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
 
 const SCOPE_ARGS = {
-  system: { type: "boolean", description: "A service of the machine, not of the user (needs root)" },
+  system: { type: "boolean", description: "A service of the machine instead of the user (needs root)" },
 } as const satisfies ArgsDef
 
 export const CHANGE_ARGS = {
@@ -28,14 +28,17 @@ export const CHANGE_ARGS = {
 
 const INSTALL_ARGS = {
   ...CHANGE_ARGS,
-  "run-as": { type: "string", description: "User as whom a service of the machine runs (default: the user of sudo)" },
+  "run-as": {
+    type: "string",
+    description: "User that runs a service of the machine (default: the user who called sudo)",
+  },
 } as const satisfies ArgsDef
 
 /** The options of `svc serve` that a service can have. */
 const { background: _background, demo: _demo, transport: _transport, ...SERVICE_OPTIONS } = SERVE_OPTIONS
 
 export const service: CommandDef = {
-  meta: { name: "service", description: "Run svc as a service, which starts with the user or the machine" },
+  meta: { name: "service", description: "Run svc as a service that starts with the user's session or the machine" },
   subCommands: {
     install: {
       meta: { name: "install", description: "Install and start the service, with the options of `svc serve`" },
@@ -43,7 +46,7 @@ export const service: CommandDef = {
       async run({ args }) {
         readServeOptions(args, process.env, process.platform)
         if (args.system === true && process.platform === "linux" && userOf(args) === undefined)
-          throw usageError("--system needs --run-as USER: the user as whom svc and its servers run")
+          throw usageError("--system needs --run-as USER: the user that runs svc and its servers")
         const { paths } = openContext(args, args.init === true ? "allowed" : "refused")
         const { file, text, encoding, install, start, stop, hint } = definitionOf(args, paths)
         const before = existsSync(file) ? readFileSync(file, encoding).replace(/^\ufeff/, "") : undefined
@@ -67,7 +70,7 @@ export const service: CommandDef = {
           throw error
         }
         say(
-          `the service is installed; \`svc service status\`${args.system === true ? " with --system" : ""} shows how it is`,
+          `the service is installed; \`svc service status\`${args.system === true ? " with --system" : ""} shows its state`,
         )
         if (hint !== undefined) say(hint)
         noteVariables()
@@ -91,7 +94,7 @@ export const service: CommandDef = {
       },
     },
     status: {
-      meta: { name: "status", description: "Show the service as its manager sees it" },
+      meta: { name: "status", description: "Show the state of the service, as the service manager reports it" },
       args: { ...SCOPE_ARGS, ...CONFIG_ARGS },
       run: ({ args }) => show(installed(args, openContext(args, "allowed").paths).status),
     },
@@ -132,7 +135,8 @@ export async function confirmChanges(
   process.stdout.write(`${lines.join("\n")}\n`)
   if (args["dry-run"] === true) return false
   if (args.yes === true) return true
-  if (!isInteractive()) throw usageError(`no person can confirm this here: add --yes to ${what}, or --dry-run`)
+  if (!isInteractive())
+    throw usageError(`no terminal to ask for confirmation; add --yes to ${what}, or --dry-run to see the change`)
   return promptYesNo(`${what}?`)
 }
 
@@ -243,7 +247,7 @@ function noteVariables(): void {
 function installed(args: Readonly<Record<string, unknown>>, paths: Paths): ServiceDefinition {
   const definition = definitionOf(args, paths)
   if (!existsSync(definition.file))
-    throw new UnavailableError(`there is no service for ${paths.file}; \`svc service install\` makes one`)
+    throw new UnavailableError(`there is no service for ${paths.file}; \`svc service install\` installs one`)
   return definition
 }
 

@@ -9,7 +9,7 @@ import { instancePid } from "../serve/control-socket.ts"
 import { isAlive } from "../store/files.ts"
 
 export const stop: CommandDef = {
-  meta: { name: "stop", description: "Stop the running svc: running calls may finish, then its servers end" },
+  meta: { name: "stop", description: "Stop svc: let running calls finish, then stop the servers" },
   args: {
     timeout: { type: "string", description: "How long svc may take before it is killed (default 30s)" },
     ...CONTEXT_ARGS,

@@ -11,15 +11,15 @@ import { unknownNameError } from "../lib/nearest.ts"
 import { isObject, parseJson } from "../wire/message.ts"
 
 export const tokens: CommandDef = {
-  meta: { name: "tokens", description: "Count the tokens that servers and tools take of a client's context" },
+  meta: { name: "tokens", description: "Count the tokens that servers and tools take in a client's context" },
   args: {
     server: {
       type: "positional",
       required: false,
-      description: "Name of one server, for its tools (default: all)",
+      description: "Name of one server, to count each of its tools (default: all servers)",
       valueHint: "server",
     },
-    preset: { type: "string", description: "Count what clients of this preset are listed" },
+    preset: { type: "string", description: "Count only what svc lists to clients of this preset" },
     ...CONTEXT_ARGS,
   },
   async run({ args }) {
@@ -63,7 +63,7 @@ export const tokens: CommandDef = {
 const ANSWER_MS = 60_000
 const ESTIMATOR = "cl100k_base"
 const NOTE =
-  "Estimated with the tokenizer cl100k_base; the tokenizer of a model may count a fifth more or less. A tool counts with its\nname, description and input schema, which clients pass on to models; instructions count whole for each server, and as\nclients receive them in the sum."
+  "Estimated with the tokenizer cl100k_base; the tokenizer of a model may count a fifth more or less. A tool counts with its\nname, description and input schema, which clients pass to models. The row of a server counts its whole instructions;\nthe sums count the instructions that clients receive."
 
 /** Tokens of one tool; `description` with the name. */
 type ToolCost = {
@@ -154,6 +154,6 @@ const formatted = (count: number): string => count.toLocaleString("en-US")
 /** The error for a name of no listed server. */
 function unknownServer(name: string, known: readonly string[]): RequestError {
   return known.length === 0
-    ? new RequestError("not_found", `clients are offered no server now; \`svc mcp status\` shows why`)
+    ? new RequestError("not_found", `svc offers no server to clients now; \`svc mcp status\` shows why`)
     : unknownNameError("server", name, known)
 }

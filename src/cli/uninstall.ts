@@ -17,9 +17,9 @@ import { ownProgram } from "./upgrade.ts"
 const { system: _system, ...ASK_ARGS } = CHANGE_ARGS
 
 export const uninstall: CommandDef = {
-  meta: { name: "uninstall", description: "Remove svc itself; the configuration stays, unless --purge" },
+  meta: { name: "uninstall", description: "Remove svc itself; the configuration stays unless --purge is given" },
   args: {
-    server: { type: "positional", required: false, description: "None: `svc mcp uninstall NAME` removes a server" },
+    server: { type: "positional", required: false, description: "Not used: `svc mcp uninstall NAME` removes a server" },
     purge: {
       type: "boolean",
       description: "Remove the standard configuration directory, too, with its tokens and backups",
@@ -60,7 +60,7 @@ export const uninstall: CommandDef = {
     const left = files.filter((file) => existsSync(file))
     // Windows does not remove a program that runs.
     if (left.length > 0) throw new UnavailableError(`remove by hand what could not be removed: ${left.join(", ")}`)
-    say("svc is uninstalled; clients that `svc connect` has changed still name it")
+    say("svc is uninstalled; clients that `svc connect` has connected still refer to it")
     return 0
   },
 }

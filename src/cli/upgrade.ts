@@ -14,12 +14,12 @@ import { homeDirectory } from "../template/project.ts"
 export const upgrade: CommandDef = {
   meta: {
     name: "upgrade",
-    description: "Replace this program with the latest release, after a check of its signature",
+    description: "Replace svc with the latest release, after checking the signature",
   },
   args: {
-    check: { type: "boolean", description: "Only say whether there is another release" },
-    version: { type: "string", description: "Version to install, older ones too (default: the latest)" },
-    rollback: { type: "boolean", description: "Return to the program before the last upgrade" },
+    check: { type: "boolean", description: "Only report whether another release is available" },
+    version: { type: "string", description: "Version to install, newer or older (default: the latest)" },
+    rollback: { type: "boolean", description: "Restore the program that the last upgrade replaced" },
     releases: {
       type: "string",
       description: "URL of the folder with the files of the latest release (default: that of this program)",
@@ -42,7 +42,7 @@ export const upgrade: CommandDef = {
     const releases = option.text("releases")?.replace(/\/+$/, "") ?? releasesUrl
     if (releases === undefined)
       throw new UnavailableError(
-        "this build of svc knows no releases: give the URL of their folder with --releases, or build it anew from source",
+        "this build of svc has no URL of releases: give one with --releases, or build svc from source again",
       )
     const current = {
       program,
@@ -74,10 +74,10 @@ export const upgrade: CommandDef = {
       asJson,
       { from: version, to: installed },
       () =>
-        `svc ${installed} is installed instead of ${version}; \`svc upgrade --rollback\` takes that back (${previousOf(program)})`,
+        `svc ${installed} is installed instead of ${version}; \`svc upgrade --rollback\` undoes this (${previousOf(program)})`,
     )
     if (releaseKey === undefined)
-      say("warning: this build of svc has no key of releases: only the SHA-256 was checked, no signature")
+      say("warning: this build of svc has no key for releases: it checked the SHA-256, but no signature")
     noteRunning()
     return 0
   },

@@ -270,7 +270,7 @@ function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Fin
     return { kind: "done", answer: errorAnswer(request.id, adapted === code ? written : adapted, text, shown) }
   }
   const { result } = message
-  if (!isObject(result)) throw new BackendError(spec.name, "answered with a result that is no object")
+  if (!isObject(result)) throw new BackendError(spec.name, "answered with a result that is not an object")
   if (peer.era === "modern") checkResultType(result, target, call)
   if (peer.era === "modern" && client.era === "legacy" && result.resultType === "input_required")
     return { kind: "input", result }

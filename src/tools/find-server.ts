@@ -65,7 +65,10 @@ export function addressOf(text: string): string {
   if (/\$|\{\{/.test(text)) return text
   const url = HOST.test(text) ? hostUrl(text) : URL.parse(text)
   if (url !== null && /^https?:$/.test(url.protocol)) return HOST.test(text) ? url.href : text
-  throw new RequestError("invalid_params", `${text} is no http or https address, such as https://mcp.example.com/mcp`)
+  throw new RequestError(
+    "invalid_params",
+    `${text} is not an http or https address, such as https://mcp.example.com/mcp`,
+  )
 }
 
 /** Plans the connection to a found server. Throws a RequestError for an endpoint that svc must not connect to. */

@@ -55,8 +55,8 @@ test("numbers stay as written, and a member called __proto__ stays a member", ()
 })
 
 test.each([
-  [["text"], '"text" is no argument; write key=value'],
-  [["=x"], "is no argument"],
+  [["text"], '"text" is not an argument; write key=value'],
+  [["=x"], "is not an argument"],
   [["count=x"], "count must be an integer, not x"],
   [["count=1.5"], "count must be an integer"],
   [["dry=yes"], "dry must be a boolean"],

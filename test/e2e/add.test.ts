@@ -61,10 +61,10 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
   const { svc } = fresh()
   for (const [line, message] of [
     ["mcp add it mcp.it.example/mcp", "write https://mcp.it.example/mcp, or put the program after --"],
-    ["mcp add it --url it", "it is no http or https address, such as https://mcp.example.com/mcp"],
+    ["mcp add it --url it", "it is not an http or https address, such as https://mcp.example.com/mcp"],
     ["mcp add claude mcp add it -- npx", "leave out `claude mcp add`: svc mcp add it -- npx"],
     ["mcp add it", "give a command or the URL of a remote server"],
-    ["start", "`svc serve --background` without keeping the terminal"],
+    ["start", "`svc serve` starts svc (in the background with --background)"],
     ["mcp stop it", "`svc mcp disable NAME` stops a server"],
     ["statsu", "did you mean status?"],
   ] as const) {

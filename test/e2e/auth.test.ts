@@ -354,7 +354,9 @@ test("a token that may not be meant is warned of, and its use is shown without i
   writeFileSync(join(folder, "mcp.json"), JSON.stringify(config))
   const token = cli(folder)
   const whole = await token("create")
-  expect(whole.stderr).toContain("warning: the token grants all servers and the management tools, for ever;")
+  expect(whole.stderr).toContain(
+    "warning: the token grants access to all servers and the management tools, without an expiry;",
+  )
   expect(whole.stderr).toContain("the token has no name")
   expect(whole.stderr).toContain('http://127.0.0.1:3050/mcp --header "Authorization: Bearer TOKEN"')
   expect(whole.stderr).not.toContain(whole.stdout.trim().slice(18))

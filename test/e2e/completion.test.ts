@@ -91,5 +91,8 @@ test("names of tools come from the running svc; a broken configuration completes
 
 test("a script is printed for four shells, and the right names for any other [cli:completion]", async () => {
   const wrong = await runSvc(["completion", "fsh"])
-  expect([wrong.code, wrong.stderr]).toEqual([64, "svc: svc completes in bash, zsh, fish, powershell, not in fsh\n"])
+  expect([wrong.code, wrong.stderr]).toEqual([
+    64,
+    "svc: there is no completion for fsh; the shells are bash, zsh, fish, powershell\n",
+  ])
 })

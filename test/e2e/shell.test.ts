@@ -241,7 +241,7 @@ test("svc run answers an elicitation at a terminal, and cancels it elsewhere [sh
   expect(await svc(["run", tool, "message=Who?"])).toMatchObject({
     code: 0,
     stdout: expect.stringContaining("action=cancel"),
-    stderr: expect.stringContaining(`${tool} asks: Who?\nsvc run answers such questions at a terminal alone`),
+    stderr: expect.stringContaining(`${tool} asks: Who?\nsvc run answers such questions only at a terminal`),
   })
   const typed = (line: readonly string[], ...answers: string[]) =>
     typeSvc(["run", ...line, "--config-dir", instance.folder], { folder: instance.folder, answers })

@@ -60,7 +60,7 @@ test("a newer release is named by --check, and installed [cli:upgrade]", async (
     0,
     expect.stringContaining(`svc 99.0.0 is installed instead of ${manifest.version}`),
   ])
-  expect(done.stderr).toContain("no key of releases: only the SHA-256 was checked")
+  expect(done.stderr).toContain("no key for releases: it checked the SHA-256, but no signature")
   expect(readFileSync(program, "utf8")).toBe(programOf("99.0.0"))
   expect(readFileSync(join(program, "..", "svc.previous")).equals(readFileSync(SVC))).toBe(true)
 }, 30_000)

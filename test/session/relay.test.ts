@@ -264,7 +264,7 @@ test("a result that is no object fails its call under the server's name [protoco
       for (const peer of ["legacy", "modern"] as const) {
         const how = { id: 7, client, peer, plain: true }
         const write = (id: string) => `{"jsonrpc":"2.0","id":"${id}","result":${result}}`
-        const message = "s: answered with a result that is no object"
+        const message = "s: answered with a result that is not an object"
         expect(await relayed({ ...how, method: "tools/call" }, write)).toMatchObject({
           id: 7,
           result: { isError: true, content: [{ text: message }] },
