@@ -1,6 +1,7 @@
 /**
- * Builds the single file that is shipped: `bun build.ts` for this machine, `bun build.ts --all` for every platform. The
- * runtime of another platform comes from its npm package: the build needs the registry alone.
+ * Builds the single file that is shipped: `bun build.ts` for this machine, `bun build.ts --all` for every platform,
+ * `bun build.ts --only FILE…` for some. The runtime of another platform comes from its npm package: the build needs the
+ * registry alone.
  *
  * SVC_RELEASE_KEY is the public key (minisign) that signs the releases, and SVC_RELEASES the URL of the folder with the
  * latest one. `bun run release` sets both; without them the program knows no releases.
@@ -19,7 +20,8 @@ const commit =
 const { SVC_RELEASE_KEY = "", SVC_RELEASES = "" } = process.env
 
 mkdirSync(dist, { recursive: true })
-if (process.argv.includes("--all")) await buildAll()
+const only = process.argv.slice(2).filter((_, at, words) => words[at - 1] === "--only")
+if (process.argv.includes("--all") || only.length > 0) await buildAll()
 else await build(join(dist, process.platform === "win32" ? "svc.exe" : "svc"), undefined)
 
 async function build(
@@ -47,7 +49,7 @@ async function build(
 }
 
 async function buildAll(): Promise<void> {
-  for (const { file, target, runtime } of PLATFORMS)
+  for (const { file, target, runtime } of PLATFORMS.filter(({ file }) => only.length === 0 || only.includes(file)))
     await build(join(dist, file), { target, executablePath: fetchRuntime(runtime) })
 }
 

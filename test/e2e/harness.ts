@@ -4,7 +4,9 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 
 export const ROOT = join(import.meta.dir, "..", "..")
-export const SVC = join(ROOT, "dist", "svc")
+const WINDOWS = process.platform === "win32"
+/** The binary under test: of this machine, or the one that `bun run platforms` names. */
+export const SVC = process.env.SVC_TEST_BINARY ?? join(ROOT, "dist", WINDOWS ? "svc.exe" : "svc")
 
 /** A server from npm, run by Node as its users do. */
 export const npmServer = (name: string, ...args: string[]) => ({
@@ -77,6 +79,11 @@ export function freshFolder(): string {
   return mkdtempSync(join(tmpdir(), "svc-e2e-"))
 }
 
+/** Removes a folder. Under Wine, Bun fails to remove one with its contents: the folder of temporary files goes as a whole. */
+export function removeFolder(folder: string): void {
+  if (!WINDOWS) rmSync(folder, { recursive: true, force: true })
+}
+
 /** Every document in the folder with its bytes and mode: logs and locks are none, nor is what svc remembers of sessions, registries and eras. */
 export function documents(folder: string): Record<string, string> {
   return Object.fromEntries(
@@ -100,11 +107,22 @@ export async function remembered(folder: string): Promise<void> {
   for (const name of ["eras.json", "tools.json"]) await eventually(() => readIfThere(join(folder, name)))
 }
 
+/** What every program on Windows needs, with the user's own folders in `home`. */
+const windowsEnv = (home: string): Record<string, string> => ({
+  ...Object.fromEntries(
+    ["SystemRoot", "ComSpec", "PATHEXT", "TEMP", "TMP"].map((name) => [name, process.env[name] ?? ""]),
+  ),
+  USERPROFILE: home,
+  APPDATA: join(home, "AppData", "Roaming"),
+  LOCALAPPDATA: join(home, "AppData", "Local"),
+})
+
 /** The environment of a new user: nothing but what every shell has. */
 export const freshEnv = (home: string): Record<string, string> => ({
   PATH: process.env.PATH ?? "",
   HOME: home,
   LANG: "C.UTF-8",
+  ...(WINDOWS ? windowsEnv(home) : {}),
 })
 
 /** Starts `svc serve` and waits until it listens. */
@@ -169,7 +187,7 @@ ${text}`),
     async [Symbol.asyncDispose]() {
       child.kill("SIGTERM")
       await child.exited
-      rmSync(folder, { recursive: true, force: true })
+      removeFolder(folder)
     },
   }
 }
@@ -195,7 +213,7 @@ export async function runSvc(
     new Response(child.stderr).text(),
     child.exited,
   ])
-  rmSync(folder, { recursive: true, force: true })
+  removeFolder(folder)
   return { code, stdout, stderr }
 }
 
@@ -233,9 +251,9 @@ export async function typeSvc(
   return { code, shown: shown.replaceAll("\r\n", "\n") }
 }
 
-/** The processes whose parent is `pid` or whose command holds `text`. Linux only. */
+/** The ids of the processes whose command line holds `text`. */
 export function processes(text: string): number[] {
-  const { stdout } = Bun.spawnSync(["ps", "-eo", "pid=,args="])
+  const { stdout } = Bun.spawnSync(WINDOWS ? ["windows.exe", "processes"] : ["ps", "-eo", "pid=,args="])
   return stdout
     .toString()
     .split("\n")

@@ -1,6 +1,6 @@
 /** One svc for many projects: each client sees the servers that are rendered for it. */
 import { expect, test } from "bun:test"
-import { mkdirSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, realpathSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
@@ -14,6 +14,7 @@ import {
   processes,
   ROOT,
   readIfThere,
+  removeFolder,
   runSvc,
   SVC,
   startSvc,
@@ -142,7 +143,7 @@ test("three projects on three branches each see their own server [svcrc:wrong] [
   await a.client.close()
   await again.client.close()
   await eventually(() => processes(tag).length === 2)
-  for (const folder of [one, two, three]) rmSync(folder, { recursive: true })
+  for (const folder of [one, two, three]) removeFolder(folder)
 }, 60_000)
 
 test("a client hears which servers it does not get, and why", async () => {
@@ -155,7 +156,7 @@ test("a client hears which servers it does not get, and why", async () => {
   await eventually(() =>
     a.stderr().includes("svc proxy: template db: args[0]: {{project.custom.x}}: has no value here"),
   )
-  rmSync(folder, { recursive: true })
+  removeFolder(folder)
 }, 20_000)
 
 test("a message that is too large costs its own request alone", async () => {
@@ -166,7 +167,7 @@ test("a message that is too large costs its own request alone", async () => {
   const call = (text: string) => a.client.callTool({ name: "still_svc_echo", arguments: { text } })
   await expect(call("x".repeat(400_000))).rejects.toThrow("The message is larger than 307200 bytes")
   expect((await call("small")).isError).not.toBe(true)
-  rmSync(folder, { recursive: true })
+  removeFolder(folder)
 }, 20_000)
 
 test("the order of a client's list is the file's, whoever else is there", async () => {
@@ -182,7 +183,7 @@ test("the order of a client's list is the file's, whoever else is there", async 
   await using a = await connect(svc, folders[1])
   const order = ["own_svc_where", "own_svc_other", "common_svc_where", "common_svc_other"]
   expect((await a.client.listTools()).tools.map(({ name }) => name)).toEqual(order)
-  for (const folder of folders) rmSync(folder, { recursive: true })
+  for (const folder of folders) removeFolder(folder)
 }, 20_000)
 
 test("a client's context cannot come over HTTP, and its servers are nobody else's", async () => {
@@ -205,7 +206,7 @@ test("a client's context cannot come over HTTP, and its servers are nobody else'
     404,
   )
   expect(processes(tag)).toHaveLength(1)
-  rmSync(project, { recursive: true })
+  removeFolder(project)
 }, 20_000)
 
 test("HTTP clients may say where they are where the operator trusts them", async () => {
@@ -265,7 +266,7 @@ test("an expression reads neither the environment nor a prototype, and a context
   expect((await a.where()).args).toEqual([evil, "x"])
   for (const name of ["proto", "lookup", "partial", "env"]) await svc.said(`template ${name}: args[1]`)
   expect(svc.stderr()).not.toContain("hunter2")
-  rmSync(project, { recursive: true })
+  removeFolder(project)
 }, 20_000)
 
 test("a proxy outlives a restart of svc, and what it asked in between fails once", async () => {
@@ -294,7 +295,7 @@ test("a proxy outlives a restart of svc, and what it asked in between fails once
       return true
     }
   })
-  rmSync(project, { recursive: true })
+  removeFolder(project)
 }, 30_000)
 
 test("--start starts svc where none is running, and again where it was killed [proxy:start]", async () => {
@@ -337,7 +338,7 @@ test("--start starts svc where none is running, and again where it was killed [p
   expect(await Bun.file(join(folder, "control.json")).exists()).toBe(false)
   await three.close()
   await waiting.catch(() => undefined)
-  for (const path of [folder, project]) rmSync(path, { recursive: true })
+  for (const path of [folder, project]) removeFolder(path)
 }, 30_000)
 
 test("--start says why svc did not start, and fails the requests that wait for it [proxy:start:failed]", async () => {
@@ -356,7 +357,7 @@ test("--start says why svc did not start, and fails the requests that wait for i
     `svc did not start: port ${taken.port} on 127.0.0.1 is in use`,
   )
   await client.close()
-  rmSync(folder, { recursive: true })
+  removeFolder(folder)
 }, 30_000)
 
 test("strict refuses what graceful leaves out [template:failure]", async () => {
@@ -383,7 +384,7 @@ test("strict refuses what graceful leaves out [template:failure]", async () => {
   svc.write({ mcpTemplates: { wrong }, templateSettings: { failureMode: "strict" } })
   await svc.said("svc keeps using the last valid one")
   expect(await a.tools()).toHaveLength(2)
-  for (const path of [folder, project]) rmSync(path, { recursive: true })
+  for (const path of [folder, project]) removeFolder(path)
 }, 20_000)
 
 test("a template is shown as a project would have it, without secrets", async () => {
@@ -406,5 +407,5 @@ test("a template is shown as a project would have it, without secrets", async ()
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { client } }))
   expect((await run("client", "--client", "@scope/app@1.2.3")).stdout).toContain("[@scope/app, 1.2.3]")
   expect((await run("client", "--client", "app")).stdout).toContain("[app, ]")
-  for (const path of [folder, project]) rmSync(path, { recursive: true })
+  for (const path of [folder, project]) removeFolder(path)
 })

@@ -1,0 +1,43 @@
+/** Which end-to-end tests the platforms run. */
+
+/** The files of test/e2e that cover what differs between platforms, within the time of CI. */
+export const PORTABLE = ["serve", "reload", "commands", "health", "tools", "select"] as const
+
+type Unportable = { readonly title: string; readonly windows?: string; readonly arm64?: string }
+
+const SHELL = "a server of it is a program of POSIX: sh or sleep"
+const NO_SIGNALS = "Windows has no signals: SIGTERM ends a process at once"
+const NO_TERMINAL = "Bun opens no terminal on Windows"
+const POSIX_FILES = "modes, sockets or devices of POSIX"
+const EXIT_CODE = "Windows knows exit codes instead of SIGKILL"
+const NOT_REFUSED = "under Wine, Bun does not learn that a connection is refused"
+const SELF = "svc starts itself again, which qemu-user cannot without binfmt_misc"
+
+/** The tests of these files that a platform cannot run, by a part of their title, with the reason. */
+export const UNPORTABLE: readonly Unportable[] = [
+  { title: "--demo needs no configuration", arm64: SELF },
+  { title: "an unwritable folder is named, with what to do", windows: POSIX_FILES },
+  { title: "output that cannot be written is one line", windows: SHELL },
+  { title: "health answers while a server hangs", windows: SHELL },
+  { title: "a call to a remote server that cannot be reached", windows: NOT_REFUSED },
+  { title: "a remote server that was away for a moment", windows: NOT_REFUSED },
+  { title: "a supervised server is starting at first", windows: SHELL },
+  { title: "a call waits for a server that is about to reconnect", windows: NO_SIGNALS },
+  { title: "a call waits no longer than --startup-wait", windows: SHELL },
+  { title: "a call to a disconnected server is an error that names it", windows: EXIT_CODE },
+  { title: "a call to a disconnected server names the reason", windows: EXIT_CODE },
+  { title: "two hundred edits in a row", windows: "Windows refuses the test's rename while svc reads the file" },
+  { title: "SIGTERM lets a running call finish", windows: NO_SIGNALS },
+  { title: "no child outlives svc when it is killed", windows: SHELL },
+  { title: "a second signal exits at once", windows: NO_SIGNALS },
+  { title: "a control socket with a long path", windows: POSIX_FILES },
+  { title: "of two instances that start at the same time", windows: NO_SIGNALS },
+  { title: "health --wait waits until everything is loaded", windows: SHELL },
+  { title: "health says that servers are starting", windows: SHELL },
+  { title: "a slow reader gets all output", windows: SHELL },
+  { title: "health of this configuration is shown at any level", windows: SHELL },
+  { title: "logs show the output of a server", windows: SHELL },
+  { title: "a command whose reader closes the pipe", windows: SHELL },
+  { title: "servers of a project are imported", windows: NO_TERMINAL },
+  { title: "the last tool of a server is hidden after", windows: NO_TERMINAL },
+]

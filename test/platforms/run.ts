@@ -1,0 +1,212 @@
+/**
+ * The portable end-to-end tests on the platforms that Linux x64 can emulate: `bun run platforms [--require] [--write]
+ * [--only PLATFORM]`. The Windows binary runs under Wine, driven by Bun for Windows, so that pipes, paths and processes
+ * are those of Windows; the arm64 binary runs under qemu-user. As root, this installs what is missing from Debian. A
+ * platform that still lacks something is left out with the reason; `--require` makes that a failure. `--write` runs the
+ * same tests on this machine too, and writes the counts to docs/platforms.md.
+ */
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
+import { join } from "node:path"
+import { PORTABLE, UNPORTABLE } from "./portable.ts"
+
+type Emulated = "windows" | "arm64"
+type Counts = {
+  readonly platform: string
+  readonly passed: number
+  readonly failed: number
+  readonly left: number
+  readonly seconds: number
+}
+
+const ROOT = join(import.meta.dir, "..", "..")
+const CACHE = join(ROOT, "node_modules", ".cache")
+const BINARIES = { windows: "svc-windows-x64.exe", arm64: "svc-linux-arm64" }
+const WINE = Bun.which("wine64") ?? "/usr/lib/wine/wine64"
+const COMPILER = "x86_64-w64-mingw32-gcc"
+const QEMU = "qemu-aarch64-static"
+const ARM64_LIBRARIES = "/usr/aarch64-linux-gnu"
+const PREFIX = join(CACHE, "platforms", "wine")
+const SYSTEM32 = join(PREFIX, "drive_c", "windows", "system32")
+const TOOLS = join(PREFIX, "drive_c", "tools")
+const WINE_ENV = {
+  WINEPREFIX: PREFIX,
+  WINEARCH: "win64",
+  WINEDEBUG: "-all",
+  // Else Wine asks for Mono and Gecko.
+  WINEDLLOVERRIDES: "mscoree,mshtml=",
+  WINEPATH: "C:\\tools",
+  DISPLAY: "",
+}
+const NEEDS = {
+  windows: {
+    packages: ["wine", "wine64", "gcc-mingw-w64-x86-64"],
+    isMet: () => existsSync(WINE) && Bun.which(COMPILER) !== null,
+  },
+  arm64: {
+    packages: ["qemu-user-static", "libc6-arm64-cross", "libstdc++6-arm64-cross"],
+    isMet: () => Bun.which(QEMU) !== null && existsSync(join(ARM64_LIBRARIES, "lib", "libstdc++.so.6")),
+  },
+}
+const MEASURED = /(<!-- measured: platforms -->\n)[\s\S]*?(<!-- \/measured -->)/
+/** How long a test, and a file of tests, may take. */
+const TEST_MS = 30_000
+const MAX_MS = 180_000
+
+const only = process.argv[process.argv.indexOf("--only") + 1]
+const willWrite = process.argv.includes("--write")
+checkTitles()
+const platforms = (["windows", "arm64"] as const).filter(
+  (platform) => !process.argv.includes("--only") || platform === only,
+)
+const available = platforms.filter(isAvailable)
+let isComplete = available.length === platforms.length || !process.argv.includes("--require")
+if (available.length > 0) {
+  run("bun", ["build.ts", ...available.flatMap((platform) => ["--only", BINARIES[platform]])])
+  const counts = available.map((platform) => (platform === "windows" ? testWindows() : testArm64()))
+  if (willWrite) write([testHere(), ...counts])
+  isComplete &&= counts.every(({ passed, failed }) => passed > 0 && failed === 0)
+}
+process.exit(isComplete ? 0 : 1)
+
+// ---
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
+
+/** Fails for a title that no test has any more. */
+function checkTitles(): void {
+  const texts = PORTABLE.map((name) => readFileSync(join(ROOT, "test", "e2e", `${name}.test.ts`), "utf8")).join("\n")
+  const stale = UNPORTABLE.filter(({ title }) => !texts.includes(`"${title}`)).map(({ title }) => title)
+  if (stale.length > 0) throw new Error(`test/platforms/portable.ts names tests that do not exist: ${stale.join("; ")}`)
+}
+
+/** Runs a step to its end. Throws if it fails. */
+function run(command: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): void {
+  const { success, stderr } = Bun.spawnSync([command, ...args], {
+    cwd: ROOT,
+    env: { ...process.env, ...env },
+    stdin: "ignore",
+    stdout: "ignore",
+  })
+  if (!success) throw new Error(`${command} ${args.join(" ")} failed: ${stderr}`)
+}
+
+/** Writes the counts to docs/platforms.md. */
+function write(counts: readonly Counts[]): void {
+  const file = join(ROOT, "docs", "platforms.md")
+  const rows = counts.map(
+    ({ platform, passed, failed, left, seconds }) => `| ${platform} | ${passed} | ${failed} | ${left} | ${seconds} |`,
+  )
+  const table = ["| platform | passed | failed | left out | seconds |", "|---|---|---|---|---|", ...rows].join("\n")
+  writeFileSync(file, readFileSync(file, "utf8").replace(MEASURED, `$1${table}\n$2`))
+}
+
+/** Installs what a platform needs, if this may. Says what is missing otherwise. */
+function isAvailable(platform: Emulated): boolean {
+  const { packages, isMet } = NEEDS[platform]
+  if (!isMet() && process.getuid?.() === 0 && Bun.which("apt-get") !== null)
+    Bun.spawnSync(["apt-get", "install", "-y", "--no-install-recommends", ...packages], {
+      env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
+      stdout: "ignore",
+      stderr: "ignore",
+    })
+  const met = isMet()
+  if (!met) say(`${platform}: left out; install the Debian packages ${packages.join(" ")}`)
+  return met
+}
+
+function testHere(): Counts {
+  run("bun", ["build.ts"])
+  return test("Linux x64", ["bun"], {}, undefined)
+}
+
+function testArm64(): Counts {
+  const binary = join(ROOT, "dist", "svc-arm64")
+  writeFileSync(binary, `#!/bin/sh\nexec ${QEMU} -L ${ARM64_LIBRARIES} ${ROOT}/dist/${BINARIES.arm64} "$@"\n`)
+  chmodSync(binary, 0o755)
+  return test("Linux arm64 (qemu-user)", ["bun"], { SVC_TEST_BINARY: binary }, "arm64")
+}
+
+function testWindows(): Counts {
+  makePrefix()
+  try {
+    const env = { ...WINE_ENV, SVC_TEST_BINARY: windowsPath(join(ROOT, "dist", BINARIES.windows)) }
+    return test("Windows x64 (Wine)", [WINE, "C:\\tools\\bun.exe"], env, "windows")
+  } finally {
+    // Ends every process of the prefix, and of no other.
+    Bun.spawnSync(["wineserver", "-k"], { env: { ...process.env, ...WINE_ENV } })
+  }
+}
+
+/** Makes the Wine prefix, or takes that of an earlier run: Windows 10, Bun, and the programs that the tests use. */
+function makePrefix(): void {
+  mkdirSync(PREFIX, { recursive: true })
+  if (!existsSync(join(SYSTEM32, "bcryptprimitives.dll"))) {
+    run(WINE, ["wineboot", "-i"], WINE_ENV)
+    run(WINE, ["reg", "add", "HKCU\\Software\\Wine", "/v", "Version", "/d", "win10", "/f"], WINE_ENV)
+    const source = join(import.meta.dir, "bcryptprimitives.c")
+    run(COMPILER, ["-shared", "-o", join(SYSTEM32, "bcryptprimitives.dll"), source, "-ladvapi32"])
+  }
+  mkdirSync(TOOLS, { recursive: true })
+  const bun = join(CACHE, "bun", `bun-windows-x64-${Bun.version}`, "package", "bin", "bun.exe")
+  copyFileSync(bun, join(TOOLS, "bun.exe"))
+  const source = join(import.meta.dir, "windows.c")
+  run(COMPILER, ["-O1", "-Wall", "-o", join(TOOLS, "windows.exe"), source, "-lpsapi", "-lntdll"])
+  const users = join(PREFIX, "drive_c", "users")
+  for (const user of readdirSync(users)) rmSync(join(users, user, "Temp"), { recursive: true, force: true })
+  for (const user of readdirSync(users)) mkdirSync(join(users, user, "Temp"), { recursive: true })
+}
+
+/** Wine shows the root of this machine as the drive Z:. */
+function windowsPath(path: string): string {
+  return `Z:${path.replaceAll("/", "\\")}`
+}
+
+/** Runs the portable tests of a platform, and on Windows its own cases; says what was left out, and why. */
+function test(
+  platform: string,
+  bun: readonly string[],
+  env: Readonly<Record<string, string>>,
+  emulated: Emulated | undefined,
+): Counts {
+  const started = Date.now()
+  const left = UNPORTABLE.flatMap(({ title, ...reasons }) => {
+    const reason = emulated === undefined ? undefined : reasons[emulated]
+    return reason === undefined ? [] : [{ title, reason }]
+  })
+  const files = PORTABLE.map((name) => `test/e2e/${name}.test.ts`)
+  if (emulated === "windows") files.push("./test/platforms/windows-cases.ts")
+  const flags = ["--timeout", String(TEST_MS)]
+  if (left.length > 0) flags.push("-t", `^(?!.*(?:${left.map(({ title }) => RegExp.escape(title)).join("|")}))`)
+  let passed = 0
+  let failed = 0
+  // Each in a process of its own: what a failed test leaves behind disturbs no other file.
+  for (const file of files) {
+    const { success, stdout, stderr } = Bun.spawnSync([...bun, "test", ...flags, file], {
+      cwd: ROOT,
+      env: { ...process.env, ...env },
+      stdin: "ignore",
+      timeout: MAX_MS,
+    })
+    const [passes, failures] = ["pass", "fail"].map((word) =>
+      Number(new RegExp(`^ *(\\d+) ${word}$`, "m").exec(stderr.toString())?.[1] ?? 0),
+    ) as [number, number]
+    passed += passes
+    failed += success ? 0 : Math.max(failures, 1)
+    if (!success) say(`${stdout}${stderr}`.replace(/^Internal error: directory mismatch.*\n/gm, ""))
+  }
+  for (const { title, reason } of left) say(`${platform}: not "${title}": ${reason}`)
+  const seconds = Math.round((Date.now() - started) / 1000)
+  say(`${platform}: ${passed} passed, ${failed} failed, ${left.length} left out (${seconds} s)`)
+  return { platform, passed, failed, left: left.length, seconds }
+}
