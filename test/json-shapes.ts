@@ -9,18 +9,18 @@ export const JSON_SHAPES = {
   server: serverDetailsSchema.strict(),
   instance: instanceSchema.extend({ name: z.string(), type: z.string(), tags: strings }).strict(),
   tool: z.strictObject({
-    name: z.string().describe("Its own name, without the server's"),
+    name: z.string().describe("The server's own name of the tool"),
     description: z.string().optional().describe("What clients see"),
     upstreamDescription: z.string().optional().describe("The server's own text, if svc replaces it"),
     overrides: z.looseObject({}).optional().describe("What `toolOverrides` replaces"),
     disabled: z.boolean().describe("Whether it is hidden from clients"),
-    held: z.literal(true).optional().describe("It has changed and waits for `svc mcp tools approve`"),
+    held: z.literal(true).optional().describe("Its definition has changed and waits for `svc mcp tools approve`"),
     gone: z.literal(true).optional().describe("The server has no such tool"),
     tokens: z.number().optional().describe("Its estimated share of a context"),
-    server: z.string().optional().describe("From `svc inspect` and `svc search`, as the members below"),
+    server: z.string().optional().describe("Only from `svc inspect` and `svc search`, as are the members below"),
     qualifiedName: z.string().optional().describe("Its name in the aggregate, `<server>_svc_<tool>`"),
     definition: z.looseObject({}).optional().describe("The whole definition as clients see it, under its own name"),
-    score: z.number().optional().describe("How well it fits the search, from `svc search` alone"),
+    score: z.number().optional().describe("How well it matches the search; only from `svc search`"),
     matched: strings.optional().describe("Where the search found its words"),
   }),
   token: z.strictObject({
@@ -29,10 +29,10 @@ export const JSON_SHAPES = {
     tags: strings.optional().describe("Tags of the servers that it gives access to; absent for all"),
     created: z.string().describe("ISO 8601"),
     expires: z.string().optional().describe("ISO 8601; absent if it does not expire"),
-    token: z.string().optional().describe("The token itself, from `svc auth token create` alone"),
+    token: z.string().optional().describe("The token itself; only from `svc auth token create`"),
     warnings: strings
       .optional()
-      .describe("What may not be meant, such as a tag that no server has; from `create` alone"),
+      .describe("What may be a mistake, such as a tag that no server has; only from `create`"),
   }),
   preset: z.strictObject({
     name: z.string(),
@@ -52,9 +52,9 @@ export const JSON_SHAPES = {
     subject: z.string().optional().describe("The server, file or client that it is about"),
     what: z.string(),
     why: z.string(),
-    mend: z.string().describe("The command or the action that mends it"),
-    fixable: z.boolean().describe("Whether `svc doctor --fix` mends it"),
-    fixed: z.literal(true).optional().describe("It has been mended now"),
+    fix: z.string().describe("The command or the action that fixes it"),
+    fixable: z.boolean().describe("Whether `svc doctor --fix` fixes it"),
+    fixed: z.literal(true).optional().describe("`svc doctor --fix` has just fixed it"),
   }),
   error: z.strictObject({
     error: z.strictObject({

@@ -159,7 +159,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a script must see that what it has is not whole",
   },
   "doctor:findings": {
-    says: "svc doctor finds what is wrong with the configuration, the commands, the remote servers, the clients and svc's own files; each finding says what, why and what mends it; the exit code is 0, 1 for warnings, 2 for errors",
+    says: "svc doctor finds what is wrong with the configuration, the commands, the remote servers, the clients and svc's own files; each finding says what is wrong, why it matters and how to fix it; the exit code is 0, 1 for warnings, 2 for errors",
     from: "choice",
     why: "a person who cannot tell where the fault is needs one command that looks everywhere",
   },

@@ -105,7 +105,7 @@ async function describeTarget(
   const found = await findTarget(runtime, scope, name)
   const offer =
     found.backend === undefined ? ownOffer(runtime, scope) : offerOf(runtime, await connected(runtime, found.backend))
-  if (offer === undefined) throw new UnavailableError("svc offers no tools of its own any more")
+  if (offer === undefined) throw new UnavailableError("svc does not offer its own tools any longer")
   if (found.tool === undefined) return { server: offer }
   const tool = offer.tools.find((one) => one.name === found.tool && one.definition !== undefined)
   if (tool !== undefined) return { tool }

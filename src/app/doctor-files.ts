@@ -24,7 +24,7 @@ export function checkPermissions({ context }: Installation): readonly Finding[] 
         subject: path,
         what: `${path} is not writable`,
         why: "svc keeps its state there, and its commands change the file",
-        mend: "make it writable for you, or choose another folder with --config-dir",
+        fix: "make it writable for your user, or choose another folder with --config-dir",
       })
   // Windows has no modes.
   if (process.platform === "win32") return findings
@@ -50,7 +50,7 @@ export function checkPermissions({ context }: Installation): readonly Finding[] 
       subject: path,
       what: `${path} can be read by others (mode ${(found.mode & 0o777).toString(8)})`,
       why: "it holds secrets, or what svc trusts",
-      mend: `chmod ${mode.toString(8)} ${path}`,
+      fix: `chmod ${mode.toString(8)} ${path}`,
       repair: () => chmodSync(path, mode),
     })
   }
@@ -95,7 +95,7 @@ export function checkLeftovers({ context, live, clock }: Installation): readonly
         subject: directory,
         what: `${what}: ${files.join(", ")}`,
         why,
-        mend: "svc doctor --fix",
+        fix: "svc doctor --fix",
         repair: () => removeAll(files),
       })
   }
@@ -105,23 +105,23 @@ export function checkLeftovers({ context, live, clock }: Installation): readonly
   }
   // A younger one may belong to a process that is writing it.
   const temporaries = findTemporaries(directory, (name) => name !== "").filter((path) => isOld(path, DAY_MS))
-  report("temporary files of writers that were killed", temporaries, "nothing reads them any more")
+  report("temporary files of processes that were killed", temporaries, "nothing reads them any more")
   const lost = readFolder(directory).flatMap((name) =>
     /^control.*\.json$/.test(name) && isLost(join(directory, name)) ? [join(directory, name)] : [],
   )
   if (live === undefined)
     report(
-      "an svc was killed and left",
+      "files of an svc that was killed",
       lost
         .flatMap((file) => [file, file.replace(/\.json$/, ".sock"), file.replace(/\.json$/, "-lines.sock")])
         .filter(existsSync),
-      "commands take it for a running svc, and wait for it",
+      "commands take them for a running svc, and wait for it",
     )
   const unused = readFolder(directory).flatMap((name) => {
     const path = join(directory, name)
     return /^(?:eras|sessions)-[0-9a-f]{8}\.(?:json|sqlite)$/.test(name) && isOld(path, UNUSED_MS) ? [path] : []
   })
-  report("what svc remembers of configurations that were not used for a month", unused, "svc learns it anew at need")
+  report("state of configurations that no svc has used for a month", unused, "svc collects it again when needed")
   const folder = runningFolder(context.baseWorld.home, process.env.APPDATA, process.platform)
   const gone = listRunning(folder).filter(({ pid }) => !isAlive(pid))
   if (gone.length > 0)
@@ -129,9 +129,9 @@ export function checkLeftovers({ context, live, clock }: Installation): readonly
       check: "leftovers",
       severity: "warning",
       subject: folder,
-      what: `${gone.length === 1 ? "an ended svc is" : `${gone.length} ended svc are`} still listed as running`,
+      what: `${gone.length === 1 ? "an ended svc process is" : `${gone.length} ended svc processes are`} still listed as running`,
       why: "`svc ps` and `svc stop` look for them",
-      mend: "svc doctor --fix",
+      fix: "svc doctor --fix",
       repair: () => {
         for (const one of gone) forgetRunning(folder, one)
       },
@@ -158,9 +158,9 @@ const doubledFinding = (client: ClientName, names: readonly string[]): Finding =
   check: "clients",
   severity: "warning",
   subject: client,
-  what: `${clientRow(client).title} starts ${names.join(", ")} by itself, too`,
-  why: "a server that svc serves as well runs twice, and each of its tools shows twice",
-  mend: `svc connect ${client} --replace`,
+  what: `${clientRow(client).title} also starts ${names.join(", ")}`,
+  why: "svc serves them as well, so each runs twice and the client shows each tool twice",
+  fix: `svc connect ${client} --replace`,
 })
 
 /** Returns the servers in a client's file; none if the file is not valid: that is the client's to say. */

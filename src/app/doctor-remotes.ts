@@ -34,20 +34,20 @@ type Probe = { readonly findings: readonly Finding[]; readonly skewMs?: number |
 
 async function probe(spec: Remote, installation: Installation): Promise<Probe> {
   const { name, launch } = spec
-  const failed = (what: string, mend: string): Finding => ({
+  const failed = (what: string, fix: string): Finding => ({
     check: "remotes",
     severity: "error",
     subject: name,
     what: `${name}: ${what}`,
     why: "svc cannot offer its tools",
-    mend,
+    fix,
   })
   let response: Response
   try {
     response = await request(launch, installation)
   } catch (cause) {
-    const mend = `check that it runs, and its url: \`svc mcp edit ${name} --url URL\``
-    return { findings: [failed(networkReason(launch.url, cause), mend)] }
+    const fix = `check that it runs, and its url: \`svc mcp edit ${name} --url URL\``
+    return { findings: [failed(networkReason(launch.url, cause), fix)] }
   }
   await response.body?.cancel()
   const date = Date.parse(response.headers.get("date") ?? "")
@@ -114,7 +114,7 @@ async function isSignedIn(spec: Remote, { context }: Installation): Promise<bool
 const skewFinding = (ms: number): Finding => ({
   check: "clock",
   severity: "warning",
-  what: `the clock of this machine is ${Math.round(Math.abs(ms) / 60_000)} min ${ms > 0 ? "ahead of" : "behind"} those of the remote servers`,
+  what: `the clock of this machine is ${Math.round(Math.abs(ms) / 60_000)} min ${ms > 0 ? "ahead of" : "behind"} the clocks of the remote servers`,
   why: "tokens and certificates are refused as expired, or as not valid yet",
-  mend: process.platform === "linux" ? "timedatectl set-ntp true" : "set the clock by the network",
+  fix: process.platform === "linux" ? "timedatectl set-ntp true" : "synchronize the clock over the network",
 })

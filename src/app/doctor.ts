@@ -32,7 +32,7 @@ export async function diagnose(
       severity: "warning",
       what: `${subject} could not be checked`,
       why,
-      mend: "run `svc doctor` again",
+      fix: "run `svc doctor` again",
     })
     const cancel = clock.after(CHECK_MS, () => late.resolve([unfinished(`no result within ${CHECK_MS / 1000} s`)]))
     try {
@@ -103,12 +103,12 @@ function checkConfiguration({ context }: Installation): readonly Finding[] {
     const subject = server === undefined ? {} : { subject: server }
     const at = place.line === undefined ? paths.file : `${place.file ?? paths.file}:${place.line}`
     return variable === undefined
-      ? { ...about, ...subject, why: whyOf(severity, server), mend: `correct ${at}; \`svc config check\` checks it` }
+      ? { ...about, ...subject, why: whyOf(severity, server), fix: `correct ${at}; \`svc config check\` checks it` }
       : {
           ...about,
           ...subject,
           why: "svc does not run the server without it",
-          mend: `add ${variable}=… to ${paths.dotenv}`,
+          fix: `add ${variable}=… to ${paths.dotenv}`,
         }
   })
 }
@@ -125,8 +125,8 @@ async function checkLimits({ context }: Installation): Promise<readonly Finding[
       severity: "warning",
       ...(server === undefined ? {} : { subject: server }),
       what: message,
-      why: "several clients and model APIs refuse or cut what is longer",
-      mend: "hide tools with `svc mcp tools disable`, offer a part with `svc preset create`, or rename the server",
+      why: "several clients and model APIs reject or cut what exceeds their limits",
+      fix: "hide tools with `svc mcp tools disable`, offer fewer servers with `svc preset create`, or rename the server",
     }),
   )
 }
@@ -143,7 +143,7 @@ function checkCommands({ specs, context }: Installation): readonly Finding[] {
         {
           ...about,
           what: `${name}: working directory does not exist: ${cwd}`,
-          mend: `create it, or correct cwd in ${file}`,
+          fix: `create it, or correct cwd in ${file}`,
         },
       ]
     try {
@@ -152,8 +152,8 @@ function checkCommands({ specs, context }: Installation): readonly Finding[] {
     } catch (error) {
       const what = messageOf(error)
       const [, provider] = /\(install ([^,)]+)/.exec(what) ?? []
-      const mend = provider === undefined ? `correct its command in ${file}` : `install ${provider}, which provides it`
-      return [{ ...about, what, mend }]
+      const fix = provider === undefined ? `correct its command in ${file}` : `install ${provider}, which provides it`
+      return [{ ...about, what, fix }]
     }
   })
 }
@@ -177,7 +177,7 @@ async function checkNode({ specs, clock }: Installation): Promise<readonly Findi
       severity: "warning",
       what: `${node} is Node.js ${text.trim()}`,
       why: `servers from npm need ${OLDEST_NODE} or newer; ${counted(found.length, "server")} run on it`,
-      mend: "install a current Node.js",
+      fix: "install a current Node.js",
     },
   ]
 }
@@ -189,15 +189,15 @@ function checkServers({ live }: Installation): readonly Finding[] {
     const about = { check: "servers", subject: name, what: `${id} is ${state}${reason === "" ? "" : `: ${reason}`}` }
     switch (state) {
       case "sign-in needed":
-        return [{ ...about, severity: "error", why: "svc has no access to it", mend: `svc auth login ${name}` }]
+        return [{ ...about, severity: "error", why: "svc has no access to it", fix: `svc auth login ${name}` }]
       case "failed":
       case "crash-loop":
         return [
           {
             ...about,
             severity: "error",
-            why: "its tools are not offered, and svc does not start it again by itself",
-            mend: `see \`svc logs ${name}\`, correct the cause, then \`svc mcp restart ${name}\``,
+            why: "svc does not offer its tools, and does not start it again",
+            fix: `see \`svc logs ${name}\`, correct the cause, then \`svc mcp restart ${name}\``,
           },
         ]
       case "restarting":
@@ -206,12 +206,12 @@ function checkServers({ live }: Installation): readonly Finding[] {
           {
             ...about,
             severity: "error",
-            why: "its tools are not offered until it is back; svc tries again by itself",
-            mend: `see \`svc logs ${name}\``,
+            why: "svc does not offer its tools until it is back; svc keeps trying",
+            fix: `see \`svc logs ${name}\``,
           },
         ]
       case "degraded":
-        return [{ ...about, severity: "warning", why: "a part of it does not work", mend: `see \`svc logs ${name}\`` }]
+        return [{ ...about, severity: "warning", why: "a part of it does not work", fix: `see \`svc logs ${name}\`` }]
       default:
         if (one.changedTools === undefined) return []
         return [
@@ -220,7 +220,7 @@ function checkServers({ live }: Installation): readonly Finding[] {
             severity: "warning",
             what: `${name} has changed tools: ${one.changedTools.join(", ")}`,
             why: "a changed description can mislead a model",
-            mend: `look at \`svc mcp tools list ${name}\`, then \`svc mcp tools approve ${name}\``,
+            fix: `look at \`svc mcp tools list ${name}\`, then \`svc mcp tools approve ${name}\``,
           },
         ]
     }
@@ -241,7 +241,7 @@ async function checkPort({ context, live }: Installation): Promise<readonly Find
         severity: "warning",
         what: await describePortInUse({ hostname: "127.0.0.1", port }, context.paths),
         why: "`svc serve` cannot listen there",
-        mend: "end the other program, or `svc serve --port 0` for a free port",
+        fix: "stop the other program, or choose a free port with `svc serve --port 0`",
       },
     ]
   }
@@ -254,8 +254,8 @@ function checkVersion({ live }: Installation): readonly Finding[] {
       check: "version",
       severity: "warning",
       what: `the running svc is version ${live.version}, and this command is version ${version}`,
-      why: "the running one does not know what is new",
-      mend: "svc stop, then start it again",
+      why: "the running svc lacks what is new in this version",
+      fix: "run `svc stop`, then start svc again",
     },
   ]
 }

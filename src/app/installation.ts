@@ -14,8 +14,8 @@ export type Finding = {
   readonly subject?: string
   readonly what: string
   readonly why: string
-  /** The command or the action that mends it. */
-  readonly mend: string
+  /** The command or the action that fixes it. */
+  readonly fix: string
   /** A repair that loses nothing. */
   readonly repair?: () => void
 }

@@ -21,7 +21,7 @@ export function limitWarnings(tools: readonly Tool[], names: readonly string[]):
     ...longDescriptions(described.flatMap(({ name, length }) => (length > MAX_DESCRIPTION ? [name] : []))),
     ...listed(
       described.flatMap(({ name, length }) => (length === 0 ? [name] : [])),
-      (which) => `tools without a description, which models hardly find: ${which}`,
+      (which) => `tools without a description, which models seldom choose: ${which}`,
     ),
     ...longNames(names),
   ]
@@ -44,7 +44,7 @@ export const longList = (count: number): readonly string[] =>
   count <= MAX_LISTED
     ? []
     : [
-        `clients of all servers are listed ${count} tools, and many take at most ${MAX_LISTED}: select servers with a preset, hide tools with \`svc mcp tools disable\`, or let clients search them (/mcp?tools=search)`,
+        `a client of all servers gets ${count} tools, and many clients take at most ${MAX_LISTED}: select servers with a preset, hide tools with \`svc mcp tools disable\`, or let clients search them (/mcp?tools=search)`,
       ]
 
 // ---

@@ -28,7 +28,7 @@ export const LAZY_TOOLS: readonly string[] = [
         query: { type: "string", description: "What the tool should do, in a few words" },
         server: { type: "string", description: "Search this server only" },
         limit: { type: "integer", description: "Default 8" },
-        detail: { type: "string", enum: ["name", "summary", "full"], description: "full: whole schemas" },
+        detail: { type: "string", enum: ["name", "summary", "full"], description: "full: with schemas" },
       },
       required: ["query"],
     },
@@ -36,7 +36,7 @@ export const LAZY_TOOLS: readonly string[] = [
   },
   {
     name: "describe_tool",
-    description: "Get whole definitions of tools, with their schemas.",
+    description: "Get the full definitions of tools, with their schemas.",
     inputSchema: {
       type: "object",
       properties: { names: { type: "array", items: { type: "string" } } },
@@ -46,7 +46,7 @@ export const LAZY_TOOLS: readonly string[] = [
   },
   {
     name: "call_tool",
-    description: "Run any tool by its whole name.",
+    description: "Run any tool by its full name.",
     inputSchema: {
       type: "object",
       properties: { name: { type: "string" }, arguments: { type: "object" } },
@@ -55,7 +55,7 @@ export const LAZY_TOOLS: readonly string[] = [
   },
   {
     name: "call_read_tool",
-    description: "The same for tools marked [read-only]; refuses others.",
+    description: "Run a tool marked [read-only]; refuses others.",
     inputSchema: {
       type: "object",
       properties: { name: { type: "string" }, arguments: { type: "object" } },

@@ -1,4 +1,4 @@
-/** `svc doctor`: finds what is wrong with this machine's svc, and says what mends it. */
+/** `svc doctor`: finds what is wrong with svc on this machine, and says how to fix it. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { checkNames, diagnose } from "../app/doctor.ts"
@@ -61,12 +61,12 @@ const shape = ({ repair, ...finding }: Finding, fixed: boolean) => ({
   ...(fixed ? { fixed } : {}),
 })
 
-function describe({ severity, what, why, mend }: Finding): string {
+function describe({ severity, what, why, fix }: Finding): string {
   const word = paint(severity, severity === "error" ? "bad" : "notice", stdoutLook())
-  return `${word}: ${what}\n  why: ${why}\n  fix: ${mend}`
+  return `${word}: ${what}\n  why: ${why}\n  fix: ${fix}`
 }
 
-/** Makes the repairs that the person agrees to, and says each. Returns the findings that are mended. */
+/** Makes the repairs that the person agrees to, and says each. Returns the findings that are fixed. */
 async function repairAll(findings: readonly Finding[], yes: boolean): Promise<ReadonlySet<Finding>> {
   const fixed = new Set<Finding>()
   if (findings.length === 0) return fixed
@@ -76,7 +76,7 @@ async function repairAll(findings: readonly Finding[], yes: boolean): Promise<Re
     try {
       finding.repair?.()
       fixed.add(finding)
-      say(`mended: ${finding.what}`)
+      say(`fixed: ${finding.what}`)
     } catch (error) {
       say(`not fixed: ${finding.what}: ${messageOf(error)}`)
     }

@@ -45,7 +45,7 @@ const SIGNATURE_TOKENS = 60
 const DESCRIPTION_TOKENS = 60
 
 function summaryTable(servers: readonly OfferSummary[]): string {
-  if (servers.length === 0) return "no servers here; `svc mcp list` shows those of the configuration"
+  if (servers.length === 0) return "this project has no servers; `svc mcp list` shows all servers of the configuration"
   const count = (one: number | undefined) => (one === undefined || one === 0 ? "" : String(one))
   return table(
     ["server", "state", "tools", "prompts", "resources", "templates"],

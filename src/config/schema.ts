@@ -37,7 +37,7 @@ export const oauthSchema = z.strictObject({
     .enum(["authorization_code", "client_credentials", "jwt-bearer", "token-exchange"])
     .optional()
     .describe(
-      "authorization_code (default) signs in with a browser; without one: client_credentials as svc itself, jwt-bearer with an assertion of the platform (workload identity), token-exchange with the user's ID token (enterprise-managed authorization)",
+      "authorization_code (default) signs in with a browser; the others need none: client_credentials as svc itself, jwt-bearer with an assertion of the platform (workload identity), token-exchange with the user's ID token (enterprise-managed authorization)",
     ),
   tokenEndpointAuthMethod: z
     .enum(["none", "client_secret_basic", "client_secret_post", "private_key_jwt"])
@@ -81,7 +81,7 @@ export const oauthSchema = z.strictObject({
     .boolean()
     .optional()
     .describe(
-      "Bind tokens to a key with DPoP (RFC 9449): true demands it, false prevents it (default: if the server asks for it or supports it)",
+      "Bind tokens to a key with DPoP (RFC 9449): true requires it, false disables it (default: use it if the server asks for it or supports it)",
     ),
 })
 

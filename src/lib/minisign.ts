@@ -10,14 +10,14 @@ import { createHash, createPublicKey, verify } from "node:crypto"
 /** Returns the trusted comment of a file's signature. Throws an Error with the reason unless `publicKey` made the signature. */
 export function verifyMinisign(file: Uint8Array, signature: string, publicKey: string): string {
   const key = bytesOf(publicKey, KEY_BYTES)
-  if (key?.toString("latin1", 0, 2) !== LEGACY) throw new Error("the public key is not one of minisign")
+  if (key?.toString("latin1", 0, 2) !== LEGACY) throw new Error("the public key is not in the format of minisign")
   const [untrusted = "", first = "", trusted = "", second = ""] = signature.trim().split(/\r?\n/)
   const [body, proof] = [bytesOf(first, SIGNATURE_BYTES), bytesOf(second, ED25519_BYTES)]
   const algorithm = body?.toString("latin1", 0, 2)
   if (!untrusted.startsWith(UNTRUSTED) || !trusted.startsWith(TRUSTED) || body === undefined || proof === undefined)
     throw new Error("the signature is not in the format of minisign")
   if (algorithm !== PREHASHED && algorithm !== LEGACY) throw new Error("the signature has an unknown algorithm")
-  if (!body.subarray(2, 10).equals(key.subarray(2, 10))) throw new Error("the signature is of another key")
+  if (!body.subarray(2, 10).equals(key.subarray(2, 10))) throw new Error("the signature was made with another key")
   const by = createPublicKey({
     key: { kty: "OKP", crv: "Ed25519", x: key.toString("base64url", 10) },
     format: "jwk",

@@ -16,7 +16,7 @@ export async function generateDpopKey(issuer: string, lists: readonly (readonly 
   const alg = DPOP_SUPPORTED_ALGS.find((one) => lists.every((accepted) => accepted.includes(one)))
   if (alg === undefined)
     throw new Error(
-      `${issuer} and the server accept no algorithm of DPoP proofs that svc has: set oauth.dpopBoundAccessTokens to false for bearer tokens`,
+      `${issuer} and the server accept no DPoP signing algorithm that svc supports: set oauth.dpopBoundAccessTokens to false to use bearer tokens`,
     )
   const { privateKey } = await generateDpopKeyPair({ alg, extractable: true })
   return { alg, jwk: await exportJWK(privateKey) }

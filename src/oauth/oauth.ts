@@ -380,7 +380,7 @@ const newTokenRefused = (tokens: TokenSet | undefined): UnauthorizedError =>
 /** A new token would need a proof of the same kind. */
 const proofRefused = (tokens: TokenSet | undefined): UnauthorizedError =>
   new UnauthorizedError(
-    `refuses the DPoP proof of a token that ${tokens?.issuer} has just issued for it: check the clock of this machine, and that the configured url is the address the server knows itself by`,
+    `refuses the DPoP proof of a token that ${tokens?.issuer} has just issued for it: check the clock of this machine, and whether the configured url is the server's own address`,
   )
 
 function remote(spec: ServerSpec): Remote {

@@ -209,7 +209,7 @@ export class TokenSource {
       )
     if (scheme === undefined && this.launch.oauth?.dpopBoundAccessTokens === true)
       throw new Error(
-        `${client.issuer} issued a bearer token, and oauth.dpopBoundAccessTokens demands one that is bound to a key: enable DPoP there, or remove the setting`,
+        `${client.issuer} issued a bearer token, but oauth.dpopBoundAccessTokens requires a token that is bound to a key: enable DPoP there, or remove the setting`,
       )
     const now = this.deps.clock.now()
     // A later end is past the range of Date.

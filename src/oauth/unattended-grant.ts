@@ -58,7 +58,7 @@ function platformAssertion(grant: UnattendedGrant): string {
   const audiences = [claims.aud ?? []].flat()
   if (!audiences.some((one) => isSameUrl(one, issuer) || one === metadata?.token_endpoint))
     throw new Error(
-      `${source} is for ${audiences.join(", ") || "no audience"}, and the authorization server is ${issuer}: request it with that audience (aud)`,
+      `${source} is for ${audiences.join(", ") || "no audience"}, not for the authorization server ${issuer}: request it with that audience (aud)`,
     )
   return text
 }
@@ -69,7 +69,7 @@ async function exchangeIdentity(grant: UnattendedGrant): Promise<string> {
   const { identityProvider = "", identityProviderClientId: id = "", identityProviderClientSecret: secret } = settings
   const { text, claims, source } = readJwt(grant, "subjectToken")
   if (!isSameUrl(claims.iss ?? "", identityProvider))
-    throw new Error(`${source} is an ID token of ${claims.iss}, and oauth.identityProvider is ${identityProvider}`)
+    throw new Error(`${source} is an ID token of ${claims.iss}, not of oauth.identityProvider ${identityProvider}`)
   const boundedFetch = grant.fetchFrom(identityProvider)
   const metadata = await discoverIdentityProvider(identityProvider, boundedFetch)
   // The SDK would send a secret in the body alone.

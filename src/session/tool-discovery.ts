@@ -199,7 +199,7 @@ function nothingFound(
     searched.length === all.length && all.length > 1
       ? `${searched.length} servers`
       : searched.map(({ server }) => server).join(", ")
-  return `No tool fits "${oneLine(query, 40)}": searched names, descriptions and parameters of ${countOf(count)} of ${where}. Try other words. ${overview(call, all)}`
+  return `No tool matches "${oneLine(query, 40)}": searched names, descriptions and parameters of ${countOf(count)} of ${where}. Try other words. ${overview(call, all)}`
 }
 
 /** Names the servers with their numbers of tools, and how to list one. */
@@ -254,7 +254,8 @@ async function describeTools(call: ClientCall, searchable: Searchable, names: re
     if (tool !== undefined) known++
     lines.push(tool === undefined ? await unknownTool(call, searchable, name) : JSON.stringify(tool))
   }
-  if (names.length > MAX_NAMES) lines.push(`${names.length - MAX_NAMES} names more than the ${MAX_NAMES} of one call`)
+  if (names.length > MAX_NAMES)
+    lines.push(`${names.length - MAX_NAMES} names left out: one call takes at most ${MAX_NAMES}`)
   return { text: lines.join("\n"), ...(known === 0 ? { isError: true } : {}) }
 }
 

@@ -36,11 +36,11 @@ export const instanceSchema = z.object({
     .object({ tools: z.number(), instructions: z.number() })
     .optional()
     .describe("Characters that it puts into the context of a client: its list of tools, and its instructions"),
-  warnings: z.array(z.string()).optional().describe("What clients do not take of its offer: long texts and names"),
+  warnings: z.array(z.string()).optional().describe("What clients cut or refuse: long descriptions and names"),
   unknownOverrides: z
     .array(z.string())
     .optional()
-    .describe("Names in toolDescriptionOverrides and toolOverrides that are of none of its tools"),
+    .describe("Names in toolDescriptionOverrides and toolOverrides that match none of its tools"),
   issues: z.array(z.string()).optional().describe("Why it is degraded: lists that fail, unanswered pings"),
   changedTools: z
     .array(z.string())

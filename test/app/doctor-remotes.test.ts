@@ -23,7 +23,7 @@ async function findings(url: string, minutesBehind: number): Promise<readonly st
 }
 
 test("a clock that differs from those of remote servers is found, unless they are of this network [doctor:findings]", async () => {
-  const ahead = "clock: the clock of this machine is 10 min ahead of those of the remote servers"
+  const ahead = "clock: the clock of this machine is 10 min ahead of the clocks of the remote servers"
   expect(await findings("https://mcp.example.com/mcp", 10)).toEqual([ahead])
   expect(await findings("https://mcp.example.com/mcp", -10)).toEqual([ahead.replace("ahead of", "behind")])
   expect(await findings("https://mcp.example.com/mcp", 1)).toEqual([])

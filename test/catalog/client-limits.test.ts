@@ -12,11 +12,13 @@ test("long and missing descriptions, long names and long lists are warned of, a 
   ]
   expect(limitWarnings(tools, ["n".repeat(65)])).toEqual([
     "descriptions over 2048 characters, which clients cut: long",
-    "tools without a description, which models hardly find: none, blank",
+    "tools without a description, which models seldom choose: none, blank",
     `names over 64 characters, which clients refuse (--max-tool-name 64 shortens them): ${"n".repeat(65)}`,
   ])
   const many = ["a", "b", "c", "d", "e"].map((name) => ({ name }))
-  expect(limitWarnings(many, [])).toEqual(["tools without a description, which models hardly find: a, b, c and 2 more"])
+  expect(limitWarnings(many, [])).toEqual([
+    "tools without a description, which models seldom choose: a, b, c and 2 more",
+  ])
   expect(longList(100)).toEqual([])
   expect(longList(101)).toEqual([expect.stringContaining("101 tools")])
 })

@@ -23,10 +23,10 @@ test("what clients do not take is warned of, with and without a running svc [con
   expect(
     status.servers.map(({ instances }: { instances: { warnings: string[] }[] }) => instances[0]?.warnings),
   ).toEqual([[cut], [refused]])
-  expect((await svc("mcp", "status")).stdout).toContain("warning: clients of all servers are listed 102 tools")
+  expect((await svc("mcp", "status")).stdout).toContain("warning: a client of all servers gets 102 tools")
   const check = await svc("config", "check")
   expect(check).toMatchObject({ code: 0, stderr: "" })
-  for (const part of [`many: ${cut} (warning)`, `${far}: ${refused} (warning)`, "are listed 102 tools"])
+  for (const part of [`many: ${cut} (warning)`, `${far}: ${refused} (warning)`, "gets 102 tools"])
     expect(check.stdout).toContain(part)
   const [{ characters }] = status.servers[0].instances
   expect(characters).toEqual({ tools: expect.any(Number), instructions: 0 })

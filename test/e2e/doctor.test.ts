@@ -46,7 +46,7 @@ async function only(home: Home): Promise<Found> {
   const [found] = findings as [Found]
   expect(code).toBe(found.severity === "error" ? 2 : 1)
   expect(found.why).not.toBe("")
-  expect(found.mend).not.toBe("")
+  expect(found.fix).not.toBe("")
   return found
 }
 
@@ -62,7 +62,7 @@ const remote = (server: { readonly port?: number | undefined }, more: object = {
 })
 const answering = (answer: () => Response) => Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: answer })
 
-test.each<[name: string, home: Home, check: string, what: string | RegExp, mend: string | RegExp]>([
+test.each<[name: string, home: Home, check: string, what: string | RegExp, fix: string | RegExp]>([
   ["no JSON", { text: '{ "mcpServers": { "a" {} } }' }, "configuration", /expected a colon/, /mcp\.json:1/],
   [
     "a time with a unit",
@@ -131,14 +131,14 @@ test.each<[name: string, home: Home, check: string, what: string | RegExp, mend:
       files: { ".cursor/mcp.json": [JSON.stringify({ mcpServers: { b: echo } }), 0o600] },
     },
     "clients",
-    "Cursor starts b by itself, too",
+    "Cursor also starts b",
     "svc connect cursor --replace",
   ],
   [
     "an svc that was killed",
     { files: { ".config/svc/control.json": [JSON.stringify({ pid: 2 ** 30, token: "t", socket: "/no/s" }), 0o600] } },
     "leftovers",
-    /an svc was killed and left: .*control\.json/,
+    /files of an svc that was killed: .*control\.json/,
     "svc doctor --fix",
   ],
   [
@@ -152,20 +152,20 @@ test.each<[name: string, home: Home, check: string, what: string | RegExp, mend:
       },
     },
     "leftovers",
-    "an ended svc is still listed as running",
+    "an ended svc process is still listed as running",
     "svc doctor --fix",
   ],
-])("%s is found [doctor:findings]", async (_, home, check, what, mend) => {
+])("%s is found [doctor:findings]", async (_, home, check, what, fix) => {
   const found = await only(home)
   expect(found.check).toBe(check)
   expect(found.what).toMatch(what)
-  expect(found.mend).toMatch(mend)
+  expect(found.fix).toMatch(fix)
   expect(JSON.stringify(found)).not.toContain("Canary")
 })
 
 test("remote servers that cannot be used are found, each with its cause [doctor:findings]", async () => {
   const page = () => new Response("<html>Hello</html>", { headers: { "content-type": "text/html" } })
-  const cases: readonly (readonly [answer: (() => Response) | undefined, what: RegExp, mend: RegExp, more?: object])[] =
+  const cases: readonly (readonly [answer: (() => Response) | undefined, what: RegExp, fix: RegExp, more?: object])[] =
     [
       [undefined, /^far: nothing listens at 127\.0\.0\.1:\d+$/, /url/],
       [() => new Response("no", { status: 404 }), /^far: answered 404$/, /end in \/mcp or \/sse/],
@@ -180,12 +180,12 @@ test("remote servers that cannot be used are found, each with its cause [doctor:
       ],
       [() => new Response("", { status: 502 }), /^far: answered 502$/, /log/],
     ]
-  for (const [answer, what, mend, more] of cases) {
+  for (const [answer, what, fix, more] of cases) {
     const server = answer === undefined ? { port: await freePort(), stop() {} } : answering(answer)
     const found = await only(remote(server, more))
     await server.stop()
     expect([found.check, found.what]).toEqual(["remotes", expect.stringMatching(what)])
-    expect(found.mend).toMatch(mend)
+    expect(found.fix).toMatch(fix)
   }
 })
 
@@ -245,7 +245,7 @@ test("--fix repairs what loses nothing, says each repair, and asks where somebod
   expect([unasked.code, unasked.stderr]).toEqual([64, expect.stringContaining("--yes")])
   expect(existsSync(at(home, "control.json"))).toBe(true)
   const { code, stdout, stderr } = await runSvc(["doctor", "--fix", "--yes"], env)
-  expect(stderr.match(/^mended: /gm)).toHaveLength(3)
+  expect(stderr.match(/^fixed: /gm)).toHaveLength(3)
   expect(statSync(at(home, "tokens.json")).mode & 0o777).toBe(0o600)
   expect(existsSync(at(home, "control.json"))).toBe(false)
   expect(existsSync(at(home, ".mcp.json.0123456789ab.tmp"))).toBe(false)

@@ -52,12 +52,12 @@ test("a changed file, a changed comment, another key and other text are rejected
   const cases: readonly [string, Uint8Array, string, string][] = [
     ["does not match the file", Buffer.from("ho\n"), own, PUBLIC],
     ["does not match its trusted comment", FILE, own.replace("1.2.3", "1.2.4"), PUBLIC],
-    ["of another key", FILE, own, other.toString("base64")],
+    ["made with another key", FILE, own, other.toString("base64")],
     ["does not match the file", FILE, own, sameId.toString("base64")],
     ["unknown algorithm", FILE, own.replace("RUR", "RUV"), PUBLIC],
     ["not in the format of minisign", FILE, own.split("\n").slice(0, 2).join("\n"), PUBLIC],
     ["not in the format of minisign", FILE, "", PUBLIC],
-    ["public key is not one of minisign", FILE, own, "AAAA"],
+    ["public key is not in the format of minisign", FILE, own, "AAAA"],
   ]
   for (const [reason, file, signature, publicKey] of cases)
     expect(() => verifyMinisign(file, signature, publicKey)).toThrow(reason)

@@ -160,5 +160,7 @@ test("without an algorithm that the server accepts, no sign-in starts", async ()
     return Response.json({ ...((await response.json()) as object), dpop_signing_alg_values_supported: ["HS256"] })
   })
   const one = process()
-  await expect(one.oauth.begin(one.spec, undefined)).rejects.toThrow("accept no algorithm of DPoP proofs that svc has")
+  await expect(one.oauth.begin(one.spec, undefined)).rejects.toThrow(
+    "accept no DPoP signing algorithm that svc supports",
+  )
 })

@@ -138,7 +138,7 @@ test("an assertion for another authorization server is not sent [oauth:workload]
     const one = processWith({ grantType: "jwt-bearer", assertion: await jwt(aud === undefined ? {} : { aud }) })
     const refused = one.request()
     await expect(refused).rejects.toThrow(UnauthorizedError)
-    await expect(refused).rejects.toThrow(`and the authorization server is ${authority.url}`)
+    await expect(refused).rejects.toThrow(`not for the authorization server ${authority.url}`)
   }
   expect(authority.requests).toEqual([])
 })

@@ -145,7 +145,7 @@ describe("search_tools", () => {
   test("says what was searched if nothing fits, and how to list a server [lazy:search]", async () => {
     const { text } = connected({ directory: { unavailable: () => [{ slug: "linear", state: "starting" }] } })
     expect(await text("search_tools", { query: "zzyzx" })).toBe(
-      'No tool fits "zzyzx": searched names, descriptions and parameters of 3 tools of 2 servers. Try other words. Servers and their tools: files (2), payroll (1). List one: search_tools {"query":"","server":"files"}. Not available now: linear (starting).',
+      'No tool matches "zzyzx": searched names, descriptions and parameters of 3 tools of 2 servers. Try other words. Servers and their tools: files (2), payroll (1). List one: search_tools {"query":"","server":"files"}. Not available now: linear (starting).',
     )
     expect(await text("search_tools", { query: "", server: "payroll" })).toBe(
       "# payroll (1 tool)\n- payroll_svc_pay_salary(path*: str, head?: int): Pay the salary of an employee.",
