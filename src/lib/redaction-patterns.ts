@@ -29,6 +29,9 @@ const WORD = `(?:${COMMON_WORD}|[a-z]{2,20}${WORD_ENDING})`
 
 /** Stands where a value would: a placeholder, a reference, a constant. */
 const PLACEHOLDER = `(?:\\[REDACTED|\\[object|\\[(?:PATH|URL|HOST|EMAIL)\\]|•{2}|\\*{3,}${END}|\\.{3}|…|<[a-z][\\w -]{0,40}>|\\{|\\$\\{|\\$[A-Z_][A-Z0-9_]{0,64}${END}|%[sdvo]${END}|\\[\\]|\\((?:empty|none|not |unset|hidden|redacted)|(?:null|undefined|none|nil|true|false|yes|no|empty|unset|missing|required|optional|invalid|expired|redacted|hidden|denied|revoked|unknown|string|number|boolean|object|same-origin|include|omit)${END})`
+/** The signature of a function: its parameters and what follows them, its name before them or a keyword. */
+const FUNCTION =
+  "(?:\\([^()\\r\\n]{0,256}\\)\\s{0,2}(?:=>|->|:\\s|\\{)|(?<=signature[\"']?\\s{0,4}[:=]\\s{0,4})(?:(?:async|def|fn|func|function|public|static|void)\\s|[\\w.$]{1,64}(?:<[\\w, ]{1,64}>)?\\([^()\\r\\n]{0,256}\\)))"
 /** The beginning of a sentence. */
 const SENTENCE = `(?:(?:${WORD}|[a-z]{2,20}\\s{1,2}${FUNCTION_WORD})${END}(?<=\\w)[,]?(?=\\s{1,2}["'(]?[a-z])|\\d{1,9}\\s{1,2}[a-z])`
 /** Names of variables and settings, versions, dates, algorithms, counts. */
@@ -50,6 +53,12 @@ const VALUE =
 const RANDOM =
   "(?:(?=[^\\s,;\"'`<>()]{0,64}[\\d!@#$%^&*+=~])[^\\s,;\"'`<>()]{6}|[\\w-]{8})[^\\s,;\"'`<>()]{0,8192}(?<![.:!?])"
 
+/** Between the arguments of a command, or of a list of them. */
+const GAP = `(?:\\s{1,4}|["'],\\s{0,2}["'])`
+/** A command and its arguments up to a flag. */
+const before = (command: string, flag: string) =>
+  `(?:${command})(?:${GAP}(?!${flag})[^\\s|;&"',]{1,128}){0,12}?${GAP}${flag}`
+
 const pattern = (name: string, source: string, put: string = HIDDEN): Pattern => ({
   name,
   find: new RegExp(source, "gi"),
@@ -65,13 +74,13 @@ export const CREDENTIALS: readonly Pattern[] = [
   // The address of a sign-in has random parameters and folders that are no secrets: a browser must be able to open it.
   {
     name: "token by its prefix",
-    find: /(?<![\w-])(?<![?&](?:state|nonce|code_challenge|client_id|dpop_jkt)=)(?:[spr]k[-_](?:live[-_]|test[-_]|proj[-_]|ant[-_])?[\w-]{8,512}|gh[pousr]_\w{8,512}|github_pat_\w{8,512}|gl[a-z]{2,6}-[\w.-]{12,512}|xox[a-z][-.][\w.-]{6,512}|xapp-[\w-]{6,512}|(?:AKIA|ASIA|ABIA|ACCA|LTAI|AKID)[0-9A-Za-z]{12,40}|AIza[\w-]{20,64}|GOCSPX-[\w-]{8,64}|1\/\/0[\w-]{20,512}|ya29\.[\w-]{8,512}|SG\.[\w-]{8,64}\.[\w-]{8,128}|hv[sbr]\.[\w-]{8,512}|pat[A-Za-z0-9]{14}\.[0-9a-f]{16,64}|AT[ABC][TB][A-Za-z0-9][\w=-]{16,512}|EAA[A-Za-z0-9]{20,512}|AGE-SECRET-KEY-1[0-9A-Z]{20,80}|FlyV1 [\w+/=,]{8,4096}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{20,128}|\d{8,10}:AA[\w-]{30,40}|[MNO][\w-]{22,28}\.[\w-]{6}\.[\w-]{27,40}|(?:AC|SK)[0-9a-f]{32}(?![0-9a-z])|sq0[a-z]{3}-[\w-]{16,128}|BSA[\w-]{20,64}|svc_\w{4,64}_[\w-]{8,512}|(?=[a-fA-F]{0,5}[g-zG-Z])[A-Za-z]{2,6}[0-9a-f]{32,64}(?![A-Za-z0-9])|(?<![/+=.])(?=[a-z/+\d]{0,39}[A-Z])(?=[A-Z/+\d]{0,39}[a-z])(?=[A-Za-z/+]{0,39}\d)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=.:_-]))/g,
+    find: /(?<![\w-])(?<![?&](?:state|nonce|code_challenge|client_id|dpop_jkt)=)(?:[spr]k[-_](?:live[-_]|test[-_]|proj[-_]|ant[-_])?[\w-]{8,512}|gh[pousr]_\w{8,512}|github_pat_\w{8,512}|gl[a-z]{2,6}-[\w.-]{12,512}|xox[a-z][-.][\w.-]{6,512}|xapp-[\w-]{6,512}|(?:AKIA|ASIA|ABIA|ACCA|LTAI|AKID)[0-9A-Za-z]{12,40}|AIza[\w-]{20,64}|GOCSPX-[\w-]{8,64}|1\/\/0[\w-]{20,512}|ya29\.[\w-]{8,512}|SG\.[\w-]{8,64}\.[\w-]{8,128}|hv[sbr]\.[\w-]{8,512}|pat[A-Za-z0-9]{14}\.[0-9a-f]{16,64}|AT[ABC][TB][A-Za-z0-9][\w=-]{16,512}|EAA[A-Za-z0-9]{20,512}|AGE-SECRET-KEY-1[0-9A-Z]{20,80}|FlyV1 [\w+/=,]{8,4096}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{20,128}|\d{8,10}:AA[\w-]{30,40}|[MNO][\w-]{22,28}\.[\w-]{6}\.[\w-]{27,40}|(?:AC|SK)[0-9a-f]{32}(?![0-9a-z])|sq0[a-z]{3}-[\w-]{16,128}|BSA[\w-]{20,64}|svc_\w{4,64}_[\w-]{8,512}|[a-z]{2,12}_(?:pw|pat|tkn|tok|token|key|secret|oauth|live|test|prod)_(?=[\w-]{0,64}\d)[\w-]{20,512}|(?:[a-z]{2,12}\.){1,4}(?=[A-Za-z]{0,64}\d)(?=[a-z\d]{0,64}[A-Z])(?=[A-Z\d]{0,64}[a-z])[A-Za-z0-9]{32,512}(?![\w.-])|(?=[a-fA-F]{0,5}[g-zG-Z])[A-Za-z]{2,6}[0-9a-f]{32,64}(?![A-Za-z0-9])|(?<![/+=.])(?=[a-z/+\d]{0,39}[A-Z])(?=[A-Z/+\d]{0,39}[a-z])(?=[A-Za-z/+]{0,39}\d)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=.:_-]))/g,
     put: HIDDEN,
   },
   {
     // `npm_…`, `shpat_…`, `dop_v1_…`, `whsec_…`, `nvapi-…`, `key-…`: a short prefix and many letters, a digit among them.
     name: "prefix and random letters",
-    find: /(?<![A-Za-z0-9_./-])(?<![?&][\w.-]{1,64}=)(?!sha\d|v\d|(?:req(?:uest)?|resp|msg|message|call|toolu|evt|event|run|job|step|span|trace|chunk|build|commit|thread|batch|sess|session|id|web|node|image)[-_])[A-Za-z][A-Za-z0-9]{1,11}[-_](?:[A-Za-z0-9]{1,16}[-_]){0,3}(?=[A-Za-z]{0,64}\d)(?=\d{0,64}[A-Za-z])[A-Za-z0-9]{16,512}(?:[_-][A-Za-z0-9]{1,512}){0,8}(?![.\w-])/g,
+    find: /(?<![A-Za-z0-9_./-])(?<![?&][\w.-]{1,64}=)(?!sha\d|v\d|(?:req(?:uest)?|resp|msg|message|call|toolu|evt|event|run|job|step|span|trace|chunk|build|commit|thread|batch|sess|session|id|web|node|image)[-_])[A-Za-z][A-Za-z0-9]{1,11}[-_](?:[A-Za-z0-9]{1,16}[-_]){0,3}(?=[A-Za-z]{0,64}\d)(?=\d{0,64}[A-Za-z])[A-Za-z0-9]{16,512}(?:[_-]{1,4}[A-Za-z0-9]{1,512}){0,16}(?:[_-]{1,4}(?!\w))?(?![.\w-])/g,
     put: HIDDEN,
   },
   {
@@ -136,7 +145,7 @@ export const CREDENTIALS: readonly Pattern[] = [
   ),
   pattern(
     "key and value",
-    `(${NAME}["']?(?:\\s{0,8}(?:=>|:=|->|==|=(?![=>]))\\s{0,8}|\\s{0,8}:(?!=)(?:\\s{1,8}(?!${SENTENCE}))?)\\[?)(?!\\s|\\[?\\s?[bru]?\\\\{0,8}["'\`]|${PLACEHOLDER}|//|[\\w-]{2,32}(?:\\s{1,8}|%20)\\[REDACTED)${VALUE}`,
+    `(${NAME}["']?(?:\\s{0,8}(?:=>|:=|->|==|=(?![=>]))\\s{0,8}|\\s{0,8}:(?!=)(?:\\s{1,8}(?!${SENTENCE}))?)\\[?)(?!\\s|\\[?\\s?[bru]?\\\\{0,8}["'\`]|${PLACEHOLDER}|${FUNCTION}|//|[\\w-]{2,32}(?:\\s{1,8}|%20)\\[REDACTED)${VALUE}`,
     `$1${HIDDEN}`,
   ),
   pattern(
@@ -160,6 +169,54 @@ export const CREDENTIALS: readonly Pattern[] = [
     `$1${HIDDEN}`,
   ),
   pattern(
+    "name of a key, space and value",
+    `((?<![\\w-])(?!(?:cache|primary|foreign|public|sort|partition|routing|idempotency|dedup\\w{0,12})[-_])(?:[a-z0-9]{1,32}[-_]){1,6}key\\s{1,4}["']?)(?=[a-z]{0,64}\\d)(?=\\d{0,64}[a-z])[\\w+/]{20,8192}={0,2}(?![\\w.:-])`,
+    `$1${HIDDEN}`,
+  ),
+  pattern(
+    "one-time code",
+    `((?<![a-z0-9])(?:(?:t?otp|[2m]fa|one[ -]time|verification|confirmation|security|sms|recovery|backup)(?:[ _-](?:code|pin|password|passcode|token|number))?|(?:log[ -]?in|sign[ -]?in|auth(?:entication)?|access)[ _-](?:code|pin))\\s{0,4}(?:(?:is|was|[:=]|=>)\\s{0,4})?["'\`(]?)(?:\\d{4,10}|\\d{3}[ -]\\d{3})(?![\\w.-])`,
+    `$1${HIDDEN}`,
+  ),
+  // Several words, to the end of the clause.
+  pattern(
+    "phrase",
+    `((?<![a-z0-9])(?:pass[ -]?phrase|(?:seed|recovery|secret|backup|mnemonic)[ -]phrase)(?:\\s(?:for|of)\\s(?:\\S{1,128}\\s){1,3}?)?\\s{0,4}(?:is|was|[:=])\\s{1,4}["'\`]?)(?!${PLACEHOLDER}|${COMMON_WORD}${END}|${WORD}(?:\\s{0,4}(?:$|[.,;:!?)\\r\\n])|\\s{1,4}${FUNCTION_WORD}${END}))[^\\r\\n.,;"'\`]{4,1024}`,
+    `$1${HIDDEN}`,
+  ),
+  pattern(
+    "recovery words",
+    `(\\b(?:mnemonic|seed|phrase|words)\\b["']?(?:\\s{0,4}(?:is|was|[:=]))?\\s{0,4}["'\`]?)(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}\\b`,
+    `$1${HIDDEN}`,
+  ),
+  pattern(
+    "password of a person",
+    `((?<![a-z0-9])(?:password|passwd|pwd|passcode)s?\\s{1,4}(?:for|of)\\s{1,4}(?:(?:the\\s)?(?:user|account|role|login|host|realm)\\s{1,4})?(?:[^\\s"'\`:]{1,128}|(["'\`])[^\\r\\n"'\`]{1,256}\\2)(?:\\s{1,4}(?:is|was)|\\s{0,2}[:=])\\s{1,4}["'\`]?)(?!${PLACEHOLDER}|${SENTENCE}|${WORD}${END})[^\\s"'\`,;]{1,512}`,
+    `$1${HIDDEN}`,
+  ),
+  pattern(
+    "passwords in a list",
+    `((?<![a-z0-9])(?:pass(?:word|code|phrase)|token|secret|api[ _-]key)s\\s{1,4}(?:(?:are|were|tried|used|and|or)\\s{1,4}){0,2}["'\`]?)(?!(?:${PLACEHOLDER}|(?:${WORD}|${IDENTIFIER})${END}))(?=[^\\s,;]{0,64}\\d)(?=[^\\s,;]{0,64}[a-z])[^\\s,;"'\`<>()]{6,512}(?:(?:,\\s|\\s(?:and|or)\\s|,?\\s(?:and|or)\\s)["'\`]?(?=[^\\s,;]{0,64}\\d)[^\\s,;"'\`<>()]{6,512}["'\`]?){0,16}`,
+    `$1${HIDDEN}`,
+  ),
+  {
+    // `-p` is a port or a folder elsewhere; after a user it is a password, and in commands whose only `-p` is one.
+    name: "password flag of a command",
+    find: new RegExp(
+      `((?:^|[\\s"'\`])(?:(?<!\\b(?:mysql|mariadb)[^|;&\\r\\n]{0,200})(?:-u|-U|--user(?:name)?)(?:${GAP}|=)?[^\\s"',-][^\\s"',]{0,127}(?:${GAP}-[\\w=./:-]{1,64}){0,4}${GAP}-p(?!${GAP}(?:[\\d.]{1,15}:)?\\d{1,5}(?::\\d{1,5})?(?:/\\w{3})?(?![\\w.:]))|${before(`sshpass|mongo\\w{0,8}|(?:docker|podman|nerdctl|buildah|skopeo|oc|registry)${GAP}login`, "-p")}|${before("redis-cli", "-a")}|${before("plink|pscp|psftp", "-pw")}|${before("sqlcmd|bcp|unzip|zip", "-P")}|${before("ldap\\w{3,8}", "-w")})(?:${GAP}["']?|["']))(?!-|${PLACEHOLDER})[^\\s"'\`]{1,512}`,
+      "g",
+    ),
+    put: `$1${HIDDEN}`,
+  },
+  {
+    name: "password joined to its flag",
+    find: new RegExp(
+      `((?:^|[\\s"'\`])${before("mysql\\w{0,8}|mariadb[\\w-]{0,8}|sshpass|7z[ar]?", "-p")}["']?)(?![\\s"']|\\[REDACTED|\\$|<)[^\\s"'\`]{1,512}`,
+      "g",
+    ),
+    put: `$1${HIDDEN}`,
+  },
+  pattern(
     "flag and value",
     `(--[\\w-]{0,32}?(?:${SECRET_WORD}|key)[\\w-]{0,32}(?:\\s{1,8}|=)["']?)(?!-|${PLACEHOLDER}|${WORD}${END})[^\\s"',]+`,
     `$1${HIDDEN}`,
@@ -176,6 +233,8 @@ export const CREDENTIALS: readonly Pattern[] = [
 /** Words that begin the rest of a sentence behind a path. */
 const AFTER_PATH = `(?!(?:${FUNCTION_WORD}|failed|exists?|denied|missing|error|line)(?![\\w.-]))`
 const LETTER = "[\\p{L}\\p{N}_.@~%$#+-]"
+const ROOT_FOLDER =
+  "app|bin|boot|certs?|code|conf|config|data|dev|etc|home|keys|lib(?:32|64)?|library|mnt|media|nix|opt|private|proc|projects?|repos?|root|run|sbin|secrets?|snap|src|srv|sys|system|tmp|users|usr|var|volumes?|work(?:space)?"
 /** A space inside a path; see rule 2 at the top. `sep` separates folders. */
 const spaceInside = (sep: string) =>
   ` (?=${AFTER_PATH}[\\p{L}\\p{N}(&_-][^\\s"'<>|:*?\`,;]{0,63}(?: [\\p{L}\\p{N}(&_-][^\\s"'<>|:*?\`,;/\\\\]{0,63}){0,3}${sep}(?!\\s)|${AFTER_PATH}[\\p{L}\\p{N}(_-][\\p{L}\\p{N}()_-]{0,63}(?: [\\p{L}\\p{N}()_-]{1,63}){0,2}\\.[a-z]{1,4}\\d?(?![\\w/])|(?-i:(?<=[/\\\\]\\p{Lu}\\p{Ll}[^\\s/\\\\.]{0,63} )\\p{Lu}\\p{Ll}))`
@@ -185,6 +244,9 @@ const TLD =
   "(?:com|org|net|edu|gov|io|dev|app|ai|cloud|co|tech|xyz|online|site|info|biz|example|test|localhost|de|uk|fr|eu|nl|us|ca|au|jp|cn|br|ch|corp|internal|intranet|lan|local|home|private)"
 const LABELS = "(?:[a-z0-9](?:[a-z0-9_-]{0,62})\\.){1,8}"
 const AUTHORITY_END = "[^\\s\"'<>`,;()\\]}|]{0,4096}(?<![.:!?])"
+/** The name of a host, with or without a domain, where the words before it show that it is one. */
+const HOST_NAME = "(?=[\\d.-]{0,64}[a-z])[a-z0-9](?:[a-z0-9_.-]{0,251}[a-z0-9])?"
+const NO_HOST = `(?:(?:${FUNCTION_WORD}|errors?|fail(?:ed|s|ure)|keys?|ports?|networks?|hosts?|hostnames?|names?|servers?|address(?:es)?|dns|getaddrinfo|lookup|host is|module|package|file|command|symbol|import|types?|query|promise|path|dependency|dependencies)(?![\\w.-]))`
 /** Names of files end so, not names of hosts. */
 const EXTENSION =
   "(?:[cm]?[jt]sx?|json[c5l]?|py[cio]?|go|rs|rb|java|kt|scala|c|cc|cpp|cs|h|hpp|php|pl|lua|sh|ps1|bat|cmd|ya?ml|toml|ini|cfg|conf|config|env|lock|md|mdx|txt|log|csv|xml|html?|css|scss|vue|svelte|sql|swift|dart|exs?|erl|hs|clj|zig|nim|r|jl|m|mm|wasm|map|gz|zip|tar|whl|exe|dll|so|proto|graphql|prisma|tf)"
@@ -245,8 +307,18 @@ export const PLACES: readonly Pattern[] = [
   ),
   place(
     "host of a failed connection",
-    `(\\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|could not resolve host:?|could not translate host name|(?:connect(?:ion|ing|ed)?|connection to server|dial tcp|lookup|connection to) (?:at|to)|dial tcp:? ?(?:lookup)?)\\s{1,2}["']?)(?!\\[|(?:\\d{1,3}\\.){3})(?:${LABELS}[a-z][a-z0-9-]{1,62}|[a-z][\\w-]{1,62}(?=:\\d))(?::\\d{1,5})?(?![\\w/])`,
+    `(\\b(?:ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|(?:connect(?:ion|ing|ed)?|connection to server) (?:at|to)|dial tcp:? ?(?:lookup)?)\\s{1,2}(?:host\\s{1,2}|server\\s{1,2})?["']?)(?!\\[|(?:\\d{1,3}\\.){3})(?:${LABELS}[a-z][a-z0-9-]{1,62}|${HOST_NAME}(?=:\\d|["']?,?\\s{1,2}port\\s{1,2}\\d))(?::\\d{1,5})?(?![\\w/])`,
     "$1[HOST]",
+  ),
+  place(
+    "host that was looked up",
+    `(\\b(?:ENOTFOUND|EAI_(?:AGAIN|NONAME|NODATA|FAIL)|ENODATA|(?:could not|couldn['’]t|cannot|can['’]t|failed to|unable to) (?:resolve|translate|look up)(?: the)?(?: address of(?: host)?| (?:remote )?host(?:[ -]?name| address)?| proxy| server(?: name)?| domain(?: name)?):?|unknown (?:\\w{1,16} )?(?:server )?host(?:exception)?:?|(?:running |server )?on host|UnknownHostException:|getaddrinfo(?: failed)? for(?: host)?|server (?:at|on)(?=\\s{1,2}["'])|no address (?:associated with|for)(?: host(?:name)?)?|no route to host|(?:name or service not known|no such host|nodename nor servname provided, or not known):)\\s{1,2}["'(]?)(?!\\[|(?:\\d{1,3}\\.){3}|${NO_HOST})${HOST_NAME}(?::\\d{1,5}|\\s${HOST_NAME}:\\d{1,5})?(?![\\w/(]|\\.\\w)`,
+    "$1[HOST]",
+  ),
+  place(
+    "host without an address",
+    `(?<![\\p{L}\\p{N}_@./\\\\-])(?!${NO_HOST})${HOST_NAME}(?=["']?(?: on \\S{3,64})?: (?:no such host|name or service not known|temporary failure in name resolution|nodename nor servname|unknown host|no address associated))`,
+    "[HOST]",
   ),
   // In svc's own words: network-error.ts.
   place(
@@ -256,7 +328,8 @@ export const PLACES: readonly Pattern[] = [
   ),
   place(
     "unix path",
-    `(?<![\\p{L}\\p{N}_\\])}+]|<(?!~?\\.{0,2}/[^\\s/<>]{1,64}/))(?:~[a-z_]?[\\w-]{0,32}|\\.{1,2}|\\$\\{?[a-z_]\\w{0,64}\\}?)?/(?!-)(?=${LETTER}{0,8}[\\p{L}\\p{N}])${LETTER}${joined("[^\\s\"'<>|`,;()\\\\]", `(?:\\\\.|[,;()\\\\](?=[\\p{L}\\p{N}_./])|${spaceInside("/")})`)}(?<![:.])`,
+    // `/help` and `try /start` are commands of a chat.
+    `(?!/(?:help|(?<=\\b(?:try|type|use|using|send|enter|say|usage:|commands?:?)\\s{1,2}(?:/[a-z]{2,20},?\\s(?:(?:or|and)\\s)?){0,8}/)(?!(?:${ROOT_FOLDER})(?![\\w-]))[a-z][a-z_-]{1,20})(?![\\w/.-]))(?<![\\p{L}\\p{N}_\\])}+]|<(?!~?\\.{0,2}/[^\\s/<>]{1,64}/))(?:~[a-z_]?[\\w-]{0,32}|\\.{1,2}|\\$\\{?[a-z_]\\w{0,64}\\}?)?/(?!-)(?=${LETTER}{0,8}[\\p{L}\\p{N}])${LETTER}${joined("[^\\s\"'<>|`,;()\\\\]", `(?:\\\\.|[,;()\\\\](?=[\\p{L}\\p{N}_./])|${spaceInside("/")})`)}(?<![:.])`,
     "[PATH]",
   ),
   place(

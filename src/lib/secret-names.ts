@@ -10,7 +10,7 @@ export const secretWord = (): string => WORDS.join("|")
 
 /** The lookarounds exclude harmless words: author, tokenizer, max_tokens, secretary, compass. */
 const WORDS: readonly string[] = [
-  "(?:api|access|private|client|secret|signing|encryption|account)[ _-]?key",
+  "(?:api|access|private|client|secret|signing|encryption|account|subscription|licen[cs]e|master|recovery)[ _-]?key",
   "key[_-]?id",
   "(?<!(?:max|min|total|prompt|completion|input|output)[ _-]?)token(?!i[sz])",
   "secret(?!ar)",
