@@ -2,9 +2,7 @@
 import { accessSync, chmodSync, constants, existsSync, lstatSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { CLIENTS, type ClientName, clientFiles, clientRow } from "../config/clients.ts"
-import { writtenServers } from "../config/edit.ts"
-import { isSameServer, readForeignServers } from "../config/import.ts"
-import { isDisabled } from "../config/plan.ts"
+import { readForeignServers, servedEntries } from "../config/import.ts"
 import { readTexts } from "../store/documents.ts"
 import { findTemporaries, isAlive, readFolder, removeAll } from "../store/files.ts"
 import { forgetRunning, listRunning, runningFolder } from "../store/running.ts"
@@ -63,16 +61,14 @@ export function checkClients({ context, specs }: Installation): readonly Finding
   if (specs.length === 0) return []
   const world = context.world()
   const { home, platform, parent: env } = context.baseWorld
-  const served = [...writtenServers(readTexts(context.paths).config() ?? "")].flatMap(([, { section, server }]) =>
-    section === "mcpTemplates" || isDisabled(server) ? [] : [server],
-  )
+  const config = readTexts(context.paths).config() ?? ""
   const seen = new Set<string>()
   return CLIENTS.flatMap((client): readonly Finding[] => {
     const [{ file }] = clientFiles(client, { platform, home, cwd: home, env })
     // Editions of a client may share a file.
     if (seen.has(file) || !existsSync(file)) return []
     seen.add(file)
-    const doubled = foreignServers(file).filter(({ server }) => served.some((own) => isSameServer(server, own, world)))
+    const doubled = servedEntries(foreignServers(file), config, world)
     if (doubled.length === 0) return []
     return [
       doubledFinding(

@@ -35,9 +35,7 @@ import {
   entryPath,
 } from "../config/clients.ts"
 import { parseDocument } from "../config/document.ts"
-import { writtenServers } from "../config/edit.ts"
-import { isSameServer, isSvc, readForeignServers } from "../config/import.ts"
-import { isDisabled } from "../config/plan.ts"
+import { isSvc, readForeignServers, servedEntries } from "../config/import.ts"
 import { readPresets } from "../config/presets.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
@@ -107,7 +105,8 @@ export const connect: CommandDef = {
     const address = endpoint.kind === "http" ? endpoint.url : await addressOf(context)
     const name = entryName(context, target, args, entries, address)
     const path = entryPath(target.client, name)
-    const replaced = args.replace === true ? replaceable(context, entries, selection) : []
+    const config = readTexts(context.paths).config() ?? ""
+    const replaced = args.replace === true ? servedEntries(entries, config, context.world(), selection.includes) : []
     const removals = replaced.map((entry): ClientEdit => ({ path: entry.path, value: undefined }))
     const old = tokenIn(valueIn(found?.value, path)) ?? ""
     const known = findToken(old, tokensOf(context), systemClock.now()) === undefined ? undefined : old
@@ -361,16 +360,6 @@ function entryName(
       `${target.file} has another server named ${name}; choose another name with --name, or remove it first`,
     )
   return name
-}
-
-/** Returns the entries that are equal to a server which svc serves under the selection. */
-function replaceable(context: CommandContext, entries: Entries, { includes }: ClientSelection): Entries {
-  const world = context.world()
-  const served = [...writtenServers(readTexts(context.paths).config() ?? "")].flatMap(([, { section, server }]) => {
-    const tags = Array.isArray(server.tags) ? server.tags.map(String) : []
-    return section === "mcpTemplates" || isDisabled(server) || !includes(tags) ? [] : [server]
-  })
-  return entries.filter(({ server }) => served.some((own) => isSameServer(server, own, world)))
 }
 
 /** Whether the svc at an address requires a token of its own: it refuses a request without one, and names no issuer. */

@@ -4,8 +4,9 @@ import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { readClientDocument, valueIn } from "./client-edit.ts"
 import type { Path } from "./document.ts"
+import { writtenServers } from "./edit.ts"
 import { isAddressOf, isSvcCommand } from "./own-service.ts"
-import { type HostEnvironment, nameProblem, planServer } from "./plan.ts"
+import { type HostEnvironment, isDisabled, nameProblem, planServer } from "./plan.ts"
 import { serverSchema } from "./schema.ts"
 import { IGNORED_KEYS } from "./sections.ts"
 import { SEPARATOR } from "./server-spec.ts"
@@ -55,7 +56,25 @@ export function isSameServer(one: Params, other: Params, world: HostEnvironment)
   return first !== undefined && second !== undefined && isDeepStrictEqual(first, second)
 }
 
+/**
+ * Returns the entries of a client that are equal to a server which svc serves by the text of its mcp.json; `includes` says, by
+ * tags, which of svc's servers count.
+ */
+export function servedEntries(
+  entries: readonly ForeignServer[],
+  config: string,
+  world: HostEnvironment,
+  includes: (tags: readonly string[]) => boolean = () => true,
+): readonly ForeignServer[] {
+  const served = [...writtenServers(config).values()].filter(
+    ({ section, server }) => section !== "mcpTemplates" && !isDisabled(server) && includes(tagsOf(server)),
+  )
+  return entries.filter((entry) => served.some(({ server }) => isSameServer(entry.server, server, world)))
+}
+
 // ---
+
+const tagsOf = ({ tags }: Params): readonly string[] => (Array.isArray(tags) ? tags.map(String) : [])
 
 /** Returns what a server is: its launch, without what svc adds or leaves out. Undefined if it cannot run. */
 function substanceOf(server: Params, world: HostEnvironment): unknown {
