@@ -7,11 +7,12 @@ import { CLIENTS, clientEntry, clientRow } from "./src/config/clients.ts"
 import { oauthSchema, REMOTE_ONLY, STDIO_ONLY, serverSchema } from "./src/config/schema.ts"
 import { EXIT_CODES } from "./src/lib/errors.ts"
 import { exposition, Metrics } from "./src/report/metrics.ts"
+import { ENDPOINTS } from "./src/rest/api.ts"
 import { isObject, type Params } from "./src/wire/message.ts"
 import { JSON_SHAPES } from "./test/json-shapes.ts"
 
 /** The pages with generated parts. */
-export const PAGES = ["clients.md", "configuration.md", "operations.md", "json.md"] as const
+export const PAGES = ["clients.md", "configuration.md", "operations.md", "json.md", "rest.md"] as const
 
 /** Returns `page` with every generated part replaced. Throws an Error for a part without a generator. */
 export function regenerate(page: string): string {
@@ -45,6 +46,14 @@ const GENERATORS: Readonly<Record<string, () => string>> = {
     Object.entries(JSON_SHAPES)
       .map(([noun, schema]) => `## ${noun[0]?.toUpperCase()}${noun.slice(1)}\n\n${members(schema)}`)
       .join("\n\n"),
+  "rest-endpoints": () =>
+    table(
+      ["endpoint", "what it does"],
+      ENDPOINTS.map(({ method, path, summary, description }) => [
+        `\`${method} ${path}\``,
+        description === undefined ? summary : `${summary}. ${description}`,
+      ]),
+    ),
   clients: () => clients(),
 }
 

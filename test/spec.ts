@@ -1447,6 +1447,69 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a script that reads one command can read the others",
   },
+  "rest:openapi": {
+    says: "every answer under /api/v1 fits the OpenAPI document at /api/v1/openapi.json, and every error is a problem detail (RFC 9457)",
+    from: "choice",
+    why: "a client made from the document must work",
+  },
+  "rest:login": {
+    says: "without --auth, /api/v1 needs a session of svc admin: a link holds once, for 60 seconds; a cookie alone changes nothing, and no other origin may use it",
+    from: "choice",
+    why: "every program and page on the machine reaches a loopback port",
+  },
+  "rest:auth": {
+    says: "with --auth, /api/v1 needs a token that is not limited to tags; the views without a version select by tags as /mcp does",
+    from: "choice",
+    why: "the configuration of all servers is more than the use of some",
+  },
+  "rest:off": {
+    says: "--no-admin leaves out REST, its login and the admin page",
+    from: "choice",
+    why: "what is not needed should not be reachable",
+  },
+  "rest:pages": {
+    says: "lists under /api/v1 come in pages, in an order and with cursors that changes of the list do not disturb",
+    from: "choice",
+    why: "a list that changes between two pages must not skip an entry",
+  },
+  "rest:secrets": {
+    says: "no answer under /api/v1 shows a configured secret; a hidden value that is sent back keeps what is written",
+    from: "choice",
+    why: "an editor must be able to change a server without knowing its secrets",
+  },
+  "rest:if-match": {
+    says: "PUT of a server needs the ETag of what was read, and answers 412 if the server was changed since",
+    from: "choice",
+    why: "two editors must not undo each other",
+  },
+  "rest:edits": {
+    says: "edits through REST, commands and the file at the same time never lose one another",
+    from: "choice",
+    why: "all of them go through the file",
+  },
+  "rest:zero-tools": {
+    says: "a change through REST that leaves a server without an enabled tool answers 409 unless confirmZeroTools is true",
+    from: "Command-line and configuration interfaces",
+  },
+  "rest:descriptions": {
+    says: "REST shows a replaced description, and the server's own beside it",
+    from: "Command-line and configuration interfaces",
+  },
+  "rest:install": {
+    says: "POST /api/v1/install without a digest only plans and shows the whole command; it installs with the digest of that plan alone",
+    from: "choice",
+    why: "a person must have seen what will run",
+  },
+  "rest:events": {
+    says: "GET /api/v1/events follows servers, configuration, catalog and finished calls; /api/v1/logs/stream follows log lines",
+    from: "choice",
+    why: "a page that polls is late and costs more",
+  },
+  "rest:views": {
+    says: "GET /api/servers, /api/tools, /api/inspect and /api/instructions show what /mcp shows, and POST /api/tool-invocations calls a tool",
+    from: "choice",
+    why: "scripts of the system that the specification describes use them",
+  },
   "cli:logs": {
     says: "svc logs selects lines by number, time, level and text, and shows those of one configuration",
     from: "choice",

@@ -28,6 +28,8 @@ import { type PinningFindings, ToolPinning } from "./tool-pinning.ts"
 export type Observer = {
   /** The catalog, or what is selected from it, changed: for one session, or for all. */
   oncatalog(session?: object): void
+  /** The state of a server changed, or a configuration was applied or refused. */
+  onstatus?(what: "server" | "configuration"): void
   /** A backend sent a notification that is for every client that wants it; with `only`, for those of this era. */
   onnotification(spec: ServerSpec, method: string, params: Params, only: Era | undefined): void
 }
@@ -63,7 +65,7 @@ export class Agent {
   private secretValues: readonly string[] = []
   private currentPresets: ReadonlyMap<string, Preset> = new Map()
   private readonly backends = new Map<string, Backend>()
-  private readonly observers: Observer[] = []
+  private readonly observers = new Set<Observer>()
   private readonly catalogs: CatalogBuilder
   private readonly toolPinning: ToolPinning
   /** The pending ends of removed backends, by an id that may have a new backend meanwhile. */
@@ -183,6 +185,7 @@ export class Agent {
     const isSame = Object.values(applied).every((ids) => ids.length === 0) && isDeepStrictEqual(oldOrder, order)
     if (!isSame) this.changed()
     this.checkFirstAttempts()
+    this.statusChanged("configuration")
     return applied
   }
 
@@ -190,6 +193,7 @@ export class Agent {
   refuse(issues: readonly Issue[]): void {
     this.issues = [...issues, ...(this.plan?.issues ?? [])]
     this.currentSnapshot = undefined
+    this.statusChanged("configuration")
   }
 
   /** Replaces the presets. */
@@ -268,8 +272,10 @@ export class Agent {
     return this.currentSnapshot
   }
 
-  observe(observer: Observer): void {
-    this.observers.push(observer)
+  /** Registers an observer; the returned function removes it. */
+  observe(observer: Observer): () => void {
+    this.observers.add(observer)
+    return () => void this.observers.delete(observer)
   }
 
   /** Starts the initial load: the wait for the first attempts of all backends, `ms` milliseconds at most. */
@@ -357,6 +363,7 @@ export class Agent {
     let offer: ListedFacts | undefined
     const backend = this.create(spec, undefined, this.ending.get(spec.id), (changed) => {
       this.currentSnapshot = undefined
+      this.statusChanged("server")
       const next = changed.published?.listing
       const before = listing
       listing = next
@@ -516,6 +523,10 @@ export class Agent {
     const untried = this.all().flatMap(({ spec, facts }) => (facts.loadingEndedAt === undefined ? [spec.id] : []))
     // A wait ends with the catalog of what has just been connected.
     this.readiness.endFirstAttempts(untried, () => this.catalogs.flush())
+  }
+
+  private statusChanged(what: "server" | "configuration"): void {
+    for (const observer of this.observers) observer.onstatus?.(what)
   }
 
   /** Schedules a build of the catalog, because what is offered may have changed. */

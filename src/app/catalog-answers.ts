@@ -5,16 +5,16 @@
 import type { BackendSnapshot, ListedFacts } from "../agent/snapshot.ts"
 import type { Backend } from "../backend/backend.ts"
 import { nameIn, viewOf } from "../catalog/catalog.ts"
-import { knownTools, type Listing, type Tool, uniqueByName } from "../catalog/listing.ts"
+import type { Listing, Tool } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
 import type { SearchHit } from "../catalog/search.ts"
 import { OWN, type Searchable } from "../catalog/tool-finder.ts"
-import { type ToolRow, toolRows, withOverrides } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { nearest, unknownNameError } from "../lib/nearest.ts"
+import { type OfferedTool, offeredTools } from "../report/offered-tools.ts"
 import { type ServerState, stateOf } from "../report/server-state.ts"
 import type { ProxyServerDeps } from "../serve/proxy-server.ts"
 import { toolboxFor } from "../session/internal-call.ts"
@@ -22,15 +22,6 @@ import { aggregateInstructionsFor } from "../session/server-capabilities.ts"
 import type { Params } from "../wire/message.ts"
 import { findBackends } from "./control-handlers.ts"
 import type { Runtime } from "./runtime.ts"
-
-/** A tool as a command shows it. */
-export type OfferedTool = ToolRow & {
-  readonly server: string
-  /** Its name in the aggregate. */
-  readonly qualifiedName: string
-  /** Its definition as clients see it, under its own name; undefined for a name that is of no tool. */
-  readonly definition?: Tool
-}
 
 /** A tool that a search has found. */
 export type RankedTool = OfferedTool & Pick<SearchHit, "score" | "matched">
@@ -135,9 +126,9 @@ async function findTarget(runtime: Runtime, scope: Scope, name: string): Promise
   const ofSplit = split && byName(split.slug)
   if (ofSplit !== undefined) return { backend: ofSplit, tool: split?.name }
   const own = ownOffer(runtime, scope)
+  const local = name.startsWith(`${OWN}/`) ? name.slice(OWN.length + 1) : name
   if (own !== undefined && name === OWN) return { backend: undefined, tool: undefined }
-  if (own !== undefined && name.startsWith(`${OWN}/`)) return { backend: undefined, tool: name.slice(OWN.length + 1) }
-  if (own?.tools.some((one) => one.name === name) === true) return { backend: undefined, tool: name }
+  if (own?.tools.some((one) => one.name === local) === true) return { backend: undefined, tool: local }
   return refuseTarget(runtime, scope, name, split?.slug ?? name.split("/", 1)[0] ?? name)
 }
 
@@ -169,17 +160,7 @@ async function connected({ agent, mcp: { gateway } }: Runtime, backend: Backend)
 function offerOf({ agent }: Runtime, { backend, listing }: Connected): ServerOffer {
   const { spec } = backend
   const { serverInfo, protocolVersion, instructions, prompts, resources, resourceTemplates } = listing
-  const known = knownTools(listing)
-  const byName = new Map(uniqueByName(known ?? []).map((tool) => [tool.name, tool]))
-  const tools = toolRows(spec, known, (tool) => agent.isQuarantined(backend, tool)).map((row): OfferedTool => {
-    const own = byName.get(row.name)
-    return {
-      server: spec.name,
-      ...row,
-      qualifiedName: nameIn("qualified", spec, row.name),
-      ...(own === undefined ? {} : { definition: withOverrides(spec, own) }),
-    }
-  })
+  const tools = offeredTools(spec, listing, (tool) => agent.isQuarantined(backend, tool))
   const snapshot = agent.snapshot().backends.find((one) => one.spec.id === spec.id)
   return {
     ...(snapshot === undefined ? { server: spec.name, state: "connected" } : summaryOf(snapshot)),
@@ -290,7 +271,7 @@ async function instructionsOf(runtime: Runtime, scope: Scope, server: unknown): 
     }
   const found = await findTarget(runtime, scope, server)
   if (found.backend === undefined || found.tool !== undefined)
-    throw new RequestError("not_found", `${server} is not a server`)
+    throw new RequestError("not_found", `${server} is no server`)
   const { listing } = await connected(runtime, found.backend)
   return { server: found.backend.spec.name, instructions: listing.instructions ?? "" }
 }

@@ -14,7 +14,7 @@ import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
 import type { TrustedClientDeps } from "../serve/trusted-client.ts"
 import { createCallRateLimit } from "../session/call-rate-limit.ts"
 import { createGateway } from "../session/gateway.ts"
-import type { Audit, Observers } from "../session/ports.ts"
+import type { Audit, FinishedCall, Observers } from "../session/ports.ts"
 import { Sessions } from "../session/sessions.ts"
 import { SuspendedCalls } from "../session/suspended-calls.ts"
 import { ownName, type Paths } from "../store/paths.ts"
@@ -30,6 +30,8 @@ export type ClientSessions = {
   readonly streams: Set<OpenStream>
   readonly mcp: McpDeps
   readonly scopeOf: ScopeOf
+  /** Calls `onfinished` after each call of a tool; the returned function ends that. Without a watcher nothing is measured. */
+  watchCalls(onfinished: (call: FinishedCall) => void): () => void
   /** For clients with a context that templates may use. */
   readonly trustedClient: TrustedClientDeps
   /** Offers svc's own tools to clients. */
@@ -72,7 +74,23 @@ export function openClientSessions(
   const callRate = createCallRateLimit(systemClock, () => {
     if (metrics !== undefined) metrics.rateLimited++
   })
-  const observers: Observers = { meter: metrics === undefined ? undefined : meterOf(metrics), audit, onbug }
+  const counting = metrics === undefined ? undefined : meterOf(metrics)
+  const watchers = new Set<(call: FinishedCall) => void>()
+  const watching: Observers["meter"] = {
+    now: () => performance.now(),
+    record(server, tool, outcome, seconds) {
+      counting?.record(server, tool, outcome, seconds)
+      for (const watcher of watchers) watcher({ server, tool, outcome, seconds })
+    },
+    passed: (direction, bytes) => counting?.passed(direction, bytes),
+  }
+  const observers: Observers = {
+    get meter() {
+      return watchers.size > 0 ? watching : counting
+    },
+    audit,
+    onbug,
+  }
   let toolbox: Toolbox | undefined
   const gateway = createGateway({
     agent,
@@ -106,6 +124,10 @@ export function openClientSessions(
       streams,
     },
     scopeOf: createScopes(() => agent.presets),
+    watchCalls(onfinished) {
+      watchers.add(onfinished)
+      return () => void watchers.delete(onfinished)
+    },
     trustedClient,
     offerTools(tools) {
       toolbox = tools

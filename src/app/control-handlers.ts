@@ -13,6 +13,7 @@ import { statusOf } from "../report/status.ts"
 import type { ControlDispatch } from "../serve/control-socket.ts"
 import { reportAt } from "../serve/health.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import type { AdminInterface } from "./admin-interface.ts"
 import { contextOffer } from "./context-offer.ts"
 import type { InternalTools } from "./internal-tools.ts"
 import type { Runtime } from "./runtime.ts"
@@ -29,6 +30,8 @@ export type ControlDeps = {
   tools(): Promise<InternalTools>
   /** Ends svc as a signal does. */
   interrupt(reason: string): void
+  /** Undefined with `--no-admin`. */
+  readonly admin: Pick<AdminInterface, "invite"> | undefined
 }
 
 /** Returns the dispatch of control methods; methods that change something are audited like calls of clients. */
@@ -39,9 +42,15 @@ export function createControlDispatch({
   follow,
   tools,
   interrupt,
+  admin,
 }: ControlDeps): ControlDispatch {
   return audited(runtime, async (method, params, gone) => {
     if (method === "tool") return (await tools()).run(params, gone)
+    if (method === "admin") {
+      if (admin === undefined)
+        throw new UnavailableError("this svc serves no admin page: it was started with --no-admin")
+      return admin.invite(endpoint, params.token === true)
+    }
     if (method !== "stop") return answerControl(runtime, { url, endpoint }, follow, method, params)
     // After the answer: the end closes the control socket.
     void delay(systemClock, 0).then(() => interrupt("svc stop"))

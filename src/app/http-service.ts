@@ -16,12 +16,15 @@ import { type Listening, listenHttp } from "../serve/server.ts"
 import { createServerCards, isPublicDocument, type ServerCardOptions } from "../serve/server-card.ts"
 import type { Paths } from "../store/paths.ts"
 import { isObject } from "../wire/message.ts"
+import { type AdminInterface, createAdminInterface } from "./admin-interface.ts"
 import { openInboundAuth } from "./inbound-auth.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { readTls, watchTls } from "./tls.ts"
 
 export type HttpService = Listening & {
+  /** REST and its login; undefined with `--no-admin`. */
+  readonly admin: AdminInterface | undefined
   /** The address of MCP for clients; undefined for a Unix socket. */
   readonly endpoint: string | undefined
   /** Logs the address, once the configuration is loaded: programs that start svc wait for this line. */
@@ -70,6 +73,7 @@ export async function startHttp(
   })
   const base = () => (options.externalUrl ?? local).replace(/\/$/, "")
   const auth = await openInboundAuth(runtime, options, paths, base)
+  const admin = options.admin ? createAdminInterface(runtime, options) : undefined
   const unix = "unix" in address ? address.unix : undefined
   if (unix !== undefined) await clearSocket(unix)
   let listening: Listening
@@ -102,6 +106,7 @@ export async function startHttp(
             auth: authentication(options),
           }),
         },
+        api: admin?.serve,
         base,
       },
     )
@@ -123,6 +128,7 @@ export async function startHttp(
   const endpoint = publicUrl === undefined ? undefined : `${publicUrl.replace(/\/$/, "")}/mcp`
   return {
     ...listening,
+    admin,
     endpoint,
     announce() {
       const place = unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`

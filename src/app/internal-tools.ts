@@ -11,7 +11,7 @@ import { type Bundles, createBundles } from "../registry/bundle.ts"
 import { createRegistryCache } from "../registry/cache.ts"
 import { ConfiguredRegistries } from "../registry/registries.ts"
 import type { Paths } from "../store/paths.ts"
-import { createConfigEditor } from "../tools/config-editor.ts"
+import { type ConfigEditor, createConfigEditor } from "../tools/config-editor.ts"
 import type { ToolCaller, ToolChoice, ToolContext, ToolResult } from "../tools/tool.ts"
 import { chooseTools, createToolbox, TOOLS, type Toolbox } from "../tools/toolbox.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -19,6 +19,8 @@ import type { Logging } from "./logging.ts"
 import type { Upstream } from "./upstream.ts"
 
 export type InternalTools = {
+  /** Edits the documents as the tools do. */
+  readonly editor: ConfigEditor
   /** Returns the tools that `choices` name, for clients. */
   offer(choices: readonly ToolChoice[], preapproved: ToolContext["preapproved"]): Toolbox
   /** Runs a tool for a command, after its user has approved it at the terminal. `signal` aborts when the command has ended. */
@@ -75,6 +77,7 @@ export function openInternalTools(
     onbug,
   )
   return {
+    editor,
     offer: (choices, preapproved) => createToolbox(chooseTools(choices), { ...context, preapproved }, onbug),
     idle: () => editor.exclusive(() => Promise.resolve()),
     run({ tool, arguments: args, agreed }, signal, progress = () => undefined) {

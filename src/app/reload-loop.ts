@@ -30,7 +30,7 @@ export async function startReloadLoop(
   runtime: Runtime,
   options: ServeOptions,
   paths: Paths,
-  listening: Pick<HttpService, "url" | "endpoint" | "followTokens"> | undefined,
+  listening: Pick<HttpService, "url" | "endpoint" | "followTokens" | "admin"> | undefined,
   { interrupt, notify }: { interrupt(reason: string): void; readonly notify: SdNotify | undefined },
 ): Promise<ReloadLoop> {
   const { agent, audit, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
@@ -109,6 +109,7 @@ export async function startReloadLoop(
             follow,
             tools,
             interrupt,
+            admin: listening.admin,
           }),
           { mcp, trustedClient, maxResult: options.maxResult, answer: createCatalogAnswers(runtime) },
           listening.url.href,
@@ -127,6 +128,7 @@ export async function startReloadLoop(
   // A token that was created before the control socket opened.
   listening?.followTokens()
   onload()
+  listening?.admin?.connect({ paths, endpoint: listening.endpoint, tools, follow })
   return {
     idle: async () => (await opened)?.idle(),
     close() {

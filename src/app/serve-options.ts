@@ -51,6 +51,10 @@ export const SERVE_OPTIONS = {
   },
   init: { type: "boolean", description: "Create the file that --config names if it does not exist" },
   demo: { type: "boolean", description: "Serve a small built-in MCP server, without a configuration" },
+  admin: {
+    type: "boolean",
+    description: "Serve REST and the admin page, at /api and /admin (default; --no-admin turns them off)",
+  },
   reload: {
     type: "boolean",
     description: "Apply changes to mcp.json and .env while running (default; --no-reload turns it off)",
@@ -190,6 +194,7 @@ export const OPTION_GROUPS = {
     "allowed-host",
     "allowed-origin",
     "allow-unauthenticated",
+    "admin",
     "trust-proxy",
   ],
   "times and limits": [
@@ -238,6 +243,7 @@ export type ServeOptions = {
   /** The scopes of an issuer's token decide which tagged servers it grants. */
   readonly authByScope: boolean
   readonly demo: boolean
+  readonly admin: boolean
   readonly reload: boolean
   readonly healthLevel: HealthLevel
   readonly startupWait: number
@@ -336,6 +342,7 @@ export function readServeOptions(
     authAudience: option.text("auth-audience"),
     authByScope: option.choice("auth-scopes", ["on", "off"], "on") === "on",
     demo: option.flag("demo"),
+    admin: option.flag("admin", true),
     reload: option.flag("reload", true),
     healthLevel: option.choice("health-info-level", HEALTH_LEVELS, "minimal"),
     startupWait: option.duration("startup-wait", 5000),

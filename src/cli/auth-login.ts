@@ -1,6 +1,7 @@
 /** `svc auth login`, `status` and `logout`: sign-in to remote servers, through the running svc or in this process if none runs. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, configuredSecrets, openContext } from "../app/command-context.ts"
+import { openBrowser } from "../app/open-browser.ts"
 import { print, say, table } from "../app/output.ts"
 import { answerOAuthControl, openUpstreamOAuth } from "../app/upstream-oauth.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
@@ -117,7 +118,6 @@ export const logout: CommandDef = {
 
 const DEFAULT_TIMEOUT_MS = 5 * 60_000
 const PROGRESS_MS = 15_000
-const OPENED_MS = 2000
 
 type AskOAuth = (method: string, params: Params) => Promise<unknown>
 
@@ -207,34 +207,6 @@ async function waitForSignIn(ask: AskOAuth, state: string, timeout: number): Pro
       say(`still waiting for the sign-in (${Math.ceil((until - now) / 1000)} s left)`)
     }
   }
-}
-
-/** Opens the browser; false if there is none. */
-async function openBrowser(url: string): Promise<boolean> {
-  if (!/^https?:\/\//.test(url)) return false
-  const { platform, env } = process
-  if (
-    platform === "linux" &&
-    env.DISPLAY === undefined &&
-    env.WAYLAND_DISPLAY === undefined &&
-    env.BROWSER === undefined
-  )
-    return false
-  try {
-    const cmd = [...openerOf(platform), url]
-    const child = Bun.spawn({ cmd, stdin: "ignore", stdout: "ignore", stderr: "ignore" })
-    // Some openers run as long as the browser does.
-    const stays = new Promise<number>((resolve) => systemClock.after(OPENED_MS, () => resolve(0)))
-    return (await Promise.race([child.exited, stays])) === 0
-  } catch {
-    return false
-  }
-}
-
-/** Returns the command that opens a URL in the default browser. */
-function openerOf(platform: NodeJS.Platform): readonly string[] {
-  if (platform === "darwin") return ["open"]
-  return platform === "win32" ? ["rundll32", "url.dll,FileProtocolHandler"] : ["xdg-open"]
 }
 
 /** Whether a URL is plain http on this machine. */

@@ -15,6 +15,10 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc serve --host 0.0.0.0 --auth --tls-cert cert.pem --tls-key key.pem", "for a team, with tokens and TLS"],
     ["svc serve --internal-tools safe --metrics", "with read-only management tools and /metrics"],
   ],
+  admin: [
+    ["svc admin", "open the page, logged in"],
+    ["svc admin --token", "print a token for REST"],
+  ],
   stop: [["svc stop --timeout 5s", "kill it if it takes longer"]],
   ps: [["svc ps --json", "print JSON for a script"]],
   "service install": [

@@ -1,6 +1,6 @@
 /** `svc inspect`: what the servers offer, what one server offers, or the definition of one tool. */
 import type { CommandDef } from "citty"
-import type { OfferedTool, OfferSummary, ServerOffer } from "../app/catalog-answers.ts"
+import type { OfferSummary, ServerOffer } from "../app/catalog-answers.ts"
 import { facts, print, stateCell, table } from "../app/output.ts"
 import { SHELL_ARGS, withShellClient } from "../app/shell-client.ts"
 import type { ListingEntry } from "../catalog/listing.ts"
@@ -8,6 +8,7 @@ import { schemaFacts } from "../catalog/schema-facts.ts"
 import { firstSentence, oneLine, signatureOf } from "../catalog/signature.ts"
 import { hiddenNote } from "../catalog/tool-settings.ts"
 import type { Cell } from "../lib/table.ts"
+import type { OfferedTool } from "../report/offered-tools.ts"
 import { isObject } from "../wire/message.ts"
 
 export const inspect: CommandDef = {

@@ -1,6 +1,6 @@
 /** `svc run`: calls a tool from the shell. The result goes to stdout; progress, log messages and questions to stderr. */
 import { writeFileSync } from "node:fs"
-import type { OfferedTool, ServerOffer } from "../app/catalog-answers.ts"
+import type { ServerOffer } from "../app/catalog-answers.ts"
 import { answerElicitation } from "../app/elicitation.ts"
 import { print, say, terminalLook } from "../app/output.ts"
 import { SHELL_ARGS, type ShellClient, type ShellEvents, withShellClient } from "../app/shell-client.ts"
@@ -13,6 +13,7 @@ import { watchInterrupts } from "../lib/interrupt.ts"
 import { parseExact } from "../lib/json.ts"
 import { cut } from "../lib/table.ts"
 import { createLiveOutput } from "../lib/terminal.ts"
+import type { OfferedTool } from "../report/offered-tools.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 
 export const run: VariadicCommand = {

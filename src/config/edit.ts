@@ -63,9 +63,8 @@ export const setToolDisabled =
     if (tool === "") throw new RequestError("invalid_params", "the name of the tool must not be empty")
     const [section, name] = findServer(text, given)
     const path = [section, name, "disabledTools"]
-    const prefix = `${slugOf(name)}${SEPARATOR}`
-    const local = tool.startsWith(prefix) && tool !== prefix ? tool.slice(prefix.length) : tool
-    const spellings = [local, prefix + local, `${name}${SEPARATOR}${local}`]
+    const local = localNameOf(name, tool)
+    const spellings = spellingsOf(name, tool)
     const value = valueAt(text, path)
     const list: readonly unknown[] = Array.isArray(value) ? value : []
     const at = list.findIndex((one) => typeof one === "string" && spellings.includes(one))
@@ -77,6 +76,24 @@ export const setToolDisabled =
     if (list.length === 1) return setAt(text, path, undefined)
     // The list may have it in more than one spelling.
     return setToolDisabled(name, local, false)(setAt(text, [...path, at], undefined))
+  }
+
+/** Replaces the description of a tool by its local name; undefined restores the server's own. Only the template of a name changes. */
+export const setToolDescription =
+  (given: string, tool: string, description: string | undefined): Edit =>
+  (text) => {
+    if (tool === "") throw new RequestError("invalid_params", "the name of the tool must not be empty")
+    const [section, name] = findServer(text, given)
+    const path = [section, name, "toolDescriptionOverrides"]
+    const spellings = spellingsOf(name, tool)
+    const written = valueAt(text, path)
+    const known = isObject(written) ? spellings.filter((one) => Object.hasOwn(written, one)) : []
+    if (description !== undefined) return setAt(text, [...path, known[0] ?? localNameOf(name, tool)], description)
+    return known.reduce((changed, one) => {
+      const rest = valueAt(changed, path)
+      const isLast = isObject(rest) && Object.keys(rest).length === 1
+      return setAt(changed, isLast ? path : [...path, one], undefined)
+    }, text)
   }
 
 /** Applies a JSON merge patch (RFC 7396) to a server, member by member, so that other members stay as written. */
@@ -113,6 +130,18 @@ export function setAt(text: string, path: Path, value: unknown, file = "mcp.json
 }
 
 // ---
+
+/** Returns a tool's own name, if it is given with that of its server. */
+function localNameOf(server: string, tool: string): string {
+  const prefix = `${slugOf(server)}${SEPARATOR}`
+  return tool.startsWith(prefix) && tool !== prefix ? tool.slice(prefix.length) : tool
+}
+
+/** Returns the names by which settings may mean a tool; the one that wins comes first. */
+function spellingsOf(server: string, tool: string): readonly string[] {
+  const local = localNameOf(server, tool)
+  return [local, `${slugOf(server)}${SEPARATOR}${local}`, `${server}${SEPARATOR}${local}`]
+}
 
 /** In ascending precedence. */
 const SECTIONS = ["servers", "mcpServers", "mcpTemplates"] as const

@@ -62,6 +62,8 @@ export type RequestFault =
   | "wrong_method"
   | "not_acceptable"
   | "unsupported_media_type"
+  | "precondition_failed"
+  | "precondition_required"
 
 /** The caller's request is invalid or cannot be served. The message is shown to the caller. */
 export class RequestError extends Error {
@@ -138,6 +140,8 @@ const REQUEST_CODES: Record<RequestFault, Codes> = {
   wrong_method: { exit: 64, http: 405, rpc: RPC_CODE.invalidRequest },
   not_acceptable: { exit: 64, http: 406, rpc: RPC_CODE.invalidRequest },
   unsupported_media_type: { exit: 64, http: 415, rpc: RPC_CODE.invalidRequest },
+  precondition_failed: { exit: 64, http: 412, rpc: RPC_CODE.invalidRequest },
+  precondition_required: { exit: 64, http: 428, rpc: RPC_CODE.invalidRequest },
 }
 
 /** The HTTP status of a request error, for answers that are rendered without one being thrown. */
@@ -146,13 +150,34 @@ export const statusOfFault = (fault: RequestFault): number => REQUEST_CODES[faul
 /** HTTP statuses of answers that are no request error: successes, and reports that something is down. */
 export const HTTP_STATUS = {
   ok: 200,
+  created: 201,
   accepted: 202,
   noContent: 204,
+  seeOther: 303,
   notModified: 304,
   /** A backend failed a call that has no JSON-RPC body to say so. */
   badGateway: 502,
   unavailable: 503,
 } as const
+
+/** The phrases of the statuses of errors, for problem details. RFC 9110, 15; RFC 6585. */
+export const STATUS_PHRASES: Readonly<Record<number, string>> = {
+  400: "Bad Request",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "Not Found",
+  405: "Method Not Allowed",
+  406: "Not Acceptable",
+  409: "Conflict",
+  412: "Precondition Failed",
+  413: "Content Too Large",
+  415: "Unsupported Media Type",
+  428: "Precondition Required",
+  429: "Too Many Requests",
+  500: "Internal Server Error",
+  502: "Bad Gateway",
+  503: "Service Unavailable",
+}
 
 /** Returns the codes of anything thrown. */
 export function codesOf(error: unknown): Codes {

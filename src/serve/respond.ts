@@ -2,19 +2,19 @@
  * Renders the responses of inbound HTTP that are not results. Every status, JSON-RPC code and `Retry-After` header of an
  * error comes from here, by the one table in lib/errors.ts.
  *
- * 1. The path decides the shape of the body, whichever middleware refuses (`shapeOf`): MCP paths get a JSON-RPC error, all
- *    other paths `{"error": "…"}`.
+ * 1. The path decides the shape of the body, whichever middleware refuses (`shapeOf`): MCP paths get a JSON-RPC error, `/api/v1`
+ *    problem details (RFC 9457), all other paths `{"error": "…"}`.
  * 2. A request body with `{tool, arguments}` is not JSON-RPC: its errors are `{"error": {"code", "message"}}`.
  * 3. The error decides the status and the JSON-RPC code. Only a code that the protocol defines may replace the table's.
  * 4. Errors that are not svc's own are reported as bugs and rendered as "internal error".
  */
-import { codesOf, HTTP_STATUS, isBug, publicMessage, RequestError } from "../lib/errors.ts"
+import { codesOf, errorWord, HTTP_STATUS, isBug, publicMessage, RequestError, STATUS_PHRASES } from "../lib/errors.ts"
 import { errorText, type Id, isObject } from "../wire/message.ts"
 
 export const JSON_HEADERS = { "content-type": "application/json" }
 
-/** The shape of an error's body: a JSON-RPC error, `{error: message}`, or `{error: {code, message}}`. */
-export type ErrorShape = "jsonrpc" | "json" | "tool-invocation"
+/** The shape of an error's body: a JSON-RPC error, `{error: message}`, `{error: {code, message}}`, or problem details. */
+export type ErrorShape = "jsonrpc" | "json" | "tool-invocation" | "problem"
 
 /** How to render an error. */
 export type ErrorRendering = {
@@ -26,6 +26,8 @@ export type ErrorRendering = {
   /** Seconds after which the client may try again. Defaults to `retryAfter` in the error's data. */
   readonly retryAfter?: number | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** The status of an answer that reports a failure of a server, in place of the table's. */
+  readonly status?: number | undefined
   /** Masks configured secrets in the message. */
   readonly hide?: ((text: string) => string) | undefined
   /** Takes errors that are not svc's own. */
@@ -33,19 +35,23 @@ export type ErrorRendering = {
 }
 
 /** Returns the shape of error bodies on a path. */
-export const shapeOf = (path: string): ErrorShape => (MCP_PATH.test(path) ? "jsonrpc" : "json")
+export const shapeOf = (path: string): ErrorShape => {
+  if (MCP_PATH.test(path)) return "jsonrpc"
+  return API_PATH.test(path) ? "problem" : "json"
+}
 
 /** Renders an error as a response, with `Retry-After` if the client is to wait. */
 export function errorResponse(error: unknown, rendering: ErrorRendering): Response {
   const { shape, id, hide, headers, onbug } = rendering
   if (isBug(error)) onbug?.(error)
-  const { http: status, rpc } = codesOf(error)
-  const { code = rpc } = rendering
+  const { http, rpc } = codesOf(error)
+  const { code = rpc, status = http } = rendering
   const message = hide === undefined ? publicMessage(error) : hide(publicMessage(error))
   const data = error instanceof RequestError ? error.data : undefined
   const retryAfter = rendering.retryAfter ?? (isObject(data) ? secondsOf(data.retryAfter) : undefined)
-  const body = bodyOf(shape, { id, code, message, data, retryAfter })
-  return new Response(body, { status, headers: { ...JSON_HEADERS, ...retryHeaders(retryAfter), ...headers } })
+  const body = bodyOf(shape, { id, code, message, data, retryAfter, status, word: errorWord(error) })
+  const type = shape === "problem" ? PROBLEM_HEADERS : JSON_HEADERS
+  return new Response(body, { status, headers: { ...type, ...retryHeaders(retryAfter), ...headers } })
 }
 
 /** Renders a JSON value as a response. `status` is a success, or comes from the error table. */
@@ -68,6 +74,8 @@ export const retryHeaders = (seconds: number | undefined): Readonly<Record<strin
 
 // ---
 
+const PROBLEM_HEADERS = { "content-type": "application/problem+json", "cache-control": "no-store" }
+const API_PATH = /^\/api\/v1(?:\/|$)/
 const MCP_PATH = /^\/(?:mcp|sse|messages|servers\/[^/]+\/mcp)$/
 const NO_HEADERS: Readonly<Record<string, string>> = {}
 
@@ -77,9 +85,12 @@ type ErrorFacts = {
   readonly message: string
   readonly data: unknown
   readonly retryAfter: number | undefined
+  readonly status: number
+  /** The kind of the error. */
+  readonly word: string
 }
 
-function bodyOf(shape: ErrorShape, { id, code, message, data, retryAfter }: ErrorFacts): string {
+function bodyOf(shape: ErrorShape, { id, code, message, data, retryAfter, status, word }: ErrorFacts): string {
   switch (shape) {
     case "jsonrpc":
       return errorText(id, code, message, data)
@@ -87,6 +98,16 @@ function bodyOf(shape: ErrorShape, { id, code, message, data, retryAfter }: Erro
       return JSON.stringify(retryAfter === undefined ? { error: message } : { error: message, retryAfter })
     case "tool-invocation":
       return JSON.stringify({ error: { code, message } })
+    case "problem":
+      // Without a type of its own a problem has the phrase of its status for a title.
+      return JSON.stringify({
+        type: "about:blank",
+        title: STATUS_PHRASES[status] ?? "Error",
+        status,
+        detail: message,
+        code: word,
+        ...(isObject(data) ? { data } : {}),
+      })
   }
 }
 

@@ -4,10 +4,12 @@
  *   /mcp                    the aggregate, or the part of it that the query selects
  *   /servers/<name>/mcp     one backend under its own names
  *   /sse, /messages         the old HTTP+SSE transport
+ *   /api/…, /admin/login    REST, and the login of `svc admin`
  *   /health …, /metrics …,
  *   …/mcp/server-card       middleware: see MIDDLEWARE_ORDER
  */
 import type { Agent } from "../agent/agent.ts"
+import type { Scope } from "../catalog/scope.ts"
 import { readTools } from "../catalog/selection.ts"
 import type { ToolListing } from "../config/presets.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -65,8 +67,20 @@ export type ServerDeps = {
   /** Which tools clients are listed by default. */
   readonly tools: ToolListing
   readonly middleware: MiddlewareTable
+  /** Serves REST; undefined with `--no-admin`. */
+  readonly api: ((request: ApiRequest) => Promise<Response>) | undefined
   /** The address svc is reached under, without a slash at its end. */
   base(): string
+}
+
+/** A request for REST, with what the listener knows of it. */
+export type ApiRequest = {
+  readonly inbound: Inbound
+  readonly streams: OpenStreams
+  /** Returns what the client sees on `/mcp` with the same query. Throws a RequestError for an invalid one. */
+  scope(): Scope
+  /** Called when the body has arrived: from then on the time of the request is svc's. */
+  onbody(): void
 }
 
 /**
@@ -161,6 +175,8 @@ function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope
         if (request.method !== "POST") return wrongMethod(path, "POST")
         return postSseMessage(request, principal, pipes, mcp)
     }
+    if (deps.api !== undefined && API_PATH.test(path))
+      return deps.api({ inbound, streams: mcp.streams, scope, onbody: () => mcp.onbody?.(request) })
     const name = SERVER_PATH.exec(path)?.[1]
     if (name !== undefined) return serveBackend(decode(name), inbound, mcp, deps, narrowScope)
     throw new RequestError("not_found", `There is no endpoint ${path.slice(0, 200)}; MCP is at /mcp`)
@@ -208,6 +224,7 @@ function closedAt(until: number, streams: OpenStreams, clock: Clock): OpenStream
 }
 
 const STREAM = SSE_HEADERS["content-type"]
+const API_PATH = /^\/(?:api\/|admin\/login$)/
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 
 /** Decodes a percent-encoded name; one that is not percent-encoded is taken as it is. */

@@ -28,13 +28,39 @@ export function parseToolInvocation(body: unknown): ToolInvocation | undefined {
 /** Answers `{result}`, or `{error: {code, message}}` with 400, 404, 429, 502 or 503. Never rejects. */
 export async function serveToolInvocation(
   { tool, arguments: args }: ToolInvocation,
-  { scope, principal, signal }: { scope: Scope; principal: string; signal: AbortSignal },
+  caller: InvocationCaller,
   gateway: Gateway,
 ): Promise<Response> {
   if (!isObject(args))
     return errorResponse(new RequestError("invalid_params", "arguments must be an object"), {
       shape: "tool-invocation",
     })
+  const outcome = await invokeTool(tool, args, caller, gateway)
+  if (outcome.kind === "result") return jsonResponse({ result: outcome.result })
+  const { code, message, status, retryAfter } = outcome
+  return jsonResponse({ error: { code, message } }, status, retryHeaders(retryAfter))
+}
+
+export type InvocationCaller = { readonly scope: Scope; readonly principal: string; readonly signal: AbortSignal }
+
+/** How a call without the envelope of JSON-RPC ended: with a tool's result, or an error and its HTTP status. */
+export type InvocationOutcome =
+  | { readonly kind: "result"; readonly result: unknown }
+  | {
+      readonly kind: "error"
+      readonly code: unknown
+      readonly message: unknown
+      readonly status: number
+      readonly retryAfter: number | undefined
+    }
+
+/** Calls a tool by its name in the scope. Never rejects. */
+export async function invokeTool(
+  tool: string,
+  args: Params,
+  { scope, principal, signal }: InvocationCaller,
+  gateway: Gateway,
+): Promise<InvocationOutcome> {
   const client = sessionlessClient(scope, principal)
   const cancellation = new Cancellation()
   const exchange: Exchange = {
@@ -49,12 +75,12 @@ export async function serveToolInvocation(
   const answer = await dispatch({ request, client, exchange, gateway })
   signal.removeEventListener("abort", abort)
   const { result, error } = parseExact(textOf(answer.frame)) as Params
-  if (answer.code === undefined) return jsonResponse({ result })
+  if (answer.code === undefined) return { kind: "result", result }
   const message = isObject(error) ? error.message : textOfResult(result)
   const code = isObject(error) ? error.code : answer.code
   const isKnown = knows(tool, client, gateway)
   const status = gateway.directory.stopping ? HTTP_STATUS.unavailable : statusOf(answer, isKnown)
-  return jsonResponse({ error: { code, message } }, status, retryHeaders(answer.retryAfter))
+  return { kind: "error", code, message, status, retryAfter: answer.retryAfter }
 }
 
 // ---

@@ -150,6 +150,14 @@ export type Observers = {
   onbug(error: unknown): void
 }
 
+/** A finished call of a tool. */
+export type FinishedCall = {
+  readonly server: string
+  readonly tool: string
+  readonly outcome: CallOutcome
+  readonly seconds: number
+}
+
 /** Counts what sessions relay. */
 type Meter = {
   /** Milliseconds that only grow. */

@@ -39,6 +39,8 @@ export type ServerLogs = {
   append(slug: string, level: LogLevel, text: string): void
   /** Returns the lines of a server that are in memory, oldest first. */
   read(slug: string): readonly LogLine[]
+  /** Calls `online` with each new line; the returned function ends that. */
+  watch(online: (line: LogLine) => void): () => void
   /** Writes pending lines to the disk. */
   flush(): void
 }
@@ -47,6 +49,7 @@ export function createServerLogs(options: ServerLogsOptions): ServerLogs {
   const { directory, clock, maxFileBytes = MAX_FILE_BYTES, maxFiles = MAX_FILES, maxLines = MAX_LOG_LINES } = options
   const rings = new BoundedMap<string, LogLine[]>(MAX_SERVERS)
   const pending = new Map<string, string>()
+  const watchers = new Set<(line: LogLine) => void>()
   let timer: (() => void) | undefined
   let failing = false
 
@@ -72,6 +75,7 @@ export function createServerLogs(options: ServerLogsOptions): ServerLogs {
       ring.push(line)
       // Cut in blocks: moving the whole ring for each line would cost more than the line itself.
       if (ring.length >= maxLines * 2) ring.splice(0, ring.length - maxLines)
+      for (const watcher of watchers) watcher(line)
       if (directory === undefined) return
       pending.set(slug, `${pending.get(slug) ?? ""}${formatLine(line)}\n`)
       timer ??= clock.after(WRITE_MS, () => {
@@ -80,6 +84,10 @@ export function createServerLogs(options: ServerLogsOptions): ServerLogs {
       })
     },
     read: (slug) => (rings.get(slug) ?? []).slice(-maxLines),
+    watch(online) {
+      watchers.add(online)
+      return () => void watchers.delete(online)
+    },
     flush,
   }
 }

@@ -38,11 +38,14 @@ export type ServerDetails = Immutable<z.infer<typeof serverDetailsSchema>> & {
   readonly instances: readonly ServerStatus[]
 }
 
+/** The part of the context that describes servers. */
+export type ServersContext = Pick<ToolContext, "agent" | "clock" | "editor" | "redactAll">
+
 /**
  * Returns all servers of mcp.json in its order, each with what runs of it. If the file is broken, returns the servers that
  * still run.
  */
-export function serversOf(context: ToolContext): readonly ServerDetails[] {
+export function serversOf(context: ServersContext): readonly ServerDetails[] {
   const status = runningOf(context)
   return describeServers(writtenOr(status, context.editor.read().config), status)
 }
@@ -58,7 +61,7 @@ export function serverOf(context: ToolContext, given: string): ServerDetails {
 }
 
 /** Returns what runs now, with credentials, paths and addresses masked. */
-export const runningOf = ({ agent, clock, redactAll }: ToolContext): Status =>
+export const runningOf = ({ agent, clock, redactAll }: ServersContext): Status =>
   statusOf(agent.snapshot(), clock.now(), redactAll)
 
 export const valueSchema = z.object({ key: z.string(), value: z.string(), from: z.array(z.string()) })

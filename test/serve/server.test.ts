@@ -90,6 +90,7 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
       return { kind: "server", id: "none" }
     },
     middleware,
+    api: undefined,
     base,
   })
   return {

@@ -1,0 +1,104 @@
+/** REST of a running svc, and its login. What serves it is imported at the first request: a start does not load it. */
+import { systemClock } from "../lib/clock.ts"
+import { UnavailableError } from "../lib/errors.ts"
+import { AdminLogin } from "../serve/admin-login.ts"
+import type { OpenStream } from "../serve/http-exchange.ts"
+import type { ApiRequest } from "../serve/server.ts"
+import { editPresets } from "../store/documents.ts"
+import type { Paths } from "../store/paths.ts"
+import type { InternalTools } from "./internal-tools.ts"
+import type { Runtime } from "./runtime.ts"
+import type { ServeOptions } from "./serve-options.ts"
+
+/** What REST needs of a svc whose configuration has been read. */
+type AdminConnection = {
+  readonly paths: Paths
+  /** The address of MCP for clients; undefined on a Unix socket. */
+  readonly endpoint: string | undefined
+  tools(): Promise<InternalTools>
+  /** Applies what is written in the files now. */
+  follow(): Promise<unknown>
+}
+
+export type AdminInterface = {
+  serve(request: ApiRequest): Promise<Response>
+  connect(connection: AdminConnection): void
+  /**
+   * Returns the address of the page: a link that logs in once or, with `--auth`, the address alone; with `token`, a token for
+   * REST instead. Throws an UnavailableError if no browser can reach svc, or if `--auth` has tokens of its own.
+   */
+  invite(endpoint: string | undefined, token: boolean): { readonly url: string; readonly token?: string }
+}
+
+export function createAdminInterface(runtime: Runtime, options: ServeOptions): AdminInterface {
+  const { agent, audit, mcp, redactor, serverLogs, sessions, streams } = runtime
+  const login = options.auth ? undefined : new AdminLogin(systemClock, newSecret)
+  const salt = newSecret()
+  const restStreams = new Set<OpenStream>()
+  let connection: AdminConnection | undefined
+  let serving: Promise<(request: ApiRequest) => Promise<Response>> | undefined
+  const load = async () => {
+    const { createRest } = await import("../rest/api.ts")
+    const ports = async () => {
+      if (connection === undefined) return undefined
+      const { paths, endpoint, tools, follow } = connection
+      const { editor, run } = await tools()
+      return {
+        agent,
+        clock: systemClock,
+        gateway: mcp.gateway,
+        editor,
+        file: paths.file,
+        serverLogs,
+        streams,
+        restStreams,
+        salt,
+        login,
+        endpoint,
+        scopeOf: runtime.scopeOf,
+        sessions: () => sessions.all(),
+        facts: runtime.facts,
+        mask: (text: string) => redactor().maskCredentials(text),
+        async runTool(tool: string, args: object, agreed: string | undefined, signal: AbortSignal) {
+          const call = { tool, arguments: args, agreed }
+          const end = audit?.action(`rest.${tool}`, {
+            ...call,
+            name: "serverName" in args ? args.serverName : undefined,
+          })
+          const result = await run(call, signal)
+          end?.(result.isError === true ? "error" : "ok")
+          return result
+        },
+        follow,
+        editPresets: (change: (text: string) => string) => editPresets(paths, change, systemClock),
+        watchCalls: runtime.watchCalls,
+        onbug: mcp.onbug,
+      }
+    }
+    return createRest({ clock: systemClock, login, maxBody: options.maxBody, ports, onbug: mcp.onbug })
+  }
+  return {
+    async serve(request) {
+      serving ??= load()
+      return (await serving)(request)
+    },
+    connect(given) {
+      connection = given
+    },
+    invite(endpoint, token) {
+      if (endpoint === undefined)
+        throw new UnavailableError("svc listens on a Unix socket, which no browser reaches; start it with --port")
+      const url = endpoint.replace(/\/mcp$/, "/admin")
+      if (login === undefined) {
+        if (!token) return { url }
+        throw new UnavailableError("with --auth, REST takes the tokens of `svc auth token create`")
+      }
+      return token ? { url, token: login.createSession() } : { url: `${url}/login?code=${login.createLink()}` }
+    },
+  }
+}
+
+// ---
+
+/** Returns 256 random bits. */
+const newSecret = (): string => Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url")

@@ -1,0 +1,28 @@
+/** `svc admin`: opens the admin page of the running svc, logged in; or prints a token for REST. */
+import type { CommandDef } from "citty"
+import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
+import { openBrowser } from "../app/open-browser.ts"
+import { print, say } from "../app/output.ts"
+import { isObject } from "../wire/message.ts"
+
+export const admin: CommandDef = {
+  meta: { name: "admin", description: "Open the admin page of the running svc in the browser" },
+  args: {
+    print: { type: "boolean", description: "Print the link, which logs in once within 60 s, in place of opening it" },
+    token: { type: "boolean", description: "Print a token for REST, which holds for 12 hours or until svc stops" },
+    ...CONTEXT_ARGS,
+  },
+  async run({ args }) {
+    const context = openContext(args)
+    const answer = await context.ask("admin", { token: args.token === true })
+    if (!isObject(answer)) throw notRunning(context.paths)
+    const { url, token } = answer
+    if (args.json === true || args.print === true || typeof token === "string") {
+      print(args.json === true, answer, () => String(token ?? url))
+      return 0
+    }
+    if (await openBrowser(String(url))) say("opened the admin page in the browser")
+    else print(false, answer, () => `open this link in a browser: ${String(url)}`)
+    return 0
+  },
+}

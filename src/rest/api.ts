@@ -1,0 +1,218 @@
+/**
+ * REST: finds the endpoint of a request, checks login, query and body, and renders the answer. Imported at the first request
+ * under `/api`: a start does not load it.
+ *
+ *  1. `/api/v1` shows and changes everything, so it needs an admin: with `--auth` a token that opens all servers and svc's own
+ *     tools (`svc:admin`), else a session of `svc admin` (serve/admin-login.ts).
+ *  2. The views without the version show what `/mcp` shows the same client (views.ts).
+ *  3. The login is checked before the body is read and before the path is looked up.
+ *  4. Bodies are JSON within `--max-body`. Requests of one address are limited.
+ */
+import type { Clock } from "../lib/clock.ts"
+import { HTTP_STATUS, RequestError } from "../lib/errors.ts"
+import { schemaProblem } from "../lib/schema-problem.ts"
+import { createAddressLimiter } from "../serve/address-rate-limit.ts"
+import { type AdminLogin, sessionCookie } from "../serve/admin-login.ts"
+import type { Inbound } from "../serve/inbound.ts"
+import { readJson } from "../serve/request-body.ts"
+import { errorResponse, jsonResponse, shapeOf } from "../serve/respond.ts"
+import type { ApiRequest } from "../serve/server.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import { ACTIVITY_ENDPOINTS } from "./activity.ts"
+import { CONFIG_ENDPOINTS } from "./config.ts"
+import type { Endpoint, RestPorts } from "./endpoint.ts"
+import { OFFER_ENDPOINTS } from "./offers.ts"
+import { openApiOf } from "./openapi.ts"
+import { REGISTRY_ENDPOINTS } from "./registry.ts"
+import { restError } from "./run-tool.ts"
+import { SERVER_ENDPOINTS } from "./servers.ts"
+import { SESSION_ENDPOINTS } from "./session.ts"
+import { serveView } from "./views.ts"
+
+export const ENDPOINTS: readonly Endpoint[] = [
+  ...SERVER_ENDPOINTS,
+  ...OFFER_ENDPOINTS,
+  ...CONFIG_ENDPOINTS,
+  ...REGISTRY_ENDPOINTS,
+  ...ACTIVITY_ENDPOINTS,
+  ...SESSION_ENDPOINTS,
+]
+
+export type RestDeps = {
+  readonly clock: Clock
+  /** Undefined with `--auth`: tokens decide. */
+  readonly login: AdminLogin | undefined
+  /** Bytes of a body at most. */
+  readonly maxBody: number
+  /** Undefined until the configuration has been read, and for a demo. */
+  ports(): Promise<RestPorts | undefined>
+  onbug(error: unknown): void
+}
+
+/** Returns the function that answers requests under `/api` and the link of `svc admin`. It never rejects. */
+export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Response> {
+  const limiter = createAddressLimiter(deps.clock, REST_LIMIT)
+  const routes = ENDPOINTS.map((endpoint) => ({ endpoint, pattern: patternOf(endpoint.path) }))
+  let openApi: Params | undefined
+  let mask = (text: string) => text
+  const serve = async (rest: ApiRequest): Promise<Response> => {
+    const { inbound } = rest
+    const { path, request, address } = inbound
+    const { retryAfter } = limiter(address())
+    if (retryAfter !== undefined)
+      throw new RequestError("too_many", "Too many requests from this address; try again later", { retryAfter })
+    if (path === LOGIN_PATH) return logIn(inbound, deps.login)
+    const found = await deps.ports()
+    mask = found?.mask ?? mask
+    if (found === undefined)
+      throw new RequestError("not_found", "This svc has no configuration to manage, or is still reading it")
+    const ports = { ...found, streams: rest.streams }
+    if (!path.startsWith(PREFIX)) return serveView(rest, ports, deps.maxBody)
+    requireAdmin(inbound, deps.login)
+    const local = path.slice(PREFIX.length)
+    if (local === "/openapi.json" && request.method === "GET") {
+      openApi ??= openApiOf(ENDPOINTS, ports.facts().version)
+      return jsonResponse(openApi, undefined, PRIVATE)
+    }
+    const matching = routes.flatMap(({ endpoint, pattern }) => {
+      const groups = pattern.exec(local)
+      return groups === null ? [] : [{ endpoint, values: groups.slice(1) }]
+    })
+    // A literal path wins over a parameter: `/presets/preview` is no preset.
+    const literal = matching.filter(({ endpoint }) => endpoint.path === local)
+    const candidates = literal.length > 0 ? literal : matching
+    if (candidates.length === 0)
+      throw new RequestError("not_found", `There is no endpoint ${path.slice(0, 200)}; see ${PREFIX}/openapi.json`)
+    const method = request.method === "HEAD" ? "GET" : request.method
+    const match = candidates.find(({ endpoint }) => endpoint.method === method)
+    if (match === undefined) {
+      const allow = candidates.map(({ endpoint }) => endpoint.method).join(", ")
+      return refuse(
+        new RequestError("wrong_method", `Method not allowed; ${path.slice(0, 200)} has ${allow}`),
+        inbound,
+        {
+          allow,
+        },
+      )
+    }
+    return run(match.endpoint, match.values, rest, ports)
+  }
+  const run = async (
+    endpoint: Endpoint,
+    values: readonly string[],
+    { inbound, onbody }: ApiRequest,
+    ports: RestPorts,
+  ): Promise<Response> => {
+    const { request, search, principal } = inbound
+    const names = [...endpoint.path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => name)
+    const params = Object.fromEntries(names.map((name, at) => [name, decode(values[at] ?? "")]))
+    const query = check(endpoint.query, Object.fromEntries(new URLSearchParams(search)), "query")
+    const body = endpoint.body === undefined ? {} : check(endpoint.body, await readBody(request, deps.maxBody), "body")
+    onbody()
+    const answer = await endpoint.run({ ports, params, query, body, request, principal })
+    if (answer instanceof Response) return answer
+    const hash = hashIn(answer)
+    return jsonResponse(answer, endpoint.created === true ? HTTP_STATUS.created : undefined, {
+      ...PRIVATE,
+      ...(endpoint.tagged === true && hash !== undefined ? { etag: `"${hash}"` } : {}),
+    })
+  }
+  const refuse = (error: unknown, { path }: Inbound, headers?: Readonly<Record<string, string>>): Response =>
+    errorResponse(error, {
+      shape: shapeOf(path),
+      headers,
+      hide: mask,
+      onbug: deps.onbug,
+    })
+  return async (rest) => {
+    try {
+      return await serve(rest)
+    } catch (error) {
+      return refuse(restError(error), rest.inbound)
+    }
+  }
+}
+
+/** The path of the link that `svc admin` opens; its query has the code. */
+const LOGIN_PATH = "/admin/login"
+
+// ---
+
+const PREFIX = "/api/v1"
+const REST_LIMIT = { requests: 3000, windowMs: 60_000 }
+/** What an admin sees is for the admin alone. */
+const PRIVATE = { "cache-control": "no-store", "x-content-type-options": "nosniff" }
+
+/** Throws a RequestError unless the request comes from an admin. */
+function requireAdmin({ request, principal }: Inbound, login: AdminLogin | undefined): void {
+  if (login === undefined) {
+    if (principal.admin && principal.tags === undefined) return
+    throw new RequestError(
+      "forbidden",
+      "This token may not manage svc: use one without tags, or with the scope svc:admin",
+    )
+  }
+  if (login.admit(request) === undefined)
+    throw new RequestError(
+      "unauthorized",
+      "Log in first: `svc admin` opens the page, and `svc admin --token` prints a token for the Authorization header",
+    )
+}
+
+/** Turns the code of a link into a session's cookie. */
+function logIn({ request, search }: Inbound, login: AdminLogin | undefined): Response {
+  if (request.method !== "GET") throw new RequestError("wrong_method", "Open this address in a browser")
+  if (login === undefined) throw new RequestError("not_found", "With --auth, the page asks for a token")
+  const secret = login.redeem(new URLSearchParams(search).get("code") ?? "")
+  if (secret === undefined)
+    throw new RequestError("forbidden", "This link was used, or is older than 60 s: run `svc admin` again")
+  return new Response(null, {
+    status: HTTP_STATUS.seeOther,
+    headers: {
+      location: "/admin",
+      "set-cookie": sessionCookie(request, secret),
+      "referrer-policy": "no-referrer",
+      "cache-control": "no-store",
+    },
+  })
+}
+
+async function readBody(request: Request, limit: number): Promise<unknown> {
+  const type = request.headers.get("content-type")
+  const text = request.headers.get("content-length") === "0" || request.body === null ? undefined : type
+  // A body may be left out if nothing in it is required.
+  if (text === undefined) return {}
+  if (text === null || !/^application\/(?:merge-patch\+)?json\s*(;|$)/i.test(text))
+    throw new RequestError("unsupported_media_type", "Content-Type must be application/json")
+  return readJson(request, limit)
+}
+
+/** Returns a value as the schema declares it. Throws a RequestError that names the wrong member and no value. */
+function check(schema: Endpoint["body"], value: unknown, what: "query" | "body"): Params {
+  if (schema === undefined) return {}
+  const parsed = schema.safeParse(value, { error: schemaProblem })
+  if (parsed.success) return parsed.data
+  const problems = parsed.error.issues.map(
+    ({ path, message }) => `${path.length === 0 ? what : path.join(".")}: ${message}`,
+  )
+  throw new RequestError("invalid_params", problems.slice(0, MAX_PROBLEMS).join("; "))
+}
+
+const MAX_PROBLEMS = 20
+
+const patternOf = (path: string): RegExp => new RegExp(`^${path.replace(/\{\w+\}/g, "([^/]+)")}$`)
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+/** Returns the hash of an answer, or of the server in it that was written. */
+function hashIn(answer: unknown): string | undefined {
+  if (!isObject(answer)) return undefined
+  const hash = isObject(answer.written) ? answer.written.hash : answer.hash
+  return typeof hash === "string" ? hash : undefined
+}

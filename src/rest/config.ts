@@ -1,0 +1,259 @@
+/** Endpoints of the configuration: servers as they are written, issues, and presets. */
+import { isDeepStrictEqual } from "node:util"
+import * as z from "zod"
+import { selectServers } from "../catalog/selection.ts"
+import { hidesEveryTool } from "../catalog/tool-settings.ts"
+import { addServer, writtenServers } from "../config/edit.ts"
+import { HIDDEN } from "../config/effective.ts"
+import { createPreset, deletePreset, editPreset, TOOL_LISTINGS } from "../config/presets.ts"
+import { digest } from "../lib/digest.ts"
+import { RequestError } from "../lib/errors.ts"
+import { mapStrings } from "../lib/json.ts"
+import { isSecretName } from "../lib/secret-names.ts"
+import { applyEdit, reloadSchema, warningsOf } from "../tools/apply-change.ts"
+import { resolveServerName, validateChange } from "../tools/plan-change.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
+import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
+import { describeAll } from "./servers.ts"
+import { issueSchema, presetSchema } from "./shapes.ts"
+
+const writtenSchema = z.strictObject({
+  name: z.string(),
+  section: z.string().describe("mcpServers, mcpTemplates or servers"),
+  server: z.looseObject({}).describe(`The server as it is written; ${HIDDEN} stands for a secret`),
+  hash: z.string().describe("Of the server as it is written; the ETag"),
+})
+
+const config = defineEndpoint({
+  method: "GET",
+  path: "/config",
+  summary: "Show the configuration as it is written, secrets hidden, and what is wrong with it",
+  answer: z.strictObject({
+    file: z.string(),
+    servers: z.array(writtenSchema),
+    issues: z.array(issueSchema),
+  }),
+  faults: [],
+  run(call) {
+    const { ports } = call
+    return {
+      file: ports.file,
+      servers: [...writtenServers(ports.editor.read().config)].map(([name, one]) => shownServer(ports, name, one)),
+      issues: ports.agent.snapshot().issues.map(({ path, ...issue }) => ({
+        ...issue,
+        message: ports.mask(issue.message),
+        ...(path === undefined ? {} : { path: [...path] }),
+      })),
+    }
+  },
+})
+
+const show = defineEndpoint({
+  method: "GET",
+  path: "/config/servers/{name}",
+  summary: "Show a server as it is written, secrets hidden",
+  answer: writtenSchema,
+  tagged: true,
+  faults: ["not_found"],
+  run({ ports, params }) {
+    const { config } = ports.editor.read()
+    const name = resolveServerName(config, params.name ?? "")
+    return shownServer(ports, name, writtenOf(config, name))
+  },
+})
+
+const replace = defineEndpoint({
+  method: "PUT",
+  path: "/config/servers/{name}",
+  summary: "Replace a server as it is written",
+  description: `Members that hold ${HIDDEN} keep their written value. If-Match must name the ETag of what was read: a server that was changed meanwhile answers 412.`,
+  body: z.strictObject({
+    server: z.record(z.string(), z.unknown()),
+    confirmZeroTools: z.boolean().default(false),
+  }),
+  answer: z.strictObject({ written: writtenSchema, reload: reloadSchema, warnings: z.array(z.string()) }),
+  tagged: true,
+  conditional: true,
+  faults: ["not_found", "conflict", "precondition_failed", "precondition_required"],
+  async run({ ports, params, body, request }) {
+    const expected = request.headers.get("if-match")
+    if (expected === null)
+      throw new RequestError("precondition_required", "Send the ETag of the server that you read in If-Match")
+    const name = resolveServerName(ports.editor.read().config, params.name ?? "")
+    let warnings: readonly string[] = []
+    const { outcome, reload } = await applyEdit(ports, name, (written) => {
+      const now = writtenOf(written.config, name)
+      if (!expected.split(",").some((tag) => [`"${hashOf(ports, now)}"`, "*"].includes(tag.trim())))
+        throw new RequestError(
+          "precondition_failed",
+          `${name} was changed in the meantime: read it again, and apply the change to what it is now`,
+        )
+      const server = unhidden(body.server, now.server, name)
+      if (!body.confirmZeroTools && hidesEveryTool(ports.agent.find(name), namesIn(server.disabledTools)))
+        throw new RequestError(
+          "conflict",
+          `${name} would offer no tool any more; send confirmZeroTools: true to hide the last one too`,
+          { reason: "confirmation_required", servers: [name] },
+        )
+      if (isDeepStrictEqual(server, now.server)) return written
+      const next = { ...written, config: addServer(name, server, true)(written.config) }
+      warnings = validateChange(ports, written, next)
+      return next
+    })
+    const after = writtenOf(ports.editor.read().config, name)
+    const written = shownServer(ports, name, after)
+    return { written, reload, warnings: [...warnings, ...warningsOf(name, outcome)] }
+  },
+})
+
+const presetBody = {
+  filter: z.string().describe("An expression over tags, such as `web and not slow`"),
+  description: z.string(),
+  tools: z.enum(TOOL_LISTINGS).describe("Which tools clients are listed"),
+}
+
+const presets = defineEndpoint({
+  method: "GET",
+  path: "/presets",
+  summary: "List the presets, with the servers that each selects",
+  query: z.strictObject(PAGE_QUERY),
+  answer: pageSchema(presetSchema),
+  faults: [],
+  run({ ports, query }) {
+    const all = [...ports.agent.presets].map(([name, { text: filter, description }]) => ({
+      name,
+      filter,
+      ...(description === undefined ? {} : { description }),
+      servers: matching(ports, filter).servers,
+    }))
+    return pageBy(all, ({ name }) => name, query)
+  },
+})
+
+const preview = defineEndpoint({
+  method: "GET",
+  path: "/presets/preview",
+  summary: "Show what an expression over tags selects",
+  query: z.strictObject({ filter: z.string().min(1) }),
+  answer: z.strictObject({
+    servers: z.array(z.string()),
+    unknownTags: z.array(z.string()).describe("Tags of the expression that no server has"),
+  }),
+  faults: [],
+  run: ({ ports, query }) => matching(ports, query.filter),
+})
+
+const writePreset = defineEndpoint({
+  method: "PUT",
+  path: "/presets/{name}",
+  summary: "Create or change a preset",
+  body: z.strictObject(presetBody).partial().required({ filter: true }),
+  answer: presetSchema,
+  faults: [],
+  async run({ ports, params, body }) {
+    const name = params.name ?? ""
+    const { filter, ...rest } = body
+    const isNew = !ports.agent.presets.has(name)
+    const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
+    await ports.editPresets(isNew ? createPreset(name, { filter, ...given }) : editPreset(name, { filter, ...given }))
+    await ports.follow()
+    return {
+      name,
+      filter,
+      ...(body.description ? { description: body.description } : {}),
+      servers: matching(ports, filter).servers,
+    }
+  },
+})
+
+const removePreset = defineEndpoint({
+  method: "DELETE",
+  path: "/presets/{name}",
+  summary: "Delete a preset",
+  answer: z.strictObject({ deleted: z.string() }),
+  faults: ["not_found"],
+  async run({ ports, params }) {
+    const name = params.name ?? ""
+    await ports.editPresets(deletePreset(name))
+    await ports.follow()
+    return { deleted: name }
+  },
+})
+
+export const CONFIG_ENDPOINTS: readonly Endpoint[] = [
+  config,
+  show,
+  replace,
+  preview,
+  presets,
+  writePreset,
+  removePreset,
+]
+
+// ---
+
+type Written = { readonly section: string; readonly server: Params }
+
+function writtenOf(config: string, name: string): Written {
+  const found = writtenServers(config).get(name)
+  if (found === undefined) throw new RequestError("not_found", `no server is named ${name}`)
+  return found
+}
+
+/** Salted, because a short secret could be guessed from the hash and what is not hidden. */
+const hashOf = ({ salt }: RestPorts, written: Written): string => digest(salt + JSON.stringify(written), 32)
+
+const shownServer = (ports: RestPorts, name: string, written: Written) => ({
+  name,
+  section: written.section,
+  server: hidden(ports, written.server),
+  hash: hashOf(ports, written),
+})
+
+/** Returns a server with its secrets hidden; a reference to a variable stays. */
+function hidden({ mask }: RestPorts, server: Params): Record<string, unknown> {
+  const args = Array.isArray(server.args) ? server.args.map(String) : []
+  const shown = mapStrings(server, (text, path) => {
+    const [key, member] = path
+    const afterFlag = key === "args" && typeof member === "number" && isSecretName(args[member - 1] ?? "")
+    const isSecret =
+      key === "headers" || afterFlag || path.some((part) => typeof part === "string" && isSecretName(part))
+    if (isSecret && text !== "" && !REFERENCE.test(text)) return HIDDEN
+    // `env` may be an array of NAME=value.
+    const [, name = ""] = key === "env" ? (/^([^=]+)=/.exec(text) ?? []) : []
+    if (isSecretName(name) && !REFERENCE.test(text.slice(name.length + 1))) return `${name}=${HIDDEN}`
+    return mask(text).replaceAll("[REDACTED]", HIDDEN)
+  })
+  return shown as Record<string, unknown>
+}
+
+/** A value that is nothing but references, perhaps behind a scheme such as `Bearer`. */
+const REFERENCE = /^(?:\w+ )?(?:\$\{?\w+\}?|\{\{[^}]*\}\})+$/
+
+/** Returns a server with the written texts where it has hidden ones. Throws a RequestError for one that hides nothing. */
+function unhidden(given: Params, written: Params, name: string): Params {
+  const restored = mapStrings(given, (text, path) => {
+    if (!text.includes(HIDDEN)) return text
+    const before = path.reduce<unknown>(
+      (value, part) => (value as Record<string, unknown> | undefined)?.[part],
+      written,
+    )
+    if (typeof before === "string") return before
+    throw new RequestError("invalid_params", `${path.join(".")} of ${name} is ${HIDDEN}, but no value is written there`)
+  })
+  return isObject(restored) ? restored : {}
+}
+
+const namesIn = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
+
+/** Returns the servers that an expression selects, and its tags that no server has. Throws a RequestError for an invalid one. */
+function matching(ports: RestPorts, filter: string) {
+  const selection = selectServers([{ filter }], new Map())
+  const all = describeAll(ports)
+  const known = new Set(all.flatMap(({ tags }) => tags))
+  return {
+    servers: all.flatMap(({ name, tags }) => (selection.includes(tags) ? [name] : [])),
+    unknownTags: selection.tags.filter((tag) => !known.has(tag)),
+  }
+}

@@ -1,0 +1,97 @@
+/** Defines what an endpoint of REST is: a method, a path, schemas in and out, and a function. OpenAPI is made from these. */
+import type * as z from "zod"
+import type { Agent } from "../agent/agent.ts"
+import type { Clock } from "../lib/clock.ts"
+import type { RequestFault } from "../lib/errors.ts"
+import type { ProcessFacts } from "../report/health.ts"
+import type { AdminLogin } from "../serve/admin-login.ts"
+import type { OpenStream, OpenStreams } from "../serve/http-exchange.ts"
+import type { Principal } from "../serve/principal.ts"
+import type { ScopeOf } from "../serve/query-scope.ts"
+import type { FinishedCall, Gateway } from "../session/ports.ts"
+import type { Session } from "../session/session.ts"
+import type { ServerLogs } from "../store/server-logs.ts"
+import type { ConfigEditor } from "../tools/config-editor.ts"
+import type { Immutable, ToolResult } from "../tools/tool.ts"
+import type { Params } from "../wire/message.ts"
+
+/** What endpoints work with. */
+export type RestPorts = {
+  readonly agent: Agent
+  readonly clock: Clock
+  readonly gateway: Gateway
+  readonly editor: ConfigEditor
+  /** The path of mcp.json. */
+  readonly file: string
+  readonly serverLogs: Pick<ServerLogs, "read" | "watch">
+  /** All open streams of svc, and those of REST among them. */
+  readonly streams: OpenStreams
+  readonly restStreams: Set<OpenStream>
+  /** Random text, which holds until svc ends. */
+  readonly salt: string
+  /** Undefined with `--auth`. */
+  readonly login: AdminLogin | undefined
+  /** The address of MCP for clients; undefined on a Unix socket. */
+  readonly endpoint: string | undefined
+  /** Returns the scope of a URL's query. */
+  readonly scopeOf: ScopeOf
+  sessions(): Iterable<Session>
+  facts(): ProcessFacts
+  /** Masks credentials; paths and addresses stay, because the reader is the operator. */
+  mask(text: string): string
+  /** Runs one of svc's own tools for a person who has seen what it does. `agreed` is the digest of the plan that was shown. */
+  runTool(tool: string, args: Params, agreed: string | undefined, signal: AbortSignal): Promise<ToolResult>
+  /** Applies what is written in the files now. */
+  follow(): Promise<unknown>
+  editPresets(change: (text: string) => string): Promise<boolean>
+  /** Calls `onfinished` after each call of a tool; the returned function ends that. */
+  watchCalls(onfinished: (call: FinishedCall) => void): () => void
+  onbug(error: unknown): void
+}
+
+/** One request for an endpoint, checked against its schemas. */
+export type EndpointCall<Q = Params, B = Params> = {
+  readonly ports: RestPorts
+  /** The parts of the path that its braces name. */
+  readonly params: Readonly<Record<string, string>>
+  readonly query: Q
+  readonly body: B
+  readonly request: Request
+  readonly principal: Principal
+}
+
+export type Endpoint = {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE"
+  /** The path below `/api/v1`, with parameters in braces: `/servers/{name}`. */
+  readonly path: string
+  readonly summary: string
+  readonly description?: string
+  readonly query?: z.ZodObject
+  readonly body?: z.ZodObject
+  /** The schema of a success; "stream" for server-sent events. */
+  readonly answer: z.ZodType | "stream"
+  /** The status of a success, if it is not 200. */
+  readonly created?: true
+  /** Set if the answer is sent with an `ETag`, by its member `hash`. */
+  readonly tagged?: true
+  /** Set if a change must name the `ETag` of what it replaces in `If-Match`. */
+  readonly conditional?: true
+  /** What may go wrong besides a missing login, malformed input and a rate limit. */
+  readonly faults: readonly RequestFault[]
+  run(call: EndpointCall): unknown
+}
+
+/** Makes an endpoint; `run` gets a query and a body that fit their schemas, and returns what fits `answer`, or a stream. */
+export function defineEndpoint<Q extends z.ZodObject, B extends z.ZodObject, A extends z.ZodType>(
+  endpoint: Omit<Endpoint, "query" | "body" | "answer" | "run"> & {
+    readonly query?: Q
+    readonly body?: B
+    readonly answer: A | "stream"
+    run(
+      call: EndpointCall<z.output<Q>, z.output<B>>,
+    ): Immutable<z.input<A>> | Response | Promise<Immutable<z.input<A>> | Response>
+  },
+): Endpoint {
+  const { run, ...rest } = endpoint
+  return { ...rest, run: (call) => run(call as unknown as EndpointCall<z.output<Q>, z.output<B>>) }
+}

@@ -1,0 +1,56 @@
+/** Endpoints of registries: search, and installation after a plan that a person has seen. */
+import * as z from "zod"
+import { mcpInfo } from "../tools/info.ts"
+import { mcpInstall } from "../tools/install.ts"
+import { mcpSearch } from "../tools/search.ts"
+import { defineEndpoint, type Endpoint } from "./endpoint.ts"
+import { runOwnTool } from "./run-tool.ts"
+
+const search = defineEndpoint({
+  method: "GET",
+  path: "/registries/search",
+  summary: "Search the registries for servers",
+  query: z.strictObject({
+    query: z.string().default(""),
+    registry: z.string().optional(),
+    type: z.string().optional(),
+    transport: z.string().optional(),
+    limit: z.coerce.number().int().min(1).max(100).default(20),
+    cursor: z.string().optional(),
+  }),
+  answer: mcpSearch.output,
+  faults: [],
+  run: (call) => runOwnTool(call, "mcp_search", call.query),
+})
+
+const info = defineEndpoint({
+  method: "GET",
+  path: "/registries/servers/{name}",
+  summary: "Show a server of a registry: what it runs and needs",
+  query: z.strictObject({ version: z.string().optional() }),
+  answer: mcpInfo.output,
+  faults: ["not_found"],
+  run: (call) => runOwnTool(call, "mcp_info", { ...call.query, serverName: call.params.name }),
+})
+
+const install = defineEndpoint({
+  method: "POST",
+  path: "/install",
+  summary: "Plan an installation; with the digest of the plan, install",
+  description:
+    "Without `digest` nothing changes: the answer shows the whole command that would run, what it needs, and the digest of exactly that. Show it to a person; the same request with this `digest` installs it. If anything differs by then, the answer is 409 and nothing runs.",
+  body: mcpInstall.input
+    .omit({ dryRun: true })
+    .extend({ digest: z.string().min(1).optional().describe("From the plan that the person has agreed to") })
+    .strict(),
+  answer: mcpInstall.output.extend({ digest: z.string().optional() }),
+  faults: ["not_found", "conflict"],
+  run(call) {
+    const { digest, ...args } = call.body
+    return typeof digest === "string"
+      ? runOwnTool(call, "mcp_install", args, digest)
+      : runOwnTool(call, "mcp_install", { ...args, dryRun: true })
+  },
+})
+
+export const REGISTRY_ENDPOINTS: readonly Endpoint[] = [search, info, install]

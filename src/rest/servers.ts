@@ -1,0 +1,184 @@
+/** Endpoints of servers: what they are, how they run, and changes of one server. */
+import * as z from "zod"
+import { parseDocument } from "../config/document.ts"
+import { addServer } from "../config/edit.ts"
+import { effectiveOf } from "../config/effective.ts"
+import { slugOf } from "../config/plan.ts"
+import { ConfigError } from "../lib/errors.ts"
+import { unknownNameError } from "../lib/nearest.ts"
+import type { Status } from "../report/status.ts"
+import { applyEdit, reloadSchema, warningsOf } from "../tools/apply-change.ts"
+import { mcpEdit } from "../tools/edit.ts"
+import { mcpEnable } from "../tools/enable.ts"
+import { validateChange } from "../tools/plan-change.ts"
+import { mcpReload } from "../tools/reload.ts"
+import { runningOf, type ServerDetails, type ServersContext, serversOf } from "../tools/servers.ts"
+import { mcpUninstall } from "../tools/uninstall.ts"
+import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
+import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
+import { runOwnTool } from "./run-tool.ts"
+import { effectiveSchema, serverInstanceSchema, serverSchema } from "./shapes.ts"
+
+const listedServer = serverSchema.extend({ instances: z.array(serverInstanceSchema) })
+
+const list = defineEndpoint({
+  method: "GET",
+  path: "/servers",
+  summary: "List the servers",
+  query: z.strictObject({
+    tag: z.string().optional().describe("Only servers with this tag"),
+    state: z.string().optional().describe("Only servers in this state"),
+    q: z.string().optional().describe("Only servers with this text in their name"),
+    ...PAGE_QUERY,
+  }),
+  answer: pageSchema(listedServer),
+  faults: [],
+  run({ ports, query }) {
+    const { tag, state, q = "" } = query
+    const found = describeAll(ports).filter(
+      (server) =>
+        (tag === undefined || server.tags.includes(tag)) &&
+        (state === undefined || server.state === state) &&
+        server.name.toLowerCase().includes(q.toLowerCase()),
+    )
+    return pageBy(found, ({ name }) => name, query)
+  },
+})
+
+const show = defineEndpoint({
+  method: "GET",
+  path: "/servers/{name}",
+  summary: "Show a server with its effective configuration",
+  answer: listedServer.extend({
+    effective: z.array(effectiveSchema).describe("Its effective values, and where each comes from; secrets hidden"),
+  }),
+  faults: ["not_found"],
+  run({ ports, params }) {
+    const server = describeOne(ports, params.name ?? "")
+    return { ...server, effective: effectiveValues(ports, server.name) }
+  },
+})
+
+const add = defineEndpoint({
+  method: "POST",
+  path: "/servers",
+  summary: "Add a server",
+  description: "Writes a server as mcp.json has it, and starts it. It stays in the file if it does not connect.",
+  body: z.strictObject({
+    name: z.string().min(1),
+    server: z.record(z.string(), z.unknown()).describe("The server as in mcp.json"),
+  }),
+  created: true,
+  answer: z.strictObject({ server: listedServer, reload: reloadSchema, warnings: z.array(z.string()) }),
+  faults: ["conflict"],
+  async run({ ports, body: { name, server } }) {
+    let warnings: readonly string[] = []
+    const { outcome, reload } = await applyEdit(ports, name, (written) => {
+      const next = { ...written, config: addServer(name, server)(written.config) }
+      warnings = validateChange(ports, written, next)
+      return next
+    })
+    return { server: describeOne(ports, name), reload, warnings: [...warnings, ...warningsOf(name, outcome)] }
+  },
+})
+
+const edit = defineEndpoint({
+  method: "PATCH",
+  path: "/servers/{name}",
+  summary: "Change a server by a JSON merge patch",
+  description:
+    "RFC 7396: members replace, null removes. With dryRun nothing is written. Hiding the last tool of the server needs confirmZeroTools.",
+  body: mcpEdit.input.omit({ serverName: true }).strict(),
+  answer: mcpEdit.output,
+  faults: ["not_found", "conflict"],
+  run: (call) => runOwnTool(call, "mcp_edit", { ...call.body, serverName: call.params.name }),
+})
+const remove = defineEndpoint({
+  method: "DELETE",
+  path: "/servers/{name}",
+  summary: "Remove a server",
+  answer: mcpUninstall.output,
+  faults: ["not_found", "conflict"],
+  run: (call) => runOwnTool(call, "mcp_uninstall", { serverName: call.params.name }),
+})
+
+const restart = defineEndpoint({
+  method: "POST",
+  path: "/servers/{name}/restart",
+  summary: "Restart a server, and wait for it",
+  answer: mcpReload.output,
+  faults: ["not_found", "conflict"],
+  run: (call) => runOwnTool(call, "mcp_reload", { serverName: call.params.name }),
+})
+
+const toggle = (word: "enable" | "disable"): Endpoint =>
+  defineEndpoint({
+    method: "POST",
+    path: `/servers/{name}/${word}`,
+    summary: word === "enable" ? "Enable a server, and wait for it" : "Disable a server",
+    answer: mcpEnable.output,
+    faults: ["not_found", "conflict"],
+    run: (call) => runOwnTool(call, `mcp_${word}`, { serverName: call.params.name }),
+  })
+
+const approve = defineEndpoint({
+  method: "POST",
+  path: "/servers/{name}/approve",
+  summary: "Approve changed tools of a server",
+  body: z.strictObject({ tool: z.string().optional().describe("One tool; all changed tools if it is left out") }),
+  answer: z.strictObject({ server: z.string(), approved: z.array(z.string()) }),
+  faults: ["not_found"],
+  run({ ports, params, body }) {
+    const { name } = describeOne(ports, params.name ?? "")
+    return { server: name, approved: ports.agent.approve(name, body.tool) }
+  },
+})
+
+export const SERVER_ENDPOINTS: readonly Endpoint[] = [
+  list,
+  add,
+  show,
+  edit,
+  remove,
+  restart,
+  toggle("enable"),
+  toggle("disable"),
+  approve,
+]
+
+/** Returns the servers as they are written, or as they run if the file is broken, with what runs of each. */
+export const describeAll = (ports: RestPorts): readonly ServerDetails[] => serversOf(contextOf(ports))
+
+/** Returns the server of a name or slug. Throws a RequestError (not_found). */
+export function describeOne(ports: RestPorts, given: string): ServerDetails {
+  const all = describeAll(ports)
+  const found = all.find(({ name }) => name === given) ?? all.find(({ name }) => slugOf(name) === given)
+  if (found !== undefined) return found
+  const names = all.map(({ name }) => name)
+  throw unknownNameError("server", given.slice(0, MAX_NAME), names)
+}
+
+/** Returns the status of all that runs, with credentials masked. */
+export const statusNow = (ports: RestPorts): Status => runningOf(contextOf(ports))
+
+// ---
+
+const MAX_NAME = 100
+
+const contextOf = (ports: RestPorts): ServersContext => ({ ...ports, redactAll: ports.mask })
+
+function effectiveValues({ editor, mask }: RestPorts, name: string) {
+  const texts = editor.read()
+  try {
+    const document = parseDocument(texts.config, "mcp.json")
+    const values = effectiveOf(document, name, editor.world(texts.dotenv), false) ?? []
+    return values.map(({ value, from, ...rest }) => ({
+      ...rest,
+      value: typeof value === "string" ? mask(value) : value,
+      from: [...from],
+    }))
+  } catch (error) {
+    if (error instanceof ConfigError) return []
+    throw error
+  }
+}
