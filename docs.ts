@@ -29,8 +29,8 @@ export function regenerate(page: string): string {
 // ---
 
 const GENERATORS: Readonly<Record<string, () => string>> = {
-  "server-keys": () => keys(serverSchema, (key) => transportsOf(key)),
-  "oauth-keys": () => keys(oauthSchema),
+  "server-keys": () => keys(serverSchema(), (key) => transportsOf(key)),
+  "oauth-keys": () => keys(oauthSchema()),
   "serve-options": () =>
     table(
       ["option", "meaning"],

@@ -1,5 +1,6 @@
 /** Imports servers from the configuration of other applications. Pure: paths and texts in, entries of mcp.json out. */
 import { isDeepStrictEqual } from "node:util"
+import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { readClientDocument, valueIn } from "./client-edit.ts"
@@ -79,7 +80,7 @@ const tagsOf = ({ tags }: Params): readonly string[] => (Array.isArray(tags) ? t
 /** Returns what a server is: its launch, without what svc adds or leaves out. Undefined if it cannot run. */
 function substanceOf(server: Params, world: HostEnvironment): unknown {
   const { command, args, cwd, env, url, headers } = server
-  const parsed = serverSchema.safeParse(url === undefined ? { command, args, cwd, env } : { url, headers })
+  const parsed = serverSchema().safeParse(url === undefined ? { command, args, cwd, env } : { url, headers })
   const planned = parsed.success ? planServer("server", "server", parsed.data, {}, world) : undefined
   return planned !== undefined && "spec" in planned ? planned.spec.launch : undefined
 }
@@ -108,8 +109,8 @@ function unitIn(file: string): number | undefined {
   return /[\\/]goose[\\/].*\.ya?ml$/.test(file) ? 1000 : undefined
 }
 
-/** Keys that are copied. Not `timeout`: its meaning and unit differ between applications. */
-const KEPT: readonly string[] = Object.keys(serverSchema.shape).filter((key) => key !== "timeout")
+/** Returns the keys that are copied. Not `timeout`: its meaning and unit differ between applications. */
+const keptKeys = lazy(() => Object.keys(serverSchema().shape).filter((key) => key !== "timeout"))
 /** Keys with values that may refer to the environment. spec: Environment substitution, supported places. */
 const SUBSTITUTED: readonly string[] = ["command", "args", "cwd", "env", "url", "headers", "oauth"]
 /** Transports under other names than svc's. */
@@ -158,7 +159,7 @@ function convert(
   const server: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(source)) {
     if (value === undefined || value === null) continue
-    if (KEPT.includes(key)) server[key] = SUBSTITUTED.includes(key) ? translate(value, dollars, notes) : value
+    if (keptKeys().includes(key)) server[key] = SUBSTITUTED.includes(key) ? translate(value, dollars, notes) : value
     else if (key === "timeout" && unit !== undefined && typeof value === "number") server.requestTimeout = value * unit
     else if (!FOREIGN.includes(key) && !IGNORED_KEYS.includes(key) && !isEmpty(value) && !(key in nested))
       notes.push(`${key} is not imported`)
@@ -213,7 +214,7 @@ const isEmpty = (value: unknown): boolean =>
 
 /** Returns why a server cannot be imported, or undefined. */
 function problemOf(name: string, server: Params): string | undefined {
-  const parsed = serverSchema.safeParse(server, { error: schemaProblem })
+  const parsed = serverSchema().safeParse(server, { error: schemaProblem })
   if (!parsed.success) return parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("; ")
   const { command, url } = parsed.data
   if (command === undefined && url === undefined) return "it has neither a command nor a url"

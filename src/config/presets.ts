@@ -1,6 +1,7 @@
 /** `presets.json`: named filters over tags. choice: Configuration, `{presets: {name: {filter, description?}}}`. */
 import * as z from "zod"
 import { ConfigError, type Issue, RequestError } from "../lib/errors.ts"
+import { lazy } from "../lib/lazy.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject } from "../wire/message.ts"
@@ -25,12 +26,14 @@ export type ToolListing = (typeof TOOL_LISTINGS)[number]
 /** The valid presets of a document by name, and the issues of the others. */
 export type Presets = { readonly presets: ReadonlyMap<string, Preset>; readonly issues: readonly Issue[] }
 
-const presetSchema = z.object({
-  filter: z.string(),
-  description: z.string().optional(),
-  tools: z.enum(TOOL_LISTINGS).optional(),
-  alwaysVisible: z.array(z.string()).optional(),
-})
+const presetSchema = lazy(() =>
+  z.object({
+    filter: z.string(),
+    description: z.string().optional(),
+    tools: z.enum(TOOL_LISTINGS).optional(),
+    alwaysVisible: z.array(z.string()).optional(),
+  }),
+)
 
 /**
  * Reads the presets of a document. An invalid preset becomes an issue with its position. Throws a ConfigError if `presets`
@@ -47,7 +50,7 @@ export function readPresets(document: Document): Presets {
   const presets = new Map<string, Preset>()
   for (const [name, value] of Object.entries(written)) {
     const path = ["presets", name]
-    const parsed = presetSchema.safeParse(value, { error: schemaProblem })
+    const parsed = presetSchema().safeParse(value, { error: schemaProblem })
     if (!parsed.success) {
       for (const problem of parsed.error.issues) {
         const at = [...path, ...(problem.path as Path)]
@@ -57,7 +60,7 @@ export function readPresets(document: Document): Presets {
       }
       continue
     }
-    issues.push(...unknownKeys(document, value, Object.keys(presetSchema.shape), path))
+    issues.push(...unknownKeys(document, value, Object.keys(presetSchema().shape), path))
     const { filter: text, description, tools, alwaysVisible } = parsed.data
     const read = parseFilter(text)
     if ("problem" in read) {
@@ -70,7 +73,7 @@ export function readPresets(document: Document): Presets {
 
 /** Adds a preset. Throws a RequestError if the name is taken or does not fit in a URL, or if the filter is invalid. */
 export const createPreset =
-  (name: string, preset: z.infer<typeof presetSchema>): Edit =>
+  (name: string, preset: z.infer<ReturnType<typeof presetSchema>>): Edit =>
   (text) => {
     if (!NAME.test(name))
       throw new RequestError(

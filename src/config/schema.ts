@@ -1,98 +1,105 @@
 /** The format of mcp.json: one schema gives the types, the errors and the published JSON Schema. spec: Configuration file. */
 
 import * as z from "zod"
+import { lazy } from "../lib/lazy.ts"
 import type { Params } from "../wire/message.ts"
 import { registriesSchema } from "./registries.ts"
 import { REMOTE_TRANSPORTS, type TransportType } from "./server-spec.ts"
 
-const milliseconds = z
-  .number({ error: ({ input }) => (typeof input === "string" ? millisecondsProblem(input) : undefined) })
-  .min(0)
-  .max(2 ** 31 - 1)
+const milliseconds = lazy(() =>
+  z
+    .number({ error: ({ input }) => (typeof input === "string" ? millisecondsProblem(input) : undefined) })
+    .min(0)
+    .max(2 ** 31 - 1),
+)
 
 /** At least 1: with no time at all every request would fail. */
-const timeout = milliseconds.min(1)
+const timeout = lazy(() => milliseconds().min(1))
 
-const env = z
-  .union([z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])), z.array(z.string())], {
-    error: "must be an object of names and values, or an array of NAME=value and NAME",
-  })
-  .describe(
-    "Environment variables: an object, or an array of NAME=value and NAME; NAME takes the value from the environment of svc or from .env",
-  )
+const env = lazy(() =>
+  z
+    .union([z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])), z.array(z.string())], {
+      error: "must be an object of names and values, or an array of NAME=value and NAME",
+    })
+    .describe(
+      "Environment variables: an object, or an array of NAME=value and NAME; NAME takes the value from the environment of svc or from .env",
+    ),
+)
 
-export const oauthSchema = z.strictObject({
-  clientId: z.string().optional().describe("Client ID of svc at the authorization server"),
-  clientSecret: z
-    .string()
-    .optional()
-    .describe("Client secret; use a reference such as ${NAME} rather than the secret itself"),
-  scopes: z.array(z.string()).optional().describe("Scopes to request (default: the scopes that the server requires)"),
-  autoRegister: z
-    .boolean()
-    .optional()
-    .describe("Register dynamically if the authorization server supports it (default true)"),
-  redirectUrl: z.string().optional().describe("Redirect URI to which the browser returns after the sign-in"),
-  grantType: z
-    .enum(["authorization_code", "client_credentials", "jwt-bearer", "token-exchange"])
-    .optional()
-    .describe(
-      "authorization_code (default) signs in with a browser; the others need none: client_credentials as svc itself, jwt-bearer with an assertion of the platform (workload identity), token-exchange with the user's ID token (enterprise-managed authorization)",
-    ),
-  tokenEndpointAuthMethod: z
-    .enum(["none", "client_secret_basic", "client_secret_post", "private_key_jwt"])
-    .optional()
-    .describe(
-      "Client authentication at the token endpoint; for private_key_jwt, clientSecret is the private key in PEM format",
-    ),
-  assertion: z
-    .string()
-    .optional()
-    .describe("For jwt-bearer: the assertion, a JWT for the authorization server; use a reference such as ${NAME}"),
-  assertionFile: z
-    .string()
-    .optional()
-    .describe(
-      "For jwt-bearer: the file with the assertion, relative to the configuration file; svc reads it for each token request",
-    ),
-  identityProvider: z
-    .string()
-    .optional()
-    .describe("For token-exchange: issuer URL of the identity provider that exchanges the ID token"),
-  identityProviderClientId: z
-    .string()
-    .optional()
-    .describe("For token-exchange: client ID of svc at the identity provider"),
-  identityProviderClientSecret: z
-    .string()
-    .optional()
-    .describe("For token-exchange: client secret at the identity provider, if it requires one; use a reference"),
-  subjectToken: z
-    .string()
-    .optional()
-    .describe("For token-exchange: the user's ID token of the identity provider; use a reference"),
-  subjectTokenFile: z
-    .string()
-    .optional()
-    .describe(
-      "For token-exchange: the file with the ID token, relative to the configuration file; svc reads it for each token request",
-    ),
-  dpopBoundAccessTokens: z
-    .boolean()
-    .optional()
-    .describe(
-      "Bind tokens to a key with DPoP (RFC 9449): true requires it, false disables it (default: use it if the server asks for it or supports it)",
-    ),
-})
+export const oauthSchema = lazy(() =>
+  z.strictObject({
+    clientId: z.string().optional().describe("Client ID of svc at the authorization server"),
+    clientSecret: z
+      .string()
+      .optional()
+      .describe("Client secret; use a reference such as ${NAME} rather than the secret itself"),
+    scopes: z.array(z.string()).optional().describe("Scopes to request (default: the scopes that the server requires)"),
+    autoRegister: z
+      .boolean()
+      .optional()
+      .describe("Register dynamically if the authorization server supports it (default true)"),
+    redirectUrl: z.string().optional().describe("Redirect URI to which the browser returns after the sign-in"),
+    grantType: z
+      .enum(["authorization_code", "client_credentials", "jwt-bearer", "token-exchange"])
+      .optional()
+      .describe(
+        "authorization_code (default) signs in with a browser; the others need none: client_credentials as svc itself, jwt-bearer with an assertion of the platform (workload identity), token-exchange with the user's ID token (enterprise-managed authorization)",
+      ),
+    tokenEndpointAuthMethod: z
+      .enum(["none", "client_secret_basic", "client_secret_post", "private_key_jwt"])
+      .optional()
+      .describe(
+        "Client authentication at the token endpoint; for private_key_jwt, clientSecret is the private key in PEM format",
+      ),
+    assertion: z
+      .string()
+      .optional()
+      .describe("For jwt-bearer: the assertion, a JWT for the authorization server; use a reference such as ${NAME}"),
+    assertionFile: z
+      .string()
+      .optional()
+      .describe(
+        "For jwt-bearer: the file with the assertion, relative to the configuration file; svc reads it for each token request",
+      ),
+    identityProvider: z
+      .string()
+      .optional()
+      .describe("For token-exchange: issuer URL of the identity provider that exchanges the ID token"),
+    identityProviderClientId: z
+      .string()
+      .optional()
+      .describe("For token-exchange: client ID of svc at the identity provider"),
+    identityProviderClientSecret: z
+      .string()
+      .optional()
+      .describe("For token-exchange: client secret at the identity provider, if it requires one; use a reference"),
+    subjectToken: z
+      .string()
+      .optional()
+      .describe("For token-exchange: the user's ID token of the identity provider; use a reference"),
+    subjectTokenFile: z
+      .string()
+      .optional()
+      .describe(
+        "For token-exchange: the file with the ID token, relative to the configuration file; svc reads it for each token request",
+      ),
+    dpopBoundAccessTokens: z
+      .boolean()
+      .optional()
+      .describe(
+        "Bind tokens to a key with DPoP (RFC 9449): true requires it, false disables it (default: use it if the server asks for it or supports it)",
+      ),
+  }),
+)
 
-const shared = {
-  env: env.optional(),
-  timeout: timeout.optional().describe("Deprecated: sets both connectionTimeout and requestTimeout"),
-  connectionTimeout: timeout.optional().describe("Milliseconds allowed for connecting, initializing and listing"),
-  requestTimeout: timeout
+const shared = lazy(() => ({
+  env: env().optional(),
+  timeout: timeout().optional().describe("Deprecated: sets both connectionTimeout and requestTimeout"),
+  connectionTimeout: timeout().optional().describe("Milliseconds allowed for connecting, initializing and listing"),
+  requestTimeout: timeout()
     .optional()
     .describe("Milliseconds allowed for one request; a progress notification restarts the timer"),
-  oauth: oauthSchema.optional().describe("OAuth for remote servers"),
+  oauth: oauthSchema().optional().describe("OAuth for remote servers"),
   headers: z.record(z.string(), z.string()).optional().describe("HTTP headers for remote servers"),
   inheritParentEnv: z
     .boolean()
@@ -111,14 +118,14 @@ const shared = {
     .optional()
     .describe("Supervise the server: restart it when it exits or its connection is lost"),
   maxRestarts: z.number().int().min(0).optional().describe("Maximum consecutive restarts (default 5; 0: unlimited)"),
-  restartDelay: milliseconds.optional().describe("Milliseconds before the first restart (default 1000)"),
+  restartDelay: milliseconds().optional().describe("Milliseconds before the first restart (default 1000)"),
   toolPinning: z
     .enum(["off", "report", "strict"])
     .optional()
     .describe(
       "What svc does when the definition of a tool changes: report (default) warns, strict hides the tool until you approve it, off ignores the change",
     ),
-  idleTimeout: milliseconds
+  idleTimeout: milliseconds()
     .optional()
     .describe('With isolation "session": milliseconds after which svc ends an idle process (default 600000; 0: never)'),
   maxProcesses: z
@@ -128,134 +135,145 @@ const shared = {
     .optional()
     .describe('With isolation "session": maximum number of concurrent processes (default 50)'),
   rateLimit: z.number().int().min(1).optional().describe("Maximum calls per minute (default: no limit)"),
-}
+}))
 
-const searchHint = z.string().regex(/\S/, "must not be blank")
+const searchHint = lazy(() => z.string().regex(/\S/, "must not be blank"))
 
-const toolOverrideSchema = z.strictObject({
-  title: z.string().regex(/\S/, "must not be blank").optional().describe("Title that people see"),
-  annotations: z
-    .strictObject({
-      readOnlyHint: z.boolean().optional(),
-      destructiveHint: z.boolean().optional(),
-      idempotentHint: z.boolean().optional(),
-      openWorldHint: z.boolean().optional(),
-    })
-    .optional()
-    .describe("Annotations that replace the tool's own ones of the same names"),
-  searchHint: searchHint.optional().describe('Words by which clients find the tool: _meta["anthropic/searchHint"]'),
-  alwaysLoad: z
-    .boolean()
-    .optional()
-    .describe('Whether clients load the tool at once rather than on demand: _meta["anthropic/alwaysLoad"]'),
-})
+const toolOverrideSchema = lazy(() =>
+  z.strictObject({
+    title: z.string().regex(/\S/, "must not be blank").optional().describe("Title that people see"),
+    annotations: z
+      .strictObject({
+        readOnlyHint: z.boolean().optional(),
+        destructiveHint: z.boolean().optional(),
+        idempotentHint: z.boolean().optional(),
+        openWorldHint: z.boolean().optional(),
+      })
+      .optional()
+      .describe("Annotations that replace the tool's own ones of the same names"),
+    searchHint: searchHint().optional().describe('Words by which clients find the tool: _meta["anthropic/searchHint"]'),
+    alwaysLoad: z
+      .boolean()
+      .optional()
+      .describe('Whether clients load the tool at once rather than on demand: _meta["anthropic/alwaysLoad"]'),
+  }),
+)
 
-export const defaultsSchema = z.object(shared)
+export const defaultsSchema = lazy(() => z.object(shared()))
 
-export const serverSchema = z.object({
-  ...shared,
-  type: z
-    .enum(["stdio", ...REMOTE_TRANSPORTS, "streamable-http", "streamable_http", "streamablehttp"])
-    .optional()
-    .describe("Transport (default: stdio with a command, http with a url); the last three values mean streamableHttp"),
-  command: z.string().min(1).optional().describe("Command to run"),
-  args: z.array(z.string()).optional().describe("Arguments of the command"),
-  cwd: z.string().optional().describe("Working directory, relative to the configuration file"),
-  stderr: z
-    .union([z.enum(["pipe", "overlapped", "inherit", "ignore"]), z.number().int().min(0)], {
-      error: "must be pipe, overlapped, inherit, ignore or the number of a file descriptor",
-    })
-    .optional()
-    .describe(
-      "Where the stderr of the server goes: to the log (pipe, the default, and overlapped), to the stderr of svc (inherit), to a file descriptor (its number) or nowhere (ignore)",
-    ),
-  url: z.string().min(1).optional().describe("URL of a remote server"),
-  tags: z.array(z.string()).optional().describe("Tags for routing, presets and access control"),
-  protocolVersion: z
-    .enum(["legacy", "2026-07-28", "auto"])
-    .optional()
-    .describe("Protocol era: legacy (2025 revisions), 2026-07-28, or auto (default) to detect it"),
-  disabled: z
-    .union([z.boolean(), z.string()], { error: "must be true, false or a text" })
-    .optional()
-    .describe("true: svc does not run the server; in a template, also an expression"),
-  disabledTools: z
-    .array(z.string())
-    .optional()
-    .describe("Tools to hide, by the server's own tool names or as SERVER_svc_TOOL"),
-  toolDescriptionOverrides: z
-    .record(z.string().regex(/\S/, "the name of a tool must not be empty"), z.string().regex(/\S/, "must not be blank"))
-    .optional()
-    .describe("Replacements for tool descriptions, by the server's own tool names or as SERVER_svc_TOOL"),
-  toolOverrides: z
-    .record(z.string().regex(/\S/, "the name of a tool must not be empty"), toolOverrideSchema)
-    .optional()
-    .describe(
-      "Replacements for title, annotations, searchHint and alwaysLoad of tools, by the server's own tool names or as SERVER_svc_TOOL",
-    ),
-  alwaysLoad: z
-    .boolean()
-    .optional()
-    .describe("For clients that load tools on demand: load all tools of the server at once; toolOverrides wins"),
-  searchHint: searchHint
-    .optional()
-    .describe(
-      "For clients that load tools on demand: words by which to find the tools of the server; toolOverrides wins",
-    ),
-  alwaysVisible: z
-    .array(z.string())
-    .optional()
-    .describe(
-      "Tools that stay listed in lazy views, by the server's own tool names or as SERVER_svc_TOOL; * stands for any characters",
-    ),
-  isolation: z
-    .enum(["shared", "session"])
-    .optional()
-    .describe("shared (default): one process for all clients; session: one process per client session"),
-  installedFrom: z
-    .object({
-      registry: z.string(),
-      name: z.string(),
-      version: z.string(),
-      type: z.string().optional(),
-      package: z.string().optional(),
-      values: z.record(z.string(), z.string()).optional(),
-    })
-    .optional()
-    .describe("Registry entry that the server was installed from; svc writes it, for updates"),
-})
+export const serverSchema = lazy(() =>
+  z.object({
+    ...shared(),
+    type: z
+      .enum(["stdio", ...REMOTE_TRANSPORTS, "streamable-http", "streamable_http", "streamablehttp"])
+      .optional()
+      .describe(
+        "Transport (default: stdio with a command, http with a url); the last three values mean streamableHttp",
+      ),
+    command: z.string().min(1).optional().describe("Command to run"),
+    args: z.array(z.string()).optional().describe("Arguments of the command"),
+    cwd: z.string().optional().describe("Working directory, relative to the configuration file"),
+    stderr: z
+      .union([z.enum(["pipe", "overlapped", "inherit", "ignore"]), z.number().int().min(0)], {
+        error: "must be pipe, overlapped, inherit, ignore or the number of a file descriptor",
+      })
+      .optional()
+      .describe(
+        "Where the stderr of the server goes: to the log (pipe, the default, and overlapped), to the stderr of svc (inherit), to a file descriptor (its number) or nowhere (ignore)",
+      ),
+    url: z.string().min(1).optional().describe("URL of a remote server"),
+    tags: z.array(z.string()).optional().describe("Tags for routing, presets and access control"),
+    protocolVersion: z
+      .enum(["legacy", "2026-07-28", "auto"])
+      .optional()
+      .describe("Protocol era: legacy (2025 revisions), 2026-07-28, or auto (default) to detect it"),
+    disabled: z
+      .union([z.boolean(), z.string()], { error: "must be true, false or a text" })
+      .optional()
+      .describe("true: svc does not run the server; in a template, also an expression"),
+    disabledTools: z
+      .array(z.string())
+      .optional()
+      .describe("Tools to hide, by the server's own tool names or as SERVER_svc_TOOL"),
+    toolDescriptionOverrides: z
+      .record(
+        z.string().regex(/\S/, "the name of a tool must not be empty"),
+        z.string().regex(/\S/, "must not be blank"),
+      )
+      .optional()
+      .describe("Replacements for tool descriptions, by the server's own tool names or as SERVER_svc_TOOL"),
+    toolOverrides: z
+      .record(z.string().regex(/\S/, "the name of a tool must not be empty"), toolOverrideSchema())
+      .optional()
+      .describe(
+        "Replacements for title, annotations, searchHint and alwaysLoad of tools, by the server's own tool names or as SERVER_svc_TOOL",
+      ),
+    alwaysLoad: z
+      .boolean()
+      .optional()
+      .describe("For clients that load tools on demand: load all tools of the server at once; toolOverrides wins"),
+    searchHint: searchHint()
+      .optional()
+      .describe(
+        "For clients that load tools on demand: words by which to find the tools of the server; toolOverrides wins",
+      ),
+    alwaysVisible: z
+      .array(z.string())
+      .optional()
+      .describe(
+        "Tools that stay listed in lazy views, by the server's own tool names or as SERVER_svc_TOOL; * stands for any characters",
+      ),
+    isolation: z
+      .enum(["shared", "session"])
+      .optional()
+      .describe("shared (default): one process for all clients; session: one process per client session"),
+    installedFrom: z
+      .object({
+        registry: z.string(),
+        name: z.string(),
+        version: z.string(),
+        type: z.string().optional(),
+        package: z.string().optional(),
+        values: z.record(z.string(), z.string()).optional(),
+      })
+      .optional()
+      .describe("Registry entry that the server was installed from; svc writes it, for updates"),
+  }),
+)
 
-export const templateSettingsSchema = z.object({
-  validateOnReload: z
-    .boolean()
-    .optional()
-    .describe("Check all templates on each reload; a start always checks them (default true)"),
-  failureMode: z
-    .enum(["strict", "graceful"])
-    .optional()
-    .describe(
-      "What svc does when a template has an error: strict rejects the configuration, graceful (default) leaves the template out",
-    ),
-  cacheContext: z.boolean().optional().describe("Cache rendered templates by the hash of their context"),
-})
+export const templateSettingsSchema = lazy(() =>
+  z.object({
+    validateOnReload: z
+      .boolean()
+      .optional()
+      .describe("Check all templates on each reload; a start always checks them (default true)"),
+    failureMode: z
+      .enum(["strict", "graceful"])
+      .optional()
+      .describe(
+        "What svc does when a template has an error: strict rejects the configuration, graceful (default) leaves the template out",
+      ),
+    cacheContext: z.boolean().optional().describe("Cache rendered templates by the hash of their context"),
+  }),
+)
 
-export type ServerConfig = z.infer<typeof serverSchema>
-export type DefaultsConfig = z.infer<typeof defaultsSchema>
-export type TemplateSettings = z.infer<typeof templateSettingsSchema>
+export type ServerConfig = z.infer<ReturnType<typeof serverSchema>>
+export type DefaultsConfig = z.infer<ReturnType<typeof defaultsSchema>>
+export type TemplateSettings = z.infer<ReturnType<typeof templateSettingsSchema>>
 
 /** Returns the JSON Schema (2020-12) of mcp.json, for editors. */
 export function jsonSchema(): Params {
   const expression = z.string().regex(/\{\{/)
-  const template = serverSchema.extend(
-    Object.fromEntries(ENUM_KEYS.map((key) => [key, serverSchema.shape[key].or(expression)])),
+  const template = serverSchema().extend(
+    Object.fromEntries(ENUM_KEYS.map((key) => [key, serverSchema().shape[key].or(expression)])),
   )
   const document = z.object({
     $schema: z.string().optional(),
-    serverDefaults: defaultsSchema.optional().describe("Defaults for all servers"),
-    mcpServers: z.record(z.string(), serverSchema).optional().describe("Servers by name"),
+    serverDefaults: defaultsSchema().optional().describe("Defaults for all servers"),
+    mcpServers: z.record(z.string(), serverSchema()).optional().describe("Servers by name"),
     mcpTemplates: z.record(z.string(), template).optional().describe("Servers rendered per project and client"),
-    templateSettings: templateSettingsSchema.optional().describe("How templates are processed"),
-    registries: registriesSchema.optional().describe("Registries to search and install from, in this order"),
+    templateSettings: templateSettingsSchema().optional().describe("How templates are processed"),
+    registries: registriesSchema().optional().describe("Registries to search and install from, in this order"),
   })
   return { title: "svc configuration", ...z.toJSONSchema(document, { target: "draft-2020-12", io: "input" }) } as Params
 }

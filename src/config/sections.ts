@@ -1,6 +1,7 @@
 /** Reads the sections of mcp.json: typed values, and issues for invalid and unknown parts. */
 import type * as z from "zod"
 import { ConfigError, type Issue } from "../lib/errors.ts"
+import { lazy } from "../lib/lazy.ts"
 import { nearest } from "../lib/nearest.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -47,12 +48,15 @@ export function readSections(document: Document): Sections {
   }
 
   // A faulty registry must not stop the servers.
-  for (const problem of registriesSchema.optional().safeParse(value.registries, { error: schemaProblem }).error
-    ?.issues ?? [])
-    issues.push(issueOf(problem, ["registries"]))
+  if (value.registries !== undefined)
+    for (const problem of registriesSchema().safeParse(value.registries, { error: schemaProblem }).error?.issues ?? [])
+      issues.push(issueOf(problem, ["registries"]))
 
-  const section = <T>(key: string, schema: z.ZodObject): T => {
-    const raw = value[key] ?? {}
+  /** Reads a section; a document without it needs no schema. */
+  const section = <T extends object>(key: string, schemaOf: () => z.ZodObject): T | Record<never, never> => {
+    const raw = value[key] ?? undefined
+    if (raw === undefined) return {}
+    const schema = schemaOf()
     const parsed = schema.safeParse(raw, { error: schemaProblem })
     if (!parsed.success) throw new ConfigError(parsed.error.issues.map((problem) => issueOf(problem, [key])))
     warnUnknown(raw, schema, [key])
@@ -69,8 +73,8 @@ export function readSections(document: Document): Sections {
       const path = [key, name]
       const renamed = isObject(server) ? withAliases(server) : server
       const later = key === "mcpTemplates" ? expressionsIn(renamed) : {}
-      const parsed = serverSchema.safeParse(without(renamed, Object.keys(later)), { error: schemaProblem })
-      warnUnknown(renamed, serverSchema, path, name)
+      const parsed = serverSchema().safeParse(without(renamed, Object.keys(later)), { error: schemaProblem })
+      warnUnknown(renamed, serverSchema(), path, name)
       if (parsed.success) {
         for (const key of idleKeys(parsed.data)) warn("idle_key", [...path, key], idleMessage(key, parsed.data), name)
         return { name, path, config: { ...parsed.data, ...later } }
@@ -123,7 +127,7 @@ export function withAliases(server: Params): Params {
 /** Returns whether svc connects to the url of a written server rather than runs its command, by the rule that the plan follows. */
 export function isRemote(server: Params): boolean {
   const { type, command, url } = withAliases(server)
-  const parsed = TARGET.safeParse({ type, command, url })
+  const parsed = TARGET().safeParse({ type, command, url })
   // A template's type may be an expression: its command may run.
   if (!parsed.success) return command === undefined
   const transport = transportOf(parsed.data)
@@ -132,7 +136,7 @@ export function isRemote(server: Params): boolean {
 
 // ---
 
-const TARGET = serverSchema.pick({ type: true, command: true, url: true })
+const TARGET = lazy(() => serverSchema().pick({ type: true, command: true, url: true }))
 
 const TOP_LEVEL = [
   "$schema",
@@ -181,7 +185,7 @@ function explain(problem: Problem, path: Path): string {
   const where = path.join(".")
   if (problem.code === "unrecognized_keys") {
     const [key = ""] = problem.keys
-    const near = nearest(key, Object.keys(oauthSchema.shape))
+    const near = nearest(key, Object.keys(oauthSchema().shape))
     return `${where}: unknown key "${key}"${near === undefined ? "" : `; did you mean "${near}"?`}`
   }
   if (problem.code === "invalid_key") return `${where}: ${problem.issues.map(({ message }) => message).join("; ")}`

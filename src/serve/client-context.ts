@@ -8,6 +8,7 @@ import { type Scope, withInstances } from "../catalog/scope.ts"
 import { digest } from "../lib/digest.ts"
 import { RequestError } from "../lib/errors.ts"
 import { withDoubles } from "../lib/json.ts"
+import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { contextSchema, customSchema, type TemplateContext } from "../template/context.ts"
 import { metaOf, type Params } from "../wire/message.ts"
@@ -87,15 +88,17 @@ const MAX_SHARED = 1000
 /** A modern client does not announce that it has gone. */
 const IDLE_MS = 300_000
 
-const schema = z.object({
-  project: contextSchema.shape.project
-    .partial({ name: true, git: true, custom: true })
-    .extend({ custom: customSchema.optional() }),
-  user: contextSchema.shape.user.partial().optional(),
-})
+const schema = lazy(() =>
+  z.object({
+    project: contextSchema()
+      .shape.project.partial({ name: true, git: true, custom: true })
+      .extend({ custom: customSchema().optional() }),
+    user: contextSchema().shape.user.partial().optional(),
+  }),
+)
 
 function contextOf(sent: unknown, info: unknown, sessionId: string, now: number, version: string): TemplateContext {
-  const parsed = schema.safeParse(withDoubles(sent), { error: schemaProblem })
+  const parsed = schema().safeParse(withDoubles(sent), { error: schemaProblem })
   if (!parsed.success) {
     const [problem] = parsed.error.issues
     throw new RequestError(
@@ -104,7 +107,7 @@ function contextOf(sent: unknown, info: unknown, sessionId: string, now: number,
     )
   }
   const { project, user } = parsed.data
-  const client = contextSchema.shape.transport.shape.client.safeParse(info).data ?? {}
+  const client = contextSchema().shape.transport.shape.client.safeParse(info).data ?? {}
   return {
     project: {
       ...project,

@@ -9,6 +9,7 @@ import * as z from "zod"
 import type { Scope } from "../catalog/scope.ts"
 import { TOOL_LISTINGS } from "../config/presets.ts"
 import { codesOf, isBug, publicMessage, RequestError } from "../lib/errors.ts"
+import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { Pipe } from "../session/pipe.ts"
 import { boundedText, customSchema } from "../template/context.ts"
@@ -208,7 +209,7 @@ function createProxyConnection(
       if (client === undefined) return greet(line)
       if (!isProxyMessage(line)) return client.pipe.receive(line)
       const message = parseProxyMessage(line)
-      const ask = askSchema.safeParse(message)
+      const ask = askSchema().safeParse(message)
       if (ask.success) return void reply(client.member.scope, ask.data)
       try {
         client.member.updateContext(surroundingsOf(message))
@@ -235,47 +236,51 @@ function createProxyConnection(
 
 const MAX_PROXY_MESSAGE = 256 * 1024
 
-const surroundings = z.object({
-  project: z.object({
-    directory: boundedText,
-    root: boundedText,
-    branch: boundedText.optional(),
-    user: z.object({
-      username: boundedText,
-      name: boundedText.optional(),
-      email: boundedText.optional(),
-      home: boundedText,
-    }),
-    said: z.object({
-      projectId: boundedText.optional(),
-      environment: boundedText.optional(),
-      team: boundedText.optional(),
-      custom: customSchema.optional(),
-    }),
-  }),
-  queries: z
-    .array(
-      z.object({
-        tags: z.array(boundedText).optional(),
-        filter: boundedText.optional(),
-        preset: boundedText.optional(),
-        tools: z.enum(TOOL_LISTINGS).optional(),
+const surroundings = lazy(() =>
+  z.object({
+    project: z.object({
+      directory: boundedText(),
+      root: boundedText(),
+      branch: boundedText().optional(),
+      user: z.object({
+        username: boundedText(),
+        name: boundedText().optional(),
+        email: boundedText().optional(),
+        home: boundedText(),
       }),
-    )
-    .max(10),
-})
-const askSchema = z.object({
-  svc: z.literal("ask"),
-  id: z.number(),
-  question: z.string(),
-  params: z.record(z.string(), z.unknown()),
-})
-type Ask = z.infer<typeof askSchema>
-const proxyMessageSchema = z.object({ svc: z.enum(["hello", "moved"]), surroundings })
+      said: z.object({
+        projectId: boundedText().optional(),
+        environment: boundedText().optional(),
+        team: boundedText().optional(),
+        custom: customSchema().optional(),
+      }),
+    }),
+    queries: z
+      .array(
+        z.object({
+          tags: z.array(boundedText()).optional(),
+          filter: boundedText().optional(),
+          preset: boundedText().optional(),
+          tools: z.enum(TOOL_LISTINGS).optional(),
+        }),
+      )
+      .max(10),
+  }),
+)
+const askSchema = lazy(() =>
+  z.object({
+    svc: z.literal("ask"),
+    id: z.number(),
+    question: z.string(),
+    params: z.record(z.string(), z.unknown()),
+  }),
+)
+type Ask = z.infer<ReturnType<typeof askSchema>>
+const proxyMessageSchema = lazy(() => z.object({ svc: z.enum(["hello", "moved"]), surroundings: surroundings() }))
 
 /** Reads the project of a `hello` or `moved`. Throws a RequestError that says what is wrong with it. */
 function surroundingsOf(message: unknown): ProjectContext {
-  const { success, data, error } = proxyMessageSchema.safeParse(message, { error: schemaProblem })
+  const { success, data, error } = proxyMessageSchema().safeParse(message, { error: schemaProblem })
   if (success) return data.surroundings as ProjectContext
   const [problem] = error.issues
   throw new RequestError("invalid_params", `svc proxy sent an invalid ${problem?.path.join(".")}: ${problem?.message}`)

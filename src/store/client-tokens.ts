@@ -9,6 +9,7 @@ import * as z from "zod"
 import { TOOL_LISTINGS, type ToolListing } from "../config/presets.ts"
 import { sha256 } from "../lib/digest.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
+import { lazy } from "../lib/lazy.ts"
 
 export type ClientToken = {
   readonly id: string
@@ -104,7 +105,7 @@ function parseTokens(text: string, file: string): ReadonlyMap<string, ClientToke
       `${file} is not JSON: ${messageOf(cause)}; repair it, or remove it and create new tokens`,
     )
   }
-  const parsed = fileSchema.safeParse(value)
+  const parsed = fileSchema().safeParse(value)
   if (!parsed.success)
     throw new UnavailableError(
       `${file}: ${parsed.error.issues[0]?.path.join(".")}: ${parsed.error.issues[0]?.message}; repair it, or remove it and create new tokens`,
@@ -112,19 +113,21 @@ function parseTokens(text: string, file: string): ReadonlyMap<string, ClientToke
   return new Map(parsed.data.tokens.map((token) => [token.id, token]))
 }
 
-const fileSchema = z.object({
-  tokens: z.array(
-    z.object({
-      id: z.string().regex(/^[0-9a-f]{12}$/),
-      name: z.string(),
-      tags: z.array(z.string()).optional(),
-      tools: z.enum(TOOL_LISTINGS).optional(),
-      created: z.iso.datetime(),
-      expires: z.iso.datetime().optional(),
-      hash: z.string().regex(/^[0-9a-f]{64}$/),
-    }),
-  ),
-})
+const fileSchema = lazy(() =>
+  z.object({
+    tokens: z.array(
+      z.object({
+        id: z.string().regex(/^[0-9a-f]{12}$/),
+        name: z.string(),
+        tags: z.array(z.string()).optional(),
+        tools: z.enum(TOOL_LISTINGS).optional(),
+        created: z.iso.datetime(),
+        expires: z.iso.datetime().optional(),
+        hash: z.string().regex(/^[0-9a-f]{64}$/),
+      }),
+    ),
+  }),
+)
 
 const hashOf = (text: string): string => sha256(text, "hex")
 

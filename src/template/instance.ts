@@ -125,7 +125,7 @@ export function renderServer(
 ): { readonly server: ServerConfig; readonly key: string } | { readonly problems: readonly string[] } {
   const rendered = renderTemplate(name, template, context, cache)
   if ("problems" in rendered) return { problems: rendered.problems.map(({ message }) => message) }
-  const parsed = serverSchema.safeParse(rendered.server, { error: schemaProblem })
+  const parsed = serverSchema().safeParse(rendered.server, { error: schemaProblem })
   return parsed.success
     ? { server: parsed.data, key: instanceKey(rendered.contributed) }
     : { problems: parsed.error.issues.map(({ path, message }) => `template ${name}: ${path.join(".")}: ${message}`) }

@@ -7,32 +7,37 @@ import * as z from "zod"
 import { issueAt, type Path, parseDocument, unknownKeys } from "../config/document.ts"
 import { TOOL_LISTINGS } from "../config/presets.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
+import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { boundedText, customSchema } from "./context.ts"
 
 export const SVCRC = ".svcrc"
 
-const contextSection = z.object({
-  projectId: boundedText.optional(),
-  environment: boundedText.optional(),
-  team: boundedText.optional(),
-  custom: customSchema.optional(),
-})
+const contextSection = lazy(() =>
+  z.object({
+    projectId: boundedText().optional(),
+    environment: boundedText().optional(),
+    team: boundedText().optional(),
+    custom: customSchema().optional(),
+  }),
+)
 
-const schema = z.object({
-  preset: boundedText.min(1).optional(),
-  tags: z.array(boundedText.min(1)).min(1).optional(),
-  tools: z.enum(TOOL_LISTINGS).optional(),
-  context: contextSection.optional(),
-})
+const schema = lazy(() =>
+  z.object({
+    preset: boundedText().min(1).optional(),
+    tags: z.array(boundedText().min(1)).min(1).optional(),
+    tools: z.enum(TOOL_LISTINGS).optional(),
+    context: contextSection().optional(),
+  }),
+)
 
-export type Svcrc = z.infer<typeof schema>
+export type Svcrc = z.infer<ReturnType<typeof schema>>
 
 /** Parses a `.svcrc`. Unknown keys are warnings; other mistakes throw a ConfigError with positions. */
 export function parseSvcrc(text: string, file: string): { readonly svcrc: Svcrc; readonly issues: readonly Issue[] } {
   const document = parseDocument(text, file)
   const { value } = document
-  const parsed = schema.safeParse(value, { error: schemaProblem })
+  const parsed = schema().safeParse(value, { error: schemaProblem })
   if (!parsed.success)
     throw new ConfigError(
       parsed.error.issues.map((problem) => {
@@ -42,8 +47,8 @@ export function parseSvcrc(text: string, file: string): { readonly svcrc: Svcrc;
     )
   const issues = [
     ...document.issues,
-    ...unknownKeys(document, value, ["$schema", ...Object.keys(schema.shape)], []),
-    ...unknownKeys(document, value.context, Object.keys(contextSection.shape), ["context"]),
+    ...unknownKeys(document, value, ["$schema", ...Object.keys(schema().shape)], []),
+    ...unknownKeys(document, value.context, Object.keys(contextSection().shape), ["context"]),
   ]
   return { svcrc: parsed.data, issues }
 }

@@ -139,7 +139,7 @@ describe("a project", () => {
       sessionId: "s",
       version: "1.0.0",
     })
-    expect(contextSchema.parse(JSON.parse(JSON.stringify(context)))).toEqual(JSON.parse(JSON.stringify(context)))
+    expect(contextSchema().parse(JSON.parse(JSON.stringify(context)))).toEqual(JSON.parse(JSON.stringify(context)))
   })
 })
 

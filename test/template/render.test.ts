@@ -48,7 +48,7 @@ describe("golden renderings", () => {
   const folder = join(import.meta.dir, "golden")
   test.each(readdirSync(folder))("%s", (file) => {
     const golden = JSON.parse(readFileSync(join(folder, file), "utf8"))
-    expect(render(golden.template, contextSchema.parse(golden.context))).toEqual(golden.server ?? golden.problems)
+    expect(render(golden.template, contextSchema().parse(golden.context))).toEqual(golden.server ?? golden.problems)
   })
 })
 
@@ -280,7 +280,7 @@ describe("the environment", () => {
       withCustom({ a: "$HOME" }),
     )
     const world = { parent: SECRETS, dotenv: {}, platform: "linux", home: "/home/ada", folder: "/etc/svc" }
-    const planned = planServer("web#1", "web", serverSchema.parse(rendered), {}, world)
+    const planned = planServer("web#1", "web", serverSchema().parse(rendered), {}, world)
     expect(planned).toMatchObject({
       spec: { id: "web#1", launch: { args: ["token-secret", "$HOME"], cwd: "/work/shop", env: { B: "main" } } },
     })
@@ -304,12 +304,12 @@ describe("a context", () => {
   test("is bounded", () => {
     const deep = (depth: number): unknown => (depth === 0 ? 1 : [deep(depth - 1)])
     const fits = (custom: unknown) =>
-      contextSchema.safeParse({ ...CONTEXT, project: { ...CONTEXT.project, custom } }).success
+      contextSchema().safeParse({ ...CONTEXT, project: { ...CONTEXT.project, custom } }).success
     expect(fits({ a: deep(7) })).toBe(true)
     expect(fits({ a: deep(8) })).toBe(false)
     expect(fits({ a: deep(5000) })).toBe(false)
     expect(fits({ a: "x".repeat(64 * 1024) })).toBe(false)
-    expect(contextSchema.safeParse({ ...CONTEXT, user: { ...CONTEXT.user, home: "x".repeat(4097) } }).success).toBe(
+    expect(contextSchema().safeParse({ ...CONTEXT, user: { ...CONTEXT.user, home: "x".repeat(4097) } }).success).toBe(
       false,
     )
   })
