@@ -8,7 +8,7 @@ import { createSplitter } from "../wire/lines.ts"
 import { asMessage, errorText, isObject, isRequest, type Params, type Request, resultText } from "../wire/message.ts"
 
 export const demoServer: CommandDef = {
-  meta: { name: "demo-server", description: "Run a small MCP server on stdio, for trying things out" },
+  meta: { name: "demo-server", description: "Run a small MCP server on stdio, for experiments" },
   async run() {
     const feed = createSplitter(
       (line) => {

@@ -22,7 +22,7 @@ export const uninstall: CommandDef = {
     server: { type: "positional", required: false, description: "Not used: `svc mcp uninstall NAME` removes a server" },
     purge: {
       type: "boolean",
-      description: "Remove the standard configuration directory, too, with its tokens and backups",
+      description: "Remove the default configuration directory, too, with its tokens and backups",
     },
     ...ASK_ARGS,
   },
